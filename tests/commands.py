@@ -72,8 +72,7 @@ INSTEAD = {
     "python benchmarks/speed.py arms --repeats 3": "python benchmarks/speed.py arms --quick",
     "python benchmarks/store.py": "python benchmarks/store.py --quick",
     "python benchmarks/throughput.py": "python benchmarks/throughput.py --quick --repeats 1",
-    "python benchmarks/revealed.py": "python benchmarks/revealed.py --quick "
-    "--out results/revealed",
+    "python benchmarks/revealed.py": "python benchmarks/revealed.py --quick --out results/revealed",
     "python benchmarks/revealed.py --out docs/audit": "python benchmarks/revealed.py --quick "
     "--out results/revealed",
     "python docs/tables.py": "python docs/tables.py docs/studies.md",

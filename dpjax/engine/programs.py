@@ -92,9 +92,7 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     _check.untraced("sweep", program.consts)
     for dtype in _key_types(program.jaxpr):
         _check.of_threefry("game", dtype)
-    # Constants are copied, because arrays of NumPy may be changed in place, and with them those of
-    # JAX that share their memory.
-    program = ClosedJaxpr(program.jaxpr, [_own(constant) for constant in program.consts])
+    program = _with_own_constants(program)
     digest, text, callbacks, numbers = digests(program)
     digest = _hashed(f"{digest} {_numeric()}")
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(point))
@@ -113,6 +111,22 @@ def _key_types(jaxpr) -> set:
     avals = {atom.aval for eqn in equations(jaxpr) for atom in (*eqn.invars, *eqn.outvars)}
     dtypes = {getattr(aval, "dtype", None) for aval in avals}
     return {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
+
+
+def _with_own_constants(program) -> ClosedJaxpr:
+    """A program with copies of the constants that it reads.
+
+    Arrays of NumPy may be changed in place, and with them those of JAX that share their memory.
+    Whether JAX keeps a constant that nothing reads depends on when Python collects garbage, and two
+    processes would have different digests.
+    """
+    jaxpr = program.jaxpr
+    read = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
+    read |= {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
+    pairs = zip(jaxpr.constvars, program.consts, strict=True)
+    kept = [(var, _own(constant)) for var, constant in pairs if var in read]
+    variables = [var for var, _ in kept]
+    return ClosedJaxpr(jaxpr.replace(constvars=variables), [constant for _, constant in kept])
 
 
 def _own(constant):

@@ -18,7 +18,7 @@ from dpjax.engine import programs
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
 from dpjax.study.simulate import simulate_batches
-from tests.engine import notebooks
+from tests.engine import games, notebooks
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
 from tests.test_conformance import compilations
 
@@ -316,3 +316,23 @@ def test_digests_tell_numbers_from_the_rest():
     assert traced(swap(2.0, 3.0), x)[0] != traced(swap(3.0, 2.0), x)[0]
     wires = [lambda x, y: x - y, lambda x, y: y - x, lambda x, y: x - x]
     assert len({traced(wire, x, x)[1] for wire in wires}) == 3
+
+
+def test_a_constant_that_nothing_reads_is_no_part_of_a_program():
+    """JAX keeps the constant of the checkpoints as long as the Result that holds it."""
+    held = []
+
+    def holds(*game, checkpoints):
+        held.append(simulate(*game, checkpoints=checkpoints))
+        return held[-1]
+
+    def lets_go(*game, checkpoints):
+        result = simulate(*game, checkpoints=checkpoints)
+        return result._replace(rounds=None)
+
+    game = games.game_of("exp3", 8)
+    first, second = (games.traced(game, [4, 8], play) for play in (holds, lets_go))
+    assert first.digest == second.digest
+    assert not any(np.array_equal(constant, [4, 8]) for constant in first.program.consts)
+    longer = games.traced(games.game_of("exp3", 9), [4, 9])
+    assert longer.digest != first.digest
