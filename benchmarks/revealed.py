@@ -8,28 +8,38 @@ the figure from revealed.csv.
 """
 
 import argparse
-import csv
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
 import numpy as np
+import pandas
 from jax import random as jr
 
 from dpjax import audit, learners
-from dpjax.audit.revealed import attacked, curve, filters_for, worst
+from dpjax.audit.revealed import (
+    attacked,
+    curve,
+    enumerated,
+    exact_curve,
+    filters_for,
+    is_enumerable,
+    worst,
+)
 from dpjax.cli import audits
 from dpjax.combinators import as_learner
 from dpjax.core import Arms
 from dpjax.engine.devices import cores
 from dpjax.learners import factories
 from dpjax.report import plot
-from dpjax.report.tables import write_csv
+from dpjax.report.tables import format_markdown, write_csv
 
 EPSILONS = (0.1, 1.0, 10.0)
-SHORT, LONG = 8, 16  # rounds; of two and of three arms
-DELTA = 0.01  # of the bounds of long games
+SHORT, LONG = (8, 2), (16, 3)  # rounds and arms
+DELTA = 0.01  # of the bounds of long games, at least
+FILTERS = 16  # of each history, if all are enumerated
+KNOWN = 0.003  # how far from 1 the sum of all probabilities is, if they are known well enough
 LEAST = 1e-3  # smaller shares are drawn here
 
 
@@ -46,7 +56,7 @@ def names():
     for name in learners.__all__:
         if name in audits.HORIZONS or audits.domains_of(name) != [""]:
             continue
-        learner = audits.build(name, "", SHORT, 1.0)
+        learner = audits.build(name, "", SHORT[0], 1.0)
         if isinstance(learner.action_set, Arms) and np.isfinite(float(learner.privacy.epsilon)):
             yield name
 
@@ -58,69 +68,69 @@ def paid(learner, pair, delta):
     return float(np.max(audit.spent(jax.tree.map(np.asarray, replayed), delta)))
 
 
-def row_of(learner, name, epsilon, pair, found):
-    delta = float(learner.privacy.delta)
-    declared = float(learner.privacy.epsilon)
-    changed = int(np.argmax((pair.losses != pair.others).any(axis=1))) + 1
+def reached(p, q, runs, delta):
+    """The bound that counting can reach: that of the best event, if counts were their means."""
+    if max(abs(p.sum() - 1.0), abs(q.sum() - 1.0)) > KNOWN:
+        return np.nan
+    with np.errstate(invalid="ignore"):
+        order, best = np.argsort(q / p), 0.0
+    for places, ours, theirs in ((order, p, q), (order[::-1], q, p)):
+        hits, misses = (np.minimum(runs * np.cumsum(side[places]), runs) for side in (ours, theirs))
+        best = max(best, float(audit.bound_from_counts(hits, misses, runs, delta=delta).max()))
+    return best
+
+
+def exact(filters, pair, key, runs, delta, declared):
+    """Numbers of a game of which all histories are enumerated."""
+    p, q = enumerated(filters, pair, key, FILTERS)
+    found = {"reach": reached(p, q, runs, delta)}
+    if delta > 0.0:
+        grid = np.linspace(0.0, 1.5 * declared, 1501)
+        epsilon = float(grid[np.argmax(exact_curve(p, q, grid) <= delta)])
+        found |= {"level": delta, "below": epsilon, "above": epsilon}
+    return found | {"sum_p": p.sum(), "sum_q": q.sum()}
+
+
+def bounded(filters, pair, key, runs, delta, declared):
+    """An interval for the epsilon of the actions at a level of delta."""
+    grid, level = np.linspace(0.0, 1.5 * declared, 61), max(delta, DELTA)
+    found = curve(filters, pair, key, grid, runs, 0.95)
+    seen, hidden = found.below > level, found.above <= level
     return {
-        "learner": name, "horizon": learner.horizon, "arms": learner.action_set.count,
-        "epsilon": epsilon, "declared": declared, "delta": delta, "round": changed,
-        "paid": paid(learner, pair, delta), **found,
+        "level": level, "below": float(grid[seen.sum() - 1]) if seen[0] else 0.0,
+        "above": float(grid[np.argmax(hidden)]) if hidden[-1] else np.nan,
     }  # fmt: skip
 
 
-def short(name, epsilon, particles):
-    """The exact curve of a game of SHORT rounds and two arms."""
-    began, learner = time.time(), build(name, SHORT, 2, epsilon)
-    keys, pairs = jr.split(jr.key(audits.SEED), 3), audit.worst_rounds(learner)
-    filters = filters_for(learner, pairs, particles)
-    most = filters.most_revealing(pairs, keys[0], 16)
-    pair = jax.tree.map(lambda leaf: leaf[most], pairs)
-    delta, declared = float(learner.privacy.delta), float(learner.privacy.epsilon)
-    grid = np.linspace(0.0, 1.5 * declared, 1501)
-    exact = curve(filters, pair, keys[1], grid, 2, 0.95)
-    history = worst(filters, pair, keys[2], 2, 64, 0.95)
-    at_delta = float(grid[np.argmax(exact.above <= delta)]) if delta > 0.0 else None
-    found = {
-        "revealed": abs(history.log_ratio) if at_delta is None else at_delta,
-        "pure": abs(history.log_ratio), "low": history.epsilon[0], "high": history.epsilon[1],
-        "sum_p": exact.chances[0], "sum_q": exact.chances[1], "particles": particles,
-    }  # fmt: skip
-    row = row_of(learner, name, epsilon, pair, found)
-    return row | {"seconds": round(time.time() - began)}
-
-
-def long(name, epsilon, particles, runs):
-    """Attack, worst history and bounds on the curve in a game of LONG rounds and three arms."""
-    began, learner = time.time(), build(name, LONG, 3, epsilon)
+def measure(name, epsilon, horizon, arms, particles, runs):
+    """What the actions of a game reveal on the pair that reveals most."""
+    began, learner = time.time(), build(name, horizon, arms, epsilon)
     keys, pairs = jr.split(jr.key(audits.SEED), 4), audit.worst_rounds(learner)
     filters = filters_for(learner, pairs, particles)
     most = filters.most_revealing(pairs, keys[0], 16)
     pair = jax.tree.map(lambda leaf: leaf[most], pairs)
     delta, declared = float(learner.privacy.delta), float(learner.privacy.epsilon)
     bound = attacked(filters, pair, keys[1], runs, delta, 0.95, False)
-    history = worst(filters, pair, keys[2], runs // 4, 32, 0.95)
-    grid = np.linspace(0.0, 1.5 * declared, 31)
-    between = curve(filters, pair, keys[3], grid, runs // 2, 0.95)
-    seen, hidden = between.below > DELTA, between.above <= DELTA
-    found = {
-        "attack": bound.epsilon, "runs": runs, "worst": abs(history.log_ratio),
-        "worst_low": history.epsilon[0], "worst_high": history.epsilon[1],
-        "below": float(grid[seen.sum() - 1]) if seen[0] else 0.0,
-        "above": float(grid[np.argmax(hidden)]) if hidden[-1] else np.nan,
+    history = worst(filters, pair, keys[2], runs // 4, 64, 0.95)
+    row = {
+        "learner": name, "horizon": horizon, "arms": arms, "epsilon": epsilon,
+        "declared": declared, "delta": delta,
+        "round": int(np.argmax((pair.losses != pair.others).any(axis=1))) + 1,
+        "paid": paid(learner, pair, delta), "attack": bound.epsilon, "runs": runs,
+        "worst": abs(history.log_ratio), "low": history.epsilon[0], "high": history.epsilon[1],
         "particles": particles,
     }  # fmt: skip
-    row = row_of(learner, name, epsilon, pair, found)
+    if is_enumerable(learner):
+        row |= exact(filters, pair, keys[3], runs, delta, declared)
+    else:
+        row |= bounded(filters, pair, keys[3], runs // 2, delta, declared)
     return row | {"seconds": round(time.time() - began)}
 
 
 def measured(function, cases, path):
     """A row of each case. Rows that the file has already are not measured again."""
-    rows = []
-    if path.exists():
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
-    done = {(row["learner"], float(row["epsilon"])) for row in rows}
+    rows = read(path) if path.exists() else []
+    done = {(row["learner"], row["epsilon"]) for row in rows}
 
     def one(case):
         row = function(*case)
@@ -130,9 +140,59 @@ def measured(function, cases, path):
 
     with ThreadPoolExecutor(cores()) as pool:
         list(pool.map(one, [case for case in cases if case not in done]))
-    rows.sort(key=lambda row: (float(row["epsilon"]), row["learner"]))
+    rows.sort(key=lambda row: (row["epsilon"], row["learner"]))
     write_csv(path, rows)
     return rows
+
+
+def read(path):
+    """Rows of a table that was written, numbers as floats."""
+    return pandas.read_csv(path).to_dict("records")
+
+
+def revealed(row):
+    """The epsilon of the actions at the declared delta; if that is 0, by the worst history."""
+    return row["above"] if row["delta"] > 0.0 else row["worst"]
+
+
+def digits(*values):
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+def short_lines(rows):
+    """The page's table of short games, and the cells of a table of audits for each learner."""
+    lines, cells = [], {}
+    for name in dict.fromkeys(row["learner"] for row in rows):
+        at = {row["epsilon"]: row for row in rows if row["learner"] == name}
+        one = at[1.0]
+        both = [digits(at[e]["paid"], revealed(at[e])) if e in at else "" for e in EPSILONS]
+        history = f"{one['low']:.3g} to {one['high']:.3g}"
+        lines.append(
+            [
+                f"`{name}`",
+                digits(one["delta"]),
+                *both,
+                history,
+                digits(*(one[k] for k in ("attack", "reach") if np.isfinite(one[k]))),
+            ]
+        )
+        cells[name] = [revealed(one), one["attack"], one["worst"]]
+    header = ["learner", "delta", *(f"at epsilon = {e:g}: paid, revealed" for e in EPSILONS)]
+    header += ["worst history at 1, 95 %", "attack at 1, at best"]
+    return header, lines, cells
+
+
+def long_lines(rows):
+    """The same of long games."""
+    lines = [
+        [f"`{row['learner']}`", digits(row["delta"]), digits(row["paid"]), digits(row["attack"]),
+         f"{row['low']:.3g} to {row['high']:.3g}", digits(row["level"]),
+         f"{row['below']:.3g} and {row['above']:.3g}"]
+        for row in rows
+    ]  # fmt: skip
+    header = ["learner", "delta", "paid", "attack, at least", "worst history, 95 %", "level"]
+    cells = {row["learner"]: [row["above"], row["attack"], row["worst"]] for row in rows}
+    return [*header, "epsilon at the level, between"], lines, cells
 
 
 def figure(rows):
@@ -140,9 +200,9 @@ def figure(rows):
     drawn, (panel,) = plot.panels(1, 1, size=(9.0, 5.0))
     shown = list(dict.fromkeys(row["learner"] for row in rows))
     for epsilon, marker in zip(EPSILONS, "os^", strict=True):
-        some = [row for row in rows if float(row["epsilon"]) == epsilon and float(row["paid"]) > 0]
+        some = [row for row in rows if row["epsilon"] == epsilon and row["paid"] > 0.0]
         places = [shown.index(row["learner"]) for row in some]
-        shares = [max(float(row["revealed"]) / float(row["paid"]), LEAST) for row in some]
+        shares = [max(revealed(row) / row["paid"], LEAST) for row in some]
         color = plot.epsilon_color(epsilon)
         panel.plot(
             places, shares, marker, color=color, label=f"$\\epsilon$ = {epsilon:g}", alpha=0.8
@@ -167,23 +227,23 @@ def main():
     chosen = options.names or (["hedge"] if options.quick else list(names()))
     # Compilation would take most of the time.
     jax.config.update("jax_disable_most_optimizations", True)
-    path = options.out / "revealed.csv"
+    path, long = options.out / "revealed.csv", options.out / "revealed_16.csv"
     cases = [
         (name, epsilon) for epsilon in (1.0, 10.0, 0.1) for name in chosen
         if epsilon == 1.0 or factories.takes(name, "epsilon")
     ]  # fmt: skip
-    few = 16 if options.quick else 128
     if not options.draw and options.only != "long":
-        measured(lambda name, epsilon: short(name, epsilon, few), cases, path)
+        few = (16, 2**10) if options.quick else (128, 2**17)
+        measured(lambda *case: measure(*case, *SHORT, *few), cases, path)
     if not options.draw and options.only != "short":
-        runs = 2**8 if options.quick else 2**11
-        measured(
-            lambda name, epsilon: long(name, epsilon, few // 4, runs),
-            [(name, 1.0) for name in chosen], options.out / "revealed_16.csv",
-        )  # fmt: skip
+        few = (4, 2**8) if options.quick else (64, 2**13)
+        cases = [(name, 1.0) for name in chosen]
+        measured(lambda *case: measure(*case, *LONG, *few), cases, long)
     if path.exists():
-        with open(path, newline="") as file:
-            plot.save(figure(list(csv.DictReader(file))), options.out, "revealed")
+        plot.save(figure(read(path)), options.out, "revealed")
+        print(format_markdown(*short_lines(read(path))[:2]))
+    if long.exists():
+        print(format_markdown(*long_lines(read(long))[:2]))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,16 @@
 Let P and P' be the laws of the actions a on the two sequences of a pair, and x all that is released
 within a run. With the same x and the same other draws both sequences see the same actions. So
 
-    R(a) = P'(a) / P(a) = E_P[r(x) | a],   r(x) = the product of f'(x_j) / f(x_j) over releases j,
+    P'(a) = E_P[r(x) 1{a}],   r(x) = the product of f'(x_j) / f(x_j) over releases j,
 
-where f and f' are the densities of a release given those before it. A particle is a run on the
-first sequence that played a so far, with the state of a twin that saw the other sequence and the
-same releases, and its ln r. ``docs/audit/revealed.md`` has the proofs.
+where f and f' are the densities of a release given those before it. Such a mean has a heavy tail.
+So a filter draws from the mixture M = (P + P') / 2, under which the weights are bounded:
+
+    P(a) = E_M[2 / (1 + r) 1{a}],   P'(a) = E_M[2 r / (1 + r) 1{a}].
+
+A particle is a run that played a so far: the states of two worlds that saw one sequence each and
+the same releases, and its ln r. In each round one of the worlds, drawn by its probability given
+the releases so far, draws the noise. ``docs/audit/revealed.md`` has the proofs.
 """
 
 import itertools
@@ -33,6 +38,10 @@ from dpjax.noise.release import Site, release_p
 MOST_LANES = 64
 # A prefix sum of the twin that is off by more than this part of itself could not be made equal.
 ROUNDING = 1e-4
+# Steps of Newton's method that keep the mean of r / (1 + r).
+NEWTON = 3
+# The least mean of r / (1 + r)^2 at which that is done; 1 / 4 is the most.
+UNDECIDED = 0.1
 REFUSED = "learner: what its actions reveal cannot be computed:"
 
 
@@ -68,18 +77,30 @@ class Program(NamedTuple):
 class Filtered(NamedTuple):
     """What a filter says of one history."""
 
-    log_ratio: Array  # () ln P'(a) / P(a)
-    log_chance: Array  # () ln P(a)
+    log_ratio: Array  # () ln P'(a) / P(a), 0 if no particle played a
+    log_chances: tuple[Array, Array]  # () ln P(a) and ln P'(a)
     moved: Array  # () bool, whether the noise of all prefix sums could be moved
     known: Array  # () bool, whether the history says all outcomes that are enumerated
 
 
 class Played(NamedTuple):
-    """A run on the first sequence."""
+    """A run on one of the sequences."""
 
     history: Any  # as of audit.play
     lanes: Array  # (rounds + 1,) the outcomes of enumerated sites that came out
     key: Array
+    second: Array  # () bool, whether it was on the second sequence
+
+
+class Lanes(NamedTuple):
+    """A step of a particle with each outcome of the enumerated draws, (lanes,) or ()."""
+
+    own: Array  # ln of the probability of the outcome and the action in the world that drew
+    twin: Array  # the same in the other world
+    noise: Array  # ln of the twin's density over the own of all other draws of the round
+    moved: Array  # bool, whether the noise of prefix sums could be moved
+    worlds: Any  # the states of the world that drew and of its twin
+    idle: Array  # bool, whether no enumerated draw was made
 
 
 def traced(function, *arguments) -> Program:
@@ -197,8 +218,9 @@ class Filter:
     def _seen(self, loss, action):
         return seen_inside(self.learner, loss, action)[0]
 
-    def play(self, losses, key) -> Played:
-        """A run on a sequence, as of :func:`dpjax.audit.play`, with what its draws came to."""
+    def play(self, pair, key, second=False) -> Played:
+        """A run on a sequence of a pair, with what its draws came to."""
+        losses = jax.tree.map(partial(jnp.where, second), pair.others, pair.losses)
         (state, action), first = run(self.begin, (jr.fold_in(key, 0),))
 
         def one_round(carry, inputs):
@@ -213,7 +235,8 @@ class Filter:
             history = actions, reported(self.learner, end)
         else:
             history = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), actions, last)
-        return Played(history, jnp.append(_place(self.begin, first), lanes), key)
+        lanes = jnp.append(_place(self.begin, first), lanes)
+        return Played(history, lanes, key, jnp.asarray(second))
 
     def __call__(self, pair, history, key, particles, played=None) -> Filtered:
         """The Filtered of a history, as :func:`dpjax.audit.play` returns it.
@@ -223,30 +246,29 @@ class Filter:
           history: of one run.
           key: PRNG key.
           particles: how many.
-          played: if given, the run on ``pair.losses`` that had this history. It then is the first
-            particle and is never resampled (conditional SMC), and nothing is done that reduces
-            variance at the price of a bias.
+          played: if given, a run on one of the sequences, drawn by a fair coin, that had this
+            history. It then is the first particle and is never resampled (conditional SMC), and
+            nothing is done that reduces variance at the price of a bias.
         """
         n, learner = particles, self.learner
         actions, shown = history if self.shown else (history, [])
         kept = (jnp.arange(n) == 0) & (played is not None)
 
         def keys_of(t):
-            fresh, lane_keys = jr.split(jr.fold_in(key, t), (2, n))
-            if played is None:
-                return fresh, lane_keys
-            own = jr.fold_in(played.key, t)
-            return jax.vmap(lambda k, here: jnp.where(here, own, k))(fresh, kept), lane_keys
-
-        def lane_of(t):
-            return jnp.int32(0) if played is None else played.lanes[t]
+            fresh, lane_keys, sides = jr.split(jr.fold_in(key, t), (3, n))
+            if played is not None:
+                own = jr.fold_in(played.key, t)
+                fresh = jax.vmap(lambda k, here: jnp.where(here, own, k))(fresh, kept)
+            return fresh, lane_keys, jax.vmap(jr.uniform)(sides)
 
         def at(t):
             return jax.tree.map(lambda leaf: leaf[jnp.minimum(t, learner.horizon - 1)], actions)
 
-        def start(own_key, lane_key, here):
-            chosen = _chosen(self.begin, (own_key,), at(0), lane_key, lane_of(0), here)
-            return chosen[0], chosen[1], chosen[3]
+        def chosen(t, lanes, log_odds):
+            """The outcome of each particle that is drawn, as of _chosen."""
+            _, lane_keys, _ = keys_of(t)
+            lane = jnp.int32(0) if played is None else played.lanes[t]
+            return jax.vmap(partial(_chosen, lane=lane))(lanes, log_odds, lane_keys, kept)
 
         def one_round(carry, inputs):
             particles, total, moved, known = carry
@@ -255,80 +277,123 @@ class Filter:
             (log_weights, log_ratios, worlds), gain = _resampled(
                 particles, resample_key, kept, played is None
             )
+            fresh, _, uniforms = keys_of(t)
+            second = uniforms < jax.nn.sigmoid(log_ratios)
+            if played is not None:
+                second = jnp.where(kept, played.second, second)
             before, free = at(t - 1), t >= learner.horizon
-            seen, seen_twin = self._seen(loss, before), self._seen(other, before)
+            seen = self._seen(loss, before), self._seen(other, before)
 
-            def particle(worlds, own_key, lane_key, here):
-                state, twin = worlds
-                arguments = state, own_key, seen
-                weight, (state, _), draws, alone = _chosen(
-                    self.step, arguments, at(t), lane_key, lane_of(t), here, free
-                )
-                (twin, action), twins, moved = _twin(self.step, (twin, own_key, seen_twin), draws)
-                noise, drawn = _log_ratios(self.step, draws, twins)
-                same = free | _equal(action, at(t))
-                drawn = jnp.where(same, drawn, -jnp.inf)
-                return (weight, (state, twin), noise, drawn), (moved, alone)
+            def particle(worlds, own_key, second):
+                (state, own), (other, twin) = _swapped(second, *zip(worlds, seen, strict=True))
+                return _lanes(self.step, (state, own_key, own), (other, own_key, twin), at(t), free)
 
-            (weights, worlds, noise, drawn), (here, alone) = jax.vmap(particle)(
-                worlds, *keys_of(t), kept
-            )
+            lanes = jax.vmap(particle)(worlds, fresh, second)
+            signs = jnp.where(second, -1.0, 1.0)
+            # From here on ln r is that of the twin over the world that drew.
+            log_odds = (signs * log_ratios)[:, None] + lanes.noise
             if played is None and self.step.early and n > 1:
-                # Given the past, the mean of e^noise is 1. Dividing by that of the particles
-                # removes most of the variance.
-                mean = _log_mean(log_weights, log_ratios + noise)
-                mean -= _log_mean(log_weights, log_ratios)
-                noise -= jnp.where(jnp.isfinite(mean), mean, 0.0)
-            log_weights, log_ratios = log_weights + weights, log_ratios + noise + drawn
-            moved &= jnp.all(here | (log_weights == -jnp.inf) | (log_ratios == -jnp.inf))
+                log_odds -= (signs * _drift(log_weights, log_ratios, signs * log_odds[:, 0]))[
+                    :, None
+                ]
+            weights, log_odds, worlds, here, alone = chosen(t, lanes, log_odds)
+            worlds = jax.vmap(_swapped)(second, *worlds)
+            log_weights, log_ratios = log_weights + weights, signs * log_odds
+            moved &= jnp.all(here | (log_weights == -jnp.inf) | jnp.isinf(log_ratios))
             particles = log_weights, log_ratios, worlds
             return (particles, total + gain, moved, known & jnp.all(alone)), None
 
-        fresh, lane_keys = keys_of(0)
-        weights, (states, _), alone = jax.vmap(start)(fresh, lane_keys, kept)
-        particles = weights, jnp.zeros(n), (states, states)
-        carry = particles, jnp.zeros(()), jnp.bool(True), jnp.all(alone)
+        lanes = jax.vmap(lambda own: _lanes(self.begin, (own,), (own,), at(0)))(keys_of(0)[0])
+        weights, ratios, worlds, _, alone = chosen(0, lanes, lanes.noise)
+        carry = (weights, ratios, worlds), jnp.zeros(()), jnp.bool(True), jnp.all(alone)
         rows = *self._inputs(pair.losses), self._inputs(pair.others)[1]
         ((weights, ratios, worlds), total, moved, known), _ = lax.scan(one_round, carry, rows)
+        # P and P' are twice the means of both parts of the weight under M.
+        total += math.log(2.0 / n)
+        logs = [weights + jax.nn.log_sigmoid(side) for side in (-ratios, ratios)]
         if self.shown:
-            own, twin = (
-                jax.vmap(lambda state: _equal(reported(learner, state), shown))(world)
-                for world in worlds
-            )
-            weights = jnp.where(own, weights, -jnp.inf)
-            ratios = jnp.where(twin, ratios, -jnp.inf)
-        chance = jax.nn.logsumexp(weights)
-        # If no particle plays the history, its ratio is not known.
-        unknown = 0.0 if played is None else -jnp.inf
-        ratio = jnp.where(chance > -jnp.inf, _log_mean(weights, ratios), unknown)
-        return Filtered(ratio, total + chance - math.log(n), moved, known)
+            for i, world in enumerate(worlds):
+                same = jax.vmap(lambda state: _equal(reported(learner, state), shown))(world)
+                logs[i] = jnp.where(same, logs[i], -jnp.inf)
+        p, q = (total + jax.nn.logsumexp(log) for log in logs)
+        ratio = jnp.where((p > -jnp.inf) | (q > -jnp.inf), q - p, 0.0)
+        return Filtered(ratio, (p, q), moved, known)
 
 
-def _chosen(program, arguments, action, lane_key, lane, kept, free=False):
-    """A step whose enumerated draws are conditioned on the action.
+def _swapped(swap, first, second):
+    """Two pytrees, in the other order if ``swap``."""
+    return tuple(
+        jax.tree.map(partial(jnp.where, swap), *both) for both in ((second, first), (first, second))
+    )
 
-    Returns:
-      The log-probability of the action given all other draws, what the step returns, its draws,
-      and whether no other outcomes of these draws have the same action. If ``kept``, the draws are
-      those of ``lane``. If ``free``, any action is as good.
-    """
+
+def _lanes(program, own, twin, action, free=False) -> Lanes:
+    """A step with each outcome of its enumerated draws. If ``free``, any action is as good."""
     table = jnp.asarray(program.lanes, jnp.int32).reshape(len(program.lanes), len(program.sizes))
 
     def of(row):
-        chosen = dict(zip(program.sizes, row, strict=True))
-        (state, played), draws = run(program, arguments, chosen)
+        outcome = dict(zip(program.sizes, row, strict=True))
+        (state, played), draws = run(program, own, outcome)
+        (other, played_twin), twins, moved = _twin(program, twin, draws)
         # A draw in a branch that is not taken is a fair one, so that all lanes count as one.
-        logs = (jnp.where(draws[i].active, draws[i].log, -math.log(size))
-                for i, size in program.sizes.items())  # fmt: skip
-        log = sum(logs, jnp.zeros(()))
-        return jnp.where(free | _equal(played, action), log, -jnp.inf), (state, played), draws
+        logs = [
+            sum((jnp.where(some[i].active, some[i].log, -math.log(size))
+                 for i, size in program.sizes.items()), jnp.zeros(()))
+            for some in (draws, twins)
+        ]  # fmt: skip
+        active, also = (jnp.array([some[i].active for i in program.sizes], bool)
+                        for some in (draws, twins))  # fmt: skip
+        possible = (free | _equal(played_twin, action)) & jnp.all(active == also)
+        return Lanes(
+            jnp.where(free | _equal(played, action), logs[0], -jnp.inf),
+            jnp.where(possible, logs[1], -jnp.inf),
+            _log_ratio(program, draws, twins), moved, (state, other), ~jnp.any(active),
+        )  # fmt: skip
 
-    logs, outputs, draws = jax.vmap(of)(table)
-    place = jnp.where(kept, lane, jr.categorical(lane_key, logs))
-    outputs, draws = jax.tree.map(lambda leaf: leaf[place], (outputs, draws))
-    idle = ~jnp.any(jnp.array([draws[i].active for i in program.sizes], bool))
-    alone = idle | (jnp.sum(logs > -jnp.inf) <= 1)
-    return jax.nn.logsumexp(logs), outputs, draws, alone
+    return jax.vmap(of)(table)
+
+
+def _chosen(lanes, log_odds, key, kept, lane):
+    """The outcome of the enumerated draws of one particle, conditioned on the action.
+
+    Args:
+      lanes: a Lanes.
+      log_odds: (lanes,) ln of the twin's density over the own, before the outcome.
+      key: of the draw.
+      kept: whether the outcome is that of ``lane``.
+      lane: the place of an outcome.
+
+    Returns:
+      ln of the probability of the action, which is a mean over both worlds; ln of the density
+      ratio after the outcome; the worlds; whether noise could be moved; and whether no other
+      outcome has the same action.
+    """
+    logs = jnp.logaddexp(
+        lanes.own + jax.nn.log_sigmoid(-log_odds), lanes.twin + jax.nn.log_sigmoid(log_odds)
+    )
+    place = jnp.where(kept, lane, jr.categorical(key, logs))
+    ratios = log_odds + lanes.twin - lanes.own
+    ratio = jnp.where(jnp.isnan(ratios), 0.0, ratios)[place]  # of a particle without weight
+    worlds, moved, idle = jax.tree.map(
+        lambda leaf: leaf[place], (lanes.worlds, lanes.moved, lanes.idle)
+    )
+    return jax.nn.logsumexp(logs), ratio, worlds, moved, idle | (jnp.sum(logs > -jnp.inf) <= 1)
+
+
+def _drift(log_weights, before, after):
+    """The shift of all ln r by which fresh noise keeps the mean of r / (1 + r), as it does under M.
+
+    Without it, that mean moves by chance, which is most of the variance.
+    """
+    shares = jax.nn.softmax(log_weights)
+    mean, shift = jnp.sum(shares * jax.nn.sigmoid(before)), jnp.zeros(())
+    slopes = []
+    for _ in range(NEWTON):
+        parts = jax.nn.sigmoid(after - shift)
+        slopes.append(jnp.sum(shares * parts * (1.0 - parts)))
+        shift += (jnp.sum(shares * parts) - mean) / slopes[-1]
+    # If few particles are undecided between the worlds, they would move all others too far.
+    return jnp.where(jnp.min(jnp.stack(slopes)) > UNDECIDED, shift, 0.0)
 
 
 def _place(program, draws):
@@ -339,18 +404,17 @@ def _place(program, draws):
     return place
 
 
-def _log_ratios(program, draws, twins):
-    """ln of the twin's density over the own, of this round's noise and of enumerated draws."""
-    noise = drawn = jnp.zeros(())
+def _log_ratio(program, draws, twins):
+    """ln of the twin's density over the own, of all draws that are not enumerated."""
+    total = jnp.zeros(())
     for i, (own, twin) in enumerate(zip(draws, twins, strict=True)):
-        if own == ():
+        if own == () or i in program.sizes:
             continue
         ratio = jnp.where(twin.log == own.log, 0.0, twin.log - own.log)
         # A release of one run alone tells them apart.
         ratio = jnp.where(own.active, ratio, 0.0)
-        ratio = jnp.where(own.active == twin.active, ratio, -jnp.inf)
-        noise, drawn = (noise, drawn + ratio) if i in program.sizes else (noise + ratio, drawn)
-    return noise, drawn
+        total += jnp.where(own.active == twin.active, ratio, -jnp.inf)
+    return total
 
 
 def _resampled(particles, key, kept, stratified):
@@ -368,12 +432,6 @@ def _resampled(particles, key, kept, stratified):
     log_weights, *rest = jax.tree.map(lambda leaf: leaf[places], particles)
     log_weights = jnp.where(few, jnp.zeros(count), log_weights)
     return (log_weights, *rest), jnp.where(few, norm - math.log(count), 0.0)
-
-
-def _log_mean(log_weights, logs):
-    """ln of the weighted mean of e^logs; a particle of weight 0 counts for nothing."""
-    logs = jnp.where(log_weights > -jnp.inf, logs, -jnp.inf)
-    return jax.nn.logsumexp(log_weights + logs) - jax.nn.logsumexp(log_weights)
 
 
 def _equal(tree, other):

@@ -136,12 +136,12 @@ class Filters:
             return one(pair, history, key, particles)
 
         def kept(pair, key):
-            own, key = jr.split(key)
-            played = one.play(pair.losses, own)
+            own, key, coin = jr.split(key, 3)
+            played = one.play(pair, own, jr.bernoulli(coin))
             return one(pair, played.history, key, particles, played)
 
         def play(losses, key):
-            return one.play(losses, key).history
+            return one.play(Pair(losses, losses), key).history
 
         self._plays = jax.jit(jax.vmap(play))
         self._ratios = jax.jit(jax.vmap(ratio))
@@ -180,7 +180,7 @@ class Filters:
         return int(places[0])
 
     def kept(self, pair, key, runs):
-        """A Filtered of runs on ``pair.losses``, each of which is a particle of its own filter."""
+        """A Filtered of runs on either sequence, each a particle of its own filter."""
         run = _chunked(lambda keys: self._kept(pair, keys), jr.split(key, runs), self.chunk)
         return _moved(run)
 
@@ -244,7 +244,7 @@ def _moved(found):
         )
     return found._replace(
         log_ratio=np.asarray(found.log_ratio, np.float64),
-        log_chance=np.asarray(found.log_chance, np.float64),
+        log_chances=tuple(np.asarray(log, np.float64) for log in found.log_chances),
     )
 
 
@@ -427,10 +427,10 @@ def revealed(
     delta(epsilon) is the largest of P(S) - e^epsilon P'(S) and P'(S) - e^epsilon P(S) over sets S
     of histories. If there are few histories, all of them are filtered. Else ``below`` is the
     frequency of the set on which :func:`log_ratio` exceeds epsilon, by Clopper and Pearson, and
-    ``above`` is the mean of (1 - e^epsilon R)_+ over runs, for the ratio R of a filter that has
-    the run among its particles (conditional SMC). That is an upper bound for any number of
-    particles: with one it is the curve of all releases, with many that of the actions. Both means
-    have intervals that hold for any law (:func:`dpjax.maths.intervals.mean_interval`).
+    ``above`` is the mean of 2 (1 - e^epsilon R)_+ / (1 + R) over runs on either sequence, for the
+    ratio R of a filter that has the run among its particles (conditional SMC). That is an upper
+    bound for any number of particles: with one it is the curve of all releases, with many that of
+    the actions. Its interval holds for any law (:func:`dpjax.maths.intervals.mean_interval`).
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.
@@ -466,26 +466,24 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
     """As :func:`revealed`, with Filters."""
     learner = filters.one.learner
     nan = float("nan")
-    if _is_enumerable(learner):
-        found = filters.ratios(pair, _all_histories(learner), key)
-        p = np.exp(found.log_chance)
-        q = np.where(p > 0.0, p * np.exp(found.log_ratio), 0.0)
-        rates = np.exp(epsilons)[:, None]
-        above = np.maximum(*(np.maximum(x - rates * y, 0.0).sum(1) for x, y in ((p, q), (q, p))))
-        pure = float(np.abs(found.log_ratio[p > 0.0]).max())
+    if is_enumerable(learner):
+        p, q = enumerated(filters, pair, key, 1)
+        above = exact_curve(p, q, epsilons)
+        with np.errstate(divide="ignore"):
+            logs = np.log(p[p + q > 0.0]), np.log(q[p + q > 0.0])
+        pure = float(np.abs(logs[1] - logs[0]).max())
         return Revealed(epsilons, above, above, True, pure, (float(p.sum()), float(q.sum())))
     error = (1.0 - confidence) / 4.0  # for each bound and each direction
-    keys = jr.split(key, 3)
-    below, above, known = [], [], []
-    for side, direction in enumerate((pair, Pair(*pair[::-1]))):
-        found = filters.kept(direction, keys[side], runs)
-        losses = np.maximum(-np.expm1(epsilons[:, None] + found.log_ratio), 0.0)
-        above.append([mean_interval(row, error)[1] for row in losses])
-        known.append(found.known)
-        below.append([mean_interval(row * found.known, error / 2.0)[0] for row in losses])
+    keys = jr.split(key, 2)
+    found = filters.kept(pair, keys[0], 2 * runs)
+    below, above = [], []
+    for sign in (1.0, -1.0):
+        losses = privacy_losses(sign * found.log_ratio, epsilons) / 2.0
+        above.append([min(2.0 * mean_interval(row, error)[1], 1.0) for row in losses])
+        below.append([2.0 * mean_interval(row * found.known, error / 2.0)[0] for row in losses])
     # If the actions show all draws, each ratio is that of the actions.
-    if not filters.one.bare or not np.all(known):
-        scores, _, _ = filters.scores(pair, keys[2], [runs, runs])
+    if not filters.one.bare or not np.all(found.known):
+        scores, _, _ = filters.scores(pair, keys[1], [runs, runs])
         below = []
         for ours, theirs in (scores, [-side for side in scores[::-1]]):
             hits, misses = ((side > epsilons[:, None]).sum(1) for side in (ours, theirs))
@@ -495,12 +493,32 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
     return Revealed(epsilons, np.max(below, axis=0), np.max(above, axis=0), False, nan, (nan, nan))
 
 
-def _is_enumerable(learner) -> bool:
+def privacy_losses(log_ratios, epsilons):
+    """(n, runs), at most 2: over runs on either sequence their mean is delta(epsilon) at most."""
+    other = scipy.special.expit(log_ratios)  # P' / (P + P')
+    return 2.0 * np.maximum(1.0 - (1.0 + np.exp(epsilons))[:, None] * other, 0.0)
+
+
+def is_enumerable(learner) -> bool:
     arms = isinstance(learner.action_set, Arms) and not learner.privacy.reported
     return arms and learner.horizon * math.log(learner.action_set.count) <= math.log(MOST_HISTORIES)
 
 
-def _all_histories(learner):
+def enumerated(filters, pair, key, count):
+    """P(a) and P'(a) of all histories, each the mean of ``count`` filters."""
+    histories = all_histories(filters.one.learner)
+    found = filters.ratios(pair, np.tile(histories, (count, 1)), key)
+    p, q = (np.exp(log).reshape(count, -1).mean(axis=0) for log in found.log_chances)
+    return p, q
+
+
+def exact_curve(p, q, epsilons):
+    """delta of each epsilon for the laws of all histories, in the worse direction."""
+    rates = np.exp(epsilons)[:, None]
+    return np.maximum(*(np.maximum(x - rates * y, 0.0).sum(1) for x, y in ((p, q), (q, p))))
+
+
+def all_histories(learner):
     arms = range(learner.action_set.count)
     return np.array(list(itertools.product(arms, repeat=learner.horizon)), np.int32)
 
@@ -554,23 +572,23 @@ def worst_history(
 def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
     """As :func:`worst_history`, with Filters."""
     play_key, *keys = jr.split(key, 4)
-    if _is_enumerable(filters.one.learner):
-        histories = _all_histories(filters.one.learner)
+    if is_enumerable(filters.one.learner):
+        histories = all_histories(filters.one.learner)
     else:
         histories = filters.scores(pair, play_key, [runs, runs])[1]
     # The best of a first look are looked at again, so that luck does not choose among them.
     for own, most in zip(keys[:2], (count, 1), strict=True):
         found = filters.ratios(pair, histories, own)
-        sizes = np.where(found.log_chance > -np.inf, np.abs(found.log_ratio), -np.inf)
-        best = np.argsort(-sizes)[:most]
+        best = np.argsort(-np.abs(found.log_ratio))[:most]
         histories = jax.tree.map(lambda leaf, best=best: leaf[best], histories)
     again = jax.tree.map(lambda leaf: np.repeat(leaf, count, axis=0), histories)
-    ratios = np.exp(filters.ratios(pair, again, keys[2]).log_ratio)
-    mean, error = ratios.mean(), ratios.std(ddof=1) / math.sqrt(count)
-    spread = error * scipy.stats.t.isf((1.0 - confidence) / 2.0, count - 1)
+    parts = [np.exp(log) for log in filters.ratios(pair, again, keys[2]).log_chances]
+    p, q = (part / part.mean() for part in parts)
     with np.errstate(divide="ignore"):
-        low, high = np.log(np.maximum(mean - spread, 0.0)), np.log(mean + spread)
-        found = np.log(mean)
+        found = float(np.log(parts[1].mean()) - np.log(parts[0].mean()))
+    error = (q - p).std(ddof=1) / math.sqrt(count)
+    spread = error * scipy.stats.t.isf((1.0 - confidence) / 2.0, count - 1)
+    low, high = found - spread, found + spread
     ends = sorted((abs(low), abs(high)))
     interval = (0.0 if low < 0.0 < high else float(ends[0]), float(ends[1]))
     history = jax.tree.map(lambda leaf: leaf[0], histories)

@@ -267,12 +267,25 @@ def test_the_kept_run_is_a_particle_of_its_own_filter():
     found = REVEALED.Filters(learner, PAIR, 1).kept(PAIR, jr.key(0), 2**12)
     # With one particle it is the ratio of the release, which goes up to e in size.
     assert np.abs(found.log_ratio).max() == pytest.approx(1.0, abs=1e-4)
-    assert np.exp(found.log_ratio).mean() == pytest.approx(1.0, abs=0.05)
-    # E (1 - R)_+ is the total variation of two Laplace laws, 1 - e^(-1/2).
-    low, high = mean_interval(np.maximum(1.0 - np.exp(found.log_ratio), 0.0), 0.005)
-    assert low < 1.0 - math.exp(-0.5) < high < 0.5
+    # Half of the runs are on either sequence.
+    assert scipy.special.expit(found.log_ratio).mean() == pytest.approx(0.5, abs=0.02)
+    # At epsilon = 0 the mean is the total variation of two Laplace laws, 1 - e^(-1/2).
+    (losses,) = REVEALED.privacy_losses(found.log_ratio, np.zeros(1))
+    low, high = mean_interval(losses / 2.0, 0.005)
+    assert 2.0 * low < 1.0 - math.exp(-0.5) < 2.0 * high < 0.5
     many = REVEALED.Filters(learner, PAIR, 64).kept(PAIR, jr.key(0), 2**12)
-    assert np.exp(many.log_ratio).mean() == pytest.approx(1.0, abs=0.02)
+    assert scipy.special.expit(many.log_ratio).mean() == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_history_that_one_sequence_never_shows():
+    """Its ratio is e^10. Runs on the first sequence alone would never play it."""
+    scale = 0.1
+    learner = of_release(lambda key, loss: noise.laplace(key, -loss[0], scale) > 0.2)
+    found = [
+        float(audit.log_ratio(learner, pair, jnp.array([0, 1]), jr.key(0), particles=2**10))
+        for pair in (PAIR, audit.Pair(*PAIR[::-1]))
+    ]
+    assert found == pytest.approx([10.0, -10.0], abs=0.2)
 
 
 # A prefix sum is the action, so that all noise is hidden but for one bit a round.
@@ -308,7 +321,7 @@ def scores_against_frequencies(learner, pair, particles, runs):
     """Differences of filters and frequencies over their standard error."""
     counted, error, often = frequencies(learner, pair, runs)
     made = REVEALED.Filters(learner, pair, particles)
-    table = REVEALED._all_histories(made.one.learner)[often]
+    table = REVEALED.all_histories(made.one.learner)[often]
     found = np.stack([made.ratios(pair, table, jr.key(i)).log_ratio for i in range(4)])
     spread = found.std(axis=0, ddof=1)
     noise = np.maximum(spread, np.median(spread)) / 2.0
@@ -386,13 +399,8 @@ def test_the_upper_curve_is_never_below_the_exact_one():
     above = []
     for particles in (1, 4, 32):
         made = REVEALED.Filters(learner, LONG, particles)
-        means = [
-            np.maximum(-np.expm1(epsilons[:, None] + found.log_ratio), 0.0).mean(axis=1)
-            for found in (
-                made.kept(direction, jr.key(3), 2**13)
-                for direction in (LONG, audit.Pair(*LONG[::-1]))
-            )
-        ]
+        found = made.kept(LONG, jr.key(3), 2**14).log_ratio
+        means = [REVEALED.privacy_losses(side, epsilons).mean(axis=1) for side in (found, -found)]
         above.append(np.maximum(*means))
         assert (above[-1] >= exact.above - 0.015).all()
     assert (above[0] > above[1]).all() and (above[1] > above[2]).all()
@@ -553,9 +561,9 @@ def test_hedge_reveals_all_that_it_pays():
         assert found.epsilon == pytest.approx(float(paid(jr.key(0))), rel=1e-4)
 
 
-def test_all_histories_are_those_of_the_arms():
+def testall_histories_are_those_of_the_arms():
     learner = learners.exp3(3, 2)
-    assert REVEALED._all_histories(learner).tolist() == [
+    assert REVEALED.all_histories(learner).tolist() == [
         list(row) for row in itertools.product(range(2), repeat=3)
     ]
 
