@@ -15,12 +15,12 @@ from jax.errors import JaxRuntimeError
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from dpjax.engine.evaluate import equations
+from dpjax.engine.settings import FIRST_LEVEL
 
 _OPTIONS_OF_MANY = {
     # By default the compiler chooses narrower vectors, which suit programs that do other work too.
     "xla_cpu_prefer_vector_width": 512,
-    # LLVM's later levels compile for twice as long, into the same bits and about the same speed.
-    "xla_backend_optimization_level": 1,
+    **FIRST_LEVEL,
 }
 _OPTIONS = {
     **_OPTIONS_OF_MANY,
