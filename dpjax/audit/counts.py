@@ -66,7 +66,7 @@ def gaussian_from_counts(
     error = (1.0 - confidence) / 2.0
     low, _ = clopper_pearson(hits, runs, error)
     _, high = clopper_pearson(misses, runs, error)
-    return np.maximum(scipy.stats.norm.ppf(low) - scipy.stats.norm.ppf(high), 0.0)
+    return np.maximum(scipy.special.ndtri(low) - scipy.special.ndtri(high), 0.0)
 
 
 def best_event(

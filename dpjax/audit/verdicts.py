@@ -21,6 +21,7 @@ from dpjax.audit.revealed import attacked, filters_for, is_discrete
 from dpjax.audit.spending import CHECKS, spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy
 from dpjax.domains import Domain, box_losses
+from dpjax.engine.settings import FIRST_LEVEL
 
 # A calibration that is exact in real numbers may be off by the rounding of float32.
 ROUNDING = 1e-4
@@ -186,7 +187,10 @@ def verdict(
       ([1.0], ())
     """
     keys = jr.split(key, len(jax.tree.leaves(pairs.losses)[0]))
-    run = jax.jit(jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)))
+    run = jax.jit(
+        jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)),
+        compiler_options=FIRST_LEVEL,
+    )
     result = jax.tree.map(np.asarray, run(pairs, keys))
     most = learner.privacy.rounds_per_release
     covered = None if most is None else _rounds_in_a_release(learner, pairs, keys) <= most

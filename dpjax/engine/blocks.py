@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from dpjax.core import Privacy
 from dpjax.engine import programs
 from dpjax.engine.compile import platform_of
 
@@ -37,6 +38,7 @@ class Plan(NamedTuple):
     count: int  # type: ignore[assignment] # P; tuples have a method of that name
     seeds: int  # S
     rounds: np.ndarray  # (n,) int32, the checkpoints
+    privacy: list[Privacy]  # declared at each point
     traced: programs.Traced
     chunk: int | None  # the most trajectories that are computed at once, if the caller says so
     block: tuple[int, int]  # points and seeds in a block

@@ -15,15 +15,19 @@ from jax.errors import JaxRuntimeError
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from dpjax.engine.evaluate import equations
+from dpjax.engine.settings import FIRST_LEVEL
 
+_OPTIONS_OF_MANY = {
+    # By default the compiler chooses narrower vectors, which suit programs that do other work too.
+    "xla_cpu_prefer_vector_width": 512,
+    **FIRST_LEVEL,
+}
 _OPTIONS = {
+    **_OPTIONS_OF_MANY,
     # A kernel can neither call a library nor fork into threads.
     "xla_cpu_experimental_ynn_fusion_type": "",
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
-    # By default the compiler chooses narrower vectors, which suit programs that do other work too.
-    "xla_cpu_prefer_vector_width": 512,
 }
-_OPTIONS_OF_MANY = {"xla_cpu_prefer_vector_width": 512}
 
 # Primitives for which XLA has no code that can be a part of a kernel.
 _NOT_IN_A_KERNEL = {

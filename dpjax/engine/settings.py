@@ -14,6 +14,9 @@ from typing import ParamSpec, TypeVar
 
 import jax
 
+# Options of the compiler. The later levels of LLVM compile for twice as long, into the same bits.
+FIRST_LEVEL = {"xla_backend_optimization_level": 1}
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
@@ -16,6 +17,7 @@ class Exp3State(NamedTuple):
     probability: Array  # () float32, with which it was drawn
 
 
+@jax.jit
 def default_mixing(horizon, arms):
     """gamma = min(1, sqrt(K ln K / ((e - 1) T))), for a horizon that may be traced."""
     horizon = jnp.asarray(horizon, jnp.float32)
@@ -60,16 +62,21 @@ def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
     Every probability also stays in [gamma / K, 1 - gamma + gamma / K], which caps the
     log-likelihood ratio of a draw at ln((K (1 - gamma) + gamma) / gamma).
     """
-    dependent = jnp.asarray(draws - 1, jnp.float32)
-    cap = log_ratio_cap(arms, mixing)
-    rho = privacy.bounded_range_rho(jnp.minimum(sensitivity, 2.0 * cap), dependent)
-    pure = dependent * jnp.minimum(sensitivity, cap)
+    pure, rho = _pure_and_rho(draws, arms, mixing, sensitivity)
     return Privacy(
         epsilon=jnp.minimum(pure, privacy.zcdp_epsilon(rho, delta)),
         delta=delta,
         rho=rho,
         accountant="zCDP of bounded-range draws, or the sum of their log-ratios where smaller",
     )
+
+
+@jax.jit
+def _pure_and_rho(draws, arms, mixing, sensitivity):
+    dependent = jnp.asarray(draws - 1, jnp.float32)
+    cap = log_ratio_cap(arms, mixing)
+    rho = privacy.bounded_range_rho(jnp.minimum(sensitivity, 2.0 * cap), dependent)
+    return dependent * jnp.minimum(sensitivity, cap), rho
 
 
 def log_ratio_cap(arms, mixing):

@@ -16,8 +16,8 @@ def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
       [0.016, 0.113]
     """
     hits = np.asarray(hits, np.float64)
-    low = np.where(hits > 0, scipy.stats.beta.ppf(error, hits, runs - hits + 1.0), 0.0)
-    high = np.where(hits < runs, scipy.stats.beta.isf(error, hits + 1.0, runs - hits), 1.0)
+    low = np.where(hits > 0, scipy.special.betaincinv(hits, runs - hits + 1.0, error), 0.0)
+    high = np.where(hits < runs, scipy.special.betainccinv(hits + 1.0, runs - hits, error), 1.0)
     return low, high
 
 

@@ -28,7 +28,7 @@ HORIZON_LEARNERS = ("FTRL", "private FTAL")
 def table(data) -> list[dict]:
     """Final regret and what privacy costs, with a normal interval; one row per privacy level."""
     found, cost = (estimates.mean(data[name]) for name in ("final_regret", "cost"))
-    width = scipy.stats.norm.ppf(0.975) * cost.standard_error
+    width = scipy.special.ndtri(0.975) * cost.standard_error
     found = found.assign(cost=cost["mean"], cost_low=cost["mean"] - width,
                          cost_high=cost["mean"] + width, centre=data.centre)  # fmt: skip
     found["known"] = data.bound.where(data.learner == "FTRL, identical law")

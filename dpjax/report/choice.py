@@ -117,7 +117,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
         labels = at.copy(data=flat["setting"][name].values[at.values])
         found[f"chosen_{name}"] = labels.where(found["mean"].notnull())
     worse = estimates.mean(halves[1] - chosen, confidence)
-    single = scipy.stats.t.ppf(confidence, chosen.sizes["trial"] - 1)
+    single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
     # A difference of exactly 0 is no evidence; two settings may well be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
     found["candidate"] = candidate.unstack("setting")

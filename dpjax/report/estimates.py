@@ -37,7 +37,7 @@ def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     centre = array.mean("trial", skipna=False)
     spread = array.std("trial", ddof=1, skipna=False) if trials > 1 else np.nan * centre
     error = spread / np.sqrt(trials)
-    width = scipy.stats.t.ppf(0.5 + confidence / 2, trials - 1) * error
+    width = scipy.special.stdtrit(trials - 1, 0.5 + confidence / 2) * error
     return xarray.Dataset(
         {"mean": centre, "standard_error": error, "low": centre - width, "high": centre + width}
     )
@@ -317,7 +317,7 @@ def band(
     edge = largest.quantile(confidence, "draw").drop_vars("quantile")
     # What resampling understates for few trials, Student's law states for a single value.
     level = 0.5 + confidence / 2
-    few = scipy.stats.t.ppf(level, array.sizes["trial"] - 1) / scipy.stats.norm.ppf(level)
+    few = scipy.special.stdtrit(array.sizes["trial"] - 1, level) / scipy.special.ndtri(level)
     width = edge * few * found["standard_error"]
     found["low"], found["high"] = found["mean"] - width, found["mean"] + width
     return found

@@ -17,7 +17,6 @@ from dpjax.engine import executables, settings
 from dpjax.engine.blocks import at_once, block_shape
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.compute import takes_turns
-from dpjax.store.layout import arrays_of
 from dpjax.study.horizons import Horizons
 from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
 from dpjax.study.sweep import planned
@@ -116,7 +115,7 @@ def _measured(study, program) -> _Speed:
     begin = time.perf_counter()
     plan = planned(game, points, study.trials, key, play, study.checkpoints, None, None)
     plan = Horizons().lifted(program, plan)
-    program.about(arrays_of(plan.traced.output))
+    program.about(plan)
     traced = time.perf_counter()
     until = batches_until if play is simulate_batches else rounds_until
 

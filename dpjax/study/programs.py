@@ -12,6 +12,8 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.core import Arms, Privacy, _check
+from dpjax.engine import settings
+from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
 
@@ -89,21 +91,17 @@ class Program(NamedTuple):
 
     def first(self) -> tuple:
         """The learner and the environment at the first point."""
-        points = self.points()
-        return self.game()(jax.tree.map(lambda leaf: leaf[0], points))
+        return pairs(self.game(), jax.tree.map(lambda leaf: leaf[:1], self.points()))[0]
 
-    def declared(self) -> list:
-        """The Privacy of the learner at each point."""
-        return declared(self.game(), self.points())
-
-    def about(self, arrays) -> dict:
+    def about(self, plan) -> dict:
         """What the learner declares at each point and, if it recommends an arm, the best arms.
 
         Args:
-          arrays: the names of the arrays that the game records.
+          plan: that of the program.
         """
-        best = self.best_arms() if "report_recommendation" in arrays else None
-        found = {"privacy": columns(self.declared())}
+        recommends = "report_recommendation" in arrays_of(plan.traced.output)
+        best = self.best_arms() if recommends else None
+        found = {"privacy": columns(plan.privacy)}
         return found if best is None else found | {"best_arms": best.tolist()}
 
     def best_arms(self) -> np.ndarray | None:
@@ -148,11 +146,14 @@ class Program(NamedTuple):
         return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
 
 
-def declared(game: Callable, points: Any) -> list[Privacy]:
-    """The Privacy of the learner of a game at each point; ``points`` are those of a sweep."""
+def pairs(game: Callable, points: Any) -> list[tuple]:
+    """The (learner, environment) of a game at each point; ``points`` are those of a sweep.
+
+    Factories see plain numbers here, and refuse bad ones. When a game is traced, they cannot.
+    """
     count = len(jax.tree.leaves(points)[0])
-    each = [jax.tree.map(lambda x, i=i: x[i], points) for i in range(count)]
-    return [game(point)[0].privacy for point in each]
+    with settings.own():
+        return [_check.pair(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
 
 
 def columns(declarations: list[Privacy]) -> dict[str, list]:

@@ -23,7 +23,7 @@ from dpjax.study import grid as grids
 from dpjax.study import halving, kept, spread
 from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
-from dpjax.study.programs import Part, Program, check_taken, programs_of
+from dpjax.study.programs import Part, Program, check_taken, pairs, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played
 
@@ -94,11 +94,10 @@ class Study:
                           play=getattr(self.play, "__name__", self.play))  # fmt: skip
         for program in () if summed else self.programs:  # Parts of a sum have been checked.
             try:
-                learner, environment = _check.pair(program.first())
+                learner, environment = pairs(program.game(), program.points())[0]
                 checkpoint_rounds(learner, environment, self.checkpoints)
                 if self.play is simulate_batches and not has_batches(learner, environment):
                     raise ValueError("play: it cannot be played by batches")
-                program.declared()  # Factories see plain numbers here, and refuse bad ones.
             except TypeError as error:
                 raise TypeError(f"{program}: {error}") from None
             except ValueError as error:
@@ -236,7 +235,7 @@ class Study:
             for program, share, rounds_here in mine:
                 bar.set_postfix_str(str(program), refresh=False)
                 made = next(plans)
-                about = program.about(arrays_of(made.traced.output))
+                about = program.about(made)
                 result = played(made, stored(program), bar, partial(dict, about), share)
                 if result is not None:
                     found.append(Played(program, result.rounds, arrays_of(result[1:]), about))

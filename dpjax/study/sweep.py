@@ -21,7 +21,7 @@ from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.progress import Bar, with_progress
 from dpjax.store import open_store
-from dpjax.study.programs import columns, declared
+from dpjax.study.programs import columns, pairs
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate
 
 
@@ -107,11 +107,7 @@ def sweep(
       (3, 50, 2)
     """
     plan = planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
-
-    def about():
-        return {"privacy": columns(declared(plan.game, plan.points))}
-
-    return played(plan, store, progress, about)
+    return played(plan, store, progress, lambda: {"privacy": columns(plan.privacy)})
 
 
 def planned(
@@ -162,16 +158,15 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
         _check.size(1, chunk=chunk)
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
-    # The factories see the plain numbers of each point here, and refuse bad ones. Later, when the
-    # game is traced, they cannot look at numbers.
-    games = [game(jax.tree.map(lambda leaf, i=i: leaf[i], points)) for i in range(count)]
-    for each in games:
-        _check.pair(each)
-    learner, environment = games[0]
+    made = pairs(game, points)
+    learner, environment = made[0]
     rounds = checkpoint_rounds(learner, environment, checkpoints)
     block = block_shape(count, seeds, chunk, mesh)
     traced = programs.trace(game, play, rounds, points, key.dtype)
-    return Plan(game, play, key, points, count, seeds, rounds, traced, chunk, block, mesh)
+    privacy = [each.privacy for each, _ in made]
+    return Plan(
+        game, play, key, points, count, seeds, rounds, privacy, traced, chunk, block, mesh
+    )  # fmt: skip
 
 
 def _add_kernels() -> None:
