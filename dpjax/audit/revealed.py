@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import zlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -184,36 +186,22 @@ class Filters:
         run = _chunked(lambda keys: self._kept(pair, keys), jr.split(key, runs), self.chunk)
         return _moved(run)
 
-    def scores(self, pair, key, counts):
-        """-ln P'/P of runs on both sequences, and their histories.
+    def scores(self, pair, key, histories):
+        """-ln P'/P of runs. It is a function of the history, by a key that depends on it."""
+        some, place, marks = _distinct(histories)
+        keys = jax.vmap(jr.fold_in, (None, 0))(key, marks)
+        return -self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio[place]
 
-        Histories recur, and each distinct one is filtered once.
 
-        Args:
-          pair: a Pair.
-          key: PRNG key.
-          counts: numbers of runs, on the two sequences in turn.
-
-        Returns:
-          (scores, histories, place): a list of scores (count,), the distinct histories, and a list
-          of the places of the runs' histories among them.
-        """
-        sides = itertools.cycle(pair)
-        keys = jr.split(key, len(counts) + 1)
-        played = [
-            self.plays(side, own, count)
-            for side, own, count in zip(sides, keys[1:], counts, strict=False)
-        ]
-        rows = jax.tree.map(lambda *leaves: np.concatenate(leaves), *played)
-        columns = [np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(rows)]
-        _, first, place = np.unique(
-            np.concatenate(columns, axis=1).astype(np.float64), axis=0, return_index=True,
-            return_inverse=True,
-        )  # fmt: skip
-        histories = jax.tree.map(lambda leaf: leaf[first], rows)
-        found = -self.ratios(pair, histories, keys[0]).log_ratio
-        places = np.split(place.reshape(-1), np.cumsum(counts)[:-1])
-        return [found[each] for each in places], histories, places
+def _distinct(histories):
+    """Distinct histories, the places of all among them, and a number of each, which it decides."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(histories)]
+    columns = [leaf.reshape(len(leaf), -1).astype(np.float64) for leaf in leaves]
+    rows, first, place = np.unique(
+        np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    marks = np.array([zlib.crc32(row.tobytes()) for row in rows], np.uint32)
+    return jax.tree.map(lambda leaf: leaf[first], histories), place.reshape(-1), marks
 
 
 def _repeated(tree, count):
@@ -379,29 +367,33 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
     _check.inside(0.0, 1.0, confidence=confidence)
-    play_key, train_key = jr.split(key)
-    chosen = min(runs, SELECTION)
-    scores, histories, places = filters.scores(pair, play_key, [chosen, chosen, runs, runs])
-    candidates = {"likelihood ratio": scores}
+    play_key, train_key, score_key = jr.split(key, 3)
+    chosen, learner = min(runs, SELECTION), filters.one.learner
+    statistics = {"likelihood ratio": partial(filters.scores, pair, score_key)}
     if rival:
-        of_run = jax.jit(jax.vmap(trained(filters.one.learner, pair, train_key, 2**12)))
-        found = _chunked(of_run, histories, 2**12)
-        candidates["trained statistic"] = [found[place] for place in places]
+        of_run = jax.jit(jax.vmap(trained(learner, pair, train_key, 2**12)))
+        statistics["trained statistic"] = lambda played: _chunked(of_run, played, 2**12)
+    keys = jr.split(play_key, (2, 2))
+    selection, counted = (
+        [filters.plays(side, own, count) for side, own in zip(pair, both, strict=True)]
+        for both, count in zip(keys, (chosen, runs), strict=True)
+    )
 
-    def counted(event, ours, theirs):
+    def counts(event, sides):
         threshold, above, swapped = event
-        counts = [int(((side >= threshold) == above).sum()) for side in (ours, theirs)]
-        return counts[::-1] if swapped else counts
+        found = [int(((side >= threshold) == above).sum()) for side in sides]
+        return found[::-1] if swapped else found
 
     best: tuple = (-1.0,)
-    for name, parts in candidates.items():
-        event = choose_event(parts[0], parts[1], delta, confidence, runs)
-        hits, misses = counted(event, *parts[:2])
-        merit = bound_from_counts(hits, misses, chosen, delta=delta, confidence=confidence)
+    for name, statistic in statistics.items():
+        sides = [statistic(played) for played in selection]
+        event = choose_event(*sides, delta, confidence, runs)
+        merit = bound_from_counts(*counts(event, sides), chosen, delta=delta, confidence=confidence)
         if merit > best[0]:
-            best = merit, name, event, parts[2:]
-    _, name, event, parts = best
-    hits, misses = counted(event, *parts)
+            best = merit, name, event
+    # Of the runs that are counted the better statistic alone is computed.
+    _, name, event = best
+    hits, misses = counts(event, [statistics[name](played) for played in counted])
     threshold, above, swapped = event
     bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
     return Bound(
@@ -483,7 +475,9 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
         below.append([2.0 * mean_interval(row * found.known, error / 2.0)[0] for row in losses])
     # If the actions show all draws, each ratio is that of the actions.
     if not filters.one.bare or not np.all(found.known):
-        scores, _, _ = filters.scores(pair, keys[1], [runs, runs])
+        own, *both = jr.split(keys[1], 3)
+        played = [filters.plays(side, k, runs) for side, k in zip(pair, both, strict=True)]
+        scores = [filters.scores(pair, own, each) for each in played]
         below = []
         for ours, theirs in (scores, [-side for side in scores[::-1]]):
             hits, misses = ((side > epsilons[:, None]).sum(1) for side in (ours, theirs))
@@ -575,7 +569,11 @@ def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
     if is_enumerable(filters.one.learner):
         histories = all_histories(filters.one.learner)
     else:
-        histories = filters.scores(pair, play_key, [runs, runs])[1]
+        played = [
+            filters.plays(side, own, runs)
+            for side, own in zip(pair, jr.split(play_key), strict=True)
+        ]
+        histories, _, _ = _distinct(jax.tree.map(lambda *sides: np.concatenate(sides), *played))
     # The best of a first look are looked at again, so that luck does not choose among them.
     for own, most in zip(keys[:2], (count, 1), strict=True):
         found = filters.ratios(pair, histories, own)

@@ -256,10 +256,11 @@ def test_the_attack_reads_the_actions_alone():
     """The same history has the same score, whatever noise of the runs was hidden."""
     learner = of_release(lambda key, loss: noise.laplace(key, loss[0], 1.0) > 0.5)
     made = REVEALED.Filters(learner, PAIR, 16)
-    scores, histories, places = made.scores(PAIR, jr.key(0), [500, 500])
-    assert len(histories) == 2
-    for score, place in zip(scores, places, strict=True):
-        assert len(np.unique(score[place == 1])) == 1
+    played = [made.plays(side, jr.key(i), 500) for i, side in enumerate(PAIR)]
+    scores = [made.scores(PAIR, jr.key(9), each) for each in played]
+    both = np.concatenate(played)[:, 1], np.concatenate(scores)
+    for arm in (0, 1):
+        assert len(np.unique(both[1][both[0] == arm])) == 1
 
 
 def test_the_kept_run_is_a_particle_of_its_own_filter():
