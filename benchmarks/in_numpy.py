@@ -6,6 +6,7 @@ each trial.
 
 import numpy as np
 from scipy import special
+from scipy.linalg import lapack
 
 
 def exp3(horizon, mixing, means, trials, seed):
@@ -216,6 +217,22 @@ def linucb(horizon, context, scale, offset, smallest, log_failure, bias, trials,
         row = np.concatenate([chosen, loss[:, None]], axis=1).T.astype(np.float32)
         gram += row[:, None] * row[None]
     return regret
+
+
+def factors(horizon, dim, trials, seed):
+    """Draws d normal features of d arms, factors V and solves for all arms in every round.
+
+    Any LinUCB with fresh arms does so. It returns NaN, for it plays no game.
+    """
+    generator = np.random.default_rng(seed)
+    rows = generator.standard_normal((2 * dim, dim), np.float32)
+    matrix = np.asfortranarray(rows.T @ rows)
+    for _ in range(horizon * trials):
+        features = generator.standard_normal((dim, dim), np.float32)
+        root, _ = lapack.spotrf(matrix, lower=1)
+        lapack.strtrs(root, features.T, lower=1)
+        lapack.strtrs(root, features[0], lower=1)
+    return np.full(trials, np.nan)
 
 
 def _unit(x):

@@ -179,6 +179,8 @@ def rows(workload, rounds, measured) -> list[dict]:
     table = []
     for one in measured:
         mean, error = mean_and_error(one.values)
+        played = not np.isnan(mean)
+        verdict = "yes" if agree(ours.values, one.values) else "NO"
         table.append(
             {
                 "workload": workload,
@@ -191,9 +193,9 @@ def rows(workload, rounds, measured) -> list[dict]:
                 else spread(ours.nanoseconds / one.nanoseconds),
                 "compile s": f"{one.compile:.1f}" if one.name in COMPILED else "",
                 "MiB": "" if one.temporary is None else f"{one.temporary / 2**20:.2g}",
-                "value": f"{mean:.5g}",
-                "error": f"{error:.2g}",
-                "agrees": "" if one is ours else "yes" if agree(ours.values, one.values) else "NO",
+                "value": f"{mean:.5g}" if played else "",
+                "error": f"{error:.2g}" if played else "",
+                "agrees": verdict if played and one is not ours else "",
             }
         )
     return table

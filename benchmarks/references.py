@@ -175,6 +175,12 @@ def w3(horizon, trials, private):
     ]
 
 
+def w3_lapack(dim, horizon, trials):
+    """The normal draws, the factor and the triangular solve of a round, which play no game."""
+    few = max(trials // 8, 1)
+    return [Implementation("LAPACK", few, partial(in_numpy.factors, horizon, dim, few))]
+
+
 def scrible(horizon, trials):
     """SCRiBLE on the cube with epsilon = 1."""
     domain = domains.cube(workloads.POINTS_DIM)
@@ -270,6 +276,7 @@ REFERENCES = {
     "W2-bound": w2_bound,
     "W3": lambda horizon, trials: w3(horizon, trials, False),
     "W3-tree": lambda horizon, trials: w3(horizon, trials, True),
+    **{f"W3-{dim}": partial(w3_lapack, dim) for dim in workloads.LARGER},
     "W4": w4,
     "W5": w5,
     "W5-given": lambda horizon, trials: w5(horizon, trials, workloads.expert_losses(horizon)),

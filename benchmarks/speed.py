@@ -83,7 +83,7 @@ def main():
         horizon = workload.horizon if arguments.full else workload.short
         trials, repeats = workload.trials, arguments.repeats
         if arguments.quick:
-            horizon, trials, repeats = min(horizon, 125), 256, 2
+            horizon, trials, repeats = min(horizon, 125), min(trials, 256), 2
         found = measure.side_by_side(implementations(name, horizon, trials), horizon, repeats)
         for row in measure.rows(workload.title, horizon, found):
             print(measure.markdown(row), flush=True)

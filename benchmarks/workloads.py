@@ -26,6 +26,7 @@ ARMS_MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)
 EXPERTS = 10  # N in W5, and the dimension in W4
 BIAS = 0.2  # how far the losses of W5 lean to one expert
 CONTEXT = 5, 10, 0.1  # d, arms and gap in W3
+LARGER = {20: 2**11, 60: 2**8, 120: 2**7}  # d = arms, and T, in W3 beside LAPACK
 POINTS_DIM = 5  # the dimension of the convex bandits
 ACTIONS = np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)], axis=1)
 
@@ -143,10 +144,10 @@ def _arms(name):
     return of_horizon
 
 
-def _linucb(mechanism):
+def _linucb(mechanism, context=CONTEXT):
     def of_horizon(horizon):
         def game(epsilon):
-            dim, arms, gap = CONTEXT
+            dim, arms, gap = context
             law = gram.gaussian(mechanism=mechanism)
             learner = learners.linucb(horizon, dim, epsilon=epsilon, delta=0.1, gram=law)
             return learner, environments.gap_arms(dim, gap=gap, arms=arms)
@@ -227,6 +228,13 @@ WORKLOADS = {
     "W2-bound": Workload("W2 DP-UCB-Bound, K = 5", 10**5, 2**12, 1024, _arms("dp_ucb_bound")),
     "W3": Workload("W3 LinUCB, d = 5, 10 fresh arms", 2**11, 2**9, 1024, _linucb(mechanisms.exact)),
     "W3-tree": Workload("W3 with a Gaussian tree", 2**11, 2**9, 1024, _linucb(mechanisms.tree)),
+    **{
+        f"W3-{dim}": Workload(
+            f"W3, d = {dim}, {dim} fresh arms", horizon, horizon, 64,
+            _linucb(mechanisms.exact, (dim, dim, 0.1)),
+        )
+        for dim, horizon in LARGER.items()
+    },
     "W4": Workload(
         "W4 binary tree, 10 Laplace dims", 2**16, 2**12, 1024, _tree,
         value=lambda result: result.report,

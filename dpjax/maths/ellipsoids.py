@@ -1,14 +1,17 @@
-"""Positive definite matrices with few rows, in a form that computes many trials side by side.
+"""Positive definite matrices, in a form that computes many trials side by side.
 
-``jax.numpy.linalg`` calls a library once for each matrix. Here a matrix is *packed*: a vector of
-its lower triangle row by row, with entry (i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows the
-code works on single entries, and under vmap every operation goes over all trials at once.
+``jax.numpy.linalg`` calls a library once for each matrix, and the rounds of a game are then no
+longer one kernel. Here a matrix is *packed*: a vector of its lower triangle row by row, with entry
+(i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows the code works on single entries. Matrices
+with more rows are factored in loops over rows, which compile equally fast for any number of rows.
+Under vmap every operation goes over all trials at once.
 """
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from dpjax.core import Array
 
@@ -96,30 +99,50 @@ def _by_scalars(packed, dim, tiny):
 
 
 def _by_rows(packed, dim, tiny):
-    matrix, inverse = unpack(packed, dim), jnp.eye(dim, dtype=packed.dtype)
-    numbers = np.arange(dim)
-    for j in range(dim):
-        pivot = jnp.where(jnp.abs(matrix[j, j]) > tiny, matrix[j, j], tiny)
-        below = jnp.where(numbers > j, matrix[:, j] / pivot, 0.0)[:, None]
-        matrix = matrix - below * matrix[j][None]
-        inverse = inverse - below * inverse[j][None]
+    matrix = unpack(packed, dim)
+
+    def factor_row(i, factors):
+        def eliminate(k, row):
+            pivot_row = factors[k]
+            pivot = jnp.where(jnp.abs(pivot_row[k]) > tiny, pivot_row[k], tiny)
+            multiple = row[k] / pivot
+            return lax.dynamic_update_index_in_dim(row - multiple * pivot_row, -multiple, k, 0)
+
+        row = lax.fori_loop(0, i, eliminate, matrix[i])
+        return lax.dynamic_update_index_in_dim(factors, row, i, 0)
+
+    # L^-1 below the diagonal, and D L' from the diagonal on.
+    factors = lax.fori_loop(0, dim, factor_row, jnp.zeros_like(matrix))
     rows, columns = indices(dim)
-    return jnp.diag(matrix), inverse[rows, columns], rows
+    inverse = jnp.where(rows == columns, 1.0, factors[rows, columns])
+    return jnp.diag(factors), inverse, rows
 
 
 def whiten(whitener, points):
     """|W x|^2 for each of the points (K, d); (K,)."""
     dim = points.shape[1]
     if dim > _UNROLLED:
-        rows, columns = np.indices((dim, dim))
-        full = unpack(whitener, dim) * jnp.asarray(columns <= rows, whitener.dtype)
-        return jnp.sum(jnp.square(points @ full.T), axis=1)
+        columns = points.T
+
+        def add_row(i, total):
+            return total + jnp.square(_row_times(whitener, i, columns))
+
+        return lax.fori_loop(0, dim, add_row, jnp.zeros_like(columns[0]))
     columns = [points[:, j] for j in range(dim)]
     total = 0.0
     for i in range(dim):
         start = i * (i + 1) // 2
         total = total + jnp.square(sum(whitener[start + j] * columns[j] for j in range(i + 1)))
     return total
+
+
+def _row_times(whitener, i, columns):
+    """Row i of W X, for the rows X (d, ...) of ``columns``."""
+
+    def add(j, sum):
+        return sum + whitener[i * (i + 1) // 2 + j] * columns[j]
+
+    return lax.fori_loop(0, i + 1, add, jnp.zeros_like(columns[0]))
 
 
 def inner(vector, points):
@@ -133,9 +156,17 @@ def solve(whitener, vector):
     """V^-1 v = W' (W v)."""
     dim = vector.shape[0]
     if dim > _UNROLLED:
-        rows, columns = np.indices((dim, dim))
-        full = unpack(whitener, dim) * jnp.asarray(columns <= rows, whitener.dtype)
-        return full.T @ (full @ vector)
+
+        def add_row(i, solution):
+            white = _row_times(whitener, i, vector)
+
+            def add_entry(j, sums):
+                sum = sums[j] + whitener[i * (i + 1) // 2 + j] * white
+                return lax.dynamic_update_index_in_dim(sums, sum, j, 0)
+
+            return lax.fori_loop(0, i + 1, add_entry, solution)
+
+        return lax.fori_loop(0, dim, add_row, jnp.zeros_like(vector))
     w = {(i, j): whitener[i * (i + 1) // 2 + j] for i, j in zip(*indices(dim), strict=True)}
     white = [sum(w[i, j] * vector[j] for j in range(i + 1)) for i in range(dim)]
     return jnp.stack([sum(w[i, j] * white[i] for i in range(j, dim)) for j in range(dim)])

@@ -7,11 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
+from jax.extend.core import jaxpr_as_fun
 
 from dpjax import audit, environments, learners, mechanisms, simulate, sweep
 from dpjax.core import Environment, Outcome, Policies
+from dpjax.engine import one_kernel
+from dpjax.engine.batch_last import batch_last
+from dpjax.engine.evaluate import equations
 from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
+from tests.engine.games import traced
 from tests.play import play_table
 
 DELTA = 0.1
@@ -199,6 +204,47 @@ def test_declared_privacy_is_joint():
     assert code.calibration == "code" and code.paper_epsilon == 1.0
     assert 0.0 <= float(code.epsilon) < 0.1 and float(code.rho) < 0.002  # (0, 0.1) is enough
     assert private(3, gram=gram.losses_only()).privacy.unit == "entry"
+
+
+# Many dimensions
+
+
+@pytest.mark.parametrize("mechanism", [mechanisms.tree, mechanisms.exact])
+def test_a_game_in_many_dimensions_can_be_one_kernel_of_the_same_size(mechanism):
+    """It calls no library of matrices, whose calls from several programs may block each other."""
+
+    def operations(dim):
+        def game(epsilon):
+            law = gram.gaussian(mechanism=mechanism)
+            learner = learners.linucb(8, dim, epsilon=epsilon, delta=DELTA, gram=law)
+            return learner, environments.gap_arms(dim, arms=3)
+
+        function = batch_last(jaxpr_as_fun(traced(game, [4, 8]).program), (False, True, False))
+        batched = jax.make_jaxpr(function)(jnp.float32(1.0), jnp.arange(8), jr.key(0)).jaxpr
+        assert one_kernel._not_in_a_kernel(batched) is None
+        return sum(1 for _ in equations(batched))
+
+    assert operations(16) == operations(60)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_trials_of_many_dimensions_do_not_depend_on_each_other():
+    """Without a shift, V_t of 16 rows is indefinite in some rounds of some trials."""
+    rows = table(8, 3, 16)
+
+    def game(epsilon):
+        unshifted = gram.gaussian(shifted=False)
+        learner = learners.linucb(8, 16, epsilon=epsilon, delta=DELTA, gram=unshifted)
+        return learner, environments.contextual_table(*rows)
+
+    many, few = (
+        sweep(game, np.array([200.0]), seeds, jr.key(0), checkpoints=2, progress=False)
+        for seeds in (24, 1)
+    )
+    counted = many.report.indefinite
+    assert counted.max() > counted.min() >= 0
+    np.testing.assert_array_equal(counted[:, :1], few.report.indefinite)
+    np.testing.assert_array_equal(many.regret[:, :1], few.regret)
 
 
 # What standard differential privacy would cost
