@@ -20,7 +20,7 @@ from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, _check
 from dpjax.engine.devices import cores
-from dpjax.engine.settings import in_float32
+from dpjax.engine.settings import FIRST_LEVEL, in_float32
 from dpjax.maths.intervals import clopper_pearson, mean_interval
 
 # A game of so many histories at most is enumerated.
@@ -145,9 +145,10 @@ class Filters:
         def play(losses, key):
             return one.play(Pair(losses, losses), key).history
 
-        self._plays = jax.jit(jax.vmap(play))
-        self._ratios = jax.jit(jax.vmap(ratio))
-        self._kept = jax.jit(jax.vmap(kept, (None, 0)))
+        compiled = partial(jax.jit, compiler_options=FIRST_LEVEL)
+        self._plays = compiled(jax.vmap(play))
+        self._ratios = compiled(jax.vmap(ratio))
+        self._kept = compiled(jax.vmap(kept, (None, 0)))
         self.chunk = max(PARTICLES // particles, 1)
 
     def plays(self, losses, key, runs):

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import runpy
 import warnings
 
 import numpy as np
@@ -137,6 +138,29 @@ def test_regrets_of_linucb_are_those_of_the_measured_file():
     assert sorted(cells) == sorted(known)
 
 
+def revealed_tables():
+    """The lines of both tables of what actions reveal, and their cells of the table of audits."""
+    script = runpy.run_path(str(ROOT / "benchmarks" / "revealed.py"))
+    found = [
+        script[function](script["read"](ROOT / "docs" / "audit" / f"{name}.csv"))
+        for function, name in (("short_lines", "revealed"), ("long_lines", "revealed_16"))
+    ]
+    (_, short, first), (_, long, second) = found
+    cells = {
+        name: [script["digits"](*both) for both in zip(first[name], second[name], strict=True)]
+        for name in first.keys() & second.keys()
+    }
+    return short, long, cells
+
+
+def test_what_actions_reveal_is_that_of_the_measured_files():
+    page = (ROOT / "docs" / "audit" / "revealed.md").read_text()
+    short, long, cells = revealed_tables()
+    assert len(cells) > 20
+    for line in short + long:
+        assert f"| {' | '.join(line)} |" in page
+
+
 def test_audits_of_the_table_are_those_of_the_measured_file():
     """Each audited learner has its row, to three digits."""
     with open(ROOT / "docs" / "audit" / "audit.csv", newline="") as file:
@@ -146,6 +170,7 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
         return f"{float(value):.3g}" if value else ""
 
     section = (ROOT / "docs" / "audit" / "index.md").read_text()
+    revealed = revealed_tables()[2]
     for row in rows:
         assert row["checks"] == "pass"
         name = f"`{row['learner']}`" + (f", {row['domain']}" if row["domain"] else "")
@@ -153,6 +178,7 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
         found = [text(row[key]) for key in ("replay", "attack")]
         printed = [text(row[key]) for key in ("paper", "printed", "printed_replay")]
         cells = [name, *numbers, row["model"], *found, ", ".join(filter(None, printed))]
+        cells += ["" if row["domain"] else cell for cell in revealed.get(row["learner"], [""] * 3)]
         assert f"| {' | '.join(cells)} |" in section
     with open(ROOT / "docs" / "audit" / "audit_mutants.csv", newline="") as file:
         mutants = list(csv.DictReader(file))
