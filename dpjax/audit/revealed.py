@@ -3,6 +3,7 @@
 import itertools
 import math
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ MOST_HISTORIES = 2**13
 PARTICLES = 2**15
 # How many runs of each sequence choose the event of a likelihood attack, which is a threshold.
 SELECTION = 2**14
+# How many filters choose the worst of the histories that looked worst to one.
+LOOKS = 16
 # Pairs are compared by this quantile of |ln P'/P|.
 QUANTILE = 0.98
 
@@ -370,7 +373,8 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
     _check.inside(0.0, 1.0, confidence=confidence)
     play_key, train_key, score_key = jr.split(key, 3)
     chosen, learner = min(runs, SELECTION), filters.one.learner
-    statistics = {"likelihood ratio": partial(filters.scores, pair, score_key)}
+    statistics: dict[str, Callable] = {}
+    statistics["likelihood ratio"] = partial(filters.scores, pair, score_key)
     if rival:
         of_run = jax.jit(jax.vmap(trained(learner, pair, train_key, 2**12)))
         statistics["trained statistic"] = lambda played: _chunked(of_run, played, 2**12)
@@ -387,9 +391,10 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
 
     best: tuple = (-1.0,)
     for name, statistic in statistics.items():
-        sides = [statistic(played) for played in selection]
-        event = choose_event(*sides, delta, confidence, runs)
-        merit = bound_from_counts(*counts(event, sides), chosen, delta=delta, confidence=confidence)
+        ours, theirs = (statistic(played) for played in selection)
+        event = choose_event(ours, theirs, delta, confidence, runs)
+        hits, misses = counts(event, (ours, theirs))
+        merit = bound_from_counts(hits, misses, chosen, delta=delta, confidence=confidence)
         if merit > best[0]:
             best = merit, name, event
     # Of the runs that are counted the better statistic alone is computed.
@@ -499,12 +504,17 @@ def is_enumerable(learner) -> bool:
     return arms and learner.horizon * math.log(learner.action_set.count) <= math.log(MOST_HISTORIES)
 
 
+def laws(filters, pair, histories, key, count):
+    """P(a) and P'(a) of each of some histories by ``count`` filters, each (count, histories)."""
+    again = jax.tree.map(lambda leaf: np.concatenate([leaf] * count), histories)
+    found = filters.ratios(pair, again, key)
+    return [np.exp(log).reshape(count, -1) for log in found.log_chances]
+
+
 def enumerated(filters, pair, key, count):
     """P(a) and P'(a) of all histories, each the mean of ``count`` filters."""
     histories = all_histories(filters.one.learner)
-    found = filters.ratios(pair, np.tile(histories, (count, 1)), key)
-    p, q = (np.exp(log).reshape(count, -1).mean(axis=0) for log in found.log_chances)
-    return p, q
+    return [law.mean(axis=0) for law in laws(filters, pair, histories, key, count)]
 
 
 def exact_curve(p, q, epsilons):
@@ -576,19 +586,19 @@ def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
         ]
         histories, _, _ = _distinct(jax.tree.map(lambda *sides: np.concatenate(sides), *played))
     # The best of a first look are looked at again, so that luck does not choose among them.
-    for own, most in zip(keys[:2], (count, 1), strict=True):
-        found = filters.ratios(pair, histories, own)
-        best = np.argsort(-np.abs(found.log_ratio))[:most]
+    ratio = error = np.zeros(1)
+    for own, looks, most in zip(keys, (1, LOOKS, count), (count, 1, 1), strict=True):
+        p, q = laws(filters, pair, histories, own, looks)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(q.mean(axis=0)) - np.log(p.mean(axis=0))
+            parts = q / q.mean(axis=0) - p / p.mean(axis=0)
+        error = np.nan_to_num(parts.std(axis=0, ddof=min(looks - 1, 1)) / math.sqrt(looks))
+        sizes = np.where(np.isnan(ratio), -np.inf, np.abs(ratio) - error)
+        best = np.argsort(-sizes)[:most]
         histories = jax.tree.map(lambda leaf, best=best: leaf[best], histories)
-    again = jax.tree.map(lambda leaf: np.repeat(leaf, count, axis=0), histories)
-    parts = [np.exp(log) for log in filters.ratios(pair, again, keys[2]).log_chances]
-    p, q = (part / part.mean() for part in parts)
-    with np.errstate(divide="ignore"):
-        found = float(np.log(parts[1].mean()) - np.log(parts[0].mean()))
-    error = (q - p).std(ddof=1) / math.sqrt(count)
-    spread = error * scipy.stats.t.isf((1.0 - confidence) / 2.0, count - 1)
-    low, high = found - spread, found + spread
+    spread = error[0] * scipy.special.stdtrit(count - 1, 0.5 + confidence / 2.0)
+    low, high = ratio[0] - spread, ratio[0] + spread
     ends = sorted((abs(low), abs(high)))
     interval = (0.0 if low < 0.0 < high else float(ends[0]), float(ends[1]))
     history = jax.tree.map(lambda leaf: leaf[0], histories)
-    return WorstHistory(history, float(found), interval, confidence)
+    return WorstHistory(history, float(ratio[0]), interval, confidence)
