@@ -74,7 +74,7 @@ def run(
 
     Args:
       words: names of theorems, learners or papers (:func:`dpjax.study.theorems.named`); None for
-        all theorems.
+        all theorems, but for a search without the slow ones.
       out: a folder.
       epsilons, horizon, trials, progress: as of :func:`dpjax.study.theorems.measure`.
       search: whether to search for the worst environments, on fresh ``trials``, instead of playing
