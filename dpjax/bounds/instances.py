@@ -73,12 +73,22 @@ def sentence(standard, feedback) -> str:
     )
 
 
-def minimax_sentence(actions, feedback, horizon, epsilon, delta) -> str:
-    """The minimax bound over all instances; empty where dpjax has none for these actions."""
+def minimax(actions, feedback, horizon, epsilon, delta) -> dict[str, float]:
+    """The minimax bound over all instances, by name; empty if dpjax has none for these actions."""
     if not isinstance(actions, Arms) or "bandit" not in feedback:
-        return ""
+        return {}
     pure = np.isfinite(epsilon) and delta == 0.0
-    value = float(bounds.azize_basu_minimax(horizon, actions.count, epsilon if pure else np.inf))
+    value = bounds.azize_basu_minimax(horizon, actions.count, epsilon if pure else np.inf)
+    return {"azize_basu_minimax": float(value)}
+
+
+def minimax_sentence(actions, feedback, horizon, epsilon, delta) -> str:
+    """The minimax bound over all instances; empty if dpjax has none for these actions."""
+    known = minimax(actions, feedback, horizon, epsilon, delta)
+    if not known:
+        return ""
+    (value,) = known.values()
+    pure = np.isfinite(epsilon) and delta == 0.0
     model = f"pure differential privacy at epsilon = {epsilon:g}" if pure else "no privacy"
     return (
         f"Over all instances of {actions.count} arms, whatever a learner does with {model}, the "

@@ -173,7 +173,8 @@ def _parser() -> argparse.ArgumentParser:
     add_number(comparison, "runs", RUNS, "N", "counted runs of each sequence in the attack")
     comparison.add_argument(
         "--search", action="store_true",
-        help="also search for the worst instance of your learner and of its nearest competitors",
+        help="also search for the worst instance of your learner and of its nearest competitors, "
+        "and play these at 16 gaps",
     )  # fmt: skip
     add_output(comparison, "results/compare")
 

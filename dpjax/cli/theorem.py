@@ -38,16 +38,17 @@ SEARCHED = """# The worst case of every learner
 
 `{command}` searched, for the learner of each theorem, for the environment that hurts it most, at
 T = {horizon}, among Bernoulli arms of any means, arms whose means change once, deterministic
-sequences of any period, linear losses of any direction, and adversaries that react if the bound
-says so. The table and the figure below were written by that command, as were
-[searches.csv](searches.csv) and [parameters.json](parameters.json).
+sequences of any period, linear losses of any direction, contexts of any gap, direction and law, and
+adversaries that react if the bound says so. The table and the figure below were written by that
+command, as were [searches.csv](searches.csv) and [parameters.json](parameters.json).
 
 The regret is the mean over {trials} fresh trials of the environment that was found, with a 95 %
 interval for each environment alone. The maximum that the search saw is larger, since a search for
 the largest mean also finds luck. A found environment is a lower bound on the worst case: no bound
 is shown to hold by a search, but a bound that is violated is refuted. The theorems on stochastic
 arms with a bound that depends on the means are searched for the largest ratio of regret to bound.
-A theorem that is not in the table has no family to search.
+A theorem that is not in the table has no family to search, or its rounds are so slow that it is
+searched only if the command names it.
 
 ![Regret over the upper bound at the worst environment found](worst_case.png)
 
@@ -73,7 +74,7 @@ def run(
 
     Args:
       words: names of theorems, learners or papers (:func:`dpjax.study.theorems.named`); None for
-        all theorems.
+        all theorems, but for a search without the slow ones.
       out: a folder.
       epsilons, horizon, trials, progress: as of :func:`dpjax.study.theorems.measure`.
       search: whether to search for the worst environments, on fresh ``trials``, instead of playing
@@ -99,6 +100,7 @@ def run(
         "key": "jax.random.key(0)", "versions": versions(),
     }  # fmt: skip
     if search:
+        names = [name for name in names if words or not theorems.find(name).slow]
         return _run_search(names, out, parameters)
     with output_folder(out) as folder:
         found = [theorems.measure(name, **sizes, progress=progress) for name in names]

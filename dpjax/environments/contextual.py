@@ -42,7 +42,7 @@ def gap_arms(
 
     Args:
       dim: d, at least 2.
-      gap: in [0, 1.5). It is not traced, since the tables of the law are made on the host.
+      gap: in [0, 1.5); may be traced.
       arms: K, at least 2; by default d^2, as in the paper.
       losses: "bernoulli", -1 or 1, or "gaussian", with standard deviation 1.
 
@@ -62,17 +62,27 @@ def gap_arms(
     dim = _check.size(2, dim=dim)
     arms = dim * dim if arms is None else _check.arms(arms)
     _check.one_of("bernoulli", "gaussian", losses=losses)
-    if isinstance(gap, jax.core.Tracer):
-        raise TypeError("gap must be a number that is not traced")
     _check.between(0.0, 1.499, gap=gap)
-    gap = float(gap)
+    return offered(dim, arms, gap if isinstance(gap, jax.core.Tracer) else float(gap), losses)
+
+
+def offered(dim, arms, gap, losses="bernoulli", parameter=None, scales=None) -> Environment:
+    """The environment of :func:`gap_arms`, with a given direction and law of contexts.
+
+    Args:
+      dim, arms, gap, losses: as there, but all are given.
+      parameter: (d,), not 0; theta is its direction. By default theta is drawn.
+      scales: (d,) positive, by default 1. The first scales the distance of the other arms' mean
+        rewards below 0.75 - gap. The rest scale the coordinates across theta before these are
+        brought to their common length.
+    """
     coefficients = _reward_series(dim, gap)
 
     def init(key):
-        parameter = laws.normal(key, (dim,))
-        parameter = parameter / jnp.sqrt(jnp.sum(parameter * parameter))
-        mirror = parameter + jnp.where(jnp.arange(dim) == 0, 1.0, 0.0)
-        return GapArmsState(parameter, mirror / jnp.sqrt(jnp.sum(mirror * mirror)))
+        theta = laws.normal(key, (dim,)) if parameter is None else parameter
+        theta = theta / jnp.sqrt(jnp.sum(theta * theta))
+        mirror = theta + jnp.where(jnp.arange(dim) == 0, 1.0, 0.0)
+        return GapArmsState(theta, mirror / jnp.sqrt(jnp.sum(mirror * mirror)))
 
     def step(state, key, policy):
         normal_key, uniform_key, loss_key = jr.split(key, 3)
@@ -80,12 +90,17 @@ def gap_arms(
         # are drawn as one vector, since some draws of the shape (d, K) take the CPU four times as
         # long.
         flat = laws.normal(normal_key, (dim * arms,))
+        if scales is not None:
+            flat = flat * jnp.repeat(jnp.asarray(scales).at[0].set(1.0), arms)
         if dim > _UNROLLED:
             normal = flat.reshape(dim, arms)
         else:
             normal = [flat[i * arms : (i + 1) * arms] for i in range(dim)]
         best_level, level = jr.uniform(uniform_key, (2,))
-        reward = jnp.clip(_series(coefficients, normal[0]), -BEST_REWARD, BEST_REWARD - gap)
+        reward = _series(coefficients, jnp.clip(normal[0] / _REACH, -1.0, 1.0))
+        reward = jnp.clip(reward, -BEST_REWARD, BEST_REWARD - gap)
+        if scales is not None:
+            reward = BEST_REWARD - gap - scales[0] * (BEST_REWARD - gap - reward)
         best = jnp.floor(best_level * arms).astype(jnp.int32)
         reward = reward.at[best].set(BEST_REWARD)
 
@@ -133,8 +148,15 @@ def _reward_series(dim, gap) -> list:
     The coordinate of a uniform point of the sphere along a fixed direction is 2b - 1 for
     b ~ Beta((d-1)/2, (d-1)/2). Here it is restricted to [-0.75, 0.75 - gap]. As functions of z the
     quantiles are smooth, tails included, and the series is within 1e-4 of them. A table would cost
-    a gather.
+    a gather. Of a traced gap the coefficients are Chebyshev series themselves.
     """
+    if isinstance(gap, jax.core.Tracer):
+
+        def each(points):  # A gap of 0.75 (1 + x) is in [0, 1.5].
+            return np.array([_reward_series(dim, BEST_REWARD * (1.0 + x)) for x in points])
+
+        rows = chebyshev.chebinterpolate(each, 31)  # type: ignore[type-var]
+        return list(_series([*jnp.asarray(rows, jnp.float32)], gap / BEST_REWARD - 1.0))
     shape = 0.5 * (dim - 1)
     low = scipy.special.betainc(shape, shape, 0.5 * (1.0 - BEST_REWARD))
     high = scipy.special.betainc(shape, shape, 0.5 * (1.0 + BEST_REWARD - gap))
@@ -152,9 +174,8 @@ def _reward_series(dim, gap) -> list:
     return chebyshev.chebinterpolate(quantile, 31).tolist()
 
 
-def _series(coefficients, z):
-    """The Chebyshev series at z / 6, by Clenshaw's recurrence."""
-    x = jnp.clip(z / _REACH, -1.0, 1.0)
+def _series(coefficients, x):
+    """The Chebyshev series at x in [-1, 1], by Clenshaw's recurrence."""
     before, last = jnp.zeros_like(x), jnp.zeros_like(x)
     for coefficient in coefficients[:0:-1]:
         before, last = last, coefficient + 2.0 * x * last - before

@@ -17,9 +17,12 @@ from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
 from dpjax.domains import Domain, fitting
 from dpjax.environments.arms import best_fixed_arm
 from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments.contextual import offered
 from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.piecewise import piecewise
 from dpjax.maths import laws
+
+GAPS = np.geomspace(0.01, 1.0, 16)  # at which environments that take a gap are played
 
 
 class Family(NamedTuple):
@@ -61,6 +64,17 @@ def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Famil
         return bernoulli(0.5 + jnp.where(first, -0.5, 0.5) * gap, regret=regret)
 
     return Family(make, {"gap": (0.0, 1.0)})
+
+
+def at_gaps(arms: int) -> dict[str, Callable[..., Environment]]:
+    """The environments of :func:`gaps` with pseudo-regret, by their losses, for a grid of gaps.
+
+    Examples:
+      >>> sorted(families.at_gaps(4))
+      ['constant', 'drawn']
+    """
+    kinds = ("drawn", "constant")
+    return {losses: gaps(arms, losses=losses, regret="pseudo").make for losses in kinds}
 
 
 def means(arms: int, *, regret: str = "realised") -> Family:
@@ -229,6 +243,29 @@ def reactions(domain: Domain) -> Family:
 
     box = {name: (-np.ones(dim), np.ones(dim)) for name in ("watched", "above", "below")}
     return Family(make, {**box, "threshold": (-1.0, 1.0)})
+
+
+def contexts(dim: int, arms: int) -> Family:
+    """Fresh unit vectors as arms in each round, one of which is best by at least ``gap``.
+
+    Mean losses are <theta, x>, for a unit vector theta along ``parameter`` (d,). The law of the
+    arms is that of :func:`dpjax.environments.gap_arms`, with two changes. The mean losses of the
+    other arms are drawn together at their least one by ``scales[0]``. The coordinates of arms
+    across theta are scaled by ``scales[1:]``, so that few directions are seen if these are unequal.
+    Losses are -1 and 1, and regret is pseudo-regret.
+
+    Args:
+      dim: d, at least 2.
+      arms: K, at least 2.
+
+    Examples:
+      >>> box = families.contexts(3, 10).box
+      >>> box["gap"], box["scales"][0].tolist()
+      ((0.0, 1.499), [0.01, 0.01, 0.01])
+    """
+    ones = np.ones(_check.size(2, dim=dim))
+    box = {"gap": (0.0, 1.499), "parameter": (-ones, ones), "scales": (0.01 * ones, ones)}
+    return Family(partial(offered, dim, _check.arms(arms)), box)
 
 
 def _sequence(arms, losses) -> Environment:

@@ -194,12 +194,22 @@ def draw_differences(found, environment, rivals):
     return drawn
 
 
+def draw_profile(found):
+    """Regret over all gaps, a panel for each environment, with the minimax lower bound if any."""
+    bounds = {f"{name} (lower bound)": value for name, value in found.minimax.items()}
+    drawn = figure(found.profile, "gap", color="learner", panel="environment", estimate="profile",
+                   across=bounds)  # fmt: skip
+    drawn.supxlabel("")  # the page has a caption of its own
+    return drawn
+
+
 def write(found, folder, *, title=None, parameters=None) -> None:
     """Writes the page and the tables of a Comparison into a folder that exists.
 
     The files are compare.html (the page, which needs no other file and no network), regret.csv,
-    differences.csv, audit.csv, mutants.csv and parameters.json, and worst.csv after a search. A
-    figure that cannot be drawn is left out of the page, and a FigureWarning says so.
+    differences.csv, audit.csv, mutants.csv and parameters.json. After a search there are worst.csv,
+    and profile.csv if environments take a gap. A figure that cannot be drawn is left out of the
+    page, and a FigureWarning says so.
 
     Args:
       found: a Comparison.
@@ -210,6 +220,8 @@ def write(found, folder, *, title=None, parameters=None) -> None:
     tables = ["regret", "differences", "audit", "mutants"]
     for name in tables if found.worst.empty else [*tables, "worst"]:
         write_csv(folder / f"{name}.csv", getattr(found, name))
+    if found.profile is not None:
+        write_csv(folder / "profile.csv", cells(found.profile["final_regret"], ["profile"]))
     settings = {
         "learner": found.name, "level": found.level, "flagged": found.flagged,
         "horizon": int(found.data["horizon"]), "trials": found.data.sizes["trial"],
@@ -318,21 +330,35 @@ def _worst(found) -> list[str]:
     """The section on worst instances, if there was a search."""
     if found.worst.empty:
         return []
-    rows = found.worst.itertuples()
-    text = [f"{row.mean:.4g} ({row.low:.4g} to {row.high:.4g})" for row in rows]
+    order, columns = (list(dict.fromkeys(found.worst[n])) for n in ("learner", "instance"))
+    text = [
+        f"{row.mean:.4g} ({row.low:.4g} to {row.high:.4g})"
+        + ("" if row.instance in order else f", {row.parameters}")
+        for row in found.worst.itertuples()
+    ]
     cells = found.worst.assign(regret=text).pivot(index="learner", columns="instance")["regret"]
-    order = list(dict.fromkeys(found.worst["learner"]))
-    lines = [([each, *cells.loc[each, order]], each == found.name) for each in order]
-    instances = found.worst.drop_duplicates("instance")
+    lines = [([each, *cells.loc[each, columns]], each == found.name) for each in order]
+    header = [f"worst for {each}" if each in order else f"worst {each}" for each in columns]
+    searched = found.worst[found.worst["instance"].isin(order)].drop_duplicates("instance")
+    over_gaps = "" if found.profile is None else (
+        " The last columns have each learner's largest mean regret over 16 gaps. Its gap is chosen "
+        "on one half of the trials, and the regret is the mean of the other half."
+    )  # fmt: skip
     return [
         "<h2>Worst cases</h2>",
         paragraph(
             f"Mean regret at epsilon = {found.level:g} on the worst instance that a search found "
-            "for each learner, on fresh trials, with 95 % intervals for each cell alone:"
+            "for each learner, on fresh trials, with 95 % intervals for each cell alone."
+            + over_gaps
         ),
-        word_table(["learner", *(f"worst for {each}" for each in order)], lines),
+        word_table(["learner", *header], lines),
         *[paragraph(f"Worst for {row.instance}: {row.parameters}.", "small")
-          for row in instances.itertuples()],
+          for row in searched.itertuples()],
+        "" if found.profile is None else _figure(
+            picture("Regret over gaps", draw_profile, found),
+            f"Mean regret at T and epsilon = {found.level:g} over the gap of the best arm, with "
+            f"95 % bands that hold over all gaps at once. {found.profile.sizes['trial']} trials.",
+        ),
     ]  # fmt: skip
 
 

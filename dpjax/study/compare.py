@@ -16,11 +16,12 @@ from dpjax import learners
 from dpjax.audit import audited as audits
 from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, BatchLearner, _check
-from dpjax.report import comparison, estimates
+from dpjax.environments.families import GAPS
+from dpjax.report import choice, comparison, estimates, tables
 from dpjax.report.output import output_folder
 from dpjax.study import competitors
 from dpjax.study.simulate import simulate, simulate_batches
-from dpjax.study.standard import family_of, standard
+from dpjax.study.standard import at_gaps_of, family_of, standard
 from dpjax.study.study import Study
 from dpjax.study.sweep import sweep
 from dpjax.study.worst_case import described, worst_case
@@ -45,6 +46,8 @@ class Comparison(NamedTuple):
     notes: list[str]  # the competitors, the play, and the learners that were left out
     flagged: bool  # whether the audit found anything against what is declared
     worst: pandas.DataFrame  # a row for each worst instance and learner; empty without a search
+    profile: xarray.Dataset | None  # of a search, on environments that take a gap: over all gaps
+    minimax: dict[str, float]  # a lower bound on the worst regret by its name; may be empty
 
     def write(self, out: str | os.PathLike) -> None:
         """Writes the page and the tables into the folder ``out``, which is made if there is none.
@@ -87,8 +90,9 @@ def compare(
       key: a PRNG key, or a whole number as a seed.
       runs: counted runs of each sequence in the attack.
       search: whether to search for the worst instance of the user's learner and of its nearest
-        competitors, at the epsilon that is nearest to 1, and to play all of these on each of them.
-        It takes as long as several comparisons.
+        competitors, at the epsilon that is nearest to 1, and to play all of these on each of them,
+        and at each of 16 gaps from 0.01 to 1. It takes as long as several comparisons, and at
+        least 4 trials.
       progress: whether to show bars.
 
     Returns:
@@ -100,7 +104,7 @@ def compare(
     """
     epsilons = _levels(epsilons)
     _check.size(16, horizon=horizon)
-    _check.size(2, trials=trials)
+    _check.size(4 if search else 2, trials=trials)
     _check.size(1, runs=runs)
     _check.function("a factory of learners, such as learners.exp3", factory=factory)
     finite = [epsilon for epsilon in epsilons if np.isfinite(epsilon)]
@@ -109,8 +113,6 @@ def compare(
     mine = prepared(factory, horizon)
     built = mine.build(horizon, level)
     family = family_of(built.action_set, horizon)
-    if search and family is None:
-        raise ValueError("search: there is no family of environments for policies")
     field = competitors.field_for(built, horizon, against)
     entrants = {name: mine, **field.entrants}
     made = {each: entrant.build(horizon, level) for each, entrant in entrants.items()}
@@ -118,17 +120,17 @@ def compare(
     environments = standard(built.action_set, by_batches)
     play = simulate_batches if by_batches else simulate
 
-    def study_of(entrants, trials) -> Study:
+    def study_of(entrants, trials, games, checkpoints, play, epsilons=epsilons, **grid) -> Study:
         private = any(entrant.private for entrant in entrants.values())
-        grid = {"horizon": int(horizon), **({"epsilon": epsilons} if private else {})}
+        grid = {"horizon": int(horizon), **({"epsilon": epsilons} if private else {}), **grid}
         factories = {name: entrant.factory for name, entrant in entrants.items()}
-        games = {each.name: each.environment for each in environments}
-        return Study(factories, games, grid, trials, key, min(20, horizon), play)
+        return Study(factories, games, grid, trials, key, checkpoints, play)
 
-    study = study_of(entrants, trials)
+    fixed = {each.name: each.environment for each in environments}, min(20, horizon), play
+    study = study_of(entrants, trials, *fixed)
     # Errors of the user's learner are raised here, before all others play.
     with _named(name):
-        _refuse_nan(name, study_of({name: mine}, 2).run(progress=False))
+        _refuse_nan(name, study_of({name: mine}, 2, *fixed).run(progress=False))
         root = jr.fold_in(study.prng_key, _AUDIT)
         audited = audits.audited(mine, finite or [level], level, runs, root)
     data: Any = study.run(progress=progress)
@@ -149,13 +151,18 @@ def compare(
     verdicts["audit"] = audits.summary(audited)
     declared = float(built.privacy.epsilon), float(built.privacy.delta)
     notes = _notes(name, field, made, feedback, by_batches)
-    notes.append(lower_bounds.minimax_sentence(built.action_set, feedback, horizon, *declared))
-    worst = pandas.DataFrame()
+    game = built.action_set, feedback, horizon, *declared
+    notes.append(lower_bounds.minimax_sentence(*game))
+    worst, profile = pandas.DataFrame(), None
     if search:
         here = comparison.standing(regret, environments[0].name, level)
         searched = {each: entrants[each] for each in [name, *comparison.rivals(here, name)]}
         with _named(name):
             worst = _worst_cases(searched, family, level, horizon, trials, study.prng_key)
+            if at_gaps := at_gaps_of(built.action_set):
+                gaps = study_of(searched, trials, at_gaps, 1, None, [level], gap=GAPS)
+                profile = gaps.run(progress=progress)
+                worst = pandas.concat([worst, _worst_gaps(profile, level)])
     return Comparison(
         name,
         data,
@@ -169,6 +176,8 @@ def compare(
         [note for note in notes if note],
         audited.flagged,
         worst,
+        profile,
+        lower_bounds.minimax(*game),
     )
 
 
@@ -195,6 +204,18 @@ def _worst_cases(entrants, family, level, horizon, trials, key) -> pandas.DataFr
             row |= {each: float(means[each][i]) for each in ("mean", "low", "high")}
             rows.append(row | {"parameters": described(found[of].parameters)})
     return pandas.DataFrame(rows)
+
+
+def _worst_gaps(profile, level) -> pandas.DataFrame:
+    """The largest regret of each learner over all gaps: of a gap chosen on half of the trials."""
+    found = choice.profile(profile["final_regret"])
+    names = {"largest": "mean", "largest_low": "low", "largest_high": "high"}
+    found = found[[*names, "largest_gap"]].rename(names)
+    order = ["environment", "learner", *({"epsilon"} & {*found.dims})]
+    rows = pandas.DataFrame(tables.rows(found, order))
+    gaps = [described({"gap": gap}) for gap in rows["largest_gap"]]
+    rows = rows.assign(instance="gap, " + rows["environment"], epsilon=level, parameters=gaps)
+    return rows[["instance", "learner", "epsilon", "mean", "low", "high", "parameters"]]
 
 
 def name_of(factory: Callable) -> str:

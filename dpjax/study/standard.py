@@ -1,5 +1,7 @@
 """The standard sizes and environments of comparisons, by the actions of a learner."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,14 +118,26 @@ def _over_policies(dim) -> list[Standard]:
     return [unit, *fresh]
 
 
-def family_of(actions, horizon) -> Family | None:
-    """The family that a search for the worst case of these actions goes through, if there is one.
+def family_of(actions, horizon) -> Family:
+    """The family that a search for the worst case of these actions goes through.
 
-    Bernoulli arms of any means, with pseudo-regret; over points, linear losses of two directions.
+    Bernoulli arms of any means, with pseudo-regret; over points, linear losses of two directions;
+    for policies, fresh unit vectors in each round.
     """
     if isinstance(actions, Arms):
         return families.means(actions.count, regret="pseudo")
-    return None if isinstance(actions, Policies) else families.directions(actions, horizon)
+    if isinstance(actions, Policies):
+        return families.contexts(actions.dim, OFFERED)
+    return families.directions(actions, horizon)
+
+
+def at_gaps_of(actions) -> dict[str, Callable]:
+    """Environments of these actions that take a gap; there is none for points of a set."""
+    if isinstance(actions, Arms):
+        return families.at_gaps(actions.count)
+    if isinstance(actions, Policies):
+        return {"fresh arms": partial(environments.gap_arms, actions.dim, arms=OFFERED)}
+    return {}
 
 
 def _list(numbers) -> str:

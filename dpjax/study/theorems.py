@@ -11,6 +11,7 @@ import xarray
 
 from dpjax.bounds.theorems import PAPERS_WITHOUT, THEOREMS, WITHOUT, Theorem, find, named
 from dpjax.core import Array, _check
+from dpjax.environments.families import GAPS
 from dpjax.report import choice, tables, trends
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
@@ -21,7 +22,6 @@ __all__ = [
     "first_horizon", "judge", "measure", "named", "play", "search", "verdict",
 ]  # fmt: skip
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
-GAPS = np.geomspace(0.01, 1.0, 16)  # at which environments that have a gap are played
 _ROUNDING = 1e-5  # the relative error of regret, which is summed in float32
 _VERDICTS = ("theorem paper bound epsilon horizon worst regret low high value ratio verdict "
              "from_horizon trials")  # fmt: skip

@@ -78,12 +78,14 @@ class Reader(HTMLParser):
         self.text += data
 
 
-def one_file(page):
+def one_file(page, figures=6):
     """The page, after a check that it is whole and refers to nothing outside of itself."""
     read = Reader(page)
     assert not {"script", "link", "iframe", "object", "a"} & {*read.tags}
     images = [value for name, value in read.attributes if name == "src"]
-    assert len(images) == 6 and all(each.startswith("data:image/png;base64,") for each in images)
+    assert len(images) == figures and all(
+        each.startswith("data:image/png;base64,") for each in images
+    )
     assert not any(name == "href" for name, _ in read.attributes)
     assert "http" not in page and "@import" not in page and "url(" not in page
     assert page.isascii() or '<meta charset="utf-8">' in page
@@ -130,28 +132,39 @@ def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_search_plays_all_on_the_worst_instance_of_each(tmp_path, capsys, monkeypatch):
-    """The copy has the worst instance and the regrets of the built-in learner, to the bit."""
+    """The copy has the worst instance and the regrets of the built-in learner, to the bit.
+
+    So it has at all gaps. The largest of them is that of the profile, and is at a gap of the grid.
+    """
     small = partial(comparing.worst_case, trials=4, final=8, population=8, generations=2)
     monkeypatch.setattr(comparing, "worst_case", small)
     file, out = written(tmp_path, COPY), tmp_path / "out"
     command = ["compare", file, "--against", "dp_exp3_lap,ucb1", *SMALL, "--epsilon", "inf"]
-    assert main([*command, "--search", "--out", str(out)]) == 0
+    assert main([*command, "--search", "--out", str(tmp_path / "few")]) == 2
+    assert "trials must be an integer of at least 4" in capsys.readouterr().err
+    assert main([*command, "--trials", "4", "--search", "--out", str(out)]) == 0
     found = {(row["instance"], row["learner"]): row for row in rows(out, "worst")}
     names = {"copied", "dp_exp3_lap", "ucb1"}
-    assert found.keys() == {(one, other) for one in names for other in names}
+    gaps = {"gap, drawn", "gap, constant"}
+    assert found.keys() == {(one, other) for one in names | gaps for other in names}
+    for gap in gaps:
+        assert {**found[gap, "copied"], "learner": "dp_exp3_lap"} == found[gap, "dp_exp3_lap"]
+    profile = rows(out, "profile")
+    assert len(profile) == 3 * 2 * 16
+    for row in profile:
+        worst = found[f"gap, {row['environment']}", row["learner"]]
+        assert worst["mean"] == row["largest"] and worst["low"] == row["largest_low"]
+        assert float(row["low"]) <= float(row["mean"]) <= 64.01 * float(row["gap"])
     for one, other in (("copied", "dp_exp3_lap"), ("dp_exp3_lap", "copied")):
         assert {**found[one, one], "learner": other} == found[one, other]
     own = float(found["copied", "copied"]["mean"])
     listed = [float(r["mean"]) for r in rows(out, "regret") if r["learner"] == "copied"]
     assert own > max(listed)
-    page = one_file((out / "compare.html").read_text())
+    page = one_file((out / "compare.html").read_text(), figures=7)
     assert "Worst cases" in page.text and "worst for ucb1" in page.text
+    assert "worst gap, drawn" in page.text and "Mean regret at T and epsilon" in page.text
     assert found["ucb1", "ucb1"]["parameters"] in page.text
-    contextual = COPY.replace("arms", "dim").replace("dp_exp3_lap", "linucb")
-    contextual = contextual.replace("epsilon=epsilon", "epsilon=epsilon, delta=1e-6")
-    file = written(tmp_path, contextual, "contextual.py")
-    assert main(["compare", file, "--search", "--out", str(tmp_path / "other")]) == 2
-    assert "there is no family of environments for policies" in capsys.readouterr().err
+    assert f", {found['gap, drawn', 'ucb1']['parameters']}" in page.text
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What competes, against what, and which lower bounds hold; points and features."""
 
+import importlib
 from functools import partial
 
 import jax.numpy as jnp
@@ -12,10 +13,14 @@ from dpjax import Privacy, bounds, domains, learners
 from dpjax.audit import audited as audits
 from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, Learner, Policies
-from dpjax.feedback import contextual, full
+from dpjax.environments.families import GAPS
+from dpjax.feedback import bandit, contextual, full
 from dpjax.study import competitors
 from dpjax.study.standard import sizes, standard
+from dpjax.study.worst_case import described
 
+# The package has the function of the same name.
+comparing = importlib.import_module("dpjax.study.compare")
 HORIZON = 64
 FIELDS = {
     "exp3": {
@@ -130,6 +135,58 @@ def first_arm(horizon, dim):
     policy = Partial(lambda features: jnp.int32(0))
     return Learner(lambda key: ((), policy), lambda state, key, loss: ((), policy), contextual,
                    Policies(dim), horizon, Privacy())  # fmt: skip
+
+
+@pytest.fixture
+def small_search(monkeypatch):
+    small = partial(comparing.worst_case, trials=4, final=8, population=8, generations=2)
+    monkeypatch.setattr(comparing, "worst_case", small)
+    monkeypatch.setattr(comparing, "standard", lambda *of: standard(*of)[:1])
+
+
+def weak_at_one_gap(horizon, arms):
+    """Best so far, after each arm once; after a loss of 1 - GAPS[12], the last arm for ever."""
+
+    def step(state, key, loss):
+        t, least, best, weak = state
+        weak = weak | (jnp.abs(loss - (1.0 - GAPS[12])) < 1e-4)
+        best, least = jnp.where(loss < least, t, best), jnp.minimum(loss, least)
+        arm = jnp.where(weak, arms - 1, jnp.where(t + 1 < arms, t + 1, best))
+        return (t + 1, least, best, weak), arm
+
+    def init(key):
+        return (jnp.int32(0), jnp.float32(2.0), jnp.int32(0), jnp.bool_(False)), jnp.int32(0)
+
+    return Learner(init, step, bandit, Arms(arms), horizon, Privacy())
+
+
+@pytest.mark.usefixtures("quick_compilation", "small_search")
+def test_the_largest_regret_of_a_profile_is_at_the_gap_that_was_planted():
+    """With constant losses: all rounds but the first cost the gap there, and 3 rounds elsewhere."""
+    found = dpjax.compare(weak_at_one_gap, against=["ucb1"], epsilons=[np.inf], horizon=HORIZON,
+                          trials=4, search=True, progress=False)  # fmt: skip
+    worst = found.worst.set_index(["instance", "learner"])
+    mine = worst.loc["gap, constant", found.name]
+    assert mine["parameters"] == described({"gap": GAPS[12]})
+    assert mine["mean"] == pytest.approx(GAPS[12] * (HORIZON - 1), rel=1e-5)
+    assert mine["low"] == mine["mean"] == mine["high"]
+    assert worst.loc["gap, constant", "ucb1"]["parameters"] != mine["parameters"]
+    regret = found.profile.final_regret.sel(learner=found.name, environment="constant")
+    others = regret.squeeze().isel(gap=[i for i in range(len(GAPS)) if i != 12])
+    np.testing.assert_allclose(others.isel(trial=0), 3.0 * np.delete(GAPS, 12), rtol=1e-5)
+    bound = bounds.azize_basu_minimax(HORIZON, 4, np.inf)
+    assert found.minimax == {"azize_basu_minimax": pytest.approx(float(bound))}
+
+
+@pytest.mark.usefixtures("quick_compilation", "small_search")
+def test_a_learner_over_features_is_searched():
+    found = dpjax.compare(first_arm, against=["linucb"], epsilons=[np.inf], horizon=HORIZON,
+                          trials=4, search=True, progress=False)  # fmt: skip
+    worst = found.worst.set_index(["instance", "learner"])
+    assert worst.loc["first_arm", "first_arm"]["parameters"].startswith("gap ")
+    fresh = worst.loc["gap, fresh arms", "first_arm"]
+    assert fresh["parameters"] == "gap 1." and fresh["mean"] > HORIZON
+    assert found.minimax == {}
 
 
 @pytest.mark.usefixtures("quick_compilation")

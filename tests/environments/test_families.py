@@ -146,6 +146,29 @@ def test_directions_change_once_and_then_alternate():
     np.testing.assert_array_equal(found[2:], [[sign, 0.0] for sign in signs])
 
 
+@pytest.mark.parametrize("dim", [4, 12])
+def test_contexts_have_a_direction_a_gap_and_scales(dim):
+    """Means lie in [-0.75 + gap, -0.75 + gap + 1.4 scale] but for the best arm, as asked for.
+
+    Coordinates with a scale of 0.01 are small beside the others.
+    """
+    parameter, scales = np.eye(dim, dtype=np.float32)[1] * 0.5, np.full(dim, 0.01, np.float32)
+    scales[:2] = 0.5, 1.0
+    given = {"gap": np.float32(0.1), "parameter": parameter, "scales": scales}
+    environment = families.contexts(dim, 64).make(**given)
+    again = jax.jit(lambda key, given: families.contexts(dim, 64).make(**given).init(key))
+    state = environment.init(jr.key(0))
+    np.testing.assert_array_equal(again(jr.key(1), given).parameter, state.parameter)
+    _, outcome = environment.step(state, jr.key(2), lambda features: jnp.int32(5))
+    features = np.asarray(outcome.loss[0])
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1.0, atol=1e-5)
+    means = np.sort(features[:, 1])  # theta is the second axis
+    np.testing.assert_allclose([means[0], outcome.tally], [-0.75, features[5, 1] + 0.75], atol=1e-5)
+    assert means[1] >= -0.65 - 1e-5 and 0.3 < means[-1] - means[1] <= 0.7
+    lengths = np.sort(np.square(features).mean(axis=0))
+    assert lengths[:-2].max() < 0.02 and lengths[-2] > 0.1
+
+
 def test_drawn_losses_are_seen_in_full_where_regret_is_pseudo():
     environment = families.means(2, regret="pseudo").make(means=jnp.float32([0.0, 1.0]))
     _, outcome = environment.step((), jr.key(0), jnp.int32(0))

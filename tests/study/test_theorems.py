@@ -245,7 +245,8 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, capsys, arguments, mess
     assert not (tmp_path / "out").exists()
 
 
-SEARCHED = Path(__file__).parents[2] / "docs" / "worst_case"
+# Of all theorems, and of the slow ones.
+SEARCHED = [DOCS.parent / "worst_case", DOCS.parent / "worst_case" / "slow"]
 
 
 @pytest.fixture
@@ -322,19 +323,25 @@ def test_the_command_writes_a_search(tmp_path, capsys, small_search):
     page = (out / "README.md").read_text()
     command = "dpjax theorem limited_updates --search --epsilon 1,inf --horizon 64 --trials 8"
     assert f"`{command}`" in page and page.count("| `limited_updates` |") == 2
-    nothing = ["theorem", "linucb", "--search", "--out", str(tmp_path / "other")]
+    nothing = ["theorem", "linucb-gap", "--search", "--out", str(tmp_path / "other")]
     assert main(nothing) == 2
-    assert "there is nothing to search for linucb" in capsys.readouterr().err
+    assert "there is nothing to search for linucb-gap" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
 def searches():
     """The searches in docs/worst_case, which ``dpjax theorem --search`` wrote."""
-    return pandas.read_csv(SEARCHED / "searches.csv")
+    return pandas.concat([pandas.read_csv(folder / "searches.csv") for folder in SEARCHED])
 
 
-def test_the_page_of_searches_is_that_of_its_table():
-    assert searched_page(SEARCHED) == (SEARCHED / "README.md").read_text()
+@pytest.mark.parametrize("folder", SEARCHED, ids=lambda folder: folder.name)
+def test_the_page_of_searches_is_that_of_its_table(folder):
+    assert searched_page(folder) == (folder / "README.md").read_text()
+
+
+def test_searches_in_docs_have_all_theorems_with_families(searches):
+    with_families = {name for name, made in theorems.THEOREMS.items() if made.families(64)}
+    assert {*searches["theorem"]} == with_families
 
 
 def test_the_searches_in_docs_have_the_bounds_of_today(searches):

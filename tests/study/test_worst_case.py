@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
+from jax.tree_util import Partial
 
 import dpjax
-from dpjax import families, learners
-from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
-from dpjax.feedback import full
+from dpjax import domains, families, learners
+from dpjax.core import Arms, Environment, Learner, Outcome, Policies, Privacy
+from dpjax.feedback import contextual, full
 from dpjax.study.worst_case import described
 from tests.play import idle
 
@@ -55,6 +56,55 @@ def test_a_planted_weakness_is_found():
     again = dpjax.simulate(weak(ROUNDS), found.environment, jr.key(5))
     np.testing.assert_allclose(again.regret[-1], found.mean, rtol=1e-6)
     assert dpjax.worst_case(follower, CONSTANT, horizon=ROUNDS, final=4).mean <= 1.0
+
+
+TRIANGLE = domains.polytope(np.vstack([-np.eye(2), np.ones(2)]), [0.0, 0.0, 1.0])
+
+
+def leader_on_the_triangle(horizon):
+    """Follow the leader; after a loss near (0.6, -0.8), the worst point of that loss."""
+
+    def step(sums, key, loss):
+        sums = sums + loss
+        fails = jnp.max(jnp.abs(loss - jnp.array([0.6, -0.8]))) < 0.05
+        return sums, TRIANGLE.minimizer(jnp.where(fails, -loss, sums))
+
+    def init(key):
+        return jnp.zeros(2), jnp.asarray(TRIANGLE.centre, jnp.float32)
+
+    return Learner(init, step, full, TRIANGLE, horizon,
+                   Privacy(loss_range=(-1.0, 1.0)))  # fmt: skip
+
+
+def test_a_planted_weakness_on_a_polytope_is_found():
+    """At losses of (0.6, -0.8) each round but the first has regret 1.4.
+
+    Losses that alternate, whose leader is always wrong, have at most 0.8.
+    """
+    family = families.directions(TRIANGLE, ROUNDS)
+    found = dpjax.worst_case(leader_on_the_triangle, family, horizon=ROUNDS, final=4)
+    assert found.low > 1.2 * ROUNDS
+    leading = found.parameters["first" if found.parameters["change"] > ROUNDS / 2 else "second"]
+    leading = leading / np.linalg.norm(leading)
+    assert np.abs(np.abs(leading) - [0.6, 0.8]).max() < 0.06 and leading.prod() < 0.0
+
+
+def against_the_first_axis(horizon):
+    """The arm whose first feature is least, which is the worst one if theta is minus that axis."""
+    policy = Partial(lambda features: jnp.argmin(features[:, 0]).astype(jnp.int32))
+    return Learner(lambda key: ((), policy), lambda state, key, loss: ((), policy), contextual,
+                   Policies(3), horizon, Privacy())  # fmt: skip
+
+
+def test_a_direction_of_contexts_in_which_a_policy_fails_is_found():
+    """There each round costs the largest gap, 1.5, and across the direction half of it."""
+    found = dpjax.worst_case(against_the_first_axis, families.contexts(3, 2), horizon=ROUNDS,
+                             trials=8, final=16, population=32)  # fmt: skip
+    assert found.low > 1.4 * ROUNDS
+    theta = found.parameters["parameter"]
+    assert theta[0] < 0.0 and found.parameters["gap"] > 1.3
+    again = dpjax.simulate(against_the_first_axis(ROUNDS), found.environment, jr.key(5))
+    assert again.regret[-1] > 1.4 * ROUNDS
 
 
 def lucky():

@@ -31,11 +31,7 @@ def _with_best(means):
     return environments.bernoulli(jnp.concatenate([jnp.zeros(1), means]), regret="pseudo")
 
 
-# Environments of a gap are played at all gaps of a grid.
-GAPS: dict[str, Callable] = {
-    losses: families.gaps(ARMS, losses=losses, regret="pseudo").make
-    for losses in ("drawn", "constant")
-}
+GAPS = families.at_gaps(ARMS)
 ADVERSARIES: dict[str, Callable] = {
     "deterministic": environments.deterministic,
     "stochastic": partial(_bernoulli, 0.45),

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from dpjax import bounds, domains, environments, learners, mechanisms, privacy
-from dpjax.bounds.theorems.statement import Theorem, no_families, of_size, plain, unknown
+from dpjax.bounds.theorems.statement import Theorem, of_size, plain, unknown
 from dpjax.environments import families, loss_families
 from dpjax.environments.families import Family
 
@@ -128,8 +128,7 @@ def _on_every_domain() -> dict[str, Theorem]:
         "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
         derived=partial(bounds.scrible_polytope, rows=DIM + 1, bound=1.0),
     )._replace(
-        sizes={"domain": CORNER}, lower=unknown,
-        families=no_families,  # Its rounds are so slow that a search takes an hour.
+        sizes={"domain": CORNER}, lower=unknown, families=partial(_directions, CORNER), slow=True,
     )  # fmt: skip
     return found
 

@@ -36,6 +36,7 @@ class Theorem(NamedTuple):
     families: Callable = no_families  # horizon -> the families that a search goes through
     instance: str = ""  # the parameter of its families that bounds take as their third argument
     lower: Callable = unknown  # (horizon, epsilon) -> a bound below which no learner's worst is
+    slow: bool = False  # whether rounds take so long that it is searched only if it is named
 
 
 def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **readings) -> Theorem:

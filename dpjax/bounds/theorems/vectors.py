@@ -7,6 +7,7 @@ import numpy as np
 
 from dpjax import bounds, environments, learners, privacy
 from dpjax.bounds.theorems.statement import Theorem
+from dpjax.environments import families
 from dpjax.environments.families import Family
 from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
@@ -61,6 +62,10 @@ def _directions(horizon):
     return {"theta": Family(make, {"theta": (-np.ones(DIM), np.ones(DIM))})}
 
 
+def _contexts(horizon):
+    return {"contexts": families.contexts(DIM, DIM**2)}
+
+
 def _largest(horizon):
     return 1.5 * horizon
 
@@ -71,7 +76,7 @@ THEOREMS: dict[str, Theorem] = {
         {"gap 0": partial(environments.gap_arms, gap=0.0),
          "gap 0.1": partial(environments.gap_arms, gap=GAP)},
         {"dim": DIM}, {"printed": _linucb_bound}, {"horizon": 0.5, "epsilon": -0.5}, _largest,
-        "shariff2018", "Shariff & Sheffet 2018, Theorem 5, for our noise",
+        "shariff2018", "Shariff & Sheffet 2018, Theorem 5, for our noise", _contexts,
     ),
     "linucb-gap": Theorem(
         _linucb, {"gap 0.1": partial(environments.gap_arms, gap=GAP)}, {"dim": DIM},
