@@ -1,10 +1,10 @@
 """What the actions of every private learner reveal, beside what a replay says it pays.
 
-    python benchmarks/revealed.py --out docs/audit            # half an hour on two cores
+    python benchmarks/revealed.py --out docs/audit    # 40 minutes on two cores with other work
     python benchmarks/revealed.py --quick --out results/revealed
 
 It writes revealed.csv, revealed_16.csv, revealed.png and revealed.pdf. With --draw it only draws
-the figure from revealed.csv.
+the figure from revealed.csv, and with --speed it only prints how fast filters are.
 """
 
 import argparse
@@ -40,6 +40,7 @@ SHORT, LONG = (8, 2), (16, 3)  # rounds and arms
 DELTA = 0.01  # of the bounds of long games, at least
 FILTERS = 16  # of each history, if all are enumerated
 KNOWN = 0.003  # how far from 1 the sum of all probabilities is, if they are known well enough
+REACH = 1.5  # epsilons up to this times the declared one are tried
 LEAST = 1e-3  # smaller shares are drawn here
 
 
@@ -81,11 +82,11 @@ def reached(p, q, runs, delta):
 
 
 def exact(filters, pair, key, runs, delta, declared):
-    """Numbers of a game of which all histories are enumerated."""
+    """What a game reveals if all of its histories are enumerated."""
     p, q = enumerated(filters, pair, key, FILTERS)
     found = {"reach": reached(p, q, runs, delta)}
     if delta > 0.0:
-        grid = np.linspace(0.0, 1.5 * declared, 1501)
+        grid = np.linspace(0.0, REACH * declared, 1501)
         epsilon = float(grid[np.argmax(exact_curve(p, q, grid) <= delta)])
         found |= {"level": delta, "below": epsilon, "above": epsilon}
     return found | {"sum_p": p.sum(), "sum_q": q.sum()}
@@ -93,7 +94,7 @@ def exact(filters, pair, key, runs, delta, declared):
 
 def bounded(filters, pair, key, runs, delta, declared):
     """An interval for the epsilon of the actions at a level of delta."""
-    grid, level = np.linspace(0.0, 1.5 * declared, 61), max(delta, DELTA)
+    grid, level = np.linspace(0.0, REACH * declared, 61), max(delta, DELTA)
     found = curve(filters, pair, key, grid, runs, 0.95)
     seen, hidden = found.below > level, found.above <= level
     return {
@@ -103,7 +104,7 @@ def bounded(filters, pair, key, runs, delta, declared):
 
 
 def measure(name, epsilon, horizon, arms, particles, runs):
-    """What the actions of a game reveal on the pair that reveals most."""
+    """A row of the table: the pair that reveals most, and all that is known of it."""
     began, learner = time.time(), build(name, horizon, arms, epsilon)
     keys, pairs = jr.split(jr.key(audits.SEED), 4), audit.worst_rounds(learner)
     filters = filters_for(learner, pairs, particles)
@@ -155,6 +156,15 @@ def revealed(row):
     return row["above"] if row["delta"] > 0.0 else row["worst"]
 
 
+def upper(row):
+    """The upper end of an interval, which may lie beyond all epsilons that were tried."""
+    return (
+        f"{row['above']:.3g}"
+        if np.isfinite(row["above"])
+        else f"over {REACH * row['declared']:.3g}"
+    )
+
+
 def digits(*values):
     return ", ".join(f"{value:.3g}" for value in values)
 
@@ -176,7 +186,7 @@ def short_lines(rows):
                 digits(*(one[k] for k in ("attack", "reach") if np.isfinite(one[k]))),
             ]
         )
-        cells[name] = [revealed(one), one["attack"], one["worst"]]
+        cells[name] = [digits(value) for value in (revealed(one), one["attack"], one["worst"])]
     header = ["learner", "delta", *(f"at epsilon = {e:g}: paid, revealed" for e in EPSILONS)]
     header += ["worst history at 1, 95 %", "attack at 1, at best"]
     return header, lines, cells
@@ -187,11 +197,13 @@ def long_lines(rows):
     lines = [
         [f"`{row['learner']}`", digits(row["delta"]), digits(row["paid"]), digits(row["attack"]),
          f"{row['low']:.3g} to {row['high']:.3g}", digits(row["level"]),
-         f"{row['below']:.3g} and {row['above']:.3g}"]
+         f"{row['below']:.3g} and {upper(row)}"]
         for row in rows
     ]  # fmt: skip
     header = ["learner", "delta", "paid", "attack, at least", "worst history, 95 %", "level"]
-    cells = {row["learner"]: [row["above"], row["attack"], row["worst"]] for row in rows}
+    cells = {
+        row["learner"]: [upper(row), digits(row["attack"]), digits(row["worst"])] for row in rows
+    }
     return [*header, "epsilon at the level, between"], lines, cells
 
 
@@ -215,18 +227,36 @@ def figure(rows):
     return drawn
 
 
+def speeds():
+    """Particle-steps a second of filters of all histories of a short game, compiled before."""
+    for name in ("hedge", "dp_exp3_lap", "adap_ucb"):
+        learner = build(name, *SHORT, 1.0)
+        pairs = audit.worst_rounds(learner)
+        pair = jax.tree.map(lambda leaf: leaf[0], pairs)
+        for particles, count in ((1, 16), (128, 16), (4096, 1)):
+            filters = filters_for(learner, pairs, particles)
+            for seed in range(2):
+                began = time.perf_counter()
+                enumerated(filters, pair, jr.key(seed), count)
+            steps = count * particles * SHORT[0] * SHORT[1] ** SHORT[0]
+            print(name, particles, f"{steps / (time.perf_counter() - began):.2g}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="learners, by default all that are private")
     parser.add_argument("--out", type=Path, default=Path("results/revealed"))
     parser.add_argument("--only", choices=("short", "long"), help="one of the two tables")
     parser.add_argument("--quick", action="store_true", help="one learner, to try it out")
+    parser.add_argument("--speed", action="store_true", help="print how fast filters are")
     parser.add_argument("--draw", action="store_true", help="draw what was measured before")
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    chosen = options.names or (["hedge"] if options.quick else list(names()))
     # Compilation would take most of the time.
     jax.config.update("jax_disable_most_optimizations", True)
+    if options.speed:
+        return speeds()
+    options.out.mkdir(parents=True, exist_ok=True)
+    chosen = options.names or (["hedge"] if options.quick else list(names()))
     path, long = options.out / "revealed.csv", options.out / "revealed_16.csv"
     cases = [
         (name, epsilon) for epsilon in (1.0, 10.0, 0.1) for name in chosen

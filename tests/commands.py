@@ -75,6 +75,7 @@ INSTEAD = {
     "python benchmarks/revealed.py": "python benchmarks/revealed.py --quick --out results/revealed",
     "python benchmarks/revealed.py --out docs/audit": "python benchmarks/revealed.py --quick "
     "--out results/revealed",
+    "python benchmarks/revealed.py --speed": "python benchmarks/revealed.py --speed",
     "python docs/tables.py": "python docs/tables.py docs/studies.md",
     "python examples/pod.py": POD,
     "python -m tests.combinations --over 1": "python -m tests.combinations adap_ucb --over 1",

@@ -264,9 +264,8 @@ class Filter:
         def at(t):
             return jax.tree.map(lambda leaf: leaf[jnp.minimum(t, learner.horizon - 1)], actions)
 
-        def chosen(t, lanes, log_odds):
-            """The outcome of each particle that is drawn, as of _chosen."""
-            _, lane_keys, _ = keys_of(t)
+        def chosen(t, lanes, log_odds, lane_keys):
+            """The outcomes that are drawn of all particles, as of _chosen."""
             lane = jnp.int32(0) if played is None else played.lanes[t]
             return jax.vmap(partial(_chosen, lane=lane))(lanes, log_odds, lane_keys, kept)
 
@@ -277,7 +276,7 @@ class Filter:
             (log_weights, log_ratios, worlds), gain = _resampled(
                 particles, resample_key, kept, played is None
             )
-            fresh, _, uniforms = keys_of(t)
+            fresh, lane_keys, uniforms = keys_of(t)
             second = uniforms < jax.nn.sigmoid(log_ratios)
             if played is not None:
                 second = jnp.where(kept, played.second, second)
@@ -290,21 +289,22 @@ class Filter:
 
             lanes = jax.vmap(particle)(worlds, fresh, second)
             signs = jnp.where(second, -1.0, 1.0)
-            # From here on ln r is that of the twin over the world that drew.
-            log_odds = (signs * log_ratios)[:, None] + lanes.noise
+            after = log_ratios[:, None] + signs[:, None] * lanes.noise
             if played is None and self.step.early and n > 1:
-                log_odds -= (signs * _drift(log_weights, log_ratios, signs * log_odds[:, 0]))[
-                    :, None
-                ]
-            weights, log_odds, worlds, here, alone = chosen(t, lanes, log_odds)
+                after -= _drift(log_weights, log_ratios, after[:, 0])
+            # The odds are those of the twin over the world that drew.
+            weights, log_odds, worlds, here, alone = chosen(
+                t, lanes, signs[:, None] * after, lane_keys
+            )
             worlds = jax.vmap(_swapped)(second, *worlds)
             log_weights, log_ratios = log_weights + weights, signs * log_odds
             moved &= jnp.all(here | (log_weights == -jnp.inf) | jnp.isinf(log_ratios))
             particles = log_weights, log_ratios, worlds
             return (particles, total + gain, moved, known & jnp.all(alone)), None
 
-        lanes = jax.vmap(lambda own: _lanes(self.begin, (own,), (own,), at(0)))(keys_of(0)[0])
-        weights, ratios, worlds, _, alone = chosen(0, lanes, lanes.noise)
+        fresh, lane_keys, _ = keys_of(0)
+        lanes = jax.vmap(lambda own: _lanes(self.begin, (own,), (own,), at(0)))(fresh)
+        weights, ratios, worlds, _, alone = chosen(0, lanes, lanes.noise, lane_keys)
         carry = (weights, ratios, worlds), jnp.zeros(()), jnp.bool(True), jnp.all(alone)
         rows = *self._inputs(pair.losses), self._inputs(pair.others)[1]
         ((weights, ratios, worlds), total, moved, known), _ = lax.scan(one_round, carry, rows)
@@ -364,9 +364,9 @@ def _chosen(lanes, log_odds, key, kept, lane):
       lane: the place of an outcome.
 
     Returns:
-      ln of the probability of the action, which is a mean over both worlds; ln of the density
-      ratio after the outcome; the worlds; whether noise could be moved; and whether no other
-      outcome has the same action.
+      (log, ratio, worlds, moved, alone): ln of the probability of the action, which is a mean over
+      both worlds; ln of the density ratio after the outcome; the states of both worlds; whether
+      noise could be moved; whether no other outcome has the same action.
     """
     logs = jnp.logaddexp(
         lanes.own + jax.nn.log_sigmoid(-log_odds), lanes.twin + jax.nn.log_sigmoid(log_odds)
@@ -381,9 +381,10 @@ def _chosen(lanes, log_odds, key, kept, lane):
 
 
 def _drift(log_weights, before, after):
-    """The shift of all ln r by which fresh noise keeps the mean of r / (1 + r), as it does under M.
+    """A number that is taken from all ln r, so that their noise keeps the mean of r / (1 + r).
 
-    Without it, that mean moves by chance, which is most of the variance.
+    Under M that mean stays the same. Among particles it moves by chance, which is most of the
+    variance of an estimate.
     """
     shares = jax.nn.softmax(log_weights)
     mean, shift = jnp.sum(shares * jax.nn.sigmoid(before)), jnp.zeros(())

@@ -161,6 +161,10 @@ class Filters:
     def _played(self, losses, keys):
         return _chunked(lambda rows: self._plays(*rows), (losses, keys), 2**12)
 
+    def both(self, pair, keys, runs):
+        """The histories of independent runs on either sequence, by two keys."""
+        return [self.plays(side, key, runs) for side, key in zip(pair, keys, strict=True)]
+
     def ratios(self, pair, histories, key):
         """A Filtered of each history."""
         keys = jr.split(key, len(jax.tree.leaves(histories)[0]))
@@ -373,16 +377,12 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
     _check.inside(0.0, 1.0, confidence=confidence)
     play_key, train_key, score_key = jr.split(key, 3)
     chosen, learner = min(runs, SELECTION), filters.one.learner
-    statistics: dict[str, Callable] = {}
-    statistics["likelihood ratio"] = partial(filters.scores, pair, score_key)
+    statistics: dict[str, Callable] = {"likelihood ratio": partial(filters.scores, pair, score_key)}
     if rival:
         of_run = jax.jit(jax.vmap(trained(learner, pair, train_key, 2**12)))
         statistics["trained statistic"] = lambda played: _chunked(of_run, played, 2**12)
     keys = jr.split(play_key, (2, 2))
-    selection, counted = (
-        [filters.plays(side, own, count) for side, own in zip(pair, both, strict=True)]
-        for both, count in zip(keys, (chosen, runs), strict=True)
-    )
+    selection, counted = filters.both(pair, keys[0], chosen), filters.both(pair, keys[1], runs)
 
     def counts(event, sides):
         threshold, above, swapped = event
@@ -482,8 +482,7 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
     # If the actions show all draws, each ratio is that of the actions.
     if not filters.one.bare or not np.all(found.known):
         own, *both = jr.split(keys[1], 3)
-        played = [filters.plays(side, k, runs) for side, k in zip(pair, both, strict=True)]
-        scores = [filters.scores(pair, own, each) for each in played]
+        scores = [filters.scores(pair, own, each) for each in filters.both(pair, both, runs)]
         below = []
         for ours, theirs in (scores, [-side for side in scores[::-1]]):
             hits, misses = ((side > epsilons[:, None]).sum(1) for side in (ours, theirs))
@@ -580,10 +579,7 @@ def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
     if is_enumerable(filters.one.learner):
         histories = all_histories(filters.one.learner)
     else:
-        played = [
-            filters.plays(side, own, runs)
-            for side, own in zip(pair, jr.split(play_key), strict=True)
-        ]
+        played = filters.both(pair, jr.split(play_key), runs)
         histories, _, _ = _distinct(jax.tree.map(lambda *sides: np.concatenate(sides), *played))
     # The best of a first look are looked at again, so that luck does not choose among them.
     ratio = error = np.zeros(1)

@@ -448,6 +448,25 @@ def test_the_worst_history_is_estimated_with_other_keys():
     assert abs(found.log_ratio) < 0.15 and found.epsilon[0] < 0.05 < found.epsilon[1]
 
 
+def test_the_worst_history_is_chosen_by_many_filters():
+    """It has arm 0 after the first loss. One filter each would often take noise of another one.
+
+    P(arm 0) is e^-0.5 / 2 and e^-1.5 / 2.
+    """
+
+    def release(key, loss):
+        arm_key, unused_key = jr.split(key)
+        unused = noise.laplace(unused_key, loss[0], 0.5)
+        return (noise.laplace(arm_key, loss[0], 1.0) < 1.5 - loss[1]) & (unused > -jnp.inf)
+
+    learner = of_release(release, rounds=4)
+    worst = 1.0
+    for key in range(4):
+        found = audit.worst_history(learner, LONG, jr.key(key), particles=16, filters=256)
+        assert found.history[1] == 0, (key, found)
+        assert abs(found.log_ratio) == pytest.approx(worst, abs=0.15)
+
+
 def test_a_likelihood_attack_finds_what_counting_can_find():
     found = audit.likelihood_attack(TINY, PAIR, jr.key(0), runs=2**15)
     exact = audit.revealed(TINY, PAIR, jr.key(1), [0.0], particles=2**14)

@@ -147,7 +147,7 @@ def revealed_tables():
     ]
     (_, short, first), (_, long, second) = found
     cells = {
-        name: [script["digits"](*both) for both in zip(first[name], second[name], strict=True)]
+        name: [", ".join(both) for both in zip(first[name], second[name], strict=True)]
         for name in first.keys() & second.keys()
     }
     return short, long, cells
