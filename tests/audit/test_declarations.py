@@ -365,7 +365,7 @@ def printed(name, of):
     pairs = audit.pairs(jr.key(1), horizon, SETS[of], 32)
     if name in ("scrible", "projection_free"):
         pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
-    return audits.Subject(learner, pairs)
+    return learner, pairs
 
 
 # What is declared where epsilon = 1 is asked for, and whether the worst pair spends all of it.

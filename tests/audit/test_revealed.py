@@ -581,7 +581,7 @@ def test_hedge_reveals_all_that_it_pays():
         assert found.epsilon == pytest.approx(float(paid(jr.key(0))), rel=1e-4)
 
 
-def testall_histories_are_those_of_the_arms():
+def test_all_histories_are_those_of_the_arms():
     learner = learners.exp3(3, 2)
     assert REVEALED.all_histories(learner).tolist() == [
         list(row) for row in itertools.product(range(2), repeat=3)

@@ -40,7 +40,7 @@ def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):
     monkeypatch.setattr(compile, "PLATFORMS", {"cpu": compile.CPU})
     assert compile.platform_of(Mesh("cpu")) is compile.CPU
     assert compile.platform_of(Mesh("gpu")) is compile.ACCELERATOR
-    importlib.reload(dpjax.kernels)
+    importlib.reload(importlib.import_module("dpjax.kernels"))
     assert compile.platform_of(Mesh("gpu")) is compile.PLATFORMS["cuda"]
     assert compile.platform_of(Mesh("tpu")) is compile.PLATFORMS["tpu"]
     assert compile.platform_of(Mesh("gpu", "rocm 70000")) is compile.ACCELERATOR

@@ -250,7 +250,7 @@ def test_noise_on_losses_hides_them_whatever_the_constant(constant):
     other = audited(constant.learner, epsilon, **options, **{constant.argument: constant.other})
     np.testing.assert_array_equal(numbers(other.privacy), numbers(usual.privacy))
     if np.isfinite(float(other.privacy.epsilon)):
-        assert audits.replays(other, audits.pairs_for(other, 8)).failed == ()
+        assert audits.replays(other, audit.pairs_for(other, 8, audits.keys()[0])).failed == ()
 
 
 @quickly
@@ -271,7 +271,7 @@ def test_noise_on_losses_hides_them_whatever_the_constant(constant):
 def test_draws_spend_what_is_declared_at_their_own_rate(name, epsilon, value, covers_less):
     """And more than is declared at another one, the default of Hedge or that of more mixing."""
     learner, other = audited(name, epsilon, **value), audited(name, epsilon, **covers_less)
-    pairs = audits.pairs_for(learner, 8)
+    pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert float(other.privacy.epsilon) < float(learner.privacy.epsilon) < INF
     assert audits.replays(learner, pairs).failed == ()
     lying = learner._replace(privacy=other.privacy)
@@ -289,7 +289,7 @@ def test_a_rate_beyond_what_epsilon_allows_is_cut():
 def test_the_noise_of_one_point_estimates_follows_the_radius():
     """Estimates grow as 1 / zeta: the noise of the default, 0.41, is half of what 0.2 needs."""
     learner = audited("private_one_point", smoothing=0.2)
-    pairs = audits.pairs_for(learner, 8)
+    pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert audits.replays(learner, pairs).failed == ()
     mutant = audit.mutants(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
     assert "epsilon" in audits.replays(mutant["noise halved"], pairs).failed

@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, environments, sweep
+from dpjax import audit, bounds, environments, sweep
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import tracking
@@ -337,7 +337,7 @@ def test_sharing_declares_what_hedge_declares_and_spends_no_more():
         assert np.isnan(declared.paper_epsilon) and np.isnan(plain.paper_epsilon)
         assert declared._replace(paper_epsilon=0.0) == plain._replace(paper_epsilon=0.0)
     learner = hedge(16, 3, epsilon=0.5, rate=1.0, share=0.02)
-    pairs = audits.pairs_for(learner, 8)
+    pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert audits.replays(learner, pairs).failed == ()
     declared = learner.privacy._replace(epsilon=learner.privacy.epsilon / 4, rho=jnp.float32(0.0))
     assert "epsilon" in audits.replays(learner._replace(privacy=declared), pairs).failed

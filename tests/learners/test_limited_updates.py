@@ -274,7 +274,7 @@ def test_other_selectors_spend_no_more_than_they_declare(selector):
     """By replay; and all mutants are caught."""
     learner = audits.build("limited_updates", "", 16, 1.0, selector=selector)
     assert float(learner.privacy.epsilon) == 1.0 and float(learner.privacy.rho) == 0.5
-    pairs = audits.pairs_for(learner, 32)
+    pairs = audit.pairs_for(learner, 32, audits.keys()[0])
     verdict = audits.replays(learner, pairs)
     assert verdict.failed == () and verdict.spent.max() > 0.6
     mistakes = audit.replayed_mutants(learner, pairs, jr.key(1))
@@ -289,7 +289,7 @@ def test_the_printed_laplace_selector_spends_twice_what_the_paper_states():
     )
     declared = learner.privacy
     assert (float(declared.epsilon), float(declared.paper_epsilon)) == (2.0, 1.0)
-    verdict = audits.replays(learner, audits.pairs_for(learner, 32))
+    verdict = audits.replays(learner, audit.pairs_for(learner, 32, audits.keys()[0]))
     assert verdict.failed == () and verdict.spent.max() == pytest.approx(2.0, rel=1e-5)
 
     def behind(gap):

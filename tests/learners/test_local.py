@@ -65,7 +65,7 @@ def test_one_changed_round_touches_one_message_and_costs_what_is_declared(name, 
     Estimates from one or two points have random directions, whose L1 norm is seldom the largest.
     """
     learner = twin(name, noise, batch=batch)
-    pairs = audits.pairs_for(learner, 16)
+    pairs = audit.pairs_for(learner, 16, audits.keys()[0])
     verdict = audits.replays(learner, pairs)
     assert verdict.failed == () and verdict.touched == 1
     if noise == "laplace" and name in ("private_one_point", "two_point_gradient"):
@@ -107,7 +107,7 @@ def test_sums_of_a_batch_that_are_noised_as_one_item_are_central():
 @pytest.mark.parametrize("name", ["ftrl", pytest.param("linucb", marks=pytest.mark.slow)])
 def test_every_mutant_of_a_twin_is_caught(name):
     learner = twin(name)
-    pairs = audits.pairs_for(learner, 16)
+    pairs = audit.pairs_for(learner, 16, audits.keys()[0])
     found = audit.replayed_mutants(learner, pairs, jr.key(audits.SEED))
     assert len(found) >= 3
     assert all(verdict.failed for verdict in found.values()), found

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, noise, sweep
+from dpjax import audit, bounds, environments, noise, sweep
 from dpjax.audit import comparisons
 from dpjax.cli import audits
 from dpjax.learners import sparse_vector_experts
@@ -164,7 +164,7 @@ def test_each_armed_threshold_is_charged_once():
 def test_replay_finds_a_threshold_that_is_not_renewed_or_that_is_known():
     """And a declaration of half the noise; the learner itself passes."""
     learner = audits.build("sparse_vector_experts", "", 16, 1.0)
-    pairs = audits.pairs_for(learner, 8)
+    pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert audits.replays(learner, pairs).failed == ()
 
     def step(state, key, loss):
