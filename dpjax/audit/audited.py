@@ -104,7 +104,7 @@ def audited(entrant, epsilons, level, runs, key) -> Audited:
       entrant: an Entrant.
       epsilons: finite levels. A learner that takes no epsilon is audited once.
       level: the one of them at which it is attacked, and its mutants are replayed.
-      runs: counted runs of each sequence in the attack.
+      runs: counted runs of each sequence in the attack; None for no attack.
       key: PRNG key.
     """
     levels = list(epsilons) if entrant.private else [level]

@@ -293,7 +293,7 @@ def likelihood_attack(
     return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
 
 
-def filters_for(learner, pairs, particles=64) -> Filters:
+def filters_for(learner, pairs, particles) -> Filters:
     """Filters of a learner for pairs with leading axes (count, T)."""
     return Filters(learner, jax.tree.map(lambda leaf: leaf[0], pairs), particles)
 

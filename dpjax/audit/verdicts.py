@@ -29,6 +29,8 @@ ROUNDING = 1e-4
 ARMS = 3
 # Longer games are attacked by a trained statistic alone.
 LONGEST = 64
+# Particles of each filter in an attack.
+FILTER_PARTICLES = 16
 # Every WILDth pair lies out of range, FAR times as far from the centre. Pairs repeat their cases
 # with periods that are powers of 2, so that each case comes in range and out of it.
 WILD, FAR = 5, 100.0
@@ -274,7 +276,7 @@ def attack(
     delta = float(learner.privacy.delta)
     if is_discrete(learner) and learner.horizon <= LONGEST:
         try:
-            filters = filters_for(learner, pairs)
+            filters = filters_for(learner, pairs, FILTER_PARTICLES)
             most = filters.most_revealing(pairs, choice, 64)
             pair = jax.tree.map(lambda leaf: leaf[most], pairs)
             return attacked(filters, pair, key, runs, delta, 0.95, rival=True)

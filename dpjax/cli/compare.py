@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from dpjax.cli.arguments import EPSILONS, RUNS
+from dpjax.cli.arguments import EPSILONS
 from dpjax.cli.learner_files import find_factory, line_of
 from dpjax.report.output import output_folder, shown
 
@@ -29,7 +29,7 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
     from dpjax.report import comparison
     from dpjax.study.compare import compare, name_of
 
-    options = {"against": None, "epsilons": EPSILONS, "runs": RUNS, **options}
+    options = {"against": None, "epsilons": EPSILONS, "runs": 2**14, **options}
     path, factory = find_factory(file)
     name = shown(Path(path).name)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -67,7 +67,7 @@ def compare(
     horizon: int = 10**5,
     trials: int = 200,
     key: Any = 0,
-    runs: int = audits.RUNS,
+    runs: int | None = 2**14,
     search: bool = False,
     progress: bool = True,
 ) -> Comparison:
@@ -88,7 +88,7 @@ def compare(
         otherwise round by round.
       trials: how many, at least 2.
       key: a PRNG key, or a whole number as a seed.
-      runs: counted runs of each sequence in the attack.
+      runs: counted runs of each sequence in the attack; None for no attack.
       search: whether to search for the worst instance of the user's learner and of its nearest
         competitors, at the epsilon that is nearest to 1, and to play all of these on each of them,
         and at each of 16 gaps from 0.01 to 1. It takes as long as several comparisons, and at
@@ -105,7 +105,8 @@ def compare(
     epsilons = _levels(epsilons)
     _check.size(16, horizon=horizon)
     _check.size(4 if search else 2, trials=trials)
-    _check.size(1, runs=runs)
+    if runs is not None:
+        _check.size(1, runs=runs)
     _check.function("a factory of learners, such as learners.exp3", factory=factory)
     finite = [epsilon for epsilon in epsilons if np.isfinite(epsilon)]
     level = min(finite or epsilons, key=lambda epsilon: abs(np.log(epsilon)))

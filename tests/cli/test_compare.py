@@ -172,10 +172,11 @@ def test_a_search_plays_all_on_the_worst_instance_of_each(tmp_path, capsys, monk
 def test_a_copy_of_a_private_learner_passes_the_audit(tmp_path, capsys):
     file, out = written(tmp_path, COPY), tmp_path / "out"
     command = ["compare", file, "--against", "dp_exp3_lap", *SMALL, "--out", str(out)]
-    assert main(command) == 0
+    assert main([*command, "--no-attack"]) == 0
     assert "finds no violation above the declared levels" in capsys.readouterr().out
     (audited,) = rows(out, "audit")
     assert (audited["checks"], audited["flagged"]) == ("pass", "False")
+    assert (audited["attack"], audited["runs"]) == ("", "")
     assert {row["mutant"]: row["caught"] for row in rows(out, "mutants")} == dict.fromkeys(
         ["noise halved", "scale from data", "noise reused", "noise forgotten"], "True"
     )
@@ -199,6 +200,7 @@ def test_half_the_noise_is_flagged_on_the_page_in_the_table_and_by_the_status(
     (audited,) = rows(out, "audit")
     assert audited["checks"].split(", ")[0] == "epsilon" and audited["flagged"] == "True"
     assert float(audited["replay"]) == pytest.approx(2.0, abs=1e-3)
+    assert audited["runs"] == "512" and float(audited["attack"]) >= 0.0
     assert sentence in audited["finding"]
     regret = {(row["learner"], row["epsilon"]): row for row in rows(out, "regret")}
     assert {*regret} == {("greedy", "1"), ("greedy", "inf"), ("ucb1", "")}
