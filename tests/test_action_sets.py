@@ -182,6 +182,7 @@ def test_combinators_between_arms_and_points():
 ENVIRONMENTS = {
     "bernoulli": lambda domain: environments.bernoulli(np.full(ARMS, 0.5)),
     "bernoulli, pseudo": lambda domain: environments.bernoulli(np.full(ARMS, 0.5), regret="pseudo"),
+    "classification": lambda domain: environments.classification([[0.0], [1.0]], [0, 1]),
     "consensus": lambda domain: environments.consensus(8),
     "contextual_table": lambda domain: environments.contextual_table(
         np.broadcast_to(np.eye(ARMS), (8, ARMS, ARMS)), np.zeros((8, ARMS))
@@ -191,6 +192,7 @@ ENVIRONMENTS = {
     ),
     "deterministic": lambda domain: environments.deterministic(ARMS),
     "fixed_actions": lambda domain: environments.fixed_actions(np.eye(ARMS), np.zeros(ARMS)),
+    "from_means": lambda domain: environments.from_means(lambda t: jnp.full(ARMS, 0.5)),
     "fully_oblivious": lambda domain: environments.fully_oblivious(ARMS),
     "gap_arms": lambda domain: environments.gap_arms(ARMS),
     "gaussian": lambda domain: environments.gaussian(np.full(ARMS, 0.5), deviation=0.1),

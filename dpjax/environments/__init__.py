@@ -5,10 +5,12 @@
 
 from dpjax.core import _check
 from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments.classification import classification
 from dpjax.environments.consensus import consensus
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
 from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
+from dpjax.environments.from_means import from_means
 from dpjax.environments.gaussian import gaussian
 from dpjax.environments.heavy_tailed import heavy_tailed
 from dpjax.environments.linear_losses import linear_losses
@@ -21,11 +23,13 @@ from dpjax.environments.table import table
 
 __all__ = [
     "bernoulli",
+    "classification",
     "consensus",
     "contextual_table",
     "convex_losses",
     "deterministic",
     "fixed_actions",
+    "from_means",
     "fully_oblivious",
     "gap_arms",
     "gaussian",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Environment, Number, Numbers, Outcome, _check
-from dpjax.environments.arms import BernoulliLosses, best_fixed_arm, draw_losses, pseudo_regret
+from dpjax.core import Environment, Number, Numbers, _check
+from dpjax.environments.from_means import changing
 
 
 def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo") -> Environment:
@@ -42,7 +42,6 @@ def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo")
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 2 or means.shape[0] < 1 or means.shape[1] < 2:
         raise ValueError(f"means must have shape (S, K) with K at least 2, got {means.shape}")
-    _check.one_of("pseudo", "realised", regret=regret)
     last = list(ends)
     known = [_check.size(1, ends=end) for end in last if not isinstance(end, jax.Array)]
     if len(last) != len(means) or any(a >= b for a, b in itertools.pairwise(known)):
@@ -51,18 +50,9 @@ def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo")
         )
     horizon = _check.size(1, ends=last[-1])
     before = jnp.stack([jnp.asarray(end).astype(jnp.int32) for end in [0, *last[:-1]]])[1:]
-    pseudo = regret == "pseudo"
 
-    def step(t, key, arm):
+    def now(t):
         # At most the last segment, since there is one end less to pass.
-        now = means[jnp.sum(t > before, dtype=jnp.int32)]
-        if pseudo:
-            return t + 1, Outcome(BernoulliLosses(key, now), now[arm] - jnp.min(now))
-        loss = draw_losses(key, now)
-        return t + 1, Outcome(loss, loss[arm] - loss)
+        return means[jnp.sum(t > before, dtype=jnp.int32)]
 
-    def init(key):
-        return jnp.ones((), jnp.int32)
-
-    account = pseudo_regret if pseudo else best_fixed_arm
-    return Environment(init, step, account, Arms(means.shape[1]), horizon)
+    return changing(now, means.shape[1], horizon, regret)

@@ -32,6 +32,8 @@ ENVIRONMENTS = {
     "parameter": [0.5, 0.5],
 }
 OWN = {
+    "classification": {"features": np.eye(4), "labels": [0, 1, 1, 0]},
+    "from_means": {"means": lambda t: jnp.full(2, 0.5)},
     "table": {"losses": np.full((4, 2), 0.5)},
     "contextual_table": {"losses": np.full((4, 2), 0.5)},
     "gap_arms": {"losses": "bernoulli"},

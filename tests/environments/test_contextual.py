@@ -164,6 +164,51 @@ def test_bad_arguments_are_refused_by_name(make, name):
         make()
 
 
+CASES = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [9.0, 5.0]]), np.array(["b", "a", "b", "c"])
+
+
+def test_a_data_set_is_drawn_case_by_case_with_one_arm_for_each_label():
+    """Each case is met as often as chance has it, and its loss is -1 for its own label alone."""
+    environment, count = environments.classification(*CASES), 4000
+    assert environment.action_set.dim == 9
+    _, outcomes = rounds(environment, always(1), count)
+    features, losses = (each[0] for each in outcomes.loss)
+    contexts, case = np.unique(features[:, 0, :3], axis=0, return_inverse=True)
+    assert contexts.shape == (4, 3) and stats.chisquare(np.bincount(case.ravel())).pvalue > 1e-3
+    assert np.linalg.norm(contexts, axis=1).max() == pytest.approx(1.0, abs=1e-6)
+    assert (np.diff(contexts[:, 0]) > 0).all() and (contexts[:, 1] == 0).all()  # 5, 5, 5, 5
+    label = np.array([1, 0, 1, 2])[case.ravel()]
+    np.testing.assert_array_equal(losses, np.where(np.arange(3) == label[:, None], -1, 1))
+    for arm in range(3):  # the context is in the block of the arm
+        blocks = features[:, arm].reshape(count, 3, 3)
+        np.testing.assert_array_equal(blocks[:, arm], contexts[case.ravel()])
+        assert (np.delete(blocks, arm, axis=1) == 0).all()
+    np.testing.assert_array_equal(outcomes.tally.suffered[0], losses[:, 1])
+
+
+def test_the_comparator_of_a_data_set_is_its_least_squares_fit():
+    """On classes that lines tell apart it is always right; on labels at random it is not."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (200, 2))
+    for labels, low, high in [(x[:, 0] > 0, -1.0, -0.9), (rng.integers(2, size=200), -0.4, 0.4)]:
+        _, outcomes = rounds(environments.classification(x, labels), always(0), 2000)
+        assert low <= outcomes.tally.compared.mean() <= high
+
+
+@pytest.mark.parametrize("features, labels, message", [
+    ([["a"], ["b"]], [0, 1], "features: must be a table of numbers"),
+    ([[1.0], [np.nan]], [0, 1], "features: row 2, column 1 is missing"),
+    ([1.0, 2.0], [0, 1], r"features must have shape \(n, p\)"),
+    ([[1.0], [2.0]], [0, 1, 1], r"labels must have shape \(2,\), got \(3,\)"),
+    ([[1.0], [2.0]], [1, 1], "labels must have at least two classes, got 1"),
+    ([[1.0], [2.0]], np.array(["a", None]), "labels: row 2 is missing"),
+    ([[1.0], [2.0]], [np.nan, 1.0], "labels: row 1 is missing"),
+])  # fmt: skip
+def test_a_bad_data_set_is_refused(features, labels, message):
+    with pytest.raises(ValueError, match=message):
+        environments.classification(features, labels)
+
+
 def test_the_program_of_gap_arms_does_not_grow_with_the_dimension():
     """One operation a coordinate takes the compiler most of a minute for sixty of them."""
     sizes = []

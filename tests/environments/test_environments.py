@@ -25,13 +25,23 @@ MEANS = [0.6, 0.3, 0.5]
 SEGMENTS, ENDS = [MEANS, [0.5, 0.6, 0.3], [0.2, 0.9, 0.5]], [5, 12, ROUNDS]
 TABLE = np.random.default_rng(0).random((ROUNDS, ARMS)).astype(np.float32)
 
+
 # Examples of each factory, over three arms and of at least 24 rounds.
+def seasonal(t):
+    """Means of three arms that take turns."""
+    return 0.5 + 0.4 * jnp.cos(t / 1 + jnp.array([0.0, 2.0, 4.0]))
+
+
 EXAMPLES = {
     "bernoulli": {
         "realised": lambda: environments.bernoulli(MEANS),
         "pseudo": lambda: environments.bernoulli(MEANS, regret="pseudo"),
     },
     "deterministic": {"": lambda: environments.deterministic(ARMS)},
+    "from_means": {
+        "seasonal": lambda: environments.from_means(seasonal),
+        "realised": lambda: environments.from_means(seasonal, ROUNDS, regret="realised"),
+    },
     "fully_oblivious": {"": lambda: environments.fully_oblivious(ARMS)},
     "gaussian": {"pseudo": lambda: environments.gaussian(MEANS, deviation=0.5)},
     "heavy_tailed": {
@@ -103,7 +113,7 @@ def suffered(losses):
 
 def test_the_examples_cover_the_registry():
     """A new environment over arms comes with an example here; others have files of their own."""
-    contextual = {"contextual_table", "fixed_actions", "gap_arms"}
+    contextual = {"classification", "contextual_table", "fixed_actions", "gap_arms"}
     of_points = {"linear_losses", "convex_losses", "spiked_covariance"}
     in_pairs = {"consensus"}  # never over three arms
     assert set(EXAMPLES) == set(environments.__all__) - of_points - contextual - in_pairs
@@ -178,12 +188,15 @@ def test_regret_is_what_was_suffered_less_the_best_fixed_arm(name, example):
     Tallies are sums of at most 24 float32 terms of size 1: an error below 24 * 24 * 2^-24.
     """
     losses, tally, _, regret = played(name, example)
-    if example in ("pseudo", "segments"):
+    if example in ("pseudo", "segments", "seasonal"):
         means = np.array(MEANS if example == "pseudo" else SEGMENTS)
         gaps = means - means.min(axis=-1, keepdims=True)
         # The means of each round, of which a segment ends with its last one.
         of_round = np.searchsorted(ENDS, np.arange(1, ROUNDS + 1)) if means.ndim == 2 else ...
         gaps = np.broadcast_to(gaps[of_round], (ROUNDS, ARMS))
+        if example == "seasonal":
+            means = np.stack([seasonal(t) for t in range(1, ROUNDS + 1)])
+            gaps = means - means.min(axis=1, keepdims=True)
         played_gaps = gaps[np.arange(ROUNDS), SEQUENCES]
         np.testing.assert_allclose(tally, played_gaps, atol=1e-7)
         np.testing.assert_allclose(regret, np.cumsum(played_gaps, axis=1), atol=4e-5)
@@ -310,6 +323,61 @@ def test_each_segment_has_its_own_means():
 def test_bad_segments_are_refused(means, ends, name):
     with pytest.raises((ValueError, TypeError), match=name):
         environments.piecewise(means, ends)
+
+
+# --- from_means ---
+
+
+def test_each_round_has_the_means_of_the_function():
+    """Frequencies over 4000 games; a function that begins a round late is 30 errors off."""
+    games, arms = 4000, jnp.ones(ROUNDS, jnp.int32)
+
+    def errors(means):
+        environment = environments.from_means(means)
+        keys = jr.split(jr.key(30), games)
+        losses = jax.vmap(lambda key: play(environment, arms, key)[0].loss)(keys)
+        expected = np.stack([seasonal(t) for t in range(1, ROUNDS + 1)])
+        return (np.asarray(losses).mean(0) - expected) / np.sqrt(expected * (1 - expected) / games)
+
+    assert np.abs(errors(seasonal)).max() < 4.5
+    assert np.abs(errors(lambda t: seasonal(t - 1))).max() > 30.0
+
+
+def test_segments_are_means_of_the_round():
+    """The same losses and regret as of piecewise, whose means are a function of the round too."""
+    arms, key = jnp.array([0, 1, 2, 0] * 4)[:ROUNDS], jr.key(3)
+
+    def means(t):
+        return jnp.asarray(SEGMENTS, jnp.float32)[jnp.searchsorted(jnp.array(ENDS), t)]
+
+    ours = play(environments.from_means(means, ROUNDS), arms, key)
+    theirs = play(environments.piecewise(SEGMENTS, ENDS), arms, key)
+    for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_means_may_depend_on_traced_numbers():
+    def regret(height):
+        environment = environments.from_means(lambda t: height * (1 / (t + jnp.array([0, 1]))))
+        return play(environment, jnp.zeros(3, jnp.int32), jr.key(0))[2][-1]
+
+    gaps = np.array([1.0 - 1 / 2, 1 / 2 - 1 / 3, 1 / 3 - 1 / 4])
+    assert jax.jit(regret)(0.5) == pytest.approx(0.5 * gaps.sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("means", "message"),
+    [
+        (lambda t: jnp.array([0.5]), r"means must return the shape \(K,\) with K at least 2"),
+        (lambda t: 0.5, r"means must return the shape \(K,\)"),
+        (lambda t: jnp.array([0.5, t / 8]), "got 1.125 for arm 1 in round 9"),
+        (lambda t: jnp.array([jnp.nan, 0.5]), "got nan for arm 0 in round 1"),
+        ([0.2, 0.5], "means must be a function of the round, got a list"),
+    ],
+)
+def test_bad_means_are_refused(means, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        environments.from_means(means, 10)
 
 
 # --- gaussian ---

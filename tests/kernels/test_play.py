@@ -110,6 +110,7 @@ ENVIRONMENTS = {
     "convex_losses": lambda: environments.convex_losses(BALL, DISTANCE, count=4),
     "deterministic": lambda: environments.deterministic(3),
     "fixed_actions": lambda: environments.fixed_actions(np.eye(3), [0.1, 0.5, 0.2]),
+    "from_means": lambda: environments.from_means(lambda t: 1 / (t + jnp.arange(3))),
     "fully_oblivious": lambda: environments.fully_oblivious(3),
     "gaussian": lambda: environments.gaussian([0.3, 0.5, 0.5], deviation=0.1),
     "linear_losses": lambda: environments.linear_losses(BALL, 0.5 * TABLE),
@@ -122,12 +123,12 @@ ENVIRONMENTS = {
 }
 
 
-# Its points are matrices, whose eigenvectors no kernel computes.
-WITHOUT = "spiked_covariance"
+# No kernel reads rows of a data set that differ from trial to trial, or computes eigenvectors.
+WITHOUT = {"classification", "spiked_covariance"}
 
 
 def test_there_is_a_game_of_every_environment():
-    assert {*ENVIRONMENTS, "bernoulli", "gap_arms", WITHOUT} == {*environments.__all__}
+    assert {*ENVIRONMENTS, "bernoulli", "gap_arms", *WITHOUT} == {*environments.__all__}
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

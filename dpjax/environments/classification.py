@@ -1,0 +1,85 @@
+"""A data set of classes as a contextual bandit: an arm for each class, bandit feedback."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core import Environment, Outcome, Policies
+from dpjax.environments.arms import as_finite, uniform_at
+from dpjax.environments.contextual import TableTally
+
+# Contexts longer than this quantile of all lengths are scaled down to it, and it to 1.
+_QUANTILE = 0.9
+
+
+def classification(features: Any, labels: Any) -> Environment:
+    """A data set of labelled cases as a bandit: a round draws a case, and an arm guesses its label.
+
+    The loss is -1 if the guess is right and else 1, so that (1 + loss) / 2 is a mistake. Cases are
+    drawn independently and with replacement. A learner sees only whether its own guess was right.
+
+    Columns are standardised, a constant 1 is appended, and each case is scaled to a length of at
+    most 1. This is the context z, of p + 1 numbers. The features of arm k are z in the k-th of K
+    blocks, so that each label has coefficients of its own: d = K (p + 1).
+
+    A release of joint or local privacy protects the visit of a case. It does not protect a person
+    whose case is drawn again.
+
+    Args:
+      features: (n, p) numbers, not traced, or a table of pandas. Categories are encoded before,
+        for example by ``pandas.get_dummies``.
+      labels: (n,) classes of any kind. Arm k is the k-th of the K distinct ones in sorted order.
+
+    Returns:
+      An Environment for policies on features (K, d). Regret is against the policy that guesses by
+      the least-squares fit of all losses of all cases; it may be negative.
+
+    Raises:
+      ValueError: a feature is no number, missing or infinite; a label is missing; there is one
+        class only, or another number of labels than of cases.
+
+    Examples:
+      >>> environment = environments.classification([[0.0], [1.0], [3.0]], ["well", "ill", "ill"])
+      >>> environment.action_set.dim  # two classes, one measurement and a constant
+      4
+      >>> state, outcome = environment.step((), jax.random.key(0), lambda x: 1)
+      >>> x, losses = outcome.loss
+      >>> x.shape, losses.shape
+      ((2, 4), (2,))
+    """
+    cases = as_finite("features", features)
+    if cases.ndim != 2 or 0 in cases.shape:
+        raise ValueError(f"features must have shape (n, p), got {cases.shape}")
+    labels = np.asarray(labels)
+    if labels.shape != (len(cases),):
+        raise ValueError(f"labels must have shape ({len(cases)},), got {labels.shape}")
+    missing = np.flatnonzero([label is None or label != label for label in labels.tolist()])
+    if len(missing):
+        raise ValueError(f"labels: row {missing[0] + 1} is missing")
+    names, label = np.unique(labels, return_inverse=True)
+    count, arms = len(cases), len(names)
+    if arms < 2:
+        raise ValueError(f"labels must have at least two classes, got {arms}")
+    deviations = cases.std(axis=0)
+    columns = (cases - cases.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+    contexts = np.concatenate([columns, np.ones((count, 1))], axis=1)
+    lengths = np.linalg.norm(contexts, axis=1, keepdims=True)
+    contexts = contexts / np.maximum(lengths, np.quantile(lengths, _QUANTILE))
+    losses = np.where(np.arange(arms) == label[:, None], -1.0, 1.0)
+    fit = np.linalg.lstsq(contexts, losses, rcond=None)[0]
+    best = np.argmin(contexts @ fit, axis=1)
+    compared = jnp.asarray(losses[np.arange(count), best], jnp.float32)
+    rows, table = jnp.asarray(contexts, jnp.float32), jnp.asarray(losses, jnp.float32)
+    dim = arms * contexts.shape[1]
+
+    def step(state, key, policy):
+        case = jnp.floor(uniform_at(key, 0, 1) * count).astype(jnp.int32)
+        shown = jnp.kron(jnp.eye(arms, dtype=jnp.float32), rows[case][None])
+        suffered = table[case][policy(shown)]
+        return state, Outcome((shown, table[case]), TableTally(suffered, compared[case]))
+
+    def regret(state, tally):
+        return tally.suffered - tally.compared
+
+    return Environment(lambda key: (), step, regret, Policies(dim))
