@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax import noise, privacy
+from dpjax import noise
 from dpjax.combinators import minibatch
 from dpjax.core import Array, BatchLearner, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, box_losses, check_domain
@@ -29,6 +29,7 @@ def semi_bandit_ftrl(
     domain: Domain,
     *,
     epsilon: Number,
+    delta: Number | None = None,
     read: str = "one",
     model: str = "local",
 ) -> Learner | BatchLearner:
@@ -48,25 +49,29 @@ def semi_bandit_ftrl(
         "one"  y_J = |a| (l_J + Lap(1 / epsilon)) / x_J    V = k (1 + 2 / epsilon^2)
         "all"  y_i = (l_i + Lap(k / epsilon)) / x_i        V = 1 + 2 k^2 / epsilon^2
 
-    Estimates with eta |y_i| sqrt(x_i) > 1/2, on paths eta |y_i| > 1, are skipped.
+    Estimates with eta |y_i| sqrt(x_i) > 1/2, on paths eta |y_i| > 1, are skipped. Gaussian noise
+    has its variance in place of 2 / epsilon^2 and 2 k^2 / epsilon^2. With "all" it grows as k.
 
     Args:
       horizon: T, rounds.
       domain: a Domain of sets or paths as above, made outside of a traced game.
       epsilon: privacy; inf adds no noise.
+      delta: of Gaussian noise; by default the noise is Laplace and privacy is pure.
       read: "one" or "all" entries of an action. Paths have "one" only, since the estimates of
         several edges of a path would add up.
-      model: "local", or "central" for batches of ceil(sqrt(2) / epsilon) rounds, or with "all"
-        ceil(sqrt(2) k / epsilon), which play one action. The same entries are read in all rounds
-        of a batch. The noise is on their sums, so that epsilon counts tau times in V.
+      model: "local", or "central" for batches of tau rounds, which play one action. The same
+        entries are read in all rounds of a batch, and the noise is on their sums. Its variance in V
+        is then divided by tau^2. tau is the standard deviation of this noise, rounded up, for
+        Laplace noise sqrt(2) / epsilon or sqrt(2) k / epsilon.
 
     Returns:
       A Learner with semi-bandit feedback, or in the central model a BatchLearner. The report counts
       skipped estimates.
 
-    Privacy: epsilon-DP for replacement of one round's loss vector; released: the noisy losses, or
-    in the central model actions 1..T. A replaced round changes one loss that is read by at most 1,
-    or k of them. Which losses are read follows from coins and earlier releases.
+    Privacy: epsilon-DP, or (epsilon, delta)-DP, for replacement of one round's loss vector;
+    released: the noisy losses, or in the central model actions 1..T. A replaced round changes one
+    loss that is read by at most 1, or k of them. Which losses are read follows from coins and
+    earlier releases.
 
     Regret: at most 5.66 sqrt(d k T V) on sets and 2.83 sqrt(d ln N T V) on paths, in expectation
     (oblivious losses in [0, 1]); see :func:`dpjax.bounds.semi_bandit_ftrl`. The constants are ours.
@@ -95,10 +100,15 @@ def semi_bandit_ftrl(
                          "domains.capped_simplex, or of domains.paths")  # fmt: skip
     if not (one or lottery.reads_all):
         raise ValueError("read must be 'one' on this domain, got 'all'")
-    change = 1.0 if one else float(lottery.ones)
-    tau = 1.0 if local else batch_rounds(horizon, change, epsilon)
-    scale = privacy.laplace_scale(change / tau, epsilon)
-    second_moment = (lottery.ones if one else 1.0) * (1.0 + 2.0 * scale * scale)  # V
+    law, name = noise.laplace, "Laplace"
+    if delta is not None:
+        _check.delta(delta)
+        law, name = noise.gaussian, "Gaussian"
+    change = (1.0, 1.0) if one else (float(lottery.ones), lottery.ones**0.5)
+    of_sum = law.calibrate(change, epsilon, delta)
+    tau = 1.0 if local else jnp.clip(jnp.ceil(jnp.sqrt(law.variance(of_sum.scale))), 1.0, horizon)
+    scale = of_sum.scale / tau
+    second_moment = (lottery.ones if one else 1.0) * (1.0 + law.variance(scale))  # V
     rounds = horizon / tau
     rate = jnp.sqrt(lottery.penalty / (lottery.stability * rounds * second_moment))
 
@@ -116,7 +126,7 @@ def semi_bandit_ftrl(
     def step(state, key, loss):
         noise_key, draw_key = jr.split(key)
         x, read_losses = state.marginals, jnp.where(state.reads, loss, 0.0)
-        noisy = noise.laplace(noise_key, jnp.sum(read_losses) if one else read_losses, scale)
+        noisy = law(noise_key, jnp.sum(read_losses) if one else read_losses, scale)
         times = jnp.sum(state.action) if one else 1.0
         y = jnp.where(state.reads, times * noisy / x, 0.0)
         used = rate * jnp.abs(y) <= lottery.reach(x)
@@ -128,16 +138,10 @@ def semi_bandit_ftrl(
 
     each = "one entry" if one else "all entries"
     declared = Privacy(
-        epsilon=epsilon, model=model,
+        epsilon=epsilon, delta=0.0 if delta is None else delta, rho=of_sum.rho, model=model,
         released="randomized losses 1..T" if local else "actions 1..T",
-        accountant=f"Laplace mechanism on {each} of a {'round' if local else 'batch'}",
+        accountant=f"{name} mechanism on {each} of a {'round' if local else 'batch'}",
     )  # fmt: skip
     actions = domain._replace(losses=box_losses(dim, 0.0, 1.0))
     learner = Learner(init, step, semi_bandit, actions, horizon, declared, report)
     return learner if local else minibatch(learner, horizon, tau)._replace(privacy=declared)
-
-
-def batch_rounds(horizon, change, epsilon):
-    """tau = ceil(sqrt(2) change / epsilon) within [1, T], which minimizes tau V up to rounding."""
-    tau = jnp.ceil(2.0**0.5 * change / jnp.asarray(epsilon, jnp.float32))
-    return jnp.clip(tau, 1.0, horizon)
