@@ -22,8 +22,6 @@ PATHS = np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [1, 0, 1, 0, 1]], float)  # 
 ON = {name: CATALOGUE[name][0] for name in ("sets", "partition", "paths")}
 S = np.array([0.0, 1.0, 2.0, -3.0, 0.5, 9.0, 4.0])
 quickly = pytest.mark.usefixtures("quick_compilation")
-both = pytest.mark.parametrize("read", ["one", "all"])
-models = pytest.mark.parametrize("model", ["local", "central"])
 
 
 def drawn(domain, s, count=2**14):
@@ -215,9 +213,11 @@ def test_large_estimates_are_skipped_and_counted(name):
 # Privacy ----------------------------------------------------------------------------------------
 
 
-@both
-@models
-@pytest.mark.parametrize("delta", [None, 1e-3])
+@pytest.mark.parametrize(
+    ("read", "model", "delta"),
+    [("one", "local", None), ("all", "local", None), ("one", "central", None),
+     ("all", "central", 1e-3)],
+)  # fmt: skip
 @quickly
 def test_a_replaced_round_spends_epsilon_and_not_more(read, model, delta):
     """All entries change: with "all" by k together. Half of the noise spends twice as much."""
@@ -230,15 +230,14 @@ def test_a_replaced_round_spends_epsilon_and_not_more(read, model, delta):
     halved = spent(audit.mutants(learner, pair.losses)["noise halved"], pair)
     mu = 2.0 / float(privacy.gaussian_inverse_mu(0.7, 1e-3))
     doubled = 1.4 if delta is None else float(privacy.gaussian_epsilon(mu, 1e-3))
-    assert halved == pytest.approx(doubled, rel=1e-3) and halved >= 1.4
+    assert halved == pytest.approx(doubled, rel=1e-3) and halved >= 1.4 - 1e-4
     if read == "all" and delta is None:
         for_one = semi_bandit_ftrl(horizon, domain, epsilon=1.4, read=read, model=model)
         wrong = as_learner(for_one)._replace(privacy=learner.privacy)
         assert spent(wrong, pair) == pytest.approx(1.4, rel=1e-4)
 
 
-@models
-@pytest.mark.parametrize("name", ["partition", "paths"])
+@pytest.mark.parametrize(("name", "model"), [("partition", "central"), ("paths", "local")])
 @quickly
 def test_no_pair_spends_more_over_the_catalogue(name, model):
     learner = as_learner(semi_bandit_ftrl(16, ON[name], epsilon=1.0, model=model))
