@@ -1,4 +1,4 @@
-"""Does the regret of an adversarial semi-bandit grow as k, and when does reading all entries pay?"""
+"""When does it pay to read all entries of an adversarial semi-bandit, and does regret grow as k?"""
 
 from functools import partial
 

@@ -106,11 +106,11 @@ def semi_bandit_ftrl(
 ) -> np.ndarray:
     """5.66 sqrt(d k T V) on sets of k of d entries, 2.83 sqrt(d ln N T V) on N paths.
 
-    V is that of :func:`dpjax.learners.semi_bandit_ftrl` and ``ones`` is k. In the central model
-    batches of tau rounds have T / tau for T and epsilon tau for epsilon, regret counts tau times,
-    and a batch that the horizon cuts short adds at most k tau. The constants are ours. A step of a
-    rate eta costs at most 2 eta V sqrt(d k), or eta V d on paths, skipped estimates cost as much
-    again, and the entropy adds 2 sqrt(d k) / eta, or ln N / eta.
+    V is that of :func:`dpjax.learners.semi_bandit_ftrl` for Laplace noise, and ``ones`` is k. In
+    the central model batches of tau rounds have T / tau for T and epsilon tau for epsilon, and
+    regret counts tau times. A batch that the horizon cuts short adds at most k tau. The constants
+    are ours. A step of rate eta costs at most 2 eta V sqrt(d k), or eta V d on paths. Skipped
+    estimates cost as much again. The entropy adds 2 sqrt(d k) / eta, or ln N / eta.
 
     Examples:
       >>> bounds.semi_bandit_ftrl(6000, 9, 3, [1.0, 2.0, np.inf]).round().tolist()

@@ -100,9 +100,9 @@ def _in_units(x, k):
 def _systematic(key, units_and_bits):
     """A set whose entries have the probabilities x = units / 2^bits, and x.
 
-    Entry i has the interval from x_1 + .. + x_(i-1) to x_1 + .. + x_i, and is in the set if one of
+    Entry i has the interval from x_1 + .. + x_(i-1) to x_1 + .. + x_i. It is in the set if one of
     u, u + 1, u + 2, .. is in its interval, for a uniform u (Madow 1949). Only the place of u among
-    the fractional parts of these sums matters, and so it is drawn.
+    the fractional parts of these sums matters. So this place is drawn.
     """
     units, bits = units_and_bits
     unit, ends = 1 << bits, jnp.cumsum(units)

@@ -33,7 +33,7 @@ def semi_bandit_ftrl(
     read: str = "one",
     model: str = "local",
 ) -> Learner | BatchLearner:
-    """FTRL for adversarial combinatorial semi-bandits, on k-sets and paths, without a logarithm.
+    """FTRL for adversarial semi-bandits on k-sets and paths, without a logarithm.
 
     An action is a vertex of the domain: a set of at most k of the d entries. Its loss is the sum of
     their losses, and the loss of each of them is seen. Each round draws an action a with
@@ -61,8 +61,8 @@ def semi_bandit_ftrl(
         several edges of a path would add up.
       model: "local", or "central" for batches of tau rounds, which play one action. The same
         entries are read in all rounds of a batch, and the noise is on their sums. Its variance in V
-        is then divided by tau^2. tau is the standard deviation of this noise, rounded up, for
-        Laplace noise sqrt(2) / epsilon or sqrt(2) k / epsilon.
+        is then divided by tau^2. tau is the standard deviation of this noise, rounded up. For
+        Laplace noise it is sqrt(2) / epsilon or sqrt(2) k / epsilon.
 
     Returns:
       A Learner with semi-bandit feedback, or in the central model a BatchLearner. The report counts
