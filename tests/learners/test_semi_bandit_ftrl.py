@@ -259,17 +259,6 @@ def test_noise_whose_scale_follows_the_marginals_is_caught():
     assert spent(wrong, pair) > 1.2 * 0.7
 
 
-@pytest.mark.slow
-def test_what_the_actions_of_a_small_game_reveal():
-    """Sets of 2 out of 3 in four rounds have 81 histories, which say less than noisy losses."""
-    learner = semi_bandit_ftrl(4, domains.capped_simplex(3, 2), epsilon=2.0)
-    pair = paired(np.zeros(3), np.ones(3), 4)
-    assert spent(learner, pair) == pytest.approx(2.0, rel=1e-3)
-    found = audit.revealed(learner, pair, jr.key(0), [0.0])
-    assert found.exact and 0.02 < found.epsilon < 1.0
-    np.testing.assert_allclose(found.chances, 1.0, atol=0.01)
-
-
 # Games ------------------------------------------------------------------------------------------
 
 
