@@ -21,6 +21,7 @@ PAGES = sorted(
 
 # The arguments of an example's ``main`` for which it plays least.
 SIZES = {
+    "adversarial_semi_bandits": {"horizon": 64, "trials": 4, "sizes": (2, 4)},
     "classification": {"rounds": 64, "seeds": 2},
     "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
     "equal_constants": {"horizon": 256, "trials": 4},

@@ -16,6 +16,7 @@ from dpjax.audit.audited import PAIRS, RUNS
 from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
 from dpjax.engine.devices import cores
+from dpjax.feedback import semi_bandit
 from dpjax.learners import factories
 from dpjax.learners.parts import gram
 from dpjax.report import plot
@@ -46,8 +47,6 @@ DOMAINS = {
     "ball": domains.ball,
     "2-sets": lambda dim: domains.capped_simplex(dim, 2),
 }
-# Learners of vertices of ones and zeros are audited on other domains than all others.
-OF_VERTICES = ("cucb",)
 
 
 @cache
@@ -58,9 +57,11 @@ def domain_of(name):
 
 def domains_of(name) -> list[str]:
     """The domains on which a learner is audited; one empty name where its factory takes none."""
-    if name in OF_VERTICES:
-        return ["simplex", "2-sets"]
-    return ["simplex", "ball"] if factories.takes(name, "domain") else [""]
+    if not factories.takes(name, "domain"):
+        return [""]
+    # Semi-bandit feedback is of vertices of ones and zeros.
+    of_vertices = build(name, "simplex", HORIZON, 1.0).feedback is semi_bandit
+    return ["simplex", "2-sets" if of_vertices else "ball"]
 
 
 def build(name, domain, horizon, epsilon, **options) -> Learner:

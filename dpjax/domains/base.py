@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from dpjax.core import Array, Number
-from dpjax.domains import exact_projections
+from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._vectors import constant
 from dpjax.maths import barriers
 
@@ -80,6 +80,8 @@ class Domain(NamedTuple):
     # None where the set has inner points, that is, m = d
     # None where ``project`` may be far off
     exact_projection: exact_projections.ExactProjection | None = None
+    # How vertices of ones and zeros are drawn; None if no such law is known
+    lottery: lotteries.Lottery | None = None
 
 
 def support_function(domain: Domain, direction: Array) -> Array:
@@ -142,8 +144,9 @@ def shrunk(domain: Domain, factor: Number) -> Domain:
         return scaled(domain.project(centre + (x - centre) / factor))
 
     return domain._replace(
-        minimizer=lambda g: scaled(domain.minimizer(g)), project=project, exact_projection=None
-    )
+        minimizer=lambda g: scaled(domain.minimizer(g)), project=project, exact_projection=None,
+        lottery=None,
+    )  # fmt: skip
 
 
 def check_domain(domain: Domain) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 
 from dpjax.core import Numbers, _check
-from dpjax.domains import exact_projections
+from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space, within_facets
 from dpjax.domains._vectors import bisect, constant, ranks
 from dpjax.domains.base import Domain
@@ -95,7 +95,9 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
         minimizer,
         project=project,
         **hull(blocks, members, capacities, sizes),
-    )._replace(exact_projection=exact)
+    )._replace(
+        exact_projection=exact, lottery=lotteries.of_sets(blocks, capacities) if bases else None
+    )
 
 
 def _checked_blocks(blocks, capacities):

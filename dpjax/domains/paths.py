@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Numbers
+from dpjax.domains import lotteries
 from dpjax.domains._facets import null_space, within_facets
 from dpjax.domains.base import Domain
 from dpjax.domains.from_minimizer import from_minimizer
@@ -68,7 +69,7 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
         contains=within_facets(-np.eye(dim), np.zeros(dim), centre, tangent),
         inradius=np.min(centre[free] / reach[free]),
         tangent=tangent,
-    )
+    )._replace(lottery=lotteries.of_paths(edges, order, leaving, count, longest[target]))
 
 
 def _path_counts(start, order, entering, origins) -> dict:

@@ -5,7 +5,7 @@ import numpy as np
 from optax import projections
 
 from dpjax.core import _check
-from dpjax.domains import exact_projections
+from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._facets import null_space
 from dpjax.domains._vectors import by_optax, check_radius, into_ball, unit_vector
 from dpjax.domains.base import Domain
@@ -43,6 +43,7 @@ def simplex(dim: int) -> Domain:
         regularizer=negative_entropy(dim),
         barrier=barriers.simplex(dim),
         exact_projection=exact_projections.capped(1.0, ones.astype(np.float32), one, equal=True),
+        lottery=lotteries.of_sets(np.zeros(dim, int), [1]),
     )
 
 

@@ -38,6 +38,7 @@ from dpjax.learners.private_one_point import private_one_point
 from dpjax.learners.projection_free import projection_free
 from dpjax.learners.robust_elimination import robust_elimination
 from dpjax.learners.scrible import scrible
+from dpjax.learners.semi_bandit_ftrl import semi_bandit_ftrl
 from dpjax.learners.sequential_halving import sequential_halving
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.sparse_vector_experts import sparse_vector_experts
@@ -91,6 +92,7 @@ __all__ = [
     "projection_free",
     "robust_elimination",
     "scrible",
+    "semi_bandit_ftrl",
     "sequential_halving",
     "shrinking_dartboard",
     "sparse_vector_experts",

@@ -112,6 +112,10 @@ SETTINGS = {
     },
     "scrible": {**ON_DOMAINS, "noise": ["scalar", "vector"]},
     "scrible_polytope": {**PRIVATE_POINTS, "rows": [2], "bound": [0.0, 0.5]},
+    "semi_bandit_ftrl": {
+        "horizon": HORIZONS, "dim": [2, 5], "ones": [1, 2], "epsilon": EPSILONS,
+        "read": ["one", "all"], "model": ["central", "local"], "paths": [None, 2, 2.0**64],
+    },
     "sequential_halving_error": {"horizon": HORIZONS, "means": UNEQUAL, "epsilon": EPSILONS},
     "shariff_sheffet": PRIVATE,
     "shariff_sheffet_pulls": PRIVATE_INSTANCES,

@@ -40,13 +40,14 @@ FIELDS = {
     "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
     "two_point_gradient": {"two_point_gradient"},
     "linucb": {"adac_oful", "linucb"},
-    "cucb": {"cucb"},
+    "cucb": {"cucb", "semi_bandit_ftrl"},
 }  # fmt: skip
 
 
 # Those that refuse the domain of the others: it is no set of vertices, or has no barrier.
 LEFT_OUT = {
-    "ftrl": {"cucb"}, "scrible": {"cucb"}, "two_point_gradient": {"cucb"}, "cucb": {"scrible"},
+    **dict.fromkeys(("ftrl", "scrible", "two_point_gradient"), FIELDS["cucb"]),
+    "cucb": {"scrible"},
 }  # fmt: skip
 
 

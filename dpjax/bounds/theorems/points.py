@@ -15,6 +15,8 @@ ROOT, PRIVATE_ROOT = {"horizon": 0.5}, {"horizon": 0.5, "epsilon": -1.0}
 # x >= 0 with entries that sum to at most 1; its own losses have length at most 1.
 CORNER = domains.polytope(np.vstack([-np.eye(DIM), np.ones(DIM)]), np.eye(DIM + 1)[DIM])
 
+EDGES = [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]]  # three paths from 0 to 3, of two or three edges
+
 
 def _linear(kind, domain):
     return environments.linear_losses(domain, kind)
@@ -104,6 +106,21 @@ def _beyond_ball(horizon):
     return (2.0 + 2.0 * DIM**0.5 / np.float64(horizon) ** 0.25) * horizon
 
 
+def _semi_bandit(name, domain, **sizes) -> Theorem:
+    """A theorem on the vertices of a domain, whose entries have losses in [0, 1]."""
+    domain, ones = domain._replace(losses=domains.box_losses(DIM, 0.0, 1.0)), domain.lottery.ones
+
+    def bound(horizon, dim, epsilon):
+        return bounds.semi_bandit_ftrl(horizon, dim, ones, epsilon, **sizes)
+
+    made = of_size(
+        learners.semi_bandit_ftrl, "audibert2014",
+        f"in the style of Audibert, Bubeck & Lugosi 2014, on {name}, with our constants",
+        PRIVATE_ROOT, LINEAR, {"domain": domain}, DIM, ones, derived=bound,
+    )  # fmt: skip
+    return made._replace(families=partial(_directions, domain))
+
+
 def _noiseless_descent(horizon, domain):
     return learners.online_gradient(horizon, domain, epsilon=np.inf, mechanism=mechanisms.exact)
 
@@ -167,6 +184,8 @@ THEOREMS: dict[str, Theorem] = {
         "in the style of Smith & Thakurta 2013, with our constants",
         {"horizon": 0.75}, CONVEX, derived=bounds.private_one_point,
     ),
+    "semi_bandit_ftrl-sets": _semi_bandit("2-sets", domains.capped_simplex(DIM, 2)),
+    "semi_bandit_ftrl-paths": _semi_bandit("paths", domains.paths(EDGES, 0, 3), paths=3),
     "two_point_gradient": _on_ball(
         learners.two_point_gradient, "shamir2017",
         "Agarwal et al. 2010 and Shamir 2017 with our constants and noise",

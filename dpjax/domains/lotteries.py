@@ -1,0 +1,156 @@
+"""Draws of vertices of ones and zeros, as follow the regularized leader needs them."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import noise
+from dpjax.domains._vectors import bisect
+
+# Probabilities of a k-set are multiples of 2^-24, or of more where k 2^24 exceeds an int32.
+_BITS = 24
+
+
+class Lottery(NamedTuple):
+    """Follow the regularized leader over a domain whose vertices have entries 0 and 1.
+
+    A step that adds estimates y to the losses L (d,) is stable as long as eta |y_i| is at most
+    ``reach(x)`` in every entry. If other estimates are skipped, and E[x_i y_i^2] adds up to V as
+    :func:`dpjax.learners.semi_bandit_ftrl` says, the regret of T rounds is at most
+    penalty / eta + eta T V stability.
+
+    Examples:
+      >>> pairs = domains.capped_simplex(4, 2).lottery
+      >>> action, marginals = pairs.draw(jax.random.key(0), jnp.zeros(4))
+      >>> print(jnp.sum(action), marginals)
+      2.0 [0.5 0.5 0.5 0.5]
+    """
+
+    ones: int  # k, the largest number of ones
+    draw: Callable  # (key, eta L (d,)) -> a vertex (d,), and the probabilities x (d,) of its ones
+    reach: Callable  # x (d,) -> (d,), the largest eta |y_i| that is used
+    penalty: float
+    stability: float
+    reads_all: bool  # whether the bound holds for estimates of all ones of a vertex at once
+
+
+def of_sets(blocks, capacities) -> Lottery:
+    """Sets with so many entries of each block, by Tsallis entropy and systematic sampling.
+
+    The marginals are x = argmin <s, x> - 2 sum_i sqrt(x_i), for s = eta L.
+
+    Args:
+      blocks: (d,) NumPy integers, the block of each entry.
+      capacities: the number of entries of each block that are chosen.
+    """
+    members = [np.flatnonzero(blocks == block) for block in range(len(capacities))]
+    place = np.argsort(np.concatenate(members))
+    root = math.sqrt(len(blocks) * sum(capacities))
+
+    def draw(key, s):
+        keys = jr.split(key, len(members))
+        drawn = [
+            _systematic(keys[i], _in_units(_marginals(s[each], int(k)), int(k)))
+            for i, (each, k) in enumerate(zip(members, capacities, strict=True))
+        ]
+        action, marginals = zip(*drawn, strict=True)
+        return jnp.concatenate(action)[place], jnp.concatenate(marginals)[place]
+
+    return Lottery(
+        int(sum(capacities)),
+        draw,
+        reach=lambda x: 0.5 / jnp.sqrt(jnp.maximum(x, 2.0**-_BITS)),
+        penalty=2.0 * root,
+        stability=4.0 * root,
+        reads_all=True,
+    )
+
+
+def _marginals(s, k):
+    """x (n,) with sum k: x_i = min(1, (s_i + m)^-2), the minimizer of <s, x> - 2 sum_i sqrt(x_i).
+
+    If the k-th smallest s_i is 0, m lies in [1, sqrt(n - k + 1)].
+    """
+    s = s - jnp.sort(s)[k - 1]
+
+    def at(m):
+        return 1.0 / jnp.square(jnp.maximum(s + m, 1.0))
+
+    most = jnp.sqrt(jnp.float32(s.shape[0] - k + 1))
+    return at(bisect(lambda m: jnp.sum(at(m)) > k, jnp.ones_like(most), most))
+
+
+def _in_units(x, k):
+    """x as integers, multiples of 1 / unit whose sum is k exactly, and the unit's bits."""
+    bits = min(_BITS, 30 - k.bit_length())
+    unit = 1 << bits
+    units = jnp.round(x * unit).astype(jnp.int32)
+    missing = k * unit - jnp.sum(units)
+    # The first entries with room make up for rounding.
+    room = jnp.where(missing > 0, unit - units, units)
+    before = jnp.cumsum(room) - room
+    return units + jnp.sign(missing) * jnp.clip(jnp.abs(missing) - before, 0, room), bits
+
+
+def _systematic(key, units_and_bits):
+    """A set whose entries have the probabilities x = units / 2^bits, and x.
+
+    Entry i has the interval from x_1 + .. + x_(i-1) to x_1 + .. + x_i. It is in the set if one of
+    u, u + 1, u + 2, .. is in its interval, for a uniform u (Madow 1949). Only the place of u among
+    the fractional parts of these sums matters. So this place is drawn.
+    """
+    units, bits = units_and_bits
+    unit, ends = 1 << bits, jnp.cumsum(units)
+    cuts = jnp.sort(ends & (unit - 1))
+    lengths = jnp.append(cuts[1:], unit) - cuts
+    u = cuts[noise.choose(key, lengths.astype(jnp.float32) / unit)]
+    below = (ends - 1 - u) >> bits  # how many of u, u + 1, .. are below the end, less 1
+    action = below - ((ends - units - 1 - u) >> bits)
+    return action.astype(jnp.float32), units.astype(jnp.float32) / unit
+
+
+def of_paths(edges, order, leaving, count, longest) -> Lottery:
+    """Paths with probabilities in proportion to exp(-<s, a>), by weight pushing.
+
+    This is follow the regularized leader with the entropy of the law over all paths. With the sum
+    B(v) of the weights of all paths from v to the target, a walk takes edge (v, w) with probability
+    exp(-s_e) B(w) / B(v) (Takimoto & Warmuth 2003).
+
+    Args:
+      edges: (d, 2).
+      order: the nodes in topological order, the source first and the target last.
+      leaving: the edges that leave each node.
+      count: the number of paths.
+      longest: the largest number of edges of a path.
+    """
+
+    def draw(key, s):
+        log_weight, chances = {order[-1]: jnp.zeros(())}, {}
+        for v in order[-2::-1]:
+            terms = jnp.stack([log_weight[edges[e, 1]] - s[e] for e in leaving[v]])
+            log_weight[v] = jax.nn.logsumexp(terms)
+            chances[v] = jax.nn.softmax(terms)
+        here = dict.fromkeys(order, jnp.zeros((), bool)) | {order[0]: jnp.ones((), bool)}
+        mass = dict.fromkeys(order, jnp.zeros(())) | {order[0]: jnp.ones(())}
+        action, marginals = [None] * len(edges), [None] * len(edges)
+        for v, node_key in zip(order[:-1], jr.split(key, len(order) - 1), strict=True):
+            chosen = noise.choose(node_key, chances[v]) if len(leaving[v]) > 1 else 0
+            for i, e in enumerate(leaving[v]):
+                w = edges[e, 1]
+                action[e], marginals[e] = here[v] & (chosen == i), mass[v] * chances[v][i]
+                here[w], mass[w] = here[w] | action[e], mass[w] + marginals[e]
+        return jnp.stack(action).astype(jnp.float32), jnp.stack(marginals)
+
+    return Lottery(
+        longest,
+        draw,
+        reach=jnp.ones_like,
+        penalty=math.log(count),
+        stability=2.0 * len(edges),
+        reads_all=False,
+    )

@@ -1,0 +1,326 @@
+"""FTRL for semi-bandits: laws of sets and paths, estimates, batches, and what releases spend."""
+
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy
+from jax import random as jr
+from scipy import stats
+
+from dpjax import audit, bounds, domains, environments, noise, privacy, sweep
+from dpjax.combinators import as_learner
+from dpjax.domains import lotteries
+from dpjax.learners import semi_bandit_ftrl
+from dpjax.learners.tsallis_inf import probabilities
+from tests.learners.test_cucb import CATALOGUE, paired, spent
+from tests.play import play_table
+
+PATHS = np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [1, 0, 1, 0, 1]], float)  # of EDGES
+ON = {name: CATALOGUE[name][0] for name in ("sets", "partition", "paths")}
+S = np.array([0.0, 1.0, 2.0, -3.0, 0.5, 9.0, 4.0])
+quickly = pytest.mark.usefixtures("quick_compilation")
+
+
+def drawn(domain, s, count=2**14):
+    """Actions (count, d), and the marginals of their law."""
+    draw = jax.jit(jax.vmap(domain.lottery.draw, (0, None)))
+    actions, marginals = draw(jr.split(jr.key(0), count), jnp.asarray(s, jnp.float32))
+    return np.asarray(actions, np.float64), np.asarray(marginals[0], np.float64)
+
+
+# Laws of vertices -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+@pytest.mark.parametrize("size", [0.0, 1.0, 1e3, 1e7])
+@quickly
+def test_marginals_are_the_minimizer_by_a_root_finder(k, size):
+    s = size * S
+
+    def over(m):
+        return np.sum(np.minimum(1.0, np.maximum(s + m, 1.0) ** -2.0)) - k
+
+    middle = np.sort(s)[k - 1]
+    m = scipy.optimize.brentq(over, 1.0 - middle, 3.0 - middle, xtol=1e-12)
+    expected = np.minimum(1.0, np.maximum(s + m, 1.0) ** -2.0)
+    _, found = drawn(domains.capped_simplex(7, k), s, 1)
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+    assert found.sum() == k
+
+
+@quickly
+def test_one_of_k_has_the_law_of_tsallis_inf():
+    _, found = drawn(domains.simplex(7), S, 1)
+    expected = probabilities(jnp.asarray(S - S.min(), jnp.float32), 1.0)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ON)
+@quickly
+def test_draws_are_vertices_with_these_marginals(name):
+    actions, marginals = drawn(ON[name], S[:5])
+    every = {tuple(action) for action in actions}
+    assert all(set(vertex) <= {0.0, 1.0} for vertex in every)
+    assert {sum(vertex) for vertex in every} == {"sets": {2}, "partition": {3}, "paths": {2, 3}}[
+        name
+    ]
+    assert all(bool(ON[name].contains(jnp.asarray(vertex, jnp.float32))) for vertex in every)
+    error = np.sqrt(marginals * (1 - marginals) / len(actions))
+    assert (np.abs(actions.mean(axis=0) - marginals) <= 5 * error + 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sampling_has_its_marginals_exactly(seed):
+    """Over all places of u, for marginals that are hard: near 0, near 1, and off in their sum."""
+    rng = np.random.default_rng(seed)
+    n, k = 9, int(rng.integers(1, 9))
+    x = rng.choice([0.0, 1e-7, 0.3, 1.0 - 1e-7, 1.0], n) + 1e-6 * rng.normal(size=n)
+    x = np.clip(x, 0.0, 1.0)
+    x = np.clip(x * k / max(x.sum(), 1e-3), 0.0, 1.0)
+    while abs(x.sum() - k) > 1e-4:  # as the bisection leaves it
+        x = np.clip(x + (k - x.sum()) / n, 0.0, 1.0)
+    units, bits = lotteries._in_units(jnp.asarray(x, jnp.float32), k)
+    law = []
+
+    def given(key, probabilities):
+        law.append(np.asarray(probabilities, np.float64))
+        return key
+
+    with mock.patch.object(noise, "choose", given):
+        sets = [lotteries._systematic(place, (units, bits)) for place in range(n)]
+    actions, marginals = (np.asarray(each, np.float64) for each in zip(*sets, strict=True))
+    assert np.isin(actions, (0.0, 1.0)).all() and (actions.sum(axis=1) == k).all()
+    assert law[0].sum() == 1.0 and marginals[0].sum() == k
+    np.testing.assert_array_equal(law[0] @ actions, marginals[0])
+    np.testing.assert_allclose(marginals[0], x, atol=2e-4)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 300.0])
+@quickly
+def test_the_walk_has_the_law_of_exponential_weights_over_all_paths(size):
+    s = -size * S[:5]
+    weights = scipy.special.softmax(-PATHS @ s)
+    actions, marginals = drawn(ON["paths"], s)
+    np.testing.assert_allclose(marginals, weights @ PATHS, atol=1e-6)
+    counts = np.array([np.sum((actions == path).all(axis=1)) for path in PATHS])
+    likely = weights * len(actions) > 5
+    assert counts.sum() == len(actions) and counts[~likely].sum() <= 30
+    if likely.sum() > 1:
+        expected = weights[likely] / weights[likely].sum() * counts[likely].sum()
+        assert stats.chisquare(counts[likely], expected).pvalue > 1e-3
+
+
+def test_other_domains_are_refused():
+    pairs = ON["sets"]
+    for domain in (domains.ball(3), CATALOGUE["trees"][0], CATALOGUE["at most two"][0],
+                   domains.shrunk(pairs, 0.5)):  # fmt: skip
+        with pytest.raises(ValueError, match=r"^domain must be of sets"):
+            semi_bandit_ftrl(8, domain, epsilon=1.0)
+    with pytest.raises(ValueError, match=r"^read must be 'one' on this domain"):
+        semi_bandit_ftrl(8, ON["paths"], epsilon=1.0, read="all")
+    for argument, value in (("read", "two"), ("model", "shuffle"), ("delta", 0.0)):
+        with pytest.raises(ValueError, match=f"^{argument} "):
+            semi_bandit_ftrl(8, pairs, epsilon=1.0, **{argument: value})
+
+
+# Estimates --------------------------------------------------------------------------------------
+
+
+def estimates(domain, losses, read, epsilon=1.0, count=2**16, start=None, horizon=10**9):
+    """What a round adds to L (count, d), and the marginals of the round."""
+    learner = semi_bandit_ftrl(horizon, domain, epsilon=epsilon, read=read)
+    start = jnp.zeros(domain.dim) if start is None else start
+
+    def one(key):
+        first, second, third = jr.split(key, 3)
+        state, _ = learner.init(first)
+        # A step on loss 0 from L = start, without noise in what is read: it draws the action.
+        state = state._replace(estimates=start, reads=jnp.zeros(domain.dim, bool))
+        state, action = learner.step(state, second, jnp.zeros(domain.dim))
+        after, _ = learner.step(state, third, jnp.asarray(losses, jnp.float32) * action)
+        return after.estimates - state.estimates, state.marginals
+
+    added, marginals = jax.jit(jax.vmap(one))(jr.split(jr.key(1), count))
+    return np.asarray(added, np.float64), np.asarray(marginals[0], np.float64)
+
+
+@pytest.mark.parametrize(
+    ("name", "read"), [("sets", "one"), ("sets", "all"), ("partition", "all"), ("paths", "one")]
+)
+@quickly
+def test_estimates_are_unbiased(name, read):
+    """At weights that are far from equal, and with a path's own number of edges."""
+    losses = np.array([0.1, 0.9, 0.4, 0.0, 1.0])
+    learner = semi_bandit_ftrl(10**9, ON[name], epsilon=1.0, read=read)
+    lottery, moment = ON[name].lottery, {"one": 3.0, "all": 1 + 2 * ON[name].lottery.ones ** 2}
+    rate = np.sqrt(lottery.penalty / lottery.stability / 1e9 / moment[read])
+    rate /= np.sqrt(lottery.ones) if read == "one" else 1.0
+    start = jnp.asarray(S[:5] / rate / 4, jnp.float32)
+    added, marginals = estimates(ON[name], losses, read, start=start)
+    assert marginals.min() < 0.6 * marginals.max() and learner.horizon == 10**9
+    error = added.std(axis=0) / np.sqrt(len(added))
+    assert (np.abs(added.mean(axis=0) - losses) <= 4.5 * error).all()
+
+
+@pytest.mark.parametrize(("read", "expected"), [("one", 63.0), ("all", 133.0)])
+@quickly
+def test_second_moments_of_estimates(read, expected):
+    """sum_i x_i y_i^2 at d = 7, k = 3, epsilon = 1 and losses of 1: d k 3, or d (1 + 2 k^2)."""
+    added, x = estimates(domains.capped_simplex(7, 3), np.ones(7), read)
+    values = np.sum(x * added**2, axis=1)
+    assert np.abs(values.mean() - expected) <= 4.5 * values.std() / np.sqrt(len(values))
+
+
+def test_a_step_costs_what_the_proof_says():
+    """max_z <y, x - z> - D(z, x) of the Tsallis entropy is eta x^1.5 y^2 / (1 + u)."""
+    eta, x = 0.3, 0.2
+    for u in (-0.5, -0.2, 0.4, 3.0):
+        y = u / eta / np.sqrt(x)
+
+        def cost(root, y=y):
+            z = root**2
+            divergence = (2 / eta) * (np.sqrt(x) - root) + (z - x) / (eta * np.sqrt(x))
+            return y * (z - x) + divergence
+
+        found = -scipy.optimize.minimize_scalar(cost, (0.1, 0.5), tol=1e-12).fun
+        assert found == pytest.approx(eta * x**1.5 * y**2 / (1 + u), rel=1e-6)
+        assert found <= 2 * eta * x**1.5 * y**2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["sets", "paths"])
+@quickly
+def test_large_estimates_are_skipped_and_counted(name):
+    """On one side of the limit a noisy loss moves L, and on the other it does not."""
+    learner = semi_bandit_ftrl(100, ON[name], epsilon=np.inf)
+    state, _ = jax.jit(learner.init)(jr.key(0))
+    lottery = ON[name].lottery
+    rate = np.sqrt(lottery.penalty / lottery.stability / 100 / lottery.ones)
+    (entry,), x = np.flatnonzero(state.reads), np.asarray(state.marginals)
+    limit = float(lottery.reach(state.marginals)[entry] * x[entry] / rate / state.action.sum())
+    expected = (0.5 / np.sqrt(x[entry]) if name == "sets" else 1.0) * x[entry] / rate
+    assert limit == pytest.approx(expected / float(state.action.sum()), rel=1e-5)
+    step = jax.jit(learner.step)
+    for size, used in ((0.99, True), (1.01, False)):
+        for sign in (1.0, -1.0):
+            after, _ = step(state, jr.key(1), sign * size * limit * state.action)
+            assert (float(after.estimates[entry]) != 0.0) is used
+            assert int(learner.report(after).skipped) == (not used)
+
+
+# Privacy ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("read", "model", "delta"),
+    [("one", "local", None), ("all", "local", None), ("one", "central", None),
+     ("all", "central", 1e-3)],
+)  # fmt: skip
+@quickly
+def test_a_replaced_round_spends_epsilon_and_not_more(read, model, delta):
+    """All entries change: with "all" by k together. Half of the noise spends twice as much."""
+    domain, horizon = ON["sets"], 12
+    pair = paired(np.zeros(5), np.ones(5), horizon)
+    learner = as_learner(
+        semi_bandit_ftrl(horizon, domain, epsilon=0.7, delta=delta, read=read, model=model)
+    )
+    assert spent(learner, pair) == pytest.approx(0.7, rel=1e-3)
+    halved = spent(audit.mutants(learner, pair.losses)["noise halved"], pair)
+    mu = 2.0 / float(privacy.gaussian_inverse_mu(0.7, 1e-3))
+    doubled = 1.4 if delta is None else float(privacy.gaussian_epsilon(mu, 1e-3))
+    assert halved == pytest.approx(doubled, rel=1e-3) and halved >= 1.4 - 1e-4
+    if read == "all" and delta is None:
+        for_one = semi_bandit_ftrl(horizon, domain, epsilon=1.4, read=read, model=model)
+        wrong = as_learner(for_one)._replace(privacy=learner.privacy)
+        assert spent(wrong, pair) == pytest.approx(1.4, rel=1e-4)
+
+
+@pytest.mark.parametrize(("name", "model"), [("partition", "central"), ("paths", "local")])
+@quickly
+def test_no_pair_spends_more_over_the_catalogue(name, model):
+    learner = as_learner(semi_bandit_ftrl(16, ON[name], epsilon=1.0, model=model))
+    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(1)), jr.key(2))
+    assert found.failed == () and found.spent.max() <= 1.0 + 1e-4
+
+
+@quickly
+def test_noise_whose_scale_follows_the_marginals_is_caught():
+    """A mutant of the estimate: noise on f / x in place of f, as large as for x = 1."""
+    learner = semi_bandit_ftrl(12, ON["sets"], epsilon=0.7)
+
+    def step(state, key, loss):
+        scaled = state._replace(marginals=jnp.ones(5))
+        return learner.step(scaled, key, loss / state.marginals)
+
+    wrong = learner._replace(step=step)
+    pair = paired(np.zeros(5), np.ones(5), 12)
+    assert spent(wrong, pair) > 1.2 * 0.7
+
+
+# Games ------------------------------------------------------------------------------------------
+
+
+@quickly
+def test_batches_play_one_action_and_read_the_same_entries():
+    """tau = ceil(sqrt 2 / epsilon), with "all" k times that, and sigma for Gaussian noise."""
+    for given, expected in (
+        ({"epsilon": 0.3}, 5), ({"epsilon": 0.3, "read": "all"}, 10), ({"epsilon": np.inf}, 1),
+        ({"epsilon": 1e-6}, 64),
+        ({"epsilon": 0.3, "delta": 0.1}, np.ceil(privacy.gaussian_inverse_mu(0.3, 0.1))),
+    ):  # fmt: skip
+        learner = semi_bandit_ftrl(64, ON["sets"], model="central", **given)
+        _, batch = jax.jit(learner.init)(jr.key(0))
+        assert int(batch.rounds) == expected
+    learner = as_learner(semi_bandit_ftrl(64, ON["sets"], epsilon=0.3, model="central"))
+    actions = np.asarray(play_table(learner, jnp.ones((64, 5)), jr.key(0)).actions)[:60]
+    blocks = actions.reshape(12, 5, 5)
+    assert (blocks == blocks[:, :1]).all() and len(np.unique(blocks[:, 0], axis=0)) > 3
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "model"),
+    [("sets", "one", "local"), ("sets", "all", "central"), ("paths", "one", "local")],
+)
+@quickly
+def test_regret_is_below_the_bound_and_far_below_uniform_play(name, read, model):
+    """Against losses that lean to one vertex, drawn once a trial; four times the rounds."""
+    domain, horizon = ON[name], 4000
+    box = domains.box_losses(5, 0.0, 1.0)
+    paths = len(PATHS) if name == "paths" else None
+
+    def game(epsilon):
+        learner = semi_bandit_ftrl(horizon, domain, epsilon=epsilon, read=read, model=model)
+        losses = environments.linear_losses(domain, "iid", loss_set=box, bias=1.0)
+        return as_learner(learner), losses
+
+    found = sweep(game, np.array([2.0, np.inf]), 16, jr.key(1), checkpoints=[1000, 4000],
+                  progress=False)  # fmt: skip
+    regret = np.asarray(found.regret).mean(axis=1)
+    for i, epsilon in enumerate((2.0, np.inf)):
+        bound = bounds.semi_bandit_ftrl(
+            horizon, 5, domain.lottery.ones, epsilon, read=read, model=model, paths=paths
+        )
+        assert 0.0 < regret[i, 1] < 0.7 * bound
+        assert regret[i, 1] < 2.8 * regret[i, 0]  # linear regret would be 4 times as large
+    assert regret[1, 1] < regret[0, 1]
+
+
+def test_the_bound_by_hand():
+    """In closed form: V = k (1 + 2 / epsilon^2) or 1 + 2 k^2 / epsilon^2, in batches for tau."""
+    one, every = bounds.semi_bandit_ftrl(900, 5, 2, 0.5), 1 + 8 / 0.25
+    assert one == pytest.approx(np.sqrt(32 * 5 * 2 * 900 * 2 * 9))
+    assert bounds.semi_bandit_ftrl(900, 5, 2, 0.5, read="all") == pytest.approx(
+        np.sqrt(32 * 5 * 2 * 900 * every)
+    )
+    assert bounds.semi_bandit_ftrl(900, 5, 3, 0.5, paths=3) == pytest.approx(
+        np.sqrt(8 * np.log(3) * 5 * 900 * 3 * 9)
+    )
+    tau = 3.0  # 2 sqrt 2, rounded up
+    assert bounds.semi_bandit_ftrl(900, 5, 2, 0.5, model="central") == pytest.approx(
+        tau * np.sqrt(32 * 5 * 2 * 300 * 2 * (1 + 2 / 1.5**2)) + 2 * tau
+    )
+    for argument in ({"read": "two"}, {"model": "joint"}):
+        with pytest.raises(ValueError, match=next(iter(argument))):
+            bounds.semi_bandit_ftrl(10, 5, 2, 1.0, **argument)
