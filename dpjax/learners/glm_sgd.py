@@ -1,0 +1,256 @@
+"""Greedy by noisy gradients: logistic contextual bandits, local by one coin or in private batches."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax import random as jr
+from jax.scipy.special import gammaln
+
+from dpjax import noise, privacy
+from dpjax.core import Array, Learner, Number, Policies, Privacy, Sums, _check
+from dpjax.feedback import contextual
+from dpjax.learners.parts.arm_sums import check_delta
+from dpjax.learners.parts.gram import clip_row
+from dpjax.learners.parts.prefix_sums import RELEASED
+from dpjax.maths import ellipsoids, laws
+from dpjax.maths.two_words import add_compensated
+
+
+class GlmSgdState(NamedTuple):
+    theta: Array  # (d,) of the policy in play
+    total: Array  # (d,) sum of the gradients of the batch in play, without noise
+    error: Array  # (d,) what rounding has added to it (Kahan)
+    waiting: Array  # () int32, rounds of the batch in play
+    report: "GlmSgdReport"
+
+
+class GlmSgdReport(NamedTuple):
+    updates: Array  # () int32, steps so far, one for each complete batch
+    cut: Array  # () int32, steps that left the ball of radius S and were projected onto it
+
+
+def greedy(theta, features):
+    """The arm whose loss is the least likely: argmin <theta, x>, the first of equals.
+
+    Args:
+      theta: (d,).
+      features: (K, d).
+
+    Returns:
+      () int32.
+    """
+    return jnp.argmin(ellipsoids.inner(theta, features)).astype(jnp.int32)
+
+
+def gradient_ball(length):
+    """The smallest ball that holds every gradient at a parameter of that length: (centre, radius).
+
+    Gradients are (mu(<theta, x>) - y) x for |x| <= 1 and 0 <= y <= 1, with mu logistic. The ball
+    has its centre c theta / |theta| on the axis. Its radius is half of the diameter D of the
+    gradients, D / 2 = max of mu(rho u) sqrt(1 - u^2) over u for rho = |theta|. With that u,
+    c = mu(rho u) u. The u solves u = rho (1 - u^2) mu(-rho u), by bisection.
+
+    Args:
+      length: rho, ().
+
+    Returns:
+      c and D / 2, ().
+    """
+
+    def halve(_, between):
+        low, high = between
+        u = 0.5 * (low + high)
+        above = u > length * (1.0 - u * u) * jax.nn.sigmoid(-length * u)
+        return jnp.where(above, low, u), jnp.where(above, u, high)
+
+    length = jnp.asarray(length, jnp.float32)
+    u, _ = lax.fori_loop(0, 24, halve, (jnp.zeros_like(length), jnp.ones_like(length)))
+    largest = jax.nn.sigmoid(length * u)
+    return largest * u, largest * jnp.sqrt(1.0 - u * u)
+
+
+def coin_lead(epsilon):
+    """tanh(epsilon / 2) / 2, by which a coin's probability may differ from 1/2, () float32.
+
+    From epsilon = 1 on, 1/2 minus it is rounded up to a multiple of 2^-23, so that the ratio of two
+    probabilities stays below e^epsilon.
+    """
+    flip = 2.0**-23 * jnp.ceil(2.0**23 * jax.nn.sigmoid(-epsilon))
+    return jnp.where(epsilon < 1.0, 0.5 * jnp.tanh(0.5 * epsilon), 0.5 - flip)
+
+
+def coin_message(key, offset, radius, lead):
+    """An unbiased estimate of a vector by one coin along a random direction, (d,).
+
+    With v uniform on the sphere, it is r B v or -r B v. The first has probability
+    1/2 + sign(<v, w>) min(1, |w| / r) tanh(epsilon / 2) / 2, for the vector w, and
+    B = sqrt(pi) Gamma((d + 1) / 2) / (Gamma(d / 2) tanh(epsilon / 2)). The direction is independent
+    of the data, so the message is as private as its coin.
+
+    Args:
+      key: consumed.
+      offset: w (d,), at most as long as the radius.
+      radius: r.
+      lead: as of :func:`coin_lead`.
+    """
+    direction_key, coin_key = jr.split(key)
+    direction = laws.normal(direction_key, offset.shape)
+    direction = direction / jnp.sqrt(ellipsoids.squared_length(direction))
+    share = jnp.minimum(1.0, jnp.sqrt(ellipsoids.squared_length(offset)) / radius)
+    along = jnp.sign(jnp.sum(direction * offset)) * share * lead
+    up = noise.coin(coin_key, jnp.stack([jnp.full_like(along, 0.5), along]))
+    stretch = coin_stretch(len(offset)) / (2.0 * lead)
+    return jnp.where(up, radius * stretch, -radius * stretch) * direction
+
+
+def coin_stretch(dim):
+    """sqrt(pi) Gamma((d + 1) / 2) / Gamma(d / 2), which is 1 / E|v_1| for v on the sphere."""
+    return jnp.exp(0.5 * jnp.log(jnp.pi) + gammaln(0.5 * (dim + 1.0)) - gammaln(0.5 * dim))
+
+
+def default_strength(dim, parameter_bound):
+    """mu'(S) / (4 d): half of the curvature for features whose second moment is at least 1 / 2d."""
+    tail = jax.nn.sigmoid(-jnp.asarray(parameter_bound, jnp.float32))
+    return tail * (1.0 - tail) / (4.0 * dim)
+
+
+def glm_sgd(
+    horizon: int,
+    dim: int,
+    *,
+    epsilon: Number,
+    delta: Number | None = None,
+    model: str = "local",
+    batch: Number | None = None,
+    strength: Number | None = None,
+    parameter_bound: Number = 1.0,
+) -> Learner:
+    """Private SGD on logistic losses, played greedily: one coin a user, or noisy sums of batches.
+
+    A loss y is 1 with probability mu(<theta*, x>) for features x of length at most 1, with mu
+    logistic and |theta*| <= S. Rounds play argmin <theta_j, x>, from theta_0 = 0. With the gradient
+    g = (mu(<theta_j, x>) - y) x of each round of batch j,
+
+        theta_(j+1) = the projection of theta_j - z_j / (m (j + j_0)) onto the ball of radius S,
+        z_j = c + a message of g - c (local),  or  (sum g + N(0, (D sigma)^2 I)) / n (batches of n),
+
+    with j_0 = 1 + 1 / (4 m). Here c is the centre and D the diameter of all possible gradients at
+    theta_j (:func:`gradient_ball`), which is public, and sigma the scale of Gaussian noise for a
+    change by 1. The message is one coin along a random direction (:func:`coin_message`).
+
+    Args:
+      horizon: T, rounds.
+      dim: d, entries of the features of an arm. Longer features are scaled down to length 1.
+      epsilon: privacy; inf adds no noise, and with batches of 1 it is greedy SGD.
+      delta: of Gaussian noise, in (0, 1), default T^-2. The local message is pure DP and takes
+        none.
+      model: "local", "shuffle" or "joint".
+      batch: n of the models "shuffle" and "joint", at least 1 and rounded down; it may be traced.
+        Default 4 d sigma^2, at least 1: there privacy has the noise of one gradient a round.
+      strength: m > 0. The regret bound needs m <= kappa lambda / 2, for the least slope kappa of mu
+        on [-S, S] and the least eigenvalue lambda of E[x x'] over the features that are played.
+        Default kappa / (4 d).
+      parameter_bound: S, at least |theta*|.
+
+    Returns:
+      A Learner with contextual feedback, whose action is a policy, a function of the round's
+      features (K, d) that gives an arm. It reports its steps and how many of them were projected.
+
+    Privacy: epsilon-DP (local) or (epsilon, delta)-DP (exact Gaussian), for replacement of one
+    round's features and losses. Local: the messages 1..T, each a function of one coin. Joint:
+    policies 1..T; a round's own arm depends on its features without noise, and no other arm does.
+    A round is in one sum, which it moves by at most D <= 2. Shuffle: the same sums by a protocol
+    for vectors, whose binomial noise is idealised as Gaussian. A batch that the horizon cuts short
+    is not released.
+
+    Regret: at most :func:`dpjax.bounds.glm_sgd`, which is (sqrt(T) / m) times O(sqrt(d) / epsilon)
+    in the local model, and a constant plus n O(ln T / m) for batches from 4 d sigma^2 rounds on.
+    Nothing is explored. If the features that are played do not spread in all directions (some
+    eigenvalue of E[x x'] is 0), a worse arm may be played for good, and regret is linear in T.
+
+    Reference: our derivation, after Han, Liang, Wang & Zhang 2021 (local generalized linear
+    bandits by SGD, as recalled); Duchi, Jordan & Wainwright 2018 for the message.
+
+    Examples:
+      >>> learner = learners.glm_sgd(1000, 3, epsilon=1.0)
+      >>> learner.privacy.model, learner.privacy.delta, learner.privacy.released
+      ('local', 0.0, 'messages 1..T')
+      >>> learners.glm_sgd(1000, 3, epsilon=1.0, delta=1e-6, model="joint").privacy.released
+      'policies 1..T'
+    """
+    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
+    epsilon = _check.epsilon(epsilon)
+    _check.one_of("local", "shuffle", "joint", model=model)
+    _check.inside(
+        0.0, jnp.inf, parameter_bound=parameter_bound, **_check.given(strength=strength)
+    )  # fmt: skip
+    _check.between(1.0, jnp.inf, **_check.given(batch=batch))
+    local = model == "local"
+    for name, value in {"delta": delta, "batch": batch}.items():
+        if local and value is not None:
+            raise ValueError(f"{name} must be left out in the model 'local', whose message is pure "
+                             "DP and is that of one round")  # fmt: skip
+    bound = jnp.asarray(parameter_bound, jnp.float32)
+    m = default_strength(dim, bound) if strength is None else jnp.asarray(strength, jnp.float32)
+    start = 1.0 + 0.25 / m
+    noisy = jnp.asarray(epsilon, jnp.float32) < jnp.inf
+    if local:
+        lead, size = coin_lead(jnp.asarray(epsilon, jnp.float32)), jnp.int32(1)
+        declared = Privacy(
+            epsilon=epsilon, model=model, released=RELEASED[model],
+            accountant="randomized response, each gradient",
+        )  # fmt: skip
+    else:
+        delta = check_delta(horizon, delta)
+        sigma = privacy.gaussian_scale(1.0, epsilon, delta)
+        n = jnp.maximum(1.0, 4.0 * dim * sigma**2) if batch is None else batch
+        size = jnp.floor(jnp.minimum(jnp.asarray(n, jnp.float32), horizon)).astype(jnp.int32)
+        sigma = jnp.asarray(sigma, jnp.float32)
+        declared = Privacy(
+            epsilon=epsilon, delta=delta, rho=0.5 / sigma**2, model=model,
+            released="policies 1..T" if model == "joint" else RELEASED[model],
+            accountant="parallel composition of Gaussian mechanisms",
+            sums=Sums("gaussian", "releases", model),
+        )  # fmt: skip
+
+    def released(key, theta, total):
+        """The sum of the gradients of a batch, as it is released."""
+        length = jnp.sqrt(ellipsoids.squared_length(theta))
+        along, radius = gradient_ball(length)
+        if not local:
+            return noise.gaussian(key, total, 2.0 * radius * sigma)
+        centre = along / jnp.maximum(length, 1e-30) * theta
+        message = centre + coin_message(key, total - centre, radius, lead)
+        return jnp.where(noisy, message, total)
+
+    def play(state):
+        return state, jax.tree_util.Partial(greedy, state.theta)
+
+    def init(key):
+        del key
+        zeros, zero = jnp.zeros(dim, jnp.float32), jnp.zeros((), jnp.int32)
+        return play(GlmSgdState(zeros, zeros, zeros, zero, GlmSgdReport(zero, zero)))
+
+    def step(state, key, seen):
+        x, loss = seen
+        theta, (updates, cut) = state.theta, state.report
+        gradient = (jax.nn.sigmoid(jnp.sum(theta * x)) - loss) * x
+        total, error = add_compensated(state.total, state.error, gradient)
+        ended = state.waiting + 1 >= size
+        # The sum of a batch that is still in play is not released.
+        z = released(key, theta, jnp.where(ended, total, 0.0)) / size.astype(jnp.float32)
+        moved = theta - z / (m * (updates.astype(jnp.float32) + start))
+        shrink = bound / jnp.maximum(bound, jnp.sqrt(ellipsoids.squared_length(moved)))
+        report = GlmSgdReport(updates + 1, cut + (shrink < 1.0).astype(jnp.int32))
+        zero = jnp.zeros_like(total)
+        after = GlmSgdState(shrink * moved, zero, zero, jnp.zeros_like(state.waiting), report)
+        before = GlmSgdState(theta, total, error, state.waiting + 1, state.report)
+        return play(jax.tree.map(lambda new, old: jnp.where(ended, new, old), after, before))
+
+    return Learner(
+        init, step, contextual, Policies(dim), horizon, declared,
+        report=lambda state: state.report,
+        clip=lambda seen: clip_row(seen, 1.0, 0.0, 1.0),
+    )  # fmt: skip
