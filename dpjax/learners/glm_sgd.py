@@ -1,10 +1,9 @@
-"""Greedy by noisy gradients: logistic contextual bandits, local by one coin or in private batches."""
+"""Greedy by noisy gradients: logistic contextual bandits, by one coin a user or in batches."""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax import random as jr
 from jax.scipy.special import gammaln
 
@@ -16,6 +15,7 @@ from dpjax.learners.parts.gram import clip_row
 from dpjax.learners.parts.prefix_sums import RELEASED
 from dpjax.maths import ellipsoids, laws
 from dpjax.maths.two_words import add_compensated
+from dpjax.privacy.continuous import bisected
 
 
 class GlmSgdState(NamedTuple):
@@ -59,14 +59,10 @@ def gradient_ball(length):
       c and D / 2, ().
     """
 
-    def halve(_, between):
-        low, high = between
-        u = 0.5 * (low + high)
-        above = u > length * (1.0 - u * u) * jax.nn.sigmoid(-length * u)
-        return jnp.where(above, low, u), jnp.where(above, u, high)
-
     length = jnp.asarray(length, jnp.float32)
-    u, _ = lax.fori_loop(0, 24, halve, (jnp.zeros_like(length), jnp.ones_like(length)))
+    _, u = bisected(
+        lambda u: u > length * (1.0 - u * u) * jax.nn.sigmoid(-length * u), length, (0.0, 1.0), 24
+    )
     largest = jax.nn.sigmoid(length * u)
     return largest * u, largest * jnp.sqrt(1.0 - u * u)
 

@@ -89,6 +89,10 @@ SETTINGS = {
     "limited_updates_gaps": {
         **PRIVATE_INSTANCES, "selector": ["exponential", "permute_and_flip", "laplace"],
     },
+    "glm_sgd": {**PRIVATE_POINTS, "strength": [1e-3, 0.1], "parameter_bound": [0.1, 5.0]},
+    "glm_sgd_batched": {
+        **POINTS, "inverse_mu": PRECISIONS[:-1], "strength": [1e-3, 0.1], "batch": [None, 1, 7],
+    },
     "linear_elimination": {**PRIVATE, "dim": DIMS, "model": ["central", "local"]},
     "linear_elimination_printed": {"horizon": HORIZONS, "epsilon": EPSILONS},
     "linucb": LINUCB,
