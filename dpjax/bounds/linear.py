@@ -220,7 +220,6 @@ def _gradient_radius(length):
 
 def _of_steps(horizon, variance, m, n, bound):
     """The bound on the regret of SGD in batches of n, with ``variance`` / n of each estimate."""
-    n = np.minimum(n, horizon)
     steps = np.ceil(horizon / n) - 1.0
     start = 0.5 * n * bound * (1.0 + np.log1p(4.0 * m * steps) / (4.0 * m))
     offset = 1.0 + 0.25 / m
@@ -265,13 +264,17 @@ def glm_sgd_batched(
 
     It is (n S / 2) (1 + ln(1 + 4 m J) / 4 m) + sqrt(n w) (sqrt(J + j_0) - sqrt(j_0)) / m, for
     J = ceil(T / n) - 1, w = R^2 (1 + 4 d sigma^2 / n), and the scale sigma = ``inverse_mu`` of
-    Gaussian noise that hides a change by 1. By default n = 4 d sigma^2, where privacy doubles w.
+    Gaussian noise that hides a change by 1. By default n = 4 sigma T^(1/4) sqrt(d R / S), at least
+    1, as of the learner. From n = 4 d sigma^2 on privacy at most doubles w.
 
     Examples:
-      >>> sigma = [4.22, 0.62, 0.0]  # epsilon = 1, 10 and inf at delta = 1e-6
+      >>> sigma = [4.22, 0.54, 0.0]  # epsilon = 1, 10 and inf at delta = 1e-6
       >>> bounds.glm_sgd_batched(10**6, 2, sigma, strength=0.05).round().tolist()
-      [17754.0, 15659.0, 10995.0]
+      [20116.0, 12387.0, 10995.0]
     """
-    n = np.maximum(1.0, np.floor(4.0 * dim * inverse_mu**2)) if batch is None else batch
-    variance = _gradient_radius(parameter_bound) ** 2 * (1.0 + 4.0 * dim * inverse_mu**2 / n)
+    radius = _gradient_radius(parameter_bound)
+    if batch is None:
+        batch = 4.0 * inverse_mu * horizon**0.25 * np.sqrt(dim * radius / parameter_bound)
+    n = np.clip(np.floor(batch), 1.0, horizon)
+    variance = radius**2 * (1.0 + 4.0 * dim * inverse_mu**2 / n)
     return _of_steps(horizon, variance, strength, n, parameter_bound)

@@ -144,7 +144,8 @@ def glm_sgd(
         none.
       model: "local", "shuffle" or "joint".
       batch: n of the models "shuffle" and "joint", at least 1 and rounded down; it may be traced.
-        Default 4 d sigma^2, at least 1: there privacy has the noise of one gradient a round.
+        Default 4 sigma T^(1/4) sqrt(d R / S) with R = D / 2 at parameters of length S, and at least
+        1 and at most T. Up to a logarithm this balances the terms of the bound that depend on n.
       strength: m > 0. The regret bound needs m <= kappa lambda / 2, for the least slope kappa of mu
         on [-S, S] and the least eigenvalue lambda of E[x x'] over the features that are played.
         Default kappa / (4 d).
@@ -161,9 +162,9 @@ def glm_sgd(
     for vectors, whose binomial noise is idealised as Gaussian. A batch that the horizon cuts short
     is not released.
 
-    Regret: at most :func:`dpjax.bounds.glm_sgd`, which is (sqrt(T) / m) times O(sqrt(d) / epsilon)
-    in the local model, and a constant plus n O(ln T / m) for batches from 4 d sigma^2 rounds on.
-    Nothing is explored. If the features that are played do not spread in all directions (some
+    Regret: at most :func:`dpjax.bounds.glm_sgd` in the local model, O(sqrt(d T) / (epsilon m)),
+    and :func:`dpjax.bounds.glm_sgd_batched` in the others, O(sqrt(T) / m + n ln(T) / m) for batches
+    of at least 4 d sigma^2 rounds. Nothing is explored. If the features that are played do not spread in all directions (some
     eigenvalue of E[x x'] is 0), a worse arm may be played for good, and regret is linear in T.
 
     Reference: our derivation, after Han, Liang, Wang & Zhang 2021 (local generalized linear
@@ -201,8 +202,9 @@ def glm_sgd(
     else:
         delta = check_delta(horizon, delta)
         sigma = privacy.gaussian_scale(1.0, epsilon, delta)
-        n = jnp.maximum(1.0, 4.0 * dim * sigma**2) if batch is None else batch
-        size = jnp.floor(jnp.minimum(jnp.asarray(n, jnp.float32), horizon)).astype(jnp.int32)
+        spread = dim * gradient_ball(bound)[1] / bound
+        n = 4.0 * sigma * horizon**0.25 * jnp.sqrt(spread) if batch is None else batch
+        size = jnp.clip(jnp.asarray(n, jnp.float32), 1.0, horizon).astype(jnp.int32)
         sigma = jnp.asarray(sigma, jnp.float32)
         declared = Privacy(
             epsilon=epsilon, delta=delta, rho=0.5 / sigma**2, model=model,
