@@ -1,36 +1,33 @@
-"""How long should the batches of private logistic bandits be, and when does privacy cost nothing?"""
+"""How long should the batches of private logistic bandits be? Regret by length, and two rules."""
 
 import numpy as np
 
 from dpjax import Study, environments, learners, privacy
+from dpjax.learners.glm_sgd import gradient_ball
 
-DIM, DELTA, SCALE = 4, 1e-6, 2.0
-
-
-def learner(horizon, epsilon, batch):
-    return learners.glm_sgd(
-        horizon, DIM, epsilon=epsilon, delta=DELTA, model="joint", batch=batch,
-        parameter_bound=SCALE,
-    )  # fmt: skip
+DIM, SCALE, DELTA, EPSILONS = 4, 2.0, 1e-6, [0.3, 1.0, 3.0, np.inf]
 
 
-def main(horizon=2**15, trials=32, batches=tuple(2.0 ** np.arange(2, 13))):
-    """Regret by the length of a batch, with the length 4 d sigma^2 marked."""
-    study = Study(
-        learners={"glm_sgd": learner},
-        environments={"fresh arms": environments.glm_arms(DIM, 10, scale=SCALE)},
-        grid={"epsilon": [0.3, 1.0, 3.0, np.inf], "batch": list(batches), "horizon": horizon},
-        trials=trials,
-    )
-    data = study.run(progress=False)
+def batched(horizon, epsilon, batch):
+    return learners.glm_sgd(horizon, DIM, epsilon=epsilon, delta=DELTA, model="joint",
+                            batch=batch, parameter_bound=SCALE)  # fmt: skip
+
+
+def main(horizon=2**15, trials=32, batches=tuple(2.0 ** np.arange(3, 13))):
+    arms = {"fresh arms": environments.glm_arms(DIM, 10, scale=SCALE)}
+    grid = {"epsilon": EPSILONS, "batch": list(batches), "horizon": horizon}
+    data = Study({"glm_sgd": batched}, arms, grid=grid, trials=trials).run(progress=False)
+    regret = data["final_regret"].squeeze(drop=True)
+    errors = regret.std("trial", ddof=1) / np.sqrt(trials)
+    for name, table in {"mean regret": regret.mean("trial"), "standard error": errors}.items():
+        print(name, table.to_series().unstack("epsilon").round(1).to_string(), sep="\n")
     figure = data.dpjax.figure("batch", color="epsilon")
-    regret = data["regret"].isel(round=-1, learner=0, environment=0, drop=True)
-    table = regret.mean("trial").to_series().unstack("epsilon").round(0)
-    print("mean regret\n", table.to_string())
-    print("standard error\n", (regret.std("trial") / trials**0.5).to_series().unstack("epsilon").round(1).to_string())
-    for epsilon in (0.3, 1.0, 3.0):
+    radius = float(gradient_ball(SCALE)[1])
+    for line, epsilon in zip(figure.axes[0].get_lines(), EPSILONS[:3], strict=False):
         sigma = float(privacy.gaussian_scale(1.0, epsilon, DELTA))
-        print(epsilon, sigma, 4*DIM*sigma**2)
+        default = 4.0 * sigma * horizon**0.25 * (DIM * radius / SCALE) ** 0.5
+        for rule, style in ((default, "--"), (4.0 * DIM * sigma**2, ":")):
+            figure.axes[0].axvline(rule, color=line.get_color(), linestyle=style)
     return figure
 
 

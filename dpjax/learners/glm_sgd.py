@@ -1,11 +1,11 @@
 """Greedy by noisy gradients: logistic contextual bandits, by one coin a user or in batches."""
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random as jr
-from jax.scipy.special import gammaln
 
 from dpjax import noise, privacy
 from dpjax.core import Array, Learner, Number, Policies, Privacy, Sums, _check
@@ -103,7 +103,7 @@ def coin_message(key, offset, radius, lead):
 
 def coin_stretch(dim):
     """sqrt(pi) Gamma((d + 1) / 2) / Gamma(d / 2), which is 1 / E|v_1| for v on the sphere."""
-    return jnp.exp(0.5 * jnp.log(jnp.pi) + gammaln(0.5 * (dim + 1.0)) - gammaln(0.5 * dim))
+    return math.exp(0.5 * math.log(math.pi) + math.lgamma(0.5 * (dim + 1)) - math.lgamma(0.5 * dim))
 
 
 def default_strength(dim, parameter_bound):
