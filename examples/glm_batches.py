@@ -5,7 +5,8 @@ import numpy as np
 from dpjax import Study, environments, learners, privacy
 from dpjax.learners.glm_sgd import gradient_ball
 
-DIM, SCALE, DELTA, EPSILONS = 4, 2.0, 1e-6, [0.3, 1.0, 3.0, np.inf]
+DIM, SCALE, DELTA, RADIUS = 4, 2.0, 1e-6, float(gradient_ball(2.0)[1])
+EPSILONS, LENGTHS = [0.3, 1.0, 3.0, np.inf], 2.0 ** np.arange(3, 13)
 
 
 def batched(horizon, epsilon, batch):
@@ -13,7 +14,7 @@ def batched(horizon, epsilon, batch):
                             batch=batch, parameter_bound=SCALE)  # fmt: skip
 
 
-def main(horizon=2**15, trials=32, batches=tuple(2.0 ** np.arange(3, 13))):
+def main(horizon=2**15, trials=32, batches=LENGTHS):
     arms = {"fresh arms": environments.glm_arms(DIM, 10, scale=SCALE)}
     grid = {"epsilon": EPSILONS, "batch": list(batches), "horizon": horizon}
     data = Study({"glm_sgd": batched}, arms, grid=grid, trials=trials).run(progress=False)
@@ -22,10 +23,9 @@ def main(horizon=2**15, trials=32, batches=tuple(2.0 ** np.arange(3, 13))):
     for name, table in {"mean regret": regret.mean("trial"), "standard error": errors}.items():
         print(name, table.to_series().unstack("epsilon").round(1).to_string(), sep="\n")
     figure = data.dpjax.figure("batch", color="epsilon")
-    radius = float(gradient_ball(SCALE)[1])
     for line, epsilon in zip(figure.axes[0].get_lines(), EPSILONS[:3], strict=False):
         sigma = float(privacy.gaussian_scale(1.0, epsilon, DELTA))
-        default = 4.0 * sigma * horizon**0.25 * (DIM * radius / SCALE) ** 0.5
+        default = 4.0 * sigma * horizon**0.25 * (DIM * RADIUS / SCALE) ** 0.5
         for rule, style in ((default, "--"), (4.0 * DIM * sigma**2, ":")):
             figure.axes[0].axvline(rule, color=line.get_color(), linestyle=style)
     return figure

@@ -230,20 +230,21 @@ def glm_sgd(
     horizon: Numbers, dim: Numbers, epsilon: Numbers, strength: Numbers, *,
     parameter_bound: Numbers = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """(S / 2) (1 + ln(1 + 4 m J) / 4 m) + (R B / m) (sqrt(J + j_0) - sqrt(j_0)), J = T - 1: local.
+    """Expected regret of logistic SGD in the local model, one coin a user, of strength m.
 
-    This bounds the expected regret of :func:`dpjax.learners.glm_sgd` in the local model. R is half
-    of the diameter of the gradients at parameters of length S, j_0 = 1 + 1 / 4 m, and B is 1
-    without privacy, otherwise
+    The bound on :func:`dpjax.learners.glm_sgd` is
 
-        B = sqrt(pi) Gamma((d + 1) / 2) / (Gamma(d / 2) tanh(epsilon / 2)).
+        (S / 2) (1 + ln(1 + 4 m J) / 4 m) + (R B / m) (sqrt(J + j_0) - sqrt(j_0)),
+        B = sqrt(pi) Gamma((d + 1) / 2) / (Gamma(d / 2) tanh(epsilon / 2)), and 1 without privacy,
 
-    The strength m must be at most kappa lambda / 2, for kappa = mu'(S) and the least eigenvalue
-    lambda of E[x x'] over the features that any greedy policy plays. The derivation is ours. Let E
-    be the mean squared distance from theta_j to theta*. By convexity a step of length s <= 4 makes
-    it at most (1 - 2 s m) E + s^2 (R B)^2. So the root of E is at most
-    S / (1 + 4 m j) + R B / (m sqrt(j + j_0)) after j steps. The regret of a round is at most half
-    of that distance.
+    for J = T - 1 and j_0 = 1 + 1 / 4 m. R is half of the diameter of the gradients at parameters of
+    length S. The strength m must be at most kappa lambda / 2. Here kappa is mu'(S), and lambda is
+    the least eigenvalue of E[x x'] over the features that any greedy policy plays.
+
+    The derivation is ours. Let E be the mean squared distance from theta_j to theta*. By convexity
+    a step of length s <= 4 makes it at most (1 - 2 s m) E + s^2 (R B)^2. So the root of E is at
+    most S / (1 + 4 m j) + R B / (m sqrt(j + j_0)) after j steps. The regret of a round is at most
+    half of that distance.
 
     Examples:
       >>> bounds.glm_sgd(10**6, 2, [1.0, 10.0, np.inf], strength=0.05).round().tolist()
@@ -260,12 +261,15 @@ def glm_sgd_batched(
     horizon: Numbers, dim: Numbers, inverse_mu: Numbers, strength: Numbers, *,
     batch: Numbers | None = None, parameter_bound: Numbers = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """As :func:`glm_sgd`, for batches of n in the joint or shuffle model.
+    """Expected regret of logistic SGD in batches of n rounds, in the joint or shuffle model.
 
-    It is (n S / 2) (1 + ln(1 + 4 m J) / 4 m) + sqrt(n w) (sqrt(J + j_0) - sqrt(j_0)) / m, for
-    J = ceil(T / n) - 1, w = R^2 (1 + 4 d sigma^2 / n), and the scale sigma = ``inverse_mu`` of
-    Gaussian noise that hides a change by 1. By default n = 4 sigma T^(1/4) sqrt(d R / S), at least
-    1, as of the learner. From n = 4 d sigma^2 on privacy at most doubles w.
+    As in :func:`glm_sgd`, but with J = ceil(T / n) - 1 and w = R^2 (1 + 4 d sigma^2 / n) it is
+
+        (n S / 2) (1 + ln(1 + 4 m J) / 4 m) + sqrt(n w) (sqrt(J + j_0) - sqrt(j_0)) / m.
+
+    Gaussian noise of scale sigma = ``inverse_mu`` hides a change by 1. By default n = 4 sigma
+    T^(1/4) sqrt(d R / S), at least 1, as of the learner. From n = 4 d sigma^2 on privacy at most
+    doubles w.
 
     Examples:
       >>> sigma = [4.22, 0.54, 0.0]  # epsilon = 1, 10 and inf at delta = 1e-6

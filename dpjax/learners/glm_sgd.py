@@ -47,10 +47,13 @@ def greedy(theta, features):
 def gradient_ball(length):
     """The smallest ball that holds every gradient at a parameter of that length: (centre, radius).
 
-    Gradients are (mu(<theta, x>) - y) x for |x| <= 1 and 0 <= y <= 1, with mu logistic. The ball
-    has its centre c theta / |theta| on the axis. Its radius is half of the diameter D of the
-    gradients, D / 2 = max of mu(rho u) sqrt(1 - u^2) over u for rho = |theta|. With that u,
-    c = mu(rho u) u. The u solves u = rho (1 - u^2) mu(-rho u), by bisection.
+    Gradients are (mu(<theta, x>) - y) x for |x| <= 1 and 0 <= y <= 1, with mu logistic. The centre
+    is c theta / |theta|. The radius is half of the diameter D of the gradients, which is
+
+        D / 2 = max over u of mu(rho u) sqrt(1 - u^2),   rho = |theta|,
+
+    and c = mu(rho u) u for the same u. It solves u = rho (1 - u^2) mu(-rho u), by bisection. That
+    this ball holds all gradients was found numerically (see the tests), up to rho = 200.
 
     Args:
       length: rho, ().
@@ -68,7 +71,7 @@ def gradient_ball(length):
 
 
 def coin_lead(epsilon):
-    """tanh(epsilon / 2) / 2, by which a coin's probability may differ from 1/2, () float32.
+    """tanh(epsilon / 2) / 2: how far an epsilon-DP coin may be from 1/2, () float32.
 
     From epsilon = 1 on, 1/2 minus it is rounded up to a multiple of 2^-23, so that the ratio of two
     probabilities stays below e^epsilon.
@@ -80,10 +83,12 @@ def coin_lead(epsilon):
 def coin_message(key, offset, radius, lead):
     """An unbiased estimate of a vector by one coin along a random direction, (d,).
 
-    With v uniform on the sphere, it is r B v or -r B v. The first has probability
-    1/2 + sign(<v, w>) min(1, |w| / r) tanh(epsilon / 2) / 2, for the vector w, and
-    B = sqrt(pi) Gamma((d + 1) / 2) / (Gamma(d / 2) tanh(epsilon / 2)). The direction is independent
-    of the data, so the message is as private as its coin.
+    The direction v is uniform on the sphere. For the vector w the message is r B v with probability
+
+        1/2 + sign(<v, w>) min(1, |w| / r) tanh(epsilon / 2) / 2,
+
+    and otherwise -r B v, for B = sqrt(pi) Gamma((d + 1) / 2) / (Gamma(d / 2) tanh(epsilon / 2)).
+    The direction is independent of the data, so the message is as private as its coin.
 
     Args:
       key: consumed.
@@ -123,22 +128,26 @@ def glm_sgd(
     strength: Number | None = None,
     parameter_bound: Number = 1.0,
 ) -> Learner:
-    """Private SGD on logistic losses, played greedily: one coin a user, or noisy sums of batches.
+    """Private greedy SGD for logistic bandits: one coin a user, or noisy sums of batches.
 
     A loss y is 1 with probability mu(<theta*, x>) for features x of length at most 1, with mu
-    logistic and |theta*| <= S. Rounds play argmin <theta_j, x>, from theta_0 = 0. With the gradient
-    g = (mu(<theta_j, x>) - y) x of each round of batch j,
+    logistic and |theta*| <= S. Each round plays argmin <theta_j, x>, from theta_0 = 0. Batch j has
+    the gradients g = (mu(<theta_j, x>) - y) x of its rounds. After it
 
         theta_(j+1) = the projection of theta_j - z_j / (m (j + j_0)) onto the ball of radius S,
-        z_j = c + a message of g - c (local),  or  (sum g + N(0, (D sigma)^2 I)) / n (batches of n),
 
-    with j_0 = 1 + 1 / (4 m). Here c is the centre and D the diameter of all possible gradients at
-    theta_j (:func:`gradient_ball`), which is public, and sigma the scale of Gaussian noise for a
-    change by 1. The message is one coin along a random direction (:func:`coin_message`).
+    with j_0 = 1 + 1 / (4 m) and a private estimate z_j of the mean gradient:
+
+        local           z_j = c + a message of g - c,   batches of 1
+        shuffle, joint  z_j = (sum g + N(0, (D sigma)^2 I)) / n,   batches of n
+
+    Here c is the centre and D the diameter of all possible gradients at theta_j
+    (:func:`gradient_ball`). Both are public, since theta_j is. The message is one coin along a
+    random direction (:func:`coin_message`). Gaussian noise of scale sigma hides a change by 1.
 
     Args:
       horizon: T, rounds.
-      dim: d, entries of the features of an arm. Longer features are scaled down to length 1.
+      dim: d, entries of the features of an arm. Features longer than 1 are scaled down to length 1.
       epsilon: privacy; inf adds no noise, and with batches of 1 it is greedy SGD.
       delta: of Gaussian noise, in (0, 1), default T^-2. The local message is pure DP and takes
         none.
@@ -146,9 +155,9 @@ def glm_sgd(
       batch: n of the models "shuffle" and "joint", at least 1 and rounded down; it may be traced.
         Default 4 sigma T^(1/4) sqrt(d R / S) with R = D / 2 at parameters of length S, and at least
         1 and at most T. Up to a logarithm this balances the terms of the bound that depend on n.
-      strength: m > 0. The regret bound needs m <= kappa lambda / 2, for the least slope kappa of mu
-        on [-S, S] and the least eigenvalue lambda of E[x x'] over the features that are played.
-        Default kappa / (4 d).
+      strength: m > 0; default kappa / (4 d), with kappa = mu'(S) the least slope of mu. The regret
+        bound needs m <= kappa lambda / 2. Here lambda is the least eigenvalue of E[x x'] over the
+        features that are played.
       parameter_bound: S, at least |theta*|.
 
     Returns:
@@ -162,10 +171,11 @@ def glm_sgd(
     for vectors, whose binomial noise is idealised as Gaussian. A batch that the horizon cuts short
     is not released.
 
-    Regret: at most :func:`dpjax.bounds.glm_sgd` in the local model, O(sqrt(d T) / (epsilon m)),
-    and :func:`dpjax.bounds.glm_sgd_batched` in the others, O(sqrt(T) / m + n ln(T) / m) for batches
-    of at least 4 d sigma^2 rounds. Nothing is explored. If the features that are played do not spread in all directions (some
-    eigenvalue of E[x x'] is 0), a worse arm may be played for good, and regret is linear in T.
+    Regret: O(sqrt(d T) / (epsilon m)) in the local model, by :func:`dpjax.bounds.glm_sgd`. In the
+    others it is O(sqrt(T) / m + n ln(T) / m) for batches of at least 4 d sigma^2 rounds, by
+    :func:`dpjax.bounds.glm_sgd_batched`. The learner does not explore. If the features that are
+    played do not spread in all directions, lambda is 0. A worse arm may then be played in all
+    rounds, and regret is linear in T.
 
     Reference: our derivation, after Han, Liang, Wang & Zhang 2021 (local generalized linear
     bandits by SGD, as recalled); Duchi, Jordan & Wainwright 2018 for the message.
@@ -180,25 +190,20 @@ def glm_sgd(
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("local", "shuffle", "joint", model=model)
-    _check.inside(
-        0.0, jnp.inf, parameter_bound=parameter_bound, **_check.given(strength=strength)
-    )  # fmt: skip
+    _check.inside(0.0, jnp.inf, parameter_bound=parameter_bound, **_check.given(strength=strength))
     _check.between(1.0, jnp.inf, **_check.given(batch=batch))
     local = model == "local"
     for name, value in {"delta": delta, "batch": batch}.items():
         if local and value is not None:
-            raise ValueError(f"{name} must be left out in the model 'local', whose message is pure "
-                             "DP and is that of one round")  # fmt: skip
+            raise ValueError(f"{name} must be left out if model is 'local', which has none")
     bound = jnp.asarray(parameter_bound, jnp.float32)
     m = default_strength(dim, bound) if strength is None else jnp.asarray(strength, jnp.float32)
     start = 1.0 + 0.25 / m
     noisy = jnp.asarray(epsilon, jnp.float32) < jnp.inf
+    declared = Privacy(epsilon=epsilon, model=model, released=RELEASED.get(model, "policies 1..T"))
     if local:
         lead, size = coin_lead(jnp.asarray(epsilon, jnp.float32)), jnp.int32(1)
-        declared = Privacy(
-            epsilon=epsilon, model=model, released=RELEASED[model],
-            accountant="randomized response, each gradient",
-        )  # fmt: skip
+        declared = declared._replace(accountant="randomized response, each gradient")
     else:
         delta = check_delta(horizon, delta)
         sigma = privacy.gaussian_scale(1.0, epsilon, delta)
@@ -206,11 +211,9 @@ def glm_sgd(
         n = 4.0 * sigma * horizon**0.25 * jnp.sqrt(spread) if batch is None else batch
         size = jnp.clip(jnp.asarray(n, jnp.float32), 1.0, horizon).astype(jnp.int32)
         sigma = jnp.asarray(sigma, jnp.float32)
-        declared = Privacy(
-            epsilon=epsilon, delta=delta, rho=0.5 / sigma**2, model=model,
-            released="policies 1..T" if model == "joint" else RELEASED[model],
+        declared = declared._replace(
+            delta=delta, rho=0.5 / sigma**2, sums=Sums("gaussian", "releases", model),
             accountant="parallel composition of Gaussian mechanisms",
-            sums=Sums("gaussian", "releases", model),
         )  # fmt: skip
 
     def released(key, theta, total):
@@ -248,7 +251,6 @@ def glm_sgd(
         return play(jax.tree.map(lambda new, old: jnp.where(ended, new, old), after, before))
 
     return Learner(
-        init, step, contextual, Policies(dim), horizon, declared,
-        report=lambda state: state.report,
+        init, step, contextual, Policies(dim), horizon, declared, report=lambda state: state.report,
         clip=lambda seen: clip_row(seen, 1.0, 0.0, 1.0),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Private logistic SGD: its gradients, its messages, what they spend, and what they cost."""
+"""Private logistic SGD: its gradients, its messages, their privacy, and its regret."""
 
 import sys
 from functools import partial
@@ -104,7 +104,7 @@ def test_the_coin_has_its_epsilon(epsilon):
     assert ratio >= epsilon * (1.0 - 1e-4) or epsilon > 15.0
 
 
-# What it spends
+# Privacy
 
 
 def found(learner, pairs=None):
@@ -247,7 +247,7 @@ def test_the_default_batch_is_near_the_least_bound(epsilon, dim):
     assert curve() <= 1.15 * np.min(curve(batch=lengths))
 
 
-# What it costs
+# Regret
 
 
 def regrets(learner_of, environment, epsilons, seeds=16):
@@ -348,5 +348,5 @@ def test_bad_arguments_are_named():
             with pytest.raises((ValueError, TypeError), match=rf"^{name} must be"):
                 joint(**{"horizon": 64, "dim": 3, "epsilon": 1.0, name: value})
     for name, value in {"delta": 1e-6, "batch": 4}.items():
-        with pytest.raises(ValueError, match=rf"^{name} must be left out in the model 'local'"):
+        with pytest.raises(ValueError, match=rf"^{name} must be left out if model is 'local'"):
             learners.glm_sgd(64, 3, epsilon=1.0, **{name: value})
