@@ -12,7 +12,8 @@ from dpjax.maths import ellipsoids, laws
 def glm_arms(dim: int, arms: int = 10, *, scale: Number = 1.0) -> Environment:
     """Fresh unit vectors as arms in each round, with losses 0 or 1 of logistic means.
 
-    The loss of an arm x is 1 with probability mu(<theta, x>), mu(s) = 1 / (1 + e^-s). theta is drawn once, uniformly on the sphere of radius S. The arms of a round are independent
+    The loss of an arm x is 1 with probability mu(<theta, x>), mu(s) = 1 / (1 + e^-s). The parameter
+    theta is drawn once, uniformly on the sphere of radius S. The arms of a round are independent
     and uniform on the unit sphere.
 
     Args:
