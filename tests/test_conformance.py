@@ -524,6 +524,8 @@ def given_number(name, argument, value):
     options = {}
     if argument == "delta" and defaults.get("noise") == "laplace":
         options = {"noise": "gaussian"}
+    if argument in ("delta", "batch") and defaults.get("model") == "local":
+        options = {"model": "joint"}
     if argument == "tau" and defaults["epsilon"] is None:
         options = {"epsilon": None}
     return make(name, **{argument: value}, **options)

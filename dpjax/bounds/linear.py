@@ -1,6 +1,7 @@
 """Bounds for linear bandits, with a fixed set of actions or features in each round."""
 
 import numpy as np
+from scipy.special import expit, gammaln
 
 from dpjax.core import Numbers, _check
 from dpjax.maths.designs import core_set_steps
@@ -241,3 +242,79 @@ def adac_oful(
         failure=np.where(scale > 0.0, 0.5, 1.0) * alpha,
     )  # fmt: skip
     return np.sqrt(1.0 + growth) * planned
+
+
+def _gradient_radius(length):
+    """Half of the diameter of all logistic gradients at parameters of that length, by bisection."""
+    low, high = np.zeros_like(length), np.ones_like(length)
+    for _ in range(60):
+        u = 0.5 * (low + high)
+        above = u > length * (1.0 - u * u) * expit(-length * u)
+        low, high = np.where(above, low, u), np.where(above, u, high)
+    return expit(length * high) * np.sqrt(1.0 - high * high)
+
+
+def _of_steps(horizon, variance, m, n, bound):
+    """The bound on the regret of SGD in batches of n, with ``variance`` / n of each estimate."""
+    steps = np.ceil(horizon / n) - 1.0
+    start = 0.5 * n * bound * (1.0 + np.log1p(4.0 * m * steps) / (4.0 * m))
+    offset = 1.0 + 0.25 / m
+    return start + np.sqrt(n * variance) / m * (np.sqrt(steps + offset) - np.sqrt(offset))
+
+
+def glm_sgd(
+    horizon: Numbers, dim: Numbers, epsilon: Numbers, strength: Numbers, *,
+    parameter_bound: Numbers = 1.0,
+) -> np.ndarray:  # fmt: skip
+    """Expected regret of logistic SGD in the local model, one coin a user, of strength m.
+
+    The bound on :func:`dpjax.learners.glm_sgd` is
+
+        (S / 2) (1 + ln(1 + 4 m J) / 4 m) + (R B / m) (sqrt(J + j_0) - sqrt(j_0)),
+        B = sqrt(pi) Gamma((d + 1) / 2) / (Gamma(d / 2) tanh(epsilon / 2)), and 1 without privacy,
+
+    for J = T - 1 and j_0 = 1 + 1 / 4 m. R is half of the diameter of the gradients at parameters of
+    length S. The strength m must be at most kappa lambda / 2. Here kappa is mu'(S), and lambda is
+    the least eigenvalue of E[x x'] over the features that any greedy policy plays.
+
+    The derivation is ours. Let E be the mean squared distance from theta_j to theta*. By convexity
+    a step of length s <= 4 makes it at most (1 - 2 s m) E + s^2 (R B)^2. So the root of E is at
+    most S / (1 + 4 m j) + R B / (m sqrt(j + j_0)) after j steps. The regret of a round is at most
+    half of that distance.
+
+    Examples:
+      >>> bounds.glm_sgd(10**6, 2, [1.0, 10.0, np.inf], strength=0.05).round().tolist()
+      [37299.0, 17255.0, 10995.0]
+    """
+    horizon, dim, epsilon = np.broadcast_arrays(horizon, dim, epsilon)
+    stretch = np.exp(0.5 * np.log(np.pi) + gammaln(0.5 * (dim + 1.0)) - gammaln(0.5 * dim))
+    stretch = np.where(epsilon < np.inf, stretch / np.tanh(0.5 * epsilon), 1.0)
+    radius = _gradient_radius(parameter_bound)
+    return _of_steps(horizon, (radius * stretch) ** 2, strength, 1.0, parameter_bound)
+
+
+def glm_sgd_batched(
+    horizon: Numbers, dim: Numbers, inverse_mu: Numbers, strength: Numbers, *,
+    batch: Numbers | None = None, parameter_bound: Numbers = 1.0,
+) -> np.ndarray:  # fmt: skip
+    """Expected regret of logistic SGD in batches of n rounds, in the joint or shuffle model.
+
+    As in :func:`glm_sgd`, but with J = ceil(T / n) - 1 and w = R^2 (1 + 4 d sigma^2 / n) it is
+
+        (n S / 2) (1 + ln(1 + 4 m J) / 4 m) + sqrt(n w) (sqrt(J + j_0) - sqrt(j_0)) / m.
+
+    Gaussian noise of scale sigma = ``inverse_mu`` hides a change by 1. By default n = 4 sigma
+    T^(1/4) sqrt(d R / S), at least 1, as of the learner. From n = 4 d sigma^2 on privacy at most
+    doubles w.
+
+    Examples:
+      >>> sigma = [4.22, 0.54, 0.0]  # epsilon = 1, 10 and inf at delta = 1e-6
+      >>> bounds.glm_sgd_batched(10**6, 2, sigma, strength=0.05).round().tolist()
+      [20116.0, 12387.0, 10995.0]
+    """
+    radius = _gradient_radius(parameter_bound)
+    if batch is None:
+        batch = 4.0 * inverse_mu * horizon**0.25 * np.sqrt(dim * radius / parameter_bound)
+    n = np.clip(np.floor(batch), 1.0, horizon)
+    variance = radius**2 * (1.0 + 4.0 * dim * inverse_mu**2 / n)
+    return _of_steps(horizon, variance, strength, n, parameter_bound)

@@ -12,6 +12,7 @@ from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
 from dpjax.environments.from_means import from_means
 from dpjax.environments.gaussian import gaussian
+from dpjax.environments.glm_arms import glm_arms
 from dpjax.environments.heavy_tailed import heavy_tailed
 from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.memory import memory
@@ -33,6 +34,7 @@ __all__ = [
     "fully_oblivious",
     "gap_arms",
     "gaussian",
+    "glm_arms",
     "heavy_tailed",
     "linear_losses",
     "memory",

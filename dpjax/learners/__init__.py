@@ -23,6 +23,7 @@ from dpjax.learners.explore_then_commit import explore_then_commit
 from dpjax.learners.ftpl import ftpl
 from dpjax.learners.ftrl import ftrl
 from dpjax.learners.gaussian_thompson import gaussian_thompson
+from dpjax.learners.glm_sgd import glm_sgd
 from dpjax.learners.hedge import hedge
 from dpjax.learners.lazy import lazy_thompson, lazy_ucb
 from dpjax.learners.limited_updates import limited_updates
@@ -75,6 +76,7 @@ __all__ = [
     "ftpl",
     "ftrl",
     "gaussian_thompson",
+    "glm_sgd",
     "hedge",
     "kl_ucb",
     "lazy_thompson",

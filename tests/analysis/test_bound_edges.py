@@ -89,6 +89,10 @@ SETTINGS = {
     "limited_updates_gaps": {
         **PRIVATE_INSTANCES, "selector": ["exponential", "permute_and_flip", "laplace"],
     },
+    "glm_sgd": {**PRIVATE_POINTS, "strength": [1e-3, 0.1], "parameter_bound": [0.1, 5.0]},
+    "glm_sgd_batched": {
+        **POINTS, "inverse_mu": PRECISIONS[:-1], "strength": [1e-3, 0.1], "batch": [None, 1, 7],
+    },
     "linear_elimination": {**PRIVATE, "dim": DIMS, "model": ["central", "local"]},
     "linear_elimination_printed": {"horizon": HORIZONS, "epsilon": EPSILONS},
     "linucb": LINUCB,
@@ -200,8 +204,8 @@ def test_a_longer_game_has_no_smaller_bound(name):
 ])  # fmt: skip
 def test_infinite_epsilon_is_the_limit_of_large_ones(name):
     """Over arms at distinct means: at equal ones, and without a budget of switches, it is not."""
-    if name == "shrinking_dartboard_pure":
-        return  # Without privacy there is no budget of switches, by its docstring.
+    if name in ("glm_sgd", "shrinking_dartboard_pure"):
+        return  # Without privacy there is no coin, or no budget of switches, by their docstrings.
     points = settings(name, epsilon=INF)
     if "horizon" in SETTINGS[name]:
         points = [point for point in points if point["horizon"] == 2**18]

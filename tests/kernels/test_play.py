@@ -116,6 +116,7 @@ ENVIRONMENTS = {
     "linear_losses": lambda: environments.linear_losses(BALL, 0.5 * TABLE),
     "memory": lambda: environments.memory([0.3, 0.5, 0.5], rounds=2),
     "oblivious": lambda: environments.oblivious(3, 8),
+    "glm_arms": lambda: environments.glm_arms(3, 4),
     "heavy_tailed": lambda: environments.heavy_tailed([0.3, 0.5, 0.5], tail=1.6),
     "piecewise": lambda: environments.piecewise([[0.3, 0.5, 0.5], [0.5, 0.3, 0.5]], [40, 64]),
     "switching_cost": lambda: environments.switching_cost(64, 3),

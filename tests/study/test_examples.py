@@ -9,8 +9,8 @@ from tests import ROOT
 from tests.commands import SIZES
 
 STUDIES = (
-    "dartboard_batches", "equal_constants", "exp3_mixing", "ftrl_rate", "linucb_ridge", "facets",
-    "mechanisms", "price_of_shifts", "pulls",
+    "dartboard_batches", "equal_constants", "exp3_mixing", "ftrl_rate", "glm_batches",
+    "linucb_ridge", "facets", "mechanisms", "price_of_shifts", "pulls",
 )  # fmt: skip
 
 

@@ -13,6 +13,10 @@ from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
 DIM, ACTIONS = 5, 20
 GAP = 0.1
+# Of logistic losses: two arms in the plane, whose greedy choices have E[x x'] = I / 2, and the
+# largest strength that the theorem allows for |theta| = 1.
+PLANE, LOGISTIC_GAP = 2, np.tanh(0.5)
+STRENGTH = 0.25 * (1.0 - np.tanh(0.5) ** 2) / 4.0
 
 
 def _linucb(horizon, dim, epsilon):
@@ -31,6 +35,16 @@ def _linucb_bound(horizon, epsilon, gap=None):
     made = gaussian_regularizer(deviation, DIM, 0.5 / horizon**2, norm_bound="tight")
     sizes = map(float, made[1:])
     return bounds.linucb(horizon, DIM, *sizes, gap=gap) + 1.5
+
+
+def _glm_sgd(horizon, dim, epsilon, model="local"):
+    return learners.glm_sgd(horizon, dim, epsilon=epsilon, model=model, strength=STRENGTH)
+
+
+def _glm_sgd_joint(horizon, epsilon):
+    """The bound at the default delta and batch."""
+    sigma = privacy.gaussian_scale(1.0, float(epsilon), privacy.default_delta(float(horizon)))
+    return bounds.glm_sgd_batched(horizon, PLANE, float(sigma), STRENGTH)
 
 
 def _sphere(count, seed=1) -> np.ndarray:
@@ -70,6 +84,13 @@ def _largest(horizon):
     return 1.5 * horizon
 
 
+TWO_ARMS = {"two arms in the plane": partial(environments.glm_arms, arms=2)}
+
+
+def _logistic_gaps(horizon):
+    return LOGISTIC_GAP * horizon
+
+
 THEOREMS: dict[str, Theorem] = {
     "linucb": Theorem(
         _linucb,
@@ -82,6 +103,15 @@ THEOREMS: dict[str, Theorem] = {
         _linucb, {"gap 0.1": partial(environments.gap_arms, gap=GAP)}, {"dim": DIM},
         {"printed": partial(_linucb_bound, gap=GAP)}, {"horizon": 0.0, "epsilon": -1.0}, _largest,
         "shariff2018", "Shariff & Sheffet 2018, Theorem 6, for our noise",
+    ),
+    "glm_sgd": Theorem(
+        _glm_sgd, TWO_ARMS, {"dim": PLANE},
+        {"derived": lambda horizon, epsilon: bounds.glm_sgd(horizon, PLANE, epsilon, STRENGTH)},
+        {"horizon": 0.5, "epsilon": -1.0}, _logistic_gaps, "han2021", "ours, for one coin a round",
+    ),
+    "glm_sgd-joint": Theorem(
+        partial(_glm_sgd, model="joint"), TWO_ARMS, {"dim": PLANE}, {"derived": _glm_sgd_joint},
+        {"horizon": 0.5}, _logistic_gaps, "han2021", "ours, for noisy sums of batches",
     ),
     "linear_elimination": Theorem(
         _elimination, {"theta of length 1": _along(1.0), "theta of length 0.2": _along(0.2)}, {},

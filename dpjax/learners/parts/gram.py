@@ -37,7 +37,7 @@ from dpjax.learners.parts.gram_streams import (
 )
 from dpjax.learners.parts.prefix_sums import RELEASED
 from dpjax.maths import ellipsoids
-from dpjax.maths.clipping import within
+from dpjax.maths.clipping import into_range, within
 
 __all__ = ["gaussian", "losses_only", "wishart"]
 
@@ -55,20 +55,22 @@ class Bounds(NamedTuple):
         return jnp.sqrt(real(self.features) ** 2 + real(self.loss) ** 2)
 
     def clip(self, seen):
-        """The ``clip`` of a learner of rows (features (d,), loss ()).
+        """The ``clip`` of a learner of rows (features (d,), loss ())."""
+        return clip_row(seen, self.features, -self.loss, self.loss)
 
-        Longer features are scaled down to the largest length, and losses are clipped.
-        """
-        features, loss = seen
-        farthest, largest = (jnp.asarray(x, jnp.float32) for x in (self.features, self.loss))
-        # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
-        finite = within(features, -1e3 * farthest, 1e3 * farthest)
-        length = jnp.sqrt(ellipsoids.squared_length(finite))
-        inside = finite * (farthest / jnp.maximum(length, farthest))
-        kept = within(loss, -largest, largest)
-        # A row at the bound may be off by rounding, and is not counted as clipped.
-        outside = (length > 1.00001 * farthest) | ~(jnp.abs(loss) <= 1.00001 * largest)
-        return (inside, kept), outside.astype(jnp.int32)
+
+def clip_row(seen, longest, low, high):
+    """Features (d,) scaled down to the largest length, a loss () clipped, and whether any was."""
+    features, loss = seen
+    farthest, low, high = (jnp.asarray(x, jnp.float32) for x in (longest, low, high))
+    # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
+    finite = within(features, -1e3 * farthest, 1e3 * farthest)
+    length = jnp.sqrt(ellipsoids.squared_length(finite))
+    inside = finite * (farthest / jnp.maximum(length, farthest))
+    # A row at the bound may be off by rounding, and is not counted as clipped.
+    kept, outside = into_range(loss, low, high, 1e-5 * high)
+    too_long = (length > 1.00001 * farthest).astype(jnp.int32)
+    return (inside, kept), jnp.maximum(too_long, outside)
 
 
 class GramSums(NamedTuple):
