@@ -9,6 +9,7 @@ from dpjax.environments.consensus import consensus
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
 from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
+from dpjax.environments.dueling import dueling
 from dpjax.environments.gaussian import gaussian
 from dpjax.environments.heavy_tailed import heavy_tailed
 from dpjax.environments.linear_losses import linear_losses
@@ -25,6 +26,7 @@ __all__ = [
     "contextual_table",
     "convex_losses",
     "deterministic",
+    "dueling",
     "fixed_actions",
     "fully_oblivious",
     "gap_arms",
