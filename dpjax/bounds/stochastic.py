@@ -73,7 +73,7 @@ def dueling_elimination(
     Examples:
       >>> means = [0.1, 0.5, 0.7, 0.9]
       >>> bounds.dueling_elimination(10**6, means, [0.01, 0.1, np.inf]).round().tolist()
-      [0.0, 0.0, 0.0]
+      [32740.0, 4983.0, 1071.0]
     """
     horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
     _, gaps, _ = suboptimal(means)

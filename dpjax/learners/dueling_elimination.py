@@ -8,10 +8,14 @@ import numpy as np
 
 from dpjax import noise, privacy
 from dpjax.core import Array, BatchLearner, Number, Pairs, _check
-from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
+from dpjax.learners.parts.arm_sums import check_arms, check_exploration, check_failure, one_release
 from dpjax.learners.parts.elimination import EliminationReport, Stage, by_stages
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
+
+
+def as_float(count):
+    return jnp.asarray(count, jnp.float32)
 
 
 class Duels(NamedTuple):
@@ -19,9 +23,9 @@ class Duels(NamedTuple):
     scores: Array  # (K,) mean losses against the other active arms, in the phase before
 
 
-def exponent(phase, active, failure):
-    """x = ln(5 s e^2 / beta) for s active arms. Sum 3 s e^-x over all phases e is below beta."""
-    return jnp.log(5.0 * active * jnp.square(phase) / failure)
+def exponent(phase, active, failure, exploration=1.0):
+    """x = alpha ln(5 s e^2 / beta), s active arms. For alpha = 1 all 3 s e^-x add up to < beta."""
+    return exploration * jnp.log(5.0 * active * jnp.square(phase) / failure)
 
 
 def radius(rounds, x, scale):
@@ -35,13 +39,13 @@ def least_rounds(width, x, scale):
     return x * jnp.square(root / (2.0 * width))
 
 
-def duels_of_a_pair(phase, active, failure, scale, compare="scores"):
-    """m, the duels of each pair of s active arms in phase e = 1, 2, .., not rounded up.
+def duels_of_a_pair(phase, active, x, scale, compare="scores"):
+    """m, the duels of each pair of s active arms in phase e = 1, 2, ..., not rounded up.
 
     Arms with P_bi - 1/2 >= D / 2, D = 2^-e, leave after the phase. Their scores have a gap of
     (D / 2) s / (s - 1), of which w may be a quarter; a pair of counts has D / 2, and w may be half.
     """
-    x, gap = exponent(phase, active, failure), 0.5 * jnp.exp2(-jnp.asarray(phase, jnp.float32))
+    gap = 0.5 * jnp.exp2(-phase)
     if compare == "pairs":
         return least_rounds(0.5 * gap, x, scale)
     others = jnp.maximum(active - 1.0, 1.0)
@@ -54,12 +58,14 @@ def dueling_elimination(
     *,
     epsilon: Number,
     failure: Number | None = None,
+    exploration: Number = 1.0,
     compare: str = "scores",
 ) -> BatchLearner:
     """Elimination of arms by private counts of the duels that they lost: a round robin in phases.
 
     In phase e = 1, 2, ... each pair of the s active arms meets m times, so that an arm has
-    n = (s - 1) m duels. With D = 2^-e and x = ln(5 s e^2 / beta), m is the least number for which
+    n = (s - 1) m duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least number for
+    which
 
         w = sqrt(x / (2 n)) + 2 x / (epsilon n) <= (D / 8) s / (s - 1).
 
@@ -74,6 +80,7 @@ def dueling_elimination(
       epsilon: privacy; inf adds no noise.
       failure: beta in (0, 1), the probability that some score is off by more than w; default 1 / T
         (1/2 if T is 1).
+      exploration: alpha, positive. Below 1 the probability of failure may exceed beta.
       compare: "scores", as above, or "pairs". With "pairs" the count of each pair is released, with
         Lap(1 / epsilon) and w = sqrt(x / (2 m)) + x / (epsilon m) <= D / 4. An arm leaves if it
         lost more than m (1/2 + w) of its duels against an active arm.
@@ -89,7 +96,7 @@ def dueling_elimination(
     ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``: flipping a bit
     flips it for both players, and so shrinks all gaps by one factor.
 
-    Regret: with probability 1 - beta an arm of gap Delta = P_bi - 1/2 leaves after phase
+    Regret: for alpha = 1, with probability 1 - beta an arm of gap Delta = P_bi - 1/2 leaves after phase
     max(1, ceil(log2(1 / (2 Delta)))), which gives O(sum ln T / Delta + K ln T / epsilon) under the
     linear link of :func:`dpjax.environments.dueling` (:func:`dpjax.bounds.dueling_elimination`).
     Under strong stochastic transitivity b stays, too, and gaps of scores are at least
@@ -111,6 +118,7 @@ def dueling_elimination(
     horizon, arms = check_arms(horizon, arms)
     _check.one_of("scores", "pairs", compare=compare)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
+    check_exploration(exploration)
     epsilon, by_pairs = _check.epsilon(epsilon), compare == "pairs"
     scale = privacy.laplace_scale(1.0 if by_pairs else 2.0, epsilon)
     row, column = np.divmod(np.arange(arms * arms), arms)
@@ -125,16 +133,13 @@ def dueling_elimination(
         del key
         count = players(pairs)[1]
         meet = pairs & jnp.where(count > 1, row < column, row == column)
-        number, wanted = jnp.sum(meet, dtype=jnp.int32), planned(phase, count)
+        number, s, e = jnp.sum(meet, dtype=jnp.int32), as_float(count), as_float(phase)
+        x = exponent(e, s, failure, exploration)
+        wanted = jnp.ceil(duels_of_a_pair(e, s, x, scale, compare))
         cut = (count == 1) | (wanted > (left // number).astype(jnp.float32))
         duels = jnp.where(cut, -(-left // number), jnp.minimum(wanted, horizon).astype(jnp.int32))
         kept = Duels(no_duels, scores)
         return Stage(jnp.where(meet, duels, 0), meet, jnp.zeros_like(left), cut, kept)
-
-    def planned(phase, count):
-        active = count.astype(jnp.float32)
-        wanted = duels_of_a_pair(phase.astype(jnp.float32), active, failure, scale, compare)
-        return jnp.ceil(wanted)
 
     def record(key, state, total, duels):
         del key
@@ -152,9 +157,9 @@ def dueling_elimination(
         complete = ~jnp.any(stage.waiting) & ~stage.last
         counts = jax.tree.map(lambda leaf: jnp.where(complete, leaf, 0), stage.kept.lost)
         released = noise.laplace.total(key, counts, scale)
-        duels = jnp.maximum(jnp.max(stage.pulls), 1).astype(jnp.float32)
-        others = jnp.maximum(count - 1, 1).astype(jnp.float32)
-        x = exponent(state.number.astype(jnp.float32), count.astype(jnp.float32), failure)
+        duels = as_float(jnp.maximum(jnp.max(stage.pulls), 1))
+        others = as_float(jnp.maximum(count - 1, 1))
+        x = exponent(as_float(state.number), as_float(count), failure, exploration)
         if by_pairs:
             upper = exact_sums.mean(released, duels).reshape(arms, arms)
             lost = jnp.where((row < column).reshape(arms, arms), upper, 1.0 - upper.T)
@@ -177,7 +182,6 @@ def dueling_elimination(
     declared = one_release(epsilon, "Laplace mechanism on counts of lost duels, in parallel")
     declared = declared._replace(reported=EliminationReport._fields)
     none = jnp.full(arms, jnp.inf)  # the scores before the first phase
-    learner = by_stages(
-        horizon, arms * arms, begin, record, evaluate, none, declared, report
-    )  # fmt: skip
-    return learner._replace(action_set=Pairs(arms * arms))
+    pairs = arms * arms
+    learner = by_stages(horizon, pairs, begin, record, evaluate, none, declared, report)
+    return learner._replace(action_set=Pairs(pairs))

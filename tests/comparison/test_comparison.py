@@ -41,6 +41,7 @@ FIELDS = {
     "two_point_gradient": {"two_point_gradient"},
     "linucb": {"adac_oful", "linucb"},
     "cucb": {"cucb"},
+    "dueling_elimination": {"dueling_elimination"},
 }  # fmt: skip
 
 

@@ -127,7 +127,7 @@ WITHOUT = "spiked_covariance"
 
 
 def test_there_is_a_game_of_every_environment():
-    assert {*ENVIRONMENTS, "bernoulli", "gap_arms", WITHOUT} == {*environments.__all__}
+    assert {*ENVIRONMENTS, "bernoulli", "dueling", "gap_arms", WITHOUT} == {*environments.__all__}
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
