@@ -23,6 +23,7 @@ PAGES = sorted(
 SIZES = {
     "classification": {"rounds": 64, "seeds": 2},
     "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
+    "dueling": {"horizon": 64, "trials": 4, "epsilons": (1.0, float("inf"))},
     "equal_constants": {"horizon": 256, "trials": 4},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},

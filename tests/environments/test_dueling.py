@@ -22,6 +22,7 @@ DRAWS = 20_000
 
 def lost(environment, pair):
     """How often the row player of a pair loses."""
+
     def one(key):
         return bandit(environment.step((), key, pair)[1].loss, pair)
 
@@ -72,6 +73,7 @@ def test_traced_preferences_have_the_numbers_of_others():
 
 def test_batches_have_the_law_of_rounds():
     """Kolmogorov-Smirnov on the regret of an elimination that ends early or late."""
+
     def game(epsilon):
         learner = dueling_elimination(400, 3, epsilon=epsilon, failure=0.9, exploration=0.1)
         return learner, environments.dueling([0.2, 0.5, 0.6])
@@ -105,5 +107,7 @@ def test_pairs_are_arms_that_only_learners_of_pairs_play():
     assert isinstance(Pairs(9), Arms) and Pairs(9).players == 3
     from dpjax import learners
 
-    with pytest.raises(ValueError, match=r"plays 3 arms; .* pairs of 3 arms \(combinators.sparring"):
+    with pytest.raises(
+        ValueError, match=r"plays 3 arms; .* pairs of 3 arms \(combinators.sparring"
+    ):
         simulate(learners.exp3(8, 3), environments.dueling([0.1, 0.2, 0.3]), jr.key(0))

@@ -10,8 +10,18 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, bounds, combinators, environments, learners, noise
-from dpjax import simulate, simulate_batches, sweep
+from dpjax import (
+    Study,
+    audit,
+    bounds,
+    combinators,
+    environments,
+    learners,
+    noise,
+    simulate,
+    simulate_batches,
+    sweep,
+)  # fmt: skip
 from dpjax.core import Pairs, Privacy
 from dpjax.learners import dueling_elimination
 from dpjax.learners.dueling_elimination import duels_of_a_pair, exponent, least_rounds, radius
@@ -20,6 +30,7 @@ from tests.environments.test_dueling import NARROW
 
 ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
 MEANS = np.array([0.1, 0.5, 0.9])
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 # --- widths ---
@@ -112,7 +123,8 @@ def test_games_by_hand(compare, monkeypatch):
     horizon, games, arms, epsilon = 2500, 8, 3, 0.4
     monkeypatch.setattr(ELIMINATION, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
     rng = np.random.default_rng(0)
-    lost = 0.5 + 0.5 * (MEANS[:, None] - MEANS)
+    means = np.array([0.2, 0.45, 0.7])  # the second arm leaves after phase 1 or 2
+    lost = 0.5 + 0.5 * (means[:, None] - means)
     bits = (rng.random((games, horizon, arms, arms)) < lost).astype(np.float32)
     shape = (arms, arms) if compare == "pairs" else (arms,)
     draws = rng.laplace(size=(games, 8, *shape)).astype(np.float32)
@@ -174,7 +186,6 @@ def test_a_scale_for_one_of_the_two_counts_spends_twice(monkeypatch):
 
 def test_counts_that_are_kept_across_phases_spend_more(monkeypatch):
     """A duel is then released at the end of each later phase, too."""
-    began = ELIMINATION.Stage
 
     def by_stages(horizon, arms, begin, record, evaluate, *rest):
         def keeping(key, state):
@@ -194,10 +205,48 @@ def test_counts_that_are_kept_across_phases_spend_more(monkeypatch):
 
     module = importlib.import_module("dpjax.learners.dueling_elimination")
     monkeypatch.setattr(module, "by_stages", by_stages)
-    assert began is ELIMINATION.Stage
     learner = dueling_elimination(32, 2, epsilon=1.0, failure=0.9, exploration=0.01)
     pairs = audit.pairs_for(learner, 32, jr.key(0))
     assert "epsilon" in audit.verdict(learner, pairs, jr.key(1)).failed
+
+
+def tail(distance, scale):
+    """P(z > distance) for the difference z of two Laplace draws."""
+    y = np.abs(distance) / scale
+    beyond = 0.25 * (2.0 + y) * np.exp(-y)
+    return np.where(distance >= 0.0, beyond, 1.0 - beyond)
+
+
+@pytest.mark.parametrize(("epsilon", "revealed"), [(0.1, 0.058), (1.0, 0.626), (10.0, 5.40)])
+def test_what_the_actions_of_two_arms_reveal(epsilon, revealed):
+    """Exactly, after the first phase: that arm 0, arm 1 or neither left, by the duels that 0 lost.
+
+    The probabilities are those of the learner's own draws. Half the noise reveals more.
+    """
+    x, found = float(exponent(1.0, 2.0, 0.9, 0.01)), []
+    for scale in (2.0 / epsilon, 1.0 / epsilon):
+        duels = int(np.ceil(float(duels_of_a_pair(1.0, 2.0, x, 2.0 / epsilon))))
+        room = 2.0 * duels * float(radius(float(duels), x, 2.0 / epsilon))
+        lead = 2.0 * np.arange(duels + 1) - duels  # lost duels of arm 0 less those of arm 1
+        first, second = tail(room - lead, scale), tail(room + lead, scale)
+        laws = np.stack([first, second, 1.0 - first - second])
+        found.append(np.abs(np.diff(np.log(laws), axis=1)).max())
+    assert found[0] == pytest.approx(revealed, rel=1e-2) and found[0] <= epsilon < 2 * found[1]
+    assert found[1] > 1.4 * found[0]
+    learner = dueling_elimination(8, 2, epsilon=epsilon, failure=0.9, exploration=0.01)
+    state, batch = learner.init(jr.key(0))
+    assert int(batch.rounds) == duels
+    told = exact_sums.of(jnp.float32(duels))  # arm 0 lost all
+
+    def left(key):
+        active = learner.step(state, key, told)[0].active
+        return jnp.array([~active[0], ~active[3]])
+
+    draws = 20_000
+    counts = np.asarray(jax.jit(jax.vmap(left))(jr.split(jr.key(1), draws))).sum(axis=0)
+    laws = [float(tail(room - duels, 2.0 / epsilon)), float(tail(room + duels, 2.0 / epsilon))]
+    for count, chance in zip(counts, laws, strict=True):
+        assert stats.binomtest(int(count), draws, chance).pvalue > 1e-3
 
 
 def test_both_counts_of_two_arms_are_all_duels():
@@ -252,6 +301,16 @@ def test_the_local_model_by_randomized_response():
     assert (np.asarray(report.recommendation) == 0).all() and np.all(report.active < 3)
 
 
+def test_the_best_arm_of_duels_is_an_arm_and_no_pair():
+    study = Study(
+        dueling_elimination, {"duels": environments.dueling([0.9, 0.1])},
+        {"epsilon": [np.inf], "horizon": 4096, "arms": 2}, trials=3,
+    )  # fmt: skip
+    data = study.run(progress=False)
+    assert data["report_recommendation"].values.ravel().tolist() == [1, 1, 1]
+    assert float(data.dpjax.identification()["error"].max()) == 0.0
+
+
 @pytest.mark.parametrize(
     ("argument", "value"),
     [("failure", 1.0), ("exploration", 0.0), ("compare", "borda"), ("epsilon", 0.0)],
@@ -264,11 +323,6 @@ def test_arguments(argument, value):
 # --- sparring ---
 
 
-def uniform(horizon, arms, *, epsilon):
-    """Batched bandits with a rate of 0, which play at random and are private all the same."""
-    return learners.batched_bandit(horizon, arms, epsilon=epsilon)
-
-
 def test_regret_is_the_sum_of_both_players():
     """Of the losses that both saw, less those of the best arm, in expectation."""
     horizon, arms, trials = 256, 3, 400
@@ -278,7 +332,9 @@ def test_regret_is_the_sum_of_both_players():
     def step(state, key, pair):
         state, outcome = environment.step(state, key, pair)
         # What each player's arm loses in the mean, less what the best arm would lose.
-        lost = 0.5 + 0.5 * (jnp.asarray(MEANS, jnp.float32)[:, None] - jnp.asarray(MEANS, jnp.float32))
+        lost = 0.5 + 0.5 * (
+            jnp.asarray(MEANS, jnp.float32)[:, None] - jnp.asarray(MEANS, jnp.float32)
+        )
         row, column = pair // arms, pair % arms
         both = lost[row, column] - lost[0, column] + lost[column, row] - lost[0, row]
         return state, outcome._replace(tally=(outcome.tally, both))
@@ -342,7 +398,7 @@ def test_the_column_player_wins_what_the_row_player_loses():
         (lambda T, K, epsilon: learners.exp3(T + 1, K), "horizon"),
         (lambda T, K, epsilon: learners.exp3(T, K + 1), "make must return a learner of 3 arms"),
         (lambda T, K, epsilon: learners.hedge(T, K, epsilon=1.0), "bandit feedback"),
-        (lambda T, K, epsilon: combinators.rescale_losses(learners.exp3(T, K), -1.0, 1.0), "losses"),
+        (lambda T, K, epsilon: combinators.rescale_losses(learners.exp3(T, K), -1.0, 1.0), "losse"),
     ],
 )  # fmt: skip
 def test_players_that_are_refused(make, words):
