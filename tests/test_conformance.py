@@ -73,7 +73,7 @@ def table(horizon=HORIZON):
 
 @cache
 def plays(name, kind):
-    """Whether the learner's actions are of that kind: Arms, Pairs, Policies or a Domain's points."""
+    """Whether the learner's actions are of that kind: Arms, Pairs, Policies or points of a set."""
     with jax.ensure_compile_time_eval():  # it may be asked while a game is traced
         return isinstance(make(name).action_set, kind)
 

@@ -192,9 +192,10 @@ class Arms(NamedTuple):
 
 
 class Pairs(Arms):
-    """The action set of duels of K arms: the pair (i, j) is the index i K + j of K^2 arms, () int32.
+    """The action set of duels of K arms: an action is a pair (i, j), as i K + j, () int32.
 
-    i is the row player and j the column player. The loss of the pair is that of the row player.
+    i is the row player and j the column player. The loss of the pair is that of the row player. As
+    far as losses and audits go, a pair is one of K^2 arms.
 
     Examples:
       >>> actions = learners.dueling_elimination(1000, 4, epsilon=1.0).action_set

@@ -96,9 +96,10 @@ def dueling_elimination(
     ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``: flipping a bit
     flips it for both players, and so shrinks all gaps by one factor.
 
-    Regret: for alpha = 1, with probability 1 - beta an arm of gap Delta = P_bi - 1/2 leaves after phase
-    max(1, ceil(log2(1 / (2 Delta)))), which gives O(sum ln T / Delta + K ln T / epsilon) under the
-    linear link of :func:`dpjax.environments.dueling` (:func:`dpjax.bounds.dueling_elimination`).
+    Regret: for alpha = 1, with probability 1 - beta an arm of gap Delta = P_bi - 1/2 leaves after
+    phase max(1, ceil(log2(1 / (2 Delta)))). Under the linear link of
+    :func:`dpjax.environments.dueling` this gives O(sum ln T / Delta + K ln T / epsilon)
+    (:func:`dpjax.bounds.dueling_elimination`).
     Under strong stochastic transitivity b stays, too, and gaps of scores are at least
     2 Delta / (s - 1). A Condorcet winner b alone may have a larger score than others, and then it
     is removed: use "pairs", which needs no more than that b, and up to about K / 4 times as many

@@ -140,8 +140,8 @@ def _over_policies(dim) -> list[Standard]:
 def family_of(actions, horizon) -> Family:
     """The family that a search for the worst case of these actions goes through.
 
-    Bernoulli arms of any means, with pseudo-regret; duels by the linear link of any means; over points, linear losses of two directions;
-    for policies, fresh unit vectors in each round.
+    Bernoulli arms of any means, with pseudo-regret; duels by the linear link of any means; over
+    points, linear losses of two directions; for policies, fresh unit vectors in each round.
     """
     if isinstance(actions, Pairs):
         return families.duels(actions.players)
