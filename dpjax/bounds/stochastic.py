@@ -65,10 +65,10 @@ def dueling_elimination(
 
     It bounds the regret "condorcet" of :func:`dpjax.environments.dueling` with the linear link of
     ``means``, so that Delta_i = (means_i - min means) / 2. An arm pays half of its gap in each of
-    its duels, of which it has N_i = sum_{e <= max(1, ceil(log2(1 / (2 Delta_i))))} (K - 1) (m_e +
-    1) or fewer with probability 1 - beta. Here m_e is the number of duels of a pair of
-    :func:`dpjax.learners.dueling_elimination` if all K arms are active; an arm has no more of them
-    if fewer are (ours). ``failure`` is beta, by default 1 / T.
+    its duels. With probability 1 - beta it has at most N_i = sum_e (K - 1) (m_e + 1) of them, for e
+    up to max(1, ceil(log2(1 / (2 Delta_i)))). Here m_e is how often a pair meets in phase e of
+    :func:`dpjax.learners.dueling_elimination` if all K arms are active. With fewer active arms an
+    arm has fewer duels (ours). ``failure`` is beta, by default 1 / T.
 
     Examples:
       >>> means = [0.1, 0.5, 0.7, 0.9]

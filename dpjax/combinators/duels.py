@@ -49,15 +49,15 @@ def sparring(make: Callable, horizon: int, arms: int, *, epsilon: Number) -> Lea
         or with neighbours "zero_out": a loss of 0 of one player is a loss of 1 of the other one.
 
     Privacy: the epsilon, delta and rho of a player, twice, since a duel is seen by both. By the
-    choice of epsilon / 2 that is epsilon. Each player meets losses that depend on what the other
-    one played, so its privacy has to hold for losses that are chosen adaptively; two such learners
-    side by side compose as two mechanisms in a row do (Vadhan & Wang 2021, as recalled).
+    choice of epsilon / 2 that is epsilon. The losses of a player depend on the other one's actions,
+    so its privacy has to hold for losses that are chosen adaptively. Two such learners side by side
+    compose as two mechanisms in a row do (Vadhan & Wang 2021, as recalled).
 
-    Regret: let P_ij = (1 + m_j - m_i) / 2. The row player's expected loss of arm i then exceeds
-    that of the best arm by (m_i - m_b) / 2, whatever the column player is, and the other way round.
+    Regret: let P_ij = (1 + m_j - m_i) / 2. Against any column player, the expected loss of arm i as
+    row player exceeds that of the best arm by (m_i - m_b) / 2. The same holds for column players.
     So the sum of both players' regrets is the regret "utility" of
-    :func:`dpjax.environments.dueling`, in expectation. Each player meets an adversary that adapts
-    to what it played. Bounds for losses that are fixed in advance are no theorem here.
+    :func:`dpjax.environments.dueling`, in expectation. Each player meets an adaptive adversary, so
+    bounds for losses that are fixed in advance are a heuristic here.
 
     Reference: Ailon, Karnin & Joachims, "Reducing dueling bandits to cardinal bandits", 2014
     (Sparring), as recalled.

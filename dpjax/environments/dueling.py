@@ -10,7 +10,7 @@ _ROUNDING = 1e-6  # in P_ij + P_ji
 
 
 def dueling(preferences: Numbers, *, regret: str = "condorcet") -> Environment:
-    """Duels of K arms, of which arm i beats arm j with probability preferences[i, j].
+    """Duels of K arms: arm i beats arm j with probability preferences[i, j].
 
     An action is a pair (i, j), as the index i K + j of :class:`dpjax.core.Pairs`. Its loss is 1 if
     the row player i loses, which has probability P_ji, and else 0. An arm may meet itself, P = 1/2.

@@ -42,8 +42,9 @@ def least_rounds(width, x, scale):
 def duels_of_a_pair(phase, active, x, scale, compare="scores"):
     """m, the duels of each pair of s active arms in phase e = 1, 2, ..., not rounded up.
 
-    Arms with P_bi - 1/2 >= D / 2, D = 2^-e, leave after the phase. Their scores have a gap of
-    (D / 2) s / (s - 1), of which w may be a quarter; a pair of counts has D / 2, and w may be half.
+    Arms with P_bi - 1/2 >= D / 2, D = 2^-e, leave after the phase. The gap of their scores is
+    (D / 2) s / (s - 1), and w may be a quarter of it. The gap of a pair's count is D / 2, and w may
+    be half of it.
     """
     gap = 0.5 * jnp.exp2(-phase)
     if compare == "pairs":
@@ -63,8 +64,8 @@ def dueling_elimination(
 ) -> BatchLearner:
     """Elimination of arms by private counts of the duels that they lost: a round robin in phases.
 
-    In phase e = 1, 2, ... each pair of the s active arms meets m times, so that an arm has
-    n = (s - 1) m duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least number for
+    In phase e = 1, 2, ... each pair of the s active arms meets m times. An arm has n = (s - 1) m
+    duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least number for
     which
 
         w = sqrt(x / (2 n)) + 2 x / (epsilon n) <= (D / 8) s / (s - 1).
@@ -83,15 +84,15 @@ def dueling_elimination(
       exploration: alpha, positive. Below 1 the probability of failure may exceed beta.
       compare: "scores", as above, or "pairs". With "pairs" the count of each pair is released, with
         Lap(1 / epsilon) and w = sqrt(x / (2 m)) + x / (epsilon m) <= D / 4. An arm leaves if it
-        lost more than m (1/2 + w) of its duels against an active arm.
+        lost more than m (1/2 + w) of its duels against an active arm, unless all would leave.
 
     Returns:
-      A BatchLearner with bandit feedback on pairs (:class:`dpjax.core.Pairs`), of which a loss is
-      the share of the duel that the row player lost. Its report has the fields of an
+      A BatchLearner with bandit feedback on pairs (:class:`dpjax.core.Pairs`). The loss of a pair
+      is the share of the duel that the row player lost. Its report has the fields of an
       IdentificationReport beside its own.
 
     Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A duel is in two
-    counts of one phase, which both move by at most 1, or with "pairs" in one. Who meets whom
+    counts of one phase, which both move by at most 1, or with "pairs" in one. The schedule
     follows from earlier releases, so the phases compose in parallel. For the local model use
     ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``: flipping a bit
     flips it for both players, and so shrinks all gaps by one factor.
@@ -101,8 +102,8 @@ def dueling_elimination(
     :func:`dpjax.environments.dueling` this gives O(sum ln T / Delta + K ln T / epsilon)
     (:func:`dpjax.bounds.dueling_elimination`).
     Under strong stochastic transitivity b stays, too, and gaps of scores are at least
-    2 Delta / (s - 1). A Condorcet winner b alone may have a larger score than others, and then it
-    is removed: use "pairs", which needs no more than that b, and up to about K / 4 times as many
+    2 Delta / (s - 1). Without transitivity, a Condorcet winner may have a larger score than others,
+    and is then removed. The option "pairs" keeps it, and needs up to about K / 4 times as many
     duels.
 
     Reference: in the style of Saha & Asi, "DP-Dueling: learning from preference feedback without
@@ -168,6 +169,7 @@ def dueling_elimination(
             scores = jnp.sum(jnp.where(meet, lost, 0.0), axis=1) / others
             worst = jnp.max(jnp.where(meet, lost, 0.0), axis=1)
             stays = worst - 0.5 <= radius(duels, x, scale)
+            stays = stays | ~jnp.any(stays & active)  # in a cycle no arm leaves
         else:
             scores = exact_sums.mean(released, others * duels)
             best = jnp.min(jnp.where(active, scores, jnp.inf))

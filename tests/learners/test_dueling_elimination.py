@@ -26,7 +26,7 @@ from dpjax.core import Pairs, Privacy
 from dpjax.learners import dueling_elimination
 from dpjax.learners.dueling_elimination import duels_of_a_pair, exponent, least_rounds, radius
 from dpjax.maths import exact_sums
-from tests.environments.test_dueling import NARROW
+from tests.environments.test_dueling import CYCLE, NARROW
 
 ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
 MEANS = np.array([0.1, 0.5, 0.9])
@@ -287,6 +287,15 @@ def test_scores_remove_a_condorcet_winner_that_loses_by_borda_and_pairs_keep_it(
     ).report))  # fmt: skip
     report = run(jr.split(jr.key(0), 20))
     assert (np.asarray(report.recommendation) == winner).all() and np.all(report.stopped)
+
+
+def test_in_a_cycle_no_arm_leaves():
+    """Each arm loses to another one; a phase then ends with all three arms."""
+    learner = dueling_elimination(10**5, 3, epsilon=np.inf, compare="pairs", failure=0.5)
+    report = jax.jit(lambda key: simulate_batches(
+        learner, environments.dueling(CYCLE, regret="borda"), key, checkpoints=1
+    ).report)(jr.key(0))  # fmt: skip
+    assert int(report.active) == 3 and int(report.epochs) >= 3
 
 
 def test_the_local_model_by_randomized_response():
