@@ -334,7 +334,7 @@ def test_arguments(argument, value):
 
 def test_regret_is_the_sum_of_both_players():
     """Of the losses that both saw, less those of the best arm, in expectation."""
-    horizon, arms, trials = 256, 3, 400
+    horizon, arms, trials = 4096, 3, 40
     learner = combinators.sparring(learners.batched_bandit, horizon, arms, epsilon=2.0)
     environment = environments.dueling(MEANS, regret="utility")
 
