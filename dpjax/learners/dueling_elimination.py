@@ -62,10 +62,10 @@ def dueling_elimination(
     exploration: Number = 1.0,
     compare: str = "scores",
 ) -> BatchLearner:
-    """Elimination of arms by private counts of the duels that they lost: a round robin in phases.
+    """Eliminate arms of duels by private counts of the duels that they lost.
 
-    In phase e = 1, 2, ... each pair of the s active arms meets m times. An arm has n = (s - 1) m
-    duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least number for
+    A phase is a round robin: in phase e = 1, 2, ... each pair of the s active arms meets m times.
+    An arm has n = (s - 1) m duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least number for
     which
 
         w = sqrt(x / (2 n)) + 2 x / (epsilon n) <= (D / 8) s / (s - 1).
