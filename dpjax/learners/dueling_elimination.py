@@ -65,8 +65,8 @@ def dueling_elimination(
     """Eliminate arms of duels by private counts of the duels that they lost.
 
     A phase is a round robin: in phase e = 1, 2, ... each pair of the s active arms meets m times.
-    An arm has n = (s - 1) m duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least number for
-    which
+    An arm has n = (s - 1) m duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least
+    number for which
 
         w = sqrt(x / (2 n)) + 2 x / (epsilon n) <= (D / 8) s / (s - 1).
 
