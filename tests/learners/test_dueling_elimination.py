@@ -340,10 +340,8 @@ def test_regret_is_the_sum_of_both_players():
 
     def step(state, key, pair):
         state, outcome = environment.step(state, key, pair)
-        # What each player's arm loses in the mean, less what the best arm would lose.
-        lost = 0.5 + 0.5 * (
-            jnp.asarray(MEANS, jnp.float32)[:, None] - jnp.asarray(MEANS, jnp.float32)
-        )
+        # The mean loss of each player's arm, less that of the best arm.
+        lost = jnp.asarray(0.5 + 0.5 * (MEANS[:, None] - MEANS[None]), jnp.float32)
         row, column = pair // arms, pair % arms
         both = lost[row, column] - lost[0, column] + lost[column, row] - lost[0, row]
         return state, outcome._replace(tally=(outcome.tally, both))
