@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
+import dpjax.kernels
 from dpjax import clear_caches, environments, learners, simulate, sweep
 from dpjax.engine import compile, devices, one_kernel, programs
 
