@@ -81,7 +81,7 @@ def program_of(name, horizon=HORIZON):
     from jax import random as jr
 
     from dpjax import domains, environments, learners, simulate
-    from dpjax.core import Arms, Policies
+    from dpjax.core import Arms, Pairs, Policies
     from dpjax.engine import programs
     from dpjax.learners import factories
 
@@ -93,6 +93,8 @@ def program_of(name, horizon=HORIZON):
     def game(epsilon):
         learner = factories.build(name, horizon, sizes, epsilon=epsilon)
         actions = learner.action_set
+        if isinstance(actions, Pairs):
+            return learner, environments.dueling(np.linspace(0.3, 0.7, actions.players))
         if isinstance(actions, Arms):
             means = np.linspace(0.3, 0.7, actions.count)
             return learner, environments.bernoulli(means, regret="pseudo")

@@ -24,6 +24,7 @@ SIZES = {
     "adversarial_semi_bandits": {"horizon": 64, "trials": 4, "sizes": (2, 4)},
     "classification": {"rounds": 64, "seeds": 2},
     "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
+    "dueling": {"horizon": 64, "trials": 4, "epsilons": (1.0, float("inf"))},
     "equal_constants": {"horizon": 256, "trials": 4},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},

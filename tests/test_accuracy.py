@@ -12,7 +12,7 @@ from jax import random as jr
 
 from dpjax import environments, simulate
 from dpjax.combinators import EveryRoundState, as_learner
-from dpjax.core import Arms, Environment, Outcome, Policies
+from dpjax.core import Arms, Environment, Outcome, Pairs, Policies
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside
 from dpjax.maths.two_words import add_compensated
@@ -24,6 +24,8 @@ def real_losses(name):
     """Losses that are no multiples of anything, for the actions that the learner takes."""
     if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], "iid")
+    if plays(name, Pairs):
+        return environments.dueling(jnp.array([0.3, 0.5, 0.7]), regret="utility")
     if plays(name, Policies):
         return environments.gap_arms(ARMS, gap=0.1)
 

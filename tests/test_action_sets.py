@@ -191,6 +191,7 @@ ENVIRONMENTS = {
         domain, lambda p, x: jnp.sum(p * x) ** 2, parameters=np.eye(ARMS, dtype=np.float32)
     ),
     "deterministic": lambda domain: environments.deterministic(ARMS),
+    "dueling": lambda domain: environments.dueling(np.full(ARMS, 0.5)),
     "fixed_actions": lambda domain: environments.fixed_actions(np.eye(ARMS), np.zeros(ARMS)),
     "from_means": lambda domain: environments.from_means(lambda t: jnp.full(ARMS, 0.5)),
     "fully_oblivious": lambda domain: environments.fully_oblivious(ARMS),

@@ -33,7 +33,7 @@ from dpjax import (
     sweep,
 )
 from dpjax.combinators import as_learner
-from dpjax.core import Environment, Number, Outcome, Policies, Result
+from dpjax.core import Environment, Number, Outcome, Pairs, Policies, Result
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside
 from dpjax.learners import factories
@@ -73,13 +73,23 @@ def table(horizon=HORIZON):
 
 @cache
 def plays(name, kind):
-    """Whether the learner's actions are of that kind: Arms, Policies or the points of a Domain."""
+    """Whether the learner's actions are of that kind: Arms, Pairs, Policies or points of a set."""
     with jax.ensure_compile_time_eval():  # it may be asked while a game is traced
         return isinstance(make(name).action_set, kind)
 
 
+def of_actions(name, losses):
+    """Losses (T, ARMS) as those of the learner's actions: a pair has those of its duels."""
+    if not plays(name, Pairs):
+        return losses
+    return (0.5 + 0.5 * (losses[:, :, None] - losses[:, None, :])).reshape(len(losses), -1)
+
+
 def on_table(name, losses):
     """The environment that replays these losses, for the actions that the learner takes."""
+    if plays(name, Pairs):
+        environment = environments.table(of_actions(name, losses))
+        return environment._replace(action_set=make(name).action_set)
     if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], losses)
     if plays(name, Policies):
@@ -246,7 +256,7 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name):
     learner = as_learner(make(name))
     first = jax.eval_shape(learner.init, jr.key(0))
     state, action = first
-    loss = jax.eval_shape(learner.feedback, revealed(name, table()[0]), action)
+    loss = jax.eval_shape(learner.feedback, revealed(name, of_actions(name, table())[0]), action)
     second = jax.eval_shape(learner.step, state, jr.key(0), loss)
     assert jax.tree.structure(first) == jax.tree.structure(second)
     for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
@@ -264,7 +274,7 @@ def test_one_operation_at_a_time_agrees_with_a_sweep_to_rounding(name):
     with jax.disable_jit():
         state, action = learner.init(jr.fold_in(coins, 0))
         for t in range(1, 5):
-            loss = revealed(name, table()[t - 1])
+            loss = revealed(name, of_actions(name, table())[t - 1])
             assert_close(played(action, loss), actions[t - 1])
             seen, _ = seen_inside(learner, loss, action)
             state, action = learner.step(state, jr.fold_in(coins, t), seen)
@@ -383,13 +393,14 @@ def test_actions_are_arms_or_points_of_the_domain(name):
         assert outside <= reach(grid(name).result) + ROUNDED
     else:
         assert actions.dtype == jnp.int32
-        assert set(actions.ravel().tolist()) <= set(range(ARMS))
+        count = ARMS if plays(name, Policies) else make(name).action_set.count
+        assert set(actions.ravel().tolist()) <= set(range(count))
 
 
 @every_learner
 def test_a_bandit_learner_does_not_see_unplayed_losses(name):
     """Actions and state are the same when every loss that it does not play is another one."""
-    losses, learner = table(), as_learner(make(name))
+    losses, learner = of_actions(name, table()), as_learner(make(name))
     first = learner.init(jr.key(0))[1]
     first_loss = revealed(name, losses[0])
     if jnp.shape(jax.tree.leaves(learner.feedback(first_loss, first))[-1]) != ():
@@ -399,7 +410,7 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
     def elsewhere(action):
         """What to add to losses in [0, 1] so that they stay there and the action's stays."""
         if action.ndim == 0:
-            return lambda loss: jnp.where(jnp.arange(ARMS) == action, loss, 1.0 - loss)
+            return lambda loss: jnp.where(jnp.arange(len(loss)) == action, loss, 1.0 - loss)
         # A linear loss may change in any direction orthogonal to the point that is played.
         turned = jnp.roll(action, 1)
         along = jnp.sum(turned * action) / jnp.sum(action * action)
@@ -454,6 +465,8 @@ def test_learns_an_easy_instance(name):
 
     def game(epsilon):
         learner = make(name, horizon, epsilon=epsilon, loss_range=(0.0, 1.0))
+        if plays(name, Pairs):
+            return learner, environments.dueling(means, regret="utility")
         if "arms" in parameters(name):
             return learner, environments.bernoulli(means)
         return learner, on_table(name, losses)

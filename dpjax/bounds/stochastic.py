@@ -54,6 +54,44 @@ def _eliminated(failed, horizon, gaps, largest_gap, length) -> np.ndarray:
     return total
 
 
+def dueling_elimination(
+    horizon: Numbers,
+    means: Numbers,
+    epsilon: Numbers,
+    failure: Numbers | None = None,
+    compare: str = "scores",
+) -> np.ndarray:
+    """sum (Delta_i / 2) min(T, N_i) + beta T max Delta: elimination by counts of lost duels.
+
+    It bounds the regret "condorcet" of :func:`dpjax.environments.dueling` with the linear link of
+    ``means``, so that Delta_i = (means_i - min means) / 2. An arm pays half of its gap in each of
+    its duels. With probability 1 - beta it has at most N_i = sum_e (K - 1) (m_e + 1) of them, for e
+    up to max(1, ceil(log2(1 / (2 Delta_i)))). Here m_e is how often a pair meets in phase e of
+    :func:`dpjax.learners.dueling_elimination` if all K arms are active. With fewer active arms an
+    arm has fewer duels (ours). ``failure`` is beta, by default 1 / T.
+
+    Examples:
+      >>> means = [0.1, 0.5, 0.7, 0.9]
+      >>> bounds.dueling_elimination(10**6, means, [0.01, 0.1, np.inf]).round().tolist()
+      [32740.0, 4983.0, 1071.0]
+    """
+    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
+    _, gaps, _ = suboptimal(means)
+    arms = len(means)
+    beta = 1.0 / horizon if failure is None else failure
+    scale = (1.0 if compare == "pairs" else 2.0) / epsilon
+
+    def length(epoch):
+        x, width = np.log(5.0 * arms * epoch**2 / beta), 2.0**-epoch / 4.0
+        if compare == "scores":
+            width = width / 2.0 * arms / (arms - 1)
+        rounds = x * ((np.sqrt(0.5) + np.sqrt(0.5 + 4.0 * scale * width)) / (2.0 * width)) ** 2
+        return (rounds if compare == "scores" else (arms - 1) * rounds) + arms - 1
+
+    failed = 0.5 * beta * horizon * np.max(gaps, initial=0.0)
+    return failed + 0.25 * _eliminated(0.0 * failed, horizon, gaps, 1.0, length)
+
+
 def robust_elimination(
     horizon: Numbers,
     means: Numbers,

@@ -28,6 +28,8 @@ HORIZON = 16
 HORIZONS = {"dp_ucb_int": 2048}
 # Learners that stop need a large failure to decide anything from losses within HORIZON rounds.
 OPTIONS = {name: {"failure": 0.9} for name in ("adap_tt", "ctb_tt", "dp_tt")}
+# Phases of a few duels.
+OPTIONS["dueling_elimination"] = {"failure": 0.9, "exploration": 0.01}
 # By default no threshold is exceeded within HORIZON rounds.
 OPTIONS["sparse_vector_experts"] = {"threshold": 1.0}
 # Further arguments that a printed calibration requires, or the one that has it.

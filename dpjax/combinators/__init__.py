@@ -2,6 +2,7 @@
 
 from dpjax.combinators.batches import *
 from dpjax.combinators.delays import *
+from dpjax.combinators.duels import *
 from dpjax.combinators.environments import *
 from dpjax.combinators.epochs import *
 from dpjax.combinators.learners import *

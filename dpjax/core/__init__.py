@@ -14,6 +14,7 @@ counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is
 
 import importlib
 import linecache
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -188,6 +189,26 @@ class Arms(NamedTuple):
     """
 
     count: int  # type: ignore[assignment] # K; tuples have a method of that name
+
+
+class Pairs(Arms):
+    """The action set of duels of K arms: an action is a pair (i, j), as i K + j, () int32.
+
+    i is the row player and j the column player. The loss of the pair is that of the row player. As
+    far as losses and audits go, a pair is one of K^2 arms.
+
+    Examples:
+      >>> actions = learners.dueling_elimination(1000, 4, epsilon=1.0).action_set
+      >>> actions, actions.players
+      (Pairs(count=16), 4)
+    """
+
+    __slots__ = ()
+
+    @property
+    def players(self) -> int:
+        """K, the number of arms that are compared."""
+        return math.isqrt(self.count)
 
 
 @described

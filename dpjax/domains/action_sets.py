@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, Policies
+from dpjax.core import Arms, Pairs, Policies
 from dpjax.domains import Domain, support_function
 
 # Two convex sets are compared in this many directions and their opposites.
@@ -70,6 +70,8 @@ def _within(inner, outer) -> bool:
 
 
 def _words(actions) -> str:
+    if isinstance(actions, Pairs):
+        return f"pairs of {actions.players} arms"
     if isinstance(actions, Arms):
         return f"{actions.count} arms"
     of = "points" if isinstance(actions, Domain) else "policies over features"
@@ -78,6 +80,8 @@ def _words(actions) -> str:
 
 def _way_out(played, present) -> str:
     """A hint at the combinator that joins arms and points; empty where there is none."""
+    if isinstance(present, Pairs) and played == Arms(present.players):
+        return " (combinators.sparring makes a learner of pairs of two learners)"
     if isinstance(played, Domain) and present == Arms(played.dim):
         return " (combinators.sample_arms draws an arm from a point of the simplex)"
     if isinstance(present, Domain) and played == Arms(present.dim):

@@ -10,6 +10,7 @@ from dpjax.environments.consensus import consensus
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
 from dpjax.environments.convex_losses import convex_losses
 from dpjax.environments.deterministic import deterministic
+from dpjax.environments.dueling import dueling
 from dpjax.environments.from_means import from_means
 from dpjax.environments.gaussian import gaussian
 from dpjax.environments.glm_arms import glm_arms
@@ -29,6 +30,7 @@ __all__ = [
     "contextual_table",
     "convex_losses",
     "deterministic",
+    "dueling",
     "fixed_actions",
     "from_means",
     "fully_oblivious",

@@ -18,6 +18,7 @@ from dpjax.domains import Domain, fitting
 from dpjax.environments.arms import best_fixed_arm
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.contextual import offered
+from dpjax.environments.dueling import dueling
 from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.piecewise import piecewise
 from dpjax.maths import laws
@@ -90,6 +91,21 @@ def means(arms: int, *, regret: str = "realised") -> Family:
     """
     size = _check.arms(arms)
     return Family(partial(bernoulli, regret=regret), {"means": (np.zeros(size), np.ones(size))})
+
+
+def duels(arms: int) -> Family:
+    """Duels by the linear link of any mean losses, ``preferences`` (K,).
+
+    Args:
+      arms: K, at least 2.
+
+    Examples:
+      >>> family = families.duels(3)
+      >>> family.make(preferences=jnp.array([0.0, 0.5, 1.0])).action_set
+      Pairs(count=9)
+    """
+    size = _check.arms(arms)
+    return Family(dueling, {"preferences": (np.zeros(size), np.ones(size))})
 
 
 def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realised") -> Family:

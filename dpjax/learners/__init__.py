@@ -16,6 +16,7 @@ from dpjax.learners.dp_ts_ucb import dp_ts_ucb
 from dpjax.learners.dp_ucb import dp_ucb
 from dpjax.learners.dp_ucb_bound import dp_ucb_bound
 from dpjax.learners.dp_ucb_int import dp_ucb_int
+from dpjax.learners.dueling_elimination import dueling_elimination
 from dpjax.learners.exp2 import exp2
 from dpjax.learners.exp3 import exp3
 from dpjax.learners.exp3_minibatch import exp3_minibatch
@@ -69,6 +70,7 @@ __all__ = [
     "dp_ucb",
     "dp_ucb_bound",
     "dp_ucb_int",
+    "dueling_elimination",
     "exp2",
     "exp3",
     "exp3_minibatch",

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Arms, Privacy, _check
+from dpjax.core import Arms, Pairs, Privacy, _check
 from dpjax.engine import settings
 from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
@@ -112,7 +112,10 @@ class Program(NamedTuple):
         environment = self.first()[1]
         if environment.batch is None or not isinstance(environment.action_set, Arms):
             return None
-        every = jnp.arange(environment.action_set.count)
+        actions = environment.action_set
+        every = jnp.arange(actions.count)
+        if isinstance(actions, Pairs):
+            every = jnp.arange(actions.players) * (actions.players + 1)  # against itself
 
         def gaps(point):
             learner, environment = self.game()(point)

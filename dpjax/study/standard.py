@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpjax import domains, environments
-from dpjax.core import Arms, Environment, Policies
+from dpjax.core import Arms, Environment, Pairs, Policies
 from dpjax.environments import families
 from dpjax.environments.families import Family
 from dpjax.privacy import default_delta
@@ -42,6 +42,8 @@ def sizes(horizon) -> dict[str, Any]:
 def sizes_of(actions, horizon) -> dict[str, Any]:
     """The arguments with which a factory plays the same actions as another learner."""
     given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
+    if isinstance(actions, Pairs):
+        return given | {"arms": actions.players}
     if isinstance(actions, Arms):
         return given | {"arms": actions.count, "actions": np.eye(actions.count)}
     return given | ({"dim": actions.dim} if isinstance(actions, Policies) else {"domain": actions})
@@ -51,11 +53,13 @@ def standard(actions, by_batches) -> list[Standard]:
     """Three environments that have these actions.
 
     Args:
-      actions: Arms, Policies or a Domain.
+      actions: Arms, Pairs, Policies or a Domain.
       by_batches: whether all learners play in batches. Over arms the rounds are then i.i.d. in all
         three environments, so that a batch is played at once; elsewhere the third environment is
         an adversary.
     """
+    if isinstance(actions, Pairs):
+        return _over_pairs(actions.players)
     if isinstance(actions, Arms):
         return _over_arms(actions.count, by_batches)
     return _over_policies(actions.dim) if isinstance(actions, Policies) else _over_points(actions)
@@ -84,6 +88,21 @@ def _over_arms(arms, by_batches) -> list[Standard]:
     third = environments.deterministic(arms)
     words = "a fixed sequence that lures learners away from the best arm; regret to that arm"
     return [*found, Standard("deterministic", third, words)]
+
+
+def _over_pairs(arms) -> list[Standard]:
+    instances = {
+        "wide gap": (0.1, *[0.9] * (arms - 1)),
+        "narrow gap": (0.4, *[0.6] * (arms - 1)),
+        "ladder": tuple(np.linspace(0.0, 1.0, arms).tolist()),
+    }
+    return [
+        Standard(
+            name, environments.dueling(means),
+            f"duels by the linear link of mean losses {_list(means)}; half the sum of both gaps",
+        )
+        for name, means in instances.items()
+    ]  # fmt: skip
 
 
 def _over_points(domain) -> list[Standard]:
@@ -121,9 +140,11 @@ def _over_policies(dim) -> list[Standard]:
 def family_of(actions, horizon) -> Family:
     """The family that a search for the worst case of these actions goes through.
 
-    Bernoulli arms of any means, with pseudo-regret; over points, linear losses of two directions;
-    for policies, fresh unit vectors in each round.
+    Bernoulli arms of any means, with pseudo-regret; duels by the linear link of any means; over
+    points, linear losses of two directions; for policies, fresh unit vectors in each round.
     """
+    if isinstance(actions, Pairs):
+        return families.duels(actions.players)
     if isinstance(actions, Arms):
         return families.means(actions.count, regret="pseudo")
     if isinstance(actions, Policies):
@@ -133,6 +154,8 @@ def family_of(actions, horizon) -> Family:
 
 def at_gaps_of(actions) -> dict[str, Callable]:
     """Environments of these actions that take a gap; there is none for points of a set."""
+    if isinstance(actions, Pairs):
+        return {}
     if isinstance(actions, Arms):
         return families.at_gaps(actions.count)
     if isinstance(actions, Policies):

@@ -59,6 +59,9 @@ SETTINGS = {
     "d_epsilon_pulls": PRIVATE_INSTANCES,
     "dp_exp3_lap": PRIVATE,
     "dp_exp3_lap_printed": PRIVATE,
+    "dueling_elimination": {
+        **PRIVATE_INSTANCES, "failure": [None, 1e-300, 0.999], "compare": ["scores", "pairs"],
+    },
     "exp2": PRIVATE,
     "exp2_rate": PRIVATE,
     "exp3": GAMES,

@@ -13,7 +13,7 @@ from scipy import stats
 from dpjax import audit, combinators, domains, gram, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Feedback, Learner, Policies, Privacy
+from dpjax.core import Arms, Feedback, Learner, Pairs, Policies, Privacy
 from dpjax.domains import clipped
 from dpjax.feedback import bandit, full, unclipped
 from dpjax.maths.clipping import within
@@ -138,6 +138,8 @@ def test_rounds_far_out_of_range_spend_no_more_than_is_declared(name):
     learner = audits.build(name, domain, horizon, EPSILON.get(name, 1.0))
     contextual = isinstance(learner.action_set, Policies)
     pairs = wild_contexts() if contextual else wild_rounds(0.0, 1.0, horizon)
+    if isinstance(learner.action_set, Pairs):
+        pairs = jax.tree.map(lambda leaf: jnp.tile(leaf, (1, 1, DIM)), pairs)
     assert audits.replays(learner, pairs).failed == ()
 
 

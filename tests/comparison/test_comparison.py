@@ -41,6 +41,7 @@ FIELDS = {
     "two_point_gradient": {"two_point_gradient"},
     "linucb": {"adac_oful", "glm_sgd", "linucb"},
     "cucb": {"cucb", "semi_bandit_ftrl"},
+    "dueling_elimination": {"dueling_elimination"},
 }  # fmt: skip
 
 

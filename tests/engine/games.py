@@ -4,7 +4,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import domains, environments, simulate
-from dpjax.core import Arms, Policies
+from dpjax.core import Arms, Pairs, Policies
 from dpjax.engine import programs
 from dpjax.learners import factories
 
@@ -31,6 +31,8 @@ def game_of(name, horizon, sizes=SIZES):
 
 def environment_of(action_set):
     """An environment whose rounds draw random numbers, for actions of any kind."""
+    if isinstance(action_set, Pairs):
+        return environments.dueling(np.linspace(0.3, 0.7, action_set.players))
     if isinstance(action_set, Arms):
         means = np.linspace(0.3, 0.7, action_set.count)
         return environments.bernoulli(means, regret="pseudo")

@@ -18,10 +18,9 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import domains, environments, learners, simulate
-from dpjax.core import Policies
+from dpjax.core import Pairs, Policies
 from dpjax.domains import Domain
-from dpjax.feedback import mean_value
-from dpjax.maths.places import at
+from dpjax.feedback import bandit, mean_value
 
 FOLDER = Path(__file__).parent
 HORIZON, ARMS, EPSILON, SEED = 64, 3, 1.0, 2017
@@ -72,6 +71,12 @@ def natures(name):
             "fixed_actions": environments.fixed_actions(np.eye(ARMS), [-0.6, 0.0, 0.2]),
         }
     means = [0.2, 0.5, 0.6]
+    if isinstance(build(name).action_set, Pairs):
+        cycle = [[0.5, 0.8, 0.3], [0.2, 0.5, 0.8], [0.7, 0.2, 0.5]]
+        return {
+            "dueling": environments.dueling(means),
+            "borda": environments.dueling(cycle, regret="borda"),
+        }
     return {
         "bernoulli": environments.bernoulli(means),
         "memory": environments.memory(means, rounds=2),
@@ -93,7 +98,7 @@ def recorded(environment):
             features, loss = loss
             action = action(features)
         points = action.ndim > 0
-        suffered = mean_value(loss, action) if points else at(loss, action)
+        suffered = mean_value(loss, action) if points else bandit(loss, action)
         now = jnp.arange(HORIZON) == t
         losses = jnp.where(now, suffered, 0.0)
         here = jnp.expand_dims(now, range(1, 1 + action.ndim))

@@ -129,7 +129,8 @@ WITHOUT = {"classification", "spiked_covariance"}
 
 
 def test_there_is_a_game_of_every_environment():
-    assert {*ENVIRONMENTS, "bernoulli", "gap_arms", *WITHOUT} == {*environments.__all__}
+    others = {"bernoulli", "dueling", "gap_arms"}
+    assert {*ENVIRONMENTS, *others, *WITHOUT} == {*environments.__all__}
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

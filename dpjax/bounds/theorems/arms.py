@@ -141,6 +141,8 @@ def _exploring(horizon, means, epsilon):
     return bounds.explore_then_commit(horizon, means, epsilon, rounds)
 
 
+DUELS = (0.1, 0.5, 0.7, 0.9)
+
 THEOREMS: dict[str, Theorem] = {
     "exp3": _over_arms(
         learners.exp3, "auer2002", "Auer et al. 2002, Corollary 3.2", ROOT,
@@ -220,5 +222,14 @@ THEOREMS: dict[str, Theorem] = {
     "successive_elimination": _instance(
         learners.successive_elimination, "sajed2019", "Sajed & Sheffet 2019 with our constants",
         derived=bounds.successive_elimination,
+    ),
+    "dueling_elimination": of_size(
+        learners.dueling_elimination, "saha2024",
+        "in the style of Saha & Asi 2024, with our constants", {"horizon": 0.0},
+        {"linear link": partial(environments.dueling, list(DUELS))}, {"arms": len(DUELS)},
+        np.array(DUELS), 0.5 * (max(DUELS) - min(DUELS)), derived=bounds.dueling_elimination,
+    )._replace(
+        families=lambda horizon: {"means": families.duels(ARMS)}, instance="preferences",
+        largest=lambda horizon: 0.5 * horizon,
     ),
 }  # fmt: skip
