@@ -130,10 +130,10 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
         runs=runs if attacked else None, with_mutants=attacked,
     )  # fmt: skip
     row["flagged"] = row["checks"] not in ("pass", NOTHING)
-    return row | {"finding": _finding(row)}, mutants
+    return row | {"finding": finding(row)}, mutants
 
 
-def _finding(row) -> str:
+def finding(row) -> str:
     """What the audit says at one epsilon, in a sentence."""
     asked = "" if row["epsilon"] is None else f"At epsilon = {row['epsilon']:g}: "
     if row["checks"] == NOTHING:

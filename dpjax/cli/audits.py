@@ -1,7 +1,8 @@
 """Audits every learner of dpjax: what it declares, beside what it was found to spend."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tqdm import tqdm
 from dpjax import audit, domains, learners
 from dpjax.audit import audited
 from dpjax.audit.audited import PAIRS, RUNS
+from dpjax.cli.learner_files import find_factory
 from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
 from dpjax.engine.devices import cores
@@ -22,6 +24,7 @@ from dpjax.learners.parts import gram
 from dpjax.report import plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
 from dpjax.report.tables import format_table, write_csv
+from dpjax.study.compare import name_of, prepared
 
 HORIZON = 16
 # Learners that release nothing within HORIZON rounds have a longer one.
@@ -42,6 +45,9 @@ ACTIONS = np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]])
 DELTA = 1e-3
 SEED = 2026
 
+
+# An own learner: mine.py, or mine.py:name.
+FILE = re.compile(r"\.py(:\w+)?$")
 
 # The domains on each of which learners of points are audited.
 DOMAINS = {
@@ -110,10 +116,9 @@ def audit_one(
             count=count, changed=changed, **what,
         )  # fmt: skip
 
-    row, mutants = examined({}, runs=None if name in HORIZONS else runs)
-    row |= dict.fromkeys(("paper", "printed", "printed_replay"))
+    row, mutants = _whole(*examined({}, runs=None if name in HORIZONS else runs))
     if row["checks"] == audited.NOTHING:
-        return row | {"mutants": ""}, []
+        return row, mutants
     options = {"calibration": "printed", **PRINTED.get(name, {})}
     stated = build(name, domain, row["horizon"], epsilon, **options).privacy
     if stated.calibration == "printed":
@@ -125,8 +130,24 @@ def audit_one(
         }
         if printed["checks"] != "pass":
             row["checks"] += f"; printed: {printed['checks']}"
+    return row, mutants
+
+
+def _whole(row, mutants) -> tuple[dict, list[dict]]:
+    """A row without what is printed, and with the mutants that were caught."""
     caught = sum(each["caught"] for each in mutants)
-    return row | {"mutants": f"{caught} of {len(mutants)} caught"}, mutants
+    words = "" if row["checks"] == audited.NOTHING else f"{caught} of {len(mutants)} caught"
+    printed = dict.fromkeys(("paper", "printed", "printed_replay"))
+    return row | printed | {"mutants": words}, mutants
+
+
+def audit_own(factory, epsilon, *, runs, count, changed) -> tuple[dict, list[dict]]:
+    """As :func:`audit_one`, of the factory of a user's learner."""
+    entrant = prepared(factory, HORIZON)
+    return _whole(*audited.examined(
+        lambda horizon: as_learner(entrant.build(horizon, epsilon)), audited.HORIZONS, keys(),
+        {"learner": name_of(factory), "domain": ""}, runs=runs, count=count, changed=changed,
+    ))  # fmt: skip
 
 
 def figure(rows):
@@ -171,49 +192,54 @@ def run(
     count=PAIRS,
     changed=1,
     progress=True,
-) -> str:
+) -> tuple[str, str]:
     """Audits learners at one epsilon and writes tables and a figure into the folder ``out``.
 
     The files are audit.csv (a row for each learner and domain), audit_mutants.csv (a row for each
     of their mutants), audit.png, audit.pdf and parameters.json.
 
     Args:
-      names: names of learners; by default all.
+      names: names of learners, or files of own ones as for
+        :func:`dpjax.cli.learner_files.find_factory`; by default all of the package.
       out: a folder, which is made if there is none.
       epsilon: the epsilon that every learner is asked for.
-      runs: how many runs of each sequence the empirical bound counts.
+      runs: how many runs of each sequence the empirical bound counts; None for no attack.
       count: how many pairs are replayed.
       changed: how many rounds differ between the sequences of a pair, below the horizon. The table
         then shows what a group of so many rounds is declared to spend, and what it spends.
       progress: whether to show a progress bar.
 
     Returns:
-      The table, as text.
+      The table, as text, and the first violation of a declaration; empty if there is none.
 
     Raises:
-      ValueError: there is no such learner, or a number is out of range.
+      ValueError: there is no such learner, a file has no learner, or a number is out of range.
       OSError: the folder cannot be written to.
     """
     names = list(learners.__all__ if names is None else names)
+    own = {name: find_factory(name)[1] for name in names if FILE.search(name)}
     for name in names:
-        factories.check_name(name)
+        if name not in own:
+            factories.check_name(name)
     if len(set(names)) < len(names):
         raise ValueError(f"learner: one is named twice in {', '.join(names)}")
     if epsilon == np.inf:
         raise ValueError("epsilon must be finite, since at inf nothing is declared")
     _check.epsilon(epsilon)
-    runs, changed = _check.size(1, runs=runs), _check.size(1, changed=changed)
+    runs = None if runs is None else _check.size(1, runs=runs)
+    changed = _check.size(1, changed=changed)
     if changed >= HORIZON:
         raise ValueError(f"changed must be below the horizon {HORIZON}, got {changed}")
     with output_folder(out) as folder:
-        cases = [(name, domain) for name in names for domain in domains_of(name)]
+        cases = [
+            partial(audit_own, own[name]) if name in own else partial(audit_one, name, domain)
+            for name in names
+            for domain in ([""] if name in own else domains_of(name))
+        ]
         # Nearly all of the time goes into compilation, which threads spread over the cores.
         with ThreadPoolExecutor(cores()) as pool:
             found = pool.map(
-                lambda case: audit_one(
-                    case[0], case[1], epsilon, runs=runs, count=count, changed=changed
-                ),
-                cases,
+                lambda case: case(epsilon, runs=runs, count=count, changed=changed), cases
             )
             bar = tqdm(found, total=len(cases), unit="learner", disable=not progress)
             rows, of_mutants = zip(*bar, strict=True)
@@ -237,4 +263,6 @@ def run(
         # A table of mutants that an earlier audit left does not belong to this one.
         (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
     write_figure(out, "audit", figure, rows)
-    return format_table(rows)
+    found = [row for row in rows if row["checks"] not in ("pass", audited.NOTHING)]
+    words = [audited.finding({**row, "epsilon": epsilon, "flagged": True}) for row in found[:1]]
+    return format_table(rows), "".join(f"{found[0]['learner']}: {each}" for each in words)

@@ -206,10 +206,14 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("--overwrite", action="store_true", help="replace FILE")
 
     audit = add("audit", _audit, "replay and attack a learner's calibration")
-    audit.add_argument("learner", nargs="*", metavar="NAME", help="as dpjax list shows them")
+    audit.add_argument(
+        "learner", nargs="*", metavar="NAME|FILE[:NAME]",
+        help="as dpjax list shows them, or your file, which is run, and a name in it",
+    )  # fmt: skip
     audit.add_argument("--all", action="store_true", help="every learner")
     add_number(audit, "epsilon", 1.0, "E")
     add_number(audit, "runs", RUNS, "N", "counted runs of each sequence")
+    audit.add_argument("--no-attack", action="store_true", help="replay only, which is faster")
     add_number(audit, "changed", 1, "K", "audit what a group of K changed rounds spends")
     add_output(audit, "results/audit")
     return parser
@@ -268,16 +272,20 @@ def _run(options) -> None:
         _written_to(out)
 
 
-def _audit(options) -> None:
+def _audit(options) -> str:
+    """Prints the table, and returns the first violation of a declaration, if there is any."""
     from dpjax.cli import audits
 
     if bool(options.learner) == options.all:
         raise ValueError("audit: name learners, or say --all")
     out = results_folder(options, "results/audit")
     names = None if options.all else options.learner
-    given = {"epsilon": options.epsilon, "runs": options.runs, "changed": options.changed}
-    print(audits.run(names, out, **given))
+    runs = None if options.no_attack else options.runs
+    given = {"epsilon": options.epsilon, "runs": runs, "changed": options.changed}
+    text, violation = audits.run(names, out, **given)
+    print(text)
     _written_to(out)
+    return violation
 
 
 def _theorem(options) -> None:

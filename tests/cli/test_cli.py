@@ -52,7 +52,7 @@ def test_run_prints_the_table_and_writes_the_files(capsys, tmp_path):
 def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_path, monkeypatch):
     """Of no command; where it is said they are, and what a killed run left there does not count."""
     monkeypatch.setattr(papers.tossou2017, "reproduce", lambda out, **sizes: "played")
-    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: "played")
+    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: ("played", ""))
     monkeypatch.setattr("dpjax.cli.run.run", lambda *arguments, **options: "played")
     left = tmp_path / "results"
     monkeypatch.chdir(tmp_path)

@@ -271,10 +271,37 @@ def broken(horizon, domain):
     assert not out.exists()
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("factor", "status"), [("1.0", 0), ("0.5", 1)])
+def test_a_file_is_audited_by_replays_alone(factor, status, tmp_path, capsys):
+    file, out = written(tmp_path, GREEDY.replace("FACTOR = 1.0", f"FACTOR = {factor}")), "out"
+    command = ["audit", f"{file}:greedy", "--no-attack", "--out", str(tmp_path / out)]
+    assert main(command) == status
+    (audited,) = rows(tmp_path / out, "audit")
+    assert (audited["learner"], audited["runs"], audited["attack"]) == ("greedy", "", "")
+    assert float(audited["replay"]) == pytest.approx(1.0 / float(factor), abs=1e-3)
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert ("greedy: At epsilon = 1: a violation was found" in error) == (status == 1)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("none.py", "none.py: no such file"), ("mine.py:odd", "mine.py: it has no function odd")],
+)
+def test_a_file_that_cannot_be_audited_is_named(file, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, COPY)
+    assert main(["audit", file, "--out", "out"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--against", "exp4"], "there is no 'exp4' (did you mean"),
+        (["--against", "exp5"], "there is no 'exp5' (did you mean"),
         (["--against", "ftrl"], "against: ftrl cannot compete here (plays other actions)"),
         (
             ["--against", "hedge"],

@@ -235,7 +235,7 @@ def test_the_words_of_an_audit():
     """Of one that passes, one of a learner that declares nothing, and three that do not pass."""
     row = {"epsilon": 1.0, "declared": 1.0, "delta": 0.0, "replay": 0.9, "pairs": 64, "runs": 100,
            "horizon": 16, "attack": 0.5, "checks": "pass", "flagged": False}  # fmt: skip
-    passed = audits._finding(row)
+    passed = audits.finding(row)
     assert passed.startswith("At epsilon = 1: a replay finds no violation above the declared 1 on")
     mutants = [{"mutant": "noise halved", "caught": True}, {"mutant": "odd", "caught": False}]
     words = audits.summary(audits.Audited([row], mutants, False))
@@ -243,15 +243,15 @@ def test_the_words_of_an_audit():
     assert "at least" not in words and "from below by 0.5 where 1 is declared" in words
     assert "replays caught 1 and missed odd." in words
     nothing = row | {"checks": "nothing declared", "attack": None}
-    assert "declares no privacy" in audits._finding(nothing)
+    assert "declares no privacy" in audits.finding(nothing)
     assert "nothing to audit" in audits.summary(audits.Audited([nothing], [], False))
     for changes, message in [
         ({"checks": "epsilon, attack", "replay": 2.0, "attack": 1.5}, "spent 2 where 1 is declar"),
         ({"checks": "fresh_keys, epsilon", "replay": np.inf}, "the noise of a release is known"),
         ({"checks": "no release"}, "the audit says nothing"),
     ]:
-        found = audits._finding(row | changes | {"flagged": True})
+        found = audits.finding(row | changes | {"flagged": True})
         assert "a violation was found" in found and message in found
-    assert "an attack bounds epsilon from below by 1.5" in audits._finding(
+    assert "an attack bounds epsilon from below by 1.5" in audits.finding(
         row | {"checks": "attack", "attack": 1.5, "flagged": True}
     )
