@@ -48,8 +48,14 @@ def stored(names):
     np.testing.assert_array_equal(names["kept"].regret, names["data"].regret[0])
 
 
+def audited(names):
+    assert names["verdict"].failed == ()
+    np.testing.assert_allclose(names["verdict"].spent.max(), 1.0, rtol=1e-5)
+
+
 # What each program leaves behind; of the others it is enough that they run.
 LEAVES = {
+    "guides/audits.md": audited,
     "guides/clusters.md": lambda names: names["study"].run("spread", part=(1, 4), progress=False),
     "guides/identification.md": identified, "guides/mechanisms.md": summed,
     "guides/stores.md": stored, "guides/studies.md": studied, "guides/sweeps.md": swept,

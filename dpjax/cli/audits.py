@@ -263,6 +263,9 @@ def run(
         # A table of mutants that an earlier audit left does not belong to this one.
         (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
     write_figure(out, "audit", figure, rows)
-    found = [row for row in rows if row["checks"] not in ("pass", audited.NOTHING)]
-    words = [audited.finding({**row, "epsilon": epsilon, "flagged": True}) for row in found[:1]]
-    return format_table(rows), "".join(f"{found[0]['learner']}: {each}" for each in words)
+    violations = [
+        f"{row['learner']}: {audited.finding({**row, 'epsilon': epsilon, 'flagged': True})}"
+        for row in rows
+        if row["checks"] not in ("pass", audited.NOTHING)
+    ]
+    return format_table(rows), next(iter(violations), "")

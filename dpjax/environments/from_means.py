@@ -55,12 +55,12 @@ def from_means(
         )
     if isinstance(tried, jax.core.Tracer):  # of numbers that are traced
         return changing(means, tried.shape[1], horizon, regret)
-    tried = np.asarray(tried)
-    bad = np.argwhere(~((tried >= 0.0) & (tried <= 1.0)))
+    values = np.asarray(tried)
+    bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
     if len(bad):
         at, arm = bad[0]
         raise ValueError(
-            f"means must be in [0, 1], got {tried[at, arm]:g} for arm {arm} in round {rounds[at]}"
+            f"means must be in [0, 1], got {values[at, arm]:g} for arm {arm} in round {rounds[at]}"
         )
     return changing(means, tried.shape[1], horizon, regret)
 
