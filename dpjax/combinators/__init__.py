@@ -5,6 +5,7 @@ from dpjax.combinators.delays import *
 from dpjax.combinators.duels import *
 from dpjax.combinators.environments import *
 from dpjax.combinators.epochs import *
+from dpjax.combinators.features import *
 from dpjax.combinators.learners import *
 from dpjax.combinators.local import *
 from dpjax.combinators.reduction import *

@@ -4,11 +4,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dpjax import domains
-from dpjax.core import Arms, Array, Environment, _check
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
 from dpjax.domains.action_sets import fits
-from dpjax.feedback import full
+from dpjax.environments.arms import as_finite, best_fixed_arm
+from dpjax.feedback import full, values
 from dpjax.maths.places import at
 
 
@@ -28,6 +30,60 @@ def arms_as_points(environment: Environment, arms: int) -> Environment:
         return environment.step(state, key, jax.nn.one_hot(arm, arms, dtype=jnp.float32))
 
     return environment._replace(step=step, action_set=Arms(arms), batch=None)
+
+
+def on_grid(environment: Environment, points: Numbers) -> Environment:
+    """An environment over points of a domain, played by arms that stand for the points of a grid.
+
+    It is for losses that need not be convex, in one or two dimensions: a learner over N arms plays
+    N points. Against a G-Lipschitz loss, the best of m points on each axis of [-1, 1]^d loses at
+    most G sqrt(d) / m more a round than the best of all points, but N is m^d.
+
+    Args:
+      environment: over points, such as ``convex_losses`` with a function of your own, which need
+        not be convex here. Losses outside the range of a learner are clipped; see
+        :func:`rescale_losses`.
+      points: (N, d) points of its domain, N at least 2.
+
+    Returns:
+      An Environment over N arms, whose losses (N,) are those at all points. Regret is against the
+      best point of the grid.
+
+    Raises:
+      ValueError: the environment is not over points, or points have another shape, are not finite
+        or lie outside of the domain.
+
+    Examples:
+      >>> segment, rows = domains.cube(1), jnp.array([[0.5], [-0.5]])
+      >>> wells = environments.convex_losses(segment, lambda p, x: jnp.minimum(
+      ...     jnp.sum((x - p) ** 2), 0.25), parameters=rows)
+      >>> grid = combinators.on_grid(wells, np.linspace(-1, 1, 5)[:, None])
+      >>> state, outcome = grid.step(grid.init(jax.random.key(0)), jax.random.key(1), 4)
+      >>> grid.action_set, outcome.loss.tolist()  # a well at 0.5
+      (Arms(count=5), [0.25, 0.25, 0.25, 0.0, 0.25])
+    """
+    domain = environment.action_set
+    if not isinstance(domain, domains.Domain):
+        raise ValueError("environment must be over points of a domain")
+    grid = as_finite("points", points)
+    if grid.ndim != 2 or len(grid) < 2 or grid.shape[1] != domain.dim:
+        raise ValueError(
+            f"points must have shape (N, {domain.dim}) with N at least 2, got {grid.shape}"
+        )
+    with jax.ensure_compile_time_eval():
+        grid = jnp.asarray(grid, jnp.float32)
+        away = np.asarray(jnp.max(jnp.abs(jax.vmap(domain.project)(grid) - grid), axis=1))
+    if away.max() > 1e-4:
+        raise ValueError(f"points: row {away.argmax() + 1} is outside of the domain")
+
+    def step(state, key, arm):
+        state, outcome = environment.step(state, key, grid[arm])
+        losses = values(outcome.loss, grid)
+        return state, Outcome(losses, losses[arm] - losses)
+
+    return environment._replace(
+        step=step, regret=best_fixed_arm, action_set=Arms(len(grid)), batch=None
+    )
 
 
 class SwitchesState(NamedTuple):
