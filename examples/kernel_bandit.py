@@ -66,9 +66,8 @@ def main(horizon=16384, trials=8, counts=(2, 4, 8, 16)):
     panel.set_yscale("log")
     panel.legend(frameon=False)
     plot.label_axes(panel, "", xlabel="number of random features m", ylabel="regret at T")
-    figure.savefig("kernel_bandit.png", dpi=150)
-    return means
+    return figure
 
 
 if __name__ == "__main__":
-    main()
+    main().savefig("kernel_bandit.png", dpi=150)

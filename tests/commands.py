@@ -31,6 +31,7 @@ SIZES = {
     "frank_wolfe": {"horizon": 64, "trials": 4},
     "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
     "glm_batches": {"horizon": 64, "trials": 4, "batches": (1.0, 4.0, 16.0)},
+    "kernel_bandit": {"horizon": 64, "trials": 2, "counts": (2, 4)},
     "heavy_tails": {"horizon": 256, "trials": 4},
     "knee_of_gaps": {"horizons": (64, 256), "gaps": (0.4, 0.8)},
     "linucb_ridge": {"horizon": 64, "trials": 4, "ridges": 2},
