@@ -100,6 +100,7 @@ INSTEAD = {
     "dpjax audit --changed K": "dpjax audit hedge --changed 2",
     "dpjax audit greedy": AUDIT,
     "dpjax audit mine.py": "dpjax audit examples/mine.py --no-attack",
+    "dpjax audit mine.py:name": "dpjax audit examples/mine.py:greedy --no-attack",
     "dpjax audit linucb": AUDIT,
     "dpjax compare examples/mine.py": COMPARE,
     "dpjax compare mine.py": COMPARE,
