@@ -9,7 +9,7 @@ from typing import Any
 import pandas
 import xarray
 
-from dpjax.report import choice, estimates, figures, identification, pages, tables, trends
+from dpjax.report import choice, estimates, figures, identification, latex, pages, tables, trends
 from dpjax.report.arrays import ESTIMATORS
 
 ESTIMATES = choice, estimates, trends  # they register the estimators
@@ -107,6 +107,24 @@ class Accessor:
           ['mean_high', 'gini', 'gini_low', 'gini_high', 'trials']
         """
         return tables.cells(self._array(of), estimates, confidence)
+
+    def latex(self, columns: str, of: str = "final_regret", **options: Any) -> str:
+        """A table for LaTeX: see :func:`dpjax.report.latex.table`.
+
+        Args:
+          columns: the axis along which columns go.
+          of: the variable.
+          **options: as there.
+
+        Examples:
+          >>> import xarray
+          >>> data = xarray.Dataset(
+          ...     {"final_regret": (("learner", "epsilon", "trial"), [[[1.0, 2.0, 6.0]]])},
+          ...     {"learner": ["A"], "epsilon": [1.0]})
+          >>> "3.0 +- 1.5" in data.dpjax.latex("epsilon")
+          True
+        """
+        return latex.table(self._array(of), columns, **options)
 
     def figure(self, x: str, **options: Any) -> figures.Figure:
         """See :func:`dpjax.report.figures.figure`.

@@ -1,0 +1,135 @@
+"""Tables for LaTeX: means with standard errors, aligned by siunitx, the best ones in bold."""
+
+import math
+from itertools import product
+
+import numpy as np
+import xarray
+
+from dpjax.report.arrays import check
+from dpjax.report.estimates import mean
+from dpjax.report.tables import entry
+
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+HEAD = "% \\usepackage{booktabs, siunitx}\n% \\sisetup{separate-uncertainty, detect-weight}\n"
+
+
+def escaped(value: object) -> str:
+    """A name or a number in the text of LaTeX.
+
+    Examples:
+      >>> print(latex.escaped("dp_ucb"), latex.escaped(0.1), latex.escaped(np.inf))
+      dp\\_ucb 0.1 $\\infty$
+    """
+    if isinstance(value, float) and math.isinf(value):
+        return r"$\infty$"
+    return "".join(_SPECIAL.get(c, c) for c in entry(value, digits=4))
+
+
+def table(
+    array: xarray.DataArray,
+    columns: str,
+    confidence: float = 0.95,
+    interval: bool = False,
+) -> str:
+    """A tabular of means over trials, whose columns go along one axis of the data.
+
+    The other axes make rows. A cell is the mean and its standard error, to two digits of the
+    latter, or the mean and its interval. A cell that does not take the axis of columns is written
+    once, across all of them. Bold means "not told from the best": in each column, and for the same
+    values of all other axes, Student's interval of the paired difference from the learner of the
+    smallest mean holds 0.
+
+    Args:
+      array: with the dimension trial.
+      columns: the axis along which columns go.
+      confidence: of the intervals and of the comparison.
+      interval: whether to show intervals in place of standard errors.
+
+    Returns:
+      A tabular for the packages booktabs and siunitx, and a sentence that says what it shows.
+
+    Raises:
+      ValueError: there is no such axis, or there are fewer than two trials.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray(
+      ...     [[[1.0, 2.0, 6.0]], [[31.0, 50.0, 99.0]]], dims=["learner", "epsilon", "trial"],
+      ...     coords={"learner": ["dp_ucb", "exp3"], "epsilon": [0.1]})
+      >>> print(latex.table(regret, "epsilon").splitlines()[6])
+      dp\\_ucb & \\bfseries 3.0 +- 1.5 \\\\
+    """
+    trials = check(array, 2, confidence=confidence)
+    names = [str(name) for name in array.dims if name != "trial"]
+    if columns not in names:
+        raise ValueError(f"columns: {columns} is no axis of the data: {', '.join(names)}")
+    rows = [name for name in names if name != columns and array.sizes[name] > 1]
+    array = array.squeeze([name for name in names if name not in (*rows, columns)], drop=False)
+    found = mean(array, confidence)
+    best = _not_worse(array, confidence)
+    takes = array.coords.get(f"takes_{columns}")
+    heads = [escaped(value) for value in array[columns].values.tolist()]
+    lines, still = [], False
+
+    def cell(at, sign="+-", bold=None):
+        one = found.sel(at)
+        centre, error = float(one["mean"]), float(one["standard_error"])
+        if np.isnan(centre):
+            return "{--}"
+        digits = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 0
+        if interval:
+            text = f"{centre:.{digits}f} [{float(one['low']):.{digits}f}, "
+            text += f"{float(one['high']):.{digits}f}]"
+        else:
+            text = f"{centre:.{digits}f} {sign} {error:.{digits}f}"
+        return rf"\bfseries {text}" if bool(best.sel(at) if bold is None else bold) else text
+
+    for values in product(*(array[name].values.tolist() for name in rows)):
+        at = dict(zip(rows, values, strict=True))
+        own = None if takes is None else takes.sel({n: at[n] for n in takes.dims if n in at})
+        places = array[columns].values
+        still |= bool((found["standard_error"].sel(at) == 0).any())
+        if own is not None and not bool(own.any()):
+            once = cell(at | {columns: places[0]}, r"\textpm{}", bold=best.sel(at).all())
+            texts = [rf"\multicolumn{{{len(places)}}}{{c}}{{{once}}}"]
+        else:
+            texts = [cell(at | {columns: place}) for place in places]
+        lines.append(" & ".join([*map(escaped, values), *texts]) + r" \\")
+    kind = "c" if interval else f"S[table-format={_format(found)}]"
+    shown = f"{100 * confidence:g}\\,\\% intervals" if interval else "standard errors"
+    note = f"Means and {shown} of {trials} trials."
+    if "learner" in rows:
+        note += " Bold: not told from the learner of the smallest mean in its column."
+    if still:
+        note += " A standard error of 0: all trials have the same value."
+    return (
+        HEAD
+        + f"\\begin{{tabular}}{{{'l' * len(rows)}{kind * len(heads)}}}\n\\toprule\n"
+        + " & ".join([*map(escaped, rows), *(f"{{{head}}}" for head in heads)])
+        + " \\\\\n\\midrule\n"
+        + "\n".join(lines)
+        + f"\n\\bottomrule\n\\end{{tabular}}\n{{\\par\\footnotesize {note}\\par}}\n"
+    )
+
+
+def _not_worse(array, confidence) -> xarray.DataArray:
+    """Whether a learner's mean cannot be told from the smallest one beside it."""
+    if "learner" not in array.dims:
+        return xarray.zeros_like(array.isel(trial=0), bool)
+    means = array.mean("trial")
+    best = array.isel(learner=means.fillna(np.inf).argmin("learner"), drop=True)
+    away = mean(array - best.drop_vars("learner", errors="ignore"), confidence)
+    return away["low"] <= 0.0
+
+
+def _format(found) -> str:
+    """The places before and after the point, and those of errors, that the longest cells need."""
+    errors = found["standard_error"].values
+    small = errors[errors > 0]
+    after = max(0, 1 - math.floor(math.log10(small.min()))) if len(small) else 0
+    whole = len(str(int(np.nanmax(np.abs(found["mean"].values)))))
+    width = len(str(round(small.max() * 10**after))) if len(small) else 1
+    return f"{whole}.{after}({width})"

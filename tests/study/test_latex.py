@@ -1,0 +1,76 @@
+"""Tables for LaTeX."""
+
+import numpy as np
+import pytest
+import xarray
+
+import dpjax.report.accessor  # noqa: F401
+from dpjax.report import latex
+
+
+def data(spread=1.0, means=((9.0, 4.0), (1.5, 1.5), (9.1, 1.51))):
+    """Three learners at two epsilons, of which the second takes no epsilon."""
+    noise = np.random.default_rng(0).normal(size=(3, 2, 40))
+    trials = np.asarray(means)[..., None] + spread * noise
+    trials[1] = trials[1, 0]
+    takes = ("learner", [True, False, True])
+    return xarray.Dataset(
+        {"final_regret": (["learner", "epsilon", "trial"], trials)},
+        {"learner": ["dp_a", "plain", "b&c"], "epsilon": [0.1, np.inf], "takes_epsilon": takes},
+    )
+
+
+def rows(text):
+    """The cells of each row between the rules."""
+    body = text.split("\\midrule\n")[1].split("\n\\bottomrule")[0]
+    return [line.removesuffix(" \\\\").split(" & ") for line in body.splitlines()]
+
+
+def test_numbers_are_those_of_the_table_to_two_digits_of_the_error():
+    text, table = data().dpjax.latex("epsilon"), data().dpjax.table()
+    first = rows(text)[0]
+    assert first[0] == r"dp\_a" and r"b\&c" in text and r"{0.1} & {$\infty$}" in text
+    for cell, (_, row) in zip(first[1:], table.iterrows(), strict=False):
+        centre, error = cell.removeprefix("\\bfseries ").split(" +- ")
+        assert float(centre) == round(row["mean"], 2) and len(centre.split(".")[1]) == 2
+        assert float(error) == round(row["standard_error"], 2)
+    assert "S[table-format=1.2(2)]S[table-format=1.2(2)]" in text
+    assert "standard error of 0" not in text and "of 40 trials" in text
+
+
+def test_a_learner_that_takes_no_epsilon_is_written_once():
+    _, plain, _ = rows(data().dpjax.latex("epsilon"))
+    assert len(plain) == 2 and plain[1].startswith(r"\multicolumn{2}{c}{")
+
+
+def test_bold_is_what_cannot_be_told_from_the_best():
+    """Of three means at 0.1 one is smallest by far; at inf two are within their noise."""
+    first, plain, third = rows(data().dpjax.latex("epsilon"))
+    bold = [[cell.startswith("\\bfseries") for cell in row[1:]] for row in (first, third)]
+    assert bold == [[False, False], [False, True]] and "\\bfseries" in plain[1]
+    *_, third = rows(data(spread=1e-3).dpjax.latex("epsilon"))
+    assert "\\bfseries" not in third[2]  # 1.51 is told from 1.5 if noise is small
+
+
+def test_intervals_and_errors_of_0():
+    found = data(spread=0.0, means=[[2.0, 2.0], [3.0, 3.0], [4.0, 4.0]])
+    text = found.dpjax.latex("epsilon")
+    assert rows(text)[0][1:] == [r"\bfseries 2 +- 0"] * 2
+    assert "A standard error of 0: all trials have the same value." in text
+    low, high = data().dpjax.mean().isel(learner=0, epsilon=0)[["low", "high"]].to_array().values
+    text = data().dpjax.latex("epsilon", interval=True)
+    assert rows(text)[0][1].endswith(f"[{low:.2f}, {high:.2f}]")
+    assert "{lcc}" in text and r"95\,\% intervals" in text
+
+
+def test_special_characters_are_escaped():
+    assert latex.escaped("50% {a} #1 ~x^2 $") == (
+        r"50\% \{a\} \#1 \textasciitilde{}x\textasciicircum{}2 \$"
+    )
+
+
+def test_an_axis_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="columns: arms is no axis of the data: learner, epsilon"):
+        data().dpjax.latex("arms")
+    with pytest.raises(ValueError, match="needs at least 2 trials"):
+        data().isel(trial=[0]).dpjax.latex("epsilon")
