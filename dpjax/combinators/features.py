@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Array, Environment, Number, Policies, _check
-from dpjax.maths import laws
+from dpjax.maths.laws import normal as _normal
 
 
 def fourier_features(
@@ -49,7 +49,7 @@ def fourier_features(
         raise ValueError(f"count must be even, got {count}")
     _check.positive(scale=scale)
     _check.key(key=key)
-    weights = laws.normal(key, (count // 2, environment.action_set.dim)) / scale
+    weights = _normal(key, (count // 2, environment.action_set.dim)) / scale
 
     def phi(x):
         angles = x @ weights.T
