@@ -34,7 +34,16 @@ def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
 
 
 def examined(
-    build, horizons, keys, labels, *, count=PAIRS, changed=1, runs=None, with_mutants=True
+    build,
+    horizons,
+    keys,
+    labels,
+    *,
+    count=PAIRS,
+    changed=1,
+    runs=None,
+    particles=64,
+    with_mutants=True,
 ) -> tuple[dict, list[dict]]:
     """The row of a table for a learner, and one for each of its mutants.
 
@@ -47,6 +56,7 @@ def examined(
       count: how many pairs are replayed.
       changed: how many rounds differ between the sequences of a pair.
       runs: counted runs of each sequence in the attack; None for no attack.
+      particles: of each filter in the attack.
       with_mutants: whether mutants are replayed.
     """
     pair_key, run_key, *attack_keys = keys
@@ -71,7 +81,7 @@ def examined(
     row |= {"replay": float(found.spent.max()), "touched": found.touched}
     row |= {"pairs": count, "horizon": horizon}
     if runs is not None and horizon == horizons[0]:
-        bound = attack(learner, pairs, *attack_keys, runs=runs)
+        bound = attack(learner, pairs, *attack_keys, runs=runs, particles=particles)
         row |= {"attack": bound.epsilon, "runs": runs}
         failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
     row["checks"] = ", ".join(failed) or "pass"
@@ -127,7 +137,7 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
     row, mutants = examined(
         lambda horizon: entrant.build(horizon, epsilon), HORIZONS, jr.split(key, 4),
         {"epsilon": float(epsilon) if entrant.private else None},
-        runs=runs if attacked else None, with_mutants=attacked,
+        runs=runs if attacked else None, particles=16, with_mutants=attacked,
     )  # fmt: skip
     row["flagged"] = row["checks"] not in ("pass", NOTHING)
     return row | {"finding": finding(row)}, mutants

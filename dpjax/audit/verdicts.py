@@ -29,8 +29,6 @@ ROUNDING = 1e-4
 ARMS = 3
 # Longer games are attacked by a trained statistic alone.
 LONGEST = 64
-# Particles of each filter in an attack.
-FILTER_PARTICLES = 16
 # Every WILDth pair lies out of range, FAR times as far from the centre. Pairs repeat their cases
 # with periods that are powers of 2, so that each case comes in range and out of it.
 WILD, FAR = 5, 100.0
@@ -251,7 +249,13 @@ def _rounds_in_a_release(learner, pairs, keys):
 
 
 def attack(
-    learner: Learner | BatchLearner, pairs: Pair, key: Array, choice: Array, *, runs: int
+    learner: Learner | BatchLearner,
+    pairs: Pair,
+    key: Array,
+    choice: Array,
+    *,
+    runs: int,
+    particles: int = 64,
 ) -> Bound:
     """A lower bound on epsilon, at the declared delta, from the most visible of several pairs.
 
@@ -265,6 +269,7 @@ def attack(
       choice: another PRNG key, by which :func:`most_visible` or :func:`most_revealing` chooses the
         pair.
       runs: how many runs of each sequence are counted.
+      particles: of each filter that estimates a likelihood ratio.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
@@ -276,7 +281,7 @@ def attack(
     delta = float(learner.privacy.delta)
     if is_discrete(learner) and learner.horizon <= LONGEST:
         try:
-            filters = filters_for(learner, pairs, FILTER_PARTICLES)
+            filters = filters_for(learner, pairs, particles)
             most = filters.most_revealing(pairs, choice, 64)
             pair = jax.tree.map(lambda leaf: leaf[most], pairs)
             return attacked(filters, pair, key, runs, delta, 0.95, rival=True)
