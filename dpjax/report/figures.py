@@ -21,6 +21,7 @@ from dpjax.report.tables import entry
 # and grey.
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442",
            "#999999")  # fmt: skip
+_NONE = "#999999"  # the colour of what does not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
 # Axes in the units of the field.
@@ -50,9 +51,10 @@ def figure(
 
     Args:
       data: of a study, or a part of it. Each axis that has several values must be named below.
-      x: the axis along which curves go. ``inf`` has a place of its own at the right.
+      x: the axis along which curves go. ``inf`` has a place of its own at the right, and so has
+        "none", with a mark of each learner or environment that does not take the axis.
       y: the variable: by default the regret, at the horizon unless x is the round.
-      color: the axis that colours and markers tell apart.
+      color: the axis that colours and markers tell apart. What does not take it is grey.
       line: the axis that kinds of lines tell apart.
       panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
       estimate: the name of an estimator, or a function like one: of an array with the dimension
@@ -92,16 +94,18 @@ def figure(
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, over_time=x == "round")
     places, infinity = _places(array[x].values)
+    untaken = {name for name in (x, color) if not _takes_everywhere(array, name)}
+    none = _beyond(places) if x in untaken else None
     for i, values in enumerate(panels):
         at = dict(zip(facets, values, strict=True))
-        _curves(axes[i], found.sel(at), array, places, looks, (x, color, line))
+        _curves(axes[i], found.sel(at), array, places, none, looks, (x, color, line))
         title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
         below, left_most = i + columns >= len(panels), i % columns == 0
         label_axes(axes[i], title, xlabel=_label(x) if below else "",
                    ylabel=_label(y) if left_most else "")  # fmt: skip
         for value, style in zip((across or {}).values(), _LINES[1:], strict=False):
             axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=style)
-        _frame(axes[i], found.sel(at), x, array[x].values, infinity)
+        _frame(axes[i], found.sel(at), x, array[x].values, {"∞": infinity, "none": none})
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for each in axes[len(panels) :]:
         each.axis("off")
@@ -111,13 +115,16 @@ def figure(
             handles.append(Line2D([], [], linestyle="", label=name.replace("_", " ")))
             handles += [Line2D([], [], **{"color": "0.3", "markersize": 4, **look},
                                label=_text(value)) for value, look in entries.items()]  # fmt: skip
+            if name in untaken and name == color:
+                handles.append(Line2D([], [], color=_NONE, label="none"))
     handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
                 for name, style in zip(across or {}, _LINES[1:], strict=False)]  # fmt: skip
     if handles:
         drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
                      handlelength=3.0)  # fmt: skip
     width = int(15 * drawn.get_figwidth())
-    text = textwrap.fill(f"{caption(data, array, found, roles)} {note}".strip(), width)
+    text = f"{caption(data, array, found, roles)} {note}".strip()
+    text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
     drawn.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="0.25")
     return drawn
 
@@ -152,7 +159,11 @@ def _models(data) -> list[str]:
     for own in declared if "learner" in declared.dims else [declared]:
         name = own["learner"].item() if "learner" in own.coords else "the learner"
         models = sorted({*own.values.ravel().tolist()} - {"none"})
-        found.append(f"{name} {' and '.join(models) or 'none'}")
+        words = f"{name} {' and '.join(models) or 'none'}"
+        if models and "takes_epsilon" in own.coords and not own["takes_epsilon"].any():
+            epsilons = sorted({entry(float(e), 3) for e in own["privacy_epsilon"].values.ravel()})
+            words += f" (takes no epsilon, declares {' and '.join(epsilons)})"
+        found.append(words)
     return found
 
 
@@ -218,8 +229,16 @@ def _places(values) -> tuple:
     return np.where(np.isfinite(values), values, beyond), beyond
 
 
-def _curves(axes, part, array, places, looks, roles) -> None:
-    """One curve with its band for each look."""
+def _beyond(places) -> float:
+    """A place to the right of all others, for what does not take the axis."""
+    low, high = places.min(), places.max()
+    if low <= 0 or high / low <= _WIDE[0]:
+        return high + max(0.25 * (high - low), 1.0)
+    return high * max(3.0, (high / low) ** 0.15)
+
+
+def _curves(axes, part, array, places, none, looks, roles) -> None:
+    """One curve with its band for each look; a mark at ``none`` if it does not take the axis x."""
     x, color, line = roles
     names = next(iter(part.data_vars)), "low", "high"
     drawn = set()
@@ -228,15 +247,25 @@ def _curves(axes, part, array, places, looks, roles) -> None:
         one = part.sel({name: value for name, value in at.items() if name is not None})
         centre, low, high = (one[name].values for name in names)
         shown = ~np.isnan(centre)
-        # A learner that does not take the axis of lines has the same curve on each of them.
-        again = (first, centre.tobytes()) in drawn and not _takes(array, one, line)
+        # A learner that does not take the axis of colours or lines has one curve for all of them.
+        own = first if _takes(array, one, color) else None
+        again = (own, centre.tobytes()) in drawn and not (
+            _takes(array, one, color) and _takes(array, one, line)
+        )
         if again or not shown.any():
             continue
-        drawn.add((first, centre.tobytes()))
-        marker = look["marker"] if _takes(array, one, x) else None
-        curve = {**look, **kind, "marker": marker, "markersize": 4, "linewidth": 1.3}
+        drawn.add((own, centre.tobytes()))
+        curve = {**look, **kind, "markersize": 4, "linewidth": 1.3}
+        if not _takes(array, one, color):
+            curve["color"] = _NONE
+        if not _takes(array, one, x):
+            i = np.flatnonzero(shown)[0]
+            sides = [[centre[i] - low[i]], [high[i] - centre[i]]]
+            mark = {"color": curve["color"], "marker": curve["marker"] or "o", "markersize": 4}
+            axes.errorbar([none], centre[i : i + 1], np.nan_to_num(sides), linestyle="", **mark)
+            continue
         axes.plot(places[shown], centre[shown], **curve)
-        axes.fill_between(places[shown], low[shown], high[shown], color=look["color"],
+        axes.fill_between(places[shown], low[shown], high[shown], color=curve["color"],
                           alpha=0.18, linewidth=0)  # fmt: skip
 
 
@@ -249,7 +278,13 @@ def _takes(array, one, axis) -> bool:
     return bool(takes.sel(single).any())
 
 
-def _frame(axes, part, x, values, infinity) -> None:
+def _takes_everywhere(array, axis) -> bool:
+    """Whether every learner and environment takes an axis."""
+    takes = array.coords.get(f"takes_{axis}")
+    return takes is None or bool(takes.all())
+
+
+def _frame(axes, part, x, values, beyond) -> None:
     """Scales and ticks."""
     numbers = values.dtype.kind in "iuf"
     finite = values[np.isfinite(values)] if numbers else values
@@ -258,10 +293,11 @@ def _frame(axes, part, x, values, infinity) -> None:
     spread = x != "round" or (positive and np.median(finite) < finite.max() / 4)
     if positive and spread and finite.max() / finite.min() > _WIDE[0]:
         axes.set_xscale("log")
-    if infinity is not None:
-        axes.axvline(infinity, color="0.85", linewidth=0.8, zorder=0)
-        axes.annotate("∞", (infinity, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
-                      textcoords="offset points", ha="center", va="top")  # fmt: skip
+    for text, place in beyond.items():
+        if place is not None:
+            axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
+            axes.annotate(text, (place, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
+                          textcoords="offset points", ha="center", va="top")  # fmt: skip
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     if not numbers:
         axes.set_xticks(range(len(values)), map(str, values), rotation=20, ha="right")

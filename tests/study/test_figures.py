@@ -7,6 +7,7 @@ import pytest
 import xarray
 from matplotlib import colors
 
+import dpjax.report.accessor  # noqa: F401
 from dpjax.report import figures as plot
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
@@ -73,6 +74,44 @@ def test_the_legend_covers_no_panel_and_the_note_is_in_the_caption(drawn):
     for axes in drawn.axes:
         assert not legend.get_window_extent().overlaps(axes.get_window_extent())
     assert drawn.get_supxlabel().endswith("A note.")
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A learner that takes epsilon, and one that takes none and declares 11.6."""
+    values = np.array([[9.0, 4.0, 2.0], [1.5] * 3])[..., None] + 0.1 * np.arange(8.0)
+    declared = (("learner", "epsilon"), [[0.1, 1.0, np.inf], [11.6] * 3])
+    models = (("learner", "epsilon"), np.full((2, 3), "central", object))
+    return xarray.Dataset(
+        {"final_regret": (("learner", "epsilon", "trial"), values),
+         "regret": (("learner", "epsilon", "trial", "round"), values[..., None] * [0.5, 1.0])},
+        {"learner": ["private", "fixed"], "epsilon": [0.1, 1.0, np.inf], "round": [5, 10],
+         "takes_epsilon": ("learner", [True, False]), "privacy_epsilon": declared,
+         "privacy_model": models},
+    )  # fmt: skip
+
+
+def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed):
+    """It was drawn flat across all of them, as if it had been given each."""
+    drawn = plot.figure(mixed, "epsilon", color="learner")
+    (axes,) = drawn.axes
+    curve, mark = (line for line in axes.get_lines() if line.get_color() != "0.85")
+    assert len(curve.get_xdata()) == 3 and len(mark.get_xdata()) == 1
+    assert mark.get_xdata()[0] > max(curve.get_xdata())
+    assert mark.get_ydata()[0] == pytest.approx(1.85)
+    assert [text.get_text() for text in axes.texts] == ["∞", "none"]
+    assert "fixed central (takes no epsilon, declares 11.6)" in " ".join(
+        drawn.get_supxlabel().split()
+    )
+
+
+def test_a_learner_that_takes_no_epsilon_has_one_curve_in_grey(mixed):
+    """Three curves of three colours lay upon each other."""
+    drawn = plot.figure(mixed, "round", color="epsilon", panel="learner")
+    assert [len(axes.get_lines()) for axes in drawn.axes] == [3, 1]
+    assert drawn.axes[1].get_lines()[0].get_color() == plot._NONE
+    texts = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert texts == ["epsilon", "0.1", "1", "∞", "none"]
 
 
 def test_bounds_across_are_lines_with_names_in_the_legend():
