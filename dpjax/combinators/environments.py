@@ -9,7 +9,6 @@ import numpy as np
 from dpjax import domains
 from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
 from dpjax.domains.action_sets import fits
-from dpjax.environments.arms import as_finite, best_fixed_arm
 from dpjax.feedback import full, values
 from dpjax.maths.places import at
 
@@ -65,13 +64,13 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
     domain = environment.action_set
     if not isinstance(domain, domains.Domain):
         raise ValueError("environment must be over points of a domain")
-    grid = as_finite("points", points)
+    _check.entries(-np.inf, np.inf, points=points)
+    grid = np.asarray(points, np.float32)
     if grid.ndim != 2 or len(grid) < 2 or grid.shape[1] != domain.dim:
         raise ValueError(
             f"points must have shape (N, {domain.dim}) with N at least 2, got {grid.shape}"
         )
     with jax.ensure_compile_time_eval():
-        grid = jnp.asarray(grid, jnp.float32)
         away = np.asarray(jnp.max(jnp.abs(jax.vmap(domain.project)(grid) - grid), axis=1))
     if away.max() > 1e-4:
         raise ValueError(f"points: row {away.argmax() + 1} is outside of the domain")
@@ -82,7 +81,10 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
         return state, Outcome(losses, losses[arm] - losses)
 
     return environment._replace(
-        step=step, regret=best_fixed_arm, action_set=Arms(len(grid)), batch=None
+        step=step,
+        regret=lambda state, tally: jnp.max(tally),
+        action_set=Arms(len(grid)),
+        batch=None,
     )
 
 

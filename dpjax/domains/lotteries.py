@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax import noise
 from dpjax.domains._vectors import bisect
 
 # Probabilities of a k-set are multiples of 2^-24, or of more where k 2^24 exceeds an int32.
@@ -26,13 +25,15 @@ class Lottery(NamedTuple):
 
     Examples:
       >>> pairs = domains.capped_simplex(4, 2).lottery
-      >>> action, marginals = pairs.draw(jax.random.key(0), jnp.zeros(4))
+      >>> action, marginals = pairs.draw(jax.random.key(0), jnp.zeros(4), noise.choose)
       >>> print(jnp.sum(action), marginals)
       2.0 [0.5 0.5 0.5 0.5]
     """
 
     ones: int  # k, the largest number of ones
-    draw: Callable  # (key, eta L (d,)) -> a vertex (d,), and the probabilities x (d,) of its ones
+    # (key, eta L (d,), choose) -> a vertex (d,), and the probabilities x (d,) of its ones. choose
+    # draws an index from probabilities, as dpjax.noise.choose does.
+    draw: Callable
     reach: Callable  # x (d,) -> (d,), the largest eta |y_i| that is used
     penalty: float
     stability: float
@@ -52,10 +53,10 @@ def of_sets(blocks, capacities) -> Lottery:
     place = np.argsort(np.concatenate(members))
     root = math.sqrt(len(blocks) * sum(capacities))
 
-    def draw(key, s):
+    def draw(key, s, choose):
         keys = jr.split(key, len(members))
         drawn = [
-            _systematic(keys[i], _in_units(_marginals(s[each], int(k)), int(k)))
+            _systematic(keys[i], choose, _in_units(_marginals(s[each], int(k)), int(k)))
             for i, (each, k) in enumerate(zip(members, capacities, strict=True))
         ]
         action, marginals = zip(*drawn, strict=True)
@@ -97,7 +98,7 @@ def _in_units(x, k):
     return units + jnp.sign(missing) * jnp.clip(jnp.abs(missing) - before, 0, room), bits
 
 
-def _systematic(key, units_and_bits):
+def _systematic(key, choose, units_and_bits):
     """A set whose entries have the probabilities x = units / 2^bits, and x.
 
     Entry i has the interval from x_1 + .. + x_(i-1) to x_1 + .. + x_i. It is in the set if one of
@@ -108,7 +109,7 @@ def _systematic(key, units_and_bits):
     unit, ends = 1 << bits, jnp.cumsum(units)
     cuts = jnp.sort(ends & (unit - 1))
     lengths = jnp.append(cuts[1:], unit) - cuts
-    u = cuts[noise.choose(key, lengths.astype(jnp.float32) / unit)]
+    u = cuts[choose(key, lengths.astype(jnp.float32) / unit)]
     below = (ends - 1 - u) >> bits  # how many of u, u + 1, .. are below the end, less 1
     action = below - ((ends - units - 1 - u) >> bits)
     return action.astype(jnp.float32), units.astype(jnp.float32) / unit
@@ -129,7 +130,7 @@ def of_paths(edges, order, leaving, count, longest) -> Lottery:
       longest: the largest number of edges of a path.
     """
 
-    def draw(key, s):
+    def draw(key, s, choose):
         log_weight, chances = {order[-1]: jnp.zeros(())}, {}
         for v in order[-2::-1]:
             terms = jnp.stack([log_weight[edges[e, 1]] - s[e] for e in leaving[v]])
@@ -139,7 +140,7 @@ def of_paths(edges, order, leaving, count, longest) -> Lottery:
         mass = dict.fromkeys(order, jnp.zeros(())) | {order[0]: jnp.ones(())}
         action, marginals = [None] * len(edges), [None] * len(edges)
         for v, node_key in zip(order[:-1], jr.split(key, len(order) - 1), strict=True):
-            chosen = noise.choose(node_key, chances[v]) if len(leaving[v]) > 1 else 0
+            chosen = choose(node_key, chances[v]) if len(leaving[v]) > 1 else 0
             for i, e in enumerate(leaving[v]):
                 w = edges[e, 1]
                 action[e], marginals[e] = here[v] & (chosen == i), mass[v] * chances[v][i]

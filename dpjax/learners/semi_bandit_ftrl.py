@@ -114,7 +114,7 @@ def semi_bandit_ftrl(
 
     def draw(key, estimates, skipped):
         action_key, read_key = jr.split(key)
-        action, x = lottery.draw(action_key, rate * estimates)
+        action, x = lottery.draw(action_key, rate * estimates, noise.choose)
         reads = action > 0.5
         if one:
             reads = jnp.arange(dim) == noise.choose(read_key, action / jnp.sum(action))

@@ -26,7 +26,7 @@ quickly = pytest.mark.usefixtures("quick_compilation")
 
 def drawn(domain, s, count=2**14):
     """Actions (count, d), and the marginals of their law."""
-    draw = jax.jit(jax.vmap(domain.lottery.draw, (0, None)))
+    draw = jax.jit(jax.vmap(lambda key, s: domain.lottery.draw(key, s, noise.choose), (0, None)))
     actions, marginals = draw(jr.split(jr.key(0), count), jnp.asarray(s, jnp.float32))
     return np.asarray(actions, np.float64), np.asarray(marginals[0], np.float64)
 
