@@ -64,8 +64,9 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
     domain = environment.action_set
     if not isinstance(domain, domains.Domain):
         raise ValueError("environment must be over points of a domain")
-    _check.entries(-np.inf, np.inf, points=points)
-    grid = np.asarray(points, np.float32)
+    _check.entries(-1e30, 1e30, points=points)
+    with jax.ensure_compile_time_eval():
+        grid = jnp.asarray(points, jnp.float32)
     if grid.ndim != 2 or len(grid) < 2 or grid.shape[1] != domain.dim:
         raise ValueError(
             f"points must have shape (N, {domain.dim}) with N at least 2, got {grid.shape}"
@@ -80,12 +81,11 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
         losses = values(outcome.loss, grid)
         return state, Outcome(losses, losses[arm] - losses)
 
-    return environment._replace(
-        step=step,
-        regret=lambda state, tally: jnp.max(tally),
-        action_set=Arms(len(grid)),
-        batch=None,
-    )
+    def regret(state, tally):
+        return jnp.max(tally)
+
+    arms = Arms(len(grid))
+    return environment._replace(step=step, regret=regret, action_set=arms, batch=None)
 
 
 class SwitchesState(NamedTuple):

@@ -89,8 +89,7 @@ def test_sampling_has_its_marginals_exactly(seed):
         law.append(np.asarray(probabilities, np.float64))
         return key
 
-    with mock.patch.object(noise, "choose", given):
-        sets = [lotteries._systematic(place, (units, bits)) for place in range(n)]
+    sets = [lotteries._systematic(place, given, (units, bits)) for place in range(n)]
     actions, marginals = (np.asarray(each, np.float64) for each in zip(*sets, strict=True))
     assert np.isin(actions, (0.0, 1.0)).all() and (actions.sum(axis=1) == k).all()
     assert law[0].sum() == 1.0 and marginals[0].sum() == k
