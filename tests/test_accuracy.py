@@ -24,6 +24,8 @@ def real_losses(name):
     """Losses that are no multiples of anything, for the actions that the learner takes."""
     if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], "iid")
+    if plays(name, Policies) and make(name).action_set.arms:
+        return environments.advice([0.3, 0.5, 0.7], ARMS)
     if plays(name, Policies):
         return environments.gap_arms(ARMS, gap=0.1)
 

@@ -180,6 +180,7 @@ def test_combinators_between_arms_and_points():
 # What every environment of the package is called with here; dimensions and rows fit,
 # and so do arms, except for the experts in pairs of consensus.
 ENVIRONMENTS = {
+    "advice": lambda domain: environments.advice(np.full(ARMS, 0.5), ARMS),
     "bernoulli": lambda domain: environments.bernoulli(np.full(ARMS, 0.5)),
     "bernoulli, pseudo": lambda domain: environments.bernoulli(np.full(ARMS, 0.5), regret="pseudo"),
     "consensus": lambda domain: environments.consensus(8),

@@ -82,6 +82,8 @@ def on_table(name, losses):
     """The environment that replays these losses, for the actions that the learner takes."""
     if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], losses)
+    if plays(name, Policies) and make(name).action_set.arms:
+        return environments.advice(losses, np.eye(ARMS))
     if plays(name, Policies):
         return environments.contextual_table(features(len(losses)), losses)
     return environments.table(losses)
@@ -212,7 +214,7 @@ def test_signature_is_sizes_then_keywords(name):
     positional = {
         parameter.name for parameter in rest if parameter.kind is not parameter.KEYWORD_ONLY
     }
-    assert positional <= {"optimizer"}
+    assert positional <= {"optimizer", "experts"}
 
 
 @every_learner
@@ -454,7 +456,7 @@ def test_learns_an_easy_instance(name):
 
     def game(epsilon):
         learner = make(name, horizon, epsilon=epsilon, loss_range=(0.0, 1.0))
-        if "arms" in parameters(name):
+        if "arms" in parameters(name) and not plays(name, Policies):
             return learner, environments.bernoulli(means)
         return learner, on_table(name, losses)
 
@@ -489,6 +491,7 @@ BAD = {
     "arms": [1, 0, 2.5],
     "actions": [3, np.ones((1, 2)), np.ones(3), np.zeros((3, 2)), [[1.0, np.nan], [0.0, 1.0]]],
     "dim": [0, -1, 2.5],
+    "experts": [1, 0, 2.5],
     "epsilon": [0.0, -1.0, float("nan")],
     "rho": [0.0, -1.0, float("nan")],
     "delta": [0.0, 1.0, float("nan")],

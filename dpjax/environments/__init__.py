@@ -4,6 +4,7 @@
 """
 
 from dpjax.core import _check
+from dpjax.environments.advice import advice
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.consensus import consensus
 from dpjax.environments.contextual import contextual_table, fixed_actions, gap_arms
@@ -20,6 +21,7 @@ from dpjax.environments.switching_cost import switching_cost
 from dpjax.environments.table import table
 
 __all__ = [
+    "advice",
     "bernoulli",
     "consensus",
     "contextual_table",

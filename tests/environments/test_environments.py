@@ -103,7 +103,7 @@ def suffered(losses):
 
 def test_the_examples_cover_the_registry():
     """A new environment over arms comes with an example here; others have files of their own."""
-    contextual = {"contextual_table", "fixed_actions", "gap_arms"}
+    contextual = {"advice", "contextual_table", "fixed_actions", "gap_arms"}
     of_points = {"linear_losses", "convex_losses", "spiked_covariance"}
     in_pairs = {"consensus"}  # never over three arms
     assert set(EXAMPLES) == set(environments.__all__) - of_points - contextual - in_pairs
