@@ -46,6 +46,7 @@ ARGUMENTS = {
     "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]),
     "domain": domains.simplex(ARMS),
     "dim": ARMS,
+    "experts": ARMS,
     "epsilon": 1.0,
     "delta": 1e-6,
 }

@@ -67,7 +67,7 @@ def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = N
         if not drawn:
             return rows[t] if rows.ndim == 3 else rows
         best = jnp.argmin(loss[None] + jr.uniform(key, (count, arms)), axis=1)
-        advised = jnp.arange(arms)[None] == best[:, None]
+        advised = jnp.where(jnp.arange(arms)[None] == best[:, None], 1.0, 0.0)
         return (1.0 - weights[:, None]) / arms + weights[:, None] * advised
 
     def step(t, key, policy):

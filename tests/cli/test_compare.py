@@ -272,7 +272,7 @@ def broken(horizon, domain):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--against", "exp4"], "there is no 'exp4' (did you mean"),
+        (["--against", "exp33"], "there is no 'exp33' (did you mean"),
         (["--against", "ftrl"], "against: ftrl cannot compete here (plays other actions)"),
         (
             ["--against", "hedge"],
