@@ -19,8 +19,8 @@ def experts_as_arms(horizon, arms, experts, epsilon):
     def act(key, played):
         state, expert = played
         one = jnp.where(jnp.arange(experts) == expert, 1.0, 0.0)
-        policy = jax.tree_util.Partial(follow, Mixture(one, jnp.zeros(()), jr.uniform(key)))
-        return state, policy
+        mixture = Mixture(one, jnp.zeros(()), jr.uniform(key))
+        return state, jax.tree_util.Partial(follow, mixture)
 
     def init(key):
         return act(jr.fold_in(key, 1), bandit.init(key))
@@ -46,10 +46,9 @@ def main(horizon=2**14, trials=16, sizes=(4, 16, 64, 256), epsilons=(0.03, 0.1, 
         trials=trials,
     )
     data = study.run(progress=False)
-    regret = data["regret"].isel(round=-1)
-    error = regret.std("trial", ddof=1) / np.sqrt(trials)
-    table, errors = (x.reset_coords(drop=True).squeeze().to_series().unstack("learner")
-                     for x in (regret.mean("trial"), error))  # fmt: skip
+    final = data["regret"].isel(round=-1).reset_coords(drop=True).squeeze()
+    found = final.mean("trial"), final.std("trial", ddof=1) / np.sqrt(trials)
+    table, errors = (x.to_series().unstack("learner") for x in found)
     table = table.join(errors.add_suffix(", s.e."))
     epsilon, experts = (table.index.get_level_values(x).values for x in ("epsilon", "experts"))
     table["bound of EXP4"] = bounds.exp4(horizon, 4, experts, epsilon)
@@ -60,5 +59,5 @@ def main(horizon=2**14, trials=16, sizes=(4, 16, 64, 256), epsilons=(0.03, 0.1, 
 if __name__ == "__main__":
     data, table = main()
     print(table.round(0).astype(int).to_string())
-    figure = data.dpjax.figure(x="experts", color="learner", panel="epsilon")
-    figure.savefig("expert_advice.png")
+    drawn = data.dpjax.figure(x="experts", color="learner", panel="epsilon")
+    drawn.savefig("expert_advice.png")
