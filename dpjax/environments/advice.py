@@ -10,21 +10,21 @@ from dpjax.environments.arms import as_finite, best_fixed_arm, draw_losses
 
 
 def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = None) -> Environment:
-    """A bandit with expert advice: each expert shows a law on the arms before a round is played.
+    """A bandit with expert advice: before a round, each expert shows a law on the arms.
 
     The advice E (N, K) of a round has a row for each expert. If it is drawn, expert i has the row
 
         (1 - w_i) / K + w_i 1[a = a_i],    a_i = argmin_a (l_a + U_ia),
 
-    where l are the losses of the round and U_ia are uniform on [0, 1). So an expert with w_i = 0
-    advises uniform play, and with w_i = 1 an arm that has no loss if losses are 0 or 1 and some arm
-    has none. A learner is shown the transpose (K, N) as the features of the arms.
+    where l are the losses of the round and U_ia are uniform on [0, 1). With w_i = 0 an expert
+    advises uniform play. With w_i = 1 and losses 0 or 1 it advises an arm without a loss, if there
+    is one. A learner sees the transpose (K, N) as the features of the arms.
 
     Args:
       losses: (T, K), K at least 2, a table that is replayed; or (K,), the means of independent
         losses 0 or 1. Means may be traced.
-      experts: N, at least 2; or their advice itself, (T, N, K) or the same in each round (N, K),
-        whose rows have entries in [0, 1] that add up to 1.
+      experts: N, at least 2; or their advice itself, (T, N, K), or (N, K) for the same in each
+        round. Its rows have entries in [0, 1] that add up to 1.
       informative: w (N,), entries in [0, 1], if advice is drawn; may be traced. By default from 0
         to 1 in equal steps.
 

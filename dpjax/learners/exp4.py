@@ -77,19 +77,20 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
       epsilon: privacy; inf adds no noise and gives EXP4 with the rates above.
 
     Returns:
-      A Learner with contextual feedback. Its action is a policy, a function of the advice (K, N),
-      column i of which is E_i, that gives an arm. The policy holds the random number by which the
-      arm is drawn, so that all who evaluate it get the same arm. The report counts the rounds in
-      which eta y_i < -1 for some expert, which the proof excludes, and says whether gamma was cut.
+      A Learner with contextual feedback. Its action is a policy: a function of the advice (K, N),
+      with E_i as column i, that returns an arm. The policy holds the random number from which the
+      arm is drawn. Environment and feedback therefore get the same arm. The report counts rounds
+      with eta y_i < -1 for some expert, which the proof excludes. It also says whether gamma was
+      cut to 1/2; the regret bound is then above T.
 
     Privacy: epsilon-DP, local, for replacement of one round's losses; released: the noisy losses.
     One noisy loss is released in each round, and advice is public. Policies are computed from
     releases and coins.
 
     Regret: at most sqrt(T K ln N (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 against the best
-    expert, in expectation (oblivious losses in [0, 1] and advice); see :func:`dpjax.bounds.exp4`.
-    The proof is that of EXP2, but for sum_i q_i E[y_i^2] <= K E[f^2] / (1 - gamma), which holds
-    since E_ia <= 1 and sum_i q_i E_ia <= p_a / (1 - gamma). It counts arms and not experts.
+    expert, in expectation, for oblivious losses in [0, 1] and advice (:func:`dpjax.bounds.exp4`).
+    The proof is that of EXP2 with one other step, sum_i q_i E[y_i^2] <= K E[f^2] / (1 - gamma). It
+    holds since E_ia <= 1 and sum_i q_i E_ia <= p_a / (1 - gamma).
 
     Reference: Auer, Cesa-Bianchi, Freund & Schapire, "The nonstochastic multiarmed bandit
     problem", 2002, section 7, for EXP4; Agarwal & Singh 2017, Algorithm 4, for the noise. Rates and

@@ -27,7 +27,7 @@ def mixture(q=Q, gamma=0.2, level=0.0):
 
 
 def test_arms_have_the_law_of_the_mixture():
-    """Chi-square over 20 000 coins; the law without mixing is told apart."""
+    """Chi-square over 20 000 coins; the law without mixing fails."""
     draw = jax.vmap(lambda key: follow(mixture(level=jr.uniform(key)), ADVICE.T))
     keys = jr.split(jr.key(0), 20_000)
     counts = np.bincount(np.asarray(draw(keys)), minlength=ARMS)

@@ -111,6 +111,5 @@ THEOREMS: dict[str, Theorem] = {
         {"derived": lambda horizon, epsilon: bounds.exp4(horizon, ARMS, EXPERTS, epsilon)},
         {"horizon": 0.5, "epsilon": -1.0}, lambda horizon: horizon,
         "auer2002", "Auer et al. 2002, Theorem 7.1, with noise and our constants",
-        lambda horizon: {"advice": families.advised(ARMS, EXPERTS)},
     ),
 }  # fmt: skip
