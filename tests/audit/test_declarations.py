@@ -13,7 +13,7 @@ from scipy import stats
 from dpjax import audit, combinators, domains, gram, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.core import Arms, Feedback, Learner, Privacy
+from dpjax.core import Arms, Feedback, Learner, Policies, Privacy
 from dpjax.domains import clipped
 from dpjax.feedback import bandit, full, unclipped
 from dpjax.maths.clipping import within
@@ -138,6 +138,9 @@ def test_rounds_far_out_of_range_spend_no_more_than_is_declared(name):
     learner = audits.build(name, domain, horizon, EPSILON.get(name, 1.0))
     joint = learner.privacy.model == "joint"
     pairs = wild_contexts() if joint else wild_rounds(0.0, 1.0, horizon)
+    if not joint and isinstance(learner.action_set, Policies):  # with public advice
+        advice = jnp.broadcast_to(jnp.eye(DIM), (*pairs.losses.shape, DIM))
+        pairs = Pair(*((advice, side) for side in pairs))
     assert audits.replays(learner, pairs).failed == ()
 
 
