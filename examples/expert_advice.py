@@ -39,13 +39,9 @@ def one_good(arms, experts):
 
 def main(horizon=2**14, trials=16, sizes=(4, 16, 64, 256), epsilons=(0.03, 0.1, 1.0)):
     """Regret, its standard error and the two bounds, for each number of experts and epsilon."""
-    study = Study(
-        learners={"EXP4": learners.exp4, "experts as arms": experts_as_arms},
-        environments={"one good expert": one_good},
-        grid={"epsilon": epsilons, "experts": list(sizes), "arms": 4, "horizon": horizon},
-        trials=trials,
-    )
-    data = study.run(progress=False)
+    factories = {"EXP4": learners.exp4, "experts as arms": experts_as_arms}
+    grid = {"epsilon": epsilons, "experts": list(sizes), "arms": 4, "horizon": horizon}
+    data = Study(factories, {"one good expert": one_good}, grid, trials).run(progress=False)
     final = data["regret"].isel(round=-1).reset_coords(drop=True).squeeze()
     found = final.mean("trial"), final.std("trial", ddof=1) / np.sqrt(trials)
     table, errors = (x.to_series().unstack("learner") for x in found)
