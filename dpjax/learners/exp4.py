@@ -9,7 +9,6 @@ from jax import random as jr
 from dpjax import noise, privacy
 from dpjax.core import Array, Learner, Number, Policies, Privacy, _check
 from dpjax.feedback import contextual
-from dpjax.learners.exp2 import arms_as_actions, derived_rates
 
 
 class Mixture(NamedTuple):
@@ -54,6 +53,21 @@ def follow(mixture, advice):
     return jnp.sum(ends[:-1] <= mixture.level, dtype=jnp.int32)
 
 
+def derived_rates(horizon, arms, experts, scale):
+    """(eta, gamma, whether gamma was cut), for noise of scale lambda on losses in [0, 1].
+
+    With B = 2 lambda ln T the noise is above B in some round with probability at most 1 / T, and
+    regret is at most ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1 if
+    gamma >= eta K (1/2 + B). The eta here minimizes this sum.
+    """
+    rounds = jnp.float32(horizon)
+    reach = arms * (0.5 + 2.0 * scale * jnp.log(rounds))
+    price = arms * (0.25 + 2.0 * scale * scale) + reach
+    eta = jnp.sqrt(jnp.log(jnp.float32(experts)) / (rounds * price))
+    gamma = jnp.minimum(0.5, eta * reach)
+    return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5
+
+
 def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
     """EXP4 on noisy losses: bandits with expert advice, locally private.
 
@@ -63,7 +77,7 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
         p = (1 - gamma) sum_i q_i E_i + gamma / K,    q_i = exp(-eta L_i) / sum_j exp(-eta L_j).
 
     Its loss l_a is seen with noise as f = l_a - 1/2 + Lap(1 / epsilon), and each L_i grows by
-    y_i = E_ia f / p_a. The rates are those of :func:`dpjax.learners.exp2` for N actions of rank K:
+    y_i = E_ia f / p_a. The rates are
 
         eta = sqrt(ln N / (T K (3/4 + 2 / epsilon^2 + 2 ln T / epsilon))),
         gamma = min(1/2, eta K (1/2 + 2 ln T / epsilon)).
@@ -104,8 +118,7 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
     horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
     arms, experts = _check.arms(arms), _check.size(2, experts=experts)
     scale = privacy.laplace_scale(1.0, epsilon)
-    game = arms_as_actions(arms)._replace(count=experts)
-    eta, gamma, capped = derived_rates(horizon, game, (0.0, 1.0), scale, 0.5)
+    eta, gamma, capped = derived_rates(horizon, arms, experts, scale)
 
     def act(key, exponents, violations):
         mixture = Mixture(jax.nn.softmax(exponents), gamma, jr.uniform(key))
