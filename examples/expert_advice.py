@@ -33,7 +33,7 @@ def experts_as_arms(horizon, arms, experts, epsilon):
 
 
 def one_good(arms, experts):
-    """Bernoulli losses of mean 1/2. One expert names an arm without a loss in 9 of 10 rounds."""
+    """Bernoulli losses of mean 1/2. One expert puts 9/10 on an arm without a loss."""
     return environments.advice(np.full(arms, 0.5), experts, informative=0.9 * np.eye(experts)[-1])
 
 

@@ -128,7 +128,11 @@ def _over_policies(dim) -> list[Standard]:
 def _over_advice(experts, arms) -> list[Standard]:
     means, good = np.full(arms, 0.5), np.eye(experts)[0]
     kinds = {
-        "one good expert": (means, 0.5 * good, "the first of which advises well half of the time"),
+        "one good expert": (
+            means,
+            0.5 * good,
+            "the first of which puts half its weight on an arm without a loss",
+        ),
         "narrow": (means, 0.45 + 0.05 * good, "the first of which is slightly better"),
         "ladder": (np.linspace(0.25, 0.75, arms), None, "from uninformed to always well informed"),
     }
