@@ -98,6 +98,8 @@ def program_of(name, horizon=HORIZON):
         if isinstance(actions, Arms):
             means = np.linspace(0.3, 0.7, actions.count)
             return learner, environments.bernoulli(means, regret="pseudo")
+        if isinstance(actions, Policies) and actions.arms:
+            return learner, environments.advice(np.linspace(0.3, 0.7, actions.arms), actions.dim)
         if isinstance(actions, Policies):
             return learner, environments.gap_arms(actions.dim, gap=0.1, arms=4)
         return learner, environments.linear_losses(actions, "iid")

@@ -26,6 +26,8 @@ def real_losses(name):
         return environments.linear_losses(ARGUMENTS["domain"], "iid")
     if plays(name, Pairs):
         return environments.dueling(jnp.array([0.3, 0.5, 0.7]), regret="utility")
+    if plays(name, Policies) and make(name).action_set.arms:
+        return environments.advice([0.3, 0.5, 0.7], ARMS)
     if plays(name, Policies):
         return environments.gap_arms(ARMS, gap=0.1)
 

@@ -180,6 +180,7 @@ def test_combinators_between_arms_and_points():
 # What every environment of the package is called with here; dimensions and rows fit,
 # and so do arms, except for the experts in pairs of consensus.
 ENVIRONMENTS = {
+    "advice": lambda domain: environments.advice(np.full(ARMS, 0.5), ARMS),
     "bernoulli": lambda domain: environments.bernoulli(np.full(ARMS, 0.5)),
     "bernoulli, pseudo": lambda domain: environments.bernoulli(np.full(ARMS, 0.5), regret="pseudo"),
     "classification": lambda domain: environments.classification([[0.0], [1.0]], [0, 1]),
@@ -196,6 +197,7 @@ ENVIRONMENTS = {
     "from_means": lambda domain: environments.from_means(lambda t: jnp.full(ARMS, 0.5)),
     "fully_oblivious": lambda domain: environments.fully_oblivious(ARMS),
     "gap_arms": lambda domain: environments.gap_arms(ARMS),
+    "glm_arms": lambda domain: environments.glm_arms(ARMS),
     "gaussian": lambda domain: environments.gaussian(np.full(ARMS, 0.5), deviation=0.1),
     "linear_losses": lambda domain: environments.linear_losses(domain, "iid"),
     "memory": lambda domain: environments.memory(np.full(ARMS, 0.5), rounds=1),

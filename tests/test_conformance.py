@@ -46,6 +46,7 @@ ARGUMENTS = {
     "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]),
     "domain": domains.simplex(ARMS),
     "dim": ARMS,
+    "experts": ARMS,
     "epsilon": 1.0,
     "delta": 1e-6,
 }
@@ -92,6 +93,8 @@ def on_table(name, losses):
         return environment._replace(action_set=make(name).action_set)
     if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], losses)
+    if plays(name, Policies) and make(name).action_set.arms:
+        return environments.advice(losses, np.eye(ARMS))
     if plays(name, Policies):
         return environments.contextual_table(features(len(losses)), losses)
     return environments.table(losses)
@@ -222,7 +225,7 @@ def test_signature_is_sizes_then_keywords(name):
     positional = {
         parameter.name for parameter in rest if parameter.kind is not parameter.KEYWORD_ONLY
     }
-    assert positional <= {"optimizer"}
+    assert positional <= {"optimizer", "experts"}
 
 
 @every_learner
@@ -467,7 +470,7 @@ def test_learns_an_easy_instance(name):
         learner = make(name, horizon, epsilon=epsilon, loss_range=(0.0, 1.0))
         if plays(name, Pairs):
             return learner, environments.dueling(means, regret="utility")
-        if "arms" in parameters(name):
+        if "arms" in parameters(name) and not plays(name, Policies):
             return learner, environments.bernoulli(means)
         return learner, on_table(name, losses)
 
@@ -502,6 +505,7 @@ BAD = {
     "arms": [1, 0, 2.5],
     "actions": [3, np.ones((1, 2)), np.ones(3), np.zeros((3, 2)), [[1.0, np.nan], [0.0, 1.0]]],
     "dim": [0, -1, 2.5],
+    "experts": [1, 0, 2.5],
     "epsilon": [0.0, -1.0, float("nan")],
     "rho": [0.0, -1.0, float("nan")],
     "delta": [0.0, 1.0, float("nan")],

@@ -12,6 +12,7 @@ from jax import random as jr
 
 from dpjax.core import Arms, Array, Policies, _check
 from dpjax.domains import Domain, LossSet
+from dpjax.domains.action_sets import words
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 
@@ -212,9 +213,9 @@ def _fits(learner, loss) -> str:
     if isinstance(actions, Domain) and not callable(loss) and shapes != [(actions.dim,)]:
         return f"it plays points of R^{actions.dim}"
     if isinstance(actions, Policies):
-        arms = shapes[-1][:1]
+        arms = (actions.arms,) if actions.arms else shapes[-1][:1]
         if shapes != [(*arms, actions.dim), arms]:
-            return f"it plays policies over features in R^{actions.dim}"
+            return f"it plays {words(actions)}"
     try:
         state, action = jax.eval_shape(learner.init, jr.key(0))
         seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)

@@ -61,7 +61,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
     if isinstance(actions, Policies):
         made = contextual_pairs(
             key, learner.horizon, actions.dim, count, unit=declared.unit,
-            changed=changed, spacing=declared.spacing,
+            changed=changed, spacing=declared.spacing, arms=actions.arms,
         )  # fmt: skip
         (features, losses), (others, other_losses) = made
         losses, other_losses = _wild(losses), _wild(other_losses)
@@ -110,6 +110,7 @@ def contextual_pairs(
     unit: str = "round",
     changed: int = 1,
     spacing: int | None = None,
+    arms: int | None = None,
 ) -> Pair:
     """Pairs of sequences of unit features (3, dim) and losses -1 or 1, (3,), for three arms.
 
@@ -124,6 +125,7 @@ def contextual_pairs(
       unit: as in Privacy. With "entry" features are public, and only losses change in all pairs.
       changed: how many rounds differ.
       spacing: distance between these rounds where it is fixed.
+      arms: K, if features are to be the advice (K, dim) of experts; its columns add up to 1.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -137,9 +139,12 @@ def contextual_pairs(
     keys = jr.split(key, 4)
 
     def draw(key):
-        features = jr.normal(key, (count, horizon, ARMS, dim))
+        shape = count, horizon, ARMS if arms is None else arms
+        features = jr.normal(key, (*shape, dim))
         features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
-        return features, jr.rademacher(jr.fold_in(key, 1), (count, horizon, ARMS), jnp.float32)
+        if arms is not None:
+            features = jax.nn.softmax(4.0 * features, axis=-2)
+        return features, jr.rademacher(jr.fold_in(key, 1), shape, jnp.float32)
 
     (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
     signs = ((jnp.arange(count) % 2 == 0) | (unit == "entry"))[:, None, None]

@@ -217,10 +217,12 @@ class Policies(NamedTuple):
 
     Examples:
       >>> environments.fixed_actions(np.eye(3), np.zeros(3)).action_set
-      Policies(dim=3)
+      Policies(dim=3, arms=None)
     """
 
     dim: int  # d
+    arms: int | None = None  # K if features are the advice of d experts, whose columns are laws on
+    # the arms; else None, and a round may have any number of arms
 
 
 @described

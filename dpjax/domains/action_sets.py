@@ -33,7 +33,7 @@ def check_fit(learner, environment) -> None:
     if isinstance(played, Domain) and isinstance(present, Domain) and played.dim == present.dim:
         raise ValueError("learner: its domain reaches beyond the environment's domain")
     raise ValueError(
-        f"learner: plays {_words(played)}; environment: has {_words(present)}"
+        f"learner: plays {words(played)}; environment: has {words(present)}"
         + _way_out(played, present)
     )
 
@@ -42,8 +42,10 @@ def example_loss(actions):
     """Losses of a round that shows actions of this set what they cost; all are 0."""
     if isinstance(actions, Arms):
         return jnp.zeros(actions.count, jnp.float32)
-    no_losses = jnp.zeros(actions.dim, jnp.float32)
-    return (no_losses[None], no_losses[:1]) if isinstance(actions, Policies) else no_losses
+    if isinstance(actions, Policies):
+        arms = actions.arms or 1
+        return jnp.zeros((arms, actions.dim), jnp.float32), jnp.zeros(arms, jnp.float32)
+    return jnp.zeros(actions.dim, jnp.float32)
 
 
 def fits(played, present) -> bool:
@@ -69,11 +71,14 @@ def _within(inner, outer) -> bool:
     return bool((reach[0] <= reach[1] + 1e-4 * outer.diameter).all())
 
 
-def _words(actions) -> str:
+def words(actions) -> str:
+    """An action set as the object of a sentence."""
     if isinstance(actions, Pairs):
         return f"pairs of {actions.players} arms"
     if isinstance(actions, Arms):
         return f"{actions.count} arms"
+    if isinstance(actions, Policies) and actions.arms:
+        return f"policies over the advice of {actions.dim} experts on {actions.arms} arms"
     of = "points" if isinstance(actions, Domain) else "policies over features"
     return f"{of} in R^{actions.dim}"
 

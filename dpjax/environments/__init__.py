@@ -4,6 +4,7 @@
 """
 
 from dpjax.core import _check
+from dpjax.environments.advice import advice
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.classification import classification
 from dpjax.environments.consensus import consensus
@@ -24,6 +25,7 @@ from dpjax.environments.switching_cost import switching_cost
 from dpjax.environments.table import table
 
 __all__ = [
+    "advice",
     "bernoulli",
     "classification",
     "consensus",

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
 from dpjax.domains import Domain, fitting
+from dpjax.environments.advice import advice
 from dpjax.environments.arms import best_fixed_arm
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.contextual import offered
@@ -282,6 +283,25 @@ def contexts(dim: int, arms: int) -> Family:
     ones = np.ones(_check.size(2, dim=dim))
     box = {"gap": (0.0, 1.499), "parameter": (-ones, ones), "scales": (0.01 * ones, ones)}
     return Family(partial(offered, dim, _check.arms(arms)), box)
+
+
+def advised(arms: int, experts: int) -> Family:
+    """Expert advice on Bernoulli arms of any ``means`` (K,), ``informative`` (N,) to any degree.
+
+    Args:
+      arms: K, at least 2.
+      experts: N, at least 2.
+
+    Examples:
+      >>> {name: np.shape(high) for name, (low, high) in families.advised(3, 5).box.items()}
+      {'means': (3,), 'informative': (5,)}
+    """
+    sizes = {"means": _check.arms(arms), "informative": _check.size(2, experts=experts)}
+
+    def make(means, informative):
+        return advice(means, experts, informative=informative)
+
+    return Family(make, {name: (np.zeros(size), np.ones(size)) for name, size in sizes.items()})
 
 
 def _sequence(arms, losses) -> Environment:

@@ -20,6 +20,7 @@ from dpjax.learners.dueling_elimination import dueling_elimination
 from dpjax.learners.exp2 import exp2
 from dpjax.learners.exp3 import exp3
 from dpjax.learners.exp3_minibatch import exp3_minibatch
+from dpjax.learners.exp4 import exp4
 from dpjax.learners.explore_then_commit import explore_then_commit
 from dpjax.learners.ftpl import ftpl
 from dpjax.learners.ftrl import ftrl
@@ -74,6 +75,7 @@ __all__ = [
     "exp2",
     "exp3",
     "exp3_minibatch",
+    "exp4",
     "explore_then_commit",
     "ftpl",
     "ftrl",

@@ -34,7 +34,7 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
 
     It is given the sizes that it requires, epsilon if it takes one, and those of the options that
     it takes. Everything else keeps its default. A factory that requires rho is given epsilon^2 / 2,
-    the rho of an epsilon-DP release.
+    the rho of an epsilon-DP release. One that requires experts is given as many as ``dim``.
 
     Args:
       factory: of learners, with an argument ``horizon``.
@@ -49,6 +49,8 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
     epsilon = options.get("epsilon", sizes.get("epsilon"))
     if "rho" not in sizes and epsilon is not None:
         sizes = {**sizes, "rho": 0.5 * epsilon**2}
+    if "dim" in sizes:
+        sizes = {"experts": sizes["dim"], **sizes}
     for parameter in inspect.signature(factory).parameters.values():
         name, required = parameter.name, parameter.default is parameter.empty
         if name == "horizon" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

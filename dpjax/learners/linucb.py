@@ -159,7 +159,7 @@ def linucb(
     Examples:
       >>> learner = learners.linucb(1000, 3, epsilon=1.0, delta=1e-6)
       >>> learner.privacy.model, learner.privacy.released, learner.action_set
-      ('joint', 'policies 1..T', Policies(dim=3))
+      ('joint', 'policies 1..T', Policies(dim=3, arms=None))
     """
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     if dim > _WIDEST:

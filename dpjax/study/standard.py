@@ -8,6 +8,7 @@ import numpy as np
 
 from dpjax import domains, environments
 from dpjax.core import Arms, Environment, Pairs, Policies
+from dpjax.domains import Domain
 from dpjax.environments import families
 from dpjax.environments.families import Family
 from dpjax.privacy import default_delta
@@ -46,7 +47,11 @@ def sizes_of(actions, horizon) -> dict[str, Any]:
         return given | {"arms": actions.players}
     if isinstance(actions, Arms):
         return given | {"arms": actions.count, "actions": np.eye(actions.count)}
-    return given | ({"dim": actions.dim} if isinstance(actions, Policies) else {"domain": actions})
+    if isinstance(actions, Domain):
+        return given | {"domain": actions}
+    advised = actions.arms is not None
+    return given | ({"arms": actions.arms, "experts": actions.dim} if advised else
+                    {"dim": actions.dim})  # fmt: skip
 
 
 def standard(actions, by_batches) -> list[Standard]:
@@ -62,7 +67,9 @@ def standard(actions, by_batches) -> list[Standard]:
         return _over_pairs(actions.players)
     if isinstance(actions, Arms):
         return _over_arms(actions.count, by_batches)
-    return _over_policies(actions.dim) if isinstance(actions, Policies) else _over_points(actions)
+    if isinstance(actions, Domain):
+        return _over_points(actions)
+    return _over_policies(actions.dim) if actions.arms is None else _over_advice(*actions)
 
 
 def _over_arms(arms, by_batches) -> list[Standard]:
@@ -137,28 +144,50 @@ def _over_policies(dim) -> list[Standard]:
     return [unit, *fresh]
 
 
+def _over_advice(experts, arms) -> list[Standard]:
+    means, good = np.full(arms, 0.5), np.eye(experts)[0]
+    kinds = {
+        "one good expert": (
+            means,
+            0.5 * good,
+            "the first of which puts half its weight on an arm without a loss",
+        ),
+        "narrow": (means, 0.45 + 0.05 * good, "the first of which is slightly better"),
+        "ladder": (np.linspace(0.25, 0.75, arms), None, "from uninformed to always well informed"),
+    }
+    return [
+        Standard(name, environments.advice(means, experts, informative=informative),
+                 f"Bernoulli losses of means {_list(means)} and {experts} experts, {words}; "
+                 "regret to the best expert")
+        for name, (means, informative, words) in kinds.items()
+    ]  # fmt: skip
+
+
 def family_of(actions, horizon) -> Family:
     """The family that a search for the worst case of these actions goes through.
 
     Bernoulli arms of any means, with pseudo-regret; duels by the linear link of any means; over
-    points, linear losses of two directions; for policies, fresh unit vectors in each round.
+    points, linear losses of two directions; for policies, fresh unit vectors in each round, or
+    advice of any quality.
     """
     if isinstance(actions, Pairs):
         return families.duels(actions.players)
     if isinstance(actions, Arms):
         return families.means(actions.count, regret="pseudo")
+    if isinstance(actions, Policies) and actions.arms:
+        return families.advised(actions.arms, actions.dim)
     if isinstance(actions, Policies):
         return families.contexts(actions.dim, OFFERED)
     return families.directions(actions, horizon)
 
 
 def at_gaps_of(actions) -> dict[str, Callable]:
-    """Environments of these actions that take a gap; there is none for points of a set."""
+    """Environments of these actions that take a gap; there is none for points or advice."""
     if isinstance(actions, Pairs):
         return {}
     if isinstance(actions, Arms):
         return families.at_gaps(actions.count)
-    if isinstance(actions, Policies):
+    if isinstance(actions, Policies) and actions.arms is None:
         return {"fresh arms": partial(environments.gap_arms, actions.dim, arms=OFFERED)}
     return {}
 

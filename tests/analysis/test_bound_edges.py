@@ -99,6 +99,7 @@ SETTINGS = {
     "linear_elimination": {**PRIVATE, "dim": DIMS, "model": ["central", "local"]},
     "linear_elimination_printed": {"horizon": HORIZONS, "epsilon": EPSILONS},
     "linucb": LINUCB,
+    "exp4": {**GAMES, "experts": [2, 2**20], "epsilon": EPSILONS},
     "linucb_planned": LINUCB,
     "matrix_ftrl": {"horizon": HORIZONS, "size": DIMS, "noise": [0.0, 1.0, INF]},
     "one_point_gradient": POINTS,

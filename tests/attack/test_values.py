@@ -19,6 +19,7 @@ from tests import test_conformance as conformance
 # Valid arguments of every factory of the three registries, by the names of its parameters.
 ENVIRONMENTS = {
     "arms": 3,
+    "experts": 3,
     "dim": 3,
     "horizon": 8,
     "means": [0.2, 0.5],

@@ -861,7 +861,7 @@ def test_the_table_of_audits(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         "audit.csv", "audit_mutants.csv", "audit.png", "audit.pdf", "parameters.json",
     }  # fmt: skip
-    with pytest.raises(ValueError, match="there is no 'exp5'"):
-        audits.run(["exp5"], tmp_path)
+    with pytest.raises(ValueError, match="there is no 'exp33'"):
+        audits.run(["exp33"], tmp_path)
     with pytest.raises(ValueError, match="epsilon must be finite, since"):
         audits.run(["ftrl"], tmp_path, epsilon=float("inf"))

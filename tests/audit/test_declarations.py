@@ -137,7 +137,11 @@ def test_rounds_far_out_of_range_spend_no_more_than_is_declared(name):
     horizon = LONGER.get(name, HORIZON)
     learner = audits.build(name, domain, horizon, EPSILON.get(name, 1.0))
     contextual = isinstance(learner.action_set, Policies)
-    pairs = wild_contexts() if contextual else wild_rounds(0.0, 1.0, horizon)
+    advised = contextual and learner.action_set.arms
+    pairs = wild_contexts() if contextual and not advised else wild_rounds(0.0, 1.0, horizon)
+    if advised:  # by public advice
+        advice = jnp.broadcast_to(jnp.eye(DIM), (*pairs.losses.shape, DIM))
+        pairs = Pair(*((advice, side) for side in pairs))
     if isinstance(learner.action_set, Pairs):
         pairs = jax.tree.map(lambda leaf: jnp.tile(leaf, (1, 1, DIM)), pairs)
     assert audits.replays(learner, pairs).failed == ()

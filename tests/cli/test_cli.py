@@ -102,7 +102,7 @@ def test_a_name_that_is_far_off_has_no_suggestion(capsys):
 
 
 BAD = {
-    "unknown learner": (["--learner", "exp4"], "learner: there is no 'exp4'"),
+    "unknown learner": (["--learner", "exp33"], "learner: there is no 'exp33'"),
     "epsilon zero": (["--epsilon", "0"], "epsilon must be greater than 0"),
     "epsilon negative": (["--epsilon=-1"], "epsilon must be greater than 0"),
     "epsilon NaN": (["--epsilon", "1,nan"], "epsilon must be greater than 0"),

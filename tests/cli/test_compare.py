@@ -301,7 +301,7 @@ def test_a_file_that_cannot_be_audited_is_named(file, message, tmp_path, capsys,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--against", "exp5"], "there is no 'exp5' (did you mean"),
+        (["--against", "exp33"], "there is no 'exp33' (did you mean"),
         (["--against", "ftrl"], "against: ftrl cannot compete here (plays other actions)"),
         (
             ["--against", "hedge"],

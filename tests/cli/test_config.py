@@ -109,7 +109,7 @@ def test_the_example_is_a_study():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"exp3"\nslow', '"exp4"\nslow', r"learners has no 'exp4' \(did you mean exp3\?\)"),
+        ('"exp3"\nslow', '"exp33"\nslow', r"learners has no 'exp33' \(did you mean exp3\?\)"),
         ('"bernoulli"', '"Learner"', "environments has no 'Learner'"),
         ("[learners]", "[learner]", r"the file has 'learner' \(did you mean learners\?\)"),
         ("trials", "trails", r"\[study\] has 'trails' \(did you mean trials\?\)"),

@@ -232,8 +232,8 @@ def test_every_learner_without_epsilon_says_that_it_is_to_be_left_out():
 
 def test_play_refuses_what_the_learner_does_not_take():
     table = np.full((8, 2), 0.5)
-    with pytest.raises(ValueError, match="learner: there is no 'exp4' .*; known are .*exp3"):
-        run.study_of(table, "exp4")
+    with pytest.raises(ValueError, match="learner: there is no 'exp33' .*; known are .*exp3"):
+        run.study_of(table, "exp33")
     with pytest.raises(ValueError, match="epsilon: the learner exp3 takes none"):
         run.study_of(table, "exp3", epsilons=(1.0,))
     with pytest.raises(ValueError, match="learner: linucb plays on features"):

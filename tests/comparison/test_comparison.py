@@ -40,6 +40,7 @@ FIELDS = {
     "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
     "two_point_gradient": {"two_point_gradient"},
     "linucb": {"adac_oful", "glm_sgd", "linucb"},
+    "exp4": {"exp4"},
     "cucb": {"cucb", "semi_bandit_ftrl"},
     "dueling_elimination": {"dueling_elimination"},
 }  # fmt: skip
@@ -91,7 +92,7 @@ def test_games_by_batches_have_three_environments_that_allow_them():
         *iid, adversary = standard(Arms(count), False)
         assert [each.name for each in iid] == ["wide gap", "narrow gap"]
         assert adversary.environment.batch is None and adversary.means is None
-    for actions in (Policies(5), domains.ball(5)):
+    for actions in (Policies(5), Policies(5, 4), domains.ball(5)):
         assert len({each.name for each in standard(actions, False)}) == 3
 
 

@@ -36,6 +36,8 @@ def environment_of(action_set):
     if isinstance(action_set, Arms):
         means = np.linspace(0.3, 0.7, action_set.count)
         return environments.bernoulli(means, regret="pseudo")
+    if isinstance(action_set, Policies) and action_set.arms:
+        return environments.advice(np.linspace(0.3, 0.7, action_set.arms), action_set.dim)
     if isinstance(action_set, Policies):
         return environments.gap_arms(action_set.dim, gap=0.1, arms=4)
     return environments.linear_losses(action_set, "iid")

@@ -113,7 +113,9 @@ def suffered(losses):
 
 def test_the_examples_cover_the_registry():
     """A new environment over arms comes with an example here; others have files of their own."""
-    contextual = {"classification", "contextual_table", "fixed_actions", "gap_arms"}
+    contextual = {
+        "advice", "classification", "contextual_table", "fixed_actions", "gap_arms", "glm_arms",
+    }  # fmt: skip
     of_points = {"linear_losses", "convex_losses", "spiked_covariance"}
     in_pairs = {"consensus", "dueling"}  # never over three arms
     assert set(EXAMPLES) == set(environments.__all__) - of_points - contextual - in_pairs

@@ -27,7 +27,7 @@ HORIZON, ARMS, EPSILON, SEED = 64, 3, 1.0, 2017
 DOMAIN = domains.simplex(ARMS)
 KNOWN = {
     "horizon": HORIZON, "arms": ARMS, "actions": [[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]],
-    "domain": DOMAIN, "dim": ARMS, "epsilon": EPSILON, "delta": 1e-6,
+    "domain": DOMAIN, "dim": ARMS, "experts": ARMS, "epsilon": EPSILON, "delta": 1e-6,
     "rho": 0.5,
 }  # fmt: skip
 
@@ -65,6 +65,8 @@ def natures(name):
     if takes_points(name):
         kinds = ("switching", "adaptive")
         return {kind: environments.linear_losses(DOMAIN, kind, period=16) for kind in kinds}
+    if plays_policies(name) and build(name).action_set.arms:
+        return {"advice": environments.advice([0.2, 0.5, 0.6], ARMS)}
     if plays_policies(name):
         return {
             "gap_arms": environments.gap_arms(ARMS),

@@ -105,6 +105,7 @@ BALL = domains.ball(3)
 DISTANCE = loss_families.distance(BALL)
 # An environment of each factory, beside those that the games of all learners have.
 ENVIRONMENTS = {
+    "advice": lambda: environments.advice([0.3, 0.5, 0.7], 3),
     "consensus": lambda: environments.consensus(64, 2),
     "contextual_table": lambda: environments.contextual_table(FEATURES, TABLE),
     "convex_losses": lambda: environments.convex_losses(BALL, DISTANCE, count=4),
@@ -139,6 +140,7 @@ def test_every_environment_lowers_as_one_kernel(name):
         environment = ENVIRONMENTS[name]()
         kind = type(environment.action_set).__name__
         learner = {"Arms": "exp3", "Policies": "linucb"}.get(kind, "projection_free")
+        learner = "exp4" if name == "advice" else learner
         sizes = {**SIZES, "domain": BALL}
         if kind == "Arms":
             sizes["arms"] = environment.action_set.count

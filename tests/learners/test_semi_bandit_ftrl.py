@@ -1,6 +1,5 @@
 """FTRL for semi-bandits: laws of sets and paths, estimates, batches, and what releases spend."""
 
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -230,7 +230,7 @@ def test_the_tables_in_docs_have_every_theorem_and_its_bounds_of_today(stored):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["exp4"], "there is no theorem, learner or paper 'exp4' (did you mean exp3?)"),
+        (["exp33"], "there is no theorem, learner or paper 'exp33' (did you mean exp3?)"),
         (["tosou2017"], "'tosou2017' (did you mean tossou2017?)"),
         (["dp_klucb"], "dp_klucb has none here: the theorem of Azize et al. 2025 is asymptotic"),
         (["exp3", "--all"], "name some, or say --all"),

@@ -12,6 +12,7 @@ from dpjax.environments.families import Family
 from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
 DIM, ACTIONS = 5, 20
+ARMS, EXPERTS = 4, 16
 GAP = 0.1
 # Of logistic losses: two arms in the plane, whose greedy choices have E[x x'] = I / 2, and the
 # largest strength that the theorem allows for |theta| = 1.
@@ -80,6 +81,17 @@ def _contexts(horizon):
     return {"contexts": families.contexts(DIM, DIM**2)}
 
 
+def _exp4(horizon, epsilon):
+    return learners.exp4(horizon, ARMS, EXPERTS, epsilon=epsilon)
+
+
+def _advised(means, informative):
+    return partial(environments.advice, np.asarray(means), EXPERTS, informative=informative)
+
+
+GOOD = np.eye(EXPERTS)[0]
+
+
 def _largest(horizon):
     return 1.5 * horizon
 
@@ -120,5 +132,14 @@ THEOREMS: dict[str, Theorem] = {
              horizon, ACTIONS, DIM, epsilon)},
         {"horizon": 0.5}, lambda horizon: horizon,
         "hanna2022", "Hanna et al. 2022, derived with our constants", _directions,
+    ),
+    "exp4": Theorem(
+        _exp4,
+        {"one good expert": _advised([0.5] * ARMS, 0.5 * GOOD),
+         "ladder": _advised([0.3, 0.5, 0.5, 0.5], None),
+         "narrow": _advised([0.5] * ARMS, 0.45 + 0.05 * GOOD)}, {},
+        {"derived": lambda horizon, epsilon: bounds.exp4(horizon, ARMS, EXPERTS, epsilon)},
+        {"horizon": 0.5, "epsilon": -1.0}, lambda horizon: horizon,
+        "auer2002", "Auer et al. 2002, Theorem 7.1, with noise and our constants",
     ),
 }  # fmt: skip

@@ -1,0 +1,148 @@
+"""EXP4: exponential weights over experts who advise on arms, on losses with Laplace noise."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random as jr
+
+from dpjax import noise, privacy
+from dpjax.core import Array, Learner, Number, Policies, Privacy, _check
+from dpjax.feedback import contextual
+
+
+class Mixture(NamedTuple):
+    """The parameters of a policy: a law on the experts, and the coin of the round."""
+
+    weights: Array  # q (N,)
+    mixing: Array  # () gamma
+    level: Array  # () in [0, 1), from which the arm is drawn
+
+
+class Exp4State(NamedTuple):
+    exponents: Array  # (N,) -eta L, shifted so that the largest is 0
+    violations: Array  # () int32
+
+
+class Exp4Report(NamedTuple):
+    violations: Array  # () int32, rounds with eta y_i < -1 for some expert: not in the proof
+    capped: Array  # () int32, 1 if gamma is cut to 1/2 and the regret bound says nothing
+
+
+def law_of_arms(mixture, advice):
+    """p = (1 - gamma) E' q + gamma / K, (K,), for advice E' (K, N)."""
+    arms, gamma = advice.shape[0], mixture.mixing
+    return (1.0 - gamma) * jnp.sum(advice * mixture.weights[None], axis=1) + gamma / arms
+
+
+def follow(mixture, advice):
+    """An arm drawn from :func:`law_of_arms`, the same each time for the same coin and advice.
+
+    Args:
+      mixture: a Mixture.
+      advice: E' (K, N), the law of expert i in column i.
+
+    Returns:
+      () int32.
+    """
+    experts = mixture.weights.shape[0]
+    if jnp.ndim(advice) != 2 or advice.shape[1] != experts:
+        raise ValueError(f"features must have shape (K, {experts}) for {experts} experts, got "
+                         f"{jnp.shape(advice)}")  # fmt: skip
+    ends = jnp.cumsum(law_of_arms(mixture, advice))
+    return jnp.sum(ends[:-1] <= mixture.level, dtype=jnp.int32)
+
+
+def derived_rates(horizon, arms, experts, scale):
+    """(eta, gamma, whether gamma was cut), for noise of scale lambda on losses in [0, 1].
+
+    With B = 2 lambda ln T the noise is above B in some round with probability at most 1 / T, and
+    regret is at most ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1 if
+    gamma >= eta K (1/2 + B). The eta here minimizes this sum.
+    """
+    rounds = jnp.float32(horizon)
+    reach = arms * (0.5 + 2.0 * scale * jnp.log(rounds))
+    price = arms * (0.25 + 2.0 * scale * scale) + reach
+    eta = jnp.sqrt(jnp.log(jnp.float32(experts)) / (rounds * price))
+    gamma = jnp.minimum(0.5, eta * reach)
+    return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5
+
+
+def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
+    """EXP4 on noisy losses: bandits with expert advice, locally private.
+
+    In each round expert i advises a law E_i on the arms. With estimates L of the sums of the
+    experts' losses, zero at first, the arm is drawn from
+
+        p = (1 - gamma) sum_i q_i E_i + gamma / K,    q_i = exp(-eta L_i) / sum_j exp(-eta L_j).
+
+    Its loss l_a is seen with noise as f = l_a - 1/2 + Lap(1 / epsilon), and each L_i grows by
+    y_i = E_ia f / p_a. The rates are
+
+        eta = sqrt(ln N / (T K (3/4 + 2 / epsilon^2 + 2 ln T / epsilon))),
+        gamma = min(1/2, eta K (1/2 + 2 ln T / epsilon)).
+
+    If N = K and each expert advises one arm, it is EXP2 over arms.
+
+    Args:
+      horizon: T, rounds.
+      arms: K, at least 2.
+      experts: N, at least 2.
+      epsilon: privacy; inf adds no noise and gives EXP4 with the rates above.
+
+    Returns:
+      A Learner with contextual feedback. Its action is a policy: a function of the advice (K, N),
+      with E_i as column i, that returns an arm. The policy holds the random number from which the
+      arm is drawn. Environment and feedback therefore get the same arm. The report counts rounds
+      with eta y_i < -1 for some expert, which the proof excludes. It also says whether gamma was
+      cut to 1/2; the regret bound is then above T.
+
+    Privacy: epsilon-DP, local, for replacement of one round's losses; released: the noisy losses.
+    One noisy loss is released in each round, and advice is public. Policies are computed from
+    releases and coins.
+
+    Regret: at most sqrt(T K ln N (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 against the best
+    expert, in expectation, for oblivious losses in [0, 1] and advice (:func:`dpjax.bounds.exp4`).
+    The proof is that of EXP2 with one other step, sum_i q_i E[y_i^2] <= K E[f^2] / (1 - gamma). It
+    holds since E_ia <= 1 and sum_i q_i E_ia <= p_a / (1 - gamma).
+
+    Reference: Auer, Cesa-Bianchi, Freund & Schapire, "The nonstochastic multiarmed bandit
+    problem", 2002, section 7, for EXP4; Agarwal & Singh 2017, Algorithm 4, for the noise. Rates and
+    constants are ours.
+
+    Examples:
+      >>> learner = learners.exp4(1000, 4, 16, epsilon=1.0)
+      >>> learner.privacy.model, learner.action_set
+      ('local', Policies(dim=16, arms=4))
+    """
+    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
+    arms, experts = _check.arms(arms), _check.size(2, experts=experts)
+    scale = privacy.laplace_scale(1.0, epsilon)
+    eta, gamma, capped = derived_rates(horizon, arms, experts, scale)
+
+    def act(key, exponents, violations):
+        mixture = Mixture(jax.nn.softmax(exponents), gamma, jr.uniform(key))
+        return Exp4State(exponents, violations), jax.tree_util.Partial(follow, mixture)
+
+    def init(key):
+        return act(key, jnp.zeros(experts, jnp.float32), jnp.zeros((), jnp.int32))
+
+    def step(state, key, seen):
+        noise_key, coin_key = jr.split(key)
+        advised, loss = seen  # E_ia of all experts for the arm a, (N,), and its loss
+        q = jax.nn.softmax(state.exponents)
+        p = (1.0 - gamma) * jnp.sum(advised * q) + gamma / arms
+        f = noise.laplace(noise_key, loss, scale) - 0.5
+        steps = -eta * advised * f / p
+        violations = state.violations + (jnp.max(steps) > 1.0).astype(jnp.int32)
+        exponents = state.exponents + steps
+        return act(coin_key, exponents - jnp.max(exponents), violations)
+
+    def report(state):
+        return Exp4Report(state.violations, jnp.asarray(capped, jnp.int32))
+
+    declared = Privacy(
+        epsilon=epsilon, unit="entry", model="local", released="randomized losses 1..T",
+        accountant="Laplace mechanism on each observed loss",
+    )  # fmt: skip
+    return Learner(init, step, contextual, Policies(experts, arms), horizon, declared, report)

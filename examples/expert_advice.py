@@ -1,0 +1,59 @@
+"""Many experts, few arms: is EXP4 on noisy losses better than a private bandit over the experts?"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax import Study, bounds, environments, learners
+from dpjax.combinators import as_learner
+from dpjax.core import Policies
+from dpjax.feedback import contextual
+from dpjax.learners.exp4 import Mixture, follow
+
+
+def experts_as_arms(horizon, arms, experts, epsilon):
+    """A batched bandit over the experts: its arm is an expert, who is followed for a round."""
+    bandit = as_learner(learners.batched_bandit(horizon, experts, epsilon=epsilon))
+
+    def act(key, played):
+        state, expert = played
+        one = jnp.where(jnp.arange(experts) == expert, 1.0, 0.0)
+        mixture = Mixture(one, jnp.zeros(()), jr.uniform(key))
+        return state, jax.tree_util.Partial(follow, mixture)
+
+    def init(key):
+        return act(jr.fold_in(key, 1), bandit.init(key))
+
+    def step(state, key, seen):
+        return act(jr.fold_in(key, 1), bandit.step(state, key, seen[1]))
+
+    actions = Policies(experts, arms)
+    return bandit._replace(init=init, step=step, feedback=contextual, action_set=actions)
+
+
+def one_good(arms, experts):
+    """Bernoulli losses of mean 1/2. One expert puts 9/10 on an arm without a loss."""
+    return environments.advice(np.full(arms, 0.5), experts, informative=0.9 * np.eye(experts)[-1])
+
+
+def main(horizon=2**14, trials=16, sizes=(4, 16, 64, 256), epsilons=(0.03, 0.1, 1.0)):
+    """Regret, its standard error and the two bounds, for each number of experts and epsilon."""
+    factories = {"EXP4": learners.exp4, "experts as arms": experts_as_arms}
+    grid = {"epsilon": epsilons, "experts": list(sizes), "arms": 4, "horizon": horizon}
+    data = Study(factories, {"one good expert": one_good}, grid, trials).run(progress=False)
+    final = data["regret"].isel(round=-1).reset_coords(drop=True).squeeze()
+    found = final.mean("trial"), final.std("trial", ddof=1) / np.sqrt(trials)
+    table, errors = (x.to_series().unstack("learner") for x in found)
+    table = table.join(errors.add_suffix(", s.e."))
+    epsilon, experts = (table.index.get_level_values(x).values for x in ("epsilon", "experts"))
+    table["bound of EXP4"] = bounds.exp4(horizon, 4, experts, epsilon)
+    table["bound of arms"] = bounds.batched_bandit(horizon, experts, epsilon)
+    return data, table
+
+
+if __name__ == "__main__":
+    data, table = main()
+    print(table.round(0).astype(int).to_string())
+    drawn = data.dpjax.figure(x="experts", color="learner", panel="epsilon")
+    drawn.savefig("expert_advice.png")
