@@ -39,7 +39,7 @@ FIELDS = {
     },
     "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
     "two_point_gradient": {"two_point_gradient"},
-    "linucb": {"adac_oful", "linucb"},
+    "linucb": {"adac_oful", "federated_linucb", "linucb"},
     "cucb": {"cucb", "semi_bandit_ftrl"},
 }  # fmt: skip
 

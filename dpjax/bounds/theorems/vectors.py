@@ -12,6 +12,7 @@ from dpjax.environments.families import Family
 from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
 DIM, ACTIONS = 5, 20
+SILOS = 4
 GAP = 0.1
 
 
@@ -25,12 +26,27 @@ def _linucb_bound(horizon, epsilon, gap=None):
     A row has a squared length of at most 2, and its noise is in all levels of the tree. With
     probability at most 1 / T a confidence bound fails, and regret is at most 1.5 T.
     """
-    delta, levels = privacy.default_delta(float(horizon)), np.ceil(np.log2(horizon))
+    return bounds.linucb(horizon, DIM, *_regularizer(horizon, epsilon, horizon), gap=gap) + 1.5
+
+
+def _regularizer(horizon, epsilon, releases, senders=1):
+    """rho_min, rho_max and gamma for the trees of so many senders and releases."""
+    delta, levels = privacy.default_delta(float(horizon)), np.ceil(np.log2(releases))
     inverse_mu = float(privacy.gaussian_inverse_mu(float(epsilon), delta))
-    deviation = 2.0 * levels * inverse_mu
-    made = gaussian_regularizer(deviation, DIM, 0.5 / horizon**2, norm_bound="tight")
-    sizes = map(float, made[1:])
-    return bounds.linucb(horizon, DIM, *sizes, gap=gap) + 1.5
+    deviation = 2.0 * levels * inverse_mu * senders**0.5
+    failure = 0.5 / (horizon * releases)
+    return map(float, gaussian_regularizer(deviation, DIM, failure, norm_bound="tight")[1:])
+
+
+def _federated(horizon, dim, epsilon):
+    delta = privacy.default_delta(horizon)
+    return learners.federated_linucb(horizon, dim, SILOS, epsilon=epsilon, delta=delta)
+
+
+def _federated_bound(horizon, epsilon, gap=None):
+    users = SILOS * np.ceil(np.sqrt(horizon) / SILOS)
+    sizes = _regularizer(horizon, epsilon, np.ceil(horizon / users), SILOS)
+    return bounds.federated_linucb(horizon, DIM, users, *sizes, gap=gap) + 1.5
 
 
 def _sphere(count, seed=1) -> np.ndarray:
@@ -82,6 +98,13 @@ THEOREMS: dict[str, Theorem] = {
         _linucb, {"gap 0.1": partial(environments.gap_arms, gap=GAP)}, {"dim": DIM},
         {"printed": partial(_linucb_bound, gap=GAP)}, {"horizon": 0.0, "epsilon": -1.0}, _largest,
         "shariff2018", "Shariff & Sheffet 2018, Theorem 6, for our noise",
+    ),
+    "federated_linucb": Theorem(
+        _federated,
+        {"gap 0": partial(environments.gap_arms, gap=0.0),
+         "gap 0.1": partial(environments.gap_arms, gap=GAP)},
+        {"dim": DIM}, {"derived": _federated_bound}, {"horizon": 0.5, "epsilon": -0.5}, _largest,
+        "dubey2020", "in the style of Dubey & Pentland 2020, with our constants", _contexts,
     ),
     "linear_elimination": Theorem(
         _elimination, {"theta of length 1": _along(1.0), "theta of length 0.2": _along(0.2)}, {},
