@@ -27,6 +27,7 @@ SIZES = {
     "equal_constants": {"horizon": 256, "trials": 4},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
+    "federated_silos": {"users": 16, "trials": 4, "silos": (1, 2), "epsilons": (1.0,)},
     "frank_wolfe": {"horizon": 64, "trials": 4},
     "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
     "heavy_tails": {"horizon": 256, "trials": 4},

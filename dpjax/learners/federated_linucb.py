@@ -1,4 +1,4 @@
-"""Federated LinUCB: silos that share one linear contextual bandit by noisy sums of fixed batches."""
+"""Federated LinUCB: silos share one linear contextual bandit by noisy sums of fixed batches."""
 
 import math
 from typing import Any, NamedTuple

@@ -56,7 +56,7 @@ def test_without_noise_it_is_oful_that_is_renewed_after_each_batch():
     features, losses = table(horizon, 4, dim)
     found = beliefs(federated(horizon, 4, 3, np.inf, dim=dim), (features, losses))
     v, u, rows = np.eye(dim), np.zeros(dim), []
-    for t, (x, loss) in enumerate(zip(features, losses, strict=True)):
+    for t, x in enumerate(features):
         if t % users == 0:
             for row, value in rows:
                 v, u = v + np.outer(row, row), u + value * row
