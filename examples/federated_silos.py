@@ -9,7 +9,7 @@ DIM, DELTA = 4, 1e-6
 
 def learner(users, silos, epsilon, model):
     return learners.federated_linucb(
-        users * silos, DIM, silos, epsilon=epsilon, delta=DELTA, model=model
+        users * silos, DIM, epsilon=epsilon, delta=DELTA, silos=silos, model=model
     )
 
 
@@ -25,10 +25,9 @@ def main(users=2**10, trials=8, silos=(1, 4, 16, 64), epsilons=(0.1, 1.0, 10.0, 
     data = study.run(progress=False)
     data["regret_of_a_silo"] = data["final_regret"] / data["silos"]
     regret = data["regret_of_a_silo"].squeeze().reset_coords(drop=True)
-    error = regret.std("trial", ddof=1) / trials**0.5
-    table = regret.mean("trial").rename("mean").to_dataframe()["mean"].unstack("silos")
-    errors = error.rename("error").to_dataframe()["error"].unstack("silos")
-    return data, table.join(errors, rsuffix=", s.e.")
+    parts = regret.mean("trial"), regret.std("trial", ddof=1) / trials**0.5
+    mean, error = (part.to_series().unstack("silos") for part in parts)
+    return data, mean.join(error.add_suffix(", s.e."))
 
 
 if __name__ == "__main__":

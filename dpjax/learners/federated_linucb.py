@@ -35,10 +35,10 @@ class FederatedState(NamedTuple):
 def federated_linucb(
     horizon: int,
     dim: int,
-    silos: int = 2,
     *,
     epsilon: Number,
     delta: Number,
+    silos: int = 2,
     batch: int | None = None,
     model: str = "silo",
     ridge: Number = 1.0,
@@ -62,9 +62,9 @@ def federated_linucb(
     Args:
       horizon: T, rounds, which are the users of all silos together.
       dim: d, entries of the features of an arm.
-      silos: M, a public number.
       epsilon: privacy; inf adds no noise, and the ridge to the eigenvalues.
       delta: in (0, 1).
+      silos: M, a public number.
       batch: B, users of each silo in a batch, a public number; default sqrt(T) / M, rounded up.
       model: "silo", in which each message is private by itself; or "distributed", in which a secure
         sum opens only the sum of the messages, and each silo adds 1 / M of its noise's variance.

@@ -23,7 +23,7 @@ quickly = pytest.mark.usefixtures("quick_compilation")
 
 def federated(horizon, silos, batch, epsilon=1.0, dim=DIM, **options):
     return learners.federated_linucb(
-        horizon, dim, silos, batch=batch, epsilon=epsilon, delta=DELTA, **options
+        horizon, dim, silos=silos, batch=batch, epsilon=epsilon, delta=DELTA, **options
     )
 
 

@@ -40,7 +40,7 @@ def _regularizer(horizon, epsilon, releases, senders=1):
 
 def _federated(horizon, dim, epsilon):
     delta = privacy.default_delta(horizon)
-    return learners.federated_linucb(horizon, dim, SILOS, epsilon=epsilon, delta=delta)
+    return learners.federated_linucb(horizon, dim, epsilon=epsilon, delta=delta, silos=SILOS)
 
 
 def _federated_bound(horizon, epsilon, gap=None):
