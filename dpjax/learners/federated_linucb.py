@@ -123,7 +123,7 @@ def federated_linucb(
     sums = prefix_sums.calibrate(
         batches, (senders, len(rows)), (np.inf, change), epsilon=epsilon, delta=delta,
         mechanism=mechanisms.tree, noise="gaussian", value_range=(-change, change),
-        loss_range=(-loss_bound, loss_bound),
+        loss_range=(-bounds.loss, bounds.loss),
     )  # fmt: skip
     noisiest = senders * largest_variance(mechanisms.tree, sums.mechanism)
     regularizer = gaussian_regularizer(

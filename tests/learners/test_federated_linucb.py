@@ -18,7 +18,7 @@ from tests.learners.test_linucb import table
 from tests.play import play_table
 
 DELTA, DIM = 1e-3, 2
-quickly = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def federated(horizon, silos, batch, epsilon=1.0, dim=DIM, **options):
@@ -40,7 +40,6 @@ def assert_same(one, other):
 # The algorithm ---------------------------------------------------------------------------------
 
 
-@quickly
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_one_silo_with_batches_of_one_user_is_linucb(epsilon):
     rows = table(40, 4, 3)
@@ -49,7 +48,6 @@ def test_one_silo_with_batches_of_one_user_is_linucb(epsilon):
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), *both)
 
 
-@quickly
 def test_without_noise_it_is_oful_that_is_renewed_after_each_batch():
     """In NumPy. 50 rounds of batches of 12; the last two rounds are of one that is cut short."""
     horizon, users, dim = 50, 12, 3
@@ -70,7 +68,6 @@ def test_without_noise_it_is_oful_that_is_renewed_after_each_batch():
         rows.append((x[arm].astype(np.float64), losses[t, arm]))
 
 
-@quickly
 def test_a_secure_sum_is_one_silo_of_all_users():
     rows = table(50, 4, DIM)
     opened = beliefs(federated(50, 4, 3, model="distributed"), rows)
@@ -115,7 +112,6 @@ def noise_of_messages(silos, batches, keys):
     return np.asarray(jax.jit(jax.vmap(game))(jr.split(jr.key(1), keys)))
 
 
-@quickly
 def test_the_noise_of_a_sum_has_m_times_popcount_of_the_variance_of_a_draw():
     """And the draws of silos are independent. Half the scale is far off."""
     silos, batches, keys = 3, 7, 2000
