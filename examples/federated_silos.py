@@ -1,4 +1,4 @@
-"""Does a silo gain from joining others, and what does it cost that no one trusts the server?"""
+"""Does a silo gain from joining others, and how much regret does a secure sum save?"""
 
 import numpy as np
 

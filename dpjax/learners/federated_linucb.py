@@ -55,9 +55,9 @@ def federated_linucb(
 
         V = sum_i G~_i + (rho_min + Upsilon) I,    theta~ = V^-1 u~,
 
-    where u~ is the last row of the sum, the server announces the policy of the smallest
-    <theta~, x> - beta |x|_(V^-1), which all silos play for the next batch. beta is that of
-    :func:`linucb` for sqrt(M) times the noise.
+    where u~ is the last row of the sum, the server announces a policy for the next batch. It plays
+    the arm with the smallest <theta~, x> - beta |x|_(V^-1). beta is that of :func:`linucb` for
+    sqrt(M) times the noise.
 
     Args:
       horizon: T, rounds, which are the users of all silos together.
@@ -82,8 +82,8 @@ def federated_linucb(
     Privacy: (epsilon, delta)-DP for replacement of one user's features and losses, released: the
     messages of silos and policies 1..T. Users trust their own silo; neither the server nor other
     silos see a row. A change of one row moves one sum of one silo by sqrt(2) L~^2 in Frobenius
-    norm, L~^2 = L^2 + loss_bound^2, so that all releases are one Gaussian mechanism on a tree with
-    a leaf for each batch. A user's own arm depends on its features without noise. Batches are fixed
+    norm, L~^2 = L^2 + loss_bound^2. All releases are one Gaussian mechanism on a tree with a leaf
+    for each batch. A user's own arm depends on its features without noise. Batches are fixed
     in advance. A schedule that depends on raw rows, such as their determinant, is not private,
     whatever the noise is.
 
