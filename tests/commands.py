@@ -29,6 +29,7 @@ SIZES = {
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "expert_advice": {"horizon": 64, "trials": 4, "sizes": (2, 4), "epsilons": (1.0,)},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
+    "federated_silos": {"users": 16, "trials": 4, "silos": (1, 2), "epsilons": (1.0,)},
     "frank_wolfe": {"horizon": 64, "trials": 4},
     "ftrl_rate": {"horizon": 64, "trials": 4, "rates": 2},
     "glm_batches": {"horizon": 64, "trials": 4, "batches": (1.0, 4.0, 16.0)},

@@ -196,7 +196,7 @@ def test_minibatch_over_integer_noise_spends_what_it_declares(law):
     assert audit.spent(audit.replay(halved, pair, jr.key(0)), declared.delta) > 1.3 * found
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle", "distributed", "central", "joint"])
+@pytest.mark.parametrize("model", ["local", "silo", "shuffle", "distributed", "central", "joint"])
 def test_someone_has_to_see_the_losses_that_minibatch_averages(model):
     declared = Privacy(epsilon=1.0, model=model, released="messages 1..T")
     found = minibatch(logging()._replace(privacy=declared), 8, 2).privacy

@@ -246,7 +246,7 @@ def test_privacy_is_declared(name):
         assert 0.0 <= float(privacy.delta) < 1.0
         assert privacy.neighbours in {"replace", "zero_out"}
         assert privacy.unit in {"round", "entry"}
-        assert privacy.model in {"central", "local", "joint"}
+        assert privacy.model in {"central", "local", "joint", "silo"}
         assert privacy.released and privacy.accountant and privacy.calibration == "derived"
         if "epsilon" in parameters(name):
             assert float(privacy.epsilon) <= epsilon * (1 + 1e-6)

@@ -134,6 +134,7 @@ def test_a_learner_imports_another_only_where_the_paper_combines_them():
         "adac_oful": {"linucb"},
         "dp_exp3_lap": {"exp3"},
         "exp3_minibatch": {"exp3"},
+        "federated_linucb": {"linucb"},
         "batched_bandit": {"exp2", "tsallis_inf"},
     }
     for path in (ROOT / "learners").glob("*.py"):

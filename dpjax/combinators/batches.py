@@ -73,7 +73,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
             f"learner must be for neighbours 'replace', not {declared.neighbours!r}: an average "
             "with one loss of 0 is not 0"
         )
-    if declared.model in ("local", "shuffle", "distributed"):
+    if declared.model not in ("central", "joint"):
         declared = declared._replace(model="central", released="actions 1..T")
 
     def init(key):

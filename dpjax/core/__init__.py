@@ -82,8 +82,9 @@ class Privacy(NamedTuple):
     # learner sees them, unless the learner has a ``clip`` of its own; (-inf, inf) clips none
     model: str = "central"  # the trust model. "central": the party that runs the learner is
     # trusted; "joint": the same, and a round's own arm is exempt; "shuffle": the party that
-    # permutes the messages of a batch; "distributed": a secure sum; "local": no one, since each
-    # message is randomized by itself.
+    # permutes the messages of a batch; "distributed": a secure sum; "silo": the user's own silo,
+    # such as a hospital, which randomizes all that it sends; "local": no one, since each message is
+    # randomized by itself.
     released: str = "actions 1..T"  # what the declaration covers
     reported: tuple[str, ...] = ()  # fields of the report that it covers beside ``released``
     calibration: str = "derived"  # or "printed", as in the paper

@@ -22,6 +22,7 @@ from dpjax.learners.exp3 import exp3
 from dpjax.learners.exp3_minibatch import exp3_minibatch
 from dpjax.learners.exp4 import exp4
 from dpjax.learners.explore_then_commit import explore_then_commit
+from dpjax.learners.federated_linucb import federated_linucb
 from dpjax.learners.ftpl import ftpl
 from dpjax.learners.ftrl import ftrl
 from dpjax.learners.gaussian_thompson import gaussian_thompson
@@ -77,6 +78,7 @@ __all__ = [
     "exp3_minibatch",
     "exp4",
     "explore_then_commit",
+    "federated_linucb",
     "ftpl",
     "ftrl",
     "gaussian_thompson",

@@ -54,6 +54,17 @@ def most_optimistic(belief, features):
     return jnp.min(jnp.where(bounds == jnp.min(bounds), arms, arms[-1]))
 
 
+def confidence(release, regularizer, dim, *, log_failure, deviation, parameter_bound):
+    """The Belief after noisy packed sums of rows (x, loss), and whether V is positive definite."""
+    gram_size = ellipsoids.packed_size(dim)
+    bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
+    shape = ellipsoids.ellipsoid(release[:gram_size], dim)
+    estimate = ellipsoids.solve(shape.whitener, release[gram_size : gram_size + dim])
+    growth = ellipsoids.log_determinant(shape, regularizer.smallest)
+    beta = deviation * jnp.sqrt(jnp.maximum(2.0 * log_failure + growth, 0.0)) + bias
+    return Belief(estimate, beta * shape.whitener), shape.definite
+
+
 _OLD = {
     "noise": "gaussian", "shifted": True, "floor": None, "calibration": "derived",
     "norm_bound": "tight", "mechanism": mechanisms.tree, "protected": "rows", "failure": None,
@@ -189,17 +200,13 @@ def linucb(
     share = jnp.where(sums.noisy, 2.0 * sums.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)
-    gram_size = ellipsoids.packed_size(dim)
 
     def act(state, indefinite, release):
-        regularizer = sums.now(state)
-        bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
-        shape = ellipsoids.ellipsoid(release[:gram_size], dim)
-        estimate = ellipsoids.solve(shape.whitener, release[gram_size : gram_size + dim])
-        growth = ellipsoids.log_determinant(shape, regularizer.smallest)
-        beta = sigma * jnp.sqrt(jnp.maximum(2.0 * log_failure + growth, 0.0)) + bias
-        belief = Belief(estimate, beta * shape.whitener)
-        indefinite = indefinite + (~shape.definite).astype(jnp.int32)
+        belief, definite = confidence(
+            release, sums.now(state), dim, log_failure=log_failure, deviation=sigma,
+            parameter_bound=parameter_bound,
+        )  # fmt: skip
+        indefinite = indefinite + (~definite).astype(jnp.int32)
         return LinucbState(state, indefinite), jax.tree_util.Partial(most_optimistic, belief)
 
     def init(key):

@@ -70,6 +70,7 @@ SETTINGS = {
     "explore_then_commit_error": {
         "gap": [0.0, 1e-9, 0.5, 1.0], "rounds": [1, 1e9], "epsilon": EPSILONS,
     },
+    "federated_linucb": {**LINUCB, "users": [1, 100]},
     "fixed_share": {**GAMES, "rate": [0.1, 1.0], "shifts": [0, 1, 2, 3]},
     "flaxman_printed": POINTS,
     "ftpl": POINTS,

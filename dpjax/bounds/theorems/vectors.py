@@ -13,6 +13,7 @@ from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
 DIM, ACTIONS = 5, 20
 ARMS, EXPERTS = 4, 16
+SILOS = 4
 GAP = 0.1
 # Of logistic losses: two arms in the plane, whose greedy choices have E[x x'] = I / 2, and the
 # largest strength that the theorem allows for |theta| = 1.
@@ -30,12 +31,27 @@ def _linucb_bound(horizon, epsilon, gap=None):
     A row has a squared length of at most 2, and its noise is in all levels of the tree. With
     probability at most 1 / T a confidence bound fails, and regret is at most 1.5 T.
     """
-    delta, levels = privacy.default_delta(float(horizon)), np.ceil(np.log2(horizon))
+    return bounds.linucb(horizon, DIM, *_regularizer(horizon, epsilon, horizon), gap=gap) + 1.5
+
+
+def _regularizer(horizon, epsilon, releases, senders=1):
+    """rho_min, rho_max and gamma for the trees of so many senders and releases."""
+    delta, levels = privacy.default_delta(float(horizon)), np.ceil(np.log2(releases))
     inverse_mu = float(privacy.gaussian_inverse_mu(float(epsilon), delta))
-    deviation = 2.0 * levels * inverse_mu
-    made = gaussian_regularizer(deviation, DIM, 0.5 / horizon**2, norm_bound="tight")
-    sizes = map(float, made[1:])
-    return bounds.linucb(horizon, DIM, *sizes, gap=gap) + 1.5
+    deviation = 2.0 * levels * inverse_mu * senders**0.5
+    failure = 0.5 / (horizon * releases)
+    return map(float, gaussian_regularizer(deviation, DIM, failure, norm_bound="tight")[1:])
+
+
+def _federated(horizon, dim, epsilon):
+    delta = privacy.default_delta(horizon)
+    return learners.federated_linucb(horizon, dim, epsilon=epsilon, delta=delta, silos=SILOS)
+
+
+def _federated_bound(horizon, epsilon, gap=None):
+    users = SILOS * np.ceil(np.sqrt(horizon) / SILOS)
+    sizes = _regularizer(horizon, epsilon, np.ceil(horizon / users), SILOS)
+    return bounds.federated_linucb(horizon, DIM, users, *sizes, gap=gap) + 1.5
 
 
 def _glm_sgd(horizon, dim, epsilon, model="local"):
@@ -124,6 +140,13 @@ THEOREMS: dict[str, Theorem] = {
     "glm_sgd-joint": Theorem(
         partial(_glm_sgd, model="joint"), TWO_ARMS, {"dim": PLANE}, {"derived": _glm_sgd_joint},
         {"horizon": 0.5}, _logistic_gaps, "han2021", "ours, for noisy sums of batches",
+    ),
+    "federated_linucb": Theorem(
+        _federated,
+        {"gap 0": partial(environments.gap_arms, gap=0.0),
+         "gap 0.1": partial(environments.gap_arms, gap=GAP)},
+        {"dim": DIM}, {"derived": _federated_bound}, {"horizon": 0.5, "epsilon": -0.5}, _largest,
+        "dubey2020", "in the style of Dubey & Pentland 2020, with our constants", _contexts,
     ),
     "linear_elimination": Theorem(
         _elimination, {"theta of length 1": _along(1.0), "theta of length 0.2": _along(0.2)}, {},
