@@ -146,7 +146,7 @@ THEOREMS: dict[str, Theorem] = {
         {"gap 0": partial(environments.gap_arms, gap=0.0),
          "gap 0.1": partial(environments.gap_arms, gap=GAP)},
         {"dim": DIM}, {"derived": _federated_bound}, {"horizon": 0.5, "epsilon": -0.5}, _largest,
-        "dubey2020", "in the style of Dubey & Pentland 2020, with our constants", _contexts,
+        "dubey2020", "in the style of Dubey & Pentland 2020, with our constants",
     ),
     "linear_elimination": Theorem(
         _elimination, {"theta of length 1": _along(1.0), "theta of length 0.2": _along(0.2)}, {},
