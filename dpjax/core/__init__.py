@@ -208,7 +208,12 @@ class Pairs(Arms):
 
     @property
     def players(self) -> int:
-        """K, the number of arms that are compared."""
+        """K, the number of arms that are compared.
+
+        Examples:
+          >>> environments.dueling([0.1, 0.5, 0.9]).action_set.players
+          3
+        """
         return math.isqrt(self.count)
 
 

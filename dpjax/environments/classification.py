@@ -14,7 +14,7 @@ _QUANTILE = 0.9
 
 
 def classification(features: Any, labels: Any) -> Environment:
-    """A data set of labelled cases as a bandit: a round draws a case, and an arm guesses its label.
+    """A data set of labelled cases as a bandit: a round draws a case, an arm guesses its label.
 
     The loss is -1 if the guess is right and else 1, so that (1 + loss) / 2 is a mistake. Cases are
     drawn independently and with replacement. A learner sees only whether its own guess was right.

@@ -145,6 +145,7 @@ def test_nor_does_one_that_cannot_be_written_or_is_interrupted(tmp_path, monkeyp
 
 def test_reproduce_and_audit_write_tables_first(capsys, tmp_path, monkeypatch):
     row = {"learner": "exp3", "domain": "", "replay": 1.0, "declared": 1.0, "attack": None}
+    row["checks"] = "pass"
     monkeypatch.setattr(audits, "audit_one", lambda *case, **options: (row, []))
     monkeypatch.setattr(audits, "figure", broken)
     out = tmp_path / "audit"

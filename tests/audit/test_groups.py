@@ -101,6 +101,11 @@ def test_the_command_audits_groups(tmp_path, capsys, monkeypatch):
     assert main(["audit", "hedge", "--changed", "16", "--out", str(tmp_path)]) == 2
     assert "changed must be below the horizon" in capsys.readouterr().err
     given = {}
-    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: given.update(options))
+
+    def run(names, out, **options):
+        given.update(options)
+        return "", ""
+
+    monkeypatch.setattr("dpjax.cli.audits.run", run)
     assert main(["audit", "hedge", "--changed", "2", "--out", str(tmp_path)]) == 0
     assert given["changed"] == 2
