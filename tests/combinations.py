@@ -42,7 +42,8 @@ DOMAINS = (
 # not here is tried at NUMBERS.
 NUMBERS = (0.5, 2.0)
 VALUES: dict[str, tuple] = {
-    "arms": (DIM, 2), "dim": (DIM,), "actions": ("unit vectors", "unit vectors and their sum"),
+    "arms": (DIM, 2), "experts": (DIM,), "dim": (DIM,), "silos": (1, 3),
+    "actions": ("unit vectors", "unit vectors and their sum"),
     "domain": DOMAINS, "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0, 1e3), "rho": (0.5, 0.01),
     "delta": (1e-3, 1e-6),
     "failure": (0.9, 0.01), "rate": (0.5, 16.0, 1e-3), "share": (0.0, 0.1, 1.0, 1e-42),
@@ -305,7 +306,8 @@ def pairs_like(learner, domain) -> audit.Pair:
     says, actions = learner.privacy, learner.action_set
     size = getattr(actions, "count", getattr(actions, "dim", None))
     alike = (
-        domain, type(actions), size, learner.horizon, learner.feedback, says.neighbours, says.unit,
+        domain, type(actions), size, getattr(actions, "arms", None), learner.horizon,
+        learner.feedback, says.neighbours, says.unit,
         tuple(map(float, says.loss_range)), says.rounds_per_user, says.spacing, says.reported,
     )  # fmt: skip
     if alike not in MADE:

@@ -486,6 +486,8 @@ def test_rescale_losses_refuses_what_has_another_range():
         rescale_losses(once, 0.0, 2.0)
     with pytest.raises(TypeError, match="^learner must be a learner, got Environment"):
         rescale_losses(environments.bernoulli([0.1, 0.2]), 0.0, 1.0)
+    with pytest.raises(ValueError, match="^learner must play arms or points, not policies"):
+        rescale_losses(learners.glm_sgd(8, 2, epsilon=1.0), -1.0, 1.0)
 
 
 def test_arms_are_drawn_from_points_outside_of_the_simplex():

@@ -1,4 +1,4 @@
-"""Contexts as random Fourier features, with which linear learners play kernel bandits."""
+"""Random Fourier features of contexts: linear learners play kernel bandits with them."""
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +13,11 @@ def fourier_features(
 ) -> Environment:
     """A contextual environment whose features x in R^d become random Fourier features of x.
 
-    These are phi(x) = (cos W x, sin W x) / sqrt(m / 2), where W is (m / 2, d) with independent
-    normal entries of standard deviation 1 / scale. Their inner product has the mean
-    exp(-|x - y|^2 / (2 scale^2)), the Gaussian kernel, so that a linear learner plays a kernel
-    bandit. phi(x) has length 1 for every x: with ``feature_bound=1`` the privacy of a linear
-    learner holds as it stands, since W does not depend on the data. ``scale`` must not either.
+    They are phi(x) = (cos W x, sin W x) / sqrt(m / 2). W is (m / 2, d), with independent normal
+    entries of standard deviation 1 / scale. The mean of <phi(x), phi(y)> is the Gaussian kernel,
+    exp(-|x - y|^2 / (2 scale^2)), so that a linear learner plays a kernel bandit. phi(x) has
+    length 1 for every x. So with ``feature_bound=1`` the privacy of a linear learner holds as it
+    stands, since W does not depend on the data. ``scale`` must not depend on them either.
 
     Args:
       environment: over policies, such as ``contextual_table``.

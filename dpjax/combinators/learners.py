@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from dpjax import domains, noise
 from dpjax.combinators._shared import check_learner
-from dpjax.core import Arms, Learner, Number, _check
+from dpjax.core import Arms, Learner, Number, Policies, _check
 from dpjax.domains.action_sets import fits
 from dpjax.feedback import clip_seen, full, gradient
 
@@ -43,6 +43,8 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
     _check.between(-1e30, 1e30, low=low, high=high)
     if not low < high:
         raise ValueError(f"low must be below high, got {low:g} and {high:g}")
+    if isinstance(learner.action_set, Policies):
+        raise ValueError("learner must play arms or points, not policies of contexts")
     if tuple(learner.privacy.loss_range) != (0.0, 1.0):
         raise ValueError(f"learner must be for losses in [0, 1], not {learner.privacy.loss_range}")
     if learner.privacy.neighbours != "replace":

@@ -4,9 +4,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import random as jr
 
 from dpjax.core import Environment, Outcome, Policies
-from dpjax.environments.arms import as_finite, uniform_at
+from dpjax.environments.arms import as_finite
 from dpjax.environments.contextual import TableTally
 
 # Contexts longer than this quantile of all lengths are scaled down to it, and it to 1.
@@ -74,7 +75,7 @@ def classification(features: Any, labels: Any) -> Environment:
     dim = arms * contexts.shape[1]
 
     def step(state, key, policy):
-        case = jnp.floor(uniform_at(key, 0, 1) * count).astype(jnp.int32)
+        case = jr.randint(key, (), 0, count)
         shown = jnp.kron(jnp.eye(arms, dtype=jnp.float32), rows[case][None])
         suffered = table[case][policy(shown)]
         return state, Outcome((shown, table[case]), TableTally(suffered, compared[case]))

@@ -73,10 +73,10 @@ def gradient_ball(length):
 def coin_lead(epsilon):
     """tanh(epsilon / 2) / 2: how far an epsilon-DP coin may be from 1/2, () float32.
 
-    From epsilon = 1 on, 1/2 minus it is rounded up to a multiple of 2^-23, so that the ratio of two
-    probabilities stays below e^epsilon.
+    From epsilon = 1 on, 1/2 minus it is rounded up to a positive multiple of 2^-23, so that the
+    ratio of two probabilities stays below e^epsilon.
     """
-    flip = 2.0**-23 * jnp.ceil(2.0**23 * jax.nn.sigmoid(-epsilon))
+    flip = 2.0**-23 * jnp.maximum(jnp.ceil(2.0**23 * jax.nn.sigmoid(-epsilon)), 1.0)
     return jnp.where(epsilon < 1.0, 0.5 * jnp.tanh(0.5 * epsilon), 0.5 - flip)
 
 

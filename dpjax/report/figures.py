@@ -21,7 +21,7 @@ from dpjax.report.tables import entry
 # and grey.
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442",
            "#999999")  # fmt: skip
-_NONE = "#999999"  # the colour of what does not take the axis of colours
+_NONE = "#999999"  # the colour of learners that do not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
 # Axes in the units of the field.
@@ -51,10 +51,10 @@ def figure(
 
     Args:
       data: of a study, or a part of it. Each axis that has several values must be named below.
-      x: the axis along which curves go. ``inf`` has a place of its own at the right, and so has
-        "none", with a mark of each learner or environment that does not take the axis.
+      x: the axis along which curves go. ``inf`` has a place of its own at the right, and
+        "none" another one, for the mark of a learner or environment that does not take the axis.
       y: the variable: by default the regret, at the horizon unless x is the round.
-      color: the axis that colours and markers tell apart. What does not take it is grey.
+      color: the axis that colours and markers tell apart. A learner that does not take it is grey.
       line: the axis that kinds of lines tell apart.
       panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
       estimate: the name of an estimator, or a function like one: of an array with the dimension
@@ -230,7 +230,7 @@ def _places(values) -> tuple:
 
 
 def _beyond(places) -> float:
-    """A place to the right of all others, for what does not take the axis."""
+    """A place to the right of all others, for learners that do not take the axis."""
     low, high = places.min(), places.max()
     if low <= 0 or high / low <= _WIDE[0]:
         return high + max(0.25 * (high - low), 1.0)

@@ -38,9 +38,9 @@ def table(
 
     The other axes make rows. A cell is the mean and its standard error, to two digits of the
     latter, or the mean and its interval. A cell that does not take the axis of columns is written
-    once, across all of them. Bold means "not told from the best": in each column, and for the same
-    values of all other axes, Student's interval of the paired difference from the learner of the
-    smallest mean holds 0.
+    once, across all of them. A bold learner cannot be told from the best one. This means that in
+    the same column, and at the same values of all other axes, Student's interval of their paired
+    difference holds 0.
 
     Args:
       array: with the dimension trial.
@@ -49,7 +49,7 @@ def table(
       interval: whether to show intervals in place of standard errors.
 
     Returns:
-      A tabular for the packages booktabs and siunitx, and a sentence that says what it shows.
+      A tabular for the packages booktabs and siunitx, and a sentence about its cells.
 
     Raises:
       ValueError: there is no such axis, or there are fewer than two trials.

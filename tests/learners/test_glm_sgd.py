@@ -126,6 +126,15 @@ def test_the_local_learner_spends_one_coin(epsilon, monkeypatch):
 
 
 @pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("epsilon", [20.0, 1e3])
+def test_a_coin_at_a_large_epsilon_falls_both_ways(epsilon):
+    """e^-1000 is 0 in float32. With a coin that always falls one way a replay spent inf."""
+    made, _ = found(learners.glm_sgd(16, 3, epsilon=epsilon))
+    assert (made.failed, made.touched) == ((), 1)
+    assert made.spent.max() == pytest.approx(23 * np.log(2), rel=1e-3)
+
+
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("model", ["joint", "shuffle"])
 def test_a_round_is_in_one_noisy_sum(model, monkeypatch):
     """Noise for the radius in place of the diameter spends four times the rho."""

@@ -76,7 +76,7 @@ def named(words: Iterable[str]) -> list[str]:
 
     Examples:
       >>> theorems.named(["exp3-minibatch", "auer2002"])
-      ['exp3_minibatch', 'exp3_minibatch-memory', 'exp3', 'ucb1']
+      ['exp3_minibatch', 'exp3_minibatch-memory', 'exp3', 'ucb1', 'exp4']
     """
     found: dict[str, None] = {}
     for word in words:
