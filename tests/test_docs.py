@@ -133,7 +133,7 @@ def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
 
 COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
 # Pages whose tables hold no measured number: names, notation, declarations, links.
-NOT_MEASURED = {"docs/concepts.md", "docs/engine.md", "docs/index.md", "docs/learners.md",
+NOT_MEASURED = {"README.md", "docs/concepts.md", "docs/engine.md", "docs/index.md", "docs/learners.md",
                 "docs/notebooks.md", "docs/papers/index.md",
                 "docs/reference/index.md"}  # fmt: skip
 
