@@ -98,6 +98,15 @@ def test_every_learner_mechanism_and_environment_is_named():
         assert f"`{name}`" in named, name
 
 
+def test_the_examples_of_trust_models_declare_them():
+    rows = re.findall(r'^\| `"(\w+)"` \| .* \| `(.*)` \|$', (DOCS / "guides/trust.md").read_text(),
+                      flags=re.MULTILINE)  # fmt: skip
+    assert len(rows) == 6
+    for model, example in rows:
+        learner = eval(f"learners.{example}", {"learners": learners, "T": 64, "K": 3, "d": 2})
+        assert learner.privacy.model == model
+
+
 def text_of(path):
     """A page without its blocks of code, and without code in its lines."""
     text = re.sub(r"^( *)```.*?^\1```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -133,7 +142,8 @@ def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
 
 COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
 # Pages whose tables hold no measured number: names, notation, declarations, links.
-NOT_MEASURED = {"docs/concepts.md", "docs/engine.md", "docs/index.md", "docs/learners.md",
+NOT_MEASURED = {"README.md", "docs/concepts.md", "docs/engine.md",
+                "docs/guides/trust.md", "docs/index.md", "docs/learners.md",
                 "docs/notebooks.md", "docs/papers/index.md",
                 "docs/reference/index.md"}  # fmt: skip
 
