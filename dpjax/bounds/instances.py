@@ -1,7 +1,7 @@
-"""Lower bounds on regret, by name, where they hold.
+"""Lower bounds on regret by name, for the instances and learners to which they apply.
 
-The bounds that speak of an instance hold in the limit of long horizons. At a given horizon regret
-may be below them.
+Instance-dependent bounds hold in the limit of long horizons. At a given horizon regret may be below
+them.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from dpjax.core import Arms
 class LowerBound(NamedTuple):
     """A bound on the regret of one learner against one environment."""
 
-    name: str  # of a function of dpjax.bounds; empty where none holds
+    name: str  # of a function of dpjax.bounds; empty if none holds
     value: float | None  # in the units of the environment's regret
 
 
@@ -25,19 +25,19 @@ NONE = LowerBound("", None)
 def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -> list[LowerBound]:
     """The bounds of ``dpjax.bounds`` that hold for a learner on an instance.
 
-    Where pure differential privacy is declared, in any model, these are ``d_epsilon`` and
-    ``shariff_sheffet``, since a learner that is private in the local model is so in the central one
-    too. In the local model ``lai_robbins_local`` holds as well. Elsewhere there is ``lai_robbins``,
-    which knows of no privacy: dpjax has no larger one for approximate differential privacy.
+    If pure differential privacy is declared, in any model, these are ``d_epsilon`` and
+    ``shariff_sheffet``, since privacy in the local model implies privacy in the central one. In the
+    local model ``lai_robbins_local`` also holds. Otherwise there is ``lai_robbins``, which ignores
+    privacy: dpjax has no larger bound for approximate differential privacy.
 
     Args:
       standard: the Standard environment.
-      feedback: as of :func:`dpjax.study.competitors.feedback_of`.
+      feedback: as in :func:`dpjax.study.competitors.feedback_of`.
       horizon: T.
-      epsilon, delta, model: that are declared; epsilon = inf where nothing is.
+      epsilon, delta, model: the declared ones; epsilon = inf if no privacy is declared.
 
     Returns:
-      The bounds in falling order; empty where none holds.
+      The bounds in decreasing order; empty if none holds.
     """
     if standard.means is None or "bandit" not in feedback:
         return []
@@ -56,7 +56,7 @@ def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -
 
 
 def sentence(standard, feedback) -> str:
-    """Which bound holds on an environment, and of which learners and instances it speaks."""
+    """The bounds that hold on an environment, and the learners to which they apply."""
     if "bandit" not in feedback:
         return f"dpjax.bounds has no lower bound for {feedback}."
     if standard.means is None:

@@ -6,10 +6,10 @@ from dpjax.bounds.theorems import arms, points, vectors
 from dpjax.bounds.theorems.statement import Theorem
 from dpjax.core import _check
 
-# A name is that of a learner, with a hyphen and the case where there are several.
+# A name is that of a learner, with a hyphen and the case if there are several.
 THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
 
-# Learners without a theorem here, and the reason.
+# Learners without a theorem here, with the reason.
 _STOPS = "its theorems bound the stopping time, and not regret"
 
 WITHOUT: dict[str, str] = {
@@ -41,7 +41,7 @@ WITHOUT: dict[str, str] = {
     "ttucb": _STOPS,
 }
 
-# Papers that are reproduced here and have no theorem on regret, and the reason.
+# Papers that are reproduced here but have no theorem on regret, with the reason.
 PAPERS_WITHOUT: dict[str, str] = {
     "azize2023": _STOPS,
     "trust": "it is a study of our own, of learners whose papers have them",
@@ -49,7 +49,7 @@ PAPERS_WITHOUT: dict[str, str] = {
 
 
 def find(name: str) -> Theorem:
-    """The theorem of that name; ValueError where there is none.
+    """The theorem of that name; raises a ValueError if there is none.
 
     Examples:
       >>> theorem = theorems.find("hedge")
@@ -65,14 +65,14 @@ def find(name: str) -> Theorem:
 
 
 def named(words: Iterable[str]) -> list[str]:
-    """The names of theorems that words mean: of a theorem itself, of a learner or of a paper.
+    """The names of the theorems that words refer to: theorems, learners or papers.
 
-    A paper and a learner stand for all of their theorems. Hyphens and underscores are the same, and
-    a theorem that is meant twice is named once.
+    A paper and a learner refer to all of their theorems. Hyphens and underscores are equivalent,
+    and each theorem is listed once.
 
     Raises:
-      ValueError: a word means no theorem. Where it is a learner or a paper without one,
-        the message says why.
+      ValueError: a word refers to no theorem. If it is a learner or a paper without one, the
+        message states the reason.
 
     Examples:
       >>> theorems.named(["exp3-minibatch", "auer2002"])
