@@ -156,7 +156,7 @@ def scrible_polytope(
     Args:
       horizon: T.
       dim: n, of the affine hull of the polytope.
-      epsilon: privacy.
+      epsilon: privacy parameter.
       rows: m.
       bound: M, half the width of the range of <l, x>.
 

@@ -42,7 +42,7 @@ def limited_updates_gaps(
     Args:
       horizon: T.
       means: mean losses (K,).
-      epsilon: privacy.
+      epsilon: privacy parameter.
       selector: as in ``learners.limited_updates``.
 
     Examples:

@@ -60,16 +60,16 @@ def sentence(standard, feedback) -> str:
     if "bandit" not in feedback:
         return f"dpjax.bounds has no lower bound for {feedback}."
     if standard.means is None:
-        return "No lower bound of dpjax.bounds speaks of this environment."
+        return "No lower bound in dpjax.bounds applies to this environment."
     return (
-        "Lower bounds on this instance: d_epsilon (Azize et al. 2025) where pure differential "
-        "privacy is declared, in the central model and so in the local one too; lai_robbins_local, "
-        "which is larger, where the model is local; lai_robbins (Lai & Robbins 1985) elsewhere, "
-        "also for approximate differential privacy, for which dpjax has no larger one. They speak "
-        "of learners whose regret is o(T^a) for every a > 0 on all instances of Bernoulli losses, "
-        "in the limit of long horizons: regret below them at this horizon contradicts nothing. "
-        "shariff_sheffet (Shariff & Sheffet 2018) asks for a regret of at most T^(3/4) alone, and "
-        "is at most a 400th of d_epsilon."
+        "Lower bounds on this instance: d_epsilon (Azize et al. 2025) if pure differential privacy "
+        "is declared, in the central and therefore also in the local model; lai_robbins_local, "
+        "which is larger, if the model is local; otherwise lai_robbins (Lai & Robbins 1985), also "
+        "for approximate differential privacy, for which dpjax has no larger bound. They apply to "
+        "learners whose regret is o(T^a) for every a > 0 on all instances of Bernoulli losses, in "
+        "the limit of long horizons: regret below them at this horizon contradicts nothing. "
+        "shariff_sheffet (Shariff & Sheffet 2018) requires only a regret of at most T^(3/4), and "
+        "is at most 1/400 of d_epsilon."
     )
 
 
@@ -89,9 +89,11 @@ def minimax_sentence(actions, feedback, horizon, epsilon, delta) -> str:
         return ""
     (value,) = known.values()
     pure = np.isfinite(epsilon) and delta == 0.0
-    model = f"pure differential privacy at epsilon = {epsilon:g}" if pure else "no privacy"
+    model = (
+        f"with pure differential privacy at epsilon = {epsilon:g}" if pure else "without privacy"
+    )
     return (
-        f"Over all instances of {actions.count} arms, whatever a learner does with {model}, the "
-        f"worst has a regret of at least {value:.3g} at T = {horizon} (azize_basu_minimax; Azize & "
-        "Basu 2022, Theorem 2). That instance need not be one of the three below."
+        f"Over all instances of {actions.count} arms, the worst-case regret of any learner {model} "
+        f"is at least {value:.3g} at T = {horizon} (azize_basu_minimax; Azize & Basu 2022, "
+        "Theorem 2). The worst instance need not be one of the three below."
     )

@@ -37,8 +37,8 @@ def adac_gope(
     Args:
       horizon: T, rounds.
       actions: (K, d), as for :func:`linear_elimination`.
-      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
       failure: beta in (0, 1), the probability that some estimate has an error above gamma; default
         1 / T.
@@ -46,9 +46,9 @@ def adac_gope(
     Returns:
       A BatchLearner with bandit feedback. An action is the row index of an arm.
 
-    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
-    loss is in one released vector, which it moves by at most 1 in L2. Designs, W and g depend only
-    on earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round. Released values: actions
+    1..T. Each loss is in one released vector, which it moves by at most 1 in L2. Designs, W and g
+    depend only on earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
     Regret: O(sqrt(d T ln(K T)) + d sqrt(ln(K T) / rho) ln T) with probability 1 - beta. This is our
     own derivation, with the argument of :func:`linear_elimination`.

@@ -68,8 +68,8 @@ def adac_oful(
     Args:
       horizon: T, rounds.
       dim: d, the number of features of an arm.
-      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       growth: C > 0. Near 0 every round is a batch.
       ridge: lambda > 0. A larger ridge improves the worst case, in which features are few and
         similar.
@@ -82,8 +82,8 @@ def adac_oful(
       A Learner with contextual feedback. An action is a policy: a function that maps the round's
       features (K, d) to an arm.
 
-    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one loss, with public features,
-    released: policies 1..T. Each loss is in one released sum, which it moves by at most 2
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one loss, with public features.
+    Released values: policies 1..T. Each loss is in one released sum, which it moves by at most 2
     feature_bound loss_bound in L2. The end of a batch depends on features only, and played features
     depend on losses through earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 

@@ -32,14 +32,14 @@ def adap_ucb(
     Args:
       horizon: T, rounds. It decides only when the last episode is cut short.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       exploration: alpha, positive; the analysis requires more than 3.
 
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released mean of n_a losses, with sensitivity 1 / n_a. (The denominator in the submission's
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released mean of n_a losses, with sensitivity 1 / n_a. (The denominator in the submission's
     Lemma 1 has one loss fewer.) Noise is drawn once for each episode.
 
     Regret: at most sum_a (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)).
@@ -76,7 +76,7 @@ def adap_klucb(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       exploration: alpha, positive; the analysis requires more than 3.
 
     Returns:
@@ -122,15 +122,16 @@ def adac_ucb(
     Args:
       horizon: T, rounds. It decides only when the last episode is cut short, and the default delta.
       arms: K, at least 2.
-      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       exploration: beta, positive; the analysis requires more than 3.
 
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
-    loss is in one released sum, of sensitivity 1. The epsilon at delta is that of sqrt(2 rho)-GDP.
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round. Released values: actions
+    1..T. Each loss is in one released sum, of sensitivity 1. The epsilon at delta is that of sqrt(2
+    rho)-GDP.
 
     Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta / (beta -
     3)) (:func:`dpjax.bounds.adac_ucb`). So privacy costs sqrt(ln T / rho) for each arm, compared

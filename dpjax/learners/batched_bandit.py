@@ -86,7 +86,7 @@ def batched_bandit(
     tau: Number | None = None,
     rate: Number | None = None,
 ) -> BatchLearner:
-    """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the sum of each.
+    """A base learner in batches of ceil(1 / epsilon) rounds, with Laplace noise on sums.
 
     Each arm chosen by a base learner is played for tau rounds, and the base learner receives their
     average loss plus Lap(1 / (epsilon tau)). By default the scale of this noise is at most 1 for
@@ -95,7 +95,7 @@ def batched_bandit(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf gives batches of one round without noise.
+      epsilon: privacy parameter; inf gives batches of one round without noise.
       base: "htinf", or "exp2" with the rates of :func:`exp2` for T / tau rounds of such losses.
       tau: rounds in a batch, at least 1, rounded down; may be traced. Default ceil(1 / epsilon).
       rate: learning rate of the base, positive. For "exp2" it is eta. For "htinf" it is eta_1 in
@@ -104,12 +104,12 @@ def batched_bandit(
     Returns:
       A BatchLearner with bandit feedback. Its report is that of the base.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A loss in [0, 1] is in
-    one sum, which it moves by at most 1 for every tau and rate. Given the past, the noisy sum is an
-    epsilon-DP function of that loss, and later actions depend on the loss only through that sum. A
-    last batch that is cut short by the horizon is never read. The noise is added to sums, so the
-    model is central. (If epsilon >= 1, default batches have one round, and the local model holds
-    too.)
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A loss in [0,
+    1] is in one sum, which it moves by at most 1 for every tau and rate. Given the past, the noisy
+    sum is an epsilon-DP function of that loss, and later actions depend on the loss only through
+    that sum. A last batch that is cut short by the horizon is never read. The noise is added to
+    sums, so the model is central. (If epsilon >= 1, default batches have one round, and the local
+    model holds too.)
 
     Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF and its default rate, in
     expectation (oblivious losses; the constant is as recalled). With the default tau and epsilon <=

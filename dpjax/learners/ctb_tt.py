@@ -23,7 +23,7 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
     Args:
       horizon: T, the largest stopping time. A run that has not stopped by then is censored.
       arms: K, at least 2.
-      epsilon: privacy; inf flips nothing.
+      epsilon: privacy parameter; inf flips nothing.
       failure: delta in (0, 1), the allowed probability of a wrong recommendation.
 
     Returns:
@@ -31,8 +31,8 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
       the two before they are flipped, so use Bernoulli losses. Its report is an
       IdentificationReport: stopped, stopping_time and recommendation.
 
-    Privacy: epsilon-DP in the local model for each loss, released: the randomized losses, and
-    therefore actions 1..T, the stopping time and the recommendation.
+    Privacy: epsilon-DP in the local model for each loss. Released values: the randomized losses,
+    and therefore actions 1..T, the stopping time and the recommendation.
 
     Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
     in each round.

@@ -56,7 +56,7 @@ def cucb(
       horizon: T, rounds. It decides only when the game ends.
       domain: a Domain whose vertices have entries 0 and 1, created outside traced code. k is the
         largest number of ones.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       read: "all" reads all entries of the action, with h = k / epsilon. "one" reads the entry with
         the fewest losses so far, with h = 1 / epsilon and ties broken at random.
       model: "central" or "local". In the local model each loss gets its own noise when it is read,
@@ -68,10 +68,10 @@ def cucb(
     Returns:
       A Learner with semi-bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round's loss vector, released: actions 1..T, or in
-    the local model the noisy losses. With "all", a replaced round changes at most k sums, and each
-    is released at most once with noise for epsilon / k. With "one", the entry to read follows from
-    actions, counts and coins, so a round is in one sum.
+    Privacy: epsilon-DP for replacement of one round's loss vector. Released values: actions 1..T,
+    or in the local model the noisy losses. With "all", a replaced round changes at most k sums, and
+    each is released at most once with noise for epsilon / k. With "one", the entry to read follows
+    from actions, counts and coins, so a round is in one sum.
 
     Regret: O(d k^2 ln T / Delta + d k h ln^2 T); :func:`dpjax.bounds.cucb` bounds it.
 

@@ -24,15 +24,16 @@ def dp_exp3_lap(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise and gives EXP3.
+      epsilon: privacy parameter; inf adds no noise and gives EXP3.
       mixing: gamma of EXP3, in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) T))).
       threshold: b, positive and finite; default ln T / epsilon.
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Noise is added to each
-    observed loss, so the model is local. The printed calibration is correct for losses in [0, 1].
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Noise is added
+    to each observed loss, so the model is local. The printed calibration is correct for losses in
+    [0, 1].
 
     Regret: at most (2b + 1) 2 sqrt((e - 1) T K ln K) + 2K + sqrt(32 T) / epsilon in expectation
     (oblivious losses), with the defaults. The corollary, as reconstructed, prints 2b for 2b + 1;

@@ -37,7 +37,7 @@ def dp_klucb(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise and gives kl_ucb in batches.
+      epsilon: privacy parameter; inf adds no noise and gives kl_ucb in batches.
       ratio: growth of an arm's pulls from batch to batch, above 1. The analysis assumes a ratio
         near 1. But then the noise of many small batches adds up, and some runs never recover the
         best arm. In 1000 runs at T = 5e7 and epsilon = 0.1 on Sajed & Sheffet's second instance
@@ -47,9 +47,9 @@ def dp_klucb(
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in the
-    sum of one batch, which is released once. Adding up releases is post-processing, so no loss has
-    to be forgotten.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    the sum of one batch, which is released once. Adding up releases is post-processing, so no loss
+    has to be forgotten.
 
     Regret: for alpha = 1 asymptotically sum Delta_a ln T / d_epsilon(mu_a, mu*), up to a factor of
     ratio. No private learner can do better than this sum (:func:`dpjax.bounds.d_epsilon`).
@@ -82,7 +82,7 @@ def dp_imed(
     ratio: Number = 2.0,
     exploration: Number = 1.0,
 ) -> BatchLearner:
-    """DP-IMED: play the arm that is least unlikely to be the best, judged by private means.
+    """DP-IMED: play the arm least unlikely to be the best, by private means.
 
     Batches and means are those of :func:`dp_klucb`. The next batch plays the arm with the smallest
 
@@ -91,7 +91,7 @@ def dp_imed(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise and gives IMED in batches.
+      epsilon: privacy parameter; inf adds no noise and gives IMED in batches.
       ratio: as in :func:`dp_klucb`. In the same 1000 runs, 14 % lost the best arm at ratio 1.1, 0.6
         % at 2 and none at 3.
       exploration: alpha, positive. An arm is played while n_a d_epsilon is below about alpha ln t,

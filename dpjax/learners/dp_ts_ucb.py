@@ -41,17 +41,18 @@ def dp_ts_ucb(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       exponent: alpha, from 0 (close to Thompson sampling) to 1 (the most privacy).
       draws: phi, at least 1; default :func:`draws_of_a_mean`.
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: mu-GDP for replacement of one round, with mu^2 = min(phi, T - K) / ln^alpha(T),
-    released: actions 1..T. The declaration is rho = mu^2 / 2 and the epsilon at delta. Each loss is
-    in one mean, which it moves by at most 1 / n, so a draw has mu^2 = 1 / (n ln^alpha(T)). The
-    worst case is a mean of one loss. For 10^5 rounds, mu is 37 at alpha = 0 and 1.9 at alpha = 1.
+    Privacy: mu-GDP for replacement of one round, with mu^2 = min(phi, T - K) / ln^alpha(T).
+    Released values: actions 1..T. The declaration is rho = mu^2 / 2 and the epsilon at delta. Each
+    loss is in one mean, which it moves by at most 1 / n, so a draw has mu^2 = 1 / (n ln^alpha(T)).
+    The worst case is a mean of one loss. For 10^5 rounds, mu is 37 at alpha = 0 and 1.9 at alpha =
+    1.
 
     Regret: O(K ln^(alpha + 1)(T) / Delta) for the paper's phi.
 

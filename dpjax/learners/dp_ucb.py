@@ -43,7 +43,7 @@ def dp_ucb(
     Args:
       horizon: T, rounds.
       arms: K, at least 2. Each is first played once, in random order.
-      epsilon: privacy; inf adds no noise and no bonus.
+      epsilon: privacy parameter; inf adds no noise and no bonus.
       failure: gamma in (0, 1), the probability that the noise exceeds Gamma.
       exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / n_a).
       split: "parallel" gives each tree epsilon, "paper" epsilon / K.
@@ -51,10 +51,10 @@ def dp_ucb(
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
-    only one tree, and at most ceil(log2 T) of its nodes. So the trees compose in parallel, and the
-    arms need not share the budget. With "paper" they share it, and epsilon / K is declared. Nodes
-    have Laplace noise of scale ceil(log2 T) / e. Some implementations use ln T instead of the
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A round's loss
+    enters only one tree, and at most ceil(log2 T) of its nodes. So the trees compose in parallel,
+    and the arms need not share the budget. With "paper" they share it, and epsilon / K is declared.
+    Nodes have Laplace noise of scale ceil(log2 T) / e. Some implementations use ln T instead of the
     number of levels, which is too small by a factor of 1.44.
 
     Regret: O(sum_a log^2 T log(K T) / (epsilon Delta_a^2))-type for "paper".

@@ -33,14 +33,14 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
     Args:
       horizon: T, rounds. Only the depth of the counters depends on it.
       arms: K, at least 2. Each is first played once, in random order.
-      epsilon: privacy; inf adds no noise and no bonus.
+      epsilon: privacy parameter; inf adds no noise and no bonus.
       exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / n_a).
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
-    the counter of one arm, whose releases together are epsilon-DP.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A round's loss
+    enters the counter of one arm, whose releases together are epsilon-DP.
 
     Regret: polylogarithmic in T, with an additive term in 1 / epsilon for each arm. We do not know
     the theorem's constants.

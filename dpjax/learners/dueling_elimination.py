@@ -62,7 +62,7 @@ def dueling_elimination(
     exploration: Number = 1.0,
     compare: str = "scores",
 ) -> BatchLearner:
-    """Eliminate the arms that lost more duels, according to private counts.
+    """Dueling elimination: eliminate arms by private counts of the duels that they lost.
 
     A phase is a round robin: in phase e = 1, 2, ... each pair of the s active arms has m duels, and
     each arm has n = (s - 1) m. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the smallest
@@ -79,7 +79,7 @@ def dueling_elimination(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       failure: beta in (0, 1), the probability that some score has an error above w; default 1 / T
         (1/2 if T is 1).
       exploration: alpha, positive. Below 1 the probability of failure may exceed beta.
@@ -93,8 +93,8 @@ def dueling_elimination(
       is the share of the duel that the row player lost. Its report contains the fields of an
       IdentificationReport and its own.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A duel enters two
-    counts of one phase, each by at most 1, or with "pairs" one count. The schedule follows from
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A duel enters
+    two counts of one phase, each by at most 1, or with "pairs" one count. The schedule follows from
     earlier releases, so the phases compose in parallel. For the local model use
     ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``. Flipping a bit
     flips it for both players, so all gaps shrink by the same factor.

@@ -212,7 +212,7 @@ def exp2(
     Args:
       horizon: T, rounds.
       arms: K, at least 2, or a set of actions (K, d), which must be concrete (not traced).
-      epsilon: privacy; inf adds no noise and gives EXP2 with its own rates.
+      epsilon: privacy parameter; inf adds no noise and gives EXP2 with its own rates.
       loss_range: (low, high) of the losses <l, a>; default (0, 1) for arms, (-1, 1) for vectors.
       rate: eta, positive; the default minimizes the regret bound (:func:`derived_rates`), or is the
         paper's (:func:`printed_rates`).
@@ -224,10 +224,10 @@ def exp2(
       counts the rounds with eta <a, l~> < -1 for some action, which the proof excludes, and states
       whether gamma was cut.
 
-    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
-    depend on eta and gamma, since the noise is added to the losses. "printed" has noise of scale 1
-    / epsilon, which is correct for losses in [0, 1]. For losses in [-1, 1] this is half the derived
-    scale, and 2 epsilon is declared, by the paper's Definition 2.1.
+    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. It does
+    not depend on eta and gamma, since the noise is added to the losses. "printed" has noise of
+    scale 1 / epsilon, which is correct for losses in [0, 1]. For losses in [-1, 1] this is half the
+    derived scale, and 2 epsilon is declared, by the paper's Definition 2.1.
 
     Regret: at most sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 in expectation over
     arms with losses in [0, 1] (oblivious), and twice that in [-1, 1]. For sets of vectors see

@@ -74,7 +74,7 @@ def exp3_minibatch(
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. The
+    Privacy: (epsilon, delta)-DP for replacement of one round. Released values: actions 1..T. The
     declaration covers the ceil(T / tau) - 1 draws that depend on data. Each has bounded range 1 /
     tau and so is 1 / (8 tau^2)-zCDP, or less if ``mixing`` is near 1
     (:func:`dpjax.learners.exp3.derived_privacy`). The paper, as reconstructed, states 4T / tau^3 +

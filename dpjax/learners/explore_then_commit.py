@@ -42,7 +42,7 @@ def explore_then_commit(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       rounds: m, at least 1, rounded down and cut to T / K; may be traced. Default
         :func:`derived_rounds`.
       gap: Delta in (0, 1], the lead of the best mean if it is known; only without ``rounds``.
@@ -50,8 +50,8 @@ def explore_then_commit(
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in at
-    most one released sum, which it moves by at most 1.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    at most one released sum, which it moves by at most 1.
 
     Regret: at most sum_a Delta_a (m + (T - K m) P_a) (:func:`dpjax.bounds.explore_then_commit`).
     Here P_a bounds the probability of committing to arm a
@@ -73,7 +73,7 @@ def explore_then_commit(
     _check.positive(**_check.given(gap=gap))
     _check.between(0.0, 1.0, **_check.given(gap=gap))
     if rounds is not None and gap is not None:
-        raise ValueError("gap must not be given beside rounds, which it would choose")
+        raise ValueError("gap must be left out if rounds is given: it only sets the default rounds")
     law = sum_noise("laplace", epsilon, None)
     if rounds is None:
         rounds = derived_rounds(horizon, arms, epsilon, gap)

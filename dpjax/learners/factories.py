@@ -60,8 +60,8 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
         elif required and name not in sizes:
             known = ", ".join(["horizon", *sizes])
             raise ValueError(
-                f"it needs {name}{_check.nearest(name, ['horizon', *sizes])}, where a factory may "
-                f"need {known}; give {name} a default"
+                f"it needs {name}{_check.nearest(name, ['horizon', *sizes])}, but a factory may "
+                f"only need {known}; give {name} a default"
             )
         elif required or name == "epsilon":
             given[name] = sizes[name]

@@ -74,7 +74,7 @@ def ftpl(
     Args:
       horizon: T, rounds.
       domain: a Domain.
-      epsilon: privacy; inf keeps only the leader's own perturbation.
+      epsilon: privacy parameter; inf keeps only the leader's own perturbation.
       delta: in (0, 1).
       mechanism: a factory of ``dpjax.mechanisms``; the default is the paper's tree with
         ``identical_law=True``.
@@ -87,9 +87,9 @@ def ftpl(
     Returns:
       A Learner with full information. An action is x, (d,).
 
-    Privacy: (epsilon, delta)-DP, central, released: actions 1..T. The scale is that of one Gaussian
-    mechanism over all nodes. The scale of ``calibration="printed"`` already includes the leader's
-    share. On the paper's instances it is at least three times the derived scale
+    Privacy: (epsilon, delta)-DP, central. Released values: actions 1..T. The scale is that of one
+    Gaussian mechanism over all nodes. The scale of ``calibration="printed"`` already includes the
+    leader's share. On the paper's instances it is at least three times the derived scale
     (:func:`printed_scale`), and the resulting smaller epsilon is declared.
 
     Regret: at most s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)) in expectation against

@@ -53,8 +53,8 @@ def fitting_regularizer(domain) -> Regularizer:
     except (TypeError, ValueError):
         found = None
     if found != (domain.dim,):
-        raise ValueError(f"regularizer is not one of vectors of dimension {domain.dim}, which the "
-                         "domain has")  # fmt: skip
+        raise ValueError(f"regularizer must be for vectors of dimension {domain.dim}, as the "
+                         "domain is")  # fmt: skip
     return regularizer
 
 
@@ -84,7 +84,7 @@ def ftrl(
         to its loss set. Its regularizer is used: negative entropy on the simplex (exponential
         weights), otherwise the squared norm. To change them pass ``domain._replace(losses=...,
         regularizer=...)``.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), with Gaussian, discrete Gaussian or Skellam noise.
       mechanism: a factory of ``dpjax.mechanisms``. The paper's is ``partial(tree,
         identical_law=True)``. With ``per_item`` the learner is local; then set the rate to
@@ -101,12 +101,12 @@ def ftrl(
     Returns:
       A Learner with full information. An action is x, (d,).
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
-    actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T) levels, and
-    each node has Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" has the scale
-    |Y|_1 log2 T / epsilon. It is correct for neighbours "zero_out" and for experts' losses in [0,
-    1]. For replaced losses of a symmetric set it is half the derived scale, and 2 epsilon is
-    declared. Both calibrations have the same rate.
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central. Released
+    values: actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T)
+    levels, and each node has Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" has
+    the scale |Y|_1 log2 T / epsilon. It is correct for neighbours "zero_out" and for experts'
+    losses in [0, 1]. For replaced losses of a symmetric set it is half the derived scale, and 2
+    epsilon is declared. Both calibrations have the same rate.
 
     Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>] against oblivious losses. The noise
     Z has the same law for every prefix (``identical_law``), so it enters once and not in every

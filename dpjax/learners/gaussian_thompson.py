@@ -28,7 +28,7 @@ def gaussian_thompson(
     Args:
       horizon: T, rounds. The declaration depends on it, but the actions do not.
       arms: K, at least 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       pulls: b, at least 0.
       variance: c, positive; the paper has 1.
 
@@ -36,9 +36,9 @@ def gaussian_thompson(
       A Learner with bandit feedback.
 
     Privacy: mu-GDP for replacement of one round, with mu^2 = n / (c max(b + 1, 2)), where n is T -
-    K b, or T - 1 for b = 0, released: actions 1..T. The declaration is rho = mu^2 / 2 and the
-    epsilon at delta. A replaced loss of arm a moves S_a by at most 1 in all later draws, each with
-    mu_t^2 = 1 / (c (N_a + 1)). N_a then counts this loss itself and the first b pulls; no draw
+    K b, or T - 1 for b = 0. Released values: actions 1..T. The declaration is rho = mu^2 / 2 and
+    the epsilon at delta. A replaced loss of arm a moves S_a by at most 1 in all later draws, each
+    with mu_t^2 = 1 / (c (N_a + 1)). N_a then counts this loss itself and the first b pulls; no draw
     precedes these. With b = 0 no draw follows the last loss, so T - 1 draws count. The bound is
     attained if arm a is never played again. It is of order T, since it accounts for all draws. The
     actions alone reveal far less: at K = 2 and T = 1000, with declared mu = 22, likelihood ratios

@@ -99,16 +99,16 @@ def hedge(
     Returns:
       A Learner with full information that plays arms.
 
-    Privacy: (epsilon, delta)-DP, central, for replacement of one round, released: actions 1..T.
-    Each of the T - 1 draws that depend on data is an exponential mechanism. Its exponents change by
-    at most eta, so it has bounded range 2 eta. The draws compose by zCDP at eta^2 / 2 each, or by
-    the sum of 2 eta each if that is smaller. The arms must be drawn, since the probabilities
-    themselves reveal the losses. The declared epsilon is that of eta: it may be below the requested
-    epsilon, and is finite at epsilon = inf. Sharing does not change it: P is the posterior over
-    sequences of arms, whose exponents also change by at most eta. The printed calibration has eta =
-    2 epsilon / sqrt(8 T ln(1 / delta)), on losses centred at 1/2. It omits a second-order term, and
-    its conversion to epsilon is not the tightest. At delta = 1e-6 its eta has epsilon = 0.85 when
-    it states 1, and 26 when it states 20.
+    Privacy: (epsilon, delta)-DP, central, for replacement of one round. Released values: actions
+    1..T. Each of the T - 1 draws that depend on data is an exponential mechanism. Its exponents
+    change by at most eta, so it has bounded range 2 eta. The draws compose by zCDP at eta^2 / 2
+    each, or by the sum of 2 eta each if that is smaller. The arms must be drawn, since the
+    probabilities themselves reveal the losses. The declared epsilon is that of eta: it may be below
+    the requested epsilon, and is finite at epsilon = inf. Sharing does not change it: P is the
+    posterior over sequences of arms, whose exponents also change by at most eta. The printed
+    calibration has eta = 2 epsilon / sqrt(8 T ln(1 / delta)), on losses centred at 1/2. It omits a
+    second-order term, and its conversion to epsilon is not the tightest. At delta = 1e-6 its eta
+    has epsilon = 0.85 when it states 1, and 26 when it states 20.
 
     Where we differ from the paper: it charges 4 R / lambda for a draw, with losses in [-R, R] and
     rate 1 / lambda, for which advanced composition would need sqrt(32 T ln(1 / delta)). The printed

@@ -38,7 +38,7 @@ def lazy_ucb(
     Args:
       horizon: T, rounds. It decides only when the game ends.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       exploration: alpha, positive; the paper has 3. At the same alpha the term for the losses' own
         noise is sqrt(2) times that of :func:`adap_ucb`, apart from the base of the logarithm.
       log_base: base of log t, above 1. Base 2 reproduces the printed figures of Hu & Hegde 2022.
@@ -46,8 +46,8 @@ def lazy_ucb(
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released mean. Each round chooses the arm anew from the current released means.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released mean. Each round chooses the arm anew from the current released means.
 
     Regret: O(sum ln T / min(epsilon, Delta_a)) for alpha = 3.
 
@@ -89,7 +89,7 @@ def lazy_thompson(
     Args:
       horizon: T, rounds. It decides only when the game ends.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise but keeps the posterior draws.
+      epsilon: privacy parameter; inf adds no noise but keeps the posterior draws.
       exploration: alpha, positive; the paper has 3. It has no effect at epsilon = inf.
       log_base: base of log t, above 1. The paper's text has base 2; base e reproduces its figures.
 

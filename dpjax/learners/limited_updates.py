@@ -40,7 +40,8 @@ def limited_updates(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; at inf the arm is the best of the previous batch, with ties drawn uniformly.
+      epsilon: privacy parameter; at inf the arm is the best of the previous batch, with ties drawn
+        uniformly.
       ratio: growth of the batches, above 1; default 2, with batches of 1, 2, 4, ... rounds.
       selector: how the arm of a batch is drawn.
       calibration: "derived", or "printed" for the Laplace selector, with noise of scale 1 /
@@ -49,14 +50,14 @@ def limited_updates(
     Returns:
       A BatchLearner with full information that plays arms.
 
-    Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. One
-    replaced round moves each sum by at most 1 in either direction, so the difference of two sums
-    moves by at most 2. This moves a log-likelihood ratio by at most epsilon with each selector. For
-    the exponential mechanism only, the range of all log-likelihood ratios is also epsilon, so rho =
-    epsilon^2 / 8. The other selectors are declared with rho = epsilon^2 / 2. Each round enters one
-    draw, and the arms of later batches are drawn from other rounds, for any actions. None of this
-    depends on the ratio. The printed Laplace selector states epsilon and has 2 epsilon: its scale
-    is correct if a round is zeroed out, which moves all sums in one direction.
+    Privacy: epsilon-DP, pure, central, for replacement of one round. Released values: actions 1..T.
+    One replaced round moves each sum by at most 1 in either direction, so the difference of two
+    sums moves by at most 2. This moves a log-likelihood ratio by at most epsilon with each
+    selector. For the exponential mechanism only, the range of all log-likelihood ratios is also
+    epsilon, so rho = epsilon^2 / 8. The other selectors are declared with rho = epsilon^2 / 2. Each
+    round enters one draw, and the arms of later batches are drawn from other rounds, for any
+    actions. None of this depends on the ratio. The printed Laplace selector states epsilon and has
+    2 epsilon: its scale is correct if a round is zeroed out, which moves all sums in one direction.
 
     Regret: O(sqrt(T ln K) + ln K ln T / epsilon) for i.i.d. losses only. An adversary who knows the
     batches can make it linear in T. With ratio 2 the expected pseudo-regret is at most 1 + 3.42

@@ -73,7 +73,7 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
       products: x' V^-1 a, (K, K), with V = sum_a n_a a a'.
       pulls: n_a, (K,) float32.
       log_term: L.
-      epsilon: privacy; inf for no noise.
+      epsilon: privacy parameter; inf for no noise.
       local: whether each loss has its own noise; otherwise the sum of an arm's losses has one draw.
     """
     leverage = jnp.maximum(jnp.diagonal(products), 0.0)
@@ -128,7 +128,7 @@ def linear_elimination(
       horizon: T, rounds.
       actions: (K, d), K at least 2, concrete (not traced). They need not span R^d; the d of the
         formulas is the dimension of their span. Their lengths and the basis do not matter.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta, noise: as in :func:`successive_elimination`. The paper's three models are "laplace",
         "binomial" for its shuffled sums, and "local_laplace".
       radius: gamma. "joint" has one bound for an arm's losses and their noise, from the design
@@ -143,8 +143,8 @@ def linear_elimination(
     Returns:
       A BatchLearner with bandit feedback. An action is the row index of an arm.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released sum, of sensitivity 1. The sum to which a round belongs is a function of earlier
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released sum, of sensitivity 1. The sum to which a round belongs is a function of earlier
     releases, so the releases compose in parallel. Designs and radii do not depend on losses. (For
     rewards in [-1, 1] the paper's noise of scale 1 / epsilon has 2 epsilon.) Other noise gives
     (epsilon, delta)-DP or another model, as declared in the learner's ``privacy``. Noise that
@@ -175,9 +175,9 @@ def linear_elimination(
     _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)
     law = sum_noise(noise, epsilon, delta)
     if radius != "joint" and noise not in LAPLACE:
-        raise ValueError(f"radius: {noise} noise has joint only, got {radius}")
+        raise ValueError(f"radius: {noise} noise allows joint only, got {radius}")
     if (radius, noise) == ("printed", "local_laplace"):
-        raise ValueError('radius: "printed" is of the central model only')
+        raise ValueError('radius: "printed" requires the central model')
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     arms, dim = points.shape

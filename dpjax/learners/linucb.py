@@ -82,7 +82,7 @@ def _with_gram(old, given) -> tuple[dict, str]:
     if protected == "losses" and law == "gaussian":
         law = "losses_only"
     elif protected == "losses":
-        raise ValueError("protected: losses alone take derived Gaussian noise, shifted")
+        raise ValueError("protected: losses requires derived and shifted Gaussian noise")
     taken = inspect.signature(getattr(laws, law)).parameters
     if law != "gaussian":
         _check.one_of("tight", "paper", norm_bound=chosen.pop("norm_bound"))
@@ -93,7 +93,7 @@ def _with_gram(old, given) -> tuple[dict, str]:
     }
     for name in options:
         if name not in taken:
-            raise ValueError(f"{name}: gram.{law} has no choice of it")
+            raise ValueError(f"{name}: gram.{law} has no such argument")
     spelling = f"gram=gram.{law}({', '.join(f'{name}=...' for name in options)})"
     return given | {"gram": getattr(laws, law)(**options)}, spelling
 
@@ -125,7 +125,8 @@ def linucb(
     Args:
       horizon: T, rounds.
       dim: d, the number of features of an arm.
-      epsilon: privacy; inf adds no noise, and the Gram matrix is regularized by ``ridge``.
+      epsilon: privacy parameter; inf adds no noise, and the Gram matrix is regularized by
+        ``ridge``.
       delta: in (0, 1).
       gram: the noise of the Gram matrix, from a factory in ``dpjax.gram``: ``gaussian``
         (symmetric), ``wishart`` (positive definite), or ``losses_only``, for public features. It
@@ -143,9 +144,9 @@ def linucb(
       features (K, d) to an arm. If V_t is not positive definite, its pivots are replaced by their
       absolute values, and the round is counted.
 
-    Privacy: (epsilon, delta)-joint DP for replacement of one round's features and losses, released:
-    policies 1..T. A round's own arm depends on its features without noise, but no other arm does.
-    Changing one row moves the release by sqrt(2) L~^2 in Frobenius norm, with L~^2 = L^2 +
+    Privacy: (epsilon, delta)-joint DP for replacement of one round's features and losses. Released
+    values: policies 1..T. A round's own arm depends on its features without noise, but no other arm
+    does. Changing one row moves the release by sqrt(2) L~^2 in Frobenius norm, with L~^2 = L^2 +
     loss_bound^2. The paper states L~^2. Its calibration is still correct, since its noise has twice
     the variance on the diagonal. (A footnote calls that unnecessary, but replacement needs it.)
     Gaussian noise is one exact Gaussian mechanism over all releases. So is the printed noise, which
@@ -184,7 +185,7 @@ def linucb(
     _check.delta(delta)
     _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
     if ridge is not None and gram.floor is not None:
-        raise ValueError("ridge: the given floor takes its place")
+        raise ValueError("ridge must be left out if gram has a floor, which replaces it")
     failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive(

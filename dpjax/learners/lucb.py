@@ -9,7 +9,7 @@ from dpjax.maths.laws import smallest
 
 
 def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
-    """LUCB: play the best arm and its closest rival until their confidence intervals separate.
+    """LUCB: play the best arm and its closest rival until their intervals separate.
 
     After n losses and j phases, the confidence radius of an arm's mean is
 

@@ -54,7 +54,7 @@ def online_frank_wolfe(
     Args:
       domain: a Domain with a linear minimizer. G is the length of the longest vector of its loss
         set, as in :func:`one_point_gradient`.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), for noise that is not pure DP, as in :func:`ftrl`.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: as in :func:`ftrl`.
@@ -65,10 +65,10 @@ def online_frank_wolfe(
       w_t longer than G + beta D, with D the diameter, are scaled down to this length and counted in
       the report.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. Since |x_t - x_(t-1)| is at
-    most D / t, |w_t| is at most G + beta D (t - 1) / t. So a replaced loss changes w_t by at most 2
-    (G + beta D) in L2, and given the releases it changes no other summand.
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. Since |x_t - x_(t-1)| is at most D
+    / t, |w_t| is at most G + beta D (t - 1) / t. So a replaced loss changes w_t by at most 2 (G +
+    beta D) in L2, and given the releases it changes no other summand.
 
     Regret: for i.i.d. losses, in expectation against the best point for their mean, at most (G D +
     D z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T) with W = G + beta D

@@ -56,7 +56,7 @@ def online_gradient(
       horizon: T, rounds.
       domain: a Domain.
       optimizer: an optax.GradientTransformation; default gradient descent with steps eta / sqrt(t).
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
@@ -68,8 +68,8 @@ def online_gradient(
     Returns:
       A Learner with full information. An action is x, (d,), at first the centre of the domain.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
-    actions 1..T. The optimizer only post-processes the prefix sums.
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central. Released
+    values: actions 1..T. The optimizer only post-processes the prefix sums.
 
     Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer and rate. No bound
     is claimed with noise. Each step is then as long as its noise, and is cut off by the projection.
@@ -89,7 +89,7 @@ def online_gradient(
     losses = fitting(domain, None)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if optimizer is not None and rate is not None:
-        raise ValueError("rate: an optimizer that is given has rates of its own")
+        raise ValueError("rate must be left out if optimizer is given, which has its own rates")
     optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer
     if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
         raise TypeError(f"optimizer must be an optax.GradientTransformation, got {optimizer!r}")

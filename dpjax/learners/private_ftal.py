@@ -61,7 +61,7 @@ def private_ftal(
     Args:
       horizon: T, rounds.
       domain: a Domain.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
@@ -73,7 +73,7 @@ def private_ftal(
       A Learner with full information. An action is w, (d,), at first the centre of the domain.
 
     Privacy: epsilon-DP (Laplace, on each coordinate; the paper draws a noise vector of Gamma
-    length) or (epsilon, delta)-DP (Gaussian, exact), central, released: actions 1..T.
+    length) or (epsilon, delta)-DP (Gaussian, exact), central. Released values: actions 1..T.
 
     Regret: by our derivation for linear losses, H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H up to
     constants, with D the diameter, G the largest |loss|_2 and s the root mean square length of a

@@ -47,7 +47,7 @@ def private_giga(
     Args:
       horizon: T, rounds. It is limited by float32 rounding, as described below.
       domain: a Domain with an exact projection.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1).
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
@@ -61,12 +61,12 @@ def private_giga(
       ValueError, TypeError: an argument is invalid; the domain's projection is approximate; the
         horizon is too long for the domain.
 
-    Privacy: (epsilon, delta)-DP, central, released: actions 1..T. Each round moves z and projects
-    it, and projections never increase distances. So a change of one loss by Delta_2 moves z by at
-    most Delta_2 / alpha in its round and in all later ones, and x_(t+1) by 1 / t of that. The T - 1
-    outputs that depend on losses are Gaussian mechanisms with the same ratio of sensitivity to
-    noise. They compose exactly, with beta = (Delta_2 / alpha) sqrt(T - 1) / mu. The paper states (3
-    epsilon, 2 delta)-DP with its own constants, which are not used here.
+    Privacy: (epsilon, delta)-DP, central. Released values: actions 1..T. Each round moves z and
+    projects it, and projections never increase distances. So a change of one loss by Delta_2 moves
+    z by at most Delta_2 / alpha in its round and in all later ones, and x_(t+1) by 1 / t of that.
+    The T - 1 outputs that depend on losses are Gaussian mechanisms with the same ratio of
+    sensitivity to noise. They compose exactly, with beta = (Delta_2 / alpha) sqrt(T - 1) / mu. The
+    paper states (3 epsilon, 2 delta)-DP with its own constants, which are not used here.
 
     Rounding: an approximate projection may increase distances, so it is refused. An exact
     projection has rounding errors, which add up over the rounds while the noise does not grow. So z

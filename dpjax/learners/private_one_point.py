@@ -41,7 +41,7 @@ def private_one_point(
     Args:
       horizon: T, rounds.
       domain: a Domain with a known inradius, with L as in :func:`one_point_gradient`.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
@@ -55,8 +55,8 @@ def private_one_point(
     Returns:
       A Learner that observes only the value of its loss. An action is x_t (d,), in the domain.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. A change of f_t changes one
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. A change of f_t changes one
     estimate, by at most (n / zeta) W along u_t, with W the width of the range. So the noise grows
     as 1 / zeta and does not depend on eta. Estimates are rounded to integers before integer noise.
 

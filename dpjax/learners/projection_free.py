@@ -122,8 +122,8 @@ def projection_free(
         dimension is n. L is the length of the longest vector of its loss set, as in
         :func:`one_point_gradient`. On ``domains.shrunk(domain, 1 - zeta / r)``, with r the
         inradius, actions stay in the domain.
-      epsilon: privacy; inf adds no noise. The algorithm is then in the style of Garber & Kretzu
-        2020, with a fixed number of steps instead of their stopping rule.
+      epsilon: privacy parameter; inf adds no noise. The algorithm is then in the style of Garber &
+        Kretzu 2020, with a fixed number of steps instead of their stopping rule.
       delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
@@ -146,8 +146,8 @@ def projection_free(
       ValueError, TypeError: an argument is invalid. A smoothing outside the theory is accepted with
         a warning that names the statement that no longer holds.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. With W the width of the range:
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. With W the width of the range:
 
         single_change   Given all earlier releases, a change of f_t changes one summand of one g_R,
                         by at most (n / zeta) W along u_t. So Delta_2 = (n / zeta) W and

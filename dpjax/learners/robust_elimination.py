@@ -35,7 +35,7 @@ def robust_elimination(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise but still clips losses.
+      epsilon: privacy parameter; inf adds no noise but still clips losses.
       moment: u, an upper bound on E|loss|^p for every arm. The means are included in it.
       order: p in (1, 2]; a smaller p allows heavier tails.
       largest_gap: the largest gap between two means.
@@ -46,9 +46,9 @@ def robust_elimination(
     Returns:
       A Learner with bandit feedback. The sum of an epoch's losses, divided by B_e, is exact.
 
-    Privacy: epsilon-DP for replacement of one round, for any losses, released: actions 1..T, or in
-    the local model the noisy losses. A replaced loss moves one sum by at most 2 B_e, and the noise
-    has scale 2 B_e / epsilon.
+    Privacy: epsilon-DP for replacement of one round, for any losses. Released values: actions 1..T,
+    or in the local model the noisy losses. A replaced loss moves one sum by at most 2 B_e, and the
+    noise has scale 2 B_e / epsilon.
 
     Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1;
     :func:`dpjax.bounds.robust_elimination` bounds it.

@@ -119,7 +119,7 @@ def scrible(
       domain: a Domain with a barrier: simplex(d) with n = d - 1, ball(d), cube(d), or polytope(A,
         b) with n = d and nu the number of rows that are facets. On a polytope x is found by five
         Newton steps from the previous round's x.
-      epsilon: privacy; inf adds no noise and gives SCRiBLE with its own rate.
+      epsilon: privacy parameter; inf adds no noise and gives SCRiBLE with its own rate.
       rate: eta, positive; default sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), with nu the parameter of
         the barrier, M half the width of the range of <l, x>, and s^2 the variance of the noise.
       noise: "scalar", one draw in each round, or "vector", a draw for each coordinate, as printed.
@@ -135,8 +135,8 @@ def scrible(
       since that would bias the estimate. On a polytope the report also has the largest Newton
       decrement that remained at an x (residual): about 1e-6 without such rounds.
 
-    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
-    depend on eta, since the noise is added to the observed value. "printed" has noise of scale
+    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. It does
+    not depend on eta, since the noise is added to the observed value. "printed" has noise of scale
     |Y|_1 / epsilon in each coordinate. Under replacement (the paper's Definition 2.1), it declares
     2 epsilon if losses are symmetric and epsilon if their values have one sign. (The scale is
     correct if a round is zeroed out.)
@@ -164,8 +164,7 @@ def scrible(
     losses = fitting(domain, None)
     if domain.barrier is None:
         raise ValueError(
-            "domain must have a self-concordant barrier, as simplex, ball and cube have, and "
-            "polytope; this one has none"
+            "domain must have a self-concordant barrier, as simplex, ball, cube and polytope have"
         )
     epsilon = _check.epsilon(epsilon)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))

@@ -56,7 +56,7 @@ def semi_bandit_ftrl(
     Args:
       horizon: T, rounds.
       domain: a Domain of sets or paths as above, created outside traced code.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: for Gaussian noise; by default the noise is Laplace and privacy is pure.
       read: "one" or "all" entries of an action. Paths allow only "one", since the estimates of
         several edges of a path would add up.
@@ -69,10 +69,10 @@ def semi_bandit_ftrl(
       A Learner with semi-bandit feedback, or in the central model a BatchLearner. The report counts
       skipped estimates.
 
-    Privacy: epsilon-DP, or (epsilon, delta)-DP, for replacement of one round's loss vector,
-    released: the noisy losses, or in the central model actions 1..T. A replaced round changes one
-    read loss by at most 1, or k of them. The choice of losses to read depends only on coins and
-    earlier releases.
+    Privacy: epsilon-DP, or (epsilon, delta)-DP, for replacement of one round's loss vector.
+    Released values: the noisy losses, or in the central model actions 1..T. A replaced round
+    changes one read loss by at most 1, or k of them. The choice of losses to read depends only on
+    coins and earlier releases.
 
     Regret: at most 5.66 sqrt(d k T V) on sets and 2.83 sqrt(d ln N T V) on paths, in expectation
     (oblivious losses in [0, 1]); see :func:`dpjax.bounds.semi_bandit_ftrl`. The constants are ours.
@@ -97,8 +97,8 @@ def semi_bandit_ftrl(
     _check.one_of("central", "local", model=model)
     dim, lottery, one, local = domain.dim, domain.lottery, read == "one", model == "local"
     if lottery is None:
-        raise ValueError("domain must be of sets with a given number of entries, as "
-                         "domains.capped_simplex, or of domains.paths")  # fmt: skip
+        raise ValueError("domain must be sets with a fixed number of entries, as "
+                         "domains.capped_simplex, or domains.paths")  # fmt: skip
     if not (one or lottery.reads_all):
         raise ValueError("read must be 'one' on this domain, got 'all'")
     law, name = noise.laplace, "Laplace"

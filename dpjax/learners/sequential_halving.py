@@ -42,15 +42,15 @@ def sequential_halving(
     Args:
       horizon: T, rounds; at least K R is enough for all stages.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta, noise: as in :func:`successive_elimination`.
 
     Returns:
       A BatchLearner with bandit feedback.
       Its report is an IdentificationReport. Its stopping time is known in advance.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T and the recommendation.
-    Each loss is in one released sum. For noise other than Laplace see ``privacy``.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T and the
+    recommendation. Each loss is in one released sum. For noise other than Laplace see ``privacy``.
 
     Regret: that of the stages, which take nearly all rounds.
 

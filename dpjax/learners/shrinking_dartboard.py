@@ -93,9 +93,9 @@ def shrinking_dartboard(
     Returns:
       A Learner with full information that plays arms; for any batch other than 1 a BatchLearner.
 
-    Privacy: epsilon-DP, or with delta (epsilon, delta)-DP, central, for replacement of one round,
-    released: actions 1..T. In both calibrations the declaration counts exactly what one round
-    affects: one coin and at most M - 1 draws. With w = ln(1 / (1 - eta)) / B it is
+    Privacy: epsilon-DP, or with delta (epsilon, delta)-DP, central, for replacement of one round.
+    Released values: actions 1..T. In both calibrations the declaration counts exactly what one
+    round affects: one coin and at most M - 1 draws. With w = ln(1 / (1 - eta)) / B it is
 
         ln(1 + (1 - p) (1 - e^-w) / p) + 2 (M - 1) w,
 

@@ -63,7 +63,7 @@ def sparse_vector_experts(
     threshold: Number | None = None,
     draws: int | None = None,
 ) -> Learner:
-    """Play an expert until its loss exceeds a noisy threshold, for games with a lossless expert.
+    """Play an expert until its loss exceeds a noisy threshold; one expert is lossless.
 
     Let S (K,) be the sums of the losses so far and q the loss of the current arm since it was
     drawn. The first arm is uniform. After each round, while fewer than M new arms were drawn,
@@ -76,8 +76,8 @@ def sparse_vector_experts(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; at inf the current arm is replaced at its first loss, by one of those with
-        the smallest loss so far, and M = T.
+      epsilon: privacy parameter; at inf the current arm is replaced at its first loss, by one of
+        those with the smallest loss so far, and M = T.
       threshold: L, positive; default alpha + ln(4) / gamma, for which the regret bound holds, with
         alpha = 2 b ln(2 T^2). Privacy does not depend on it. Smaller values are often better.
       draws: M, at least 1; by default they run out with probability at most 1 / T.
@@ -86,8 +86,8 @@ def sparse_vector_experts(
       A Learner with full information that plays arms. It reports the draws, since regret is linear
       in T after they have run out.
 
-    Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. A
-    replaced round moves q by some c, |c| <= 1, in all later comparisons of one interval between
+    Privacy: epsilon-DP, pure, central, for replacement of one round. Released values: actions 1..T.
+    A replaced round moves q by some c, |c| <= 1, in all later comparisons of one interval between
     draws, and in no earlier one. If q grows by c, a threshold larger by c keeps every answer. If q
     falls by c, noise larger by c on the last q does. So one of the two noise draws hides the
     change, and the comparisons cost 1 / b = epsilon / 2. The sparse vector technique for arbitrary

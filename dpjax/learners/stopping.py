@@ -115,7 +115,7 @@ def private_mean(
         their bound, an ExactSum, as made by :func:`recorded` and :func:`two_valued`. Values must be
         in [-bound, bound].
       horizon: the largest number of values to read.
-      epsilon: privacy; inf gives the rule without privacy, with 4 instead of 16 in h_t.
+      epsilon: privacy parameter; inf gives the rule without privacy, with 4 instead of 16 in h_t.
       accuracy: alpha > 0, relative; 1 is enough to determine the sign.
       failure: beta in (0, 1). With probability at most .911 beta the rule stops and the mean has an
         error above alpha times the true mean.
@@ -131,9 +131,9 @@ def private_mean(
     Raises:
       ValueError, TypeError: an argument is invalid.
 
-    Privacy: epsilon-DP for replacement of one value, released: the rounds and the mean. The query
-    |sum| has sensitivity 2R. The sparse vector technique spends 2R / s + 2 (2R) / s = epsilon / 2
-    for any number of queries, and the mean spends 2R / (s / 3) = epsilon / 2.
+    Privacy: epsilon-DP for replacement of one value. Released values: the rounds and the mean. The
+    query |sum| has sensitivity 2R. The sparse vector technique spends 2R / s + 2 (2R) / s = epsilon
+    / 2 for any number of queries, and the mean spends 2R / (s / 3) = epsilon / 2.
 
     Reference: Sajed & Sheffet 2019, in the form of Chari's survey, whose Algorithm 2 lacks the /t
     of the returned mean. We sum the failure probability as beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4)

@@ -63,7 +63,7 @@ def successive_elimination(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), a plain number, for noise that needs it.
       noise: the law of the noise, which also sets the trust model: "laplace", "gaussian" or
         "discrete_gaussian" (trusted server), "discrete_laplace" or "skellam" (secure sum),
@@ -86,12 +86,12 @@ def successive_elimination(
       Its report contains the fields of an IdentificationReport and its own. It stops when one arm
       is left; with probability at least 1 - beta this is the best arm.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released mean, of sensitivity 1 / ceil(R_e). The batch to which a round belongs is a function of
-    earlier releases, so the releases compose in parallel. This requires that losses are forgotten:
-    a sum kept for the next epoch would be released twice. Other noise gives (epsilon, delta)-DP or
-    another model, as declared in the learner's ``privacy``. Noise that protects only bits rounds
-    each loss to the nearer of 0 and 1.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released mean, of sensitivity 1 / ceil(R_e). The batch to which a round belongs is a
+    function of earlier releases, so the releases compose in parallel. This requires that losses are
+    forgotten: a sum kept for the next epoch would be released twice. Other noise gives (epsilon,
+    delta)-DP or another model, as declared in the learner's ``privacy``. Noise that protects only
+    bits rounds each loss to the nearer of 0 and 1.
 
     Regret: with probability 1 - beta and alpha = 1, an arm with gap Delta is pulled at most sum_{e
     <= ceil(log2(1 / Delta))} ceil(R_e) times (:func:`dpjax.bounds.successive_elimination`), which
@@ -113,7 +113,7 @@ def successive_elimination(
         radius = "printed" if noise == "laplace" else "chernoff"
     _check.one_of("printed", "chernoff", radius=radius)
     if radius == "printed" and noise != "laplace":
-        raise ValueError("radius: the paper prints one for Laplace noise alone")
+        raise ValueError("radius: the paper prints one for Laplace noise only")
     check_exploration(exploration)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
     budget = jnp.asarray(_check.epsilon(epsilon), jnp.float32)

@@ -50,7 +50,7 @@ def adap_tt(
     Args:
       horizon: T, the largest stopping time. A run that has not stopped by then is censored.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta, noise: as in :func:`dpjax.learners.successive_elimination`; ``delta`` is the privacy
         parameter. "binomial" noise gives identification in the shuffle model.
       failure: the papers' delta in (0, 1), the allowed probability of a wrong recommendation.
@@ -63,9 +63,9 @@ def adap_tt(
       Its report is an IdentificationReport: stopped, stopping_time and recommendation. If two arms
       are best, it never stops, except by error.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T, the stopping time and
-    the recommendation. Each loss is in one released sum, and the rest follows from these sums. For
-    noise other than Laplace see ``privacy``.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T, the stopping
+    time and the recommendation. Each loss is in one released sum, and the rest follows from these
+    sums. For noise other than Laplace see ``privacy``.
 
     Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
     in each round.
@@ -93,7 +93,7 @@ def adap_tt(
         rule = "hoeffding" if noise == "laplace" else "chernoff"
     _check.one_of("hoeffding", "chernoff", "printed", "released", rule=rule)
     if rule != "chernoff" and noise != "laplace":
-        raise ValueError(f"rule: {rule} is of Laplace noise only")
+        raise ValueError(f"rule: {rule} requires laplace noise, got {noise}")
     if rule == "chernoff":
         stop = stopping_rules.chernoff(arms, law, failure, grid)
 
@@ -170,9 +170,10 @@ def dp_tt(
 
 
 def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
-    """TTUCB: :func:`adap_tt` without privacy, on means of all losses.
+    """TTUCB: AdaP-TT without privacy, on means of all losses.
 
-    Phases end when the pulls of an arm have grown by a tenth, and the rule is Hoeffding's.
+    It is :func:`adap_tt` with phases that end when the pulls of an arm have grown by a tenth, and
+    Hoeffding's rule.
 
     Args:
       horizon, arms, failure: as in :func:`adap_tt`.

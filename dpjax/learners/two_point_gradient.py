@@ -50,7 +50,7 @@ def two_point_gradient(
       domain: a Domain with a known inradius r. If it has no interior, u_t is a direction of its
         affine hull, whose dimension is n. G is the length of the longest vector of its loss set, as
         in :func:`one_point_gradient`.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), with Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace" or "gaussian".
@@ -63,8 +63,8 @@ def two_point_gradient(
       A Learner that observes the difference of the loss at its two points, (). An action is both
       points, (2, d), in the domain.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. Given all earlier releases, a
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. Given all earlier releases, a
     change of f_t changes only g_t, along u_t, by at most 2 n G in L2 and so 2 n^1.5 G in L1.
 
     Regret: at most R sqrt(T (S + 2 G z)) + (2 + R / r) G zeta T in expectation, for the default

@@ -98,7 +98,7 @@ def _gram(noise, floor, failure, shifted=True) -> Gram:
     made = Gram(noise, floor, failure)
     check_numbers(made)
     if floor is not None and not shifted:
-        raise ValueError("floor: noise that is not shifted has no floor to choose")
+        raise ValueError("floor must be left out if shifted is False")
     return made
 
 
@@ -194,7 +194,7 @@ def gaussian(
     _check.one_of("tight", "paper", norm_bound=norm_bound)
     _check.factory("mechanisms.tree", mechanism=mechanism)
     if mechanism is not mechanisms.tree and calibration != "derived":
-        raise ValueError("mechanism: only derived Gaussian noise has a choice of it")
+        raise ValueError("mechanism: only derived Gaussian noise accepts one")
 
     def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramSums:
         rows, columns = ellipsoids.indices(dim + 1)

@@ -149,7 +149,7 @@ def _of_mechanism(built, epsilon, delta, rho) -> Privacy:
 def _on_each_item(stream, weights):
     """(init, step) of a stream that adds noise to each row, or to the rows of each batch."""
     if not np.all(weights):
-        raise ValueError("mechanism: losses alone take a mechanism for the central model")
+        raise ValueError("mechanism: losses_only requires one for the central model")
     weights = jnp.asarray(weights, jnp.float32)
 
     def init(key):

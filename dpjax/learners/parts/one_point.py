@@ -108,7 +108,7 @@ def entries_of(weight, losses, count=1) -> tuple:
 def inradius_of(domain) -> float:
     """The inradius of a domain that actions must not leave."""
     if domain.inradius is None:
-        raise ValueError("domain: its inradius is not known, so plays cannot be kept inside it")
+        raise ValueError("domain: its inradius is not known, so actions cannot be kept inside it")
     return domain.inradius
 
 

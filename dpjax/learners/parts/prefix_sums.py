@@ -61,7 +61,7 @@ def build(factory: Callable, horizon: int, noise: str) -> Mechanism:
             f"mechanism covers {built.horizon} rounds, fewer than the horizon, {horizon}"
         )
     if built.noise != noise:
-        raise ValueError(f"mechanism has {built.noise} noise where the learner asks for {noise}")
+        raise ValueError(f"mechanism has {built.noise} noise, but the learner needs {noise}")
     return built
 
 
@@ -127,7 +127,7 @@ def calibrate(
       horizon: T, for releases of the prefixes 0 .. T - 1.
       shape: of a value.
       change: (L1, L2), the largest change of one value between neighbours.
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1); None for pure-DP noise (:class:`dpjax.noise.Law`).
       mechanism: a factory in :mod:`dpjax.mechanisms`, or a similar one; it is called with the
         horizon and ``noise``.
@@ -159,7 +159,7 @@ def calibrate(
     check_delta_of(noise, law.pure, delta)
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
-        raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
+        raise ValueError("calibration: the printed scale requires mechanisms.tree")
     built = build(mechanism, horizon, noise)
     encoder = built.sensitivity
     noiseless = encoder[0] == float("inf")  # exact sums, for which no scale is defined
@@ -233,7 +233,7 @@ def prefix_sums(
       horizon: T, rounds.
       losses: a LossSet. Losses outside it are counted, and moved to its nearest vector. If the unit
         is an entry, their entries are clipped to its range instead (:func:`dpjax.domains.clipped`).
-      epsilon: privacy; inf adds no noise.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1); None for pure-DP noise (:class:`dpjax.noise.Law`).
       mechanism: a factory in :mod:`dpjax.mechanisms`, or a similar one; it is called with the
         horizon and ``noise``.
