@@ -41,7 +41,7 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
 
 
 def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
-    """KL-UCB: play the arm with the smallest q such that kl(mean_a, q) <= alpha ln t / n_a.
+    """KL-UCB: play the arm with the least q such that kl(mean_a, q) <= alpha ln t / n_a.
 
     Args:
       horizon: T, rounds. It decides only when the game ends.
