@@ -166,7 +166,7 @@ def check_exact(domain, horizon) -> exact_projections.ExactProjection:
     if exact is None:
         raise ValueError(
             "domain must have an exact projection: private_giga projects a hidden point, and an "
-            "approximation may expand what one loss changes"
+            "approximation may increase the effect of one loss"
         )
     limit = exact_projections.longest(exact, domain.dim)
     if horizon > limit:
