@@ -86,11 +86,11 @@ def pure_epsilon(setting, batch=1):
     """ln(1 + (1 - p) eta' / p) + 2 (M - 1) w. It is 0 for M = 1.
 
     Here w = ln(1 / (1 - eta)) / B and eta' = 1 - e^-w, which is eta for B = 1. A replaced round
-    enters the coin at the end of its batch, through the loss of the current arm. Through the
-    weights it also enters all later draws, at most M - 1. All other coins read other batches. A
-    coin overruled by the budget is not observed. An exponent changes by at most w in either
-    direction, so the log-ratio of a draw changes by at most 2 w. (Keeping the arm has the log-ratio
-    w, which is the larger of the coin's two if p and eta are near 1/2.)
+    enters the coin at the end of its batch, with the loss of the arm in play. Through the weights
+    it also enters every draw from then on, of which there are at most M - 1. All other coins read
+    other batches. A coin that the budget overrules is not seen. An exponent changes by at most w,
+    up or down, and so the log-ratio of a draw by at most twice that. (To keep the arm has the
+    log-ratio w, which is the larger one of the coin where p and eta are near 1/2.)
     """
     leave, keep = coin_log_ratios(setting, batch)
     later = 2.0 * (setting.budget - 1).astype(jnp.float32) * keep
@@ -98,7 +98,7 @@ def pure_epsilon(setting, batch=1):
 
 
 def rho(setting, batch=1):
-    """rho of one coin and M - 1 draws of bounded range."""
+    """rho of one coin and M - 1 draws, each of which has bounded range."""
     leave, keep = coin_log_ratios(setting, batch)
     coin = privacy.bounded_range_rho(leave + keep)
     later = privacy.bounded_range_rho(2.0 * keep, (setting.budget - 1).astype(jnp.float32))
@@ -126,10 +126,10 @@ def coin_divergences(setting, batch=1):
 
 
 def derived_epsilon(setting, delta, batch=1):
-    """:func:`pure_epsilon`, or with delta the epsilon from Renyi divergences if it is smaller.
+    """:func:`pure_epsilon`, or given delta that of Renyi divergences where it is smaller.
 
     They are those of the coin, and alpha rho of the draws. A coin that seldom falls has divergences
-    of about alpha p x^2 / 2, with x the log-ratio of a draw. Bounded range gives alpha x^2 / 8.
+    of about alpha p x^2 / 2, where a draw has the log-ratio x. Bounded range has alpha x^2 / 8.
     """
     pure = pure_epsilon(setting, batch)
     if delta is None:
@@ -174,7 +174,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 
     # This end is private, as 1 / p and M are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
     low = jnp.minimum(largest, epsilon / (16.0 * horizon))
-    if restart is not None:  # then 1 / p has no such limit
+    if restart is not None:  # Then 1 / p has no such limit.
         low = jnp.minimum(low, 0.25 * epsilon * least_restart)
     low, _ = lax.fori_loop(0, 40, bisect, (low, largest))
     return at_rate(jnp.where(is_private(largest), largest, low))
