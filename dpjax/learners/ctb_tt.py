@@ -37,9 +37,9 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
     Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
     in each round.
 
-    Stopping time: at most about 1.1 T* ln(1 / failure) as failure goes to 0. Here T* is the
-    noiseless characteristic time of the sampled shares for the mean losses p + (1 - 2p) mu. The
-    lower bound is :func:`dpjax.bounds.stopping_time_lower_local`.
+    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with T the noiseless
+    characteristic time of the sampled shares for the mean losses p + (1 - 2p) mu. The lower bound
+    is :func:`dpjax.bounds.stopping_time_lower_local`.
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "Differentially private best-arm identification",
     2024, from its abstract. The phases and the threshold are ours.

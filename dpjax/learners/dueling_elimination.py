@@ -29,7 +29,10 @@ def exponent(phase, active, failure, exploration=1.0):
 
 
 def radius(rounds, x, scale):
-    """w = sqrt(x / (2n)) + h x / n: error of a mean of n bits with Lap(h) on their sum."""
+    """w = sqrt(x / (2n)) + h x / n, for a mean of n bits with Lap(h) on their sum.
+
+    The error of the mean exceeds w with probability at most 3 e^-x.
+    """
     return jnp.sqrt(x / (2.0 * rounds)) + scale * x / rounds
 
 

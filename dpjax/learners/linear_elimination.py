@@ -133,8 +133,8 @@ def linear_elimination(
         "binomial" for its shuffled sums, and "local_laplace".
       radius: gamma. "joint" has one bound for an arm's losses and their noise, from the design
         itself (:func:`joint_radii`). "exact" has a bound for each of the two, also from the design
-        (:func:`exact_radii`). The others are "chernoff" (:func:`chernoff_radius`) and "printed"
-        (:func:`printed_radius`), in the central model only. Laplace noise allows all of them, with
+        (:func:`exact_radii`). "chernoff" is :func:`chernoff_radius`. "printed" is
+        :func:`printed_radius`, in the central model only. Laplace noise allows all four, with
         "exact" as default; other noise allows only "joint". Use "joint" to compare noise laws.
       ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
       failure: beta in (0, 1), the probability that some estimate has an error above gamma; default

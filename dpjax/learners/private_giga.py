@@ -115,7 +115,7 @@ def private_giga(
         moved = two_words.subtract(state.sum, two_words.of(loss / alpha))
         total = exact_projections.onto_multiple(exact, moved, t, centre)
         point = two_words.add(two_words.divide(total, t), two_words.of(centre)).high
-        # Far from the domain one projection has a rounding error, so there are two.
+        # Far from the domain one projection has a rounding error, so two are applied.
         shown = domain.project(domain.project(noise.gaussian(key, point, size / (alpha * t))))
         return PrivateGigaState(count, total), shown
 
@@ -161,7 +161,7 @@ def largest_drift(exact, domain, horizon, alpha, bound):
 
 
 def check_exact(domain, horizon) -> exact_projections.ExactProjection:
-    """The domain's exact projection; raises if there is none or rounding exceeds its limit."""
+    """The domain's exact projection; raises if there is none or rounding is too large."""
     exact = domain.exact_projection
     if exact is None:
         raise ValueError(

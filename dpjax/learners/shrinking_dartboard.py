@@ -79,8 +79,8 @@ def shrinking_dartboard(
       delta: in (0, 1); by default epsilon is pure.
       rate: the largest eta, in (0, 1/2]; default sqrt(B D / T), where D is ln K, or with shifts ln
         K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge
-        itself, whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)), 2.8 times as
-        large for large T.
+        itself, whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)), which for large
+        T is 2.8 times this default.
       restart: p, in (0, 1/2], raised to eta if it is smaller. The default is 1 / sqrt(8 n), which
         is best for small eta, or with delta n^(-1/3) / 3, found by a search. With
         calibration="printed" it is the paper's.

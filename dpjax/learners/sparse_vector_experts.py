@@ -68,7 +68,7 @@ def sparse_vector_experts(
     Let S (K,) be the sums of the losses so far and q the loss of the current arm since it was
     drawn. The first arm is uniform. After each round, while fewer than M new arms were drawn,
 
-        if q + Lap(b) > L + B, where B ~ Lap(b) is drawn once for each current arm:
+        if q + Lap(b) > L + B, where B ~ Lap(b) is drawn once for each drawn arm:
             an arm is drawn from softmax(-gamma S), and q = 0.
 
     b = 2 / epsilon and gamma = epsilon / (4 M): half of epsilon for each.
