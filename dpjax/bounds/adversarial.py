@@ -10,8 +10,8 @@ def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np
     """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
 
     The theorem of Agarwal & Singh 2017 for their losses (of norm at most 1: largest entry, length,
-    sum of absolute values) and replaced rounds, with our constants. With N = ``dim``, D = ceil(log2
-    T) and nodes of scale 2 N D / epsilon, 2 sqrt(N) D / epsilon, 2 D / epsilon:
+    sum of absolute values) and replaced rounds, with our constants. With N = ``dim``,
+    D = ceil(log2 T) and nodes of scale 2 N D / epsilon, 2 sqrt(N) D / epsilon, 2 D / epsilon:
 
         simplex   sqrt(2 T ln N) + (8 N D^1.5 sqrt(ln N) + 4 N D ln N) / epsilon
         ball      sqrt(T) + 4 sqrt(2) N D^1.5 / epsilon
@@ -80,9 +80,9 @@ def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str)
         ball      sqrt(T (1 + 8 N^2 / epsilon^2))
         cube      sqrt(N T (1 + 8 N / epsilon^2))
 
-    for oblivious losses, in expectation, and 0 for N = 1 on the simplex. The bounds are ours. 1 /
-    (1 - (eta b)^2) is the expected e^(eta z) of a draw z. On ball and cube, 1 plus the variance of
-    the noise is the second moment of a message.
+    for oblivious losses, in expectation, and 0 for N = 1 on the simplex. The bounds are ours.
+    1 / (1 - (eta b)^2) is the expected e^(eta z) of a draw z. On ball and cube, 1 plus the variance
+    of the noise is the second moment of a message.
 
     Examples:
       >>> bounds.ftrl_local(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
@@ -252,8 +252,8 @@ def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) 
 def random_losses(horizon: Numbers, size: Numbers, *, domain: str) -> np.ndarray:
     """Minimax lower bound from random losses, for any learner with or without privacy.
 
-    Losses have a random sign in each round, so all actions have the same mean loss. With K or d =
-    ``size``, regret to the best action in hindsight is
+    Losses have a random sign in each round, so all actions have the same mean loss. With K or
+    d = ``size``, regret to the best action in hindsight is
 
         arms, simplex  T/2 - E[min_i B_i], losses that are fair coins, B_i ~ Bin(T, 1/2)
         cube           d E|S_n|, n = floor(T / d), random signs of one coordinate in each round

@@ -80,8 +80,8 @@ def switching_cost_lower(horizon: Numbers, arms: Numbers) -> np.ndarray:
 def exp2(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, losses in [0, 1].
 
-    Agarwal & Singh 2017, Theorem 4.1, with corrected parameters, our constants and noise of scale 1
-    / epsilon. For losses in [-1, 1] and noise of scale 2 / epsilon the bound is twice as large.
+    Agarwal & Singh 2017, Theorem 4.1, with corrected parameters, our constants and noise of scale
+    1 / epsilon. For losses in [-1, 1] and noise of scale 2 / epsilon the bound is twice as large.
 
     Examples:
       >>> bounds.exp2(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()

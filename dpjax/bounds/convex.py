@@ -135,8 +135,8 @@ def private_giga(
 ) -> np.ndarray:
     """a T / 2 + ((1 + a)^2 / (2 a) + sqrt(N) b)(1 + ln T) for private GIGA, linear losses.
 
-    The bound is ours. a is the alpha of :func:`dpjax.learners.private_giga`. The noise of round t +
-    1 has standard deviation b / t with b = 2 sqrt(T - 1) / (mu a), times 1 + ``drift`` for
+    The bound is ours. a is the alpha of :func:`dpjax.learners.private_giga`. The noise of round
+    t + 1 has standard deviation b / t with b = 2 sqrt(T - 1) / (mu a), times 1 + ``drift`` for
     rounding. On the losses plus (a / 2) |x - c|^2 the hidden points have the regret of gradient
     steps of length 1 / (a t), with gradients of length at most 1 + a. The noise moves the point of
     round t + 1 by at most sqrt(N) b / t.
@@ -238,8 +238,8 @@ def online_frank_wolfe(
     with D = 2, W = G + beta D, and z the largest root mean square length of a prefix's noise. The
     sum of w_1 .. w_t minus t grad F(x_t) is a martingale whose steps are at most W in mean square.
     So the mean error of d_t is at most W / sqrt(t), and its release adds z / t. A Frank-Wolfe step
-    of length 1 / (t + 1) then gives (t + 1) h_(t+1) <= t h_t + D (W / sqrt(t) + z / t) + beta D^2 /
-    (2 (t + 1)), and h_1 <= G D.
+    of length 1 / (t + 1) then gives (t + 1) h_(t+1) <= t h_t + D (W / sqrt(t) + z / t) + beta
+    D^2 / (2 (t + 1)), and h_1 <= G D.
 
     Examples:
       >>> bounds.online_frank_wolfe(10**6, 4, [1.0, np.inf]).round(1).tolist()

@@ -79,8 +79,8 @@ def _bisect(condition, low, high, steps=42):
 def _solve(best, gaps, epsilon):
     """(T*, samples per one of the best arm) of :func:`characteristic_time`, arms on the last axis.
 
-    At level v arm b needs x_b(v) samples per sample of the best arm, so 1 / T* is the maximum of v
-    / (1 + sum x_b(v)). Its derivative has the sign of 1 - sum f_b / g_b, with all f_b and g_b at
+    At level v arm b needs x_b(v) samples per sample of the best arm, so 1 / T* is the maximum of
+    v / (1 + sum x_b(v)). Its derivative has the sign of 1 - sum f_b / g_b, with all f_b and g_b at
     the means u_b(v). f_b / g_b increases in v. At the maximum it is at most 1 for all arms and at
     least 1 / (K - 1) for one, which brackets v.
     """
@@ -155,8 +155,8 @@ def characteristic_time(means: Numbers, epsilon: Numbers) -> tuple[np.ndarray, n
 def total_variation_time(means: Numbers) -> np.floating:
     """1 / min Delta_b + sum 1 / Delta_b over b != a*: epsilon T*_epsilon as epsilon goes to 0.
 
-    In that limit 1 / T* is the maximum over w of min_b min(w_a*, w_b) Delta_b, attained by w_b = c
-    / Delta_b and w_a* = c / min Delta. It is T_TV of Azize et al. 2023; the closed form for
+    In that limit 1 / T* is the maximum over w of min_b min(w_a*, w_b) Delta_b, attained by
+    w_b = c / Delta_b and w_a* = c / min Delta. It is T_TV of Azize et al. 2023; the closed form for
     Bernoulli arms is ours.
 
     Examples:
@@ -238,14 +238,14 @@ def sequential_halving_error(horizon: Numbers, means: Numbers, epsilon: Numbers)
         sum over stages of 12 exp(-(3 / 16) S n / H),    n = floor(T / (S R)),
         H = max over i >= 2 of i / (Delta_i min(Delta_i, epsilon / sqrt(2))),
 
-    with R = ceil(log2 K) stages. A stage has S arms, each played n rounds. The gaps are Delta_2 <=
-    ... <= Delta_K. Without the rounding it is 12 R exp(-(3 / 16) T / (R H)).
+    with R = ceil(log2 K) stages. A stage has S arms, each played n rounds. The gaps are
+    Delta_2 <= ... <= Delta_K. Without the rounding it is 12 R exp(-(3 / 16) T / (R H)).
 
-    Proof, ours: by Chernoff's bound for the difference of two means with Laplace noise of scale 1 /
-    (epsilon n), arm i beats the best with probability at most 4 exp(-(3 / 4) n Delta_i min(Delta_i,
-    epsilon / sqrt(2))). If a stage eliminates the best arm, at least a third of the worse three
-    quarters have beaten it (Karnin, Koren & Somekh 2013). Markov's inequality bounds the
-    probability of this.
+    Proof, ours: by Chernoff's bound for the difference of two means with Laplace noise of scale
+    1 / (epsilon n), arm i beats the best with probability at most 4 exp(-(3 / 4) n Delta_i
+    min(Delta_i, epsilon / sqrt(2))). If a stage eliminates the best arm, at least a third of the
+    worse three quarters have beaten it (Karnin, Koren & Somekh 2013). Markov's inequality bounds
+    the probability of this.
 
     Examples:
       >>> means = [0.3, 0.5, 0.6]

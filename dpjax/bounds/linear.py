@@ -14,8 +14,8 @@ def linear_elimination(
 
     It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus, for each later round, 4 gamma of the
     last phase that surely fits. Here gamma is the radius "chernoff" of
-    :func:`dpjax.learners.linear_elimination` with all arms active, and B d = min(K, d +
-    core_set_steps(d)). Hanna et al. 2022, with our constants.
+    :func:`dpjax.learners.linear_elimination` with all arms active, and B d = min(K,
+    d + core_set_steps(d)). Hanna et al. 2022, with our constants.
 
     Examples:
       >>> bounds.linear_elimination(10**8, 20, 5, [0.1, 1.0, np.inf]).round().tolist()
@@ -69,8 +69,8 @@ def cucb(
 
     Here k is the largest number of ones in a vertex, h and b are those of
     :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. Two
-    terms are omitted above: 2.5 k d, for first reads and failures of bounds, and k sqrt(d T ln(2) /
-    2), for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
+    terms are omitted above: 2.5 k d, for first reads and failures of bounds, and k sqrt(d T
+    ln(2) / 2), for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
     constants are ours. A suboptimal vertex with gap Delta is played only if one of its entries has
     a radius of at least Delta / (2 k). The entry that is read then has fewer than c max(96 b k^2 ln
     T / Delta^2, 12 h k ln T / Delta) losses.

@@ -22,8 +22,8 @@ def kl(x: Numbers, y: Numbers) -> np.ndarray:
 def d_epsilon_divergence(x: Numbers, y: Numbers, epsilon: Numbers) -> np.ndarray:
     """inf over z between x and y of epsilon |z - x| + kl(z, y), for x >= y, in closed form.
 
-    It is kl(x, y) if the slope of kl(., y) at x is at most epsilon, otherwise epsilon x - ln(1 - y
-    + y e^epsilon). Azize et al. 2025, from a secondary text.
+    It is kl(x, y) if the slope of kl(., y) at x is at most epsilon, otherwise epsilon
+    x - ln(1 - y + y e^epsilon). Azize et al. 2025, from a secondary text.
 
     Examples:
       >>> bounds.d_epsilon_divergence(0.5, 0.3, [0.1, 1.0, np.inf]).round(4).tolist()

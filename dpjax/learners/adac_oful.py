@@ -89,8 +89,8 @@ def adac_oful(
 
     Regret: with probability 1 - alpha, at most sqrt(1 + C) times that of OFUL with this larger beta
     (:func:`dpjax.bounds.adac_oful`): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the
-    played features spread in all directions, m is O(d / t), and privacy costs only O~(d^2 /
-    sqrt(rho)).
+    played features spread in all directions, m is O(d / t), and privacy costs only
+    O~(d^2 / sqrt(rho)).
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023, as recalled;
     Abbasi-Yadkori, Pal & Szepesvari 2011, 5.1 (OFUL that switches rarely). The noise, its width and

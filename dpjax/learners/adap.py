@@ -130,12 +130,12 @@ def adac_ucb(
       A BatchLearner with bandit feedback.
 
     Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round. Released values: actions
-    1..T. Each loss is in one released sum, of sensitivity 1. The epsilon at delta is that of sqrt(2
-    rho)-GDP.
+    1..T. Each loss is in one released sum, of sensitivity 1. The epsilon at delta is that of
+    sqrt(2 rho)-GDP.
 
-    Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta / (beta -
-    3)) (:func:`dpjax.bounds.adac_ucb`). So privacy costs sqrt(ln T / rho) for each arm, compared
-    with ln T / epsilon in :func:`adap_ucb`.
+    Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) +
+    beta / (beta - 3)) (:func:`dpjax.bounds.adac_ucb`). So privacy costs sqrt(ln T / rho) for each
+    arm, compared with ln T / epsilon in :func:`adap_ucb`.
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023. The constants
     of the bound are our own derivation.

@@ -104,18 +104,18 @@ def batched_bandit(
     Returns:
       A BatchLearner with bandit feedback. Its report is that of the base.
 
-    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A loss in [0,
-    1] is in one sum, which it moves by at most 1 for every tau and rate. Given the past, the noisy
-    sum is an epsilon-DP function of that loss, and later actions depend on the loss only through
-    that sum. A last batch that is cut short by the horizon is never read. The noise is added to
-    sums, so the model is central. (If epsilon >= 1, default batches have one round, and the local
-    model holds too.)
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A loss in
+    [0, 1] is in one sum, which it moves by at most 1 for every tau and rate. Given the past, the
+    noisy sum is an epsilon-DP function of that loss, and later actions depend on the loss only
+    through that sum. A last batch that is cut short by the horizon is never read. The noise is
+    added to sums, so the model is central. (If epsilon >= 1, default batches have one round, and
+    the local model holds too.)
 
     Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF and its default rate, in
-    expectation (oblivious losses; the constant is as recalled). With the default tau and epsilon <=
-    1 this is O(sqrt(K T / epsilon) + 1 / epsilon). It is sublinear for epsilon >> 1 / T, while
-    noise on each loss needs epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which is at least
-    ours.
+    expectation (oblivious losses; the constant is as recalled). With the default tau and
+    epsilon <= 1 this is O(sqrt(K T / epsilon) + 1 / epsilon). It is sublinear for epsilon >> 1 / T,
+    while noise on each loss needs epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which is at
+    least ours.
 
     Reference: Asi, Raman & Talwar, "Faster rates for private adversarial bandits", 2025.
 

@@ -17,9 +17,9 @@ def dp_exp3_lap(
 ) -> Learner:
     """DP-EXP3-Lap: EXP3 on losses with Laplace noise, also epsilon-DP in the local model.
 
-    It is ``laplace_feedback`` over ``exp3`` with a threshold b. Each observed gain g becomes y = g
-    + Lap(1 / epsilon). If y lies in [-b, b + 1], EXP3 receives (y + b) / (2b + 1). Otherwise EXP3
-    ignores the round, whose loss still counts as regret.
+    It is ``laplace_feedback`` over ``exp3`` with a threshold b. Each observed gain g becomes
+    y = g + Lap(1 / epsilon). If y lies in [-b, b + 1], EXP3 receives (y + b) / (2b + 1). Otherwise
+    EXP3 ignores the round, whose loss still counts as regret.
 
     Args:
       horizon: T, rounds.

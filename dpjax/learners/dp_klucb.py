@@ -26,9 +26,9 @@ def dp_klucb(
     """DP-KLUCB: confidence bounds from the divergence d_epsilon on private batch sums.
 
     A batch of arm a increases its pulls n_a to ceil(ratio n_a) and releases the sum of its losses
-    with Laplace noise. The mean mu~_a is the sum of all releases of arm a over n_a, clipped to [0,
-    1]. Each arm is first played once. Then the next batch plays the arm with the smallest q such
-    that
+    with Laplace noise. The mean mu~_a is the sum of all releases of arm a over n_a, clipped to
+    [0, 1]. Each arm is first played once. Then the next batch plays the arm with the smallest q
+    such that
 
         d_epsilon(mu~_a, q) <= alpha ln t / n_a  (:func:`dpjax.maths.divergences.d_epsilon_lower`),
 

@@ -51,8 +51,8 @@ def dp_ts_ucb(
     Privacy: mu-GDP for replacement of one round, with mu^2 = min(phi, T - K) / ln^alpha(T).
     Released values: actions 1..T. The declaration is rho = mu^2 / 2 and the epsilon at delta. Each
     loss is in one mean, which it moves by at most 1 / n, so a draw has mu^2 = 1 / (n ln^alpha(T)).
-    The worst case is a mean of one loss. For 10^5 rounds, mu is 37 at alpha = 0 and 1.9 at alpha =
-    1.
+    The worst case is a mean of one loss. For 10^5 rounds, mu is 37 at alpha = 0 and 1.9 at
+    alpha = 1.
 
     Regret: O(K ln^(alpha + 1)(T) / Delta) for the paper's phi.
 

@@ -115,12 +115,12 @@ def dp_ucb_int(
       A Learner with bandit feedback.
 
     Privacy: (epsilon, delta)-DP for replacement of one round. Released values: actions 1..T. A loss
-    is in every later release of its arm. The release at n pulls has sensitivity 1 / n. It is n^(-v
-    / 2)-DP and therefore (n^-v / 2)-zCDP. The declared epsilon assumes one arm that is played in
-    all rounds after the first K f, with releases at n = f, 2f, ..., up to T - 1 - (K - 1) f. It is
-    the smaller of the sum of their epsilons and the epsilon of their rho at delta. If K f >= T, no
-    action depends on a loss, and epsilon is 0. For a requested epsilon = 1 at v = 1.1, T = 10^5 and
-    delta = 10^-5, the printed f = 1 has rho = 3.7 and epsilon = 15.7.
+    is in every later release of its arm. The release at n pulls has sensitivity 1 / n. It is
+    n^(-v / 2)-DP and therefore (n^-v / 2)-zCDP. The declared epsilon assumes one arm that is played
+    in all rounds after the first K f, with releases at n = f, 2f, ..., up to T - 1 - (K - 1) f. It
+    is the smaller of the sum of their epsilons and the epsilon of their rho at delta. If K f >= T,
+    no action depends on a loss, and epsilon is 0. For a requested epsilon = 1 at v = 1.1, T = 10^5
+    and delta = 10^-5, the printed f = 1 has rho = 3.7 and epsilon = 15.7.
 
     Regret: logarithmic in T, with an additive term K f, according to the paper. With the paper's
     constants some runs never leave a worse arm: about one run in seven in our measurements on arms

@@ -116,8 +116,8 @@ def derived_rates(rounds, actions, loss_range, scale, centre, *, rate=None):
     """(eta, gamma, whether gamma was cut). ``rounds`` may be traced.
 
     Let M be the largest |l - centre|, w = high - low and lambda the scale of the Laplace noise.
-    With probability at least 1 - 1 / T the noise never exceeds B = 2 lambda ln T. Since e^-x <= 1 -
-    x + x^2 for x >= -1, eta g (M + B) <= gamma implies
+    With probability at least 1 - 1 / T the noise never exceeds B = 2 lambda ln T. Since
+    e^-x <= 1 - x + x^2 for x >= -1, eta g (M + B) <= gamma implies
 
         regret <= ln K / eta + eta T r (M^2 + 2 lambda^2) + gamma T w + w,
 

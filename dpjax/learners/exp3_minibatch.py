@@ -75,14 +75,14 @@ def exp3_minibatch(
       A BatchLearner with bandit feedback.
 
     Privacy: (epsilon, delta)-DP for replacement of one round. Released values: actions 1..T. The
-    declaration covers the ceil(T / tau) - 1 draws that depend on data. Each has bounded range 1 /
-    tau and so is 1 / (8 tau^2)-zCDP, or less if ``mixing`` is near 1
-    (:func:`dpjax.learners.exp3.derived_privacy`). The paper, as reconstructed, states 4T / tau^3 +
-    sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need the gain form
-    of EXP3. A tau computed from epsilon is rounded up, so neither exceeds the requested epsilon. A
-    tau above T is cut to T: no action then depends on data, and 0 is declared. Averages and draws
-    have float32 precision, so from about tau = 2^22 on the declaration is that of the algorithm in
-    real numbers.
+    declaration covers the ceil(T / tau) - 1 draws that depend on data. Each has bounded range
+    1 / tau and so is 1 / (8 tau^2)-zCDP, or less if ``mixing`` is near 1
+    (:func:`dpjax.learners.exp3.derived_privacy`). The paper, as reconstructed, states
+    4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need
+    the gain form of EXP3. A tau computed from epsilon is rounded up, so neither exceeds the
+    requested epsilon. A tau above T is cut to T: no action then depends on data, and 0 is declared.
+    Averages and draws have float32 precision, so from about tau = 2^22 on the declaration is that
+    of the algorithm in real numbers.
 
     Regret: at most sqrt(7 T tau K ln K) + T m / tau + tau in expectation, against adaptive
     adversaries with memory m < tau (policy regret).

@@ -33,8 +33,9 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
     """The keyword arguments of a factory, besides the horizon.
 
     These are the sizes that the factory requires, epsilon if it accepts one, and the options that
-    it accepts. Other parameters keep their defaults. A factory that requires rho gets epsilon^2 /
-    2, the rho of an epsilon-DP release. A factory that requires experts gets ``dim`` experts.
+    it accepts. Other parameters keep their defaults. A factory that requires rho gets
+    epsilon^2 / 2, the rho of an epsilon-DP release. A factory that requires experts gets ``dim``
+    experts.
 
     Args:
       factory: a learner's factory, with an argument ``horizon``.

@@ -24,8 +24,8 @@ def noisy_rate(horizon, regularizer, losses, length):
     """eta = sqrt(D_R / (T (S + 2 z sqrt(S S_1)))), which minimizes the bound for adaptive losses.
 
     z is the root mean square length of a prefix's noise (``length``), and S_1 the stability for
-    losses of length 1. The noise moves a play so far that its loss changes by at most eta 2 sqrt(S
-    S_z), and S_z = z^2 S_1 is the stability for losses as long as the noise.
+    losses of length 1. The noise moves a play so far that its loss changes by at most eta 2
+    sqrt(S S_z), and S_z = z^2 S_1 is the stability for losses as long as the noise.
     """
     stability = regularizer.stability(losses)
     unit = regularizer.stability(ball_losses(losses.dim))
@@ -111,14 +111,14 @@ def ftrl(
     Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>] against oblivious losses. The noise
     Z has the same law for every prefix (``identical_law``), so it enters once and not in every
     round. This is the paper's theorem with the constants of its proof. For experts with losses in
-    [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus O(d log^1.5 T sqrt(ln d) /
-    epsilon).
+    [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus O(d log^1.5 T
+    sqrt(ln d) / epsilon).
 
     Against adaptive losses, and so on the gradients of convex losses
     (:func:`dpjax.combinators.on_gradients`), the noise enters in every round. The play is the
-    noiseless one, moved by the noise Z of the release. So regret is at most D_R / eta + eta T (S +
-    2 z sqrt(S S_1)), with z the root mean square length of Z and S_1 the stability for losses of
-    length 1. With the squared norm this is D_R / eta + eta T (G^2 / 4 + G z / 2). With the rate
+    noiseless one, moved by the noise Z of the release. So regret is at most D_R / eta + eta T
+    (S + 2 z sqrt(S S_1)), with z the root mean square length of Z and S_1 the stability for losses
+    of length 1. With the squared norm this is D_R / eta + eta T (G^2 / 4 + G z / 2). With the rate
     "noisy" it is D sqrt(T (G^2 + 2 G z)), with D the radius of the domain and G the length of the
     longest loss. It has the order of Kairouz et al. 2021. The derivation is ours, for noise added
     to exact sums of all rounds.

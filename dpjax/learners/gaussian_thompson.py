@@ -22,8 +22,8 @@ def gaussian_thompson(
 
         theta_a ~ N((S_a + 1) / (N_a + 1), c / (N_a + 1))
 
-    and plays the arm with the smallest draw. In gains 1 - loss the mean is (sum of gains) / (N_a +
-    1), as in the paper.
+    and plays the arm with the smallest draw. In gains 1 - loss the mean is
+    (sum of gains) / (N_a + 1), as in the paper.
 
     Args:
       horizon: T, rounds. The declaration depends on it, but the actions do not.
@@ -35,14 +35,14 @@ def gaussian_thompson(
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: mu-GDP for replacement of one round, with mu^2 = n / (c max(b + 1, 2)), where n is T -
-    K b, or T - 1 for b = 0. Released values: actions 1..T. The declaration is rho = mu^2 / 2 and
-    the epsilon at delta. A replaced loss of arm a moves S_a by at most 1 in all later draws, each
-    with mu_t^2 = 1 / (c (N_a + 1)). N_a then counts this loss itself and the first b pulls; no draw
-    precedes these. With b = 0 no draw follows the last loss, so T - 1 draws count. The bound is
-    attained if arm a is never played again. It is of order T, since it accounts for all draws. The
-    actions alone reveal far less: at K = 2 and T = 1000, with declared mu = 22, likelihood ratios
-    of the actions on seven pairs of tables show mu of 1.5 to 2.0 (95 %, 4000 runs each).
+    Privacy: mu-GDP for replacement of one round, with mu^2 = n / (c max(b + 1, 2)), where n is
+    T - K b, or T - 1 for b = 0. Released values: actions 1..T. The declaration is rho = mu^2 / 2
+    and the epsilon at delta. A replaced loss of arm a moves S_a by at most 1 in all later draws,
+    each with mu_t^2 = 1 / (c (N_a + 1)). N_a then counts this loss itself and the first b pulls; no
+    draw precedes these. With b = 0 no draw follows the last loss, so T - 1 draws count. The bound
+    is attained if arm a is never played again. It is of order T, since it accounts for all draws.
+    The actions alone reveal far less: at K = 2 and T = 1000, with declared mu = 22, likelihood
+    ratios of the actions on seven pairs of tables show mu of 1.5 to 2.0 (95 %, 4000 runs each).
 
     Regret: O(sqrt(K T ln K)) for b = 0 and c = 1 (Agrawal & Goyal 2017).
 

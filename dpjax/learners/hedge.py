@@ -50,8 +50,9 @@ def declared_epsilon(horizon, rate, delta):
 
     A replaced round changes the exponents of every later round by the same u, whose entries are at
     most eta in absolute value. The log-ratio of one draw is u_i - ln sum_j p_j exp(u_j). It lies in
-    a window around 0 of length max(u) - min(u) <= 2 eta, so its zCDP cost is (2 eta)^2 / 8 = eta^2
-    / 2. The bound 2 eta on the log-ratio itself is tight: it is approached as p_i goes to 0.
+    a window around 0 of length max(u) - min(u) <= 2 eta, so its zCDP cost is
+    (2 eta)^2 / 8 = eta^2 / 2. The bound 2 eta on the log-ratio itself is tight: it is approached as
+    p_i goes to 0.
     """
     draws = jnp.asarray(horizon - 1, jnp.float32)
     rho = privacy.bounded_range_rho(2.0 * rate, draws)
@@ -115,9 +116,10 @@ def hedge(
     sqrt(8 T ln(1 / delta)) is correct to first order, since draws have bounded range. In its
     formula (10) we read the sum of the losses without the factor 1 / t.
 
-    Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is sqrt(T ln K /
-    2) for plain Hedge. With sharing, against the best sequence of arms with S shifts, it is D / eta
-    + eta T / 8 with D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K).
+    Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
+    sqrt(T ln K / 2) for plain Hedge. With sharing, against the best sequence of arms with S shifts,
+    it is D / eta + eta T / 8 with D = ln K + S ln(K / alpha) - (T - 1 - S)
+    ln(1 - alpha + alpha / K).
 
     Reference: Freund & Schapire, "A decision-theoretic generalization of on-line learning and an
     application to boosting", 1997; Cesa-Bianchi & Lugosi, "Prediction, learning, and games", 2006,

@@ -44,8 +44,8 @@ def limited_updates(
         uniformly.
       ratio: growth of the batches, above 1; default 2, with batches of 1, 2, 4, ... rounds.
       selector: how the arm of a batch is drawn.
-      calibration: "derived", or "printed" for the Laplace selector, with noise of scale 1 /
-        epsilon.
+      calibration: "derived", or "printed" for the Laplace selector, with noise of scale
+        1 / epsilon.
 
     Returns:
       A BatchLearner with full information that plays arms.

@@ -146,12 +146,12 @@ def linucb(
 
     Privacy: (epsilon, delta)-joint DP for replacement of one round's features and losses. Released
     values: policies 1..T. A round's own arm depends on its features without noise, but no other arm
-    does. Changing one row moves the release by sqrt(2) L~^2 in Frobenius norm, with L~^2 = L^2 +
-    loss_bound^2. The paper states L~^2. Its calibration is still correct, since its noise has twice
-    the variance on the diagonal. (A footnote calls that unnecessary, but replacement needs it.)
-    Gaussian noise is one exact Gaussian mechanism over all releases. So is the printed noise, which
-    is 6 to 14 times as large as epsilon requires; the resulting smaller epsilon is declared.
-    Wishart noise relies on Sheffet 2015, Theorem 4.1, in all calibrations.
+    does. Changing one row moves the release by sqrt(2) L~^2 in Frobenius norm, with
+    L~^2 = L^2 + loss_bound^2. The paper states L~^2. Its calibration is still correct, since its
+    noise has twice the variance on the diagonal. (A footnote calls that unnecessary, but
+    replacement needs it.) Gaussian noise is one exact Gaussian mechanism over all releases. So is
+    the printed noise, which is 6 to 14 times as large as epsilon requires; the resulting smaller
+    epsilon is declared. Wishart noise relies on Sheffet 2015, Theorem 4.1, in all calibrations.
 
     With the mechanism ``per_item`` a user chooses the arm from the public policy and sends the row
     with noise. Each message is one Gaussian mechanism. With batches of B users, one noisy sum is

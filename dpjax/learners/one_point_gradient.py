@@ -38,8 +38,8 @@ def one_point_gradient(
       horizon: T, rounds.
       domain: a Domain with a known inradius. L is the length of the longest vector of its loss set;
         to change it use ``domain._replace(losses=domains.ball_losses(d, L))``.
-      loss_range: the range of the losses on the domain, as in :func:`projection_free`, with zeta =
-        0.
+      loss_range: the range of the losses on the domain, as in :func:`projection_free`, with
+        zeta = 0.
       smoothing: zeta, in (0, r); default T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most r / 2.
       rate: nu, positive; default R / (C sqrt T).
 

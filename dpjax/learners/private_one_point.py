@@ -45,8 +45,8 @@ def private_one_point(
       delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      loss_range: the range of the losses on the domain, as in :func:`projection_free`, with zeta =
-        0.
+      loss_range: the range of the losses on the domain, as in :func:`projection_free`, with
+        zeta = 0.
       smoothing: zeta, in (0, r), with r the inradius of the domain; default as in
         :func:`one_point_gradient`.
       rate: eta, positive; default R zeta / (n C sqrt T), with R the radius of the domain and C half

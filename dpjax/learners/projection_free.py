@@ -73,10 +73,10 @@ def batch_norms(batch, batches, dim, epsilon, delta):
     """Bounds (L1, L2) on the sum of b vectors c_r u_r, |c_r| <= 1, as the paper's proof needs.
 
     The L1 bound is b sqrt(n). The L2 bound is the smaller of b and sqrt(b) t, which holds for all
-    batches with probability 1 - delta / 2. Here matrix Bernstein (Tropp 2015) gives P(|[u_1 ..
-    u_b]| >= t) <= (n + b) exp(-t^2 / (2 (1 + b/n) + 2t/3)), which is the paper's Lemma 9 for |c|_2
-    <= 1. Since only half of delta is left for the noise, the L2 bound is multiplied by the factor
-    that this costs.
+    batches with probability 1 - delta / 2. Here matrix Bernstein (Tropp 2015) gives
+    P(|[u_1 .. u_b]| >= t) <= (n + b) exp(-t^2 / (2 (1 + b/n) + 2t/3)), which is the paper's Lemma 9
+    for |c|_2 <= 1. Since only half of delta is left for the noise, the L2 bound is multiplied by
+    the factor that this costs.
     """
     if delta is None:
         return batch * dim**0.5, float(batch)
@@ -167,9 +167,9 @@ def projection_free(
     |c|_inf <= 1.
 
     Regret: by the paper's Lemma 5, O(T^(3/4) sqrt(n) L D + T^(1/4) D mu log T), with mu the mean
-    length of one noise draw. With "single_change" and Gaussian noise we obtain O~(sqrt(T) n L D /
-    epsilon) for the second term, which is below the first. Privacy would then be free for large T.
-    This is a hypothesis to test, not a theorem. Regret compares the played points, also those
+    length of one noise draw. With "single_change" and Gaussian noise we obtain O~(sqrt(T) n L
+    D / epsilon) for the second term, which is below the first. Privacy would then be free for large
+    T. This is a hypothesis to test, not a theorem. Regret compares the played points, also those
     outside the domain, with the best point of the domain, so it may be negative.
 
     Reference: Ene, Nguyen & Vladu, "Projection-free bandit optimization with privacy guarantees",

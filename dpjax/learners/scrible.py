@@ -32,8 +32,8 @@ class ScribleReport(NamedTuple):
 def step_size(horizon, barrier, bound, variance):
     """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), for noise of variance s^2.
 
-    It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). The printed one has n = N and s^2 =
-    lambda^2 N |X|_2^2.
+    It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). The printed one has n = N and
+    s^2 = lambda^2 N |X|_2^2.
     """
     spread = 2.0 * barrier.dim**2 * horizon * (bound * bound + variance)
     return jnp.sqrt(barrier.parameter * np.log(horizon) / spread)

@@ -68,8 +68,8 @@ def shrinking_dartboard(
     with n = floor(T / B) instead of T. One round then moves a mean by only 1 / B.
 
     With S shifts, P is the law of fixed share, (1 - alpha) w / sum w + alpha / K, whose weights are
-    the previous P times (1 - eta)^l. A kept arm x jumps to a uniform arm with probability alpha = S
-    / (n - 1). Again each arm has the law P.
+    the previous P times (1 - eta)^l. A kept arm x jumps to a uniform arm with probability
+    alpha = S / (n - 1). Again each arm has the law P.
 
     Args:
       horizon: T, rounds.

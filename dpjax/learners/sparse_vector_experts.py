@@ -31,8 +31,8 @@ class SparseVectorReport(NamedTuple):
 def draw_budget(horizon, arms) -> int:
     """M such that M fair coins show heads ln K / ln(8/5) times, except with probability 1 / T.
 
-    By Hoeffding's inequality the root of M is the root of (ln T) / 2 plus the root of (ln T) / 2 +
-    2 N with N = ln K / ln(8/5) + 1. More than T draws are never made.
+    By Hoeffding's inequality the root of M is the root of (ln T) / 2 plus the root of
+    (ln T) / 2 + 2 N with N = ln K / ln(8/5) + 1. More than T draws are never made.
     """
     half = 0.5 * math.log(horizon)
     heads = math.log(arms) / math.log(1.6) + 1.0

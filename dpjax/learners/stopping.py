@@ -132,8 +132,9 @@ def private_mean(
       ValueError, TypeError: an argument is invalid.
 
     Privacy: epsilon-DP for replacement of one value. Released values: the rounds and the mean. The
-    query |sum| has sensitivity 2R. The sparse vector technique spends 2R / s + 2 (2R) / s = epsilon
-    / 2 for any number of queries, and the mean spends 2R / (s / 3) = epsilon / 2.
+    query |sum| has sensitivity 2R. The sparse vector technique spends 2R / s + 2
+    (2R) / s = epsilon / 2 for any number of queries, and the mean spends
+    2R / (s / 3) = epsilon / 2.
 
     Reference: Sajed & Sheffet 2019, in the form of Chari's survey, whose Algorithm 2 lacks the /t
     of the returned mean. We sum the failure probability as beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4)

@@ -19,8 +19,8 @@ class ThompsonState(NamedTuple):
 def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
     """Thompson sampling: draw each arm's mean from its posterior, and play the smallest.
 
-    The prior is Beta(a, a). After losses of 1 and 0 the posterior is Beta(a + number of ones, a +
-    number of zeros). A loss between 0 and 1 counts as 1 with that probability, otherwise as 0.
+    The prior is Beta(a, a). After losses of 1 and 0 the posterior is Beta(a + number of ones,
+    a + number of zeros). A loss between 0 and 1 counts as 1 with that probability, otherwise as 0.
 
     Args:
       horizon: T, rounds. It decides only when the game ends.

@@ -29,8 +29,8 @@ def adap_tt(
 
         mean_a - sqrt(ln t / (2 n_a)) - ln t / (epsilon n_a),
 
-    and the other half its challenger, the arm b with the smallest (mean_b - mean_leader + 1 / (1 +
-    sqrt(t))) / sqrt(1 / N_leader + 1 / N_b). Here n counts the losses in a mean, and N all pulls.
+    and the other half its challenger, the arm b with the smallest (mean_b - mean_leader + 1 / (1
+    + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b). Here n counts the losses in a mean, and N all pulls.
     With the rule "chernoff" the noise law's radius
     (:class:`dpjax.learners.parts.sum_noise.SumNoise`) replaces the two terms after mean_a. After
     the rule stops, the learner plays the recommended arm.

@@ -54,8 +54,8 @@ def two_point_gradient(
       delta: in (0, 1), with Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace" or "gaussian".
-      smoothing: zeta, in (0, r); default R / T with R the radius of the domain, and at least R /
-        2000. Values are float32, so smaller differences would be lost to rounding.
+      smoothing: zeta, in (0, r); default R / T with R the radius of the domain, and at least
+        R / 2000. Values are float32, so smaller differences would be lost to rounding.
       rate: eta, positive; default R / sqrt(T (S / 4 + G z / 2)) with S = n^2 G^2 / max(n - 1, 1)
         and z the root mean square length of a prefix's noise.
 

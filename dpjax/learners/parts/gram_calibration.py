@@ -132,10 +132,11 @@ def wishart_regularizer(
 ) -> Regularizer:
     """The regularizer of W - n I, W ~ Wishart(``scale`` I, n), n the ``freedom`` of all nodes.
 
-    By Claim 9 and Corollary 10 the eigenvalues of W are within scale (sqrt(n) -+ D)^2, with D =
-    sqrt(d) + sqrt(2 ln(4 / p)). The shift moves the lower end to rho_min = 4 scale sqrt(n) D, or to
-    the given floor, and keeps the length of the interval. gamma grows by the root of the ratio of
-    the two lower ends, if that is above 1. The formulas are arranged so that the large n cancels.
+    By Claim 9 and Corollary 10 the eigenvalues of W are within scale (sqrt(n) -+ D)^2, with
+    D = sqrt(d) + sqrt(2 ln(4 / p)). The shift moves the lower end to rho_min = 4 scale sqrt(n) D,
+    or to the given floor, and keeps the length of the interval. gamma grows by the root of the
+    ratio of the two lower ends, if that is above 1. The formulas are arranged so that the large n
+    cancels.
     """
     scale, root = real(scale), jnp.sqrt(real(freedom))
     spread = normal_length(dim, 0.25 * failure)

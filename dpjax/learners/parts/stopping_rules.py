@@ -96,8 +96,8 @@ def printed(arms, epsilon, failure, grid) -> identification.StoppingRule:
     """The threshold of the paper of AdaP-TT, as reconstructed.
 
     With k the larger number of phases of a pair, zeta = pi^2 / 6 and C(x) = x + ln x, a likelihood
-    ratio must reach 2 C(ln((K - 1) zeta k^2 / failure) / 2) + 2 ln(4 + ln n) + 2 ln(4 + ln m) + (1
-    / n + 1 / m) (ln(2 K zeta k^2 / failure) / epsilon)^2.
+    ratio must reach 2 C(ln((K - 1) zeta k^2 / failure) / 2) + 2 ln(4 + ln n)
+    + 2 ln(4 + ln m) + (1 / n + 1 / m) (ln(2 K zeta k^2 / failure) / epsilon)^2.
     """
     del grid
 
