@@ -159,10 +159,11 @@ def adac_ucb(
 
     This is for AdaC-UCB, with our own constants. Let n be the number of losses in an arm's mean,
     and w the width of its bound. As long as no mean has an error above its w, an arm begins an
-    episode only if Delta_a <= 2 w. So
-    n < max(4 beta ln T / Delta_a^2, sqrt(8 beta ln T / rho) / Delta_a), and the arm has at most 4 n
-    pulls after the episode. At round t a mean has such an error with probability at most t^-beta for each n = 1, 2, 4, ..., and a wrong episode
-    then has at most t rounds. The total cost of these episodes is at most beta / (beta - 3).
+    episode only if Delta_a <= 2 w. So n <
+    max(4 beta ln T / Delta_a^2, sqrt(8 beta ln T / rho) / Delta_a), and the arm has at most 4 n
+    pulls after the episode. At round t a mean has such an error with probability at most t^-beta
+    for each n = 1, 2, 4, ..., and a wrong episode then has at most t rounds. The total cost of
+    these episodes is at most beta / (beta - 3).
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]

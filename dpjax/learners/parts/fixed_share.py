@@ -14,9 +14,9 @@ def shared(losses, rate, share):
 
     The law of the next arm is P = (1 - alpha) w / sum w + alpha / K with w = exp(-eta L). So the
     loss of an arm with excess loss x / eta over the best one is reduced by
-    ln(1 + g (e^x - 1)) / eta, with g = alpha S / (K (1 - alpha) + alpha S) and S = sum exp(-x). The sums L
-    stay exact. If the law were stored instead, it would be rounded in each round, and an entry that
-    once becomes 0 would stay 0.
+    ln(1 + g (e^x - 1)) / eta, with g = alpha S / (K (1 - alpha) + alpha S) and S = sum exp(-x). The
+    sums L stay exact. If the law were stored instead, it would be rounded in each round, and an
+    entry that once becomes 0 would stay 0.
     """
     excess = rate * exact_sums.excess(losses)
     total = jnp.sum(jnp.exp(-excess))
