@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dpjax.report import estimates
+from dpjax.report import estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import label_axes, ticks_at
 from dpjax.report.tables import entry
@@ -24,11 +24,6 @@ _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#0
 _NONE = "#999999"  # the colour of learners that do not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
-# Axes in the units of the field.
-_UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
-          "epsilon": "epsilon that the learner was given", "dim": "dimension d",
-          "final_regret": "regret at T", "regret": "regret",
-          "report_stopping_time": "stopping time, rounds"}  # fmt: skip
 _SYMBOLS = {"horizon": "T", "arms": "K", "dim": "d"}
 # Axes whose values differ by more than these factors, (x, y), are logarithmic.
 _WIDE = 8.0, 20.0
@@ -50,10 +45,13 @@ def figure(
     """Curves of an estimate with its band, over one axis of the data.
 
     Args:
-      data: of a study, or a part of it. Each axis that has several values must be named below.
+      data: of a study, or a part of it; or an estimate of it, as methods of ``data.dpjax`` return.
+        That of ``tune`` has a panel for the best setting, with its candidates, and one for the
+        tuned regret. Each axis that has several values must be named below.
       x: the axis along which curves go. ``inf`` has a place of its own at the right, and
         "none" another one, for the mark of a learner or environment that does not take the axis.
-      y: the variable: by default the regret, at the horizon unless x is the round.
+      y: the variable: by default the regret, at the horizon unless x is the round. Of an estimate
+        by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis that colours and markers tell apart. A learner that does not take it is grey.
       line: the axis that kinds of lines tell apart.
       panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
@@ -72,40 +70,35 @@ def figure(
     Raises:
       ValueError: an axis does not exist, is named twice, or has several values and is not named.
     """
-    y = ("regret" if x == "round" else "final_regret") if y is None else y
-    if y not in data:
-        raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
-    array = data[y]
     facets = [panel] if isinstance(panel, str) else list(panel or ())
     roles = {"x": x, "color": color, "line": line}
     roles |= dict(zip(("panel", "columns"), facets, strict=False))
-    found = None if estimate is None else named(estimate, confidence)(array)
-    left = array if found is None else found[next(iter(found))]
-    check_axes({str(n): size for n, size in left.sizes.items()}, roles)
-    found = estimates.band(array, x, confidence) if found is None else found
-    found = found.squeeze(
-        [n for n in found.dims if found.sizes[n] == 1 and n not in roles.values()]
-    )
-    panels = list(product(*(array[name].values for name in facets)))
+    array, shown = _shown(data, x, y, roles, estimate, confidence)
+    shown = [quantity.squeezed(roles.values()) for quantity in shown]
+    across = across or {}
+    panels = [(dict(zip(facets, values, strict=True)), quantity)
+              for values in product(*(array[name].values for name in facets))
+              for quantity in shown]  # fmt: skip
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     columns = array.sizes[facets[1]] if len(facets) == 2 else columns
+    columns = len(shown) if len(shown) > 1 else columns
     rows = -(-len(panels) // columns)
     drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, over_time=x == "round")
-    places, infinity = _places(array[x].values)
+    places, infinity = quantities.places(array[x].values)
     untaken = {name for name in (x, color) if not _takes_everywhere(array, name)}
     none = _beyond(places) if x in untaken else None
-    for i, values in enumerate(panels):
-        at = dict(zip(facets, values, strict=True))
-        _curves(axes[i], found.sel(at), array, places, none, looks, (x, color, line))
+    for i, (at, quantity) in enumerate(panels):
+        part = quantity.sel(at)
+        _curves(axes[i], part, array, places, none, looks, (x, color, line))
         title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
-        below, left_most = i + columns >= len(panels), i % columns == 0
-        label_axes(axes[i], title, xlabel=_label(x) if below else "",
-                   ylabel=_label(y) if left_most else "")  # fmt: skip
-        for value, style in zip((across or {}).values(), _LINES[1:], strict=False):
+        below, left_most = i + columns >= len(panels), i % columns == 0 or len(shown) > 1
+        label_axes(axes[i], title, xlabel=quantities.label(x, array[x].attrs) if below else "",
+                   ylabel=quantity.label if left_most else "")  # fmt: skip
+        for value, style in zip(across.values(), _LINES[1:], strict=False):
             axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=style)
-        _frame(axes[i], found.sel(at), x, array[x].values, {"∞": infinity, "none": none})
+        _frame(axes[i], part, x, array[x].values, {"∞": infinity, "none": none})
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for each in axes[len(panels) :]:
         each.axis("off")
@@ -118,20 +111,45 @@ def figure(
             if name in untaken and name == color:
                 handles.append(Line2D([], [], color=_NONE, label="none"))
     handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
-                for name, style in zip(across or {}, _LINES[1:], strict=False)]  # fmt: skip
+                for name, style in zip(across, _LINES[1:], strict=False)]  # fmt: skip
     if handles:
         drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
                      handlelength=3.0)  # fmt: skip
     width = int(15 * drawn.get_figwidth())
-    text = f"{caption(data, array, found, roles)} {note}".strip()
+    text = f"{caption(data, array, shown[-1].found, roles)} {note}".strip()
     text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
     drawn.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="0.25")
     return drawn
 
 
+def _shown(data, x, y, roles, estimate, confidence) -> tuple:
+    """An array with the axes and the coordinates of the data, and the quantities of a figure."""
+    if "trial" not in data.dims:
+        if estimate is not None:
+            raise ValueError("estimate: the data are an estimate already; leave it out")
+        shown = quantities.of_estimate(data, y)
+        array = data[next(iter(data.data_vars))]
+        check_axes({str(n): size for n, size in array.sizes.items()}, roles)
+        if len(shown) > 1 and "columns" in roles:
+            raise ValueError(
+                f"panel: name one axis, since a figure of {len(shown)} quantities has a column "
+                f'for each; or choose one of them, such as y="{array.name}"'
+            )
+        return array, shown
+    y = ("regret" if x == "round" else "final_regret") if y is None else y
+    if y not in data:
+        raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
+    found = None if estimate is None else named(estimate, confidence)(data[y])
+    left = data[y] if found is None else found[next(iter(found))]
+    check_axes({str(n): size for n, size in left.sizes.items()}, roles)
+    found = estimates.band(data[y], x, confidence) if found is None else found
+    return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
+
+
 def caption(data, array, found, roles) -> str:
     """The estimate, the number of trials, the sizes, and the learners' trust models."""
     first = found.attrs.get("estimate", "estimate")
+    trials = array.sizes.get("trial", found.attrs.get("trials"))
     single = {name: _text(array[name].values) for name in array.coords if array[name].ndim == 0}
     where = [single.pop(name) for name in ("learner", "environment") if name in single]
     sizes = [
@@ -140,9 +158,10 @@ def caption(data, array, found, roles) -> str:
         if name not in roles.values() and not name.startswith(("privacy_", "takes_"))
     ]
     parts = [
-        f"{first[0].upper()}{first[1:]}; {array.sizes['trial']} trials",
+        f"{first[0].upper()}{first[1:]}; {trials} trials",
         ", ".join(where),
         ", ".join(sizes),
+        found.attrs.get("note", ""),
     ]
     models = _models(data)
     if models:
@@ -215,20 +234,6 @@ def _looks(array, color, line, over_time) -> tuple[dict, dict]:
     return looks, {value: {"linestyle": kind} for value, kind in kinds}
 
 
-def _places(values) -> tuple:
-    """The places of the values of x, and that of infinity if it is among them."""
-    if values.dtype.kind not in "iuf":
-        return np.arange(len(values)), None
-    finite = values[np.isfinite(values)]
-    if len(finite) == len(values):
-        return values.astype(np.float64), None
-    if not len(finite):
-        return np.zeros(len(values)), 0.0
-    step = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 3.0
-    beyond = finite.max() * max(step, 3.0)
-    return np.where(np.isfinite(values), values, beyond), beyond
-
-
 def _beyond(places) -> float:
     """A place to the right of all others, for learners that do not take the axis."""
     low, high = places.min(), places.max()
@@ -240,25 +245,25 @@ def _beyond(places) -> float:
 def _curves(axes, part, array, places, none, looks, roles) -> None:
     """One curve with its band for each look; a mark at ``none`` if it does not take the axis x."""
     x, color, line = roles
-    names = next(iter(part.data_vars)), "low", "high"
     drawn = set()
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
-        centre, low, high = (one[name].values for name in names)
+        found = one.found
+        centre, low, high = (found[name].values for name in (part.centre, "low", "high"))
         shown = ~np.isnan(centre)
         # A learner that does not take the axis of colours or lines has one curve for all of them.
-        own = first if _takes(array, one, color) else None
+        own = first if _takes(array, found, color) else None
         again = (own, centre.tobytes()) in drawn and not (
-            _takes(array, one, color) and _takes(array, one, line)
+            _takes(array, found, color) and _takes(array, found, line)
         )
         if again or not shown.any():
             continue
         drawn.add((own, centre.tobytes()))
         curve = {**look, **kind, "markersize": 4, "linewidth": 1.3}
-        if not _takes(array, one, color):
+        if not _takes(array, found, color):
             curve["color"] = _NONE
-        if not _takes(array, one, x):
+        if not _takes(array, found, x):
             i = np.flatnonzero(shown)[0]
             sides = [[centre[i] - low[i]], [high[i] - centre[i]]]
             mark = {"color": curve["color"], "marker": curve["marker"] or "o", "markersize": 4}
@@ -267,6 +272,11 @@ def _curves(axes, part, array, places, none, looks, roles) -> None:
         axes.plot(places[shown], centre[shown], **curve)
         axes.fill_between(places[shown], low[shown], high[shown], color=curve["color"],
                           alpha=0.18, linewidth=0)  # fmt: skip
+        if one.candidates is not None:
+            which = one.candidates.transpose(x, ...)
+            at_x, at_y = np.nonzero(which.values & shown[:, None])
+            axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
+                      color=curve["color"], alpha=0.6)  # fmt: skip
 
 
 def _takes(array, one, axis) -> bool:
@@ -288,10 +298,9 @@ def _frame(axes, part, x, values, beyond) -> None:
     """Scales and ticks."""
     numbers = values.dtype.kind in "iuf"
     finite = values[np.isfinite(values)] if numbers else values
-    positive = numbers and len(finite) > 1 and finite.min() > 0
     # Rounds that are evenly spaced stay so.
-    spread = x != "round" or (positive and np.median(finite) < finite.max() / 4)
-    if positive and spread and finite.max() / finite.min() > _WIDE[0]:
+    spread = x != "round" or np.median(finite) < finite.max() / 4
+    if spread and _is_wide(values):
         axes.set_xscale("log")
     for text, place in beyond.items():
         if place is not None:
@@ -306,13 +315,22 @@ def _frame(axes, part, x, values, beyond) -> None:
     elif axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers run together.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    low, centre = part["low"].values, part[next(iter(part.data_vars))].values
-    if spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
+    low, centre = part.found["low"].values, part.found[part.centre].values
+    if part.settings is not None:
+        at, _ = quantities.places(part.settings)
+        if _is_wide(part.settings):
+            axes.set_yscale("log")
+        if len(at) <= 9 or part.settings.dtype.kind not in "iuf":
+            axes.set_yticks(at, [_text(value) for value in part.settings])
+            axes.set_yticks([], minor=True)
+    elif spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
         axes.set_yscale("log")
 
 
-def _label(name) -> str:
-    return _UNITS.get(name, name.replace("_", " "))
+def _is_wide(values) -> bool:
+    """Whether the finite values of an axis need a logarithmic scale."""
+    finite = values[np.isfinite(values)] if values.dtype.kind in "iuf" else values[:0]
+    return len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE[0]
 
 
 def _text(value) -> str:

@@ -125,3 +125,128 @@ def test_bounds_across_are_lines_with_names_in_the_legend():
     texts = [text.get_text() for text in drawn.legends[0].get_texts()]
     assert texts == ["minimax", "other"]
     assert flat[0].get_linestyle() != flat[1].get_linestyle()
+
+
+@pytest.fixture(scope="module")
+def settings():
+    """A learner whose best of three rates is 0.01 at epsilon = 0.1 and 1.0 at 10; 0.1 is near it.
+
+    The second learner takes no rate.
+    """
+    dims = ("learner", "epsilon", "rate", "trial")
+    means = np.array([[[5.0, 5.0, 9.0], [9.0, 3.0, 3.0]], [[7.0] * 3] * 2])
+    noise = np.random.default_rng(0).normal(size=(2, 2, 3, 40))
+    noise[1] = noise[1, 0, 0]
+    values = means[..., None] + noise
+    values[0, 0, 0] -= 0.05
+    values[0, 1, 2] -= 0.05
+    return xarray.Dataset(
+        {"final_regret": (dims, values)},
+        {"learner": ["tuned", "fixed"], "epsilon": [0.1, 10.0], "rate": [0.01, 0.1, 1.0],
+         "horizon": 64, "takes_rate": ("learner", [True, False]),
+         "takes_epsilon": ("learner", [True, True]),
+         "privacy_epsilon": (dims[:3], np.broadcast_to([[0.1], [10.0]], (2, 2, 3))),
+         "privacy_model": (dims[:3], np.full((2, 2, 3), "local", object))},
+    )  # fmt: skip
+
+
+def edges(axes):
+    """The lower and the upper ends of each band of a panel, by x."""
+    found = []
+    for band in axes.collections:
+        corners = band.get_paths()[0].vertices
+        found.append({x: (own.min(), own.max()) for x in sorted({*corners[:, 0]})
+                      for own in [corners[corners[:, 0] == x, 1]]})  # fmt: skip
+    return found
+
+
+def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
+    """The band of the settings goes from the least candidate to the largest."""
+    found = settings.dpjax.tune("rate")
+    drawn = found.dpjax.figure("epsilon", color="learner")
+    best, regret = drawn.axes
+    assert (best.get_ylabel(), regret.get_ylabel()) == ("best rate", "regret at T, tuned")
+    own = found.sel(learner="tuned")
+    assert own["chosen_rate"].values.tolist() == best.get_lines()[0].get_ydata().tolist()
+    candidates = [[0.01, 0.1], [0.1, 1.0]]
+    assert [own["rate"].values[one].tolist() for one in own["candidate"].values] == candidates
+    assert edges(best) == [{0.1: (0.01, 0.1), 10.0: (0.1, 1.0)}]  # the fixed one has no rate
+    dots = best.get_lines()[1]
+    assert [*zip(*dots.get_data(), strict=True)] == [
+        (0.1, 0.01), (0.1, 0.1), (10.0, 0.1), (10.0, 1.0)
+    ]  # fmt: skip
+    assert best.get_yscale() == "log"
+    means = found["mean"].values.tolist()
+    assert [line.get_ydata().tolist() for line in regret.get_lines()] == means
+    low = found["low"].sel(learner="tuned").values
+    assert [edges(regret)[0][x][0] for x in (0.1, 10.0)] == pytest.approx(low)
+    text = " ".join(drawn.get_supxlabel().split())
+    for sentence in (
+        "Best rate: the least mean of 20 trials.",
+        "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
+        "40 trials. T = 64.",
+        "No epsilon counts the privacy cost of tuning on the data.",
+        "Declared privacy: tuned local; fixed local.",
+    ):
+        assert sentence in text
+
+
+def test_one_quantity_of_a_tuned_learner_and_panels_beside(settings):
+    found = settings.dpjax.tune("rate")
+    (axes,) = found.dpjax.figure("epsilon", color="learner", y="mean").axes
+    assert axes.get_ylabel() == "regret at T, tuned"
+    drawn = found.dpjax.figure("epsilon", panel="learner")
+    assert [axes.get_title() for axes in drawn.axes] == ["tuned", "tuned", "fixed", "fixed"]
+    words = settings.assign_coords(rate=["slow", "own", "fast"]).dpjax.tune("rate")
+    axes = words.sel(learner="tuned").dpjax.figure("epsilon").axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["slow", "own", "fast"]
+    assert axes.get_lines()[0].get_ydata().tolist() == [0.0, 2.0]
+
+
+def test_a_tuned_learner_declares_as_its_chosen_setting(settings):
+    own = np.array([[[0.3, 0.2, 0.1], [30.0, 20.0, 10.0]]] * 2)
+    declared = settings.assign_coords(privacy_epsilon=(("learner", "epsilon", "rate"), own))
+    found = declared.dpjax.tune("rate")
+    chosen = found["privacy_epsilon"].sel(learner="tuned").values.tolist()
+    assert found["chosen_rate"].sel(learner="tuned").values.tolist() == [0.01, 1.0]
+    assert chosen == [0.3, 10.0]
+
+
+def test_any_estimate_with_an_interval_is_drawn(settings):
+    found = settings.dpjax.mean()
+    (axes,) = found.dpjax.figure("epsilon", color="learner", line="rate").axes
+    assert axes.get_ylabel() == "regret at T"
+    assert axes.get_lines()[0].get_ydata().tolist() == found["mean"][0, :, 0].values.tolist()
+    levels = settings.dpjax.frontier(settings=["learner", "rate", "epsilon"])
+    (axes,) = levels.dpjax.figure("epsilon").axes
+    assert axes.get_xlabel() == "declared epsilon at most"
+    assert axes.get_lines()[0].get_ydata().tolist() == levels["mean"].values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"estimate": "gini"}, "estimate: the data are an estimate already; leave it out"),
+        ({"y": "regret"}, "y: the estimate has no 'regret', but chosen_rate, mean"),
+        ({"panel": ("learner", "learner")}, "an axis can be named once only"),
+        ({}, "learner has 2 values; select one of them, or name it as color, line or panel"),
+    ],
+)
+def test_figures_of_an_estimate_that_are_refused(settings, options, said):
+    with pytest.raises(ValueError, match=said):
+        settings.dpjax.tune("rate").dpjax.figure("epsilon", **options)
+
+
+def test_two_axes_of_panels_have_room_for_one_quantity(settings):
+    two = settings.expand_dims(environment=["a", "b"]).dpjax.tune("rate")
+    pair = {"panel": ("learner", "environment")}
+    with pytest.raises(
+        ValueError, match='column for each; or choose one of them, such as y="mean"'
+    ):
+        two.dpjax.figure("epsilon", **pair)
+    assert len(two.dpjax.figure("epsilon", y="mean", **pair).axes) == 4
+
+
+def test_a_single_trial_is_selected_as_a_list(settings):
+    with pytest.raises(ValueError, match=r"Select a trial as a list, trial=\[0\]"):
+        settings.isel(trial=0).dpjax.figure("epsilon", color="learner", line="rate")
