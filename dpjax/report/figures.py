@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from dpjax.report import estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import label_axes, ticks_at
+from dpjax.report.quantities import DECLARED
 from dpjax.report.tables import entry
 
 # Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness,
@@ -25,8 +26,8 @@ _NONE = "#999999"  # the colour of learners that do not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
 _SYMBOLS = {"horizon": "T", "arms": "K", "dim": "d"}
-# Axes whose values differ by more than these factors, (x, y), are logarithmic.
-_WIDE = 8.0, 20.0
+# Values that differ by more than this factor have a logarithmic axis.
+_WIDE = 20.0
 
 
 def figure(
@@ -50,6 +51,9 @@ def figure(
         tuned regret. Each axis that has several values must be named below.
       x: the axis along which curves go. ``inf`` has a place of its own at the right, and
         "none" another one, for the mark of a learner or environment that does not take the axis.
+        With "declared" it is the epsilon that each learner declares, so that a learner that takes
+        no epsilon stands at its own, and one that declares no privacy at "none". Curves then go
+        along epsilon, or else along the axis of several values that has no other name.
       y: the variable: by default the regret, at the horizon unless x is the round. Of an estimate
         by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis that colours and markers tell apart. A learner that does not take it is grey.
@@ -71,10 +75,14 @@ def figure(
       ValueError: an axis does not exist, is named twice, or has several values and is not named.
     """
     facets = [panel] if isinstance(panel, str) else list(panel or ())
-    roles = {"x": x, "color": color, "line": line}
+    axis, declared = x, x == DECLARED and x not in data.dims
+    if declared:
+        data, axis = quantities.along_declared(data, y, [color, line, *facets])
+    roles = {"x": axis, "color": color, "line": line}
     roles |= dict(zip(("panel", "columns"), facets, strict=False))
-    array, shown = _shown(data, x, y, roles, estimate, confidence)
+    array, shown = _shown(data, y, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
+    along = quantities.along(array, axis, declared)
     across = across or {}
     panels = [(dict(zip(facets, values, strict=True)), quantity)
               for values in product(*(array[name].values for name in facets))
@@ -86,19 +94,16 @@ def figure(
     drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, over_time=x == "round")
-    places, infinity = quantities.places(array[x].values)
-    untaken = {name for name in (x, color) if not _takes_everywhere(array, name)}
-    none = _beyond(places) if x in untaken else None
     for i, (at, quantity) in enumerate(panels):
         part = quantity.sel(at)
-        _curves(axes[i], part, array, places, none, looks, (x, color, line))
+        _curves(axes[i], part, array, along, looks, color, line)
         title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
         below, left_most = i + columns >= len(panels), i % columns == 0 or len(shown) > 1
-        label_axes(axes[i], title, xlabel=quantities.label(x, array[x].attrs) if below else "",
+        label_axes(axes[i], title, xlabel=along.label if below else "",
                    ylabel=quantity.label if left_most else "")  # fmt: skip
         for value, style in zip(across.values(), _LINES[1:], strict=False):
             axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=style)
-        _frame(axes[i], part, x, array[x].values, {"∞": infinity, "none": none})
+        _frame(axes[i], part, along)
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for each in axes[len(panels) :]:
         each.axis("off")
@@ -108,7 +113,7 @@ def figure(
             handles.append(Line2D([], [], linestyle="", label=name.replace("_", " ")))
             handles += [Line2D([], [], **{"color": "0.3", "markersize": 4, **look},
                                label=_text(value)) for value, look in entries.items()]  # fmt: skip
-            if name in untaken and name == color:
+            if name == color and not quantities.takes_everywhere(array, name):
                 handles.append(Line2D([], [], color=_NONE, label="none"))
     handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
                 for name, style in zip(across, _LINES[1:], strict=False)]  # fmt: skip
@@ -122,7 +127,7 @@ def figure(
     return drawn
 
 
-def _shown(data, x, y, roles, estimate, confidence) -> tuple:
+def _shown(data, y, roles, estimate, confidence) -> tuple:
     """An array with the axes and the coordinates of the data, and the quantities of a figure."""
     if "trial" not in data.dims:
         if estimate is not None:
@@ -136,12 +141,15 @@ def _shown(data, x, y, roles, estimate, confidence) -> tuple:
                 f'for each; or choose one of them, such as y="{array.name}"'
             )
         return array, shown
+    x = roles["x"]
     y = ("regret" if x == "round" else "final_regret") if y is None else y
     if y not in data:
         raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
     found = None if estimate is None else named(estimate, confidence)(data[y])
     left = data[y] if found is None else found[next(iter(found))]
     check_axes({str(n): size for n, size in left.sizes.items()}, roles)
+    if found is None and data.sizes[x] == 1:
+        found = estimates.mean(data[y], confidence)
     found = estimates.band(data[y], x, confidence) if found is None else found
     return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
 
@@ -234,17 +242,8 @@ def _looks(array, color, line, over_time) -> tuple[dict, dict]:
     return looks, {value: {"linestyle": kind} for value, kind in kinds}
 
 
-def _beyond(places) -> float:
-    """A place to the right of all others, for learners that do not take the axis."""
-    low, high = places.min(), places.max()
-    if low <= 0 or high / low <= _WIDE[0]:
-        return high + max(0.25 * (high - low), 1.0)
-    return high * max(3.0, (high / low) ** 0.15)
-
-
-def _curves(axes, part, array, places, none, looks, roles) -> None:
-    """One curve with its band for each look; a mark at ``none`` if it does not take the axis x."""
-    x, color, line = roles
+def _curves(axes, part, array, along, looks, color, line) -> None:
+    """One curve with its band for each look; a mark alone if it does not take the axis x."""
     drawn = set()
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
@@ -253,84 +252,76 @@ def _curves(axes, part, array, places, none, looks, roles) -> None:
         centre, low, high = (found[name].values for name in (part.centre, "low", "high"))
         shown = ~np.isnan(centre)
         # A learner that does not take the axis of colours or lines has one curve for all of them.
-        own = first if _takes(array, found, color) else None
+        own = first if quantities.takes(array, found, color) else None
         again = (own, centre.tobytes()) in drawn and not (
-            _takes(array, found, color) and _takes(array, found, line)
+            quantities.takes(array, found, color) and quantities.takes(array, found, line)
         )
         if again or not shown.any():
             continue
         drawn.add((own, centre.tobytes()))
         curve = {**look, **kind, "markersize": 4, "linewidth": 1.3}
-        if not _takes(array, found, color):
+        if not quantities.takes(array, found, color):
             curve["color"] = _NONE
-        if not _takes(array, found, x):
-            i = np.flatnonzero(shown)[0]
-            sides = [[centre[i] - low[i]], [high[i] - centre[i]]]
-            mark = {"color": curve["color"], "marker": curve["marker"] or "o", "markersize": 4}
-            axes.errorbar([none], centre[i : i + 1], np.nan_to_num(sides), linestyle="", **mark)
+        places = along.of(found)
+        if not quantities.takes(array, found, along.axis):
+            shown &= np.arange(len(shown)) == np.argmax(shown)
+        order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
+        alone = np.isnan(places[order]) if len(order) > 1 else np.ones(len(order), bool)
+        mark, rest = order[alone], order[~alone]
+        if len(mark):
+            sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
+            axes.errorbar(np.nan_to_num(places[mark], nan=along.none or 0.0), centre[mark], sides,
+                          linestyle="", marker=curve["marker"] or "o", markersize=4,
+                          color=curve["color"])  # fmt: skip
+        if not len(rest):
             continue
-        axes.plot(places[shown], centre[shown], **curve)
-        axes.fill_between(places[shown], low[shown], high[shown], color=curve["color"],
+        axes.plot(places[rest], centre[rest], **curve)
+        axes.fill_between(places[rest], low[rest], high[rest], color=curve["color"],
                           alpha=0.18, linewidth=0)  # fmt: skip
         if one.candidates is not None:
-            which = one.candidates.transpose(x, ...)
+            which = one.candidates.transpose(along.axis, ...)
             at_x, at_y = np.nonzero(which.values & shown[:, None])
             axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
                       color=curve["color"], alpha=0.6)  # fmt: skip
 
 
-def _takes(array, one, axis) -> bool:
-    """Whether the learner or the environment of a curve takes an axis."""
-    takes = array.coords.get(f"takes_{axis}")
-    if takes is None:
-        return True
-    single = {n: one[n].item() for n in takes.dims if n in one.coords and one[n].ndim == 0}
-    return bool(takes.sel(single).any())
-
-
-def _takes_everywhere(array, axis) -> bool:
-    """Whether every learner and environment takes an axis."""
-    takes = array.coords.get(f"takes_{axis}")
-    return takes is None or bool(takes.all())
-
-
-def _frame(axes, part, x, values, beyond) -> None:
+def _frame(axes, part, along) -> None:
     """Scales and ticks."""
-    numbers = values.dtype.kind in "iuf"
-    finite = values[np.isfinite(values)] if numbers else values
+    numbers = along.ticks.dtype.kind in "iuf"
+    finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
     # Rounds that are evenly spaced stay so.
-    spread = x != "round" or np.median(finite) < finite.max() / 4
-    if spread and _is_wide(values):
+    spread = along.axis != "round" or np.median(finite) < finite.max() / 4
+    if spread and quantities.is_wide(along.ticks):
         axes.set_xscale("log")
-    for text, place in beyond.items():
+    for text, place in {"∞": along.infinity, "none": along.none}.items():
         if place is not None:
             axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
             axes.annotate(text, (place, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
                           textcoords="offset points", ha="center", va="top")  # fmt: skip
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
+    whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
     if not numbers:
-        axes.set_xticks(range(len(values)), map(str, values), rotation=20, ha="right")
-    elif short and (axes.get_xscale() == "log" or values.dtype.kind in "iu") and len(finite) <= 9:
+        axes.set_xticks(range(len(finite)), map(str, finite), rotation=20, ha="right")
+    elif short and whole and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
     elif axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers run together.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    beyond = [place for place in (along.infinity, along.none) if place is not None]
+    if numbers and beyond:  # The axis has no numbers there.
+        (left, _), last = axes.get_xlim(), np.max(finite, initial=-np.inf)
+        axes.set_xticks([tick for tick in axes.get_xticks()
+                         if left <= tick <= last or last < tick < 0.7 * min(beyond)])  # fmt: skip
     low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
         at, _ = quantities.places(part.settings)
-        if _is_wide(part.settings):
+        if quantities.is_wide(part.settings):
             axes.set_yscale("log")
         if len(at) <= 9 or part.settings.dtype.kind not in "iuf":
             axes.set_yticks(at, [_text(value) for value in part.settings])
             axes.set_yticks([], minor=True)
-    elif spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
+    elif spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE:
         axes.set_yscale("log")
-
-
-def _is_wide(values) -> bool:
-    """Whether the finite values of an axis need a logarithmic scale."""
-    finite = values[np.isfinite(values)] if values.dtype.kind in "iuf" else values[:0]
-    return len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE[0]
 
 
 def _text(value) -> str:

@@ -13,6 +13,26 @@ _UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of
           "final_regret": "regret at T", "regret": "regret",
           "report_stopping_time": "stopping time, rounds"}  # fmt: skip
 
+DECLARED = "declared"  # the horizontal axis of the declared epsilon
+# Values of an axis that differ by more than this factor have a logarithmic axis.
+_WIDE = 8.0
+
+
+class Along(NamedTuple):
+    """The horizontal axis of a figure."""
+
+    axis: str  # of the data; curves go along it
+    label: str
+    places: xarray.DataArray  # along this axis and others; NaN for a mark at "none"
+    ticks: np.ndarray  # the values that the axis shows
+    infinity: float | None  # its place
+    none: float | None
+
+    def of(self, one: xarray.Dataset) -> np.ndarray:
+        """The places (n,) of a curve."""
+        own = self.places.sel(_single(one, self.places.dims))
+        return own.max([name for name in own.dims if name != self.axis]).values
+
 
 class Quantity(NamedTuple):
     """What the panels of a figure show: a centre, with a band from low to high."""
@@ -90,6 +110,83 @@ def _chosen(data, axis, axes) -> Quantity:
     found = found if takes is None else found.where(takes)
     candidates = candidates.assign_coords({axis: at})
     return Quantity(f"best {label(axis)}", found.assign_attrs(data.attrs), values, candidates)
+
+
+def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
+    """The horizontal axis: the values of an axis, or the epsilon that is declared along it."""
+    if not declared:
+        values = array[axis].values
+        at, infinity = places(values)
+        own = xarray.DataArray(at, {axis: values}, [axis])
+        none = None if takes_everywhere(array, axis) else _beyond(at)
+        if none is not None:
+            own = own.where(array.coords[f"takes_{axis}"])
+        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none)
+    epsilon = array.coords["privacy_epsilon"].reset_coords(drop=True)
+    private = np.isfinite(epsilon)
+    epsilon = epsilon.broadcast_like(array[axis])
+    epsilon = epsilon.where(private.any(axis) if axis in private.dims else private)
+    values = np.unique(epsilon.values[~np.isnan(epsilon.values)])
+    at, infinity = places(values)
+    own = epsilon if infinity is None else epsilon.where(np.isfinite(epsilon), infinity)
+    own = own.where(epsilon.notnull())
+    none = _beyond(at) if epsilon.isnull().any() else None
+    ticks = array[axis].values if axis == "epsilon" else values
+    return Along(axis, "declared epsilon", own, ticks, infinity, none)
+
+
+def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tuple:
+    """The data, and the axis along which curves over the declared epsilon go.
+
+    It is epsilon, or the first axis of several values that is not ``named``; without one the data
+    get an axis of one value.
+
+    Raises:
+      ValueError: the data have no declared epsilon.
+    """
+    if "privacy_epsilon" not in data.coords:
+        raise ValueError(
+            'x: "declared" needs the coordinate privacy_epsilon, as Study.run returns it'
+        )
+    array = data[y or ("final_regret" if "trial" in data.dims else next(iter(data.data_vars)))]
+    free = [str(name) for name in array.dims if name != "trial" and name not in named]
+    free.sort(key=lambda name: (array.sizes[name] == 1, name != "epsilon"))
+    if free and (array.sizes[free[0]] > 1 or free[0] == "epsilon"):
+        return data, free[0]
+    return data.expand_dims(DECLARED), DECLARED
+
+
+def takes(array: xarray.DataArray, one: xarray.Dataset, axis: str | None) -> bool:
+    """Whether the learner or the environment of a curve takes an axis."""
+    own = array.coords.get(f"takes_{axis}")
+    return True if own is None else bool(own.sel(_single(one, own.dims)).any())
+
+
+def takes_everywhere(array: xarray.DataArray, axis: str | None) -> bool:
+    """Whether every learner and environment takes an axis."""
+    own = array.coords.get(f"takes_{axis}")
+    return own is None or bool(own.all())
+
+
+def is_wide(values) -> bool:
+    """Whether the finite values of an axis need a logarithmic scale."""
+    finite = values[np.isfinite(values)] if values.dtype.kind in "iuf" else values[:0]
+    return len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE
+
+
+def _single(one, dims) -> dict:
+    """The place of a curve along some dimensions, of which it may have lost others."""
+    return {n: one[n].item() for n in dims if n in one.coords and one[n].ndim == 0}
+
+
+def _beyond(places) -> float:
+    """A place to the right of all others, for learners that do not take the axis."""
+    if not len(places):
+        return 1.0
+    low, high = places.min(), places.max()
+    if low <= 0 or high / low <= _WIDE:
+        return high + max(0.25 * (high - low), 1.0)
+    return high * max(3.0, (high / low) ** 0.15)
 
 
 def places(values) -> tuple:

@@ -250,3 +250,49 @@ def test_two_axes_of_panels_have_room_for_one_quantity(settings):
 def test_a_single_trial_is_selected_as_a_list(settings):
     with pytest.raises(ValueError, match=r"Select a trial as a list, trial=\[0\]"):
         settings.isel(trial=0).dpjax.figure("epsilon", color="learner", line="rate")
+
+
+def marks(axes):
+    """The points of each curve or mark of a panel, by its colour."""
+    lines = [line for line in axes.get_lines() if line.get_color() != "0.85"]
+    return {str(line.get_color()): [*zip(*map(np.ndarray.tolist, map(np.asarray, line.get_data())),
+                                         strict=True)] for line in lines}  # fmt: skip
+
+
+def test_over_the_declared_epsilon_each_learner_stands_at_its_own(mixed):
+    """The private learner declares half of what it is given, and the plain one declares nothing."""
+    plain = mixed.sel(learner=["fixed"]).assign_coords(learner=["plain"])
+    plain["privacy_epsilon"] = plain["privacy_epsilon"] * np.inf
+    three = xarray.concat([mixed, plain], "learner", coords="different", compat="equals")
+    three["privacy_epsilon"] = three["privacy_epsilon"].copy()
+    three["privacy_epsilon"][0] = [0.05, 0.5, np.inf]
+    (axes,) = three.dpjax.figure("declared", color="learner").axes
+    private, fixed, none = marks(axes).values()
+    infinity = private[2][0]
+    assert [x for x, _ in private[:2]] == [0.05, 0.5] and infinity > 11.6
+    assert fixed == [(11.6, pytest.approx(1.85))]
+    assert none[0][0] > infinity and len(none) == 1
+    assert [text.get_text() for text in axes.texts] == ["∞", "none"]
+    assert axes.get_xlabel() == "declared epsilon"
+    alone = three.sel(epsilon=1.0).dpjax.figure("declared", color="learner").axes[0]
+    assert [own[0][0] for own in marks(alone).values()][:2] == [0.5, 11.6]
+    assert len(alone.collections) == 3  # each mark has a bar
+    none = alone.texts[-1].xy[0]
+    assert 0.5 < max(alone.get_xticks()) < none
+
+
+def test_over_the_declared_epsilon_curves_may_go_along_any_axis(mixed):
+    """A batch size gives an epsilon, which decreases in it."""
+    declared = [[30.0, 20.0, 5.0], [11.6] * 3]
+    one = mixed.rename(epsilon="batch", takes_epsilon="takes_batch")
+    one = one.assign_coords(privacy_epsilon=(("learner", "batch"), declared), batch=[1, 2, 4])
+    (axes,) = one.dpjax.figure("declared", color="learner").axes
+    private, fixed = marks(axes).values()
+    assert [x for x, _ in private] == [5.0, 20.0, 30.0]
+    assert [round(y, 2) for _, y in private] == [2.35, 4.35, 9.35]
+    assert [x for x, _ in fixed] == [11.6]
+
+
+def test_the_declared_epsilon_has_to_be_in_the_data(mixed):
+    with pytest.raises(ValueError, match='x: "declared" needs the coordinate privacy_epsilon'):
+        mixed.drop_vars("privacy_epsilon").dpjax.figure("declared", color="learner")
