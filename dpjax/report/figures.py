@@ -41,6 +41,7 @@ def figure(
     estimate: str | Callable | None = None,
     confidence: float = 0.95,
     across: Mapping[str, float] | None = None,
+    share_y: bool | None = None,
     note: str = "",
 ) -> Figure:
     """Curves of an estimate with its band, over one axis of the data.
@@ -65,6 +66,9 @@ def figure(
         simultaneously.
       confidence: of the intervals, unless the estimate is a function.
       across: labels -> numbers, such as bounds, that are drawn as horizontal lines.
+      share_y: whether all panels have the same y axis. By default they do if the curves of each
+        panel then reach a third of its height. A linear y axis of positive values begins at 0 if
+        curves then take at least a third of its height.
       note: sentences that are added to the caption.
 
     Returns:
@@ -103,8 +107,10 @@ def figure(
                    ylabel=quantity.label if left_most else "")  # fmt: skip
         for value, style in zip(across.values(), _LINES[1:], strict=False):
             axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=style)
-        _frame(axes[i], part, along)
+        _frame(axes[i], part, along, below)
         axes[i].xaxis.set_tick_params(labelbottom=below)
+    for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
+        _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
     handles = []
@@ -285,8 +291,8 @@ def _curves(axes, part, array, along, looks, color, line) -> None:
                       color=curve["color"], alpha=0.6)  # fmt: skip
 
 
-def _frame(axes, part, along) -> None:
-    """Scales and ticks."""
+def _frame(axes, part, along, below) -> None:
+    """Scales and ticks; ``below`` says whether the x axis has labels."""
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
     # Rounds that are evenly spaced stay so.
@@ -296,8 +302,15 @@ def _frame(axes, part, along) -> None:
     for text, place in {"∞": along.infinity, "none": along.none}.items():
         if place is not None:
             axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
-            axes.annotate(text, (place, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
-                          textcoords="offset points", ha="center", va="top")  # fmt: skip
+            axes.annotate(
+                text if below else "",
+                (place, 0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, -4),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+            )
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
     if not numbers:
@@ -320,8 +333,46 @@ def _frame(axes, part, along) -> None:
         if len(at) <= 9 or part.settings.dtype.kind not in "iuf":
             axes.set_yticks(at, [_text(value) for value in part.settings])
             axes.set_yticks([], minor=True)
-    elif spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE:
+    elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
+
+
+def _ratio(values) -> float:
+    """The largest value over the smallest, which are positive."""
+    return np.fmax.reduce(values, None) / np.fmin.reduce(values, None)
+
+
+def _share(panels, share, columns) -> None:
+    """Lets the y axes of panels begin at 0, and makes them one axis if ``share`` says so.
+
+    If it is None, they are one if the curves of each panel then reach a third of its height.
+    """
+    left_most = panels[::columns]
+    panels = [axes for axes in panels if np.isfinite(axes.dataLim.intervaly).all()]
+    if share and len({axes.get_yscale() for axes in panels}) > 1:
+        positive = all(axes.dataLim.y0 > 0.0 for axes in panels)
+        for axes in panels:
+            axes.set_yscale("log" if positive else "linear")
+    if not panels:
+        return
+    scales = {axes.get_yscale() for axes in panels}
+    low, high = np.array([axes.dataLim.intervaly for axes in panels]).T
+    if scales == {"log"}:
+        low, high = np.log(low), np.log(high)
+    zero = scales == {"linear"} and low.min() >= 0.0 and high.max() - low.min() >= high.max() / 3
+    if share is None:
+        start, end = (0.0 if zero else low.min()), high.max()
+        reached = high - (0.0 if zero else low) >= (end - start) / 3
+        share = len(scales) == 1 and bool(reached.all())
+    for i, axes in enumerate(panels):
+        if share and i:
+            axes.sharey(panels[0])
+            axes.yaxis.set_tick_params(labelleft=axes in left_most)
+        own = low[i] >= 0.0 and high[i] - low[i] >= high[i] / 3
+        if axes.get_yscale() == "linear" and (zero if share else own):
+            axes.dataLim.update_from_data_y([0.0], ignore=False)
+            axes.get_lines()[0].sticky_edges.y.append(0.0)
+            axes.autoscale_view(scalex=False)
 
 
 def _text(value) -> str:

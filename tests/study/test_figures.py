@@ -296,3 +296,53 @@ def test_over_the_declared_epsilon_curves_may_go_along_any_axis(mixed):
 def test_the_declared_epsilon_has_to_be_in_the_data(mixed):
     with pytest.raises(ValueError, match='x: "declared" needs the coordinate privacy_epsilon'):
         mixed.drop_vars("privacy_epsilon").dpjax.figure("declared", color="learner")
+
+
+def beside(*panels):
+    """Data of one curve in each panel, which goes through the given means."""
+    values = np.array(panels)[..., None] + 1e-3 * np.arange(4.0)
+    return xarray.Dataset(
+        {"final_regret": (("panel", "arms", "trial"), values)},
+        {"panel": [*"abcd"][: len(panels)], "arms": np.arange(len(panels[0]))},
+    )
+
+
+def test_panels_of_one_size_have_one_axis_from_zero():
+    one, two = beside([20.0, 40.0], [10.0, 90.0]).dpjax.figure("arms", panel="panel").axes
+    assert one.get_ylim() == two.get_ylim() and one.get_ylim()[0] == 0.0
+    assert one.get_ylim()[1] > 90.0
+    assert not any(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
+
+
+def test_a_panel_of_small_values_has_an_axis_of_its_own_unless_it_must_share():
+    data = beside([2.0, 4.0], [10.0, 90.0])
+    one, two = data.dpjax.figure("arms", panel="panel").axes
+    assert one.get_ylim()[0] == two.get_ylim()[0] == 0.0
+    assert 4.0 < one.get_ylim()[1] < 5.0 and two.get_ylim()[1] > 90.0
+    assert all(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
+    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
+    assert one.get_ylim() == two.get_ylim()
+    same = beside([20.0, 40.0], [10.0, 90.0])
+    one, two = same.dpjax.figure("arms", panel="panel", share_y=False).axes
+    assert one.get_ylim() != two.get_ylim()
+
+
+def test_an_axis_of_close_or_negative_values_does_not_begin_at_zero():
+    assert beside([95.0, 99.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] > 90.0
+    assert beside([-5.0, 9.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] < -5.0
+
+
+def test_panels_that_share_have_one_scale():
+    """One panel alone would be logarithmic."""
+    data = beside([1.0, 400.0], [300.0, 400.0])
+    one, two = data.dpjax.figure("arms", panel="panel").axes
+    assert (one.get_yscale(), two.get_yscale()) == ("log", "linear")
+    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
+    assert one.get_yscale() == two.get_yscale() == "log"
+    assert one.get_ylim() == two.get_ylim()
+
+
+def test_a_panel_that_was_not_played_stays_empty():
+    data = beside([20.0, 40.0], [np.nan, np.nan])
+    one, two = data.dpjax.figure("arms", panel="panel").axes
+    assert one.get_ylim()[0] == 0.0 and not two.get_lines()
