@@ -126,7 +126,7 @@ class Accessor:
         """
         return latex.table(self._array(of), columns, **options)
 
-    def figure(self, x: str, **options: Any) -> figures.Figure:
+    def figure(self, x: str, **options: Any) -> figures.Captioned:
         """See :func:`dpjax.report.figures.figure`.
 
         Examples:

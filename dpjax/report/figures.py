@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import xarray
-from matplotlib import colormaps, ticker
+from matplotlib import colormaps, rc_context, ticker
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
+from dpjax.core import _check
 from dpjax.report import estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import label_axes, ticks_at
@@ -26,8 +28,25 @@ _NONE = "#999999"  # the colour of learners that do not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
 _SYMBOLS = {"horizon": "T", "arms": "K", "dim": "d"}
+# Widths of the text or a column in inches, and the size of the fonts in points: two less than the
+# size of the text.
+STYLES = {"neurips": (5.5, 8), "icml": (6.75, 8), "icml-column": (3.25, 8), "ieee": (7.16, 8),
+          "ieee-column": (3.5, 8), "jmlr": (6.0, 9)}  # fmt: skip
 # Values that differ by more than this factor have a logarithmic axis.
 _WIDE = 20.0
+
+
+class Captioned(Figure):
+    """A figure of matplotlib, with its caption as the text ``caption``.
+
+    PDF files have TrueType fonts, since some publishers refuse those of type 3.
+    """
+
+    caption: str = ""
+
+    def savefig(self, *args, **kwargs) -> None:
+        with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+            super().savefig(*args, **kwargs)
 
 
 def figure(
@@ -42,8 +61,10 @@ def figure(
     confidence: float = 0.95,
     across: Mapping[str, float] | None = None,
     share_y: bool | None = None,
+    style: str | None = None,
+    caption: bool = True,
     note: str = "",
-) -> Figure:
+) -> Captioned:
     """Curves of an estimate with its band, over one axis of the data.
 
     Args:
@@ -69,16 +90,21 @@ def figure(
       share_y: whether all panels have the same y axis. By default they do if the curves of each
         panel then reach a third of its height. A linear y axis of positive values begins at 0 if
         curves then take at least a third of its height.
+      style: the width and the fonts of a page or a column of a conference or journal: "neurips",
+        "icml", "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
+      caption: whether the caption is written below the panels. Its text is the attribute
+        ``caption`` of the figure in any case.
       note: sentences that are added to the caption.
 
     Returns:
-      A matplotlib Figure, with a legend beside the panels and a caption below them; its method
-      ``savefig`` writes PDF and PNG.
+      A matplotlib Figure, with a legend and a caption; its method ``savefig`` writes PDF and PNG.
 
     Raises:
       ValueError: an axis does not exist, is named twice, or has several values and is not named.
     """
     facets = [panel] if isinstance(panel, str) else list(panel or ())
+    if style is not None:
+        _check.one_of(*STYLES, style=style)
     axis, declared = x, x == DECLARED and x not in data.dims
     if declared:
         data, axis = quantities.along_declared(data, y, [color, line, *facets])
@@ -91,11 +117,16 @@ def figure(
     panels = [(dict(zip(facets, values, strict=True)), quantity)
               for values in product(*(array[name].values for name in facets))
               for quantity in shown]  # fmt: skip
-    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    page, font = STYLES.get(style or "", (None, 7.5))
+    most = 3 if page is None else max(1, int(page / 1.8))
+    columns = 2 if len(panels) == 4 and most > 1 else min(len(panels), most)
     columns = array.sizes[facets[1]] if len(facets) == 2 else columns
-    columns = len(shown) if len(shown) > 1 else columns
+    columns = min(most, len(shown)) if len(shown) > 1 else columns
     rows = -(-len(panels) // columns)
-    drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
+    width, height = 2.2 + 3.4 * columns, 1.1 + 2.7 * rows
+    if page is not None:
+        width, height = page, 0.4 + rows * np.clip(0.7 * page / columns, 1.6, 2.1)
+    drawn = Captioned(figsize=(width, height), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, over_time=x == "round")
     for i, (at, quantity) in enumerate(panels):
@@ -113,24 +144,56 @@ def figure(
         _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
+    text = f"{_caption(data, array, shown[-1].found, roles)} {note}".strip()
+    drawn.caption = text
+    if caption:
+        text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
+        line_width = int(width * (15 if page is None else 130 / font))
+        text = textwrap.fill(text, line_width, break_long_words=False, break_on_hyphens=False)
+        drawn.supxlabel(text, x=0.01, ha="left", fontsize=font, color="0.25")
+    above = _legend(drawn, array, (color, line), looks, across, compact=page is not None)
+    if page is not None:
+        for each in drawn.findobj(Text):
+            each.set_fontsize(font)
+        for each in axes:
+            each.tick_params(labelsize=font)
+        lines = text.count("\n") + 1 if caption else 0
+        drawn.set_figheight(height + (1.3 * lines + 1.6 * above) * font / 72)
+    return drawn
+
+
+def _legend(drawn, array, axes, looks, across, compact) -> int:
+    """The legend: right of the panels with headings, or in lines above them; how many lines."""
     handles = []
-    for name, entries in ((color, looks[0]), (line, looks[1])):
-        if name is not None:
-            handles.append(Line2D([], [], linestyle="", label=name.replace("_", " ")))
-            handles += [Line2D([], [], **{"color": "0.3", "markersize": 4, **look},
-                               label=_text(value)) for value, look in entries.items()]  # fmt: skip
-            if name == color and not quantities.takes_everywhere(array, name):
-                handles.append(Line2D([], [], color=_NONE, label="none"))
+    for name, entries in zip(axes, looks, strict=True):
+        if name is None:
+            continue
+        title, untaken = name.replace("_", " "), "none"
+        words = array[name].dtype.kind not in "iuf"
+        if compact:
+            title, untaken = ("", "none") if words else (f"{title} = ", f"no {title}")
+        else:
+            handles.append(Line2D([], [], linestyle="", label=title))
+            title = ""
+        for value, look in entries.items():
+            look = {"color": "0.3", "markersize": 4, **look}
+            handles.append(Line2D([], [], **look, label=title + _text(value)))
+        if name == axes[0] and not quantities.takes_everywhere(array, name):
+            handles.append(Line2D([], [], color=_NONE, label=untaken))
     handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
                 for name, style in zip(across, _LINES[1:], strict=False)]  # fmt: skip
-    if handles:
-        drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
-                     handlelength=3.0)  # fmt: skip
-    width = int(15 * drawn.get_figwidth())
-    text = f"{caption(data, array, shown[-1].found, roles)} {note}".strip()
-    text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-    drawn.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="0.25")
-    return drawn
+    if not handles:
+        return 0
+    place: dict = {"loc": "outside right upper", "fontsize": 8, "handlelength": 3.0}
+    rows = len(handles)
+    if compact:
+        longest = max(len(str(handle.get_label())) for handle in handles)
+        most = int(drawn.get_figwidth() * 72 / (4.6 * longest + 34))
+        rows = -(-len(handles) // max(1, most))
+        place = {"loc": "outside upper center", "ncols": -(-len(handles) // rows),
+                 "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
+    drawn.legend(handles=handles, frameon=False, **place)
+    return rows
 
 
 def _shown(data, y, roles, estimate, confidence) -> tuple:
@@ -160,7 +223,7 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
     return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
 
 
-def caption(data, array, found, roles) -> str:
+def _caption(data, array, found, roles) -> str:
     """The estimate, the number of trials, the sizes, and the learners' trust models."""
     first = found.attrs.get("estimate", "estimate")
     trials = array.sizes.get("trial", found.attrs.get("trials"))

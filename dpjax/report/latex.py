@@ -12,12 +12,13 @@ from dpjax.report.tables import entry
 
 _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "∞": r"$\infty$",
 }  # fmt: skip
 HEAD = "% \\usepackage{booktabs, siunitx}\n% \\sisetup{separate-uncertainty, detect-weight}\n"
 
 
 def escaped(value: object) -> str:
-    """A name or a number in the text of LaTeX.
+    """A name, a number or a caption in the text of LaTeX.
 
     Examples:
       >>> print(latex.escaped("dp_ucb"), latex.escaped(0.1), latex.escaped(np.inf))

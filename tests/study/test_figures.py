@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import xarray
 from matplotlib import colors
+from matplotlib.text import Text
 
 import dpjax.report.accessor  # noqa: F401
 from dpjax.report import figures as plot
+from dpjax.report import latex
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
 ROUNDS = np.linspace(2048, 2**18, 128).astype(int)
@@ -346,3 +348,56 @@ def test_a_panel_that_was_not_played_stays_empty():
     data = beside([20.0, 40.0], [np.nan, np.nan])
     one, two = data.dpjax.figure("arms", panel="panel").axes
     assert one.get_ylim()[0] == 0.0 and not two.get_lines()
+
+
+@pytest.mark.parametrize(
+    ("style", "width", "size"),
+    [("neurips", 5.5, 8), ("icml", 6.75, 8), ("icml-column", 3.25, 8), ("ieee", 7.16, 8),
+     ("ieee-column", 3.5, 8), ("jmlr", 6.0, 9)],
+)  # fmt: skip
+def test_a_style_sets_the_width_and_all_fonts(mixed, settings, style, width, size):
+    """Nothing is outside of the page, and the legend is above all panels."""
+    for drawn in (
+        mixed.dpjax.figure("round", color="learner", panel="epsilon", style=style),
+        settings.dpjax.tune("rate").dpjax.figure("epsilon", color="learner", style=style),
+    ):
+        drawn.draw_without_rendering()
+        assert drawn.get_figwidth() == width
+        texts = [text for text in drawn.findobj(Text) if text.get_text()]
+        assert {text.get_fontsize() for text in texts} == {size}
+        whole = drawn.bbox.padded(1.0)
+        for text in texts:
+            if text.get_visible() and text.get_window_extent().width:
+                extent = text.get_window_extent()
+                assert whole.x0 <= extent.x0 and extent.x1 <= whole.x1, text
+        legend = drawn.legends[0].get_window_extent()
+        assert legend.y0 > max(axes.get_window_extent().y1 for axes in drawn.axes)
+        heights = [axes.get_window_extent().height / drawn.dpi for axes in drawn.axes]
+        assert min(heights) > 0.7  # of a panel in inches
+
+
+def test_a_caption_may_be_left_out_and_is_a_text(mixed):
+    drawn = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.")
+    bare = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.", caption=False)
+    assert bare.get_supxlabel() == ""
+    assert bare.caption == drawn.caption == " ".join(drawn.get_supxlabel().split())
+    assert "\n" not in bare.caption and bare.caption.endswith("A note = 5 % of it.")
+    assert latex.escaped(bare.caption).endswith(r"A note = 5 \% of it.")
+
+
+def test_numbers_of_a_caption_are_not_broken_from_their_names(mixed):
+    drawn = mixed.dpjax.figure("epsilon", color="learner", note="T = 5, " * 40)
+    assert all(line.count("=") == line.count("T") for line in drawn.get_supxlabel().split("\n"))
+
+
+def test_an_unknown_style_is_refused(mixed):
+    known = "neurips, icml, icml-column, ieee, ieee-column, jmlr; got 'nips'"
+    with pytest.raises(ValueError, match=f"style must be one of {known}"):
+        mixed.dpjax.figure("epsilon", color="learner", style="nips")
+
+
+def test_fonts_of_a_pdf_are_truetype(mixed, tmp_path):
+    drawn = mixed.dpjax.figure("epsilon", color="learner")
+    drawn.savefig(tmp_path / "mine.pdf", metadata={"CreationDate": None})
+    assert b"/Type3" not in (tmp_path / "mine.pdf").read_bytes()
+    assert b"/CIDFontType2" in (tmp_path / "mine.pdf").read_bytes()
