@@ -135,7 +135,7 @@ class Accessor:
           ...     {"final_regret": (("epsilon", "trial"), [[40.0, 42.0], [22.0, 24.0]])},
           ...     {"epsilon": [0.1, 1.0]})
           >>> data.dpjax.figure("epsilon").axes[0].get_xlabel()
-          'epsilon that the learner was given'
+          'privacy parameter epsilon'
         """
         return figures.figure(self._data, x, **options)
 

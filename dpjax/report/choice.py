@@ -46,9 +46,7 @@ def worst(
     )
 
 
-@arrays.estimator(
-    "mean with {percent} bands, simultaneous over {over}; largest on held-out trials", fewest=4
-)
+@arrays.estimator("mean with {percent} confidence bands, simultaneous over {over}", fewest=4)
 def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95) -> xarray.Dataset:
     """The mean along an axis of instances, such as gaps, and an unbiased mean at the worst of them.
 

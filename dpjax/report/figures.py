@@ -27,7 +27,6 @@ _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#0
 _NONE = "#999999"  # the colour of learners that do not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
-_SYMBOLS = {"horizon": "T", "arms": "K", "dim": "d"}
 # Widths of the text or a column in inches, and the size of the fonts in points: two less than the
 # size of the text.
 STYLES = {"neurips": (5.5, 8), "icml": (6.75, 8), "icml-column": (3.25, 8), "ieee": (7.16, 8),
@@ -129,9 +128,10 @@ def figure(
     drawn = Captioned(figsize=(width, height), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, over_time=x == "round")
+    flat = 0
     for i, (at, quantity) in enumerate(panels):
         part = quantity.sel(at)
-        _curves(axes[i], part, array, along, looks, color, line)
+        flat += _curves(axes[i], part, array, along, looks, color, line)
         title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
         below, left_most = i + columns >= len(panels), i % columns == 0 or len(shown) > 1
         label_axes(axes[i], title, xlabel=along.label if below else "",
@@ -144,7 +144,10 @@ def figure(
         _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
-    text = f"{_caption(data, array, shown[-1].found, roles)} {note}".strip()
+    parts = [_caption(data, array, shown[-1].found, roles), note]
+    if flat and array.sizes.get("trial", 2) > 1:
+        parts.insert(1, "A curve without a band: all trials have the same value.")
+    text = " ".join(filter(None, parts))
     drawn.caption = text
     if caption:
         text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
@@ -230,7 +233,7 @@ def _caption(data, array, found, roles) -> str:
     single = {name: _text(array[name].values) for name in array.coords if array[name].ndim == 0}
     where = [single.pop(name) for name in ("learner", "environment") if name in single]
     sizes = [
-        f"{_SYMBOLS.get(name, name.replace('_', ' '))} = {value}"
+        f"{quantities.word(str(name))} = {value}"
         for name, value in single.items()
         if name not in roles.values() and not name.startswith(("privacy_", "takes_"))
     ]
@@ -242,25 +245,28 @@ def _caption(data, array, found, roles) -> str:
     ]
     models = _models(data)
     if models:
-        parts.append("Declared privacy: " + "; ".join(models))
+        parts.append(f"Declared privacy: {models}")
     return " ".join(f"{part.rstrip('.')}." for part in parts if part)
 
 
-def _models(data) -> list[str]:
-    """The trust model of each learner, or "none" if it declares no privacy."""
+def _models(data) -> str:
+    """The learners of each trust model, and those that declare no privacy; "" without any."""
     if "privacy_model" not in data.coords:
-        return []
+        return ""
     declared = data["privacy_model"].where(np.isfinite(data["privacy_epsilon"]), "none")
-    found = []
+    found: dict[str, list[str]] = {}
     for own in declared if "learner" in declared.dims else [declared]:
-        name = own["learner"].item() if "learner" in own.coords else "the learner"
-        models = sorted({*own.values.ravel().tolist()} - {"none"})
-        words = f"{name} {' and '.join(models) or 'none'}"
-        if models and "takes_epsilon" in own.coords and not own["takes_epsilon"].any():
-            epsilons = sorted({entry(float(e), 3) for e in own["privacy_epsilon"].values.ravel()})
-            words += f" (takes no epsilon, declares {' and '.join(epsilons)})"
-        found.append(words)
-    return found
+        name = str(own["learner"].item()) if "learner" in own.coords else "the learner"
+        models = " and ".join(sorted({*own.values.ravel().tolist()} - {"none"}))
+        if models and not quantities.takes(data, own, "epsilon"):
+            epsilons = own["privacy_epsilon"].values
+            ends = dict.fromkeys(_text(end(epsilons)) for end in (np.nanmin, np.nanmax))
+            name += f" at epsilon = {' to '.join(ends)}"
+        found.setdefault(f"{models} model" if models else "none", []).append(name)
+    found |= {"none": found.pop("none")} if "none" in found else {}
+    if len(found) == 1 and " at " not in str(found):
+        return next(iter(found))
+    return "; ".join(f"{model} ({', '.join(names)})" for model, names in found.items())
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:
@@ -311,9 +317,13 @@ def _looks(array, color, line, over_time) -> tuple[dict, dict]:
     return looks, {value: {"linestyle": kind} for value, kind in kinds}
 
 
-def _curves(axes, part, array, along, looks, color, line) -> None:
-    """One curve with its band for each look; a mark alone if it does not take the axis x."""
-    drawn = set()
+def _curves(axes, part, array, along, looks, color, line) -> int:
+    """One curve with its band for each look; a mark alone if it does not take the axis x.
+
+    Returns:
+      The number of curves whose band has no width.
+    """
+    drawn, flat = set(), 0
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
@@ -328,6 +338,8 @@ def _curves(axes, part, array, along, looks, color, line) -> None:
         if again or not shown.any():
             continue
         drawn.add((own, centre.tobytes()))
+        widths = (high - low)[shown]
+        flat += part.settings is None and bool((widths <= 1e-9 * abs(centre[shown])).all())
         curve = {**look, **kind, "markersize": 4, "linewidth": 1.3}
         if not quantities.takes(array, found, color):
             curve["color"] = _NONE
@@ -352,6 +364,7 @@ def _curves(axes, part, array, along, looks, color, line) -> None:
             at_x, at_y = np.nonzero(which.values & shown[:, None])
             axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
                       color=curve["color"], alpha=0.6)  # fmt: skip
+    return flat
 
 
 def _frame(axes, part, along, below) -> None:

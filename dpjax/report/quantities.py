@@ -7,12 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray
 
-# Axes in the units of the field.
-_UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
-          "epsilon": "epsilon that the learner was given", "dim": "dimension d",
-          "final_regret": "regret at T", "regret": "regret",
-          "report_stopping_time": "stopping time, rounds"}  # fmt: skip
-
+# Axes and constants in the terms of the field: the label of an axis, and the word in a caption.
+_TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
+          "arms": ("number of arms K", "K"), "dim": ("dimension d", "d"),
+          "experts": ("number of experts N", "N"),
+          "epsilon": ("privacy parameter epsilon", "epsilon"),
+          "failure": ("failure probability", "failure probability"),
+          "rate": ("learning rate", "learning rate"),
+          "parameter_bound": ("norm S of the parameter", "norm of the parameter S"),
+          "feature_bound": ("norm L of the features", "norm of the features L"),
+          "final_regret": ("regret at T", ""), "regret": ("regret", ""),
+          "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
 DECLARED = "declared"  # the horizontal axis of the declared epsilon
 # Values of an axis that differ by more than this factor have a logarithmic axis.
 _WIDE = 8.0
@@ -61,7 +66,12 @@ class Quantity(NamedTuple):
 
 def label(name: str, attributes: Mapping = MappingProxyType({})) -> str:
     """The label of an axis: its attribute ``long_name``, or a text by its name."""
-    return attributes.get("long_name") or _UNITS.get(name, name.replace("_", " "))
+    return attributes.get("long_name") or _TERMS.get(name, [name.replace("_", " ")])[0]
+
+
+def word(name: str) -> str:
+    """The name of a constant in a caption."""
+    return _TERMS.get(name, ("", name.replace("_", " ")))[1]
 
 
 def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:

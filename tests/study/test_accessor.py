@@ -132,7 +132,7 @@ def test_a_caption_is_made_of_the_data(data):
     figure = data.dpjax.figure("epsilon", color="learner", panel="environment")
     caption = " ".join(figure.get_supxlabel().split())
     assert "simultaneous over epsilon; 40 trials. T = 10." in caption
-    assert "Declared privacy: private central; plain none." in caption
+    assert "Declared privacy: central model (private); none (plain)." in caption
 
 
 def test_a_figure_does_not_draw_a_constant_twice(data):

@@ -102,9 +102,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed)
     assert mark.get_xdata()[0] > max(curve.get_xdata())
     assert mark.get_ydata()[0] == pytest.approx(1.85)
     assert [text.get_text() for text in axes.texts] == ["∞", "none"]
-    assert "fixed central (takes no epsilon, declares 11.6)" in " ".join(
-        drawn.get_supxlabel().split()
-    )
+    assert "central model (private, fixed at epsilon = 11.6)." in drawn.caption
 
 
 def test_a_learner_that_takes_no_epsilon_has_one_curve_in_grey(mixed):
@@ -167,7 +165,7 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     found = settings.dpjax.tune("rate")
     drawn = found.dpjax.figure("epsilon", color="learner")
     best, regret = drawn.axes
-    assert (best.get_ylabel(), regret.get_ylabel()) == ("best rate", "regret at T, tuned")
+    assert (best.get_ylabel(), regret.get_ylabel()) == ("best learning rate", "regret at T, tuned")
     own = found.sel(learner="tuned")
     assert own["chosen_rate"].values.tolist() == best.get_lines()[0].get_ydata().tolist()
     candidates = [[0.01, 0.1], [0.1, 1.0]]
@@ -188,7 +186,7 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
         "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
         "40 trials. T = 64.",
         "No epsilon counts the privacy cost of tuning on the data.",
-        "Declared privacy: tuned local; fixed local.",
+        "Declared privacy: local model.",
     ):
         assert sentence in text
 
@@ -387,7 +385,9 @@ def test_a_caption_may_be_left_out_and_is_a_text(mixed):
 
 def test_numbers_of_a_caption_are_not_broken_from_their_names(mixed):
     drawn = mixed.dpjax.figure("epsilon", color="learner", note="T = 5, " * 40)
-    assert all(line.count("=") == line.count("T") for line in drawn.get_supxlabel().split("\n"))
+    lines = [line.split() for line in drawn.get_supxlabel().split("\n")]
+    assert len(lines) > 3
+    assert not any("=" in (words[0], words[-1]) for words in lines)
 
 
 def test_an_unknown_style_is_refused(mixed):
@@ -401,3 +401,36 @@ def test_fonts_of_a_pdf_are_truetype(mixed, tmp_path):
     drawn.savefig(tmp_path / "mine.pdf", metadata={"CreationDate": None})
     assert b"/Type3" not in (tmp_path / "mine.pdf").read_bytes()
     assert b"/CIDFontType2" in (tmp_path / "mine.pdf").read_bytes()
+
+
+def test_learners_of_one_model_are_named_together():
+    """With several settings, a learner that takes no epsilon declares a range."""
+    names, pair = ["a", "b", "c", "d"], ("learner", "rate")
+    models = np.repeat([["central"], ["local"], ["central"], [""]], 2, axis=1).astype(object)
+    epsilons = np.array([[1.0, 1.0], [1.0, 1.0], [20.0, 30.0], [np.inf, np.inf]])
+    data = xarray.Dataset(
+        {"final_regret": (("learner", "environment", "rate", "trial"), np.ones((4, 1, 2, 3)))},
+        {"learner": names, "environment": ["only"], "rate": [0.1, 0.2], "parameter_bound": 2.0,
+         "privacy_model": (pair, models), "privacy_epsilon": (pair, epsilons),
+         "takes_epsilon": (("learner", "environment"), [[True], [True], [False], [False]])},
+    )  # fmt: skip
+    text = data.dpjax.figure("rate", color="learner").caption
+    assert (
+        "Declared privacy: central model (a, c at epsilon = 20 to 30); local model (b); none (d)."
+        in text
+    )
+    assert "norm of the parameter S = 2." in text
+    alone = data.sel(learner=["b"]).dpjax.figure("rate").caption
+    assert alone.endswith(
+        "Declared privacy: local model. A curve without a band: all trials have the same value."
+    )
+
+
+def test_a_curve_without_a_band_is_explained_if_there_is_one(mixed):
+    flat = mixed.copy(deep=True)
+    flat["final_regret"] = mixed["final_regret"].where(mixed["learner"] != "fixed", 3.0)
+    sentence = "A curve without a band: all trials have the same value."
+    assert sentence in flat.dpjax.figure("epsilon", color="learner").caption
+    assert sentence not in mixed.dpjax.figure("epsilon", color="learner").caption
+    single = flat.isel(trial=[0]).dpjax.figure("epsilon", color="learner", estimate="mean")
+    assert sentence not in single.caption
