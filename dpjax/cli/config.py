@@ -10,7 +10,7 @@ from dpjax.core import _check
 from dpjax.learners.parts import gram
 from dpjax.report import figures as plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
-from dpjax.report.tables import write_csv
+from dpjax.report.tables import note, write_csv
 from dpjax.study import Study
 from dpjax.study.labelled import layout
 
@@ -156,4 +156,4 @@ def run(path, out, *, store=None, mesh=None, progress=True) -> str:
         write_json(folder / "parameters.json", {"versions": versions()})
     if figure is not None:
         write_figure(out, "figure", partial(data.dpjax.figure, **figure))
-    return table.to_string(index=False)
+    return "\n".join(filter(None, [table.to_string(index=False), note(table.to_dict("records"))]))

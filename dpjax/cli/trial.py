@@ -216,7 +216,4 @@ def run(
             "versions": versions(), "backend": jax.default_backend(),
         })  # fmt: skip
     write_figure(out, "patients", figure, data)
-    texts = [format_table(treatments), format_table(found)]
-    if any(row["patients_low"] == row["patients_high"] for row in found):
-        texts.append("An interval of patients without width: all trials took the same time.")
-    return "\n\n".join(texts)
+    return f"{format_table(treatments)}\n\n{format_table(found)}"

@@ -156,8 +156,11 @@ class Accessor:
           True
         """
         images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]
-        table = pages.frame_table(self.table(**options))
-        return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, table])
+        table = self.table(**options)
+        shown = [pages.frame_table(table)]
+        if note := tables.note(table.to_dict("records")):
+            shown.append(pages.paragraph(note, "small"))
+        return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, *shown])
 
     def _array(self, name):
         if name not in self._data.data_vars:

@@ -105,7 +105,8 @@ def table(
     if "learner" in rows:
         note += " Bold: not told from the learner of the smallest mean in its column."
     if still:
-        note += " A standard error of 0: all trials have the same value."
+        zero = "An interval without width" if interval else "A standard error of 0"
+        note += f" {zero}: all trials have the same value."
     return (
         HEAD
         + f"\\begin{{tabular}}{{{'l' * len(rows)}{kind * len(heads)}}}\n\\toprule\n"

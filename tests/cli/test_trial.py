@@ -108,17 +108,6 @@ def test_the_figure_shows_failures_against_whole_patients(small):
     assert "K = 2" not in drawn.caption and "outcomes" not in drawn.caption
 
 
-def test_an_interval_without_width_is_explained(small, monkeypatch, capsys):
-    sentence = "An interval of patients without width: all trials took the same time."
-    rows = [{"patients_low": 5.0, "patients_high": 6.0}]
-    for row, said in ((rows, False), ([*rows, {"patients_low": 7.0, "patients_high": 7.0}], True)):
-        monkeypatch.setattr(trial, "play", lambda *_, **__: None)
-        monkeypatch.setattr(trial, "write_figure", lambda *_: None)
-        monkeypatch.setattr(trial, "table", lambda *_, row=row: row)
-        main(["trial", "--data", str(STREPTOMYCIN), "--out", str(small[0]), "--overwrite"])
-        assert (sentence in capsys.readouterr().out) == said
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [

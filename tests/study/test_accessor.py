@@ -218,6 +218,12 @@ def test_a_new_statistic_is_one_function(data, interquartile_range):
     assert all(f">{name}</th>" in page for name in names)
 
 
+def test_a_page_explains_errors_of_0(data):
+    sentence = "A standard error of 0: all trials have the same value."
+    assert sentence not in data.dpjax.page("Mine")
+    assert sentence in (0.0 * data).dpjax.page("Mine")
+
+
 def test_an_estimator_has_a_level():
     with pytest.raises(TypeError, match="estimator: largest must take confidence"):
 
