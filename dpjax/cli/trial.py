@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import xarray
-from matplotlib.figure import Figure
 
 from dpjax import bounds, environments, learners
 from dpjax.cli.arguments import PRIVATE_EPSILONS
 from dpjax.core import _check
+from dpjax.report.figures import Captioned
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
 from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
@@ -160,7 +160,7 @@ def _rows(data, means, delta, model) -> list[dict]:
     return frame[COLUMNS].to_dict("records")
 
 
-def figure(data) -> Figure:
+def figure(data) -> Captioned:
     """Failures beyond those of the best treatment, against the patients so far.
 
     The axis of patients ends once all trials of all learners have stopped.
