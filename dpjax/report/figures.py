@@ -136,8 +136,8 @@ def figure(
         below, left_most = i + columns >= len(panels), i % columns == 0 or len(shown) > 1
         label_axes(axes[i], title, xlabel=along.label if below else "",
                    ylabel=quantity.label if left_most else "")  # fmt: skip
-        for value, style in zip(across.values(), _LINES[1:], strict=False):
-            axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=style)
+        for value, kind in zip(across.values(), _LINES[1:], strict=False):
+            axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=kind)
         _frame(axes[i], part, along, below)
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
@@ -321,7 +321,7 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
     """One curve with its band for each look; a mark alone if it does not take the axis x.
 
     Returns:
-      The number of curves whose band has no width.
+      The number of curves whose band has no width, since all trials are the same.
     """
     drawn, flat = set(), 0
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
@@ -338,8 +338,9 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
         if again or not shown.any():
             continue
         drawn.add((own, centre.tobytes()))
-        widths = (high - low)[shown]
-        flat += part.settings is None and bool((widths <= 1e-9 * abs(centre[shown])).all())
+        if "standard_error" in found:
+            error = found["standard_error"].values[shown]
+            flat += bool((error <= 1e-9 * abs(centre[shown])).all())
         curve = {**look, **kind, "markersize": 4, "linewidth": 1.3}
         if not quantities.takes(array, found, color):
             curve["color"] = _NONE
@@ -378,15 +379,9 @@ def _frame(axes, part, along, below) -> None:
     for text, place in {"∞": along.infinity, "none": along.none}.items():
         if place is not None:
             axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
-            axes.annotate(
-                text if below else "",
-                (place, 0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, -4),
-                textcoords="offset points",
-                ha="center",
-                va="top",
-            )
+            axes.annotate(text if below else "", (place, 0), xycoords=("data", "axes fraction"),
+                          xytext=(0, -4), textcoords="offset points", ha="center",
+                          va="top")  # fmt: skip
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
     if not numbers:

@@ -18,6 +18,7 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "feature_bound": ("norm L of the features", "norm of the features L"),
           "final_regret": ("regret at T", ""), "regret": ("regret", ""),
           "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
+ENDS = "low", "high"  # of an interval
 DECLARED = "declared"  # the horizontal axis of the declared epsilon
 # Values of an axis that differ by more than this factor have a logarithmic axis.
 _WIDE = 8.0
@@ -88,17 +89,18 @@ def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
       ValueError: the data are not an estimate with an interval, or have no such quantity.
     """
     centre = str(next(iter(data.data_vars), ""))
-    if not {centre, "low", "high"} <= {*data.data_vars}:
+    if not {centre, *ENDS} <= {*data.data_vars}:
         raise ValueError(
             "data: a figure needs trials or an estimate with low and high; the data have neither "
             "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
         )
     shown = label(str(data.attrs.get("variable", centre)))
-    found = {centre: Quantity(shown, data[[centre, "low", "high"]])}
+    own = data[[name for name in data.data_vars if name in (centre, "standard_error", *ENDS)]]
+    found = {centre: Quantity(shown, own)}
     if "candidate" in data:
-        own = Quantity(f"{shown}, tuned", data[[centre, "low", "high"]])
+        tuned = Quantity(f"{shown}, tuned", own)
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
-        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | {centre: own}
+        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | {centre: tuned}
     if y is not None and y not in found:
         raise ValueError(f"y: the estimate has no {y!r}, but {', '.join(found)}")
     return [*found.values()] if y is None else [found[y]]

@@ -432,5 +432,12 @@ def test_a_curve_without_a_band_is_explained_if_there_is_one(mixed):
     sentence = "A curve without a band: all trials have the same value."
     assert sentence in flat.dpjax.figure("epsilon", color="learner").caption
     assert sentence not in mixed.dpjax.figure("epsilon", color="learner").caption
+    # Other intervals may have no width though the trials differ.
+
+    def median(array):
+        return xarray.Dataset(dict.fromkeys(("median", "low", "high"), array.median("trial")))
+
+    assert sentence not in flat.dpjax.figure("epsilon", color="learner", estimate=median).caption
+    assert sentence in flat.dpjax.mean().dpjax.figure("epsilon", color="learner").caption
     single = flat.isel(trial=[0]).dpjax.figure("epsilon", color="learner", estimate="mean")
     assert sentence not in single.caption
