@@ -72,9 +72,9 @@ def figure(
         tuned regret. Each axis that has several values must be named below.
       x: the axis along which curves go. ``inf`` has a place of its own at the right, and
         "none" another one, for the mark of a learner or environment that does not take the axis.
-        With "declared" it is the epsilon that each learner declares, so that a learner that takes
-        no epsilon stands at its own, and one that declares no privacy at "none". Curves then go
-        along epsilon, or else along the axis of several values that has no other name.
+        With "declared" it is the epsilon that each learner declares. A learner that takes no
+        epsilon then has a mark at its own, and one that declares no privacy at "none". Curves go
+        along epsilon if it has several values, or else along the axis that has no other role.
       y: the variable: by default the regret, at the horizon unless x is the round. Of an estimate
         by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis that colours and markers tell apart. A learner that does not take it is grey.

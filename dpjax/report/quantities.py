@@ -41,7 +41,7 @@ class Along(NamedTuple):
 
 
 class Quantity(NamedTuple):
-    """What the panels of a figure show: a centre, with a band from low to high."""
+    """A quantity that panels of a figure show: a centre, with a band from low to high."""
 
     label: str
     found: xarray.Dataset  # its first variable is the centre; with low and high
@@ -187,7 +187,7 @@ def is_wide(values) -> bool:
 
 
 def _single(one, dims) -> dict:
-    """The place of a curve along some dimensions, of which it may have lost others."""
+    """The place of a curve along those of some dimensions at which it has a single value."""
     return {n: one[n].item() for n in dims if n in one.coords and one[n].ndim == 0}
 
 

@@ -39,7 +39,7 @@ DRAWN: list = []
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """One private and one plain learner, 100 trials; what is drawn is kept in DRAWN."""
+    """One private and one plain learner, 100 trials; DRAWN keeps the figure and its data."""
     out = tmp_path_factory.mktemp("trial") / "out"
     draw = trial.figure
 
