@@ -82,6 +82,7 @@ INSTEAD = {
     "python benchmarks/revealed.py --out docs/audit": "python benchmarks/revealed.py --quick "
     "--out results/revealed",
     "python benchmarks/revealed.py --speed": "python benchmarks/revealed.py --speed",
+    "python docs/gallery.py": "python docs/gallery.py --quick",
     "python docs/tables.py": "python docs/tables.py docs/studies.md",
     "python examples/pod.py": POD,
     "python -m tests.combinations --over 1": "python -m tests.combinations adap_ucb --over 1",
@@ -177,6 +178,7 @@ ELSEWHERE = {
     "python benchmarks/references.py": "imported by benchmarks/speed.py",
     "python benchmarks/workloads.py": "imported by benchmarks/speed.py",
     "python docs/hooks.py": "imported by mkdocs",
+    "python notebooks/run.py": "tests/test_notebooks.py",
     "python examples/mine.py": "dpjax compare reads it",
     "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
     "python -m tests.study.test_coverage": "tests/study/test_coverage.py",

@@ -98,6 +98,15 @@ def test_every_learner_mechanism_and_environment_is_named():
         assert f"`{name}`" in named, name
 
 
+def test_the_examples_of_trust_models_declare_them():
+    rows = re.findall(r'^\| `"(\w+)"` \| .* \| `(.*)` \|$', (DOCS / "guides/trust.md").read_text(),
+                      flags=re.MULTILINE)  # fmt: skip
+    assert len(rows) == 6
+    for model, example in rows:
+        learner = eval(f"learners.{example}", {"learners": learners, "T": 64, "K": 3, "d": 2})
+        assert learner.privacy.model == model
+
+
 def text_of(path):
     """A page without its blocks of code, and without code in its lines."""
     text = re.sub(r"^( *)```.*?^\1```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -133,28 +142,43 @@ def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
 
 COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
 # Pages whose tables hold no measured number: names, notation, declarations, links.
-NOT_MEASURED = {"docs/concepts.md", "docs/engine.md", "docs/index.md", "docs/learners.md",
+NOT_MEASURED = {"README.md", "docs/concepts.md", "docs/engine.md",
+                "docs/guides/trust.md", "docs/index.md", "docs/learners.md",
                 "docs/notebooks.md", "docs/papers/index.md",
                 "docs/reference/index.md"}  # fmt: skip
 
 
-def page_tables():
-    spec = importlib.util.spec_from_file_location("tables", DOCS / "tables.py")
+def script(name):
+    """A script of docs as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_every_figure_has_its_command_beneath_it():
+    """Those of the gallery have the lines that draw them above."""
     for page in PAGES:
+        if page.name == "gallery.md":
+            continue
         lines = page.read_text().split("\n")
         for i, line in enumerate(lines):
             beneath = "\n".join(lines[i + 1 : i + 5]).partition("![")[0]
             assert not line.startswith("![") or COMMAND.search(beneath), (page, line)
 
 
+def test_every_section_of_the_gallery_draws_its_figure():
+    page = (DOCS / "gallery.md").read_text()
+    sections = script("gallery").sections()
+    assert len(sections) == page.count("\n## ") == len(programs(DOCS / "gallery.md"))
+    for name, code in sections.items():
+        assert f"](gallery/{name}.png)" in page and len(code.strip().split("\n")) <= 20
+        assert f"](gallery/{name}.png)](gallery.md#{name})" in (DOCS / "index.md").read_text()
+    assert {path.stem for path in (DOCS / "gallery").iterdir()} == set(sections)
+
+
 def test_every_measured_table_has_its_command_and_can_be_had_as_csv():
-    tables = page_tables().tables
+    tables = script("tables").tables
     for page in PAGES:
         name, text = page.relative_to(ROOT).as_posix(), page.read_text()
         if name in NOT_MEASURED or not tables(text):
@@ -170,13 +194,13 @@ def test_tables_of_a_page_as_csv(tmp_path, capsys):
         "# A *page*: one\n\n```\n| no | table |\n|---|---|\n```\n| a | L\\* |\n|:--|--:|\n"
         "| `x \\| y` | 1, 2 |\n|  | [two](far.md) |\n\ntext\n\n| b |\n|---|\n| 3 |\n"
     )
-    page_tables().main([str(page), "--out", str(tmp_path)])
+    script("tables").main([str(page), "--out", str(tmp_path)])
     names = ["a-page-one.csv", "a-page-one-2.csv"]
     assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in names]
     first, second = ((tmp_path / name).read_text() for name in names)
     assert first == 'a,L*\nx | y,"1, 2"\n,two\n' and second == "b\n3\n"
     for page in PAGES:
-        for name, (head, *rows) in page_tables().tables(page.read_text()).items():
+        for name, (head, *rows) in script("tables").tables(page.read_text()).items():
             assert rows and {len(row) for row in rows} == {len(head)}, (page, name)
 
 

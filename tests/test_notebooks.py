@@ -1,14 +1,18 @@
-"""The notebooks run from the first cell to the last, and are stored without outputs."""
+"""The notebooks run from the first cell to the last, and are stored with their outputs."""
 
+import importlib.util
 import re
 import time
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError
 
 from tests import ROOT
+
+spec = importlib.util.spec_from_file_location("run", ROOT / "notebooks/run.py")
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS = 180  # for a whole notebook
@@ -22,14 +26,17 @@ def cells(path, kind):
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
 
 
+def kinds(notebook):
+    """The kinds of outputs of each code cell. What is printed may come in several pieces."""
+    code = (cell for cell in notebook.cells if cell.cell_type == "code")
+    return [sorted({kind for each in cell.outputs for kind in each.get("data", {"text": 0})})
+            for cell in code]  # fmt: skip
+
+
 def run(notebook, folder, seconds=SECONDS):
     """Executes a notebook in a folder. A cell has the seconds that the cells before it left."""
     end = time.monotonic() + seconds
-    NotebookClient(
-        notebook,
-        timeout_func=lambda cell: max(0.1, end - time.monotonic()),
-        resources={"metadata": {"path": folder}},
-    ).execute()
+    script.run(notebook, folder, timeout_func=lambda cell: max(0.1, end - time.monotonic()))
 
 
 @pytest.mark.parametrize(
@@ -39,17 +46,23 @@ def run(notebook, folder, seconds=SECONDS):
 )  # fmt: skip
 def test_notebook_runs_and_draws(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
+    stored = kinds(notebook)
     run(notebook, tmp_path)
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert "image/png" in {kind for output in outputs for kind in output.get("data", {})}
+    assert "image/png" in {kind for cell in stored for kind in cell}
+    assert kinds(notebook) == stored
 
 
 @every_notebook
-def test_notebook_is_stored_without_outputs_and_begins_with_a_title(path):
+def test_notebook_is_stored_with_its_outputs_and_begins_with_a_title(path):
+    """As ``python notebooks/run.py`` stores it: small, and without errors, bars and paths."""
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     code = cells(path, "code")
-    assert all(not cell.outputs and cell.execution_count is None for cell in code)
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    outputs = [each for cell in code for each in cell.outputs]
+    assert not [each for each in outputs if each.get("name") == "stderr" or "ename" in each]
+    assert not re.search(r"/(tmp|home|root|work)/", str(outputs))
+    assert path.stat().st_size < 300 * 1024
     assert notebook.cells[0].cell_type == "markdown" and notebook.cells[0].source.startswith("# ")
     assert notebook.cells[1] == code[0]
 
@@ -89,3 +102,13 @@ def test_the_limit_is_for_the_whole_notebook(tmp_path):
     sleeps = [nbformat.v4.new_code_cell("import time; time.sleep(0.5)") for _ in range(9)]
     with pytest.raises(CellTimeoutError):
         run(nbformat.v4.new_notebook(cells=sleeps), tmp_path, seconds=2)
+
+
+@pytest.mark.slow
+def test_the_script_stores_outputs_without_bars(tmp_path, monkeypatch):
+    cell = nbformat.v4.new_code_cell("import sys; print('bar', file=sys.stderr); 6 * 7")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "one.ipynb")
+    monkeypatch.setattr(script, "HERE", tmp_path)
+    script.main([])
+    (output,) = nbformat.read(tmp_path / "one.ipynb", as_version=4).cells[0].outputs
+    assert output.data == {"text/plain": "42"}

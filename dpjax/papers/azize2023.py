@@ -76,9 +76,10 @@ def study(makers, instances, horizon, trials, failure=FAILURE) -> Study:
 
 def lower_bounds(instances, epsilons) -> xarray.DataArray:
     """The least mean stopping time of any learner that errs with probability at most FAILURE."""
-    return shared.labelled(
-        lambda name, e: bounds.stopping_time_lower(losses(instances[name]), e, FAILURE),
-        means=instances, epsilon=epsilons,
+    return xarray.DataArray(
+        [bounds.stopping_time_lower(losses(gains), epsilons, FAILURE)
+         for gains in instances.values()],
+        {"means": list(instances), "epsilon": list(epsilons)},
     )  # fmt: skip
 
 
@@ -99,10 +100,13 @@ def onset_rows(data) -> list[dict]:
     total variation, over epsilon, and that of the Kullback-Leibler divergence.
     """
 
+    instances = {name: losses(gains) for name, gains in GAINS.items()}
+    predicted = {name: bounds.total_variation_time(means)
+                 / bounds.characteristic_time(means, np.inf)[0]
+                 for name, means in instances.items()}  # fmt: skip
+
     def more(row):
-        means = losses(GAINS[row["instance"]])
-        plain, _ = bounds.characteristic_time(means, np.inf)
-        return {"predicted": float(bounds.total_variation_time(means) / plain)}
+        return {"predicted": float(predicted[row["instance"]])}
 
     found = data.dpjax.crossing(2.0, value="report_stopping_time").reset_coords(drop=True)
     names = "learner instance crossing low high predicted"

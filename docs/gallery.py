@@ -1,0 +1,36 @@
+"""Runs the blocks of docs/gallery.md, and draws the figure of each into docs/gallery.
+
+python docs/gallery.py [--quick]
+"""
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SECTION = re.compile(r"^## (.*?)$.*?^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+# Shorter games, for a test.
+QUICK = {r"trials=\d+": "trials=4", r"2048|4096": "64", r"range\(8, 15, 2\)": "range(5, 7)"}
+
+
+def sections() -> dict[str, str]:
+    """The code of each section, by the name of its figure: the title in lower case with hyphens."""
+    page = (HERE / "gallery.md").read_text()
+    return {re.sub(r"\W+", "-", title.lower()): code for title, code in SECTION.findall(page)}
+
+
+def main(quick=False) -> None:
+    """Draws all figures; those of shorter games into the folder gallery of the current one."""
+    out = Path("gallery") if quick else HERE / "gallery"
+    out.mkdir(parents=True, exist_ok=True)
+    for name, code in sections().items():
+        for long, short in QUICK.items() if quick else ():
+            code = re.sub(long, short, code)
+        names: dict = {}
+        exec(code, names)
+        names["figure"].savefig(out / f"{name}.png", dpi=90)
+        print(name)
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv)
