@@ -438,12 +438,13 @@ def _share(panels, share, columns) -> None:
     for i, axes in enumerate(panels):
         if share and i:
             axes.sharey(panels[0])
-            axes.yaxis.set_tick_params(labelleft=axes in left_most)
+            axes.yaxis.set_tick_params(which="both", labelleft=axes in left_most)
         own = low[i] >= 0.0 and high[i] - low[i] >= high[i] / 3
         if axes.get_yscale() == "linear" and (zero if share else own):
             axes.dataLim.update_from_data_y([0.0], ignore=False)
             axes.get_lines()[0].sticky_edges.y.append(0.0)
-            axes.autoscale_view(scalex=False)
+    for axes in panels:
+        axes.autoscale_view(scalex=False)
 
 
 def _text(value) -> str:

@@ -342,6 +342,19 @@ def test_panels_that_share_have_one_scale():
     assert one.get_ylim() == two.get_ylim()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_shared_axis_has_room_for_all_panels(first):
+    """On a logarithmic axis, curves of later panels below the first one were cut off."""
+    panels = [[30.0, 3000.0], [2.0, 900.0]]
+    drawn = beside(panels[first], panels[1 - first]).dpjax.figure("arms", panel="panel")
+    one, two = drawn.axes
+    assert one.get_yscale() == "log" and one.get_ylim() == two.get_ylim()
+    assert one.get_ylim()[0] < 2.0 and one.get_ylim()[1] > 3000.0
+    drawn.draw_without_rendering()
+    ticks = [*two.yaxis.get_major_ticks(), *two.yaxis.get_minor_ticks()]
+    assert not any(tick.label1.get_visible() and tick.label1.get_text() for tick in ticks)
+
+
 def test_a_panel_that_was_not_played_stays_empty():
     data = beside([20.0, 40.0], [np.nan, np.nan])
     one, two = data.dpjax.figure("arms", panel="panel").axes
