@@ -44,9 +44,17 @@ def release(kind: str, law: Any, key: Array, *arguments: Any, sensitivity=None) 
 
 def bind(site: Site, *inputs: Any) -> Array:
     """A release of these inputs, the first of which is its key."""
-    inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
+    inputs = tuple(map(_of_program, inputs))
     shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=_is_weak(x)) for x in inputs)
     return release_p.bind(*inputs, site=site, jaxpr=_compiled(site).trace(*shapes).jaxpr)
+
+
+def _of_program(x) -> Array:
+    """An array of a type that programs have here: float32 if a learner was made under 64 bits."""
+    x = x if isinstance(x, jax.Array) else jnp.asarray(x)
+    if jnp.issubdtype(x.dtype, jax.dtypes.extended):
+        return x
+    return x.astype(jax.dtypes.canonicalize_dtype(x.dtype))
 
 
 def over_members(function: Callable, site: Site) -> Callable:
