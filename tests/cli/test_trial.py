@@ -1,4 +1,4 @@
-"""``dpjax trial`` on files of outcomes: what is read, played and written, and what is refused."""
+"""``dpjax trial`` on outcome files: reads, plays, outputs and refusals."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ def written(folder, text):
 
 
 def test_rates_are_those_of_the_file():
-    """The trial of the Medical Research Council, 1948: who lived after six months."""
+    """The trial of the Medical Research Council, 1948: survival after six months."""
     outcomes = trial.read_outcomes(STREPTOMYCIN)
     assert outcomes.treatments == ("streptomycin", "bed rest")
     np.testing.assert_array_equal(outcomes.patients, [55, 52])
@@ -36,7 +36,7 @@ def test_columns_may_stand_in_any_order_beside_others(tmp_path):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """One private and one plain learner, 100 trials."""
+    """One private and one non-private learner, 100 trials."""
     out = tmp_path_factory.mktemp("trial") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(trial.LEARNERS, "central", {"DP-SE": trial.LEARNERS["central"]["DP-SE"]})
