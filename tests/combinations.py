@@ -189,7 +189,7 @@ def table(name) -> dict[str, tuple]:
 
 
 def arguments(name, chosen) -> dict:
-    """The arguments with which :func:`make` is called."""
+    """The arguments for :func:`make`."""
     given = {
         key: value_of(key.rpartition(".")[2], value)
         for key, value in chosen.items()
@@ -357,7 +357,7 @@ def tried(name, chosen) -> Iterator[Tried]:
         pairs = pairs_like(learner, chosen.get("domain"))
         try:
             found, declared = jax.tree.map(np.asarray, run(row, pairs, keys))
-        except Exception as error:  # what is built from plain numbers must build from traced ones
+        except Exception as error:  # if plain numbers work, traced ones must
             yield Tried(label, (f"{type(error).__name__}: {error}".splitlines()[0],), 0.0, np.nan)
             break
         own = np.asarray([float(number) for number in learner.privacy[:3]])

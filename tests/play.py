@@ -78,9 +78,9 @@ def play_actions(environment, actions, nature, probes=None):
 
     Args:
       environment: an Environment.
-      the actions played, (T, ...).
+      actions: the actions played, (T, ...).
       nature: the environment's key in ``simulate``, folded with the round.
-      other actions (n, ...), whose losses are returned as if they had been played.
+      probes: other actions (n, ...), whose losses are returned as if they had been played.
     """
 
     def one_step(state, key, action):

@@ -178,7 +178,7 @@ def unpack(result):
 
 
 class Notes(list):
-    """A list to which a game may write: its growth counts as no change of what the game reads."""
+    """A list that a game may extend: its growth does not count as a change of the game's data."""
 
     def __reduce_ex__(self, protocol):
         return "Notes"

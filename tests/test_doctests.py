@@ -34,7 +34,7 @@ def found(path):
 
 
 def members(path, selected=""):
-    """What the reference shows for one of its lines: {dotted name: function or class}."""
+    """The objects that one line of the reference shows: {dotted name: function or class}."""
     held = found(path)
     if not isinstance(held, ModuleType):
         return {path: held}

@@ -15,7 +15,7 @@ GRID = np.linspace(-1.0, 1.0, 9)[:, None]
 
 
 def wells(row, x):
-    """Two wells, the second of which is deeper; each round shows one of them at random."""
+    """Two wells; the second is deeper, and each round shows one of them at random."""
     centre, depth = row
     return 0.5 - depth * jnp.maximum(1.0 - 4.0 * jnp.abs(x[0] - centre[0]), 0.0)
 

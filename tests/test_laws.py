@@ -141,7 +141,7 @@ def test_laws_of_integers_know_their_least_scale_and_epsilon(law):
 
 @every_law
 def test_a_vector_is_calibrated_and_declared_by_its_norms(law):
-    """Scales grow with the relevant norm, and a scale has the epsilon for which it was made."""
+    """Scales grow with the relevant norm, and a scale has the epsilon that it was made for."""
     if law.calibrate is None:
         return
     delta = None if law.pure else DELTA

@@ -204,7 +204,7 @@ def test_gaussian_functions_are_not_nan_at_extremes():
 
 @pytest.mark.parametrize("delta", [0.9, 0.99, 0.999])
 def test_large_deltas_in_float32(delta):
-    """Where epsilon / mu - mu / 2 is far below 0; 1e-4 of ln delta is 1e-7 of delta there."""
+    """With epsilon / mu - mu / 2 far below 0; 1e-4 of ln delta is 1e-7 of delta there."""
     for epsilon in (1e-3, 1.0, 30.0):
         expected = 1.0 / get_sigma_gaussian(epsilon, float(np.float32(delta)))
         mu = 1.0 / float(privacy.gaussian_inverse_mu(epsilon, delta))

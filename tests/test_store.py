@@ -1,5 +1,7 @@
-"""Stores: what is in them, resuming, growing, refusing; and faults, after each of which a resumed
-sweep ends with the same bytes as one that nothing disturbed."""
+"""Stores: their contents, resuming, growing, refusals and faults.
+
+After each fault, a resumed sweep ends with the bytes of an undisturbed one.
+"""
 
 import errno
 import os

@@ -99,7 +99,7 @@ def test_long_vectors_end_in_the_l1_ball(dim):
     assert np.abs(inside).sum(axis=1).max() <= 1 + 2e-5
 
 
-# Options with which a release occurs: DP-UCB-Int's interval is one round, and a phase ends.
+# Options that cause a release: DP-UCB-Int's interval is one round, and a phase ends.
 # Round 4 is in the first of four batches of 16 rounds, and later batches depend on that batch.
 EPSILON, LONGER = {"dp_ucb_int": 100.0}, {
     "cucb": 16, "exp3_minibatch": 16, "limited_updates": 16, "linear_elimination": 16,
@@ -304,7 +304,7 @@ def test_batches_of_a_local_learner_are_central():
 
 
 def test_zeroed_rounds_are_not_zero_once_they_are_rescaled():
-    """On a loss set in which two losses can be further apart than the length of either."""
+    """On a loss set with two losses that are further apart than either is long."""
     zeroed = learners.ftrl(8, domains.simplex(2), epsilon=1.0, neighbours="zero_out")
     with pytest.raises(ValueError, match="learner must be for neighbours 'replace'"):
         combinators.rescale_losses(zeroed, -1.0, 1.0)

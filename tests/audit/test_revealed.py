@@ -100,7 +100,7 @@ def test_log_densities_are_those_of_scipy(name):
             ),
         }[name](scale)
         found = noise.LAWS[name].log_density(jnp.float32(k), jnp.float32(scale))
-        # Where scipy underflows, there is no reference value.
+        # If scipy underflows, there is no reference value.
         known = np.isfinite(expected)
         np.testing.assert_allclose(np.asarray(found)[known], expected[known], atol=1e-3)
 
@@ -146,7 +146,7 @@ def exceeding(key, loss):
 
 
 def flipped(value):
-    """The probability that over 3 of 5 bits, ``value`` of which are ones, are ones afterwards."""
+    """The probability of more than 3 ones after flips of 5 bits with ``value`` ones."""
     flip = 1 / (1 + math.e)
     kept = scipy.stats.binom.pmf(np.arange(6), value, 1 - flip)
     added = scipy.stats.binom.pmf(np.arange(6), 5 - value, flip)

@@ -148,7 +148,7 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
 
 @quickly
 def test_a_cap_on_the_rounds_in_a_release_is_what_a_user_spends():
-    """Rounds in batches of TAU = 4: k = 5, of which at most 2 share a batch, 2^2 + 2^2 + 1."""
+    """Rounds in batches of TAU = 4: k = 5, and at most 2 share a batch, 2^2 + 2^2 + 1."""
     rho, k, most = 0.5 / 25.0, 5, 2
     one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
                   sums=Sums("gaussian", "releases"))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Compiled programs are identified by what a game does: never stale, and never compiled twice."""
+"""Compiled programs are identified by a game's behaviour: never stale, never compiled twice."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Write the golden trajectories with which tests/test_golden.py compares.
+"""Write the golden trajectories of tests/test_golden.py.
 
     python -m tests.golden.make              # every learner
     python -m tests.golden.make exp3 ...     # these

@@ -77,9 +77,9 @@ def games_of_indices(learner, losses, seed, index, slack) -> ByHand:
     Args:
       learner: a Learner over arms.
       losses: (games, T, K).
-      for the learner's keys
+      seed: for the learner's keys.
       index: (t, pulls (K,), sums of losses (K,)) before round t -> the index of each arm, (K,).
-      indices (K,) -> how far above the least an index is still a tie in float32
+      slack: indices (K,) -> how far above the least an index is still a tie in float32.
     """
     run = jax.jit(jax.vmap(lambda table, key: play(learner, table, key)))
     all_arms, states = jax.device_get(run(losses, jr.split(jr.key(seed), len(losses))))

@@ -36,7 +36,7 @@ def play(learner, losses, key):
 
 @cache
 def table(name):
-    """Losses from a domain's own set in which one direction dominates."""
+    """Losses from a domain's own set, with one dominant direction."""
     losses = DOMAINS[name].losses
     directions = jr.normal(jr.key(3), (HORIZON, 3)) + jnp.array([0.5, 0.0, -0.5])[None]
     return jax.vmap(losses.maximizer)(directions)

@@ -11,7 +11,7 @@ from dpjax.maths import transport
 from tests.learners.identified import Case, played
 
 GAINS = (0.7, 0.5, 0.3)
-# One case each in which the noise matters little, somewhat, and most.
+# Cases whose noise matters little, somewhat, and most.
 INSTANCES = [
     Case(GAINS, 0.1, 0.1), Case((0.6, 0.5, 0.4), 1.0, 0.1), Case((0.95, 0.8, 0.1), 0.01, 0.1)
 ]  # fmt: skip

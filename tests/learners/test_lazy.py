@@ -135,7 +135,7 @@ def test_lazy_thompson_draws_from_its_posteriors(epsilon, base):
 
 
 def released_values(states):
-    """(rounds in which a mean was renewed, values before noise of every round)."""
+    """(rounds that renewed a mean, values before noise of every round)."""
     samples = states.inner.kept.samples
     renewed = (np.diff(samples, axis=-2, prepend=0) != 0).any(axis=-1)
     return renewed, states.log.value

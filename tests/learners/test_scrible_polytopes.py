@@ -38,7 +38,7 @@ def estimator():
 
 @pytest.mark.parametrize("size", [0.0, 3.0, 12.0])
 def test_estimates_are_unbiased(size):
-    """Over 2^16 draws, in coordinates y with x = centre + W y, in which the loss is W l.
+    """Over 2^16 draws, in coordinates y with x = centre + W y; the loss in them is W l.
 
     A missing factor n is rejected.
     """

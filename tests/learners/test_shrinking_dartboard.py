@@ -411,7 +411,7 @@ LAW_HORIZON, LAW_SEEDS = 200, 40_000
 
 @pytest.fixture(scope="module", params=[(10.0, None), (4.0, 1e-3), (np.inf, None)])
 def law_games(request):
-    """Losses, setting, arms and states of 40 000 games in which arm 2 falls behind, then leads."""
+    """Losses, setting, arms and states of 40 000 games: arm 2 falls behind, then leads."""
     epsilon, delta = request.param
     losses = 0.5 * table(LAW_HORIZON, 3)
     losses[:100, 2] += 0.5
@@ -484,7 +484,7 @@ def test_the_budget_is_kept():
 
 
 def test_regret_is_within_its_bound():
-    """Mean over 400 games in which leaders lose, for four epsilons with and without delta."""
+    """Mean over 400 games with losing leaders, for four epsilons with and without delta."""
     horizon, arms, trials = 1024, 4, 400
     losses, total = np.zeros((horizon, arms), np.float32), np.zeros(arms)
     for t in range(horizon):

@@ -11,7 +11,7 @@ ARMS = 3
 
 
 def study():
-    """Two learners, one of which takes no epsilon."""
+    """Two learners; one takes no epsilon."""
     from dpjax import Study, environments, learners
 
     return Study(

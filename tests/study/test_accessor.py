@@ -16,7 +16,7 @@ from tests import ROOT
 
 @pytest.fixture
 def data():
-    """Two learners, the second of which takes no epsilon."""
+    """Two learners; the second takes no epsilon."""
     generator = np.random.default_rng(0)
     means = np.array([[9.0, 4.0, 2.0], [1.5, 1.5, 1.5]])
     trials = means[..., None] + 0.1 * generator.normal(size=(2, 3, 40))
@@ -101,7 +101,7 @@ def drawn(axes):
 
 
 def both(values):
-    """The drawn values of two learners, the second of which takes no epsilon."""
+    """The drawn values of two learners; the second takes no epsilon."""
     return [values[0].round(2).tolist(), values[1, :1].round(2).tolist()]
 
 
@@ -142,7 +142,7 @@ def test_a_figure_does_not_draw_a_constant_twice(data):
 
 
 def test_an_estimate_may_reduce_an_axis(data):
-    """The worst of two environments, the second of which is harder by 1."""
+    """The worse of two environments; the second is harder by 1."""
     harder = (data[["final_regret"]] + 1.0).assign_coords(environment=["harder"])
     two = xarray.concat([data, harder], "environment", data_vars="minimal", join="outer")
 

@@ -9,7 +9,7 @@ from dpjax.report import latex
 
 
 def data(spread=1.0, means=((9.0, 4.0), (1.5, 1.5), (9.1, 1.51))):
-    """Three learners at two epsilons, the second of which takes no epsilon."""
+    """Three learners at two epsilons; the second learner takes no epsilon."""
     noise = np.random.default_rng(0).normal(size=(3, 2, 40))
     trials = np.asarray(means)[..., None] + spread * noise
     trials[1] = trials[1, 0]

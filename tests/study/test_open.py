@@ -33,7 +33,7 @@ def of_means(means):
 
 
 def small(epsilons=(0.1, 0.5, 2.0, np.inf), trials=4):
-    """Two learners, one of which takes no epsilon, two environments and four privacy levels."""
+    """Two learners (one takes no epsilon), two environments and four privacy levels."""
     return Study(
         {"DP-EXP3-Lap": lap, "EXP3": learners.exp3},
         {"stochastic": stochastic, "fixed": environments.deterministic},

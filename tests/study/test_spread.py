@@ -145,7 +145,7 @@ def test_forked_processes_are_refused(tmp_path):
 
 
 def deadly(folder):
-    """A study in which one worker kills itself after some blocks were written."""
+    """A study with a worker that kills itself after some blocks were written."""
     parent, mark = os.getpid(), folder / "killed"
 
     def mine(horizon, arms):

@@ -79,7 +79,7 @@ def leader_on_the_triangle(horizon):
 def test_a_planted_weakness_on_a_polytope_is_found():
     """With losses (0.6, -0.8), each round but the first has regret 1.4.
 
-    With alternating losses, for which the leader is always wrong, it is at most 0.8.
+    With alternating losses the leader is always wrong, and it is at most 0.8.
     """
     family = families.directions(TRIANGLE, ROUNDS)
     found = dpjax.worst_case(leader_on_the_triangle, family, horizon=ROUNDS, final=4)
