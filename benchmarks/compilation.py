@@ -5,9 +5,9 @@
     python benchmarks/compilation.py --grid         # a grid over horizons and arms, twice
 
 CPU seconds cover the whole call of ``sweep`` on the first standard environment of
-``dpjax compare``: tracing, compiling, and playing 64 rounds with 8 seeds, which takes milliseconds.
-The import of dpjax is not counted, and nothing is read from a cache. Equations are those of the
-traced program.
+``dpjax compare``: tracing, compiling, and playing 64 rounds one by one with 8 seeds, which takes
+milliseconds. The import of dpjax is not counted, and nothing is read from a cache. Equations are
+those of the traced program.
 
 The grid has 4 horizons x 3 numbers of arms x 2 learners x 4 epsilons, with 100 trials. Two
 processes play it, and the second reads the compiled programs that the first has stored on disk. CPU

@@ -222,7 +222,7 @@ def linucb(horizon, context, scale, offset, smallest, log_failure, bias, trials,
 def factors(horizon, dim, trials, seed):
     """Draws d normal features for d arms, factors V and solves for all arms in every round.
 
-    This is the least work of any LinUCB with fresh arms. It plays no game and returns NaN.
+    Any LinUCB with fresh arms does this work. The function plays no game and returns NaN.
     """
     generator = np.random.default_rng(seed)
     rows = generator.standard_normal((2 * dim, dim), np.float32)

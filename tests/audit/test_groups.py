@@ -18,8 +18,7 @@ def made(**options):
 
 @pytest.mark.parametrize("changed", [2, 3])
 def test_pairs_of_groups(changed):
-    """Exactly this number of rounds differ, together or spread out, with equal or alternating
-    signs.
+    """Exactly ``changed`` rounds differ, together or spread out, with equal or alternating signs.
 
     Every direction comes with both signs. Learners on arms ignore a shift of all entries, so the
     worst direction for them moves one entry up and another down.

@@ -449,8 +449,7 @@ def test_the_worst_history_is_estimated_with_other_keys():
 
 
 def test_the_worst_history_is_chosen_by_many_filters():
-    """It has arm 0 after the first loss. With one filter each, noise would often select another
-    one.
+    """It has arm 0 after the first loss. With one filter each, noise would often pick another.
 
     P(arm 0) is e^-0.5 / 2 and e^-1.5 / 2.
     """

@@ -215,7 +215,7 @@ def test_a_game_that_does_the_same_is_not_compiled_again():
     for again in (cells, Notebook(*CELLS)):
         for cell in CELLS:
             again.run(cell)
-        again.game(POINTS[0])  # code outside the program
+        again.game(POINTS[0])  # runs the code outside the program
         with compilations() as events:
             assert play(again.game) == first
             sweep(again.game, POINTS + 1.0, 2, jr.key(1), checkpoints=1, progress=False)

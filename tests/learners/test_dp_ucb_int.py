@@ -29,8 +29,7 @@ dp_ucb_int_module = sys.modules["dpjax.learners.dp_ucb_int"]
 
 
 def by_hand(horizon, arms, interval, delta, exponent):
-    """(rho, epsilon) of an arm that plays all rounds after the first K f, summed release by
-    release.
+    """(rho, epsilon) of an arm that plays all rounds after the first K f, by direct sums.
 
     The release at n pulls is n^(-v / 2)-DP. It precedes an action if n <= T - 1 - (K - 1) f.
     """
