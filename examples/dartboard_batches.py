@@ -16,7 +16,8 @@ def main(horizon=2**14, trials=50, batches=(1, 2, 4, 8, 16, 32, 64, 128)):
         trials=trials, checkpoints=1,
     )  # fmt: skip
     data = study.run()
-    print(data.dpjax.tune("batch")[["chosen_batch", "mean", "low", "high"]].to_dataframe())
+    best = data.dpjax.tune("batch")[["chosen_batch", "mean", "low", "high"]]
+    print(best.reset_coords(drop=True).to_dataframe())
     for epsilon in epsilons:
         best = learners.shrinking_dartboard(horizon, 10, epsilon=epsilon, batch=None)
         print(f"epsilon {epsilon}: bound's batch {best.init(jax.random.key(0))[1].rounds}")

@@ -17,7 +17,8 @@ def main(horizon=2**14, trials=100, mixings=13):
     grid = {"mixing": np.geomspace(1e-3, 1.0, mixings), "horizon": horizon, "arms": 4}
     data = Study({"EXP3": learners.exp3}, ADVERSARIES, grid, trials).run()
     best = data.dpjax.tune("mixing")
-    print(best[["chosen_mixing", "mean", "low", "high"]].to_dataframe())
+    shown = best[["chosen_mixing", "mean", "low", "high"]]
+    print(shown.reset_coords(drop=True).to_dataframe())
     return data.dpjax.figure("mixing", color="environment")
 
 

@@ -15,7 +15,8 @@ def main(horizon=2**13, trials=100, rates=15):
         trials=trials,
     )  # fmt: skip
     data = study.run()
-    print(data.dpjax.tune("rate")[["chosen_rate", "mean", "low", "high"]].to_dataframe())
+    best = data.dpjax.tune("rate")[["chosen_rate", "mean", "low", "high"]]
+    print(best.reset_coords(drop=True).to_dataframe())
     return data.dpjax.figure("rate", color="epsilon", panel="environment")
 
 

@@ -21,7 +21,8 @@ def main(horizon=2**11, trials=32, ridges=13):
         trials=trials,
     )  # fmt: skip
     data = study.run()
-    print(data.dpjax.tune("ridge")[["chosen_ridge", "mean", "low", "high"]].to_dataframe())
+    best = data.dpjax.tune("ridge")[["chosen_ridge", "mean", "low", "high"]]
+    print(best.reset_coords(drop=True).to_dataframe())
     return data.dpjax.figure("ridge", color="learner", line="epsilon")
 
 

@@ -17,9 +17,10 @@ import xarray
 
 import dpjax
 from dpjax import Learner, Privacy, Study, environments, learners
-from dpjax.cli import main
+from dpjax.cli import explore, main
 from dpjax.domains.action_sets import Arms
 from dpjax.feedback import bandit
+from dpjax.report import panels
 from dpjax.report.output import write_json
 from tests.study.test_open import small
 
@@ -188,6 +189,45 @@ def test_points_of_several_parameters_have_panels_by_the_others(tmp_path):
     found = figures(text)
     assert [found[f"epsilon-{i}"][0]["x"] for i in range(2)] == [["0.1", "1"], ["0.1"]]
     assert "<h3>gap = 0.1</h3>" in text and "<h3>gap = 0.2</h3>" in text
+
+
+def test_settings_are_in_the_order_of_their_numbers(tmp_path):
+    """As texts, 1000 is before 200."""
+    made = data(instance=["a", "b"], horizon=[1000, 200, 30])
+    text = explored(tmp_path, written(tmp_path, made))
+    heads = re.findall("<h3>(.*?)</h3>", text)[:6]
+    horizons = [30, 200, 1000]
+    assert heads == [f"instance = {i}, horizon = {h}" for i in "ab" for h in horizons]
+
+
+def test_a_box_has_numbers_in_their_order_and_words_as_they_come():
+    settings = [{"instance": i, "arms": n} for i, n in (("c", "8"), ("c", "10"), ("a", "2"))]
+    made = panels.boxes(settings, settings[0])
+    assert re.findall('<option value="(.*?)"', made) == ["c", "a", "2", "8", "10"]
+
+
+def test_points_of_a_sweep_are_in_the_order_of_their_numbers(tmp_path):
+    def game(point):
+        learner = learners.dp_exp3_lap(horizon=4, arms=2, epsilon=point["epsilon"])
+        return learner, environments.bernoulli(jnp.stack([1.0 / point["odds"], jnp.float32(0.9)]))
+
+    values = {"epsilon": np.array([0.1] * 3), "odds": np.array([1000.0, 30.0, 200.0])}
+    dpjax.sweep(game, values, 4, jax.random.key(0), store=tmp_path / "a" / "mine", progress=False)
+    text = explored(tmp_path, tmp_path / "a" / "mine")
+    assert re.findall("<h3>(.*?)</h3>", text)[:3] == [f"odds = {n}" for n in (30, 200, 1000)]
+    assert "<h1>mine</h1>" in text and "<title>mine: dpjax explore</title>" in text
+    data = dpjax.open(tmp_path / "a" / "mine")["final_regret"].mean("trial").values.ravel()
+    shown = [numbers(figures(text)[f"epsilon-{i}"][0]["y"])[0] for i in range(3)]
+    np.testing.assert_allclose(shown, data[[1, 2, 0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [("results/study", "study"), ("results/study/data.nc", "study"), ("a/b/mine.zarr/", "mine"),
+     ("s3://bucket/mine", "mine"), ("data.nc", "data"), ("mine.nc", "mine")],
+)  # fmt: skip
+def test_a_title_has_no_names_of_folders(path, title):
+    assert explore.title_of(path) == title
 
 
 class Stopped(NamedTuple):

@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import Environment, Learner, Outcome, environments, learners, simulate, trajectory
+from dpjax import (
+    Environment,
+    Learner,
+    Outcome,
+    environments,
+    learners,
+    simulate,
+    simulate_batches,
+    trajectory,
+)
 from dpjax.combinators import as_learner, count_switches
 from dpjax.core import Arms, Privacy
 from dpjax.feedback import bandit, contextual, full, value
 from dpjax.maths.places import at
+from dpjax.study.simulate import checkpoint_rounds
 
 
 def follow_the_loser(horizon):
@@ -59,6 +69,46 @@ def test_checkpoints_are_even_and_end_at_the_horizon(horizon, checkpoints, expec
     )
     np.testing.assert_array_equal(result.rounds, expected)
     assert result.regret.shape == (len(expected),)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "checkpoints", "expected"),
+    [
+        (10**6, 5, [100, 1000, 10**4, 10**5, 10**6]),
+        (10**8, 4, [100, 10**4, 10**6, 10**8]),
+        (10**6, 1, [10**6]),
+        (10**6 - 1, 3, [333333, 666666, 999999]),
+    ],
+)
+@pytest.mark.parametrize("play", [simulate, simulate_batches])
+def test_checkpoints_of_long_games_are_geometric(horizon, checkpoints, expected, play):
+    """A hundredth of 10^8 rounds is beyond the rounds in which a learner stops exploring."""
+    learner = learners.successive_elimination(horizon, 2, epsilon=1.0)
+    losses = environments.bernoulli([0.2, 0.8], regret="pseudo")
+    found = jax.eval_shape(
+        lambda key: play(learner, losses, key, checkpoints=checkpoints), jr.key(0)
+    )
+    assert found.regret.shape == (len(expected),)
+    rounds = checkpoint_rounds(learner, losses, checkpoints)
+    np.testing.assert_array_equal(rounds, expected)
+    assert rounds.dtype == np.int32
+
+
+@pytest.mark.parametrize("count", [2, 20, 100, 5000, 10**6 - 50, 10**6, 10**7])
+def test_any_number_of_checkpoints_fits_a_long_game(count):
+    learner = learners.successive_elimination(10**6, 2, epsilon=1.0)
+    rounds = checkpoint_rounds(learner, environments.bernoulli([0.2, 0.8]), count)
+    assert len(rounds) == min(count, 10**6) and rounds[-1] == 10**6
+    assert rounds[0] >= 1 and (np.diff(rounds) >= 1).all()
+
+
+def test_checkpoints_of_a_long_game_play_the_game_of_the_last_one():
+    learner = learners.successive_elimination(10**6, 2, epsilon=1.0)
+    losses = environments.bernoulli([0.2, 0.8], regret="pseudo")
+    several = simulate_batches(learner, losses, jr.key(0), checkpoints=20)
+    last = simulate_batches(learner, losses, jr.key(0), checkpoints=1)
+    np.testing.assert_array_equal(several.regret[-1:], last.regret)
+    assert several.regret[0] < several.regret[10] <= several.regret[-1]
 
 
 def test_regret_does_not_depend_on_the_number_of_checkpoints():

@@ -1,10 +1,10 @@
-"""The papers' bounds on regret and on stopping times, to draw beside what was measured.
+"""The papers' bounds on regret and on stopping times, to compare with measurements.
 
-They compute with NumPy on the host, in float64 whatever the arguments are. Numbers broadcast, and a
+They compute with NumPy on the host, in float64 for any argument types. Numbers broadcast, and a
 bound has their common shape. Regret is in units of one round's loss.
 
 ``horizon`` is T, in rounds. ``arms`` is K, and ``dim`` is the dimension of the actions. ``epsilon``
-is the declared privacy, and inf stands for none. ``failure`` is a probability, and ``rate`` is a
+is the declared privacy; inf means no privacy. ``failure`` is a probability, and ``rate`` is a
 learning rate. ``means`` are the mean losses of all arms, (K,) in [0, 1]; they do not broadcast.
 """
 

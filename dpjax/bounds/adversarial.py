@@ -17,8 +17,8 @@ def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np
         ball      sqrt(T) + 4 sqrt(2) N D^1.5 / epsilon
         cube      sqrt(N T) + 4 sqrt(2) N D^1.5 / epsilon
 
-    The first term is 2 sqrt(D_R S T) by strong convexity, the second bounds E[max <Z, x> -
-    min <Z, x>].
+    The first term is 2 sqrt(D_R S T) by strong convexity; the second bounds E[max <Z, x> - min <Z,
+    x>].
 
     Examples:
       >>> bounds.ftrl(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
@@ -41,7 +41,7 @@ def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: st
 
     S' is the largest squared dual norm of a loss in the local norm of R. So the first term is
     sqrt(T ln N), sqrt(T / 2) or sqrt(N T / 2), below that of :func:`ftrl` by a factor of sqrt(2).
-    The noise is that of :func:`ftrl`.
+    The noise term is that of :func:`ftrl`.
 
     Examples:
       >>> bounds.ftrl_printed(10_000, 4, [1.0, np.inf], domain="cube").round(1).tolist()
@@ -56,7 +56,7 @@ def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: st
 def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """The rate eta for which :func:`ftrl_local` holds: "simplex", "ball" or "cube".
 
-    It is sqrt(D_R / (T m)) for a second moment m that has the noise in it.
+    It is sqrt(D_R / (T m)) for a second moment m that includes the noise.
 
     Examples:
       >>> bounds.ftrl_local_rate(10_000, 4, [0.1, 1.0, np.inf], domain="simplex").round(5).tolist()
@@ -72,17 +72,17 @@ def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain:
 def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise: "simplex", "ball" or "cube".
 
-    Losses are those of :func:`ftrl`, replaced by a whole round, and the rate is that of
-    :func:`ftrl_local_rate`. The noise is unbiased given the past, so that regret on the losses is
-    regret on the messages. With N = ``dim`` and a Laplace scale b = 2 N / epsilon on the simplex
+    Losses are those of :func:`ftrl`, whole rounds are replaced, and the rate is that of
+    :func:`ftrl_local_rate`. The noise is unbiased given the past, so regret on the losses is regret
+    on the messages. With N = ``dim`` and a Laplace scale b = 2 N / epsilon on the simplex
 
         simplex   ln N / eta + T (eta / 2 - ln(1 - (eta b)^2) / eta)
         ball      sqrt(T (1 + 8 N^2 / epsilon^2))
         cube      sqrt(N T (1 + 8 N / epsilon^2))
 
-    for oblivious losses, in expectation, and 0 for N = 1 on the simplex. The bounds are ours:
-    1 / (1 - (eta b)^2) is the expected e^(eta z) of a draw z, and on ball and cube 1 plus the
-    noise's variance is the second moment of a message.
+    for oblivious losses, in expectation, and 0 for N = 1 on the simplex. The bounds are ours.
+    1 / (1 - (eta b)^2) is the expected e^(eta z) of a draw z. On ball and cube, 1 plus the variance
+    of the noise is the second moment of a message.
 
     Examples:
       >>> bounds.ftrl_local(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
@@ -93,7 +93,7 @@ def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str)
         return np.sqrt(width * horizon * moment)
     rate = ftrl_local_rate(horizon, dim, epsilon, domain=domain)
     rate = np.where(dim > 1.0, rate, 1.0)
-    share = np.minimum((rate * scale) ** 2, 0.25)  # which it always is for N > 1
+    share = np.minimum((rate * scale) ** 2, 0.25)  # always true for N > 1
     found = width / rate + horizon * (rate / 2.0 - np.log1p(-share) / rate)
     return np.where(dim > 1.0, found, 0.0)
 
@@ -111,8 +111,8 @@ def _local_noise(dim, epsilon, domain):
 def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
 
-    Agarwal & Singh 2017 print this as the best regret known before them (Table 1), up to logarithms
-    and here with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
+    Agarwal & Singh 2017 print this as the best previous regret (Table 1), up to logarithms and here
+    with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
 
     Examples:
       >>> horizon = 10.0 ** np.array([4, 6, 8])
@@ -125,7 +125,7 @@ def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str
 
 
 def ftpl(horizon: Numbers, dim: Numbers) -> np.ndarray:
-    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, where privacy costs nothing.
+    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, when privacy costs nothing.
 
     (8 / pi)^(1/4) N^(1/4) |X|_2 |Y|_2 sqrt(T) with unit norms: Abernethy et al. 2014, in Agarwal &
     Singh 2017, Theorem 3.5.
@@ -156,12 +156,12 @@ def shrinking_dartboard(
     batch: Numbers = 1,
     shifts: Numbers = 0,
 ) -> np.ndarray:
-    """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) for eta <= p, nan elsewhere.
+    """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) for eta <= p, otherwise nan.
 
     n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in
     [0, 1] in batches of B rounds. Without a budget of switches, as at epsilon = inf, the last term
     does not apply. D is ln K, or against S shifts of the best arm that of :func:`fixed_share` with
-    n for T. A shift within a batch costs at most B / 2.
+    n instead of T. A shift within a batch costs at most B / 2.
 
     Examples:
       >>> bounds.shrinking_dartboard(10_000, 4, 0.01, restart=[0.005, 0.01, 0.02]).round(1).tolist()
@@ -180,8 +180,8 @@ def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Number
     """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
 
     It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
-    to rounding, which pure epsilon allows to first order in eta. It is infinite for epsilon above
-    2, for which there are no batches. The constants are ours.
+    to rounding; pure epsilon allows these values to first order in eta. It is infinite for epsilon
+    above 2, for which there are no batches. The constants are ours.
 
     Examples:
       >>> bounds.shrinking_dartboard_batched(10**6, 4, [0.1, 1.0]).round(1).tolist()
@@ -195,10 +195,11 @@ def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Number
 
 
 def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
-    """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best rate that is known.
+    """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best known rate.
 
-    It is claimed for oblivious losses and (epsilon, delta)-DP by Asi, Koren, Liu & Talwar, "Private
-    online learning via lazy algorithms", 2024, up to logarithms. The algorithm is not built here.
+    It is claimed up to logarithms for oblivious losses and (epsilon, delta)-DP by Asi, Koren, Liu &
+    Talwar, "Private online learning via lazy algorithms", 2024. The algorithm is not implemented
+    here.
 
     Examples:
       >>> bounds.lazy_to_private(10_000, 4, [0.01, 1.0, np.inf]).round(1).tolist()
@@ -208,7 +209,7 @@ def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.nda
 
 
 def fixed_share(horizon: Numbers, arms: Numbers, rate: Numbers, shifts: Numbers) -> np.ndarray:
-    """D / eta + eta T / 8 against S shifts of the best arm, for exponential weights that share.
+    """D / eta + eta T / 8 against S shifts of the best arm: exponential weights with sharing.
 
     D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K) at alpha = S / (T - 1), at
     most 1/2. It is at most ln K + S ln(K T / S) + S. Herbster & Warmuth 1998; Cesa-Bianchi &
@@ -231,12 +232,12 @@ def _share_complexity(rounds, arms, shifts):
 
 
 def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
-    """:func:`shrinking_dartboard` at an eta that pure epsilon surely allows.
+    """:func:`shrinking_dartboard` at an eta that pure epsilon always allows.
 
     With p_0 = 1 / sqrt(8 T) it is eta = min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since
     ln(1 + eta / p_0) + 8 T p_0 ln(1 / (1 - eta)) <= eta sqrt(8 T) (2 + eta). The learner's eta is
-    at least that and at most sqrt(ln K / T), up to where the bound falls in eta. Its p is at least
-    p_0.
+    at least this one and at most sqrt(ln K / T), and up to there the bound decreases in eta. Its p
+    is at least p_0.
 
     Examples:
       >>> bounds.shrinking_dartboard_pure(10**6, 4, [0.1, 1.0, np.inf]).round(1).tolist()
@@ -249,10 +250,10 @@ def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) 
 
 
 def random_losses(horizon: Numbers, size: Numbers, *, domain: str) -> np.ndarray:
-    """The regret of any learner on random losses, a minimax lower bound with or without privacy.
+    """Minimax lower bound from random losses, for any learner with or without privacy.
 
-    Losses have a random sign in each round, so all actions lose the same on average. With K or d =
-    ``size``, regret to the best action in hindsight is
+    Losses have a random sign in each round, so all actions have the same mean loss. With K or
+    d = ``size``, regret to the best action in hindsight is
 
         arms, simplex  T/2 - E[min_i B_i], losses that are fair coins, B_i ~ Bin(T, 1/2)
         cube           d E|S_n|, n = floor(T / d), random signs of one coordinate in each round

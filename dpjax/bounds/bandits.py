@@ -20,8 +20,8 @@ def exp3(horizon: Numbers, arms: Numbers) -> np.ndarray:
 def dp_exp3_lap(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """(2b + 1) 2 sqrt((e - 1) T K ln K) + 2 T K e^(-b epsilon) + sqrt(32 T) / epsilon.
 
-    b = ln T / epsilon, so the middle term is 2K. The theorem of Tossou & Dimitrakakis 2017 with
-    the full length 2b + 1 of the interval that is scaled to [0, 1].
+    b = ln T / epsilon, so the middle term is 2K. It is the theorem of Tossou & Dimitrakakis 2017
+    with the full length 2b + 1 of the interval that is scaled to [0, 1].
 
     Examples:
       >>> bounds.dp_exp3_lap(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
@@ -36,8 +36,8 @@ def dp_exp3_lap(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray
 def dp_exp3_lap_printed(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """(4 ln T / epsilon) sqrt((e - 1) T K ln K) + 2K + sqrt(32 T) / epsilon.
 
-    The corollary of Tossou & Dimitrakakis 2017, as reconstructed: 2b stands for 2b + 1, which
-    understates the regret where epsilon is large.
+    The corollary of Tossou & Dimitrakakis 2017, as reconstructed. It has 2b instead of 2b + 1,
+    which understates the regret if epsilon is large.
 
     Examples:
       >>> epsilon = np.array([0.1, 1.0, 10.0])
@@ -50,7 +50,7 @@ def dp_exp3_lap_printed(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np
 
 
 def exp3_minibatch(horizon: Numbers, arms: Numbers, tau: Numbers, memory: Numbers) -> np.ndarray:
-    """sqrt(7 T tau K ln K) + T m / tau + tau, against memory m < tau; nan where m >= tau.
+    """sqrt(7 T tau K ln K) + T m / tau + tau, against memory m < tau; nan for m >= tau.
 
     It bounds policy regret: Arora, Dekel & Tewari 2012 for EXP3, and the theorem of Tossou &
     Dimitrakakis 2017, as reconstructed.
@@ -66,7 +66,7 @@ def exp3_minibatch(horizon: Numbers, arms: Numbers, tau: Numbers, memory: Number
 def switching_cost_lower(horizon: Numbers, arms: Numbers) -> np.ndarray:
     """K^(1/3) T^(2/3) / (50 log2 T): lower bound for any learner, Dekel et al. 2014.
 
-    At T = 1 the logarithm counts as 1. No more than T + 1 arms count.
+    At T = 1 the logarithm is set to 1. At most T + 1 arms count.
 
     Examples:
       >>> bounds.switching_cost_lower([10**6, 8 * 10**6], 4).round(2).tolist()  # 8 times the rounds
@@ -81,7 +81,7 @@ def exp2(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, losses in [0, 1].
 
     Agarwal & Singh 2017, Theorem 4.1, with corrected parameters, our constants and noise of scale
-    1 / epsilon. For losses in [-1, 1] and noise of scale 2 / epsilon it is twice that.
+    1 / epsilon. For losses in [-1, 1] and noise of scale 2 / epsilon the bound is twice as large.
 
     Examples:
       >>> bounds.exp2(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
@@ -93,8 +93,8 @@ def exp2(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
 def exp4(horizon: Numbers, arms: Numbers, experts: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T K ln N (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1, against the best of N experts.
 
-    Losses are in [0, 1] and the noise has the scale 1 / epsilon. The proof is that of :func:`exp2`
-    with an estimated loss for each expert; see :func:`dpjax.learners.exp4`. The constants are ours.
+    Losses are in [0, 1] and the noise has scale 1 / epsilon. The proof is that of :func:`exp2` with
+    an estimated loss for each expert; see :func:`dpjax.learners.exp4`. The constants are ours.
 
     Examples:
       >>> bounds.exp4(2**18, 4, 16, [0.1, 1.0, np.inf]).round(-1).tolist()
@@ -107,7 +107,7 @@ def exp4(horizon: Numbers, arms: Numbers, experts: Numbers, epsilon: Numbers) ->
 def exp2_rate(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(N T ln T ln N) / epsilon: Agarwal & Singh 2017, Theorem 4.1, with constant 1.
 
-    It is printed up to constants, for epsilon <= 1. Table 2 leaves out the logarithm of T.
+    It is printed up to constants, for epsilon <= 1. Table 2 omits the logarithm of T.
 
     Examples:
       >>> bounds.exp2_rate(10_000, 4, [0.1, 1.0]).round(1).tolist()
@@ -121,11 +121,11 @@ def scrible(
 ) -> np.ndarray:
     """2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M: "simplex", "ball" or "cube", with their own losses.
 
-    Losses lie in [0, 1] on the simplex, have length at most 1 on the ball, and absolute values that
-    sum to at most 1 on the cube. So <l, x> is within M = 1/2, 1, 1 of its middle. The noise has the
+    Losses are in [0, 1] on the simplex, have length at most 1 on the ball, and absolute values with
+    sum at most 1 on the cube. So <l, x> is within M = 1/2, 1, 1 of its middle. The noise has
     variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
     ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof. It holds for
-    rates with eta n |f| <= 1/4, which is the case from T of some hundreds on.
+    rates with eta n |f| <= 1/4, which is true for T of at least some hundreds.
 
     Examples:
       >>> bounds.scrible(10**6, 4, [1.0, np.inf], domain="ball").round(1).tolist()
@@ -156,7 +156,7 @@ def scrible_polytope(
     Args:
       horizon: T.
       dim: n, of the affine hull of the polytope.
-      epsilon: privacy.
+      epsilon: privacy parameter.
       rows: m.
       bound: M, half the width of the range of <l, x>.
 
@@ -179,7 +179,7 @@ def before_bandits(
 ) -> np.ndarray:
     """N T^(2/3) / epsilon over arms, T^(2/3) / epsilon over convex sets, with constant 1.
 
-    Table 2 of Agarwal & Singh 2017 has it as the best regret known before (Smith & Thakurta 2013).
+    Table 2 of Agarwal & Singh 2017 lists it as the best previous regret (Smith & Thakurta 2013).
 
     Examples:
       >>> horizon = 10.0 ** np.array([4, 6, 8])
@@ -209,7 +209,7 @@ def batched_bandit(
 
     R bounds the regret of the base on losses with noise of scale lambda = 1 / (epsilon tau). For
     HTINF it is 30 sigma sqrt(K (T / tau + 1)) with sigma^2 = 1 + 2 lambda^2 (Huang, Dai & Huang
-    2022, constant as recalled), and for EXP2 it is :func:`exp2` at 1 / lambda.
+    2022, constant as recalled). For EXP2 it is :func:`exp2` at 1 / lambda.
 
     Examples:
       >>> bounds.batched_bandit(10**6, 4, [0.1, 1.0, np.inf]).round(1).tolist()

@@ -1,7 +1,7 @@
 """Bounds on the unit ball of R^N, for convex losses whose slope is at most 1.
 
-Linear losses of length at most 1 are among them. Regret is in expectation. Where a bound is said to
-be ours, its derivation is in the docstring, and c is the centre of the ball.
+They include linear losses of length at most 1. Regret is in expectation. If a bound is ours, its
+derivation is in the docstring, and c is the centre of the ball.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ def _tree_noise(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(largest, mean) root mean square length of the Laplace noise of a tree's prefixes 0 .. T - 1.
 
-    A node has scale h ``change`` / epsilon, with h the number of levels. The prefix t has as many
-    nodes as t has bits that are 1. The mean is that of the squared lengths over all prefixes.
+    A node has scale h ``change`` / epsilon, with h the number of levels. Prefix t has as many nodes
+    as t has one bits. The mean is that of the squared lengths over all prefixes.
     """
     levels = _tree_levels(horizon)
     bits = np.zeros(horizon.shape)
@@ -45,7 +45,7 @@ def online_gradient(horizon: Numbers) -> np.ndarray:
 def ftpl_private(horizon: Numbers, dim: Numbers, inverse_mu: Numbers) -> np.ndarray:
     """s sqrt(N) + T / (s sqrt(2 pi)) for follow the perturbed leader, linear oblivious losses.
 
-    s is the larger of what a leader needs, sqrt(T) (2 pi N)^(-1/4), and the noise of a prefix of
+    s is the larger of sqrt(T) (2 pi N)^(-1/4), which a leader needs, and the noise of a prefix of
     the Gaussian tree with ``identical_law``, 2 ceil(log2 T) / mu for mu-GDP. Abernethy et al. 2014,
     in Agarwal & Singh 2017, Theorem 3.5.
 
@@ -55,7 +55,7 @@ def ftpl_private(horizon: Numbers, dim: Numbers, inverse_mu: Numbers) -> np.ndar
     """
     leader = np.sqrt(horizon) / (2.0 * np.pi * dim) ** 0.25
     levels = _tree_levels(horizon)
-    # At T = 1 there is no release, and so no noise.
+    # At T = 1 there is no release and therefore no noise.
     s = np.maximum(leader, 2.0 * levels * np.where(levels > 0.0, inverse_mu, 0.0))
     return s * np.sqrt(dim) + horizon / (s * np.sqrt(2.0 * np.pi))
 
@@ -77,8 +77,8 @@ def ftpl_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, delta: Numbers) 
 def ftrl_gradients(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T (1 + 2 z)): FTRL with the rate "noisy" on gradients, with Laplace noise on the tree.
 
-    The bound is ours, for adaptive convex losses, too: D sqrt(T (G^2 + 2 G z)) of
-    :func:`dpjax.learners.ftrl`, where D = G = 1 and z is the root mean square length of a prefix's
+    The bound is ours, also for adaptive convex losses: D sqrt(T (G^2 + 2 G z)) of
+    :func:`dpjax.learners.ftrl`, with D = G = 1 and z the root mean square length of a prefix's
     noise. It has the order of Kairouz et al. 2021.
 
     Examples:
@@ -92,11 +92,12 @@ def ftrl_gradients(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarr
 def private_ftal_quadratic(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """(8 + 2 z)(1 + ln T): private FTAL with H = 1 on gradients, Laplace noise on the tree.
 
-    The bound is ours, for losses |x - z_t|^2 / 2 with z_t on the ball, whose gradients are at most
-    G = 2 long: ((G + H D)^2 / 2 + G z)(1 + ln T) / H of :func:`dpjax.learners.private_ftal`, where
-    D = 2 and z is the largest root mean square length of a prefix's noise. With the leader v_s of
-    the functions h_s(w) = <g_s, w> + (H / 2) |w - w_s|^2, as in :func:`private_ftal`, regret is at
-    most that on h, and h_s(w_s) - h_s(v_s) is at most G |w_s - v_s|.
+    The bound is ours, for losses |x - z_t|^2 / 2 with z_t on the ball, whose gradients have length
+    at most G = 2. It is ((G + H D)^2 / 2 + G z)(1 + ln T) / H of
+    :func:`dpjax.learners.private_ftal`, with D = 2 and z the largest root mean square length of a
+    prefix's noise. Let v_s be the leader of the functions h_s(w) = <g_s, w> + (H / 2) |w - w_s|^2,
+    as in :func:`private_ftal`. Then regret is at most that on h, and h_s(w_s) - h_s(v_s) is at most
+    G |w_s - v_s|.
 
     Examples:
       >>> horizon = [10_000, 10**8]
@@ -134,10 +135,10 @@ def private_giga(
 ) -> np.ndarray:
     """a T / 2 + ((1 + a)^2 / (2 a) + sqrt(N) b)(1 + ln T) for private GIGA, linear losses.
 
-    The bound is ours. a is the alpha of :func:`dpjax.learners.private_giga`, and the noise of round
-    t + 1 has the standard deviation b / t with b = 2 sqrt(T - 1) / (mu a), times 1 + ``drift`` for
-    rounding. On the losses with (a / 2) |x - c|^2 the hidden points have the regret of gradient
-    steps of length 1 / (a t), whose gradients are at most 1 + a long. The noise moves the point of
+    The bound is ours. a is the alpha of :func:`dpjax.learners.private_giga`. The noise of round
+    t + 1 has standard deviation b / t with b = 2 sqrt(T - 1) / (mu a), times 1 + ``drift`` for
+    rounding. On the losses plus (a / 2) |x - c|^2 the hidden points have the regret of gradient
+    steps of length 1 / (a t), with gradients of length at most 1 + a. The noise moves the point of
     round t + 1 by at most sqrt(N) b / t.
 
     Examples:
@@ -165,7 +166,7 @@ def flaxman_printed(horizon: Numbers, dim: Numbers) -> np.ndarray:
 def _estimates(horizon, dim):
     """(zeta, M) of the one-point learners: their radius, and the largest length of an estimate.
 
-    Losses are read in [-2, 2], the range of losses that are 0 somewhere on the ball.
+    The loss range is [-2, 2], for losses that are 0 somewhere on the ball.
     """
     zeta = np.minimum(np.sqrt(2.0 * dim / 9.0) / horizon**0.25, 0.5)
     return zeta, 2.0 * dim / zeta
@@ -174,7 +175,7 @@ def _estimates(horizon, dim):
 def one_point_gradient(horizon: Numbers, dim: Numbers) -> np.ndarray:
     """M sqrt(T) + 3 zeta T with M = 2 N / zeta, for :func:`dpjax.learners.one_point_gradient`.
 
-    The bound is ours. Gradient steps of length 1 / (M sqrt(T)) on the smoothed losses have the
+    The bound is ours. Gradient steps of length 1 / (M sqrt(T)) on the smoothed losses give the
     first term. Smoothing costs 2 zeta in a round, and points of the shrunk ball are within zeta of
     the best one.
 
@@ -189,8 +190,8 @@ def one_point_gradient(horizon: Numbers, dim: Numbers) -> np.ndarray:
 def private_one_point(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """:func:`one_point_gradient`, plus T min(2, z / (M sqrt(T))) for Laplace noise on the tree.
 
-    The bound is ours. With steps of length 1 / (M sqrt(T)) the noise of a prefix, at most z long,
-    moves the base by at most z / (M sqrt(T)), and losses have slope 1.
+    The bound is ours. With steps of length 1 / (M sqrt(T)) the noise of a prefix, of length at most
+    z, moves the base by at most z / (M sqrt(T)), and losses have slope 1.
 
     Examples:
       >>> bounds.private_one_point(10**8, 4, [1.0, 10.0, np.inf]).round().tolist()
@@ -205,7 +206,7 @@ def private_one_point(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.nd
 def two_point_gradient(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T (S + 2 z)) + 3 zeta T with S = N^2 / max(N - 1, 1), Laplace noise on the tree.
 
-    The bound is ours, of :func:`dpjax.learners.two_point_gradient` with R = r = G = 1. z is the
+    The bound is ours, for :func:`dpjax.learners.two_point_gradient` with R = r = G = 1. z is the
     root mean square length of a prefix's noise for a change by 2 N in L2, and zeta = 1 / T, at
     least 1 / 2000 and at most 1 / 2.
 
@@ -235,10 +236,10 @@ def online_frank_wolfe(
         D (G + z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T)
 
     with D = 2, W = G + beta D, and z the largest root mean square length of a prefix's noise. The
-    sum of w_1 .. w_t less t grad F(x_t) is a martingale with steps of at most W in mean square, so
-    that d_t is off by W / sqrt(t) in mean, and its release by z / t more. A Frank-Wolfe step of
-    length 1 / (t + 1) then gives
-    (t + 1) h_(t+1) <= t h_t + D (W / sqrt(t) + z / t) + beta D^2 / (2 (t + 1)), and h_1 <= G D.
+    sum of w_1 .. w_t minus t grad F(x_t) is a martingale whose steps are at most W in mean square.
+    So the mean error of d_t is at most W / sqrt(t), and its release adds z / t. A Frank-Wolfe step
+    of length 1 / (t + 1) then gives (t + 1) h_(t+1) <= t h_t + D (W / sqrt(t) + z / t) + beta
+    D^2 / (2 (t + 1)), and h_1 <= G D.
 
     Examples:
       >>> bounds.online_frank_wolfe(10**6, 4, [1.0, np.inf]).round(1).tolist()
@@ -264,9 +265,9 @@ def projection_free(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndar
     with eta and zeta of :func:`dpjax.learners.projection_free`, kappa^2 = b M^2 + b^2 the bound on
     a batch's estimate in mean square, M = N (2 + zeta) / zeta, and z the largest length of a
     prefix's noise. The first two terms are the regret of follow the regularized leader on the sums
-    of the estimates. The base of a batch is away from that leader by eta times the noise and one
-    batch, of which it does not know, and by what b conditional gradient steps leave (Jaggi 2013).
-    Smoothing costs 2 zeta in a round.
+    of the estimates. A batch's base differs from that leader for three reasons: eta times the
+    noise, one batch that it does not include, and the error that remains after b conditional
+    gradient steps (Jaggi 2013). Smoothing costs 2 zeta in a round.
 
     Examples:
       >>> bounds.projection_free(10**8, 4, [1.0, 10.0, np.inf]).round().tolist()

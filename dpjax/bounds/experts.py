@@ -1,4 +1,4 @@
-"""Bounds for private experts where losses are drawn, or where one expert has none."""
+"""Bounds for private experts with i.i.d. losses, or with one lossless expert."""
 
 import numpy as np
 
@@ -34,16 +34,16 @@ def limited_updates_gaps(
 
         p_ij = min(1, exp(-n Delta_i^2 / 8) + f(epsilon n Delta_i / 4)).
 
-    The first term says that its sum is not n Delta_i / 2 behind (Hoeffding), and the second that it
-    is drawn all the same. f(x) is e^-x for the exponential mechanism, e^-x / 2 for
-    permute-and-flip, and (2 + x) e^-x / 4 for Laplace noise. The sum over j converges, so the bound
-    does not grow with T. It is O(1 / Delta_i + 1 / epsilon) for each arm.
+    The first term bounds the probability that its sum is less than n Delta_i / 2 behind
+    (Hoeffding), the second that it is drawn nevertheless. f(x) is e^-x for the exponential
+    mechanism, e^-x / 2 for permute-and-flip, and (2 + x) e^-x / 4 for Laplace noise. The sum over j
+    converges, so the bound does not grow with T. It is O(1 / Delta_i + 1 / epsilon) for each arm.
 
     Args:
       horizon: T.
       means: mean losses (K,).
-      epsilon: privacy.
-      selector: as of ``learners.limited_updates``.
+      epsilon: privacy parameter.
+      selector: as in ``learners.limited_updates``.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -71,11 +71,11 @@ def limited_updates_gaps(
 
 
 def sparse_vector_experts(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
-    """2 (N + 1) (2 alpha + 4 M ln(4) / epsilon + 1) + 2: oblivious losses, one expert has none.
+    """2 (N + 1) (2 alpha + 4 M ln(4) / epsilon + 1) + 2: oblivious losses, one lossless expert.
 
-    N = ln K / ln(8/5), alpha = (4 / epsilon) ln(2 T^2), and M draws are those of the learner. So it
-    is O(ln K (ln K + ln T) / epsilon). It adds what the noise misses, and draws that run out, to
-    the proof of the learner's docstring: each has probability 1 / T.
+    N = ln K / ln(8/5), alpha = (4 / epsilon) ln(2 T^2), and M is the learner's number of draws. The
+    bound is O(ln K (ln K + ln T) / epsilon). Its proof is in the learner's docstring. Two events
+    are added, each with probability 1 / T: noise above its bound, and draws that run out.
 
     Examples:
       >>> bounds.sparse_vector_experts([10**6, 10**8], 4, 1.0).round(1).tolist()

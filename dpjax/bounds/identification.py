@@ -1,7 +1,7 @@
-"""What it costs to identify the best arm: lower bounds on stopping times, and an upper on errors.
+"""Best-arm identification: lower bounds on stopping times, and an upper bound on errors.
 
 ``means`` (K,) are mean losses of Bernoulli arms, and the best arm has the smallest. ``failure`` is
-the probability with which a learner may stop and be wrong. ``epsilon`` may be infinite.
+the allowed probability of stopping on a wrong arm. ``epsilon`` may be infinite.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ from dpjax.bounds._host import log_gap, suboptimal
 from dpjax.bounds.stochastic_lower import kl
 from dpjax.core import Numbers
 
-# Below this epsilon the characteristic time is in proportion to 1 / epsilon, up to a factor of
-# 1 + epsilon / min Delta, and float64 has too few digits for the small differences.
+# Below this epsilon the characteristic time is proportional to 1 / epsilon, up to a factor of 1 +
+# epsilon / min Delta, and float64 has too few digits for the small differences.
 _LEAST_EPSILON = 1e-9
 
 
@@ -38,14 +38,14 @@ def _probability(failure):
 def _departure(mean, rest, distance, epsilon):
     """(d_epsilon(x, y), its derivative in the distance) for x = mean + distance, y = mean.
 
-    ``rest`` is 1 - mean. The infimum over z in [y, x] of epsilon (x - z) + kl(z, y) is reached
-    where the slope of kl(., y) is epsilon, or else at x. There z - y is mean rest times the
-    derivative. All terms are positive, so that nothing cancels.
+    ``rest`` is 1 - mean. The infimum over z in [y, x] of epsilon (x - z) + kl(z, y) is attained
+    where the slope of kl(., y) is epsilon, otherwise at x. There z - y is mean rest times the
+    derivative. All terms are positive, so nothing cancels.
     """
     shrunk = np.exp(-epsilon)
     plain = distance / (mean * rest)
     linear = -np.expm1(-epsilon) / (mean + rest * shrunk)
-    # Where this is the distance it must be so exactly, since epsilon magnifies the difference.
+    # If this is the distance, it must be exact, since epsilon magnifies the difference.
     covered = np.where(plain <= linear, distance, mean * rest * linear)
     z, left = mean + covered, np.maximum(rest - covered, 1e-300)
     divergence = z * log_gap(-covered / z) + left * log_gap(covered / left)
@@ -56,8 +56,8 @@ def _departure(mean, rest, distance, epsilon):
 def _costs(best, gaps, distance, epsilon):
     """(f, g, x, f + x g) at the mean u = best + distance, for 0 < distance < gaps.
 
-    f and g are the costs per sample of moving the best arm and the other one to u, and x is the
-    number of samples of the other one, for one of the best, at which u is the cheapest mean.
+    f and g are the costs per sample of moving the best arm and the other one to u. x is the number
+    of samples of the other arm, per sample of the best arm, at which u is the cheapest mean.
     """
     remaining = gaps - distance
     u, rest = best + distance, (1.0 - best - gaps) + remaining
@@ -79,10 +79,10 @@ def _bisect(condition, low, high, steps=42):
 def _solve(best, gaps, epsilon):
     """(T*, samples per one of the best arm) of :func:`characteristic_time`, arms on the last axis.
 
-    At the level v arm b needs x_b(v) samples for one of the best arm, so that 1 / T* is the maximum
-    of v / (1 + sum x_b(v)). The sign of its derivative is that of 1 - sum f_b / g_b, where all f_b
-    and g_b are taken at the means u_b(v). In v f_b / g_b increases. At the maximum it is at most 1
-    for all arms and at least 1 / (K - 1) for one, which brackets v.
+    At level v arm b needs x_b(v) samples per sample of the best arm, so 1 / T* is the maximum of
+    v / (1 + sum x_b(v)). Its derivative has the sign of 1 - sum f_b / g_b, with all f_b and g_b at
+    the means u_b(v). f_b / g_b increases in v. At the maximum it is at most 1 for all arms and at
+    least 1 / (K - 1) for one, which brackets v.
     """
     best, gaps, epsilon = np.broadcast_arrays(best, gaps, epsilon)
     zero = np.zeros(gaps.shape)
@@ -111,12 +111,12 @@ def _solve(best, gaps, epsilon):
 
     v = _bisect(increases, level(nearest), level(farthest), 26)
     f, g, _, _ = _costs(best, gaps, at(v), epsilon)
-    samples = (v - f) / g  # The number at u_b is the largest of all u, so errors of u_b cancel.
+    samples = (v - f) / g  # the maximum over u is at u_b, so errors of u_b cancel
     return (1.0 + np.sum(samples, axis=-1)) / v[..., 0], samples
 
 
 def characteristic_time(means: Numbers, epsilon: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """(T*_epsilon, optimal proportions of samples): what best-arm identification must cost.
+    """(T*_epsilon, optimal proportions of samples): the lower bound for best-arm identification.
 
     1 / T*_epsilon = max over w in the simplex of the min over b != a* of the inf over u of
     w_a* d_epsilon(mu_a*, u) + w_b d_epsilon(mu_b, u), with a* the best arm and d_epsilon as in
@@ -124,7 +124,7 @@ def characteristic_time(means: Numbers, epsilon: Numbers) -> tuple[np.ndarray, n
     ``failure`` needs E tau >= T*_epsilon kl(failure, 1 - failure); see :func:`stopping_time_lower`.
 
     The divergence is that of Jourdan & Azize 2025, from the abstract; proof and solver are ours.
-    The relative error is about 1e-8, and more where gaps are below 1e-6.
+    The relative error is about 1e-8, and more if gaps are below 1e-6.
 
     Args:
         means: (K,) mean losses in [0, 1].
@@ -155,9 +155,9 @@ def characteristic_time(means: Numbers, epsilon: Numbers) -> tuple[np.ndarray, n
 def total_variation_time(means: Numbers) -> np.floating:
     """1 / min Delta_b + sum 1 / Delta_b over b != a*: epsilon T*_epsilon as epsilon goes to 0.
 
-    There 1 / T* is the max over w of min_b min(w_a*, w_b) Delta_b, which w_b = c / Delta_b and
-    w_a* = c / min Delta attain. It is T_TV of Azize et al. 2023; the closed form for Bernoulli arms
-    is ours.
+    In that limit 1 / T* is the maximum over w of min_b min(w_a*, w_b) Delta_b, attained by
+    w_b = c / Delta_b and w_a* = c / min Delta. It is T_TV of Azize et al. 2023; the closed form for
+    Bernoulli arms is ours.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], np.array([0.1, 0.01, 0.001])
@@ -174,10 +174,10 @@ def stopping_time_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> n
     """E tau >= T*_epsilon kl(failure, 1 - failure) for every epsilon-DP learner that is correct.
 
     Correct means that on every instance it stops on a wrong arm with probability at most
-    ``failure``. Proof, ours: a coupling that changes a loss of arm a with probability
-    |mu_a - z_a| changes the laws of the actions by at most e^epsilon for each changed loss that was
-    used. So the actions tell two instances apart at the rate d_epsilon at most, and the
-    data-processing inequality on the event that a* is recommended ends the proof.
+    ``failure``. Proof, ours: a coupling changes a loss of arm a with probability |mu_a - z_a|. Each
+    changed loss that was used changes the laws of the actions by at most e^epsilon. So the actions
+    distinguish two instances at a rate of at most d_epsilon. The data-processing inequality on the
+    event that a* is recommended completes the proof.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.1, 1.0, np.inf]
@@ -192,9 +192,9 @@ def stopping_time_lower_local(means: Numbers, epsilon: Numbers, failure: Numbers
     """The lower bound on E tau under local epsilon-DP: T*_inf(p + (1 - 2 p) mu) kl(d, 1 - d).
 
     Here p = 1 / (1 + e^epsilon) and d is ``failure``. Every local randomizer of one bit is
-    randomized response with flip probability p, followed by a function of its result
-    (Kairouz, Oh & Viswanath 2016). So no learner sees more than Bernoulli losses of the means
-    p + (1 - 2 p) mu. The derivation is ours.
+    randomized response with flip probability p, followed by a function of its result (Kairouz, Oh &
+    Viswanath 2016). So a learner observes at most Bernoulli losses with means p + (1 - 2 p) mu. The
+    derivation is ours.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.1, 1.0, np.inf]
@@ -213,8 +213,9 @@ def azize_2023_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> np.n
 
     It is 0 if the failure is above 1 / 3.
 
-    Azize et al. 2023, recalled and not compared with the print. T_KL is T*_epsilon without privacy,
-    and T_TV is :func:`total_variation_time`. :func:`stopping_time_lower` is larger.
+    Azize et al. 2023, as recalled and not compared with the printed paper. T_KL is T*_epsilon
+    without privacy, and T_TV is :func:`total_variation_time`. :func:`stopping_time_lower` is
+    larger.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.01, 0.1, np.inf]
@@ -237,14 +238,14 @@ def sequential_halving_error(horizon: Numbers, means: Numbers, epsilon: Numbers)
         sum over stages of 12 exp(-(3 / 16) S n / H),    n = floor(T / (S R)),
         H = max over i >= 2 of i / (Delta_i min(Delta_i, epsilon / sqrt(2))),
 
-    with R = ceil(log2 K) stages. A stage has S arms and plays each n rounds. The gaps are
+    with R = ceil(log2 K) stages. A stage has S arms, each played n rounds. The gaps are
     Delta_2 <= ... <= Delta_K. Without the rounding it is 12 R exp(-(3 / 16) T / (R H)).
 
     Proof, ours: by Chernoff's bound for the difference of two means with Laplace noise of scale
-    1 / (epsilon n), arm i beats the best with probability at most
-    4 exp(-(3 / 4) n Delta_i min(Delta_i, epsilon / sqrt(2))). Where a stage loses the best arm, at
-    least a third of the worse three quarters have beaten it (Karnin, Koren & Somekh 2013), and
-    Markov's inequality bounds the probability of that.
+    1 / (epsilon n), arm i beats the best with probability at most 4 exp(-(3 / 4) n Delta_i
+    min(Delta_i, epsilon / sqrt(2))). If a stage eliminates the best arm, at least a third of the
+    worse three quarters have beaten it (Karnin, Koren & Somekh 2013). Markov's inequality bounds
+    the probability of this.
 
     Examples:
       >>> means = [0.3, 0.5, 0.6]

@@ -1,7 +1,7 @@
-"""Lower bounds on regret, by name, where they hold.
+"""Lower bounds on regret by name, for the instances and learners to which they apply.
 
-The bounds that speak of an instance hold in the limit of long horizons. At a given horizon regret
-may be below them.
+Instance-dependent bounds hold in the limit of long horizons. At a given horizon regret may be below
+them.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from dpjax.core import Arms
 class LowerBound(NamedTuple):
     """A bound on the regret of one learner against one environment."""
 
-    name: str  # of a function of dpjax.bounds; empty where none holds
+    name: str  # of a function of dpjax.bounds; empty if none holds
     value: float | None  # in the units of the environment's regret
 
 
@@ -25,19 +25,19 @@ NONE = LowerBound("", None)
 def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -> list[LowerBound]:
     """The bounds of ``dpjax.bounds`` that hold for a learner on an instance.
 
-    Where pure differential privacy is declared, in any model, these are ``d_epsilon`` and
-    ``shariff_sheffet``, since a learner that is private in the local model is so in the central one
-    too. In the local model ``lai_robbins_local`` holds as well. Elsewhere there is ``lai_robbins``,
-    which knows of no privacy: dpjax has no larger one for approximate differential privacy.
+    If pure differential privacy is declared, in any model, these are ``d_epsilon`` and
+    ``shariff_sheffet``, since privacy in the local model implies privacy in the central one. In the
+    local model ``lai_robbins_local`` also holds. Otherwise there is ``lai_robbins``, which ignores
+    privacy: dpjax has no larger bound for approximate differential privacy.
 
     Args:
       standard: the Standard environment.
-      feedback: as of :func:`dpjax.study.competitors.feedback_of`.
+      feedback: as in :func:`dpjax.study.competitors.feedback_of`.
       horizon: T.
-      epsilon, delta, model: that are declared; epsilon = inf where nothing is.
+      epsilon, delta, model: the declared ones; epsilon = inf if no privacy is declared.
 
     Returns:
-      The bounds in falling order; empty where none holds.
+      The bounds in decreasing order; empty if none holds.
     """
     if standard.means is None or "bandit" not in feedback:
         return []
@@ -56,20 +56,20 @@ def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -
 
 
 def sentence(standard, feedback) -> str:
-    """Which bound holds on an environment, and of which learners and instances it speaks."""
+    """The bounds that hold on an environment, and the learners to which they apply."""
     if "bandit" not in feedback:
         return f"dpjax.bounds has no lower bound for {feedback}."
     if standard.means is None:
-        return "No lower bound of dpjax.bounds speaks of this environment."
+        return "No lower bound in dpjax.bounds applies to this environment."
     return (
-        "Lower bounds on this instance: d_epsilon (Azize et al. 2025) where pure differential "
-        "privacy is declared, in the central model and so in the local one too; lai_robbins_local, "
-        "which is larger, where the model is local; lai_robbins (Lai & Robbins 1985) elsewhere, "
-        "also for approximate differential privacy, for which dpjax has no larger one. They speak "
-        "of learners whose regret is o(T^a) for every a > 0 on all instances of Bernoulli losses, "
-        "in the limit of long horizons: regret below them at this horizon contradicts nothing. "
-        "shariff_sheffet (Shariff & Sheffet 2018) asks for a regret of at most T^(3/4) alone, and "
-        "is at most a 400th of d_epsilon."
+        "Lower bounds on this instance: d_epsilon (Azize et al. 2025) if pure differential privacy "
+        "is declared, in the central and therefore also in the local model; lai_robbins_local, "
+        "which is larger, if the model is local; otherwise lai_robbins (Lai & Robbins 1985), also "
+        "for approximate differential privacy, for which dpjax has no larger bound. They apply to "
+        "learners whose regret is o(T^a) for every a > 0 on all instances of Bernoulli losses, in "
+        "the limit of long horizons: regret below them at this horizon contradicts nothing. "
+        "shariff_sheffet (Shariff & Sheffet 2018) requires only a regret of at most T^(3/4), and "
+        "is at most 1/400 of d_epsilon."
     )
 
 
@@ -89,9 +89,11 @@ def minimax_sentence(actions, feedback, horizon, epsilon, delta) -> str:
         return ""
     (value,) = known.values()
     pure = np.isfinite(epsilon) and delta == 0.0
-    model = f"pure differential privacy at epsilon = {epsilon:g}" if pure else "no privacy"
+    model = (
+        f"with pure differential privacy at epsilon = {epsilon:g}" if pure else "without privacy"
+    )
     return (
-        f"Over all instances of {actions.count} arms, whatever a learner does with {model}, the "
-        f"worst has a regret of at least {value:.3g} at T = {horizon} (azize_basu_minimax; Azize & "
-        "Basu 2022, Theorem 2). That instance need not be one of the three below."
+        f"Over all instances of {actions.count} arms, the worst-case regret of any learner {model} "
+        f"is at least {value:.3g} at T = {horizon} (azize_basu_minimax; Azize & Basu 2022, "
+        "Theorem 2). The worst instance need not be one of the three below."
     )

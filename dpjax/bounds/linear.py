@@ -12,10 +12,10 @@ def linear_elimination(
 ) -> np.ndarray:
     """Worst case of linear elimination with radius "exact" or "chernoff", summed over its phases.
 
-    It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus 4 gamma of the last phase that surely
-    fits for each round after it. Here gamma is the radius "chernoff" of
-    :func:`dpjax.learners.linear_elimination` with all arms active, and
-    B d = min(K, d + core_set_steps(d)). Hanna et al. 2022, with our constants.
+    It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus, for each later round, 4 gamma of the
+    last phase that surely fits. Here gamma is the radius "chernoff" of
+    :func:`dpjax.learners.linear_elimination` with all arms active, and B d = min(K,
+    d + core_set_steps(d)). Hanna et al. 2022, with our constants.
 
     Examples:
       >>> bounds.linear_elimination(10**8, 20, 5, [0.1, 1.0, np.inf]).round().tolist()
@@ -47,7 +47,7 @@ def linear_elimination(
 def linear_elimination_printed(horizon: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T ln T) + ln^2 T / epsilon: Hanna et al. 2022 in Chari's survey, with constant 1.
 
-    It is printed up to constants, among them powers of the dimension.
+    It is printed up to constants, including powers of the dimension.
 
     Examples:
       >>> bounds.linear_elimination_printed(10_000, [0.1, 1.0, np.inf]).round(1).tolist()
@@ -68,12 +68,12 @@ def cucb(
     """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
 
     Here k is the largest number of ones in a vertex, h and b are those of
-    :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. What is
-    left out above is 2.5 k d, for first reads and failures of bounds, and k sqrt(d T ln(2) / 2),
-    which is for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
-    constants are ours. A suboptimal vertex of gap Delta is played only where one of its entries has
-    a radius of at least Delta / (2 k). The entry that is read then has fewer than
-    c max(96 b k^2 ln T / Delta^2, 12 h k ln T / Delta) losses.
+    :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. Two
+    terms are omitted above: 2.5 k d, for first reads and failures of bounds, and k sqrt(d T
+    ln(2) / 2), for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
+    constants are ours. A suboptimal vertex with gap Delta is played only if one of its entries has
+    a radius of at least Delta / (2 k). The entry that is read then has fewer than c max(96 b k^2 ln
+    T / Delta^2, 12 h k ln T / Delta) losses.
 
     Examples:
       >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf]).round().tolist()
@@ -91,7 +91,7 @@ def cucb(
     sampling = 2.0 * ones * np.sqrt(96.0 * variance * longest * dim * horizon * log_t)
     noise = 12.0 * longest * dim * scale * ones * log_t * (1.0 + log_t)
     hindsight = ones * np.sqrt(0.5 * np.log(2.0) * dim * horizon)
-    # Radii are drawn longer by up to 2^-12 of them.
+    # Radii are enlarged by a share of up to 2^-12.
     return (1.0 + 2.0**-13) * (sampling + noise) + 2.5 * ones * dim + hindsight
 
 
@@ -108,10 +108,10 @@ def semi_bandit_ftrl(
     """5.66 sqrt(d k T V) on sets of k of d entries, 2.83 sqrt(d ln N T V) on N paths.
 
     V is that of :func:`dpjax.learners.semi_bandit_ftrl` for Laplace noise, and ``ones`` is k. In
-    the central model batches of tau rounds have T / tau for T and epsilon tau for epsilon, and
-    regret counts tau times. A batch that the horizon cuts short adds at most k tau. The constants
-    are ours. A step of rate eta costs at most 2 eta V sqrt(d k), or eta V d on paths. Skipped
-    estimates cost as much again. The entropy adds 2 sqrt(d k) / eta, or ln N / eta.
+    the central model with batches of tau rounds, T / tau replaces T and epsilon tau replaces
+    epsilon, and regret is multiplied by tau. A batch cut short by the horizon adds at most k tau.
+    The constants are ours. A step of rate eta costs at most 2 eta V sqrt(d k), or eta V d on paths.
+    Skipped estimates cost the same again. The entropy adds 2 sqrt(d k) / eta, or ln N / eta.
 
     Examples:
       >>> bounds.semi_bandit_ftrl(6000, 9, 3, [1.0, 2.0, np.inf]).round().tolist()
@@ -135,7 +135,7 @@ def azize_basu_linear(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.nd
     """max(e^-2, e^(-6 epsilon sqrt(T))) d sqrt(T) / 8: minimax lower bound, actions [-1, 1]^d.
 
     Azize & Basu 2022, Theorem 4, in units of rewards with Gaussian noise of variance 1. Privacy
-    adds at most a factor e^2, and none from epsilon = 1 / (3 sqrt(T)) on.
+    contributes at most a factor e^2, and nothing for epsilon >= 1 / (3 sqrt(T)).
 
     Examples:
       >>> bounds.azize_basu_linear(10_000, 5, [0.0, 0.001, 1.0]).round(2).tolist()
@@ -156,16 +156,15 @@ def linucb(
     gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
     feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """B sqrt(8 T) W, or 8 B W^2 / gap where the best arm of each round leads by that gap.
+    """B sqrt(8 T) W, or 8 B W^2 / gap if the best arm of each round leads by that gap.
 
     W = sigma (2 ln(2 / alpha) + ln det) + (S sqrt(rho_max) + gamma) sqrt(widths), with
 
         ln det = d ln(rho_max / rho + T L^2 / (d rho)),    widths = d ln(1 + T L^2 / (d rho)),
 
-    rho = ``smallest``, rho_max = ``largest`` and gamma = ``tilt`` of a regularizer
-    (:class:`dpjax.learners.parts.gram_calibration.Regularizer`), B = ``mean_bound``. With
-    probability 1 - alpha, by default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
-
+    with rho = ``smallest``, rho_max = ``largest`` and gamma = ``tilt`` of a regularizer
+    (:class:`dpjax.learners.parts.gram_calibration.Regularizer`), and B = ``mean_bound``. It holds
+    with probability 1 - alpha, by default 1 - 1 / T. Shariff & Sheffet 2018, Theorems 5 and 6.
     Examples:
       >>> bounds.linucb(10**6, 5, 1.0, 1.0, tilt=[0.0, 10.0]).round().tolist()  # any gaps
       [276790.0, 497752.0]
@@ -190,10 +189,9 @@ def federated_linucb(
     """sqrt(2) times :func:`linucb`, or 2 times with a gap, + 2 B n d log2(1 + T L^2 / (d rho)).
 
     n = ``users`` is the number of rounds of a batch, and the regularizer is that of the sum over
-    silos. The policy of a batch has the matrix at its start. If the determinant at most doubles
-    within the batch, its widths are at most sqrt(2) times those of a policy that is renewed in
-    every round. It more than doubles in at most d log2(1 + T L^2 / (d rho)) batches. The constants
-    are ours.
+    silos. The policy of a batch uses the matrix at its start. If the determinant at most doubles
+    within the batch, the widths are at most sqrt(2) times those of a policy renewed in every round.
+    It more than doubles in at most d log2(1 + T L^2 / (d rho)) batches. The constants are ours.
 
     Examples:
       >>> bounds.federated_linucb(10**6, 5, [1, 1000], 1.0, 1.0, tilt=0.0).round().tolist()
@@ -214,7 +212,7 @@ def linucb_planned(
     gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
     feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """As :func:`linucb`, but B beta sqrt(8 T widths), which the authors' program minimizes.
+    """Like :func:`linucb`, but B beta sqrt(8 T widths), which the authors' program minimizes.
 
     It minimizes this over the floor of the regularizer.
 
@@ -240,17 +238,17 @@ def adac_oful(
     loss_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0, feature_bound: Numbers = 1.0,
     deviation: Numbers | None = None, failure: Numbers | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """sqrt(1 + C) beta sqrt(8 T widths): AdaC-OFUL, with probability 1 - alpha, 1 - 1 / T at first.
+    """sqrt(1 + C) beta sqrt(8 T widths): AdaC-OFUL, with probability 1 - alpha (default 1 - 1 / T).
 
-    Within a batch |x|_(V^-1) is at most sqrt(1 + C) times what it would be if V were renewed in
-    every round (Abbasi-Yadkori, Pal & Szepesvari 2011, Lemma 12). The rest is as in
-    :func:`linucb_planned`, for the regularizer lambda I and the largest width of the noise,
+    Within a batch |x|_(V^-1) is at most sqrt(1 + C) times its value with V renewed in every round
+    (Abbasi-Yadkori, Pal & Szepesvari 2011, Lemma 12). The rest is as in :func:`linucb_planned`, for
+    the regularizer lambda I and the largest width of the noise,
 
         gamma = s sqrt(L / lambda) (sqrt(d) + sqrt(2 ln(2 L / alpha))),
 
-    with s the scale of the noise and L <= T the largest number of batches. Losses' own noise has
-    half of the failure where there is noise for privacy. It is our own derivation, for mean losses
-    of at most 1 whose beta is at least 1.
+    with s the noise scale and L <= T the largest number of batches. With privacy noise, half of the
+    failure is for the losses' own noise. The derivation is our own, for mean losses of at most 1
+    and beta of at least 1.
 
     Examples:
       >>> bounds.adac_oful(10**6, 5, rho=[0.1, 1.0, np.inf]).round().tolist()
@@ -303,12 +301,12 @@ def glm_sgd(
 
     for J = T - 1 and j_0 = 1 + 1 / 4 m. R is half of the diameter of the gradients at parameters of
     length S. The strength m must be at most kappa lambda / 2. Here kappa is mu'(S), and lambda is
-    the least eigenvalue of E[x x'] over the features that any greedy policy plays.
+    the smallest eigenvalue of E[x x'] over the features that any greedy policy plays.
 
     The derivation is ours. Let E be the mean squared distance from theta_j to theta*. By convexity
-    a step of length s <= 4 makes it at most (1 - 2 s m) E + s^2 (R B)^2. So the root of E is at
-    most S / (1 + 4 m j) + R B / (m sqrt(j + j_0)) after j steps. The regret of a round is at most
-    half of that distance.
+    a step of length s <= 4 reduces it to at most (1 - 2 s m) E + s^2 (R B)^2. So the root of E is
+    at most S / (1 + 4 m j) + R B / (m sqrt(j + j_0)) after j steps. The regret of a round is at
+    most half of this distance.
 
     Examples:
       >>> bounds.glm_sgd(10**6, 2, [1.0, 10.0, np.inf], strength=0.05).round().tolist()
@@ -332,7 +330,7 @@ def glm_sgd_batched(
         (n S / 2) (1 + ln(1 + 4 m J) / 4 m) + sqrt(n w) (sqrt(J + j_0) - sqrt(j_0)) / m.
 
     Gaussian noise of scale sigma = ``inverse_mu`` hides a change by 1. By default n = 4 sigma
-    T^(1/4) sqrt(d R / S), at least 1, as of the learner. From n = 4 d sigma^2 on privacy at most
+    T^(1/4) sqrt(d R / S), at least 1, as in the learner. For n >= 4 d sigma^2 privacy at most
     doubles w.
 
     Examples:

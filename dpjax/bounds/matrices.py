@@ -11,9 +11,9 @@ from dpjax.core import Numbers
 def ftpl_gram_perturbation(horizon: Numbers, size: Numbers, rank: Numbers) -> np.ndarray:
     """sqrt(T / (4 sqrt(pi) k sqrt(n))): the standard deviation of an entry that a leader needs.
 
-    It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The minimizer sees
-    its symmetric part, which is off the diagonal by sigma = this / sqrt 2, the sigma that minimizes
-    :func:`ftpl_gram`.
+    It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The minimizer uses
+    only its symmetric part, with standard deviation sigma = this / sqrt 2 off the diagonal. This
+    sigma minimizes :func:`ftpl_gram`.
 
     Examples:
       >>> bounds.ftpl_gram_perturbation([10_000, 40_000], 16, 1).round(2).tolist()
@@ -25,21 +25,21 @@ def ftpl_gram_perturbation(horizon: Numbers, size: Numbers, rank: Numbers) -> np
 def ftpl_gram(horizon: Numbers, size: Numbers, rank: Numbers, noise: Numbers = 0.0) -> np.ndarray:
     """2 k sigma sqrt(n) + T / (4 sqrt(pi) sigma) for follow the perturbed leader.
 
-    With sigma = :func:`ftpl_gram_perturbation` / sqrt 2 this is 1.062 sqrt(k T) n^(1/4). Let Phi be
-    the expected support function of the Fantope at a symmetric Gaussian matrix N around S, which
-    has the standard deviation sigma off the diagonal and sqrt(2) sigma on it. Regret is at most
-    Phi(0) plus the sum of the second-order remainders of Phi. Phi(0) is at most k times the
-    expected largest eigenvalue of N, which is at most 2 sigma sqrt(n). For a loss -M the second
-    derivative along M is E[<X, M> <N, M>] / (2 sigma^2), where <X, M> is in [0, 1] and <N, M> is
-    normal with standard deviation at most sqrt(2) sigma. So it is at most 1 / (2 sqrt(pi) sigma),
-    and a remainder at most half of that.
+    With sigma = :func:`ftpl_gram_perturbation` / sqrt 2 this is 1.062 sqrt(k T) n^(1/4). Let N be a
+    symmetric Gaussian matrix with standard deviation sigma off the diagonal and sqrt(2) sigma on
+    it. Let Phi be the expected support function of the Fantope at S + N. Regret is at most Phi(0)
+    plus the sum of the second-order remainders of Phi. Phi(0) is at most k times the expected
+    largest eigenvalue of N, which is at most 2 sigma sqrt(n). For a loss -M the second derivative
+    along M is E[<X, M> <N, M>] / (2 sigma^2), where <X, M> is in [0, 1] and <N, M> is normal with
+    standard deviation at most sqrt(2) sigma. So it is at most 1 / (2 sqrt(pi) sigma), and a
+    remainder is at most half of this.
 
     Args:
       horizon: T.
       size: n.
       rank: k.
       noise: the standard deviation of an entry of a prefix's privacy noise, the same for all
-        prefixes. Where it is larger than what a leader needs, it takes its place.
+        prefixes. If it exceeds the perturbation that a leader needs, it replaces it.
 
     Examples:
       >>> enough = bounds.ftpl_gram_perturbation(10_000, 16, 1)
@@ -55,9 +55,9 @@ def ftpl_gram(horizon: Numbers, size: Numbers, rank: Numbers, noise: Numbers = 0
 def matrix_ftrl(horizon: Numbers, size: Numbers, noise: Numbers = 0.0) -> np.ndarray:
     """sqrt(T ln(n) / 2) + 2 s sqrt(2 n): FTRL with the von Neumann entropy, rank 1.
 
-    The rate is sqrt(8 ln(n) / T), and s is the standard deviation of an entry of a prefix's
-    Gaussian noise of one law, ``noise``. The noise enters once, by the spread of the eigenvalues of
-    its symmetric part, which is at most 4 sqrt(n) s / sqrt(2) in mean.
+    The rate is sqrt(8 ln(n) / T), and s = ``noise`` is the standard deviation of an entry of a
+    prefix's Gaussian noise, with the same law for all prefixes. The noise enters once, by the
+    spread of the eigenvalues of its symmetric part, whose mean is at most 4 sqrt(n) s / sqrt(2).
 
     Examples:
       >>> bounds.matrix_ftrl(10_000, 16, noise=[0.0, 10.0]).round(1).tolist()

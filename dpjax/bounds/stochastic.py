@@ -1,6 +1,6 @@
 """Upper bounds on pseudo-regret over stochastic arms.
 
-``means`` (K,) are mean losses. Sums run over the arms that are not the best.
+``means`` (K,) are mean losses. Sums run over the suboptimal arms.
 """
 
 import numpy as np
@@ -15,10 +15,11 @@ def successive_elimination(
 ) -> np.ndarray:
     """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(1 / Delta_a)))} ceil(R_e)), + beta T: DP-SE.
 
-    An arm with Delta_a >= 2^-e is gone after epoch e. So a gap of 1 has one epoch. R_e is the
-    length of epoch e with all K arms active (:func:`dpjax.learners.successive_elimination`). With
-    probability 1 - beta no arm is pulled more often (Sajed & Sheffet 2019 with our constants).
-    Otherwise regret is at most T. ``failure`` is beta, by default 1 / T.
+    An arm with Delta_a >= 2^-e is eliminated by the end of epoch e. So a gap of 1 has one epoch.
+    R_e is the length of epoch e with all K arms active
+    (:func:`dpjax.learners.successive_elimination`). With probability 1 - beta no arm is pulled more
+    often (Sajed & Sheffet 2019 with our constants). Otherwise regret is at most T. ``failure`` is
+    beta, by default 1 / T.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -64,9 +65,9 @@ def dueling_elimination(
     """sum (Delta_i / 2) min(T, N_i) + beta T max Delta: elimination by counts of lost duels.
 
     It bounds the regret "condorcet" of :func:`dpjax.environments.dueling` with the linear link of
-    ``means``, so that Delta_i = (means_i - min means) / 2. An arm pays half of its gap in each of
-    its duels. With probability 1 - beta it has at most N_i = sum_e (K - 1) (m_e + 1) of them, for e
-    up to max(1, ceil(log2(1 / (2 Delta_i)))). Here m_e is how often a pair meets in phase e of
+    ``means``, so Delta_i = (means_i - min means) / 2. An arm pays half of its gap in each of its
+    duels. With probability 1 - beta it has at most N_i = sum_e (K - 1) (m_e + 1) duels, for e up to
+    max(1, ceil(log2(1 / (2 Delta_i)))). Here m_e is the number of duels of a pair in phase e of
     :func:`dpjax.learners.dueling_elimination` if all K arms are active. With fewer active arms an
     arm has fewer duels (ours). ``failure`` is beta, by default 1 / T.
 
@@ -147,7 +148,7 @@ def adap_ucb(
 
 
 def _failures(exploration):
-    """alpha / (alpha - 3), which bounds the cost of all wrong episodes of an arm; inf to 3."""
+    """alpha / (alpha - 3), which bounds the cost of an arm's wrong episodes; inf up to 3."""
     return exploration / (exploration - 3.0) if exploration > 3.0 else np.inf
 
 
@@ -156,12 +157,13 @@ def adac_ucb(
 ) -> np.ndarray:
     """sum (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta / (beta - 3)), beta > 3.
 
-    This is for AdaC-UCB, with our own constants. Let n be the number of losses in the mean of an
-    arm, and w the width of its bound. While no mean is off by more than its w, an arm begins an
-    episode only if Delta_a <= 2 w. So n < max(4 beta ln T / Delta_a^2, sqrt(8 beta ln T / rho) /
-    Delta_a), and the arm has at most 4 n pulls after the episode. At round t a mean is off with
-    probability at most t^-beta for each n = 1, 2, 4, ..., and a wrong episode then has at most t
-    rounds. All of them together cost at most beta / (beta - 3).
+    This is for AdaC-UCB, with our own constants. Let n be the number of losses in an arm's mean,
+    and w the width of its bound. As long as no mean has an error above its w, an arm begins an
+    episode only if Delta_a <= 2 w. So n <
+    max(4 beta ln T / Delta_a^2, sqrt(8 beta ln T / rho) / Delta_a), and the arm has at most 4 n
+    pulls after the episode. At round t a mean has such an error with probability at most t^-beta
+    for each n = 1, 2, 4, ..., and a wrong episode then has at most t rounds. The total cost of
+    these episodes is at most beta / (beta - 3).
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -189,12 +191,12 @@ def ucb1(horizon: Numbers, means: Numbers) -> np.ndarray:
 def lazy_ucb(
     horizon: Numbers, means: Numbers, epsilon: Numbers, exploration: Numbers = 3.0
 ) -> np.ndarray:
-    """sum Delta_a (4 O_a + 1), with O_a the least O for which 2 r(O) < Delta_a: Anytime-Lazy-UCB.
+    """sum Delta_a (4 O_a + 1), O_a the smallest O with 2 r(O) < Delta_a: Anytime-Lazy-UCB.
 
     r(O) = sqrt(alpha log2(T) / O) + alpha log2(T) / (epsilon O) is the confidence radius of a mean
-    of O losses. The constants are ours, for alpha = 3. An arm with such a mean is played no more
-    unless a radius fails. Until then it has at most 4 O_a pulls, since O doubles. All failures of
-    radii together are expected to cost less than one pull of each arm.
+    of O losses. The constants are ours, for alpha = 3. An arm with such a mean is not played again
+    unless a radius fails. Before that it has at most 4 O_a pulls, since O doubles. The expected
+    cost of all failures is below one pull of each arm.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -214,11 +216,11 @@ def lazy_ucb(
 
 
 def explore_then_commit_error(gap: Numbers, rounds: Numbers, epsilon: Numbers) -> np.ndarray:
-    """e^(-m gap^2 / 4) + (2 + y) e^-y / 4, y = epsilon m gap / 2, at most 1: the wrong one of two.
+    """e^(-m gap^2 / 4) + (2 + y) e^-y / 4, y = epsilon m gap / 2, at most 1: error with two arms.
 
     It is for m rounds of each arm and Laplace noise of scale 1 / epsilon on their sums. If the
     worse arm wins, either the losses favour it by m gap / 2 (Hoeffding), or the difference of the
-    two draws does, whose tail is exact. It is our own derivation.
+    two draws does, whose tail is exact. The derivation is our own.
 
     Examples:
       >>> bounds.explore_then_commit_error(0.2, [100, 400], 1.0).round(4).tolist()
@@ -226,7 +228,7 @@ def explore_then_commit_error(gap: Numbers, rounds: Numbers, epsilon: Numbers) -
       >>> bounds.explore_then_commit_error(0.2, 400, [0.1, np.inf]).round(4).tolist()
       [0.0458, 0.0183]
     """
-    # Beyond 1000 the second term is 0. Without a gap all y say 1, and inf * 0 says nothing.
+    # Beyond 1000 the second term is 0. Without a gap any y gives 1, but inf * 0 would be nan.
     y = np.minimum(0.5 * np.minimum(epsilon, 1e100) * rounds * gap, 1e3)
     return np.minimum(np.exp(-0.25 * rounds * gap**2) + 0.25 * (2.0 + y) * np.exp(-y), 1.0)
 
@@ -237,7 +239,7 @@ def explore_then_commit(
     """sum Delta_a (m + (T - K m) P_a): Explore-then-commit with m ``rounds`` of each arm.
 
     P_a is :func:`explore_then_commit_error` at the gap of arm a. The learner rounds m down, and
-    lowers it to T / K if it is larger.
+    cuts it to T / K if it is larger.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]

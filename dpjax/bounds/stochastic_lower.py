@@ -1,6 +1,6 @@
 """Lower bounds over stochastic arms, on pseudo-regret and on pulls.
 
-``means`` (K,) are mean losses. Sums run over the arms that are not the best.
+``means`` (K,) are mean losses. Sums run over the suboptimal arms.
 """
 
 import numpy as np
@@ -22,8 +22,8 @@ def kl(x: Numbers, y: Numbers) -> np.ndarray:
 def d_epsilon_divergence(x: Numbers, y: Numbers, epsilon: Numbers) -> np.ndarray:
     """inf over z between x and y of epsilon |z - x| + kl(z, y), for x >= y, in closed form.
 
-    It is kl(x, y) where the slope of kl(., y) at x is at most epsilon, and else
-    epsilon x - ln(1 - y + y e^epsilon). Azize et al. 2025, from a secondary text.
+    It is kl(x, y) if the slope of kl(., y) at x is at most epsilon, otherwise epsilon
+    x - ln(1 - y + y e^epsilon). Azize et al. 2025, from a secondary text.
 
     Examples:
       >>> bounds.d_epsilon_divergence(0.5, 0.3, [0.1, 1.0, np.inf]).round(4).tolist()
@@ -38,10 +38,10 @@ def d_epsilon_divergence(x: Numbers, y: Numbers, epsilon: Numbers) -> np.ndarray
 
 
 def _linear(x, y, epsilon):
-    """epsilon x - ln(1 - y + y e^epsilon), in which nothing cancels for small or large epsilon."""
+    """epsilon x - ln(1 - y + y e^epsilon), without cancellation for small or large epsilon."""
     up, down = epsilon * (1.0 - y), -epsilon * y
     small = epsilon < 1.0
-    # e^a - 1 - a for the two values a of epsilon (B - y): their linear terms add up to 0.
+    # e^a - 1 - a for the two values a of epsilon (B - y): their linear terms sum to 0.
     rest = [np.where(small, a, 0.0) for a in (up, down)]
     rest = [
         np.where(np.abs(a) < 1e-3, a * a * (0.5 + a / 6.0 * (1.0 + a / 4.0)), np.expm1(a) - a)
@@ -68,10 +68,9 @@ def lai_robbins_local(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.
     """sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(m) = p + (1 - 2 p) m: local asymptotic lower bound.
 
     Here p = 1 / (1 + e^epsilon). Every local randomizer of one bit is randomized response with flip
-    probability p, followed by a function of its result (Kairouz, Oh & Viswanath 2016). So no
-    learner in the local model sees more of Bernoulli losses than losses of the means q. The
-    derivation is ours. Near means of 1/2 it is ((e^epsilon + 1) / (e^epsilon - 1))^2 times
-    :func:`lai_robbins`.
+    probability p, followed by a function of its result (Kairouz, Oh & Viswanath 2016). So in the
+    local model a learner observes at most losses with means q. The derivation is ours. Near means
+    of 1/2 it is ((e^epsilon + 1) / (e^epsilon - 1))^2 times :func:`lai_robbins`.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -100,12 +99,12 @@ def shariff_sheffet(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.nda
 def shariff_sheffet_pulls(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """ln T / (200 epsilon Delta_a) for each suboptimal arm: asymptotic lower bound on its pulls.
 
-    Shariff & Sheffet 2018, Claim 14: for rewards in {-1, 1} an epsilon-DP learner with a regret of
-    at most T^(3/4) pulls arm a at least ln T / (100 epsilon gap_a) times with probability 1 / 2,
-    for T large enough. The gap of these rewards is twice that of losses in [0, 1].
+    Shariff & Sheffet 2018, Claim 14: for rewards in {-1, 1} and large T, an epsilon-DP learner with
+    a regret of at most T^(3/4) pulls arm a at least ln T / (100 epsilon gap_a) times with
+    probability 1 / 2. The gap of these rewards is twice that of losses in [0, 1].
 
     Returns:
-      (..., arms that are not the best), in the order of ``means``.
+      (..., suboptimal arms), in the order of ``means``.
 
     Examples:
       >>> bounds.shariff_sheffet_pulls(10_000, [0.3, 0.5, 0.6], [0.01, 0.1]).round(2).tolist()
@@ -122,7 +121,7 @@ def d_epsilon_pulls(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.nd
     ln T / (epsilon Delta_a), 200 times :func:`shariff_sheffet_pulls`.
 
     Returns:
-      (..., arms that are not the best), in the order of ``means``.
+      (..., suboptimal arms), in the order of ``means``.
 
     Examples:
       >>> bounds.d_epsilon_pulls(10_000, [0.3, 0.5, 0.6], [0.1, 1.0]).round(1).tolist()
@@ -150,10 +149,10 @@ def azize_basu(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray
 def azize_basu_minimax(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """max(sqrt(T (K - 1)) / 27, (K - 1) / (131 epsilon)): minimax lower bound.
 
-    Azize & Basu 2022, Theorem 2, with the constants of the submission. It is for T of at least
-    K - 1, and of at least 2 (K - 1) / (3 epsilon). For smaller T, no more than T + 1 arms count,
-    and the second term is 3 T / 262. That is our reading of the proof: its second term maximizes
-    (T D / 8) e^(-6 epsilon D T / (K - 1)) over gaps D, which are at most 1/4 for means in [0, 1].
+    Azize & Basu 2022, Theorem 2, with the constants of the submission. It requires T to be at least
+    K - 1 and at least 2 (K - 1) / (3 epsilon). For smaller T, at most T + 1 arms count, and the
+    second term is 3 T / 262. This is our reading of the proof: its second term maximizes (T D / 8)
+    e^(-6 epsilon D T / (K - 1)) over gaps D, which are at most 1/4 for means in [0, 1].
 
     Examples:
       >>> bounds.azize_basu_minimax(10_000, 4, [0.001, 0.1, 1.0]).round(2).tolist()

@@ -10,13 +10,13 @@ from dpjax.core import _check
 from dpjax.learners.parts import gram
 from dpjax.report import figures as plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
-from dpjax.report.tables import write_csv
+from dpjax.report.tables import note, write_csv
 from dpjax.study import Study
 from dpjax.study.labelled import layout
 
 TABLES = ("learners", "environments", "grid", "study", "figure")
 SETTINGS = ("trials", "key", "checkpoints")
-FIGURE = ("x", "y", "color", "line", "panel")
+FIGURE = ("x", "y", "color", "line", "panel", "share_y", "style", "caption")
 
 
 def read_study(path):
@@ -75,7 +75,11 @@ def _check_figure(study, figure) -> None:
     """Refuses a figure that does not fit the study, before the study is played."""
     made, over_time = layout(study), figure.get("x") == "round"
     sizes = dict(zip(made.axes, made.shape, strict=True)) | ({"round": 2} if over_time else {})
-    plot.check_axes(sizes, {role: figure.get(role) for role in ("x", "color", "line", "panel")})
+    roles = {role: figure.get(role) for role in ("x", "color", "line", "panel")}
+    if roles["x"] == plot.DECLARED:
+        roles["x"] = "epsilon" if "epsilon" in sizes else None
+    plot.check_axes(sizes, roles)
+    _check.one_of(*plot.STYLES, style=figure.get("style", "neurips"))
 
 
 def _factory(path, kind, package, entry) -> Any:
@@ -156,4 +160,4 @@ def run(path, out, *, store=None, mesh=None, progress=True) -> str:
         write_json(folder / "parameters.json", {"versions": versions()})
     if figure is not None:
         write_figure(out, "figure", partial(data.dpjax.figure, **figure))
-    return table.to_string(index=False)
+    return "\n".join(filter(None, [table.to_string(index=False), note(table.to_dict("records"))]))

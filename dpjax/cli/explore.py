@@ -55,10 +55,18 @@ def run(path, out=None, *, overwrite=False) -> str:
     optional("plotly", "explore")
     from dpjax.report import explore_page as page  # not above: plotly takes long to load
 
-    text = page.html(*read(path), str(path))
+    text = page.html(*read(path), title_of(path))
     with output_folder(Path(out).parent) as folder:
         (folder / Path(out).name).write_text(text, encoding="utf-8")
     return out
+
+
+def title_of(path) -> str:
+    """The page's title: the name of the input, without folders and the endings of stores."""
+    *folders, name = str(path).rstrip("/").split("/")
+    if name == "data.nc" and folders:
+        name = folders[-1]
+    return name.removesuffix(".nc").removesuffix(".zarr")
 
 
 def default_out(path) -> str:

@@ -22,43 +22,44 @@ with constant losses. The tables below were written by that command, as were
 [verdicts.csv](verdicts.csv), [exponents.csv](exponents.csv) and
 [parameters.json](parameters.json).
 
-A cell of a bound is the verdict at T = {horizon}, the worst mean regret over the bound in brackets,
-and the smallest horizon from which on the bound is below the largest regret that there is. A bound
-is *held* or *violated* where the whole interval of the worst mean lies below or above it, *open*
-where it lies on both sides, and *vacuous* where no play can exceed it. The intervals have a level
-of 95 % for all environments of a theorem at once. A *rate* is printed up to constants and stands
-here with constant 1: it can be *exceeded*, which contradicts no theorem. Exponents leave out
-logarithms. The fitted ones are of mean regret against the environment that is worst at each horizon
-and epsilon, with 95 % intervals over resampled trials. [Worst cases](../worst_case/README.md) has
-searches for environments that are worse than these.
+The cell of a bound has the verdict at T = {horizon}, the worst mean regret divided by the bound in
+brackets, and the smallest horizon from which on the bound is below the largest possible regret. A
+bound is *held* if the whole interval of the worst mean lies below it, *violated* if it lies above,
+*open* if it contains the bound, and *vacuous* if the bound is above the largest possible regret.
+The intervals of all environments of a theorem have a joint level of 95 %. A *rate* is printed up
+to constants and has constant 1 here. It can be *exceeded*, which contradicts no theorem. Exponents
+leave out logarithms. Fitted ones are of mean regret in the environment that is worst at each
+horizon and epsilon, with 95 % intervals over resampled trials. [Worst
+cases](../worst_case/README.md) searches for worse environments.
 """
 
 
 SEARCHED = """# The worst case of every learner
 
-`{command}` searched, for the learner of each theorem, for the environment that hurts it most, at
-T = {horizon}, among Bernoulli arms of any means, arms whose means change once, deterministic
-sequences of any period, linear losses of any direction, contexts of any gap, direction and law, and
-adversaries that react if the bound says so. The table and the figure below were written by that
-command, as were [searches.csv](searches.csv) and [parameters.json](parameters.json).
+`{command}` searched for the environment in which the learner of each theorem has the largest
+regret, at T = {horizon}. The families are Bernoulli arms of any means, arms whose means change
+once, deterministic sequences of any period, linear losses of any direction, contexts of any gap,
+direction and distribution, and adversaries that react if the bound covers them. The command also
+wrote the table and the figure below, [searches.csv](searches.csv) and
+[parameters.json](parameters.json).
 
-The regret is the mean over {trials} fresh trials of the environment that was found, with a 95 %
-interval for each environment alone. The maximum that the search saw is larger, since a search for
-the largest mean also finds luck. A found environment is a lower bound on the worst case: no bound
-is shown to hold by a search, but a bound that is violated is refuted. The theorems on stochastic
-arms with a bound that depends on the means are searched for the largest ratio of regret to bound.
-A theorem that is not in the table has no family to search, or its rounds are so slow that it is
-searched only if the command names it.
+The regret is the mean over {trials} fresh trials in the environment found, with a 95 % interval
+for each environment alone. The maximum during the search is larger, since a search for the largest
+mean also selects lucky trials. An environment found is a lower bound on the worst case: a search
+cannot show that a bound holds, but it can refute one. If a bound on stochastic arms depends on the
+means, the search maximizes the ratio of regret to bound. A theorem is missing from the table if it
+has no family to search, or if its rounds are so slow that it is searched only when the command
+names it.
 
 ![Regret over the upper bound at the worst environment found](worst_case.png)
 
 *Made by `{command}`.*
 
-A dot is regret over the upper bound at the worst environment found. The tick is the lower bound
-over the upper bound, if a lower bound is known: the worst case of every learner, private or not, is
-at least there. A dot left of its tick is not yet the worst case. Orange dots are within a factor of
-{tight:g} of the upper bound (dashed line), blue ones are more than {loose:g} times below it (dotted
-line). Hollow dots have an upper bound above the largest regret that there is.
+A dot is regret over the upper bound in the worst environment found. The tick is the lower bound
+over the upper bound, if a lower bound is known. It holds for every learner, private or not, so a
+dot left of its tick is not yet the worst case. Orange dots are within a factor of {tight:g} of the
+upper bound (dashed line), blue ones are more than {loose:g} times below it (dotted line). Hollow
+dots have an upper bound above the largest possible regret.
 """
 
 
@@ -180,10 +181,10 @@ def searched_page(folder) -> str:
               "upper bound", "verdict (regret / upper bound)"]  # fmt: skip
     return "\n".join([
         text,
-        f"Of {len(real)} bounds (a theorem at one epsilon) that are below the largest regret that "
-        f"there is, these are within a factor of {TIGHT:g} of the regret found: "
+        f"{len(real)} bounds (a theorem at one epsilon) are below the largest possible regret. "
+        f"These are within a factor of {TIGHT:g} of the regret found: "
         f"{_named(real[real['ratio'] * TIGHT >= 1.0])}.\n",
-        f"These are more than {LOOSE:g} times above it: "
+        f"These are more than {LOOSE:g} times the regret found: "
         f"{_named(real[real['ratio'] * LOOSE < 1.0])}.\n",
         format_markdown(header, lines),
     ])  # fmt: skip

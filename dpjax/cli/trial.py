@@ -4,15 +4,17 @@ import csv
 import hashlib
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import xarray
 
 from dpjax import bounds, environments, learners
 from dpjax.cli.arguments import PRIVATE_EPSILONS
 from dpjax.core import _check
-from dpjax.report.output import output_folder, shown, versions, write_json
+from dpjax.report.figures import Captioned
+from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
 from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
 
@@ -30,6 +32,7 @@ LEARNERS = {
 }
 PLAIN = {"TTUCB": learners.ttucb, "Track-and-Stop": learners.track_and_stop, "LUCB": learners.lucb}
 SEED = 0
+POINTS = 60  # of each curve
 
 
 class Outcomes(NamedTuple):
@@ -80,11 +83,11 @@ def read_outcomes(path) -> Outcomes:
     return Outcomes(tuple(counts), patients, table_of_counts[:, 1] / patients)
 
 
-def compare(
+def play(
     outcomes, *, delta=0.01, epsilons=PRIVATE_EPSILONS, model="central", horizon=10**8, trials=1000,
     progress=True,
-) -> list[dict]:  # fmt: skip
-    """Stopping times and errors of learners on patients who are drawn from the given outcomes.
+) -> xarray.Dataset:  # fmt: skip
+    """Plays learners that stop on patients who are drawn from the given outcomes.
 
     Each patient is a draw, with replacement, from the patients who had the same treatment. So a
     treatment is a Bernoulli arm, whose mean is the share of successes.
@@ -100,10 +103,7 @@ def compare(
       progress: whether to show progress bars.
 
     Returns:
-      A row for each learner and privacy level: how many patients it takes (the mean with its 95 %
-      interval, median and 90 % quantile), how often it was wrong (with the interval of Clopper and
-      Pearson), how often it had stopped, and the lower bound on the mean for every learner of this
-      model of privacy.
+      The data of a study. Learners without privacy take no epsilon.
 
     Raises:
       ValueError: two treatments have the largest share of successes, which no learner tells apart;
@@ -124,20 +124,34 @@ def compare(
     grid = {"horizon": horizon, "arms": len(means), "failure": float(delta)}
     adversary = {"outcomes": partial(environments.bernoulli, means, regret="pseudo")}
     levels = [float(epsilon) for epsilon in sorted(epsilons)]
-    private = Study(LEARNERS[model], adversary, {**grid, "epsilon": levels}, trials, SEED, 1)
-    plain = Study(PLAIN, adversary, grid, trials, SEED, 1)
-    return _rows(private.run(progress=progress), means, delta, model) + _rows(
-        plain.run(progress=progress), means, delta, "none"
-    )
+    private = Study(LEARNERS[model], adversary, {**grid, "epsilon": levels}, trials, SEED, POINTS)
+    plain = Study(PLAIN, adversary, grid, trials, SEED, POINTS)
+    data: Any = (private + plain).run(progress=progress)
+    return data.squeeze("environment")
+
+
+def table(data, outcomes, delta, model) -> list[dict]:
+    """Stopping times and errors, a row for each learner and privacy level.
+
+    Args:
+      data: as :func:`play` returns them.
+      outcomes, delta, model: as of :func:`play`.
+
+    Returns:
+      Rows that say how many patients a learner takes (the mean with its 95 % interval, median and
+      90 % quantile), how often it was wrong (with the interval of Clopper and Pearson), how often
+      it had stopped, and the lower bound on the mean for every learner of this model of privacy.
+    """
+    means, takes = 1.0 - outcomes.rates, data["takes_epsilon"]
+    private = data.sel(learner=takes)
+    plain = data.sel(learner=~takes).isel(epsilon=[0]).assign_coords(epsilon=[np.inf])
+    return _rows(private, means, delta, model) + _rows(plain, means, delta, "none")
 
 
 def _rows(data, means, delta, model) -> list[dict]:
-    """The rows of one study."""
+    """The rows of private learners, or of the others."""
     late = data["report_stopping_time"].quantile(0.9, "trial")
-    found = data.dpjax.identification().assign(q90=late)
-    found = found.squeeze("environment", drop=True).reset_coords(drop=True)
-    if "epsilon" not in found.dims:
-        found = found.expand_dims(epsilon=[np.inf])
+    found = data.dpjax.identification().assign(q90=late).reset_coords(drop=True)
     lower = bounds.stopping_time_lower_local if model == "local" else bounds.stopping_time_lower
     bound = [float(lower(means, epsilon, delta)) for epsilon in found["epsilon"].values]
     found = found.assign(lower_bound=("epsilon", bound), model=model)
@@ -146,14 +160,38 @@ def _rows(data, means, delta, model) -> list[dict]:
     return frame[COLUMNS].to_dict("records")
 
 
+def figure(data) -> Captioned:
+    """Failures beyond those of the best treatment, against the patients so far.
+
+    The axis of patients ends once all trials of all learners have stopped.
+    """
+    data = data.drop_vars(["environment", "horizon", "arms"])
+    data["round"].attrs["long_name"] = "patients"
+    data["regret"].attrs["long_name"] = "failures beyond the best treatment's"
+    last = float(data["report_stopping_time"].max())
+    end = int(np.searchsorted(data["round"].values, last)) + 1
+    drawn = data.isel(round=slice(end)).dpjax.figure(
+        "round", color="learner", panel="epsilon",
+        note="Each patient is drawn, with replacement, from those who had the same treatment. Once "
+        "a learner has stopped, all patients have the treatment that it recommends. Learners "
+        "without privacy are the same in all panels.",
+    )  # fmt: skip
+    for axes in drawn.axes:
+        axes.set_yscale("linear")
+        axes.set_ylim(bottom=0.0)
+        axes.xaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
+    return drawn
+
+
 def run(
     path, out="results/trial", *, delta=0.01, epsilons=PRIVATE_EPSILONS, model="central",
     horizon=10**8, trials=1000, progress=True,
 ) -> str:  # fmt: skip
-    """Compares learners on the outcomes of a file; writes table.csv and parameters.json to ``out``.
+    """Compares learners on the outcomes of a file, and writes the results to ``out``.
 
-    Arguments and errors are those of :func:`read_outcomes` and :func:`compare`. Besides, an OSError
-    is raised where ``out`` cannot be written to.
+    The files are table.csv, parameters.json, and patients.png and patients.pdf with the figure.
+    Arguments and errors are those of :func:`read_outcomes` and :func:`play`. Besides, an OSError is
+    raised if ``out`` cannot be written to. If the figure cannot be drawn, a FigureWarning says so.
 
     Returns:
       The treatments and the table, as text.
@@ -165,10 +203,11 @@ def run(
         for name, count, rate in zip(*outcomes, strict=True)
     ]
     with output_folder(out) as folder:
-        found = compare(
+        data = play(
             outcomes, delta=delta, epsilons=epsilons, model=model, horizon=horizon, trials=trials,
             progress=progress,
         )  # fmt: skip
+        found = table(data, outcomes, delta, model)
         write_csv(folder / "table.csv", found)
         write_json(folder / "parameters.json", {
             "data": shown(path), "data_sha256": digest, "treatments": treatments, "delta": delta,
@@ -176,4 +215,5 @@ def run(
             "horizon": horizon, "trials": trials, "key": f"jax.random.key({SEED})",
             "versions": versions(), "backend": jax.default_backend(),
         })  # fmt: skip
+    write_figure(out, "patients", figure, data)
     return f"{format_table(treatments)}\n\n{format_table(found)}"

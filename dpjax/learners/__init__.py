@@ -1,6 +1,6 @@
-"""What one plays: one file for each published algorithm. Authors of learners come in here.
+"""Learners: one module for each published algorithm.
 
-``__all__`` is the registry. Tests, audits and the command line go through it.
+``__all__`` is the registry that tests, audits and the command line use.
 """
 
 from dpjax.core import _check

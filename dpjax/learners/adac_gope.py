@@ -1,4 +1,4 @@
-"""AdaC-GOPE: linear elimination with Gaussian noise on what a phase has learnt as a whole."""
+"""AdaC-GOPE: linear elimination with Gaussian noise on one vector for each phase."""
 
 import jax.numpy as jnp
 
@@ -20,41 +20,41 @@ def adac_gope(
     """AdaC-GOPE: linear elimination whose phases release one vector with Gaussian noise.
 
     Phases, designs and eliminations are those of :func:`linear_elimination`, which adds noise to
-    the sum of each arm of the core set. Here the sums S_a go into one vector of R^d,
+    the loss sum of each arm in the core set. Here the sums S_a are combined into one vector of R^d,
 
         sum_a (S_a - n_a / 2) W a / g + N(0, I / (2 rho)),
 
-    where W' W = V^-1 for V = sum_a n_a a a', and g is the largest |W a| of the core set. So a loss
-    moves the vector by at most 1. Least squares on it estimate <theta, x>, off by Gaussian noise of
-    variance g^2 |W x|^2 / (2 rho). An arm leaves by the radius
+    with V = sum_a n_a a a', W' W = V^-1, and g the largest |W a| in the core set. So a loss moves
+    the vector by at most 1. Least squares estimates <theta, x> from it, with Gaussian noise of
+    variance g^2 |W x|^2 / (2 rho). Arms are eliminated with the radius
 
         gamma_x = sqrt(2 L |W x|^2 (1 / 4 + g^2 / (2 rho))),   L = ln(4 |A_i| T / beta).
 
-    Noise on each of the sums would do the same with a larger variance, on average by the size of
-    the core set over d. Core sets of :func:`dpjax.maths.designs.g_optimal` have few more than d
-    arms, so that the gain is small here.
+    Noise on each sum would have a larger variance, on average by a factor of the size of the core
+    set over d. The core sets of :func:`dpjax.maths.designs.g_optimal` have few more than d arms, so
+    the gain is small here.
 
     Args:
       horizon: T, rounds.
       actions: (K, d), as for :func:`linear_elimination`.
-      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
-      failure: beta in (0, 1), the probability that some estimate is off by more than gamma; default
+      failure: beta in (0, 1), the probability that some estimate has an error above gamma; default
         1 / T.
 
     Returns:
-      A BatchLearner with bandit feedback, whose action is the row of an arm.
+      A BatchLearner with bandit feedback. An action is the row index of an arm.
 
-    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
-    loss is in one released vector, which it moves by at most 1 in L2. Designs, W and g depend on
-    earlier releases alone. The epsilon at delta is that of sqrt(2 rho)-GDP.
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round. Released values: actions
+    1..T. Each loss is in one released vector, which it moves by at most 1 in L2. Designs, W and g
+    depend only on earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
-    Regret: O(sqrt(d T ln(K T)) + d sqrt(ln(K T) / rho) ln T) with probability 1 - beta, by the
-    argument of :func:`linear_elimination`. It is our own derivation.
+    Regret: O(sqrt(d T ln(K T)) + d sqrt(ln(K T) / rho) ln T) with probability 1 - beta. This is our
+    own derivation, with the argument of :func:`linear_elimination`.
 
-    Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023, of which the
-    noise is as recalled, and the phases are those of Hanna et al. 2022.
+    Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023; the noise is as
+    recalled. The phases are those of Hanna et al. 2022.
 
     Examples:
       >>> learner = learners.adac_gope(1000, np.eye(3), rho=0.5)
@@ -84,7 +84,7 @@ def adac_gope(
         del key
         rows, _, largest = whitened(state)
         share = rows[state.arm] / largest
-        # Both words are multiplied on their own, so that a long sum is not rounded to float32.
+        # Both words are multiplied separately, so that a long sum is not rounded to float32.
         whole = exact_sums.repeated(share, jnp.broadcast_to(total.whole, (dim,)))
         part = exact_sums.of(share * (total.part.astype(jnp.float32) * exact_sums.UNIT))
         centre = exact_sums.repeated(-0.5 * share, jnp.broadcast_to(played, (dim,)))
@@ -105,10 +105,10 @@ def adac_gope(
 
 
 def whiten(basis, weights):
-    """W a for each of the actions, (K, d), where W' W is the inverse of V = sum_a w_a a a'.
+    """W a for each action, (K, d), with W' W the inverse of V = sum_a w_a a a'.
 
     Args:
-      basis: actions in :func:`dpjax.maths.designs.coordinates`, (K, d). Where a coordinate is 0 for
+      basis: actions in :func:`dpjax.maths.designs.coordinates`, (K, d). If a coordinate is 0 for
         all of them, V gets a 1 on its diagonal.
       weights: (K,).
     """

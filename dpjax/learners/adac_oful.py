@@ -1,4 +1,4 @@
-"""AdaC-OFUL: OFUL on public features, whose noisy sums of losses are renewed ever more rarely."""
+"""AdaC-OFUL: OFUL on public features, with noisy loss sums released ever more rarely."""
 
 from typing import NamedTuple
 
@@ -15,21 +15,21 @@ from dpjax.learners.parts.gram_calibration import normal_length
 from dpjax.maths import ellipsoids
 from dpjax.maths.two_words import add_compensated
 
-# A volume that grows by 1 + C up to rounding ends a batch, as that of unit vectors often does.
+# Batches end at 1 + C up to rounding: with unit vectors the volume often grows by exactly 1 + C.
 SLACK = 0.999
 
 
 class AdacOfulState(NamedTuple):
-    sums: Array  # (packed + d,) of x x' over all rounds, and of loss x over the batch in play
-    error: Array  # (packed + d,) what rounding has added to them (Kahan)
-    released: Array  # (d,) the noisy sums of loss x of all complete batches
+    sums: Array  # (packed + d,) sum of x x' over all rounds, and of loss x over the current batch
+    error: Array  # (packed + d,) the rounding errors of these sums (Kahan)
+    released: Array  # (d,) the noisy sum of loss x over all complete batches
     volume: Array  # () ln det V / lambda^d when the last batch ended
-    belief: Belief  # of the policy in play
-    batches: Array  # () int32, complete ones
+    belief: Belief  # of the current policy
+    batches: Array  # () int32, complete batches
 
 
 class AdacOfulReport(NamedTuple):
-    batches: Array  # () int32, complete ones, each of which released one noisy sum
+    batches: Array  # () int32, complete batches, each with one released noisy sum
 
 
 def adac_oful(
@@ -48,47 +48,49 @@ def adac_oful(
     """AdaC-OFUL: OFUL on public features, with one noisy sum for each doubling of det V.
 
     The mean loss of an arm with features x is <theta, x>. Let V = lambda I + sum x x', without
-    noise. A batch of rounds ends when det V is at least 1 + C times what it was at its start. Its
-    sum of loss x is then released with Gaussian noise. Let u~ be the sum of the releases of all l
-    batches so far. Up to the end of the next batch all rounds play the arm of the smallest
-    <theta~, x> - beta |x|_(V^-1), where
+    noise. A batch of rounds ends when det V has grown by a factor of at least 1 + C since its
+    start. Its sum of loss x is then released with Gaussian noise. Let u~ be the sum of the releases
+    of all l batches so far. Until the end of the next batch, each round plays the arm with the
+    smallest <theta~, x> - beta |x|_(V^-1), with
 
         theta~ = V^-1 u~,
         beta = sigma sqrt(2 ln(2 / alpha) + ln det(V / lambda)) + S sqrt(lambda)
                + s sqrt(l m) (sqrt(d) + sqrt(2 ln(2 L / alpha))).
 
-    Here s is the scale of the noise, m <= 1 / lambda the largest row sum of |V^-1|, which is at
-    least its largest eigenvalue, and L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds the number of
-    batches for features of length 1.
+    Here s is the noise scale. The largest row sum m <= 1 / lambda of |V^-1| is at least the largest
+    eigenvalue of V^-1. For features of length 1, L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds
+    the number of batches.
 
-    It is an ablation of :func:`linucb` with ``gram.losses_only()``, whose tree releases a noisy sum
-    in every round, each with at most log2 T draws of noise; here there may be L of them.
+    This is an ablation of :func:`linucb` with ``gram.losses_only()``, whose tree releases a noisy
+    sum in every round, with at most log2 T noise draws in each. Here a sum may contain up to L
+    draws.
 
     Args:
       horizon: T, rounds.
-      dim: d, entries of the features of an arm.
-      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      dim: d, the number of features of an arm.
+      rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       growth: C > 0. Near 0 every round is a batch.
-      ridge: lambda > 0. A longer one makes the worst case of few and similar features better.
-      feature_bound: the largest length of features. Longer ones are scaled down to it.
-      loss_bound: losses outside [-loss_bound, loss_bound] are clipped. Sigma is loss_bound.
-      parameter_bound: S, at least |theta|.
+      ridge: lambda > 0. A larger ridge improves the worst case, in which features are few and
+        similar.
+      feature_bound: the largest length of a feature vector. Longer ones are scaled down to it.
+      loss_bound: losses outside [-loss_bound, loss_bound] are clipped; sigma is loss_bound.
+      parameter_bound: S, an upper bound on |theta|.
       failure: alpha, the probability that some confidence bound fails; default 1 / T.
 
     Returns:
-      A Learner with contextual feedback, whose action is a policy, a function of the round's
-      features (K, d) that gives an arm.
+      A Learner with contextual feedback. An action is a policy: a function that maps the round's
+      features (K, d) to an arm.
 
-    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one loss, where features are public,
-    released: policies 1..T. Each loss is in one released sum, which it moves by at most 2
-    feature_bound loss_bound in L2. Batches end by features alone, which depend on losses through
-    earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one loss, with public features.
+    Released values: policies 1..T. Each loss is in one released sum, which it moves by at most 2
+    feature_bound loss_bound in L2. The end of a batch depends on features only, and played features
+    depend on losses through earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
-    Regret: at most sqrt(1 + C) times that of OFUL with the longer beta, with probability
-    1 - alpha, by :func:`dpjax.bounds.adac_oful`: O~(d sqrt(T) (1 + sqrt(d / rho))) for
-    any features. Where those that are played spread in all directions, m is O(d / t), and privacy
-    costs O~(d^2 / sqrt(rho)) alone.
+    Regret: with probability 1 - alpha, at most sqrt(1 + C) times that of OFUL with this larger beta
+    (:func:`dpjax.bounds.adac_oful`): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the
+    played features spread in all directions, m is O(d / t), and privacy costs only
+    O~(d^2 / sqrt(rho)).
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023, as recalled;
     Abbasi-Yadkori, Pal & Szepesvari 2011, 5.1 (OFUL that switches rarely). The noise, its width and
@@ -110,9 +112,9 @@ def adac_oful(
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
     precision = 2.0 * jnp.asarray(rho, jnp.float32)
     scale = 2.0 * feature_bound * loss_bound / jnp.sqrt(precision)
-    share = jnp.where(scale > 0.0, 0.5, 1.0) * failure  # of the losses' own noise
+    share = jnp.where(scale > 0.0, 0.5, 1.0) * failure  # for the noise of the losses themselves
     visits = horizon * jnp.square(feature_bound) / (dim * ridge)
-    least = SLACK * jnp.log1p(growth)  # by which ln det V grows in a batch
+    least = SLACK * jnp.log1p(growth)  # growth of ln det V that ends a batch
     most = jnp.clip(dim * jnp.log1p(visits) / least, 1.0, horizon)
     length = scale * normal_length(dim, 0.5 * failure / most)
     size = ellipsoids.packed_size(dim)
@@ -146,7 +148,7 @@ def adac_oful(
         sums, error = add_compensated(state.sums, state.error, row)
         shape, volume = shape_of(sums)
         ended = volume - state.volume > least
-        # A batch that is still in play is not looked at.
+        # The sums of an unfinished batch are not read.
         noisy = noise.gaussian(key, jnp.where(ended, sums[size:], 0.0), scale)
         released = jnp.where(ended, state.released + noisy, state.released)
         batches = state.batches + ended.astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""AdaP-UCB, AdaP-KLUCB and AdaC-UCB: episodes that double an arm's pulls, each on fresh losses."""
+"""AdaP-UCB, AdaP-KLUCB and AdaC-UCB: each episode doubles an arm's pulls, on fresh losses."""
 
 from typing import NamedTuple
 
@@ -13,34 +13,34 @@ from dpjax.maths import divergences, exact_sums
 
 
 class AdapReport(NamedTuple):
-    episodes: Array  # () int32, episodes that were completed
+    episodes: Array  # () int32, completed episodes
 
 
 def adap_ucb(
     horizon: int, arms: int, *, epsilon: Number, exploration: Number = 3.1
 ) -> BatchLearner:
-    """AdaP-UCB: the arm with the best private bound plays until its pulls have doubled.
+    """AdaP-UCB: play the arm with the best private bound until its pulls have doubled.
 
-    Means forget: mean_a is the mean of the n_a losses of arm a's latest episode alone, with Laplace
-    noise. Each arm plays once at first. Then an episode that starts in round t goes to the arm with
-    the smallest
+    The private mean mean_a uses only the n_a losses of arm a's latest episode, with Laplace noise.
+    Each arm is first played once. Then an episode that starts in round t plays the arm with the
+    smallest
 
         mean_a - sqrt(alpha ln t / (2 n_a)) - alpha ln t / (epsilon n_a),
 
-    and ties are broken at random.
+    with ties broken at random.
 
     Args:
-      horizon: T, rounds. It decides only where the last episode is cut.
+      horizon: T, rounds. It decides only when the last episode is cut short.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      exploration: alpha, positive; the analysis asks for more than 3.
+      epsilon: privacy parameter; inf adds no noise.
+      exploration: alpha, positive; the analysis requires more than 3.
 
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released mean, which is of n_a losses and has sensitivity 1 / n_a (the denominator in the
-    submission's Lemma 1 has one loss fewer). Noise is drawn once for each episode.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released mean of n_a losses, with sensitivity 1 / n_a. (The denominator in the submission's
+    Lemma 1 has one loss fewer.) Noise is drawn once for each episode.
 
     Regret: at most sum_a (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)).
 
@@ -71,13 +71,13 @@ def adap_klucb(
 
     With p_a = mean_a - alpha ln t / (epsilon n_a), clipped to [0, 1], the bound of arm a is the
     smallest q such that kl(p_a, q) <= alpha ln t / n_a (:func:`dpjax.maths.divergences.kl_lower`).
-    Many bounds are 0 at first where epsilon is small. Ties are broken at random.
+    When epsilon is small, many bounds are 0 at first. Ties are broken at random.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      exploration: alpha, positive; the analysis asks for more than 3.
+      epsilon: privacy parameter; inf adds no noise.
+      exploration: alpha, positive; the analysis requires more than 3.
 
     Returns:
       A BatchLearner with bandit feedback.
@@ -114,27 +114,28 @@ def adac_ucb(
 ) -> BatchLearner:
     """AdaC-UCB: AdaP-UCB with Gaussian noise, for zero-concentrated differential privacy.
 
-    Episodes and means are those of :func:`adap_ucb`, with noise of variance 1 / (2 rho) on the sum
-    of an episode. An episode that starts in round t goes to the arm with the smallest
+    Episodes and means are those of :func:`adap_ucb`, with noise of variance 1 / (2 rho) on the loss
+    sum of an episode. An episode that starts in round t plays the arm with the smallest
 
         mean_a - sqrt(beta ln t (1 / (2 n_a) + 1 / (rho n_a^2))).
 
     Args:
-      horizon: T, rounds. It decides only where the last episode is cut, and the default delta.
+      horizon: T, rounds. It decides only when the last episode is cut short, and the default delta.
       arms: K, at least 2.
-      rho: privacy in zCDP; inf adds no noise. That of an epsilon-DP learner is epsilon^2 / 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
-      exploration: beta, positive; the analysis asks for more than 3.
+      rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
+      exploration: beta, positive; the analysis requires more than 3.
 
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round, released: actions 1..T. Each
-    loss is in one released sum, of sensitivity 1. The epsilon at delta is that of sqrt(2 rho)-GDP.
+    Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one round. Released values: actions
+    1..T. Each loss is in one released sum, of sensitivity 1. The epsilon at delta is that of
+    sqrt(2 rho)-GDP.
 
-    Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta /
-    (beta - 3)), by :func:`dpjax.bounds.adac_ucb`. So privacy costs sqrt(ln T / rho) an
-    arm, where :func:`adap_ucb` pays ln T / epsilon.
+    Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) +
+    beta / (beta - 3)) (:func:`dpjax.bounds.adac_ucb`). So privacy costs sqrt(ln T / rho) for each
+    arm, compared with ln T / epsilon in :func:`adap_ucb`.
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023. The constants
     of the bound are our own derivation.
@@ -155,7 +156,7 @@ def adac_ucb(
 
 
 def _episodes(horizon, arms, law: SumNoise, bound) -> BatchLearner:
-    """Plays the arm of the smallest bound (means, samples, ln t) -> (K,) in doubling episodes."""
+    """Play the arm with the smallest bound (means, samples, ln t) -> (K,) in doubling episodes."""
 
     def mean(key, before, total, rounds):
         del before
@@ -166,7 +167,7 @@ def _episodes(horizon, arms, law: SumNoise, bound) -> BatchLearner:
         return bound(means, samples, log_t)
 
     def episodes(state):
-        # Episodes have 1, 1, 2, 4, ... rounds: an arm with N pulls has had log2(N) + 1 of them.
+        # Episodes have 1, 1, 2, 4, ... rounds, so an arm with N pulls has had log2(N) + 1 episodes.
         return AdapReport(jnp.sum(32 - jax.lax.clz(state.pulls), dtype=jnp.int32))
 
     return growing_batches(horizon, arms, 2.0, mean, index, law.privacy, episodes)

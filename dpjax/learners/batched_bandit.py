@@ -1,4 +1,4 @@
-"""Private bandits by batches: a learner that tolerates noise plays on noisy batch averages."""
+"""Private bandits by batches: a noise-tolerant learner plays on noisy batch averages."""
 
 from typing import NamedTuple
 
@@ -18,24 +18,24 @@ _THRESHOLD = 1.0 - 2.0 ** (-1.0 / 3.0)
 
 
 class HtinfState(NamedTuple):
-    estimates: Array  # (K,) sums of estimated losses, shifted so that the least is 0
-    arm: Array  # () int32, the arm in play
-    probability: Array  # () float32, with which it was drawn
-    round: Array  # () int32, that is being played, from 1
+    estimates: Array  # (K,) sums of estimated losses, shifted so that the smallest is 0
+    arm: Array  # () int32, the current arm
+    probability: Array  # () float32, its probability when it was drawn
+    round: Array  # () int32, the current round, from 1
     skipped: Array  # () int32
 
 
 class HtinfReport(NamedTuple):
-    skipped: Array  # () int32, losses beyond the threshold, which were not used
+    skipped: Array  # () int32, losses beyond the threshold, which were ignored
 
 
 def htinf(horizon, arms, deviation) -> Learner:
-    """HTINF at alpha = 2: Tsallis-INF for losses with E[l^2] <= sigma^2, which may be negative.
+    """HTINF at alpha = 2: Tsallis-INF for losses with E[l^2] <= sigma^2, possibly negative.
 
     With eta_t = 1 / (sigma sqrt(t)) it draws from p = argmin <L, p> - (2 / eta_t) sum_i sqrt(p_i).
-    Losses beyond 0.206 sqrt(p_a) / eta_t are skipped: they count as 0, and their rounds still
-    count. The analysis asks that the expected loss beyond any threshold is not negative, which
-    holds for losses >= 0 plus symmetric noise. So losses are not centred here.
+    Losses beyond 0.206 sqrt(p_a) / eta_t are skipped: they count as 0, but t still advances. The
+    analysis requires that the expected loss beyond any threshold is nonnegative, which holds for
+    nonnegative losses plus symmetric noise. So losses are not centred here.
 
     Args:
       horizon: T, rounds. The algorithm does not use it.
@@ -73,7 +73,7 @@ def htinf(horizon, arms, deviation) -> Learner:
 
 
 def batch_rounds(horizon, epsilon):
-    """tau = ceil(1 / epsilon) within [1, T]. It is a float, since 10^9 and more exceed an int32."""
+    """tau = ceil(1 / epsilon) within [1, T], a float because large values overflow int32."""
     return jnp.clip(jnp.ceil(1.0 / jnp.asarray(epsilon, jnp.float32)), 1.0, horizon)
 
 
@@ -86,36 +86,36 @@ def batched_bandit(
     tau: Number | None = None,
     rate: Number | None = None,
 ) -> BatchLearner:
-    """Batches of ceil(1 / epsilon) rounds, with Laplace noise on the sum of each.
+    """A base learner in batches of ceil(1 / epsilon) rounds, with Laplace noise on sums.
 
-    Each arm that a base learner chooses is played for tau rounds, and the base is fed their average
-    loss plus Lap(1 / (epsilon tau)). By default the scale of this noise is at most 1, however small
-    epsilon is.
+    Each arm chosen by a base learner is played for tau rounds, and the base learner receives their
+    average loss plus Lap(1 / (epsilon tau)). By default the scale of this noise is at most 1 for
+    every epsilon.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf gives batches of one round without noise.
-      base: "htinf", or "exp2", with the rates of :func:`exp2` for T / tau rounds of such losses.
+      epsilon: privacy parameter; inf gives batches of one round without noise.
+      base: "htinf", or "exp2" with the rates of :func:`exp2` for T / tau rounds of such losses.
       tau: rounds in a batch, at least 1, rounded down; may be traced. Default ceil(1 / epsilon).
-      rate: of the base, positive: eta of "exp2", or eta_1 of the eta_t = eta_1 / sqrt(t) of
-        "htinf". The default of the latter is 1 / sigma, sigma^2 = 1 + 2 / (epsilon tau)^2.
+      rate: learning rate of the base, positive. For "exp2" it is eta. For "htinf" it is eta_1 in
+        eta_t = eta_1 / sqrt(t), by default 1 / sigma with sigma^2 = 1 + 2 / (epsilon tau)^2.
 
     Returns:
-      A BatchLearner with bandit feedback, whose report is that of the base.
+      A BatchLearner with bandit feedback. Its report is that of the base.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A loss in [0, 1] is in
-    one sum, which it moves by at most 1, whatever tau and the rate are. Given the past, the noisy
-    sum is an epsilon-DP function of that loss, and all later actions depend on the loss through
-    that sum alone. A last batch that the horizon cuts short is never read. The noise is put on
-    sums, so the model is central. (From epsilon = 1 on default batches are one round, and the local
-    model holds too.)
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A loss in
+    [0, 1] is in one sum, which it moves by at most 1 for every tau and rate. Given the past, the
+    noisy sum is an epsilon-DP function of that loss, and later actions depend on the loss only
+    through that sum. A last batch that is cut short by the horizon is never read. The noise is
+    added to sums, so the model is central. (If epsilon >= 1, default batches have one round, and
+    the local model holds too.)
 
     Regret: at most 30 sigma sqrt(K tau (T + tau)) + tau with HTINF and its default rate, in
-    expectation (oblivious losses; the constant is as recalled). With the default tau that is
-    O(sqrt(K T / epsilon) + 1 / epsilon) for epsilon <= 1, and sublinear for epsilon >> 1 / T, while
-    noise on each loss needs epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which is at least
-    ours.
+    expectation (oblivious losses; the constant is as recalled). With the default tau and
+    epsilon <= 1 this is O(sqrt(K T / epsilon) + 1 / epsilon). It is sublinear for epsilon >> 1 / T,
+    while noise on each loss needs epsilon >> T^(-1/2). The paper's sigma is sqrt(6), which is at
+    least ours.
 
     Reference: Asi, Raman & Talwar, "Faster rates for private adversarial bandits", 2025.
 

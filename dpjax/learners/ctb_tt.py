@@ -1,4 +1,4 @@
-"""CTB-TT: top-two sampling in the local model, on losses that are randomized one by one."""
+"""CTB-TT: top-two sampling in the local model, on individually randomized losses."""
 
 import jax.numpy as jnp
 
@@ -16,31 +16,30 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
     """CTB-TT: randomized response on each loss, then top-two sampling without noise.
 
     A loss of 0 or 1 is flipped with probability p = 1 / (1 + e^epsilon) before the learner sees it.
-    A mean mu becomes p + (1 - 2p) mu, and the order of the arms stays. From then on it is
-    identification without privacy: nothing is forgotten, and the challenger and the stopping rule
-    are those of :func:`dp_tt` without noise. A phase ends when the pulls of an arm have grown by a
-    tenth.
+    A mean mu becomes p + (1 - 2p) mu, so the order of the arms is kept. The rest is non-private
+    identification on all losses, with the challenger and the stopping rule of :func:`dp_tt` without
+    noise. A phase ends when the pulls of an arm have grown by a tenth.
 
     Args:
-      horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
+      horizon: T, the largest stopping time. A run that has not stopped by then is censored.
       arms: K, at least 2.
-      epsilon: privacy; inf flips nothing.
-      failure: delta in (0, 1), the probability of a wrong recommendation that is allowed.
+      epsilon: privacy parameter; inf flips nothing.
+      failure: delta in (0, 1), the allowed probability of a wrong recommendation.
 
     Returns:
-      A BatchLearner with bandit feedback. A loss that is neither 0 nor 1 is rounded to the nearer
-      of them before it is flipped, so play it on Bernoulli losses. Its report is an
+      A BatchLearner with bandit feedback. Losses other than 0 and 1 are rounded to the nearer of
+      the two before they are flipped, so use Bernoulli losses. Its report is an
       IdentificationReport: stopped, stopping_time and recommendation.
 
-    Privacy: epsilon-DP in the local model for each loss by itself, released: the randomized losses,
-    and with them actions 1..T, the stopping time and the recommendation.
+    Privacy: epsilon-DP in the local model for each loss. Released values: the randomized losses,
+    and therefore actions 1..T, the stopping time and the recommendation.
 
-    Regret: up to the stopping time, that of the rounds that were played; then the gap of the
-    recommended arm, each round.
+    Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
+    in each round.
 
-    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with the characteristic
-    time T of the sampled shares for the mean losses p + (1 - 2p) mu and without noise. Nobody needs
-    less than :func:`dpjax.bounds.stopping_time_lower_local`.
+    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with T the noiseless
+    characteristic time of the sampled shares for the mean losses p + (1 - 2p) mu. The lower bound
+    is :func:`dpjax.bounds.stopping_time_lower_local`.
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "Differentially private best-arm identification",
     2024, from its abstract. The phases and the threshold are ours.

@@ -1,4 +1,4 @@
-"""CUCB: confidence bounds over the vertices of a polytope, from the entries that are played."""
+"""CUCB: confidence bounds on the vertices of a polytope, from semi-bandit feedback."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
 
-# A radius is drawn longer by up to this share of it, which breaks ties at random.
+# Each radius is enlarged by a random share of up to SPREAD, which breaks ties at random.
 SPREAD = 2.0**-12
-# So many vertices are looked at to see whether they consist of ones and zeros.
+# Number of vertices that are checked to have entries 0 and 1 only.
 _LOOKS = 64
 
 
@@ -26,8 +26,8 @@ class CucbState(NamedTuple):
     round: Array  # () int32, t
     samples: Array  # (d,) int32, O: losses in the total of each entry
     totals: ExactSum  # (d,), noisy
-    buffer: ArmSums  # losses of each entry that were read since
-    action: Array  # (d,) float32, the vertex in play
+    buffer: ArmSums  # losses of each entry read since that total
+    action: Array  # (d,) float32, the current vertex
 
 
 def cucb(
@@ -42,46 +42,46 @@ def cucb(
     """CUCB with private means: combinatorial semi-bandits on k-sets, trees and paths.
 
     An action is a vertex of the domain: a set of at most k of the d entries. Its loss is the sum of
-    their losses, and the loss of each of them is seen. Let entry i have a private mean of O_i
-    losses, and let b = 1/4. Each round plays the vertex with the smallest sum of
+    their losses, each of which is observed. Let entry i have a private mean of O_i losses, and let
+    b = 1/4. Each round plays the vertex with the smallest sum of
 
         mean_i - sqrt(2 alpha b ln t / O_i) - alpha h ln t / O_i
 
     over its entries. Entries without a mean come first, in random order, and ties are broken at
-    random. The losses of an entry that are read gather in a buffer. When it holds 2 O_i losses (at
-    first one), their mean with Laplace noise of scale h / (2 O_i) takes the place of the old one,
-    and O_i doubles.
+    random. The losses read from an entry are collected in a buffer. When the buffer holds 2 O_i
+    losses (at first, one), their mean with Laplace noise of scale h / (2 O_i) replaces the old
+    mean, and O_i doubles.
 
     Args:
-      horizon: T, rounds. Nothing but the end of the game depends on it.
-      domain: a Domain whose vertices have entries 0 and 1, made outside of a traced game. k is the
+      horizon: T, rounds. It decides only when the game ends.
+      domain: a Domain whose vertices have entries 0 and 1, created outside traced code. k is the
         largest number of ones.
-      epsilon: privacy; inf adds no noise.
-      read: "all" reads all entries of the action, with h = k / epsilon. "one" reads that with the
-        fewest losses so far, ties at random, with h = 1 / epsilon.
-      model: "central", or "local", where each loss that is read gets its noise at once. The mean is
-        then of all losses of an entry so far, and b = 1/4 + 2 h^2, since a Laplace variable of
-        scale h has the variance 2 h^2.
+      epsilon: privacy parameter; inf adds no noise.
+      read: "all" reads all entries of the action, with h = k / epsilon. "one" reads the entry with
+        the fewest losses so far, with h = 1 / epsilon and ties broken at random.
+      model: "central" or "local". In the local model each loss gets its own noise when it is read,
+        and the mean is over all losses of an entry so far. Then b = 1/4 + 2 h^2, since a Laplace
+        variable of scale h has variance 2 h^2.
       exploration: alpha, positive. A one-sided bound fails with probability at most 1.5 t^-alpha in
         the central model, and t^-alpha in the local one.
 
     Returns:
       A Learner with semi-bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round's loss vector; released: actions 1..T, or in
-    the local model the noisy losses. With "all", a replaced round changes at most k sums, each of
-    which is released at most once with noise for epsilon / k. With "one", the entry that is read
-    follows from actions, counts and coins, so that a round is in one sum.
+    Privacy: epsilon-DP for replacement of one round's loss vector. Released values: actions 1..T,
+    or in the local model the noisy losses. With "all", a replaced round changes at most k sums, and
+    each is released at most once with noise for epsilon / k. With "one", the entry to read follows
+    from actions, counts and coins, so a round is in one sum.
 
-    Regret: O(d k^2 ln T / Delta + d k h ln^2 T), at most :func:`dpjax.bounds.cucb`.
+    Regret: O(d k^2 ln T / Delta + d k h ln^2 T); :func:`dpjax.bounds.cucb` bounds it.
 
     Reference: Chen, Wang, Yuan & Wang, "Combinatorial multi-armed bandit and its extension to
     probabilistically triggered arms", 2016; Chen, Zheng, Zhou, Yang, Chen & Wang,
-    "(Locally) differentially private combinatorial semi-bandits", 2020, for privacy. Doubling, as
-    in :func:`lazy_ucb`, and the constants are ours.
+    "(Locally) differentially private combinatorial semi-bandits", 2020, for privacy. The doubling,
+    as in :func:`lazy_ucb`, and the constants are ours.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a vertex has an entry that is not 0 or 1.
+      ValueError, TypeError: an argument is invalid; a vertex has an entry that is not 0 or 1.
 
     Examples:
       >>> pairs = domains.capped_simplex(4, 2)  # all choices of 2 out of 4
@@ -106,7 +106,7 @@ def cucb(
         longer = 1.0 + SPREAD * jr.uniform(key, (dim,))
         index = exact_sums.mean(totals, count) - length * longer
         seen = samples > 0
-        # An action with an entry that was never read comes before all actions without.
+        # Actions with an entry that was never read come before all others.
         limit = 1.0 + 2.0 * ones * jnp.max(jnp.where(seen, jnp.abs(index), 0.0))
         return domain.minimizer(jnp.where(seen, index, -limit * (1.0 + (longer - 1.0) / SPREAD)))
 
@@ -119,13 +119,13 @@ def cucb(
         noise_key, choice_key, read_key = jr.split(key, 3)
         played = state.action > 0.5
         if read == "one":
-            # An action may be empty, and then no entry is read.
+            # An action may be empty. Then no entry is read.
             reads = jnp.where(played, state.buffer.pulls + state.samples, horizon)
-            # Were ties broken by index, regret would depend on the order of the entries.
+            # If ties were broken by index, regret would depend on the order of the entries.
             played = played & (jnp.arange(dim) == smallest(read_key, reads))
         pulls = state.buffer.pulls + played.astype(jnp.int32)
         losses = exact_sums.add(state.buffer.losses, exact_sums.of(jnp.where(played, loss, 0.0)))
-        # In the local model each loss is released by itself, and the releases are added up.
+        # In the local model each loss is released separately, and the releases are added up.
         size = jnp.ones_like(pulls) if local else jnp.maximum(2 * state.samples, 1)
         full = pulls == size
 
@@ -155,12 +155,12 @@ def cucb(
 
 
 def most_ones(domain) -> int:
-    """The largest number k of ones in a vertex of a domain whose vertices are of ones and zeros.
+    """The largest number k of ones in a vertex of a domain whose vertices have entries 0 and 1.
 
     Raises:
-      TypeError: it is no Domain.
-      ValueError: a vertex has an entry that is not 0 or 1, or there is nothing but 0. Vertices are
-        looked at in fixed random directions.
+      TypeError: the argument is not a Domain.
+      ValueError: a vertex has an entry that is not 0 or 1, or 0 is the only vertex. The vertices in
+        fixed random directions are checked.
     """
     check_domain(domain)
     drawn = np.random.default_rng(0).normal(size=(_LOOKS, domain.dim))

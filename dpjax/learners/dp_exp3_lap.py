@@ -1,4 +1,4 @@
-"""DP-EXP3-Lap: EXP3 on losses that have Laplace noise."""
+"""DP-EXP3-Lap: EXP3 on losses with Laplace noise."""
 
 import jax.numpy as jnp
 
@@ -15,29 +15,29 @@ def dp_exp3_lap(
     mixing: Number | None = None,
     threshold: Number | None = None,
 ) -> Learner:
-    """DP-EXP3-Lap: EXP3 on losses with Laplace noise, epsilon-DP in the local model too.
+    """DP-EXP3-Lap: EXP3 on losses with Laplace noise, also epsilon-DP in the local model.
 
     It is ``laplace_feedback`` over ``exp3`` with a threshold b. Each observed gain g becomes
-    y = g + Lap(1 / epsilon). Where y lies in [-b, b + 1], EXP3 is fed (y + b) / (2b + 1).
-    Elsewhere EXP3 ignores the round, whose loss still counts as regret.
+    y = g + Lap(1 / epsilon). If y lies in [-b, b + 1], EXP3 receives (y + b) / (2b + 1). Otherwise
+    EXP3 ignores the round, whose loss still counts as regret.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise and gives EXP3.
+      epsilon: privacy parameter; inf adds no noise and gives EXP3.
       mixing: gamma of EXP3, in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) T))).
       threshold: b, positive and finite; default ln T / epsilon.
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. The noise is put on
-    each observed loss, so the model is local. The printed calibration is right for losses in
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Noise is added
+    to each observed loss, so the model is local. The printed calibration is correct for losses in
     [0, 1].
 
     Regret: at most (2b + 1) 2 sqrt((e - 1) T K ln K) + 2K + sqrt(32 T) / epsilon in expectation
-    (oblivious losses), with the defaults. The corollary, as reconstructed, prints 2b for 2b + 1,
-    and the difference is visible where epsilon is large.
+    (oblivious losses), with the defaults. The corollary, as reconstructed, prints 2b for 2b + 1;
+    the difference is visible if epsilon is large.
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, Algorithm 1.

@@ -23,40 +23,40 @@ def dp_klucb(
     ratio: Number = 2.0,
     exploration: Number = 1.0,
 ) -> BatchLearner:
-    """DP-KLUCB: confidence bounds of the divergence d_epsilon on sums of private batches.
+    """DP-KLUCB: confidence bounds from the divergence d_epsilon on private batch sums.
 
-    A batch of arm a takes its pulls n_a to ceil(ratio n_a) and releases the sum of its losses with
-    Laplace noise. The mean mu~_a is the sum of all releases of arm a over n_a, clipped to [0, 1].
-    Each arm plays once at first. Then the next batch goes to the arm with the smallest q such that
+    A batch of arm a increases its pulls n_a to ceil(ratio n_a) and releases the sum of its losses
+    with Laplace noise. The mean mu~_a is the sum of all releases of arm a over n_a, clipped to
+    [0, 1]. Each arm is first played once. Then the next batch plays the arm with the smallest q
+    such that
 
         d_epsilon(mu~_a, q) <= alpha ln t / n_a  (:func:`dpjax.maths.divergences.d_epsilon_lower`),
 
-    and ties are broken at random.
+    with ties broken at random.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise, and gives kl_ucb in batches.
-      ratio: growth of an arm's pulls from batch to batch, above 1. The analysis wants it near 1,
-        but then the noise of many small batches piles up, and some runs lose the best arm for good.
-        Of 1000 runs at T = 5e7 and epsilon = 0.1 (Sajed & Sheffet's second instance) these are 4 %
-        at ratio 1.1 and none at ratio 2.
-      exploration: alpha, positive. It is the constant of :func:`kl_ucb` and
-        :func:`adap_klucb`, too.
+      epsilon: privacy parameter; inf adds no noise and gives kl_ucb in batches.
+      ratio: growth of an arm's pulls from batch to batch, above 1. The analysis assumes a ratio
+        near 1. But then the noise of many small batches adds up, and some runs never recover the
+        best arm. In 1000 runs at T = 5e7 and epsilon = 0.1 on Sajed & Sheffet's second instance
+        this happened in 4 % at ratio 1.1 and in none at ratio 2.
+      exploration: alpha, positive, the same constant as in :func:`kl_ucb` and :func:`adap_klucb`.
 
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in the
-    sum of one batch, which is released once. Adding up releases is post-processing, so nothing has
-    to be forgotten.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    the sum of one batch, which is released once. Adding up releases is post-processing, so no loss
+    has to be forgotten.
 
-    Regret: asymptotically sum Delta_a ln T / d_epsilon(mu_a, mu*) up to a factor of ratio, for
-    alpha = 1 (:func:`dpjax.bounds.d_epsilon`), which no private learner can beat.
+    Regret: for alpha = 1 asymptotically sum Delta_a ln T / d_epsilon(mu_a, mu*), up to a factor of
+    ratio. No private learner can do better than this sum (:func:`dpjax.bounds.d_epsilon`).
 
     Reference: Azize, Wu, Honda, Orabona, Ito & Basu, "Optimal regret of Bernoulli bandits under
-    global differential privacy", 2025, as a secondary text presents it. The length of its batches
-    is our choice.
+    global differential privacy", 2025, as a secondary text presents it. The batch lengths are our
+    choice.
 
     Examples:
       >>> learner = learners.dp_klucb(10**6, 2, epsilon=0.25)
@@ -82,21 +82,20 @@ def dp_imed(
     ratio: Number = 2.0,
     exploration: Number = 1.0,
 ) -> BatchLearner:
-    """DP-IMED: plays the arm that its private mean makes least unlikely to be the best.
+    """DP-IMED: play the arm least unlikely to be the best, by private means.
 
-    Batches and means are those of :func:`dp_klucb`. The next batch goes to the arm with the
-    smallest
+    Batches and means are those of :func:`dp_klucb`. The next batch plays the arm with the smallest
 
         n_a d_epsilon(mu~_a, min_b mu~_b) + alpha ln n_a.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise, and gives IMED in batches.
-      ratio: as in :func:`dp_klucb`. Of the same 1000 runs 14 % were lost at 1.1, 0.6 % at 2 and
-        none at 3.
-      exploration: alpha, positive. An arm plays while its n_a d_epsilon is below about
-        alpha ln t, as in :func:`dp_klucb`.
+      epsilon: privacy parameter; inf adds no noise and gives IMED in batches.
+      ratio: as in :func:`dp_klucb`. In the same 1000 runs, 14 % lost the best arm at ratio 1.1, 0.6
+        % at 2 and none at 3.
+      exploration: alpha, positive. An arm is played while n_a d_epsilon is below about alpha ln t,
+        as in :func:`dp_klucb`.
 
     Returns:
       A BatchLearner with bandit feedback.
@@ -125,9 +124,9 @@ def dp_imed(
 
 
 def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
-    """Plays the arm of the smallest index (means, pulls, ln t) -> (K,) in geometric batches."""
+    """Play the arm with the smallest index (means, pulls, ln t) -> (K,) in geometric batches."""
     _check.inside(1.0, jnp.inf, ratio=ratio)
-    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
+    scale = privacy.laplace_scale(1.0, epsilon)  # for a sum of losses with one replaced
 
     def add(key, before, total, rounds):
         del rounds

@@ -1,4 +1,4 @@
-"""DP-TS-UCB: each mean is drawn from a limited number of times, and then keeps its best draw."""
+"""DP-TS-UCB: a limited number of draws from each mean, then the best of them."""
 
 import math
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from dpjax.learners.parts.doubling_means import DoublingMeans, no_means, renewed
 
 
 class DpTsUcbState(NamedTuple):
-    kept: DoublingMeans  # without noise, of n losses, and the losses that were seen since
-    left: Array  # (K,) int32, draws that may still be made from each mean
+    kept: DoublingMeans  # means without noise of n losses, and the losses observed since
+    left: Array  # (K,) int32, remaining draws from each mean
     best: Array  # (K,) float32, the smallest draw from each mean
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
 
 
 def dp_ts_ucb(
@@ -30,36 +30,36 @@ def dp_ts_ucb(
 ) -> Learner:
     """DP-TS-UCB: Thompson sampling with few draws from each mean, then its best draw.
 
-    Each arm plays once at first. An arm's mean is of its latest 2^r losses alone, and is renewed
-    when twice as many new ones have been seen. A mean of n losses comes with phi draws
+    Each arm is first played once. An arm's mean uses only its latest 2^r losses, and is replaced
+    when twice as many new losses have been observed. A mean of n losses allows phi draws
 
         theta_a ~ N(mean_a, ln^alpha(T) / n).
 
-    Every round makes one draw for each arm that has any left. An arm without draws has the smallest
-    draw from its mean instead. The arm of the smallest of these numbers plays.
+    Each round makes one draw for every arm that has draws left. An arm without draws left uses the
+    smallest draw from its mean. The arm with the smallest of these numbers is played.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       exponent: alpha, from 0 (close to Thompson sampling) to 1 (the most privacy).
       draws: phi, at least 1; default :func:`draws_of_a_mean`.
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: mu-GDP for replacement of one round, with mu^2 = min(phi, T - K) / ln^alpha(T),
-    released: actions 1..T. Declared are rho = mu^2 / 2 and the epsilon at delta. Each loss is in
-    one mean, which it moves by at most 1 / n, so that a draw has mu^2 = 1 / (n ln^alpha(T)). The
-    worst is the mean of one loss. At alpha = 0 a game of 10^5 rounds has mu = 37, and at alpha = 1
-    it has mu = 1.9.
+    Privacy: mu-GDP for replacement of one round, with mu^2 = min(phi, T - K) / ln^alpha(T).
+    Released values: actions 1..T. The declaration is rho = mu^2 / 2 and the epsilon at delta. Each
+    loss is in one mean, which it moves by at most 1 / n, so a draw has mu^2 = 1 / (n ln^alpha(T)).
+    The worst case is a mean of one loss. For 10^5 rounds, mu is 37 at alpha = 0 and 1.9 at
+    alpha = 1.
 
     Regret: O(K ln^(alpha + 1)(T) / Delta) for the paper's phi.
 
     Reference: Hu, Huang, Zhang, Lecuyer & Hegde, "Connecting Thompson sampling and UCB: towards
     more efficient trade-offs between privacy and regret", 2025, as reconstructed from summaries.
-    The paper's phi is of the order T^((1 - alpha) / 2) ln^((3 - alpha) / 2)(T), with a constant
-    that we do not know. Our phi and the declaration are our own derivations.
+    The paper's phi is of the order T^((1 - alpha) / 2) ln^((3 - alpha) / 2)(T); we do not know its
+    constant. Our phi and the declaration are our own derivations.
 
     Examples:
       >>> made = [learners.dp_ts_ucb(10**5, 2, exponent=x, delta=1e-6) for x in (0.5, 1.0)]
@@ -84,7 +84,7 @@ def dp_ts_ucb(
         left, best = jnp.where(new, count, state.left), jnp.where(new, jnp.inf, state.best)
         drawing = (left > 0) & (jnp.min(kept.samples) > 0)
         deviation = jnp.sqrt(power / jnp.maximum(kept.samples, 1).astype(jnp.float32))
-        # A mean without draws is not looked at.
+        # Means without draws left are not read.
         theta = noise.gaussian(key, jnp.where(drawing, kept.means, 0.0), deviation)
         best = jnp.where(drawing, jnp.minimum(best, theta), best)
         arm = jnp.argmin(jnp.where(drawing, theta, best)).astype(jnp.int32)
@@ -99,9 +99,9 @@ def dp_ts_ucb(
 def draws_of_a_mean(horizon, exponent):
     """phi = ln T / -ln(1 - Q), rounded up, for the normal tail Q at sqrt(ln^(1-alpha)(T) / 2).
 
-    A mean of n losses in [0, 1] is above the true one by sqrt(ln T / (2 n)) with probability at
+    A mean of n losses in [0, 1] exceeds the true mean by sqrt(ln T / (2 n)) with probability at
     most 1 / T. Otherwise each draw is below the true mean with probability at least Q, and all phi
-    draws miss it with probability at most 1 / T. T = 1 counts as 2.
+    draws miss it with probability at most 1 / T. T = 1 is treated as 2.
 
     Args:
       horizon: T.
@@ -116,5 +116,5 @@ def draws_of_a_mean(horizon, exponent):
 
 
 def _log(horizon) -> float:
-    """ln T. T = 1 counts as 2."""
+    """ln T, with T = 1 treated as 2."""
     return math.log(max(horizon, 2))

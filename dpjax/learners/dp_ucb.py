@@ -1,4 +1,4 @@
-"""Private UCB on binary trees, with one tree for each arm."""
+"""Private UCB with a binary tree for each arm."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ class DpUcbState(NamedTuple):
     round: Array  # () int32, t
     pulls: Array  # (K,) int32
     sums: Any  # of the private prefix sums
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
 
 
 def dp_ucb(
@@ -31,9 +31,9 @@ def dp_ucb(
 ) -> Learner:
     """Private UCB: confidence bounds on the noisy sums of a binary tree for each arm.
 
-    All trees run on the clock of the game: each round inserts the loss into the tree of the arm
-    that was played, and 0 into the others. Let L~_a be the noisy sums and e the epsilon of a tree.
-    Round t plays the arm with the smallest
+    All trees share the game's clock: each round inserts the loss into the tree of the played arm,
+    and 0 into the others. Let L~_a be the noisy sums and e the epsilon of a tree. Round t plays the
+    arm with the smallest
 
         L~_a / n_a - sqrt(alpha ln t / (2 n_a)) - Gamma / n_a,
         Gamma = ln(T)^2 ln(K T ln(T) / gamma) / e,
@@ -42,8 +42,8 @@ def dp_ucb(
 
     Args:
       horizon: T, rounds.
-      arms: K, at least 2. Each plays once at first, in random order.
-      epsilon: privacy; inf adds no noise and no bonus.
+      arms: K, at least 2. Each is first played once, in random order.
+      epsilon: privacy parameter; inf adds no noise and no bonus.
       failure: gamma in (0, 1), the probability that the noise exceeds Gamma.
       exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / n_a).
       split: "parallel" gives each tree epsilon, "paper" epsilon / K.
@@ -51,11 +51,11 @@ def dp_ucb(
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
-    one tree only, and at most ceil(log2 T) of its nodes. So the trees compose in parallel, and the
-    arms need not share the budget. "paper" shares it, and has and declares epsilon / K. Nodes have
-    Laplace noise of scale ceil(log2 T) / e. Some code has ln T in place of the number of levels,
-    which is too small by a factor of 1.44.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A round's loss
+    enters only one tree, and at most ceil(log2 T) of its nodes. So the trees compose in parallel,
+    and the arms need not share the budget. With "paper" they share it, and epsilon / K is declared.
+    Nodes have Laplace noise of scale ceil(log2 T) / e. Some implementations use ln T instead of the
+    number of levels, which is too small by a factor of 1.44.
 
     Regret: O(sum_a log^2 T log(K T) / (epsilon Delta_a^2))-type for "paper".
 

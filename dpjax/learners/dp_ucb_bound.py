@@ -1,4 +1,4 @@
-"""DP-UCB-Bound: UCB on the hybrid mechanism, with a counter for each arm on the arm's own clock."""
+"""DP-UCB-Bound: UCB on hybrid counters, where each arm's counter runs on its own clock."""
 
 from typing import Any, NamedTuple
 
@@ -18,32 +18,31 @@ class DpUcbBoundState(NamedTuple):
     pulls: Array  # (K,) int32
     counters: Any  # states of the arms' mechanisms, leading axis (K,)
     sums: Array  # (K,) float32, noisy sums of losses
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
 
 
 def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Number = 4.0) -> Learner:
     """DP-UCB-Bound: UCB on hybrid counters, with bounds that allow for their noise.
 
-    The losses of arm a go into a hybrid mechanism of its own, which spends half of the budget on
-    the totals at n_a = 1, 2, 4, ... and half on the trees between them. Round t plays the arm with
-    the smallest
+    The losses of arm a enter its own hybrid mechanism. Half of the budget is spent on the totals at
+    n_a = 1, 2, 4, ... and half on the trees between them. Round t plays the arm with the smallest
 
         L~_a / n_a - sqrt(alpha ln t / (2 n_a)) - nu_a / n_a,
-        nu_a = (sqrt(8) / epsilon) ln(4 t^alpha), times ln(n_a) + 1 where n_a is no power of 2.
+        nu_a = (sqrt(8) / epsilon) ln(4 t^alpha), times ln(n_a) + 1 if n_a is not a power of 2.
 
     Args:
       horizon: T, rounds. Only the depth of the counters depends on it.
-      arms: K, at least 2. Each plays once at first, in random order.
-      epsilon: privacy; inf adds no noise and no bonus.
+      arms: K, at least 2. Each is first played once, in random order.
+      epsilon: privacy parameter; inf adds no noise and no bonus.
       exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / n_a).
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A round's loss enters
-    the counter of one arm, whose releases together are epsilon-DP.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A round's loss
+    enters the counter of one arm, whose releases together are epsilon-DP.
 
-    Regret: poly-logarithmic in T, with an additive term in 1 / epsilon for each arm. We do not know
+    Regret: polylogarithmic in T, with an additive term in 1 / epsilon for each arm. We do not know
     the theorem's constants.
 
     Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
@@ -84,7 +83,7 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
 
     def step(state, key, loss):
         counter_key, key = jax.random.split(key)
-        # Masks read and write the counters. With an index the compiled program was 18 % slower.
+        # Masks read and write the counters: indexing made the compiled program 18 % slower.
         mine = jax.tree.map(lambda leaf: at(leaf, state.arm), state.counters)
         new, total = counter.step(mine, counter_key, loss)
         played = jnp.arange(arms) == state.arm

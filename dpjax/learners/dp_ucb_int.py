@@ -18,25 +18,25 @@ from dpjax.maths.laws import smallest
 class DpUcbIntState(NamedTuple):
     round: Array  # () int32, t
     sums: arm_sums.ArmSums
-    means: Array  # (K,) float32, noisy, each as of its latest release
+    means: Array  # (K,) float32, noisy, from each arm's latest release
     samples: Array  # (K,) int32, losses in them
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
 
 
 def most_releases(horizon, arms, interval):
     """The largest number of releases of one arm that an action may depend on, () int32.
 
-    The first K f rounds play the arms in turn, whatever is released. An arm that plays all rounds
-    after them has T - 1 - (K - 1) f losses before the last action.
+    The first K f rounds play the arms in turn, independently of the releases. An arm that is played
+    in all later rounds has T - 1 - (K - 1) f losses before the last action.
     """
     return jnp.maximum((horizon - 1) // interval - (arms - 1), 0)
 
 
 def interval_spending(interval, releases, delta, exponent):
-    """(rho, epsilon at delta) of the releases at n = f, 2f, ..., each of which is n^(-v / 2)-DP.
+    """(rho, epsilon at delta) of the releases at n = f, 2f, ..., each n^(-v / 2)-DP.
 
-    rho is half the sum of n^-v. Epsilon is the smaller of the sum of n^(-v / 2) and the epsilon of
-    rho at delta: for few releases the plain sum is smaller. Both fall as f grows.
+    rho is half the sum of n^-v. Epsilon is the smaller of the sum of n^(-v / 2), which is smaller
+    for few releases, and the epsilon of rho at delta. Both decrease in f.
     """
     size = jnp.asarray(interval, jnp.float32) ** -exponent
     rho = 0.5 * size * _power_sum(exponent, releases)
@@ -89,42 +89,42 @@ def dp_ucb_int(
     exploration: Number = 4.0,
     calibration: str = "derived",
 ) -> Learner:
-    """DP-UCB-Int: an arm's mean is released when its pulls are a multiple of f.
+    """DP-UCB-Int: UCB that releases an arm's mean whenever its pulls are a multiple of f.
 
     The first K f rounds play the arms in turn. When n_a reaches a multiple of f, the mean of arm a
-    is released with noise Lap(n_a^-(1 - v / 2)), and kept until the next multiple. Later rounds
-    play the arm with the smallest
+    is released with noise Lap(n_a^-(1 - v / 2)) and kept until the next multiple. Later rounds play
+    the arm with the smallest
 
         mean~_a - sqrt(alpha ln t / (2 m_a)),    m_a the number of losses in that mean.
 
-    The interval f depends on epsilon, and the noise does not. As we read the paper, the exploration
-    term moves with t. If it were kept with the mean, an unlucky arm would never be played again.
+    The interval f depends on epsilon, but the noise does not. As we read the paper, the exploration
+    term grows with t between releases. Otherwise an unlucky arm would never be played again.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy to reach by the choice of f; inf adds no noise, and gives UCB1.
+      epsilon: target epsilon for the choice of f; inf adds no noise and gives UCB1.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
       exponent: v in (1, 1.5].
       exploration: alpha, positive, as in :func:`ucb1`. The paper's 4 gives sqrt(2 ln t / m_a).
-      calibration: "derived" takes the smallest f whose releases within the horizon cost at most
-        epsilon at delta; "printed" takes f = ceil(1 / epsilon), and declares the epsilon that this
-        f has at delta, which is far more than the one asked for.
+      calibration: "derived" uses the smallest f whose releases within the horizon cost at most
+        epsilon at delta. "printed" uses f = ceil(1 / epsilon) and declares the epsilon of this f at
+        delta, which is far above the requested one.
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. A loss is in
-    every later release of its arm. The release at n pulls has sensitivity 1 / n, and is
-    n^(-v / 2)-DP and so (n^-v / 2)-zCDP. The declared epsilon is that of an arm that plays all
-    rounds after the first K f, whose releases are at n = f, 2f, ..., up to T - 1 - (K - 1) f. It is
-    the smaller of the sum of their epsilons and the epsilon of their rho at delta. If K f >= T, no
-    action depends on a loss, and epsilon is 0. If epsilon = 1 is asked for at v = 1.1, T = 10^5 and
-    delta = 10^-5, the printed f = 1 has rho = 3.7 and epsilon = 15.7.
+    Privacy: (epsilon, delta)-DP for replacement of one round. Released values: actions 1..T. A loss
+    is in every later release of its arm. The release at n pulls has sensitivity 1 / n. It is
+    n^(-v / 2)-DP and therefore (n^-v / 2)-zCDP. The declared epsilon assumes one arm that is played
+    in all rounds after the first K f, with releases at n = f, 2f, ..., up to T - 1 - (K - 1) f. It
+    is the smaller of the sum of their epsilons and the epsilon of their rho at delta. If K f >= T,
+    no action depends on a loss, and epsilon is 0. For a requested epsilon = 1 at v = 1.1, T = 10^5
+    and delta = 10^-5, the printed f = 1 has rho = 3.7 and epsilon = 15.7.
 
-    Regret: logarithmic in T, with an additive term K f, by the paper. With the paper's constants
-    some runs stay on a worse arm for good: we measured about one run in seven on arms .75, .625,
-    .5, .375, .25 where epsilon = 10 is asked for.
+    Regret: logarithmic in T, with an additive term K f, according to the paper. With the paper's
+    constants some runs never leave a worse arm: about one run in seven in our measurements on arms
+    .75, .625, .5, .375, .25 with a requested epsilon of 10.
 
     Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
     2016, by way of two public implementations.
@@ -151,7 +151,7 @@ def dp_ucb_int(
         every = derived_interval(horizon, arms, epsilon, delta, exponent)
     noiseless = jnp.isinf(epsilon)
     releases = most_releases(horizon, arms, every)
-    # If no action can depend on a release, none is made.
+    # If no action can depend on a release, there are no releases.
     every = jnp.where(releases > 0, every, horizon)
     rho, spent = interval_spending(every, releases, delta, exponent)
     rho, spent = (jnp.where(noiseless, jnp.inf, value) for value in (rho, spent))

@@ -1,4 +1,4 @@
-"""Elimination by private counts of won duels."""
+"""Elimination of arms by private counts of lost duels."""
 
 from typing import NamedTuple
 
@@ -19,17 +19,20 @@ def as_float(count):
 
 
 class Duels(NamedTuple):
-    lost: ExactSum  # lost duels in this phase, of each arm (K,), or of row players by pair (K^2,)
-    scores: Array  # (K,) mean losses against the other active arms, in the phase before
+    lost: ExactSum  # lost duels in this phase, of each arm (K,) or of row players by pair (K^2,)
+    scores: Array  # (K,) mean losses against the other active arms in the previous phase
 
 
 def exponent(phase, active, failure, exploration=1.0):
-    """x = alpha ln(5 s e^2 / beta), s active arms. For alpha = 1 all 3 s e^-x add up to < beta."""
+    """x = alpha ln(5 s e^2 / beta) for s active arms. For alpha = 1, the 3 s e^-x sum to < beta."""
     return exploration * jnp.log(5.0 * active * jnp.square(phase) / failure)
 
 
 def radius(rounds, x, scale):
-    """w = sqrt(x / (2n)) + h x / n: a mean of n bits with Lap(h) on their sum, but for 3 e^-x."""
+    """w = sqrt(x / (2n)) + h x / n, for a mean of n bits with Lap(h) on their sum.
+
+    The error of the mean exceeds w with probability at most 3 e^-x.
+    """
     return jnp.sqrt(x / (2.0 * rounds)) + scale * x / rounds
 
 
@@ -40,11 +43,11 @@ def least_rounds(width, x, scale):
 
 
 def duels_of_a_pair(phase, active, x, scale, compare="scores"):
-    """m, the duels of each pair of s active arms in phase e = 1, 2, ..., not rounded up.
+    """m, the number of duels of each pair of s active arms in phase e = 1, 2, ..., not rounded up.
 
-    Arms with P_bi - 1/2 >= D / 2, D = 2^-e, leave after the phase. The gap of their scores is
-    (D / 2) s / (s - 1), and w may be a quarter of it. The gap of a pair's count is D / 2, and w may
-    be half of it.
+    Arms with P_bi - 1/2 >= D / 2, D = 2^-e, are eliminated after the phase. Their gap in scores is
+    (D / 2) s / (s - 1), and w may be a quarter of it. Their gap in a pair's count is D / 2, and w
+    may be half of it.
     """
     gap = 0.5 * jnp.exp2(-phase)
     if compare == "pairs":
@@ -62,52 +65,54 @@ def dueling_elimination(
     exploration: Number = 1.0,
     compare: str = "scores",
 ) -> BatchLearner:
-    """Eliminate arms of duels by private counts of the duels that they lost.
+    """Dueling elimination: eliminate arms by private counts of the duels that they lost.
 
-    A phase is a round robin: in phase e = 1, 2, ... each pair of the s active arms meets m times.
-    An arm has n = (s - 1) m duels. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the least
-    number for which
+    A phase is a round robin: in phase e = 1, 2, ... each pair of the s active arms has m duels, and
+    each arm has n = (s - 1) m. With D = 2^-e and x = alpha ln(5 s e^2 / beta), m is the smallest
+    number with
 
         w = sqrt(x / (2 n)) + 2 x / (epsilon n) <= (D / 8) s / (s - 1).
 
-    Then the lost duels of each arm are released with noise Lap(2 / epsilon). An arm leaves if its
-    score, this count over n, is above the smallest one by more than 2 w. The next phase begins with
-    fresh counts. Pairs meet in random order. A phase that does not fit into the rounds that are
-    left is played in equal shares, and not evaluated. If one arm is left, it plays against itself.
+    Then the number of duels that each arm lost is released with noise Lap(2 / epsilon). An arm's
+    score is this count over n. The arm is eliminated if its score exceeds the smallest by more than
+    2 w. The next phase begins with new counts. Pairs meet in random order. If the remaining rounds
+    are too few for a phase, they are divided equally among the pairs and not evaluated. A single
+    remaining arm plays against itself.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      failure: beta in (0, 1), the probability that some score is off by more than w; default 1 / T
+      epsilon: privacy parameter; inf adds no noise.
+      failure: beta in (0, 1), the probability that some score has an error above w; default 1 / T
         (1/2 if T is 1).
       exploration: alpha, positive. Below 1 the probability of failure may exceed beta.
       compare: "scores", as above, or "pairs". With "pairs" the count of each pair is released, with
-        Lap(1 / epsilon) and w = sqrt(x / (2 m)) + x / (epsilon m) <= D / 4. An arm leaves if it
-        lost more than m (1/2 + w) of its duels against an active arm, unless all would leave.
+        Lap(1 / epsilon) and w = sqrt(x / (2 m)) + x / (epsilon m) <= D / 4. An arm is eliminated if
+        it lost more than m (1/2 + w) of its duels against an active arm, unless this would
+        eliminate all.
 
     Returns:
       A BatchLearner with bandit feedback on pairs (:class:`dpjax.core.Pairs`). The loss of a pair
-      is the share of the duel that the row player lost. Its report has the fields of an
-      IdentificationReport beside its own.
+      is the share of the duel that the row player lost. Its report contains the fields of an
+      IdentificationReport and its own.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. A duel is in two
-    counts of one phase, which both move by at most 1, or with "pairs" in one. The schedule
-    follows from earlier releases, so the phases compose in parallel. For the local model use
-    ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``: flipping a bit
-    flips it for both players, and so shrinks all gaps by one factor.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A duel enters
+    two counts of one phase, each by at most 1, or with "pairs" one count. The schedule follows from
+    earlier releases, so the phases compose in parallel. For the local model use
+    ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``. Flipping a bit
+    flips it for both players, so all gaps shrink by the same factor.
 
-    Regret: for alpha = 1, with probability 1 - beta an arm of gap Delta = P_bi - 1/2 leaves after
-    phase max(1, ceil(log2(1 / (2 Delta)))). Under the linear link of
+    Regret: for alpha = 1, with probability 1 - beta an arm with gap Delta = P_bi - 1/2 is
+    eliminated by the end of phase max(1, ceil(log2(1 / (2 Delta)))). Under the linear link of
     :func:`dpjax.environments.dueling` this gives O(sum ln T / Delta + K ln T / epsilon)
     (:func:`dpjax.bounds.dueling_elimination`).
-    Under strong stochastic transitivity b stays, too, and gaps of scores are at least
-    2 Delta / (s - 1). Without transitivity, a Condorcet winner may have a larger score than others,
-    and is then removed. The option "pairs" keeps it, and needs up to about K / 4 times as many
-    duels.
+    Under strong stochastic transitivity the best arm b also stays active, and gaps in scores are at
+    least 2 Delta / (s - 1). Without transitivity a Condorcet winner may have a larger score than
+    other arms, and is then eliminated. The option "pairs" keeps it, and needs up to about K / 4
+    times as many duels.
 
     Reference: in the style of Saha & Asi, "DP-Dueling: learning from preference feedback without
-    compromising user privacy", 2024 (of which the abstract was read), and of
+    compromising user privacy", 2024 (only the abstract was read), and of
     :func:`successive_elimination`. Schedule and constants are ours.
 
     Examples:
@@ -127,7 +132,7 @@ def dueling_elimination(
     no_duels = exact_sums.nothing(((arms * arms if by_pairs else arms),))
 
     def players(pairs):
-        """Which arms are active, (K,) bool, and how many."""
+        """The active arms, (K,) bool, and their number."""
         alone = jnp.diagonal(pairs.reshape(arms, arms))
         return alone, jnp.sum(alone, dtype=jnp.int32)
 
@@ -169,7 +174,7 @@ def dueling_elimination(
             scores = jnp.sum(jnp.where(meet, lost, 0.0), axis=1) / others
             worst = jnp.max(jnp.where(meet, lost, 0.0), axis=1)
             stays = worst - 0.5 <= radius(duels, x, scale)
-            stays = stays | ~jnp.any(stays & active)  # in a cycle no arm leaves
+            stays = stays | ~jnp.any(stays & active)  # in a cycle no arm is eliminated
         else:
             scores = exact_sums.mean(released, others * duels)
             best = jnp.min(jnp.where(active, scores, jnp.inf))
@@ -184,7 +189,7 @@ def dueling_elimination(
 
     declared = one_release(epsilon, "Laplace mechanism on counts of lost duels, in parallel")
     declared = declared._replace(reported=EliminationReport._fields)
-    none = jnp.full(arms, jnp.inf)  # the scores before the first phase
+    none = jnp.full(arms, jnp.inf)  # scores before the first phase
     pairs = arms * arms
     learner = by_stages(horizon, pairs, begin, record, evaluate, none, declared, report)
     return learner._replace(action_set=Pairs(pairs))

@@ -18,9 +18,9 @@ from dpjax.maths import designs
 
 
 class Actions(NamedTuple):
-    """A finite set of actions a_1 .. a_K, which span a space of dimension r, and its exploration.
+    """A finite set of actions a_1 .. a_K that spans a space of dimension r, with its exploration.
 
-    Arms are the K unit vectors, for which r = g = K and mu is uniform.
+    Arms are the K unit vectors, with r = g = K and uniform mu.
     """
 
     count: int  # type: ignore[assignment] # K; tuples have a method of that name
@@ -28,24 +28,24 @@ class Actions(NamedTuple):
     exploration: Any  # mu (K,) NumPy
     spread: float  # g, the largest a' P^+ a under mu, at least r
     scores: Callable  # (p (K,), index) -> <a_j, P^+ a_index> for all j, (K,), P = E_p[a a']
-    play: Callable  # index -> the action as the environment takes it
+    play: Callable  # index -> the action in the environment's form
     feedback: Feedback
-    action_set: Any  # Arms, or the Domain that the vectors span as its corners
+    action_set: Any  # Arms, or the Domain spanned by the vectors
 
 
 class Exp2State(NamedTuple):
     exponents: Array  # (K,) -eta <a_j, L~>, shifted so that the largest is 0
-    scores: Array  # (K,) <a_j, P^+ a> for the action a in play
+    scores: Array  # (K,) <a_j, P^+ a> for the current action a
     violations: Array  # () int32
 
 
 class Exp2Report(NamedTuple):
     violations: Array  # () int32, rounds with eta <a, l~> < -1 for some action: not in the proof
-    capped: Array  # () int32, 1 where gamma is cut to 1/2 and the regret bound says nothing
+    capped: Array  # () int32, 1 if gamma was cut to 1/2, so that the regret bound does not apply
 
 
 def arms_as_actions(arms) -> Actions:
-    """K arms, whose estimate is the loss of the arm that was played over its probability."""
+    """K arms. The estimate is the loss of the played arm over its probability."""
 
     def scores(p, arm):
         return jnp.zeros(arms, jnp.float32).at[arm].set(1.0 / p[arm])
@@ -55,14 +55,14 @@ def arms_as_actions(arms) -> Actions:
 
 
 def vectors_as_actions(vectors) -> Actions:
-    """Vectors (K, d), which are explored by their G-optimal design."""
+    """Vectors (K, d), explored by their G-optimal design."""
     exploration, spread, white = g_optimal_design(vectors)
     white, points = jnp.asarray(white, jnp.float32), jnp.asarray(vectors, jnp.float32)
     count, rank = white.shape
 
     def scores(p, index):
-        # In these coordinates P is the identity under the design, so that the eigenvalues of P
-        # under p are at least gamma, whatever the actions are.
+        # In these coordinates P is the identity under the design, so for any actions the
+        # eigenvalues of P under p are at least gamma.
         spread = jnp.sum(p[:, None, None] * white[:, :, None] * white[:, None, :], axis=0)
         return jnp.sum(white * jnp.linalg.solve(spread, white[index])[None], axis=1)
 
@@ -74,7 +74,7 @@ def vectors_as_actions(vectors) -> Actions:
 
 def hull(vectors) -> Domain:
     """The convex hull of vectors (K, d)."""
-    # NumPy arrays are no part of a trace, so that a traced game can be checked against its domain.
+    # NumPy arrays are not part of a trace, so a traced game can be checked against its domain.
     centre, points = np.mean(vectors, axis=0), np.asarray(vectors, np.float32)
     radius = float(np.max(np.linalg.norm(vectors - centre, axis=1)))
     return from_minimizer(
@@ -87,9 +87,9 @@ def hull(vectors) -> Domain:
 
 
 def g_optimal_design(vectors):
-    """The mu whose largest a' P^+ a, with P = E_mu[a a'], is within 1 % of the least there is.
+    """The mu whose largest a' P^+ a, with P = E_mu[a a'], is within 1 % of the smallest possible.
 
-    The least is the rank r (Kiefer & Wolfowitz 1960). The design is found by
+    The smallest is the rank r (Kiefer & Wolfowitz 1960). The design is computed by
     :func:`dpjax.maths.designs.g_optimal`.
 
     Args:
@@ -113,17 +113,17 @@ _near_optimal = jax.jit(partial(designs.g_optimal, ratio=1.0099))
 
 
 def derived_rates(rounds, actions, loss_range, scale, centre, *, rate=None):
-    """(eta, gamma, whether gamma was cut), for ``rounds`` that may be traced.
+    """(eta, gamma, whether gamma was cut). ``rounds`` may be traced.
 
     Let M be the largest |l - centre|, w = high - low and lambda the scale of the Laplace noise.
-    With probability at least 1 - 1 / T the noise exceeds B = 2 lambda ln T in no round. As
-    e^-x <= 1 - x + x^2 for x >= -1, while eta g (M + B) <= gamma
+    With probability at least 1 - 1 / T the noise never exceeds B = 2 lambda ln T. Since
+    e^-x <= 1 - x + x^2 for x >= -1, eta g (M + B) <= gamma implies
 
         regret <= ln K / eta + eta T r (M^2 + 2 lambda^2) + gamma T w + w,
 
-    where the second term uses q_j <= p_j / (1 - gamma). We take gamma = eta g (M + B) and the eta
-    that minimizes the sum, sqrt(ln K / (T (r (M^2 + 2 lambda^2) + w g (M + B)))). An eta that is
-    given as ``rate`` stays as it is, and gamma follows from it.
+    where the second term uses q_j <= p_j / (1 - gamma). We set gamma = eta g (M + B) and the eta
+    that minimizes the sum, sqrt(ln K / (T (r (M^2 + 2 lambda^2) + w g (M + B)))). An eta passed as
+    ``rate`` is kept, and gamma follows from it.
     """
     low, high = loss_range
     largest = jnp.maximum(jnp.abs(low - centre), jnp.abs(high - centre))
@@ -136,16 +136,16 @@ def derived_rates(rounds, actions, loss_range, scale, centre, *, rate=None):
         return eta, jnp.minimum(0.5, eta * reach), eta * reach > 0.5
     eta = jnp.sqrt(jnp.log(jnp.float32(actions.count)) / (rounds * price))
     gamma = jnp.minimum(0.5, eta * reach)
-    # Where gamma is cut, a smaller eta keeps the condition, and the bound says nothing.
+    # If gamma is cut, a smaller eta keeps the condition, and the bound does not apply.
     return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5
 
 
 def printed_rates(rounds, actions, loss_range, scale, *, rate=None):
     """eta = sqrt(ln N / (2 N T (1 + 2 lambda^2 ln NT))), gamma = eta N sqrt(1 + 2 lambda^2 ln NT).
 
-    They are printed for losses of size at most 1, to which ours are scaled. The third value says
-    whether gamma was cut to 1. An eta that is given as ``rate``, for the losses as they are, stays,
-    and gamma follows from it.
+    They are printed for losses of absolute value at most 1, and ours are scaled to that range. The
+    third value is whether gamma was cut to 1. An eta passed as ``rate``, for the losses as they
+    are, is kept, and gamma follows from it.
     """
     low, high = loss_range
     unit = jnp.maximum(jnp.abs(low), jnp.abs(high))
@@ -159,9 +159,9 @@ def printed_rates(rounds, actions, loss_range, scale, *, rate=None):
 
 
 def exponential_weights(horizon, actions, rates, centre) -> Learner:
-    """Algorithm 5 on the losses as they come, which may be noisy and outside any range.
+    """Algorithm 5 on the received losses, which may be noisy and outside any range.
 
-    ``centre`` is subtracted from each loss. Over arms this is the same game with smaller estimates.
+    ``centre`` is subtracted from each loss. For arms this is the same game with smaller estimates.
     """
     eta, gamma, capped = rates
     exploration = jnp.asarray(actions.exploration, jnp.float32)
@@ -201,37 +201,37 @@ def exp2(
 ) -> Learner:
     """EXP2 with exploration on noisy losses, over arms or a finite set of vectors.
 
-    With estimates L~ of the sum of the losses, zero at first, each round draws an action from
+    The estimate L~ of the sum of the losses starts at zero. Each round draws an action from
 
         p_j = (1 - gamma) exp(-eta <a_j, L~>) / sum_i exp(-eta <a_i, L~>) + gamma mu_j,
 
-    sees f = <l, a> + Lap((high - low) / epsilon) for the action a that was played, and adds
-    l~ = f P^+ a to the estimate, with P = sum_j p_j a_j a_j'. Over arms the actions are unit
-    vectors, mu is uniform, and l~ is f over the probability of the arm.
+    observes f = <l, a> + Lap((high - low) / epsilon) for the played action a, and adds l~ = f P^+ a
+    to the estimate, with P = sum_j p_j a_j a_j'. For arms, the actions are unit vectors, mu is
+    uniform, and l~ is f over the probability of the arm.
 
     Args:
       horizon: T, rounds.
-      arms: K, at least 2, or a set of actions (K, d), known and not traced.
-      epsilon: privacy; inf adds no noise and gives EXP2 with its own rates.
-      loss_range: (low, high) of the losses <l, a>; default (0, 1) over arms, (-1, 1) over vectors.
-      rate: eta, positive; by default it minimizes the regret bound (:func:`derived_rates`), or is
-        the paper's (:func:`printed_rates`).
+      arms: K, at least 2, or a set of actions (K, d), which must be concrete (not traced).
+      epsilon: privacy parameter; inf adds no noise and gives EXP2 with its own rates.
+      loss_range: (low, high) of the losses <l, a>; default (0, 1) for arms, (-1, 1) for vectors.
+      rate: eta, positive; the default minimizes the regret bound (:func:`derived_rates`), or is the
+        paper's (:func:`printed_rates`).
       mixing: gamma, in (0, 1]; by default it follows from eta by the same functions.
       calibration: "derived", or "printed" for the paper's noise, eta and gamma (arms only).
 
     Returns:
-      A Learner whose action is an arm or a point (d,), and which sees its loss alone. The report
-      counts the rounds in which
-      eta <a, l~> < -1 for some action, which the proof excludes, and says whether gamma was cut.
+      A Learner whose action is an arm or a point (d,), and which observes only its loss. The report
+      counts the rounds with eta <a, l~> < -1 for some action, which the proof excludes, and states
+      whether gamma was cut.
 
-    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
-    depend on eta and gamma, since the noise is put on the losses. "printed" has noise of scale
-    1 / epsilon, which is right for losses in [0, 1]. For losses in [-1, 1] it is half the derived
-    scale; it then has, and declares, 2 epsilon under the paper's Definition 2.1.
+    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. It does
+    not depend on eta and gamma, since the noise is added to the losses. "printed" has noise of
+    scale 1 / epsilon, which is correct for losses in [0, 1]. For losses in [-1, 1] this is half the
+    derived scale, and 2 epsilon is declared, by the paper's Definition 2.1.
 
     Regret: at most sqrt(T K ln K (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 in expectation over
-    arms with losses in [0, 1] (oblivious), and twice that in [-1, 1]. See :func:`derived_rates` for
-    sets of vectors. The proof needs gamma >= eta N (1 + 4 lambda ln NT), while the printed gamma is
+    arms with losses in [0, 1] (oblivious), and twice that in [-1, 1]. For sets of vectors see
+    :func:`derived_rates`. The proof needs gamma >= eta N (1 + 4 lambda ln NT). The printed gamma is
     eta N sqrt(1 + 2 lambda^2 ln NT), which is smaller for every lambda > 0.
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
@@ -260,7 +260,7 @@ def exp2(
         loss_range = (0.0, 1.0) if over_arms else (-1.0, 1.0)
     low, high = _check.interval(loss_range=loss_range)
     if calibration == "derived":
-        # Over arms a constant may be subtracted. It is no linear function of vectors.
+        # For arms a constant may be subtracted. It is not a linear function of vectors.
         centre = (low + high) / 2 if over_arms else 0.0
         scale = privacy.laplace_scale(high - low, epsilon)
         rates = derived_rates(horizon, actions, (low, high), scale, centre, rate=rate)
@@ -279,7 +279,7 @@ def exp2(
 
 
 def _vectors(actions) -> np.ndarray:
-    """A set of actions (K, d) in float64, refused where it is none."""
+    """The set of actions (K, d) in float64; raises if it is not one."""
     vectors = np.asarray(actions, np.float64)
     if len(vectors) < 2 or not np.isfinite(vectors).all() or not vectors.any():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""EXP3 in gain form, and the privacy that its own sampling gives it."""
+"""EXP3 in gain form, and the privacy of its own sampling."""
 
 from typing import NamedTuple
 
@@ -13,13 +13,13 @@ from dpjax.learners.parts.arm_sums import check_arms, check_mixing
 
 class Exp3State(NamedTuple):
     exponents: Array  # (K,) theta = (gamma / K) G, shifted so that the largest is 0
-    arm: Array  # () int32, the arm in play
-    probability: Array  # () float32, with which it was drawn
+    arm: Array  # () int32, the current arm
+    probability: Array  # () float32, its probability when it was drawn
 
 
 @jax.jit
 def default_mixing(horizon, arms):
-    """gamma = min(1, sqrt(K ln K / ((e - 1) T))), for a horizon that may be traced."""
+    """gamma = min(1, sqrt(K ln K / ((e - 1) T))). The horizon may be traced."""
     horizon = jnp.asarray(horizon, jnp.float32)
     return jnp.minimum(1.0, jnp.sqrt(arms * jnp.log(arms) / ((jnp.e - 1.0) * horizon)))
 
@@ -33,9 +33,9 @@ def probabilities(exponents, mixing):
 def update(exponents, arm, probability, gain, mixing):
     """theta_arm += (gamma / K) gain / p_arm, then shifted so that the largest is 0.
 
-    The shift does not change the probabilities. It keeps float32 accurate where it counts, at the
-    differences between the best arms. As gains are >= 0, the largest exponent before the shift is
-    either 0, as it was, or the one that moved.
+    The shift does not change the probabilities. It keeps float32 accurate for the differences
+    between the best arms. As gains are >= 0, the largest exponent before the shift is either still
+    0, or that of ``arm``.
     """
     arms = exponents.shape[0]
     moved = exponents.at[arm].add(mixing / arms * gain / probability)
@@ -43,21 +43,20 @@ def update(exponents, arm, probability, gain, mixing):
 
 
 def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
-    """What ``draws`` actions of EXP3, the first of which sees no data, declare by themselves.
+    """The declared privacy of ``draws`` actions of EXP3; the first sees no data.
 
-    ``sensitivity`` is the largest change of one gain. It is 1, or 1 / tau for averages over tau
-    rounds.
+    ``sensitivity`` is the largest change of one gain: 1, or 1 / tau for averages over tau rounds.
 
     One changed gain moves its exponent by at most (gamma / K) sensitivity / p <= sensitivity. Let u
     be the difference between the exponents of the two neighbours. No later round widens the range
-    of u. For a round that plays arm j maps theta_j to theta_j + c / p_j(theta) with
+    of u: a round that plays arm j maps theta_j to theta_j + c / p_j(theta) with
     0 <= c <= gamma / K. This map increases in theta_j (with slope at least 3/4) and in the other
     exponents, and it commutes with common shifts, so that min(u) <= u_j' <= max(u). Each later draw
     is therefore one of an exponential mechanism with exponents of range ``sensitivity``, which the
-    mixing post-processes. This needs gains >= 0 and this very step size gamma / K. With losses in
-    place of gains the same map is expansive, and the claim is false. (In a search the log-ratio of
-    a draw was never above .2855, the effect of the changed round alone. A search is no proof, so
-    this is not declared.)
+    mixing post-processes. This requires gains >= 0 and exactly the step size gamma / K. With losses
+    instead of gains the same map is expansive, and the claim is false. (In a search the log-ratio
+    of a draw never exceeded .2855, the effect of the changed round alone. A search is not a proof,
+    so this is not declared.)
 
     Every probability also stays in [gamma / K, 1 - gamma + gamma / K], which caps the
     log-likelihood ratio of a draw at ln((K (1 - gamma) + gamma) / gamma).
@@ -80,7 +79,7 @@ def _pure_and_rho(draws, arms, mixing, sensitivity):
 
 
 def log_ratio_cap(arms, mixing):
-    """ln(max p / min p) = ln((K (1 - gamma) + gamma) / gamma), whatever the data."""
+    """ln(max p / min p) = ln((K (1 - gamma) + gamma) / gamma), for any data."""
     return jnp.log((arms * (1.0 - mixing) + mixing) / mixing)
 
 
@@ -95,28 +94,28 @@ def exp3(
 ) -> Learner:
     """EXP3: exponential weights with exploration, on importance-weighted gains.
 
-    With gains g = 1 - loss in [0, 1] and estimates G (K,), zero at first, each round draws
+    Gains are g = 1 - loss in [0, 1], and their estimates G (K,) start at zero. Each round draws
 
         p_i = (1 - gamma) exp(gamma G_i / K) / sum_j exp(gamma G_j / K) + gamma / K
 
-    and then adds g / p_a to the estimate of the arm a that was played.
+    and then adds g / p_a to the estimate of the played arm a.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
       mixing: gamma in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) T))).
-      calibration: "derived", or "printed" to state the paper's epsilon beside ours. The algorithm
-        is the same.
+      calibration: "derived", or "printed" to state the paper's epsilon as well. The algorithm is
+        the same.
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: (epsilon, delta)-DP at delta = T^-2 for replacement of one round, released: actions
-    1..T. No noise is added, since the draws themselves are random. Each of the T - 1 actions that
-    depend on data has a log-likelihood ratio of at most 1, and they compose by zCDP. The paper
-    states min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T + sqrt(2T ln(1/delta))},
-    which is larger. Both grow linearly with T. The paper's proof sketch bounds only the direct
-    change of one estimate. The claim still holds, for gains but not for losses
+    Privacy: (epsilon, delta)-DP at delta = T^-2 for replacement of one round. Released values:
+    actions 1..T. No noise is added, since the draws themselves are random. Each of the T - 1
+    actions that depend on data has a log-likelihood ratio of at most 1, and they compose by zCDP.
+    The paper states min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T + sqrt(2T
+    ln(1/delta))}, which is larger. Both grow linearly in T. The paper's proof sketch bounds only
+    the direct change of one estimate. The claim still holds, for gains but not for losses
     (:func:`derived_privacy`).
 
     Regret: at most 2 sqrt(e - 1) sqrt(T K ln K) in expectation (oblivious losses).

@@ -12,8 +12,8 @@ from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
 def switching_cost_tau(horizon, arms):
     """tau = (7 K ln K)^(-1/3) T^(1/3), before rounding.
 
-    This batch balances the two terms of the regret bound against switching costs. It is a corollary
-    of Tossou & Dimitrakakis 2017, as reconstructed.
+    This batch length balances the two terms of the regret bound for switching costs. It is a
+    corollary of Tossou & Dimitrakakis 2017, as reconstructed.
     """
     return jnp.cbrt(horizon / (7.0 * arms * jnp.log(jnp.float32(arms))))
 
@@ -21,7 +21,7 @@ def switching_cost_tau(horizon, arms):
 def printed_epsilon(horizon, tau, delta):
     """epsilon = 4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), as reconstructed.
 
-    It is the advanced composition of T / tau draws, each of which is (2 / tau)-DP.
+    It is the advanced composition of T / tau draws, each (2 / tau)-DP.
     """
     return privacy.advanced_composition(horizon / jnp.asarray(tau, jnp.float32), 2.0 / tau, delta)
 
@@ -55,34 +55,34 @@ def exp3_minibatch(
 ) -> BatchLearner:
     """EXP3_tau: EXP3 on the average gains of batches, private through its own sampling.
 
-    Each arm that EXP3 draws is played for tau rounds, and EXP3 is fed the average of their gains.
-    Its mixing is by default that for ceil(T / tau) rounds, which its regret bound assumes and the
-    paper does not state. No noise is added. A change of one round moves an average by at most
-    1 / tau, and the draws of EXP3 hide that.
+    Each arm that EXP3 draws is played for tau rounds, and EXP3 receives the average of their gains.
+    Its default mixing is for ceil(T / tau) rounds, as the regret bound assumes; the paper does not
+    state it. No noise is added: one changed round moves an average by at most 1 / tau, and the
+    random draws of EXP3 hide this change.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy to reach by the choice of tau; inf gives tau = 1, which is EXP3.
-      tau: rounds in a batch, at least 1 and rounded down. Exactly one of epsilon and tau must be
-        given, and it may be traced.
+      epsilon: target epsilon for the choice of tau; inf gives tau = 1, which is EXP3.
+      tau: rounds in a batch, at least 1 and rounded down; may be traced. Pass exactly one of
+        epsilon and tau.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
       mixing: gamma of EXP3, in (0, 1]; default min(1, sqrt(K ln K / ((e - 1) J))) for the
         J = ceil(T / tau) batches.
-      calibration: "derived" or "printed", the accounting by which tau follows from epsilon.
+      calibration: "derived" or "printed", the privacy accounting that sets tau from epsilon.
 
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: (epsilon, delta)-DP for replacement of one round, released: actions 1..T. What is
-    declared is what the ceil(T / tau) - 1 draws that depend on data have. Each has bounded range
-    1 / tau, and is so 1 / (8 tau^2)-zCDP, or less where ``mixing`` is near 1
+    Privacy: (epsilon, delta)-DP for replacement of one round. Released values: actions 1..T. The
+    declaration covers the ceil(T / tau) - 1 draws that depend on data. Each has bounded range
+    1 / tau and so is 1 / (8 tau^2)-zCDP, or less if ``mixing`` is near 1
     (:func:`dpjax.learners.exp3.derived_privacy`). The paper, as reconstructed, states
     4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need
-    the gain form of EXP3. The tau that follows from an epsilon is rounded up, so that neither is
-    more than the epsilon asked for. A tau beyond T is cut to T, where no action depends on data and
-    0 is declared. Averages and draws have the digits of a float32. So from about tau = 2^22 on the
-    declaration is that of the algorithm in real numbers.
+    the gain form of EXP3. A tau computed from epsilon is rounded up, so neither exceeds the
+    requested epsilon. A tau above T is cut to T: no action then depends on data, and 0 is declared.
+    Averages and draws have float32 precision, so from about tau = 2^22 on the declaration is that
+    of the algorithm in real numbers.
 
     Regret: at most sqrt(7 T tau K ln K) + T m / tau + tau in expectation, against adaptive
     adversaries with memory m < tau (policy regret).
@@ -107,7 +107,7 @@ def exp3_minibatch(
     if tau is None:
         solve = derived_tau if calibration == "derived" else printed_tau
         tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))
-    # tau is cut before it becomes an integer, since at epsilon = 1e-9 it would overflow int32.
+    # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
     tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
     batches = jnp.ceil(horizon / tau)
     gamma = default_mixing(batches, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)

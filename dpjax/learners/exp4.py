@@ -71,12 +71,12 @@ def derived_rates(horizon, arms, experts, scale):
 def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
     """EXP4 on noisy losses: bandits with expert advice, locally private.
 
-    In each round expert i advises a law E_i on the arms. With estimates L of the sums of the
-    experts' losses, zero at first, the arm is drawn from
+    In each round expert i advises a law E_i on the arms. The estimates L of the sums of the
+    experts' losses start at zero. The arm is drawn from
 
         p = (1 - gamma) sum_i q_i E_i + gamma / K,    q_i = exp(-eta L_i) / sum_j exp(-eta L_j).
 
-    Its loss l_a is seen with noise as f = l_a - 1/2 + Lap(1 / epsilon), and each L_i grows by
+    Its loss l_a is observed with noise as f = l_a - 1/2 + Lap(1 / epsilon), and each L_i grows by
     y_i = E_ia f / p_a. The rates are
 
         eta = sqrt(ln N / (T K (3/4 + 2 / epsilon^2 + 2 ln T / epsilon))),
@@ -88,23 +88,22 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
       horizon: T, rounds.
       arms: K, at least 2.
       experts: N, at least 2.
-      epsilon: privacy; inf adds no noise and gives EXP4 with the rates above.
+      epsilon: privacy parameter; inf adds no noise and gives EXP4 with the rates above.
 
     Returns:
       A Learner with contextual feedback. Its action is a policy: a function of the advice (K, N),
-      with E_i as column i, that returns an arm. The policy holds the random number from which the
-      arm is drawn. Environment and feedback therefore get the same arm. The report counts rounds
-      with eta y_i < -1 for some expert, which the proof excludes. It also says whether gamma was
+      with E_i as column i, that returns an arm. The policy contains the random number from which
+      the arm is drawn, so environment and feedback get the same arm. The report counts the rounds
+      with eta y_i < -1 for some expert, which the proof excludes. It also states whether gamma was
       cut to 1/2; the regret bound is then above T.
 
-    Privacy: epsilon-DP, local, for replacement of one round's losses; released: the noisy losses.
-    One noisy loss is released in each round, and advice is public. Policies are computed from
-    releases and coins.
+    Privacy: epsilon-DP, local, for replacement of one round's losses. Released values: the noisy
+    losses, one in each round. Advice is public, and policies are computed from releases and coins.
 
     Regret: at most sqrt(T K ln N (3 + 8 / epsilon^2 + 8 ln T / epsilon)) + 1 against the best
     expert, in expectation, for oblivious losses in [0, 1] and advice (:func:`dpjax.bounds.exp4`).
-    The proof is that of EXP2 with one other step, sum_i q_i E[y_i^2] <= K E[f^2] / (1 - gamma). It
-    holds since E_ia <= 1 and sum_i q_i E_ia <= p_a / (1 - gamma).
+    The proof is that of EXP2 with a different step: sum_i q_i E[y_i^2] <= K E[f^2] / (1 - gamma),
+    since E_ia <= 1 and sum_i q_i E_ia <= p_a / (1 - gamma).
 
     Reference: Auer, Cesa-Bianchi, Freund & Schapire, "The nonstochastic multiarmed bandit
     problem", 2002, section 7, for EXP4; Agarwal & Singh 2017, Algorithm 4, for the noise. Rates and

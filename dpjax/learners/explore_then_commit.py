@@ -15,15 +15,15 @@ from dpjax.maths.laws import smallest
 
 
 class ExploreThenCommitState(NamedTuple):
-    waiting: Array  # (K,) bool, arms that are yet to be explored
-    explored: Array  # () int32, how many arms have a mean
+    waiting: Array  # (K,) bool, arms still to be explored
+    explored: Array  # () int32, number of arms with a mean
     means: Array  # (K,) float32, noisy
-    arm: Array  # () int32, in play
+    arm: Array  # () int32, the current arm
 
 
 class ExploreThenCommitReport(NamedTuple):
     rounds: Array  # () int32, m
-    arm: Array  # () int32, that it committed to; -1 before
+    arm: Array  # () int32, the arm it committed to; -1 before
 
 
 def explore_then_commit(
@@ -34,31 +34,29 @@ def explore_then_commit(
     rounds: Number | None = None,
     gap: Number | None = None,
 ) -> BatchLearner:
-    """Explore, then commit: m rounds of each arm, then the arm of the best noisy mean.
+    """Explore, then commit: m rounds of each arm, then the arm with the best noisy mean.
 
-    There are K + 1 batches. The first K explore the arms in a random order, and the sum of the
-    losses of each is released with Laplace noise of scale 1 / epsilon. The last batch is all the
-    rest.
+    There are K + 1 batches. The first K explore the arms in random order; the loss sum of each is
+    released with Laplace noise of scale 1 / epsilon. The last batch contains all remaining rounds.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      rounds: m, at least 1, rounded down; may be traced. Default :func:`derived_rounds`. It is at
-        most T / K.
-      gap: Delta in (0, 1], by how much the best mean leads, if that is known; only without
-        ``rounds``.
+      epsilon: privacy parameter; inf adds no noise.
+      rounds: m, at least 1, rounded down and cut to T / K; may be traced. Default
+        :func:`derived_rounds`.
+      gap: Delta in (0, 1], the lead of the best mean if it is known; only without ``rounds``.
 
     Returns:
       A BatchLearner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in at
-    most one released sum, which it moves by at most 1.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    at most one released sum, which it moves by at most 1.
 
-    Regret: at most sum_a Delta_a (m + (T - K m) P_a), by
-    :func:`dpjax.bounds.explore_then_commit`, where P_a =
-    :func:`dpjax.bounds.explore_then_commit_error` bounds the probability of committing to
-    arm a. With the default m it is O~(T^(2/3) K^(1/3) + sqrt(K T / epsilon)) on all instances.
+    Regret: at most sum_a Delta_a (m + (T - K m) P_a) (:func:`dpjax.bounds.explore_then_commit`).
+    Here P_a bounds the probability of committing to arm a
+    (:func:`dpjax.bounds.explore_then_commit_error`). With the default m the regret is O~(T^(2/3)
+    K^(1/3) + sqrt(K T / epsilon)) on all instances.
 
     Reference: Lattimore & Szepesvari, "Bandit algorithms", 2020, chapter 6. The noise, m and the
     bounds are our own derivation.
@@ -75,14 +73,14 @@ def explore_then_commit(
     _check.positive(**_check.given(gap=gap))
     _check.between(0.0, 1.0, **_check.given(gap=gap))
     if rounds is not None and gap is not None:
-        raise ValueError("gap must not be given beside rounds, which it would choose")
+        raise ValueError("gap must be left out if rounds is given: it only sets the default rounds")
     law = sum_noise("laplace", epsilon, None)
     if rounds is None:
         rounds = derived_rounds(horizon, arms, epsilon, gap)
     most = max(horizon // arms, 1)
     length = jnp.minimum(jnp.asarray(rounds, jnp.float32), float(most)).astype(jnp.int32)
-    length = jnp.minimum(length, most)  # A float32 may have rounded up.
-    # This batch is longer than the rest, so that its sum is never read.
+    length = jnp.minimum(length, most)  # float32 may have rounded up
+    # This batch is longer than the remaining rounds, so that its sum is never read.
     rest = jnp.maximum(horizon - arms * length, 0) + 1
 
     def play(key, waiting, explored, means):
@@ -107,12 +105,12 @@ def explore_then_commit(
 
 
 def derived_rounds(horizon, arms, epsilon, gap=None):
-    """m: the best one by a bound for a known gap, and else one for the worst of all gaps.
+    """m: the best by a bound if the gap is known, otherwise one for the worst-case gap.
 
-    With a gap it is about the least (K - 1) m + (T - K m) min(1, (K - 1) P), with P =
-    (e^(-m gap^2 / 4) + (2 + y) e^-y / 4), y = epsilon m gap / 2, over some hundred values of m from
-    1 to T / K. Without one it is max((T / K)^(2/3) ln(T)^(1/3), sqrt(T ln(T) / (K epsilon))),
-    rounded up.
+    With a gap it approximately minimizes (K - 1) m + (T - K m) min(1, (K - 1) P), with
+    P = (e^(-m gap^2 / 4) + (2 + y) e^-y / 4) and y = epsilon m gap / 2, over up to 256 values of m
+    from 1 to T / K. Without a gap it is
+    max((T / K)^(2/3) ln(T)^(1/3), sqrt(T ln(T) / (K epsilon))), rounded up.
 
     Returns:
       () float32, from 1 to T / K.
@@ -124,7 +122,7 @@ def derived_rounds(horizon, arms, epsilon, gap=None):
         return jnp.clip(jnp.ceil(found), 1.0, float(most))
     tried = np.unique(np.geomspace(1.0, most, 256).round()).astype(np.float32)
     tried = np.minimum(tried, most)
-    # The tail is 0 long before it is nan.
+    # The tail underflows to 0 long before it would become nan.
     y = jnp.minimum(0.5 * epsilon * gap * tried, 1e3)
     wrong = jnp.exp(-0.25 * gap * gap * tried) + 0.25 * (2.0 + y) * jnp.exp(-y)
     wrong = jnp.minimum((arms - 1) * wrong, 1.0)

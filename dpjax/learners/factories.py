@@ -1,6 +1,6 @@
-"""Learners' factories: the one rule by which sizes are given to any of them.
+"""Build a learner by name: one rule passes sizes to every factory.
 
-The command line and comparisons come in here.
+The command line and comparisons use this module.
 """
 
 import inspect
@@ -11,7 +11,7 @@ from dpjax.core import BatchLearner, Learner, _check
 
 
 def check_name(name) -> None:
-    """Raises a ValueError that lists the known names where there is no learner of this name."""
+    """Raise a ValueError that lists the known names if there is no learner of this name."""
     if name not in learners.__all__:
         known = ", ".join(learners.__all__)
         meant = _check.nearest(name, learners.__all__)
@@ -24,26 +24,27 @@ def takes(name, parameter) -> bool:
 
 
 def requires(name, parameter) -> bool:
-    """Whether the factory of a learner has to be given a parameter of this name."""
+    """Whether the factory of a learner requires a parameter of this name."""
     found = inspect.signature(getattr(learners, name)).parameters.get(parameter)
     return found is not None and found.default is found.empty
 
 
 def arguments(factory: Callable, sizes: dict, **options) -> dict:
-    """What a factory is given beside the horizon, by name.
+    """The keyword arguments of a factory, besides the horizon.
 
-    It is given the sizes that it requires, epsilon if it takes one, and those of the options that
-    it takes. Everything else keeps its default. A factory that requires rho is given epsilon^2 / 2,
-    the rho of an epsilon-DP release. One that requires experts is given as many as ``dim``.
+    These are the sizes that the factory requires, epsilon if it accepts one, and the options that
+    it accepts. Other parameters keep their defaults. A factory that requires rho gets
+    epsilon^2 / 2, the rho of an epsilon-DP release. A factory that requires experts gets ``dim``
+    experts.
 
     Args:
-      factory: of learners, with an argument ``horizon``.
+      factory: a learner's factory, with an argument ``horizon``.
       sizes: a value for each parameter that a factory may require: arms, domain, actions, dim,
         epsilon and delta.
       **options: further arguments.
 
     Raises:
-      ValueError: the factory requires an argument that is not among the sizes.
+      ValueError: the factory requires an argument that is not in ``sizes``.
     """
     given = {}
     epsilon = options.get("epsilon", sizes.get("epsilon"))
@@ -60,8 +61,8 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
         elif required and name not in sizes:
             known = ", ".join(["horizon", *sizes])
             raise ValueError(
-                f"it needs {name}{_check.nearest(name, ['horizon', *sizes])}, where a factory may "
-                f"need {known}; give {name} a default"
+                f"it needs {name}{_check.nearest(name, ['horizon', *sizes])}, but a factory may "
+                f"only need {known}; give {name} a default"
             )
         elif required or name == "epsilon":
             given[name] = sizes[name]
@@ -69,14 +70,14 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
 
 
 def build(name, horizon, sizes, **options) -> Learner | BatchLearner:
-    """The learner of a name, for a game of a given size, with :func:`arguments`.
+    """Build the named learner for a game of the given sizes, with :func:`arguments`.
 
-    What there is to play, and against whom, follows from the ``action_set`` of the learner.
+    The learner's ``action_set`` determines the actions and the possible environments.
 
     Args:
       name: one of ``dpjax.learners.__all__``.
       horizon: T.
-      sizes, **options: as of :func:`arguments`.
+      sizes, **options: as in :func:`arguments`.
     """
     factory = getattr(learners, name)
     return factory(horizon, **arguments(factory, sizes, **options))

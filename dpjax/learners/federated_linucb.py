@@ -26,9 +26,9 @@ RELEASED = {
 
 class FederatedState(NamedTuple):
     round: Array  # () int32, t
-    rows: Array  # (M, packed) of each silo, the sum of v v' over the batch in play
+    rows: Array  # (M, packed) of each silo, the sum of v v' over the current batch
     sums: Any  # of the trees, one for each silo
-    belief: Belief  # of the policy in play
+    belief: Belief  # of the current policy
     indefinite: Array  # () int32
 
 
@@ -50,8 +50,8 @@ def federated_linucb(
     """Federated LinUCB: silos send noisy sums of fixed batches, and all play one policy.
 
     M silos serve users of one parameter theta. Round t belongs to silo t mod M, so each silo serves
-    T / M users. A batch is M B rounds. At its end silo i adds its sum of v v', v = (x, loss), to a
-    binary tree of its own, and sends the noisy sum G~_i of all its batches to the server. With
+    T / M users. A batch is M B rounds. At its end silo i adds its sum of v v', v = (x, loss), to
+    its own binary tree, and sends the noisy sum G~_i of all its batches to the server. With
 
         V = sum_i G~_i + (rho_min + Upsilon) I,    theta~ = V^-1 u~,
 
@@ -60,36 +60,37 @@ def federated_linucb(
     sqrt(M) times the noise.
 
     Args:
-      horizon: T, rounds, which are the users of all silos together.
-      dim: d, entries of the features of an arm.
-      epsilon: privacy; inf adds no noise, and the ridge to the eigenvalues.
+      horizon: T, rounds: the users of all silos together.
+      dim: d, the number of features of an arm.
+      epsilon: privacy parameter; inf adds no noise, and the Gram matrix is regularized by
+        ``ridge``.
       delta: in (0, 1).
       silos: M, a public number.
       batch: B, users of each silo in a batch, a public number; default sqrt(T) / M, rounded up.
       model: "silo", in which each message is private by itself; or "distributed", in which a secure
-        sum opens only the sum of the messages, and each silo adds 1 / M of its noise's variance.
-      ridge: lambda > 0 of OFUL; as of :func:`linucb`.
+        sum opens only the sum of the messages, and each silo adds 1 / M of the noise variance.
+      ridge: lambda > 0 of OFUL, as in :func:`linucb`.
       feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped. Sigma is loss_bound.
-      parameter_bound: S, at least |theta|.
+      parameter_bound: S, an upper bound on |theta|.
       failure: alpha, the probability that some confidence bound fails; default 1 / T.
 
     Returns:
-      A Learner with contextual feedback, whose action is a policy, a function of the round's
-      features (K, d) that gives an arm. A batch that the horizon cuts short is not summed. Matrices
+      A Learner with contextual feedback. An action is a policy: a function that maps the round's
+      features (K, d) to an arm. A batch that is cut short by the horizon is not summed. Matrices
       that are not positive definite are treated and counted as in :func:`linucb`.
 
-    Privacy: (epsilon, delta)-DP for replacement of one user's features and losses, released: the
-    messages of silos and policies 1..T. Users trust their own silo; neither the server nor other
-    silos see a row. A change of one row moves one sum of one silo by sqrt(2) L~^2 in Frobenius
+    Privacy: (epsilon, delta)-DP for replacement of one user's features and losses. Released values:
+    the messages of silos and policies 1..T. Users trust their own silo; neither the server nor
+    other silos see a row. Changing one row moves one sum of one silo by sqrt(2) L~^2 in Frobenius
     norm, L~^2 = L^2 + loss_bound^2. All releases are one Gaussian mechanism on a tree with a leaf
-    for each batch. A user's own arm depends on its features without noise. Batches are fixed
-    in advance. A schedule that depends on raw rows, such as their determinant, is not private,
-    whatever the noise is.
+    for each batch. A user's own arm depends on its features without noise. Batches are fixed in
+    advance: a schedule that depends on raw rows, such as their determinant, is not private, for any
+    noise.
 
-    Regret: O~(M^(3/4) d^(3/4) sqrt(T / M) / sqrt(epsilon)) in all, for "silo", and
-    O~(M B d) for batches, by :func:`dpjax.bounds.federated_linucb`. For "distributed" M^(3/4) is
-    M^(1/2), the regret of :func:`linucb` over T rounds.
+    Regret: O~(M^(3/4) d^(3/4) sqrt(T / M) / sqrt(epsilon)) in total for "silo", plus O~(M B d) for
+    batches (:func:`dpjax.bounds.federated_linucb`). For "distributed" M^(3/4) becomes M^(1/2), the
+    regret of :func:`linucb` over T rounds.
 
     Reference: in the style of Dubey & Pentland, "Differentially-private federated linear bandits",
     2020, and Zhou & Chowdhury, "On differentially private federated linear contextual bandits",
@@ -116,7 +117,7 @@ def federated_linucb(
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
     senders = silos if model == "silo" else 1  # A secure sum acts as one silo of all users.
     batches = -(-horizon // users)
-    # Entries off the diagonal are there twice. Those on it have twice the variance.
+    # Entries off the diagonal appear twice. Those on it have twice the variance.
     rows, columns = ellipsoids.indices(dim + 1)
     weights = jnp.asarray(np.where(rows == columns, np.sqrt(2.0), 1.0)[None], jnp.float32)
     change = bounds.row**2
@@ -130,7 +131,7 @@ def federated_linucb(
         sums.scale * np.sqrt(noisiest), dim, failure / (2.0 * batches), norm_bound="tight",
         ridge=ridge,
     )  # fmt: skip
-    # Noise spends half of the failure, and the losses' own noise the other half.
+    # Half of the failure is for private noise, and half for the losses' own noise.
     share = jnp.where(jnp.isfinite(jnp.asarray(epsilon)), 2.0, 1.0)
 
     def announce(messages):

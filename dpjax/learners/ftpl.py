@@ -26,10 +26,10 @@ class FtplState(NamedTuple):
 
 
 def default_perturbation(horizon, losses) -> float:
-    """s = |Y|_2 sqrt(T) (2 pi d)^(-1/4): the standard deviation that a leader needs.
+    """s = |Y|_2 sqrt(T) (2 pi d)^(-1/4), the standard deviation of a leader's perturbation.
 
-    It minimizes the regret bound s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)), whose least
-    value is 1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T).
+    It minimizes the regret bound s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)). The minimum is
+    1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T).
     """
     return float(losses.norms[1] * np.sqrt(horizon) / (2 * np.pi * losses.dim) ** 0.25)
 
@@ -39,11 +39,11 @@ def printed_scale(horizon, losses, epsilon, delta):
 
         max{|Y|_2 sqrt(T / (sqrt d log T)), sqrt(d) log T log(log T / delta) / epsilon}
 
-    Logarithms of T count nodes and are to base 2, as in FTRL. We read the theorem as one about
-    (epsilon, delta): its text ends with epsilon alone, which Gaussian noise cannot give. The second
-    term has sqrt(d) where |Y|_2 is meant, which are equal for experts with losses in [-1, 1], and
-    its second logarithm stands outside a root. For |Y|_2 <= sqrt d and T of 100 or more the printed
-    scale is private, and more noise than is needed.
+    Logarithms of T count nodes and have base 2, as in FTRL. We read the theorem as one about
+    (epsilon, delta): its text ends with epsilon alone, which Gaussian noise cannot provide. The
+    second term has sqrt(d) instead of |Y|_2 (the two are equal for experts with losses in [-1, 1]),
+    and its second logarithm is outside the root. For |Y|_2 <= sqrt d and T >= 100, the printed
+    scale is private, with more noise than necessary.
     """
     nodes = max(float(np.log2(horizon)), 1.0)
     dim = losses.dim
@@ -65,18 +65,18 @@ def ftpl(
     perturbation: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
-    """Follow the perturbed leader, whose perturbation is the privacy noise.
+    """Follow the perturbed leader, with the privacy noise as perturbation.
 
-    Let L~_t be the release of the sum of the losses up to t. Then x_t minimizes <x, L~_(t-1)> over
-    the domain. Where privacy asks for less noise than a leader needs, fresh noise makes up for the
-    difference, so that each prefix is perturbed by the larger of the two.
+    Let L~_t be the released sum of the losses up to t. Then x_t minimizes <x, L~_(t-1)> over the
+    domain. If the privacy noise is less than the leader needs, independent noise makes up the
+    difference, so that each prefix has the larger of the two perturbations.
 
     Args:
       horizon: T, rounds.
       domain: a Domain.
-      epsilon: privacy; inf leaves the leader's own perturbation.
+      epsilon: privacy parameter; inf keeps only the leader's own perturbation.
       delta: in (0, 1).
-      mechanism: a factory of ``dpjax.mechanisms``; by default the paper's, the tree with
+      mechanism: a factory of ``dpjax.mechanisms``; the default is the paper's tree with
         ``identical_law=True``.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
@@ -85,16 +85,16 @@ def ftpl(
       calibration: "derived" (the exact Gaussian mechanism) or "printed".
 
     Returns:
-      A Learner with full information, whose action is x, (d,).
+      A Learner with full information. An action is x, (d,).
 
-    Privacy: (epsilon, delta)-DP, central, released: actions 1..T. The scale is that of one Gaussian
-    mechanism over all nodes. The scale of ``calibration="printed"`` already holds the leader's
-    share. On the paper's instances it is at least three times the derived one
-    (:func:`printed_scale`), and the smaller epsilon that it has is declared.
+    Privacy: (epsilon, delta)-DP, central. Released values: actions 1..T. The scale is that of one
+    Gaussian mechanism over all nodes. The scale of ``calibration="printed"`` already includes the
+    leader's share. On the paper's instances it is at least three times the derived scale
+    (:func:`printed_scale`), and the resulting smaller epsilon is declared.
 
     Regret: at most s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)) in expectation against
     oblivious losses, with s the standard deviation of a prefix's noise. With the default
-    perturbation that is 1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T) as long as privacy needs no more noise.
+    perturbation this is 1.263 d^(1/4) |X|_2 |Y|_2 sqrt(T) as long as privacy needs no more noise.
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithm 3, Theorem 3.5; Abernethy, Lee, Sinha & Tewari 2014.
@@ -121,7 +121,7 @@ def ftpl(
     needed = jnp.asarray(0.0 if printed else needed, jnp.float32)
 
     def act(key, state, t, release):
-        # The variance is computed in each round, since a table of all rounds would grow with T.
+        # The variance is computed in each round, since a table would grow with T.
         private = rounded_product(sums.variance(t), jnp.square(sums.scale))
         missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
         perturbed = release + missing * laws.normal(key, (domain.dim,))

@@ -23,9 +23,9 @@ def default_rate(horizon, regularizer, losses) -> float:
 def noisy_rate(horizon, regularizer, losses, length):
     """eta = sqrt(D_R / (T (S + 2 z sqrt(S S_1)))), which minimizes the bound for adaptive losses.
 
-    z is the root mean square ``length`` of a prefix's noise, and S_1 the stability for losses of
-    length 1. The noise moves a play so far that the loss changes by at most eta 2 sqrt(S S_z), and
-    S_z = z^2 S_1 is the stability for losses as long as the noise.
+    z is the root mean square length of a prefix's noise (``length``), and S_1 the stability for
+    losses of length 1. The noise moves a play so far that its loss changes by at most eta 2
+    sqrt(S S_z), and S_z = z^2 S_1 is the stability for losses as long as the noise.
     """
     stability = regularizer.stability(losses)
     unit = regularizer.stability(ball_losses(losses.dim))
@@ -36,25 +36,25 @@ def noisy_rate(horizon, regularizer, losses, length):
 def printed_scale(horizon, losses, epsilon):
     """lambda = |Y|_1 log2 T / epsilon, the scale of each node: Agarwal & Singh 2017, Lemma 3.3.
 
-    The paper leaves the base of the logarithm open. Its algorithm counts ceil(log T) nodes, so the
-    base is 2. |Y|_1 is the largest norm of a loss vector. This is the largest change of one that is
-    zeroed out, and of experts' losses in [0, 1]. Replaced losses of a symmetric set change by twice
-    as much. Under that reading, which is the paper's Definition 2.1, the scale has twice the
-    epsilon that it is printed for.
+    The paper does not state the base of the logarithm. Its algorithm counts ceil(log T) nodes, so
+    the base is 2. |Y|_1 is the largest norm of a loss vector. It is the largest change of a vector
+    that is zeroed out, and of experts' losses in [0, 1]. Replaced losses of a symmetric set change
+    by twice as much. Under that reading (the paper's Definition 2.1) the true epsilon is twice the
+    printed one.
     """
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
 
 
 def fitting_regularizer(domain) -> Regularizer:
-    """The domain's regularizer, refused if its points have another dimension."""
+    """The domain's regularizer; raises if it is for another dimension."""
     regularizer = domain.regularizer
     try:
         found = jax.eval_shape(regularizer.argmin, jnp.zeros(domain.dim)).shape
     except (TypeError, ValueError):
         found = None
     if found != (domain.dim,):
-        raise ValueError(f"regularizer is not one of vectors of dimension {domain.dim}, which the "
-                         "domain has")  # fmt: skip
+        raise ValueError(f"regularizer must be for vectors of dimension {domain.dim}, as the "
+                         "domain is")  # fmt: skip
     return regularizer
 
 
@@ -72,57 +72,56 @@ def ftrl(
     rate: Number | str | None = None,
     calibration: str = "derived",
 ) -> Learner:
-    """Follow the regularized leader, which sees the losses through noisy prefix sums only.
+    """Follow the regularized leader on noisy prefix sums of the losses.
 
-    Let L~_t be the release of the sum of the losses up to t, and L~_0 that of no losses. Round t
-    plays
+    Let L~_t be the released sum of the losses up to t, and L~_0 that of no losses. Round t plays
 
         x_t = argmin over the domain of eta <x, L~_(t-1)> + R(x).
 
     Args:
       horizon: T, rounds.
-      domain: a Domain, such as simplex(d), ball(d), cube(d), or a user's own. The learner is
-        calibrated to its loss set and uses its regularizer, which is negative entropy on the
-        simplex (exponential weights) and the squared norm elsewhere. For others pass
-        ``domain._replace(losses=..., regularizer=...)``.
-      epsilon: privacy; inf adds no noise.
-      delta: with Gaussian, discrete Gaussian or Skellam noise, in (0, 1).
-      mechanism: a factory of ``dpjax.mechanisms``. The paper's is
-        ``partial(tree, identical_law=True)``. With ``per_item`` the learner is local, and its rate
-        should be :func:`dpjax.bounds.ftrl_local_rate`.
-      noise: "laplace" or "discrete_laplace", for pure differential privacy, "gaussian",
-        "discrete_gaussian" or "skellam". The discrete laws are those of a tree, kary or per_item,
-        which round losses to integers at random.
+      domain: a Domain, such as simplex(d), ball(d), cube(d), or your own. The noise is calibrated
+        to its loss set. Its regularizer is used: negative entropy on the simplex (exponential
+        weights), otherwise the squared norm. To change them pass ``domain._replace(losses=...,
+        regularizer=...)``.
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1), with Gaussian, discrete Gaussian or Skellam noise.
+      mechanism: a factory of ``dpjax.mechanisms``. The paper's is ``partial(tree,
+        identical_law=True)``. With ``per_item`` the learner is local; then set the rate to
+        :func:`dpjax.bounds.ftrl_local_rate`.
+      noise: "laplace" or "discrete_laplace" for pure differential privacy; "gaussian",
+        "discrete_gaussian" or "skellam". The discrete noises need tree, kary or per_item, and round
+        losses to integers at random.
       neighbours: "replace" or "zero_out".
       unit: "round", the whole loss vector, or "entry", one coordinate of it.
-      rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon. "noisy" is the rate that minimizes
-        the bound for adaptive losses below. It falls with epsilon.
+      rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon. "noisy" minimizes the bound for
+        adaptive losses below; it decreases with epsilon.
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
 
     Returns:
-      A Learner with full information, whose action is x, (d,).
+      A Learner with full information. An action is x, (d,).
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
-    actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T) levels, and
-    each node has Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" has the scale
-    |Y|_1 log2 T / epsilon. It is right for neighbours "zero_out" and for experts' losses in [0, 1].
-    For replaced losses of a symmetric set it is half the derived scale, and 2 epsilon is declared.
-    The rates of both calibrations are the same.
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central. Released
+    values: actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T)
+    levels, and each node has Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" has
+    the scale |Y|_1 log2 T / epsilon. It is correct for neighbours "zero_out" and for experts'
+    losses in [0, 1]. For replaced losses of a symmetric set it is half the derived scale, and 2
+    epsilon is declared. Both calibrations have the same rate.
 
-    Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>] against oblivious losses, where the
-    noise Z has the same law for every prefix (``identical_law``), so that it enters once and not
-    every round. This is the paper's theorem with the constants of its proof. For experts with
-    losses in [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus
-    O(d log^1.5 T sqrt(ln d) / epsilon).
+    Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>] against oblivious losses. The noise
+    Z has the same law for every prefix (``identical_law``), so it enters once and not in every
+    round. This is the paper's theorem with the constants of its proof. For experts with losses in
+    [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus O(d log^1.5 T
+    sqrt(ln d) / epsilon).
 
     Against adaptive losses, and so on the gradients of convex losses
-    (:func:`dpjax.combinators.on_gradients`), the noise enters in every round. The play is the one
-    without noise, moved by the noise Z of the release. So regret is at most
-    D_R / eta + eta T (S + 2 z sqrt(S S_1)) where z is the root mean square length of Z, and S_1 the
-    stability for losses of length 1. With the squared norm this is
-    D_R / eta + eta T (G^2 / 4 + G z / 2), and with the rate "noisy" D sqrt(T (G^2 + 2 G z)), where
-    D is the radius of the domain and G the length of the longest loss. It has the order of Kairouz
-    et al. 2021. The derivation is ours, for noise that is added to exact sums of all rounds.
+    (:func:`dpjax.combinators.on_gradients`), the noise enters in every round. The play is the
+    noiseless one, moved by the noise Z of the release. So regret is at most D_R / eta + eta T
+    (S + 2 z sqrt(S S_1)), with z the root mean square length of Z and S_1 the stability for losses
+    of length 1. With the squared norm this is D_R / eta + eta T (G^2 / 4 + G z / 2). With the rate
+    "noisy" it is D sqrt(T (G^2 + 2 G z)), with D the radius of the domain and G the length of the
+    longest loss. It has the order of Kairouz et al. 2021. The derivation is ours, for noise added
+    to exact sums of all rounds.
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithms 1 and 2, Theorem 3.1; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu, "Practical and

@@ -1,4 +1,4 @@
-"""Thompson sampling with Gaussian posteriors, whose draws are private as they are."""
+"""Thompson sampling with Gaussian posteriors, whose own draws are private."""
 
 import jax.numpy as jnp
 
@@ -17,18 +17,18 @@ def gaussian_thompson(
 ) -> Learner:
     """Gaussian Thompson sampling: its own draws are Gaussian noise on the arms' means.
 
-    Each arm plays b times at first. Let S_a be the sum of the N_a losses of arm a so far. Each
+    Each arm is first played b times. Let S_a be the sum of the N_a losses of arm a so far. Each
     later round draws for each arm
 
         theta_a ~ N((S_a + 1) / (N_a + 1), c / (N_a + 1))
 
-    and plays the arm of the smallest draw. In gains 1 - loss the mean is (sum of gains) /
-    (N_a + 1), as in the paper.
+    and plays the arm with the smallest draw. In gains 1 - loss the mean is
+    (sum of gains) / (N_a + 1), as in the paper.
 
     Args:
-      horizon: T, rounds. The declaration depends on it, and the play does not.
+      horizon: T, rounds. The declaration depends on it, but the actions do not.
       arms: K, at least 2.
-      delta: of the declared epsilon, which changes nothing but that number; default T^-2.
+      delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       pulls: b, at least 0.
       variance: c, positive; the paper has 1.
 
@@ -36,12 +36,12 @@ def gaussian_thompson(
       A Learner with bandit feedback.
 
     Privacy: mu-GDP for replacement of one round, with mu^2 = n / (c max(b + 1, 2)), where n is
-    T - K b, or T - 1 for b = 0; released: actions 1..T. Declared are rho = mu^2 / 2 and the epsilon
-    at delta. A replaced loss of arm a moves S_a by at most 1 in all later draws, of which each has
-    mu_t^2 = 1 / (c (N_a + 1)). N_a then counts this loss itself and the first b pulls, and no draw
-    is made before these. With b = 0 no draw follows the last loss, so T - 1 draws count. The bound
-    is reached where arm a never plays again. It is of the order of T, since it pays for all draws.
-    The actions alone tell far less: at K = 2 and T = 1000, where mu = 22 is declared, likelihood
+    T - K b, or T - 1 for b = 0. Released values: actions 1..T. The declaration is rho = mu^2 / 2
+    and the epsilon at delta. A replaced loss of arm a moves S_a by at most 1 in all later draws,
+    each with mu_t^2 = 1 / (c (N_a + 1)). N_a then counts this loss itself and the first b pulls; no
+    draw precedes these. With b = 0 no draw follows the last loss, so T - 1 draws count. The bound
+    is attained if arm a is never played again. It is of order T, since it accounts for all draws.
+    The actions alone reveal far less: at K = 2 and T = 1000, with declared mu = 22, likelihood
     ratios of the actions on seven pairs of tables show mu of 1.5 to 2.0 (95 %, 4000 runs each).
 
     Regret: O(sqrt(K T ln K)) for b = 0 and c = 1 (Agrawal & Goyal 2017).

@@ -19,10 +19,10 @@ from dpjax.privacy.continuous import bisected
 
 
 class GlmSgdState(NamedTuple):
-    theta: Array  # (d,) of the policy in play
-    total: Array  # (d,) sum of the gradients of the batch in play, without noise
-    error: Array  # (d,) what rounding has added to it (Kahan)
-    waiting: Array  # () int32, rounds of the batch in play
+    theta: Array  # (d,) of the current policy
+    total: Array  # (d,) sum of the gradients of the current batch, without noise
+    error: Array  # (d,) its rounding error (Kahan)
+    waiting: Array  # () int32, rounds of the current batch
     report: "GlmSgdReport"
 
 
@@ -32,7 +32,7 @@ class GlmSgdReport(NamedTuple):
 
 
 def greedy(theta, features):
-    """The arm whose loss is the least likely: argmin <theta, x>, the first of equals.
+    """The arm whose loss is least likely: argmin <theta, x>, the first in a tie.
 
     Args:
       theta: (d,).
@@ -92,9 +92,9 @@ def coin_message(key, offset, radius, lead):
 
     Args:
       key: consumed.
-      offset: w (d,), at most as long as the radius.
+      offset: w (d,), of length at most the radius.
       radius: r.
-      lead: as of :func:`coin_lead`.
+      lead: as in :func:`coin_lead`.
     """
     direction_key, coin_key = jr.split(key)
     direction = laws.normal(direction_key, offset.shape)
@@ -112,7 +112,7 @@ def coin_stretch(dim):
 
 
 def default_strength(dim, parameter_bound):
-    """mu'(S) / (4 d): half of the curvature for features whose second moment is at least 1 / 2d."""
+    """mu'(S) / (4 d): half of the curvature if the second moment of features is at least 1 / 2d."""
     tail = jax.nn.sigmoid(-jnp.asarray(parameter_bound, jnp.float32))
     return tail * (1.0 - tail) / (4.0 * dim)
 
@@ -147,35 +147,35 @@ def glm_sgd(
 
     Args:
       horizon: T, rounds.
-      dim: d, entries of the features of an arm. Features longer than 1 are scaled down to length 1.
-      epsilon: privacy; inf adds no noise, and with batches of 1 it is greedy SGD.
-      delta: of Gaussian noise, in (0, 1), default T^-2. The local message is pure DP and takes
-        none.
+      dim: d, the number of features of an arm. Features longer than 1 are scaled down to length 1.
+      epsilon: privacy parameter; inf adds no noise, and with batches of 1 it is greedy SGD.
+      delta: in (0, 1), for Gaussian noise; default T^-2. It must be left out in the local model,
+        whose message is pure DP.
       model: "local", "shuffle" or "joint".
-      batch: n of the models "shuffle" and "joint", at least 1 and rounded down; it may be traced.
+      batch: n in the models "shuffle" and "joint", at least 1 and rounded down; may be traced.
         Default 4 sigma T^(1/4) sqrt(d R / S) with R = D / 2 at parameters of length S, and at least
         1 and at most T. Up to a logarithm this balances the terms of the bound that depend on n.
-      strength: m > 0; default kappa / (4 d), with kappa = mu'(S) the least slope of mu. The regret
-        bound needs m <= kappa lambda / 2. Here lambda is the least eigenvalue of E[x x'] over the
-        features that are played.
+      strength: m > 0; default kappa / (4 d), with kappa = mu'(S) the smallest slope of mu. The
+        regret bound needs m <= kappa lambda / 2. Here lambda is the smallest eigenvalue of E[x x']
+        over the features that are played.
       parameter_bound: S, at least |theta*|.
 
     Returns:
-      A Learner with contextual feedback, whose action is a policy, a function of the round's
-      features (K, d) that gives an arm. It reports its steps and how many of them were projected.
+      A Learner with contextual feedback. An action is a policy: a function that maps the round's
+      features (K, d) to an arm. It reports its steps and the number of projected ones.
 
     Privacy: epsilon-DP (local) or (epsilon, delta)-DP (exact Gaussian), for replacement of one
     round's features and losses. Local: the messages 1..T, each a function of one coin. Joint:
-    policies 1..T; a round's own arm depends on its features without noise, and no other arm does.
-    A round is in one sum, which it moves by at most D <= 2. Shuffle: the same sums by a protocol
-    for vectors, whose binomial noise is idealised as Gaussian. A batch that the horizon cuts short
+    policies 1..T; a round's own arm depends on its features without noise, but no other arm does. A
+    round is in one sum, which it moves by at most D <= 2. Shuffle: the same sums by a protocol for
+    vectors, whose binomial noise is idealised as Gaussian. A batch that is cut short by the horizon
     is not released.
 
-    Regret: O(sqrt(d T) / (epsilon m)) in the local model, by :func:`dpjax.bounds.glm_sgd`. In the
-    others it is O(sqrt(T) / m + n ln(T) / m) for batches of at least 4 d sigma^2 rounds, by
-    :func:`dpjax.bounds.glm_sgd_batched`. The learner does not explore. If the features that are
-    played do not spread in all directions, lambda is 0. A worse arm may then be played in all
-    rounds, and regret is linear in T.
+    Regret: O(sqrt(d T) / (epsilon m)) in the local model (:func:`dpjax.bounds.glm_sgd`). In the
+    other models it is O(sqrt(T) / m + n ln(T) / m) for batches of at least 4 d sigma^2 rounds
+    (:func:`dpjax.bounds.glm_sgd_batched`). The learner does not explore. If the played features do
+    not spread in all directions, lambda is 0. A worse arm may then be played in all rounds, and
+    regret is linear in T.
 
     Reference: our derivation, after Han, Liang, Wang & Zhang 2021 (local generalized linear
     bandits by SGD, as recalled); Duchi, Jordan & Wainwright 2018 for the message.
@@ -217,7 +217,7 @@ def glm_sgd(
         )  # fmt: skip
 
     def released(key, theta, total):
-        """The sum of the gradients of a batch, as it is released."""
+        """The released sum of the gradients of a batch."""
         length = jnp.sqrt(ellipsoids.squared_length(theta))
         along, radius = gradient_ball(length)
         if not local:
@@ -240,7 +240,7 @@ def glm_sgd(
         gradient = (jax.nn.sigmoid(jnp.sum(theta * x)) - loss) * x
         total, error = add_compensated(state.total, state.error, gradient)
         ended = state.waiting + 1 >= size
-        # The sum of a batch that is still in play is not released.
+        # The sum of an unfinished batch is not released.
         z = released(key, theta, jnp.where(ended, total, 0.0)) / size.astype(jnp.float32)
         moved = theta - z / (m * (updates.astype(jnp.float32) + start))
         shrink = bound / jnp.maximum(bound, jnp.sqrt(ellipsoids.squared_length(moved)))

@@ -1,4 +1,4 @@
-"""Hedge, which is private through its own sampling."""
+"""Hedge, private through its own sampling."""
 
 import jax.numpy as jnp
 
@@ -13,7 +13,7 @@ from dpjax.maths import exact_sums
 def plain_rate(horizon, arms, share=0.0):
     """eta = sqrt(8 D / T), which minimizes D / eta + eta T / 8 for D at alpha (T - 1) shifts.
 
-    D is ln K if nothing is shared.
+    Without sharing, D is ln K.
     """
     shifts = share * (horizon - 1)
     return jnp.sqrt(8.0 * complexity(float(horizon), arms, shifts, share) / horizon)
@@ -23,7 +23,7 @@ def private_rate(horizon, epsilon, delta):
     """The largest eta whose :func:`declared_epsilon` is epsilon. It is inf at epsilon = inf.
 
     With n = T - 1 draws it is the larger of epsilon / (2 n) and sqrt(2 rho / n), where rho is the
-    zCDP that gives epsilon.
+    zCDP parameter that gives epsilon.
     """
     draws = jnp.asarray(horizon - 1, jnp.float32)
     by_sum = epsilon / (2.0 * draws)
@@ -46,12 +46,13 @@ def _printed_root(horizon, delta):
 
 
 def declared_epsilon(horizon, rate, delta):
-    """(epsilon, rho) of T rounds at rate eta, of which the first draw sees no data.
+    """(epsilon, rho) of T rounds at rate eta; the first draw sees no data.
 
     A replaced round changes the exponents of every later round by the same u, whose entries are at
-    most eta in size. The log-ratio of one draw is u_i - ln sum_j p_j exp(u_j). It lies in a window
-    around 0 of length max(u) - min(u) <= 2 eta, and so has (2 eta)^2 / 8 = eta^2 / 2 of zCDP. The
-    bound 2 eta on the log-ratio itself is tight: it is approached as p_i goes to 0.
+    most eta in absolute value. The log-ratio of one draw is u_i - ln sum_j p_j exp(u_j). It lies in
+    a window around 0 of length max(u) - min(u) <= 2 eta, so its zCDP cost is
+    (2 eta)^2 / 8 = eta^2 / 2. The bound 2 eta on the log-ratio itself is tight: it is approached as
+    p_i goes to 0.
     """
     draws = jnp.asarray(horizon - 1, jnp.float32)
     rho = privacy.bounded_range_rho(2.0 * rate, draws)
@@ -73,52 +74,52 @@ def hedge(
     share: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
-    """Hedge, or exponential weights, whose draws are exponential mechanisms.
+    """Hedge (exponential weights), whose draws are exponential mechanisms.
 
     With L (K,) the sums of the losses so far, each round draws an arm
 
         i ~ softmax(-eta L),    eta = min(rate, the largest that epsilon allows).
 
-    With sharing it tracks an arm that changes now and then. The law P (K,) of the next arm is then
-    uniform at first, and after losses l it becomes
+    With sharing it tracks a best arm that changes occasionally. The law P (K,) of the next arm is
+    then uniform at first. After losses l it becomes
 
         P <- (1 - alpha) v / sum v + alpha / K,    v = P exp(-eta l).
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy to reach by the choice of eta; inf gives plain Hedge.
+      epsilon: target epsilon for the choice of eta; inf gives plain Hedge.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
-      rate: the largest eta, positive; default sqrt(8 D / T), where D is ln K, or with sharing that
+      rate: the largest eta, positive; default sqrt(8 D / T), where D is ln K, or with sharing the D
         of the regret bound at S = alpha (T - 1). At epsilon = inf it is eta itself.
-      share: alpha, in [0, 1/2], best at S / (T - 1) for S shifts; by default nothing is shared.
-        Below 1e-25 it counts as 0.
-      calibration: "derived" or "printed", how eta follows from epsilon and delta. The printed one
-        has no sharing.
+      share: alpha, in [0, 1/2]; the best value for S shifts is S / (T - 1). By default nothing is
+        shared. Values below 1e-25 count as 0.
+      calibration: "derived" or "printed", how eta follows from epsilon and delta. "printed" does
+        not allow sharing.
 
     Returns:
       A Learner with full information that plays arms.
 
-    Privacy: (epsilon, delta)-DP, central, for replacement of one round, released: actions 1..T.
-    Each of the T - 1 draws that depend on data is an exponential mechanism whose exponents change
-    by at most eta, and has bounded range 2 eta. The draws compose by zCDP at eta^2 / 2 each, or by
-    the sum of 2 eta each where that is smaller. The arms must be drawn, since the probabilities
-    themselves reveal the losses. What is declared is what eta has, which may be less than the
-    epsilon that was asked for, and is finite at epsilon = inf. Sharing changes none of it: P is the
-    posterior over sequences of arms, whose exponents change by at most eta too. The printed
-    calibration has eta = 2 epsilon / sqrt(8 T ln(1 / delta)), on losses centred at 1/2. It leaves
-    out a term of second order, and its conversion to epsilon is not the tightest one. At
-    delta = 1e-6 its eta has epsilon = 0.85 where it states 1, and 26 where it states 20.
+    Privacy: (epsilon, delta)-DP, central, for replacement of one round. Released values: actions
+    1..T. Each of the T - 1 draws that depend on data is an exponential mechanism. Its exponents
+    change by at most eta, so it has bounded range 2 eta. The draws compose by zCDP at eta^2 / 2
+    each, or by the sum of 2 eta each if that is smaller. The arms must be drawn, since the
+    probabilities themselves reveal the losses. The declared epsilon is that of eta: it may be below
+    the requested epsilon, and is finite at epsilon = inf. Sharing does not change it: P is the
+    posterior over sequences of arms, whose exponents also change by at most eta. The printed
+    calibration has eta = 2 epsilon / sqrt(8 T ln(1 / delta)), on losses centred at 1/2. It omits a
+    second-order term, and its conversion to epsilon is not the tightest. At delta = 1e-6 its eta
+    has epsilon = 0.85 when it states 1, and 26 when it states 20.
 
     Where we differ from the paper: it charges 4 R / lambda for a draw, with losses in [-R, R] and
-    rate 1 / lambda, for which advanced composition would need sqrt(32 T ln(1 / delta)). The
-    sqrt(8 T ln(1 / delta)) that it prints is right to first order, since draws have bounded range.
-    In its formula (10) we read the sum of the losses without the factor 1 / t.
+    rate 1 / lambda, for which advanced composition would need sqrt(32 T ln(1 / delta)). The printed
+    sqrt(8 T ln(1 / delta)) is correct to first order, since draws have bounded range. In its
+    formula (10) we read the sum of the losses without the factor 1 / t.
 
     Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
     sqrt(T ln K / 2) for plain Hedge. With sharing, against the best sequence of arms with S shifts,
-    it is D / eta + eta T / 8 with
-    D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K).
+    it is D / eta + eta T / 8 with D = ln K + S ln(K / alpha) - (T - 1 - S)
+    ln(1 - alpha + alpha / K).
 
     Reference: Freund & Schapire, "A decision-theoretic generalization of on-line learning and an
     application to boosting", 1997; Cesa-Bianchi & Lugosi, "Prediction, learning, and games", 2006,
@@ -147,8 +148,8 @@ def hedge(
     eta = jnp.minimum(jnp.asarray(rate, jnp.float32), private(horizon, epsilon, delta))
     reached, rho = declared_epsilon(horizon, eta, delta)
 
-    # The state is L as an ExactSum (K,). With sharing it is less what this lets arms off, so that
-    # the law of the next arm is softmax(-eta L) too.
+    # The state is L as an ExactSum (K,). With sharing, the correction for sharing is subtracted, so
+    # that the law of the next arm is still softmax(-eta L).
     def draw(key, losses):
         return losses, noise.categorical(key, logits(losses, eta))
 

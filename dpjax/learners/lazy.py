@@ -1,4 +1,4 @@
-"""Anytime-Lazy-UCB and Lazy-DP-TS: an arm's mean is renewed when its losses have doubled."""
+"""Anytime-Lazy-UCB and Lazy-DP-TS: an arm's mean is replaced when its losses have doubled."""
 
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ from dpjax.maths.laws import smallest
 
 class LazyState(NamedTuple):
     round: Array  # () int32, t
-    kept: DoublingMeans  # noisy means of O losses, and the losses that were seen since
-    arm: Array  # () int32, the arm in play
+    kept: DoublingMeans  # noisy means of O losses, and the losses observed since
+    arm: Array  # () int32, the current arm
 
 
 def lazy_ucb(
@@ -27,28 +27,27 @@ def lazy_ucb(
     exploration: Number = 3.0,
     log_base: Number = 2.0,
 ) -> Learner:
-    """Anytime-Lazy-UCB: UCB on private means that forget, renewed at doubling times.
+    """Anytime-Lazy-UCB: UCB on private means of recent losses, replaced at doubling times.
 
-    Each arm plays once at first. The losses of an arm gather in a buffer. Let O_a be the number of
-    losses in the mean of arm a. When the buffer holds 2 O_a losses, their mean with Laplace noise
-    replaces the old one, and O_a doubles. Each round plays the arm with the smallest
+    Each arm is first played once. The losses of an arm are collected in a buffer. Let O_a be the
+    number of losses in the mean of arm a. When the buffer holds 2 O_a losses, their mean with
+    Laplace noise replaces the old one, and O_a doubles. Each round plays the arm with the smallest
 
         mean_a - sqrt(alpha log t / O_a) - alpha log t / (epsilon O_a).
 
     Args:
-      horizon: T, rounds. Nothing but the end of the game depends on it.
+      horizon: T, rounds. It decides only when the game ends.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      exploration: alpha, positive; the paper has 3. At the same alpha the term of the losses' own
+      epsilon: privacy parameter; inf adds no noise.
+      exploration: alpha, positive; the paper has 3. At the same alpha the term for the losses' own
         noise is sqrt(2) times that of :func:`adap_ucb`, apart from the base of the logarithm.
       log_base: base of log t, above 1. Base 2 reproduces the printed figures of Hu & Hegde 2022.
 
     Returns:
       A Learner with bandit feedback.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released mean. The arm is chosen anew each round, from means that are kept until they are
-    renewed.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released mean. Each round chooses the arm anew from the current released means.
 
     Regret: O(sum ln T / min(epsilon, Delta_a)) for alpha = 3.
 
@@ -78,20 +77,20 @@ def lazy_thompson(
     exploration: Number = 3.0,
     log_base: Number = 2.0,
 ) -> Learner:
-    """Lazy-DP-TS: Thompson sampling on private means that are renewed at doubling times.
+    """Lazy-DP-TS: Thompson sampling on private means that are replaced at doubling times.
 
     The means are those of :func:`lazy_ucb`. With m_a = mean_a - alpha log t / (epsilon O_a),
     clipped to [0, 1], each round draws for each arm
 
         theta_a ~ Beta(m_a O_a + 1, (1 - m_a) O_a + 1)
 
-    and plays the arm of the smallest draw.
+    and plays the arm with the smallest draw.
 
     Args:
-      horizon: T, rounds. Nothing but the end of the game depends on it.
+      horizon: T, rounds. It decides only when the game ends.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise, and the posterior draws stay.
-      exploration: alpha, positive; the paper has 3. At epsilon = inf nothing depends on it.
+      epsilon: privacy parameter; inf adds no noise but keeps the posterior draws.
+      exploration: alpha, positive; the paper has 3. It has no effect at epsilon = inf.
       log_base: base of log t, above 1. The paper's text has base 2; base e reproduces its figures.
 
     Returns:
@@ -120,11 +119,11 @@ def lazy_thompson(
 
 
 def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
-    """Plays choose: (key, means, samples, log t) -> arm on lazily renewed private means."""
+    """Play choose: (key, means, samples, log t) -> arm, on lazily replaced private means."""
     horizon, arms = arm_sums.check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.inside(1.0, jnp.inf, log_base=log_base)
-    scale = privacy.laplace_scale(1.0, epsilon)  # of a sum of losses, one of which is replaced
+    scale = privacy.laplace_scale(1.0, epsilon)  # for a sum of losses with one replaced
 
     def init(key):
         del key

@@ -1,4 +1,4 @@
-"""Limited updates: private experts for i.i.d. losses, each of which is used once."""
+"""Limited updates: private experts for i.i.d. losses, each used once."""
 
 import jax.numpy as jnp
 
@@ -9,7 +9,7 @@ from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
 
-# The law of each selector that draws by one.
+# The law of each selector.
 LAWS = {"exponential": selectors.exponential, "permute_and_flip": selectors.permute_and_flip}
 NAMES = {
     "exponential": "exponential mechanism",
@@ -27,11 +27,11 @@ def limited_updates(
     selector: str = "exponential",
     calibration: str = "derived",
 ) -> BatchLearner:
-    """Follows the leader of the batch before, drawn privately, in batches that double.
+    """Follow the leader of the previous batch, drawn privately, in batches that double.
 
-    The first arm is uniform, for one round. A batch of n rounds is followed by one of
-    ceil(ratio n), whose arm i is drawn once, from the sums S (K,) of the losses of the n rounds
-    alone. With selector
+    The first arm is uniform, for one round. A batch of n rounds is followed by one of ceil(ratio n)
+    rounds. Its arm i is drawn once, only from the sums S (K,) of the losses in the n rounds. With
+    selector
 
         "exponential"        i ~ softmax(-epsilon S / 2),
         "permute_and_flip"   i = argmin(S - E), E_j exponential of mean 2 / epsilon,
@@ -40,32 +40,33 @@ def limited_updates(
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; at inf the arm is the best one of the batch before, ties drawn uniformly.
+      epsilon: privacy parameter; at inf the arm is the best of the previous batch, with ties drawn
+        uniformly.
       ratio: growth of the batches, above 1; default 2, with batches of 1, 2, 4, ... rounds.
       selector: how the arm of a batch is drawn.
-      calibration: "derived", or for the Laplace selector "printed", which has noise of scale
+      calibration: "derived", or "printed" for the Laplace selector, with noise of scale
         1 / epsilon.
 
     Returns:
       A BatchLearner with full information that plays arms.
 
-    Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. One
-    replaced round moves each sum by at most 1, up or down. Two sums may move against each other, by
-    2 in all. This moves a log-likelihood ratio by at most epsilon with each selector. Of the
-    exponential mechanism alone the range of all log-likelihood ratios is epsilon too, so that it
-    has rho = epsilon^2 / 8. The others are declared with epsilon^2 / 2. Each round enters one draw,
-    and the arms of later batches are drawn from other rounds, whatever was played. None of this
-    depends on the ratio. The printed Laplace selector states epsilon and has 2 epsilon: its scale
-    is right where a round is zeroed out, so that all sums move in one direction.
+    Privacy: epsilon-DP, pure, central, for replacement of one round. Released values: actions 1..T.
+    One replaced round moves each sum by at most 1 in either direction, so the difference of two
+    sums moves by at most 2. This moves a log-likelihood ratio by at most epsilon with each
+    selector. For the exponential mechanism only, the range of all log-likelihood ratios is also
+    epsilon, so rho = epsilon^2 / 8. The other selectors are declared with rho = epsilon^2 / 2. Each
+    round enters one draw, and the arms of later batches are drawn from other rounds, for any
+    actions. None of this depends on the ratio. The printed Laplace selector states epsilon and has
+    2 epsilon: its scale is correct if a round is zeroed out, which moves all sums in one direction.
 
     Regret: O(sqrt(T ln K) + ln K ln T / epsilon) for i.i.d. losses only. An adversary who knows the
-    batches makes it linear in T. With ratio 2 the expected pseudo-regret is at most
-    1 + 3.42 sqrt(T ln K) + 4 ln K log2(T) / epsilon. For after a batch of n rounds the mean of the
-    arm that is drawn exceeds the best mean by at most sqrt(ln K / (2 n)) in expectation, since it
-    is judged by n losses, plus 2 ln K / (epsilon n), since it is drawn at random. It is then played
-    for at most 2 n rounds. Permute-and-flip is never worse than the exponential mechanism (McKenna
-    & Sheldon). With Laplace noise ln K becomes ln K + 0.31 in the last term. At fixed gaps regret
-    does not grow with T: see ``analysis.bounds.limited_updates_gaps``.
+    batches can make it linear in T. With ratio 2 the expected pseudo-regret is at most 1 + 3.42
+    sqrt(T ln K) + 4 ln K log2(T) / epsilon. After a batch of n rounds, the mean of the drawn arm
+    exceeds the best mean in expectation by at most sqrt(ln K / (2 n)), because of the n losses,
+    plus 2 ln K / (epsilon n), because of the random draw. The arm is then played for at most 2 n
+    rounds. Permute-and-flip is never worse than the exponential mechanism (McKenna & Sheldon). With
+    Laplace noise ln K becomes ln K + 0.31 in the last term. For fixed gaps regret does not grow
+    with T: see :func:`dpjax.bounds.limited_updates_gaps`.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, Algorithm 2 and Theorem 7. Their Corollary 8 draws the experts by
@@ -96,14 +97,14 @@ def limited_updates(
             arm = noise.least(key, exact_sums.excess(total), scale)
         else:
             arm = noise.categorical(key, LAWS[selector](total, epsilon))
-        # The state is the length of the batch in play.
+        # The state is the length of the current batch.
         return rounds, Batch(arm, rounds)
 
     def init(key):
         return draw(key, exact_sums.nothing((arms,)), jnp.ones((), jnp.int32))
 
     def step(rounds, key, total):
-        # Batches of 1, 2, ... 2^30 rounds fill any horizon in int32, so none need be longer.
+        # Batches of 1, 2, ... 2^30 rounds fill any int32 horizon, so none needs to be longer.
         if ratio is None:
             return draw(key, total, 2 * jnp.minimum(rounds, 2**29))
         grown = jnp.minimum(jnp.ceil(ratio * rounds.astype(jnp.float32)), 2.0**30)

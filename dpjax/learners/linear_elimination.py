@@ -7,14 +7,14 @@ from dpjax.learners.parts.elimination_phases import elimination_phases, log_term
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
 from dpjax.maths import designs, exact_sums
 
-# Noise for which all formulas for gamma are known.
+# Noise with known formulas for every gamma.
 LAPLACE = ("laplace", "local_laplace")
 
 
 def printed_radius(length, dim, core, log_term, epsilon):
     """gamma_i = sqrt(4 d L / q^i) + (2 d |C_i| + 2 d L) / (epsilon q^i).
 
-    It has the size |C_i| of the core set where the text has its bound B d.
+    It has the size |C_i| of the core set instead of the text's bound B d.
     """
     private = 2.0 * dim * core + 2.0 * dim * log_term
     return jnp.sqrt(4.0 * dim * log_term / length) + private / length / epsilon
@@ -23,9 +23,8 @@ def printed_radius(length, dim, core, log_term, epsilon):
 def chernoff_radius(length, dim, core, log_term, epsilon, *, local=False):
     """The printed radius, with Chernoff's bound for the noise.
 
-    There are |C_i| coefficients of the noise, each at most c = 2 d / q^i. With local noise there
-    are more of them, but together they weigh no more than q^i / (2 d) of the largest
-    (:func:`noise_width`).
+    The noise has |C_i| coefficients, each at most c = 2 d / q^i. With local noise there are more,
+    but together they weigh at most as much as q^i / (2 d) of the largest (:func:`noise_width`).
     """
     largest = 2.0 * dim / length
     count = 1.0 / largest if local else core
@@ -35,20 +34,19 @@ def chernoff_radius(length, dim, core, log_term, epsilon, *, local=False):
 
 
 def noise_tilt(count, log_term):
-    """Where Chernoff's bound is taken, in (0, 1): sqrt(L / (L + N)) for N Laplace draws.
+    """The point in (0, 1) at which Chernoff's bound is evaluated: sqrt(L / (L + N)).
 
-    The bound there is within 1 % of the best for every N and L. It is the best where N is far above
-    or far below L.
+    N is the number of Laplace draws. The bound there is within 1 % of the best for every N and L.
+    It is the best if N is far above or far below L.
     """
     return jnp.sqrt(log_term / (log_term + count))
 
 
 def noise_width(coefficients, draws, log_term, epsilon):
-    """What sum_a c_a z_a exceeds with probability at most e^-L.
+    """The value that sum_a c_a z_a exceeds with probability at most e^-L.
 
-    Each z_a is a sum of Laplace draws. Chernoff's bound is
-    (L - sum_a n_a ln(1 - u^2 c_a^2 / c^2)) c / (epsilon u) for the largest |c_a| = c and any u in
-    (0, 1).
+    Each z_a is a sum of Laplace draws. Chernoff's bound is (L - sum_a n_a ln(1 - u^2 c_a^2 / c^2))
+    c / (epsilon u) for the largest |c_a| = c and any u in (0, 1).
 
     Args:
       coefficients: c_a, (..., K).
@@ -66,7 +64,7 @@ def noise_width(coefficients, draws, log_term, epsilon):
 
 
 def exact_radii(products, pulls, log_term, epsilon, *, local=False):
-    """What each estimate may be off by, computed from the design itself, (K,).
+    """Bounds on the errors of the estimates, computed from the design itself, (K,).
 
     It is sqrt(x' V^-1 x L / 2) for losses in [0, 1], by Hoeffding's lemma, plus the width of
     sum_a x' V^-1 a z_a (:func:`noise_width`).
@@ -75,8 +73,8 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
       products: x' V^-1 a, (K, K), with V = sum_a n_a a a'.
       pulls: n_a, (K,) float32.
       log_term: L.
-      epsilon: privacy; inf for no noise.
-      local: whether each loss has its own noise, or the sum of an arm's losses has one draw.
+      epsilon: privacy parameter; inf for no noise.
+      local: whether each loss has its own noise; otherwise the sum of an arm's losses has one draw.
     """
     leverage = jnp.maximum(jnp.diagonal(products), 0.0)
     draws = pulls if local else (pulls > 0.0).astype(jnp.float32)
@@ -85,9 +83,9 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
 
 
 def joint_radii(products, pulls, log_term, law: SumNoise):
-    """As :func:`exact_radii`, for any noise of sums, and by one bound for losses and noise.
+    """Like :func:`exact_radii`, for any noise on sums, with one bound for losses and noise.
 
-    The estimate of x is off by sum_a x' V^-1 a z_a, where z_a is the error of the sum of arm a
+    The error of the estimate of x is sum_a x' V^-1 a z_a, where z_a is the error of arm a's sum
     (:meth:`SumNoise.error`).
     """
     counts = jnp.broadcast_to(pulls, products.shape)
@@ -105,63 +103,62 @@ def linear_elimination(
     ratio: Number | None = None,
     failure: Number | None = None,
 ) -> BatchLearner:
-    """Batched elimination over vectors: a core set plays for all, the worse arms leave.
+    """Batched elimination over vectors: play a core set, then eliminate the worse arms.
 
-    Arms are vectors a, and the mean loss of an arm is 1/2 + <theta, a> for some theta. Phase i goes
-    as follows:
+    Arms are vectors a, and the mean loss of an arm is 1/2 + <theta, a> for some theta. In phase i:
 
     1. A core set of the active arms has a design pi with leverages of at most 2 d
-       (:func:`dpjax.maths.designs.g_optimal`). Its arm a plays n_a = ceil(pi_a q^i) times.
-    2. The sum of the losses of arm a, less n_a / 2, is released with noise.
-    3. Least squares on these sums, with V = sum_a n_a a a', give theta~.
-    4. An arm leaves if its <theta~, a> - gamma_a exceeds the least <theta~, a> + gamma_a.
+      (:func:`dpjax.maths.designs.g_optimal`). Each arm a in it is played n_a = ceil(pi_a q^i)
+      times.
+    2. The sum of the losses of arm a, minus n_a / 2, is released with noise.
+    3. Least squares on these sums, with V = sum_a n_a a a', gives theta~.
+    4. An arm is eliminated if its <theta~, a> - gamma_a exceeds the smallest <theta~, a> + gamma_a.
 
-    The arms of a phase play one after the other, in random order. A phase that does not fit into
-    the rounds that are left is not begun. Then the arm with the least estimate plays all of them,
-    or any arm if there is no estimate yet. With the default q this happens for i > ln T - 1, where
-    the paper stops, and sometimes one phase before, since all phases up to there may have 1.1 T
-    rounds. If one active arm is left, it plays to the end.
+    The arms of a phase are played one after the other, in random order. If the remaining rounds are
+    too few for a phase, the arm with the smallest estimate plays all of them (any arm if there is
+    no estimate yet). With the default q this happens for i > ln T - 1, as in the paper, and
+    sometimes one phase earlier, since all phases up to there may have 1.1 T rounds. If one active
+    arm is left, it is played to the end.
 
     For linear losses in [-1, 1], such as -<theta, a> for rewards, use
-    ``rescale_losses(linear_elimination(...), -1, 1)``. Losses that are not centred at 1/2 need a
-    constant as one more coordinate of the actions.
+    ``rescale_losses(linear_elimination(...), -1, 1)``. If losses are not centred at 1/2, add a
+    constant coordinate to the actions.
 
     Args:
       horizon: T, rounds.
-      actions: (K, d), K at least 2, known and not traced. They need not span R^d; the d of the
-        formulas is the dimension of their span. Neither their length nor the basis matters.
-      epsilon: privacy; inf adds no noise.
-      delta, noise: as of :func:`successive_elimination`. The paper's three models are "laplace",
+      actions: (K, d), K at least 2, concrete (not traced). They need not span R^d; the d of the
+        formulas is the dimension of their span. Their lengths and the basis do not matter.
+      epsilon: privacy parameter; inf adds no noise.
+      delta, noise: as in :func:`successive_elimination`. The paper's three models are "laplace",
         "binomial" for its shuffled sums, and "local_laplace".
-      radius: gamma, one of "joint", for each arm from the design itself, by one bound for its
-        losses and their noise (:func:`joint_radii`); "exact", from the design, too, by a bound for
-        each (:func:`exact_radii`); "chernoff" (:func:`chernoff_radius`); and "printed"
-        (:func:`printed_radius`), which is of the central model only. Laplace noise has all of them
-        and "exact" by default; other noise has "joint". Compare laws at that one.
+      radius: gamma. "joint" has one bound for an arm's losses and their noise, from the design
+        itself (:func:`joint_radii`). "exact" has a bound for each of the two, also from the design
+        (:func:`exact_radii`). "chernoff" is :func:`chernoff_radius`. "printed" is
+        :func:`printed_radius`, in the central model only. Laplace noise allows all four, with
+        "exact" as default; other noise allows only "joint". Use "joint" to compare noise laws.
       ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
-      failure: beta in (0, 1), the probability that some estimate is off by more than gamma; default
+      failure: beta in (0, 1), the probability that some estimate has an error above gamma; default
         1 / T.
 
     Returns:
-      A BatchLearner with bandit feedback, whose action is the row of an arm.
+      A BatchLearner with bandit feedback. An action is the row index of an arm.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released sum, of sensitivity 1. Which sum a round belongs to is a function of earlier releases,
-    so the releases compose in parallel. Designs and radii do not look at losses. (For rewards in
-    [-1, 1] the paper's noise of scale 1 / epsilon has 2 epsilon.) With other noise it is
-    (epsilon, delta)-DP, or holds in another model, as the learner's ``privacy`` declares. Noise
-    that hides bits alone rounds each loss to the nearer of 0 and 1.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released sum, of sensitivity 1. The sum to which a round belongs is a function of earlier
+    releases, so the releases compose in parallel. Designs and radii do not depend on losses. (For
+    rewards in [-1, 1] the paper's noise of scale 1 / epsilon has 2 epsilon.) Other noise gives
+    (epsilon, delta)-DP or another model, as declared in the learner's ``privacy``. Noise that
+    protects only bits rounds each loss to the nearer of 0 and 1.
 
-    Regret: with probability 1 - beta no estimate is off by more than gamma. (This does not cover
-    "printed", whose coefficient of ln(4 |A_i| T / beta) / epsilon is below what Chernoff's bound
-    gives.) An arm of phase i then has a gap of at most 4 gamma_(i-1), which by default gives
-    O(sqrt(d T ln(K T)) + d (d + ln(K T)) ln T / epsilon)
-    (:func:`dpjax.bounds.linear_elimination`), and O(sqrt(d T ln(K T)) (1 + 1 / epsilon))
-    for "local_laplace".
+    Regret: with probability 1 - beta no estimate has an error above gamma. (This does not cover
+    "printed", whose coefficient of ln(4 |A_i| T / beta) / epsilon is below that of Chernoff's
+    bound.) An arm of phase i then has a gap of at most 4 gamma_(i-1). By default this gives
+    O(sqrt(d T ln(K T)) + d (d + ln(K T)) ln T / epsilon) (:func:`dpjax.bounds.linear_elimination`),
+    and O(sqrt(d T ln(K T)) (1 + 1 / epsilon)) for "local_laplace".
 
     Reference: Hanna, Girgis, Fragouli & Diggavi, "Differentially private stochastic linear bandits:
-    (almost) for free", 2022, as in Chari's survey, whose gamma divides the statistical term by
-    epsilon, too; we read it as :func:`printed_radius`. A zeta-net is
+    (almost) for free", 2022, as presented in Chari's survey. The survey's gamma also divides the
+    statistical term by epsilon; we read it as :func:`printed_radius`. A zeta-net is
     :func:`dpjax.maths.designs.circle_net`.
 
     Examples:
@@ -178,9 +175,9 @@ def linear_elimination(
     _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)
     law = sum_noise(noise, epsilon, delta)
     if radius != "joint" and noise not in LAPLACE:
-        raise ValueError(f"radius: {noise} noise has joint only, got {radius}")
+        raise ValueError(f"radius: {noise} noise allows joint only, got {radius}")
     if (radius, noise) == ("printed", "local_laplace"):
-        raise ValueError('radius: "printed" is of the central model only')
+        raise ValueError('radius: "printed" requires the central model')
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
     _check.inside(0.0, 1.0, **_check.given(failure=failure))
     arms, dim = points.shape
@@ -188,7 +185,7 @@ def linear_elimination(
     local = noise == "local_laplace"
 
     def radii(state, basis, spread, rounds):
-        """gamma, (K,) or (), by coordinates (K, d) of the arms and the inverse of V / rounds."""
+        """gamma, (K,) or (), from coordinates (K, d) of the arms and the inverse of V / rounds."""
         logs = log_term(jnp.sum(state.active, dtype=jnp.float32), horizon, failure)
         pulls = state.stage.pulls.astype(jnp.float32)
         if radius in ("exact", "joint"):
@@ -211,7 +208,7 @@ def linear_elimination(
     def evaluate(key, state):
         del key
         basis, _ = designs.coordinates(points, state.active)
-        # Pulls are shares of the phase here, since V itself has entries of any size.
+        # Pulls are shares of the phase here, since the entries of V itself are unbounded.
         rounds = jnp.maximum(jnp.sum(state.stage.pulls), 1).astype(jnp.float32)
         pulls = state.stage.pulls.astype(jnp.float32)
         spread = designs.inverse_information(basis, pulls / rounds)
@@ -220,6 +217,6 @@ def linear_elimination(
         estimates = jnp.sum(basis * theta[None], axis=1)
         return estimates, radii(state, basis, spread, rounds)
 
-    nothing = jnp.zeros(arms, jnp.float32)  # noisy sums of losses, less 1/2 for each loss
+    nothing = jnp.zeros(arms, jnp.float32)  # noisy loss sums, minus 1/2 for each loss
     learner = elimination_phases(horizon, points, ratio, nothing, record, evaluate, law.privacy)
     return learner._replace(clip=law.clip)

@@ -33,7 +33,7 @@ class LinucbReport(NamedTuple):
 
 
 def most_optimistic(belief, features):
-    """The arm whose loss may be smallest: argmin <theta~, x> - beta sqrt(x' V^-1 x).
+    """The arm with the smallest lower confidence bound: argmin <theta~, x> - beta sqrt(x' V^-1 x).
 
     Ties go to the first arm.
 
@@ -55,7 +55,7 @@ def most_optimistic(belief, features):
 
 
 def confidence(release, regularizer, dim, *, log_failure, deviation, parameter_bound):
-    """The Belief after noisy packed sums of rows (x, loss), and whether V is positive definite."""
+    """The Belief from noisy packed sums of rows (x, loss), and whether V is positive definite."""
     gram_size = ellipsoids.packed_size(dim)
     bias = parameter_bound * jnp.sqrt(regularizer.largest) + regularizer.tilt
     shape = ellipsoids.ellipsoid(release[:gram_size], dim)
@@ -72,7 +72,7 @@ _OLD = {
 
 
 def _with_gram(old, given) -> tuple[dict, str]:
-    """The argument ``gram`` in place of the keywords that it replaces, until version 0.2."""
+    """The arguments with ``gram`` for its deprecated keywords (until 0.2), and its spelling."""
     if "gram" in given:
         raise TypeError(f"{next(iter(old))} must go into gram, which is given already")
     chosen = _OLD | old
@@ -82,7 +82,7 @@ def _with_gram(old, given) -> tuple[dict, str]:
     if protected == "losses" and law == "gaussian":
         law = "losses_only"
     elif protected == "losses":
-        raise ValueError("protected: losses alone take derived Gaussian noise, shifted")
+        raise ValueError("protected: losses requires derived and shifted Gaussian noise")
     taken = inspect.signature(getattr(laws, law)).parameters
     if law != "gaussian":
         _check.one_of("tight", "paper", norm_bound=chosen.pop("norm_bound"))
@@ -93,7 +93,7 @@ def _with_gram(old, given) -> tuple[dict, str]:
     }
     for name in options:
         if name not in taken:
-            raise ValueError(f"{name}: gram.{law} has no choice of it")
+            raise ValueError(f"{name}: gram.{law} has no such argument")
     spelling = f"gram=gram.{law}({', '.join(f'{name}=...' for name in options)})"
     return given | {"gram": getattr(laws, law)(**options)}, spelling
 
@@ -114,8 +114,8 @@ def linucb(
 ) -> Learner:
     """LinUCB on a noisy Gram matrix: jointly private, and OFUL at epsilon = inf.
 
-    The mean loss of an arm with features x is <theta, x>. Let G~ and u~ be the releases of sum x x'
-    and sum loss x over the past rounds, which include noise and a shift of the eigenvalues. With
+    The mean loss of an arm with features x is <theta, x>. Let G~ and u~ be the released sum x x'
+    and sum loss x over the past rounds, with noise and a shift of the eigenvalues. With
 
         V_t = G~,   theta~_t = V_t^-1 u~,
         beta_t = sigma sqrt(2 ln(2 / alpha) + ln det V_t - d ln rho_min) + S sqrt(rho_max) + gamma,
@@ -124,48 +124,49 @@ def linucb(
 
     Args:
       horizon: T, rounds.
-      dim: d, entries of the features of an arm.
-      epsilon: privacy; inf adds no noise, and the ridge to the eigenvalues.
+      dim: d, the number of features of an arm.
+      epsilon: privacy parameter; inf adds no noise, and the Gram matrix is regularized by
+        ``ridge``.
       delta: in (0, 1).
-      gram: the noise of the Gram matrix, by a factory of ``dpjax.gram``: ``gaussian`` (symmetric),
-        ``wishart`` (positive definite), or ``losses_only``, whose features are public. They have
-        the mechanism, the calibration, the shift of the eigenvalues, and alpha, the probability
-        that some confidence bound fails. Default ``gram.gaussian()``.
-      ridge: lambda > 0 of OFUL, which adds lambda |theta|^2 to the squared errors; default 1. It
-        counts where there is no shift, or too little noise. A floor of ``gram`` takes its place.
+      gram: the noise of the Gram matrix, from a factory in ``dpjax.gram``: ``gaussian``
+        (symmetric), ``wishart`` (positive definite), or ``losses_only``, for public features. It
+        sets the mechanism, the calibration, the shift of the eigenvalues, and alpha, the
+        probability that some confidence bound fails. Default ``gram.gaussian()``.
+      ridge: lambda > 0 of OFUL, which adds lambda |theta|^2 to the squared errors; default 1. It is
+        used if there is no shift, or too little noise. A floor of ``gram`` replaces it.
       feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
-      parameter_bound: S, at least |theta|.
+      parameter_bound: S, an upper bound on |theta|.
       deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
 
     Returns:
-      A Learner with contextual feedback, whose action is a policy, a function of the round's
-      features (K, d) that gives an arm. Where V_t is not positive definite, its pivots are replaced
-      by their absolute values, and the round is counted.
+      A Learner with contextual feedback. An action is a policy: a function that maps the round's
+      features (K, d) to an arm. If V_t is not positive definite, its pivots are replaced by their
+      absolute values, and the round is counted.
 
-    Privacy: (epsilon, delta)-joint DP for replacement of one round's features and losses, released:
-    policies 1..T. A round's own arm depends on its features without noise, and no other arm does. A
-    change of one row moves the release by sqrt(2) L~^2 in Frobenius norm, with L~^2 = L^2 +
-    loss_bound^2. The paper says L~^2. Its calibration is right even so, since its noise has twice
-    the variance on the diagonal. (A footnote calls that unnecessary, but replacement needs it.)
-    Gaussian noise is one exact Gaussian mechanism over all releases. So is the printed one, which
-    is 6 to 14 times what epsilon needs; the smaller epsilon that it has is declared. Wishart noise
-    rests on Sheffet 2015, Theorem 4.1, in all calibrations.
+    Privacy: (epsilon, delta)-joint DP for replacement of one round's features and losses. Released
+    values: policies 1..T. A round's own arm depends on its features without noise, but no other arm
+    does. Changing one row moves the release by sqrt(2) L~^2 in Frobenius norm, with
+    L~^2 = L^2 + loss_bound^2. The paper states L~^2. Its calibration is still correct, since its
+    noise has twice the variance on the diagonal. (A footnote calls that unnecessary, but
+    replacement needs it.) Gaussian noise is one exact Gaussian mechanism over all releases. So is
+    the printed noise, which is 6 to 14 times as large as epsilon requires; the resulting smaller
+    epsilon is declared. Wishart noise relies on Sheffet 2015, Theorem 4.1, in all calibrations.
 
     With the mechanism ``per_item`` a user chooses the arm from the public policy and sends the row
-    with noise. Each message is one Gaussian mechanism. With batches of B users one noisy sum is
-    released for each batch, and the policy stays the same within it. The server then sees no row if
-    the users compute these sums by a protocol for vectors in the shuffle model, whose binomial
-    noise is idealised as Gaussian. In both cases the noise grows with t, and Upsilon, rho_min,
-    rho_max and gamma grow with it. Since the confidence bound of OFUL is for one rho_min,
-    ln(2 / alpha) becomes ln(2 T / alpha).
+    with noise. Each message is one Gaussian mechanism. With batches of B users, one noisy sum is
+    released for each batch, and the policy is fixed within it. If the users compute these sums by a
+    shuffle-model protocol for vectors, the server sees no row. The binomial noise of this protocol
+    is idealised as Gaussian. In both cases the noise grows with t, and so do Upsilon, rho_min,
+    rho_max and gamma. Since the confidence bound of OFUL holds for one rho_min, ln(2 / alpha)
+    becomes ln(2 T / alpha).
 
-    Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)), by :func:`dpjax.bounds.linucb`. It is
-    O~(T^(3/4)) for ``per_item``, and O~(T^(3/5)) for batches of T^(3/5) users.
+    Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)) (:func:`dpjax.bounds.linucb`). It is O~(T^(3/4)) for
+    ``per_item``, and O~(T^(3/5)) for batches of T^(3/5) users.
 
     Reference: Shariff & Sheffet, "Differentially private contextual linear bandits", 2018,
     Algorithm 1; Abbasi-Yadkori, Pal & Szepesvari 2011 (OFUL); Zheng, Cai, Huang, Li & Wang 2020 for
-    the local model; Chowdhury & Zhou 2022 for the shuffle model. Their noise is not ours.
+    the local model; Chowdhury & Zhou 2022 for the shuffle model. Their noise differs from ours.
 
     Examples:
       >>> learner = learners.linucb(1000, 3, epsilon=1.0, delta=1e-6)
@@ -184,7 +185,7 @@ def linucb(
     _check.delta(delta)
     _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
     if ridge is not None and gram.floor is not None:
-        raise ValueError("ridge: the given floor takes its place")
+        raise ValueError("ridge must be left out if gram has a floor, which replaces it")
     failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive(
@@ -196,7 +197,7 @@ def linucb(
         horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
         ridge=1.0 if ridge is None else real(ridge),
     )  # fmt: skip
-    # Private regularizers spend half of the failure, and the losses' own noise the other half.
+    # Half of the failure is for private regularizers, and half for the losses' own noise.
     share = jnp.where(sums.noisy, 2.0 * sums.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)

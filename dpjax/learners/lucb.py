@@ -1,4 +1,4 @@
-"""LUCB: identification without privacy, by confidence intervals of the two arms that matter."""
+"""LUCB: non-private identification by the confidence intervals of the two critical arms."""
 
 import jax.numpy as jnp
 
@@ -9,21 +9,21 @@ from dpjax.maths.laws import smallest
 
 
 def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
-    """LUCB: plays the best arm and its closest rival until their intervals part.
+    """LUCB: play the best arm and its closest rival until their intervals separate.
 
-    After n losses and j phases an arm's mean may be off by
+    After n losses and j phases, the confidence radius of an arm's mean is
 
         sqrt(ln(2 K j (j + 1) / failure) / (2 n)).
 
-    Of the arm with the least mean and the other arm with the least lower bound, the one that was
-    played less plays for an eighth of its pulls. The learner stops when the upper bound of the
-    first is at most the lower bound of the second. A phase ends when the pulls have grown by a
-    tenth.
+    Consider the arm with the smallest mean, and the other arm with the smallest lower bound. The
+    one with fewer pulls is played for an eighth of its pulls. The learner stops when the upper
+    bound of the first is at most the lower bound of the second. A phase ends when the pulls have
+    grown by a tenth.
 
     Args:
-      horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
+      horizon: T, the largest stopping time. A run that has not stopped by then is censored.
       arms: K, at least 2.
-      failure: delta in (0, 1), the probability of a wrong recommendation that is allowed.
+      failure: delta in (0, 1), the allowed probability of a wrong recommendation.
 
     Returns:
       A BatchLearner with bandit feedback.
@@ -31,15 +31,15 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
 
     Privacy: none.
 
-    Regret: up to the stopping time, that of the rounds that were played; then the gap of the
-    recommended arm, each round.
+    Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
+    in each round.
 
-    Stopping time: O(H ln(H / failure)) with H = sum_a 1 / Delta_a^2, where the best arm has the
-    smallest of the gaps.
+    Stopping time: O(H ln(H / failure)) with H = sum_a 1 / Delta_a^2, where Delta_a for the best arm
+    is the smallest other gap.
 
     Reference: Kalyanakrishnan, Tewari, Auer & Stone, "PAC subset selection in stochastic
-    multi-armed bandits", 2012. Their bounds hold for all rounds at once. Ours hold at the ends of
-    phases, where a smaller radius suffices.
+    multi-armed bandits", 2012. Their bounds hold for all rounds simultaneously. Ours hold at the
+    ends of phases, for which a smaller radius suffices.
 
     Examples:
       >>> learner = learners.lucb(1000, 4, failure=0.05)
@@ -58,7 +58,7 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
         return phases.means, jnp.sqrt(exponent / (2.0 * samples))
 
     def rival(key, phases, best):
-        """The other arm with the least lower bound."""
+        """The other arm with the smallest lower bound."""
         means, radii = bounds(phases)
         others = jnp.arange(arms) != best
         return smallest(key, jnp.where(others, means - radii, jnp.inf))

@@ -28,27 +28,28 @@ def one_point_gradient(
 ) -> Learner:
     """Gradient descent on one-point estimates, projected every round, without privacy.
 
-    Let C be half the width of the range of losses, and R and r the outer and inner radius of the
-    domain. With u_t uniform on the unit sphere,
+    Let C be half the width of the loss range, and R and r the outer and inner radius of the domain.
+    With u_t uniform on the unit sphere,
 
         x_t = y_t + zeta u_t,   y_(t+1) = projection of y_t - nu f_t(x_t) u_t on the domain shrunk
         by 1 - zeta / r.
 
     Args:
       horizon: T, rounds.
-      domain: a Domain whose inradius is known. L is the length of the longest vector of its loss
-        set; ``domain._replace(losses=domains.ball_losses(d, L))`` has another one.
-      loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
+      domain: a Domain with a known inradius. L is the length of the longest vector of its loss set;
+        to change it use ``domain._replace(losses=domains.ball_losses(d, L))``.
+      loss_range: the range of the losses on the domain, as in :func:`projection_free`, with
+        zeta = 0.
       smoothing: zeta, in (0, r); default T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most r / 2.
       rate: nu, positive; default R / (C sqrt T).
 
     Returns:
-      A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
+      A Learner that observes only the value of its loss. An action is x_t (d,), in the domain.
 
     Privacy: none is declared.
 
-    Regret: at most 2 T^(3/4) sqrt(3 R n C (L + C / r)) in expectation, for T large enough and the
-    default constants.
+    Regret: at most 2 T^(3/4) sqrt(3 R n C (L + C / r)) in expectation, for large T and the default
+    constants.
 
     Reference: Flaxman, Kalai & McMahan, "Online convex optimization in the bandit setting: gradient
     descent without a gradient", 2005, Theorem 2, as recalled.

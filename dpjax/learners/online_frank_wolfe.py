@@ -17,7 +17,7 @@ from dpjax.maths.two_words import add_compensated
 
 class OnlineFrankWolfeState(NamedTuple):
     point: Array  # (d,) x_t
-    error: Array  # (d,) what rounding has added to it, since late steps are below its last digit
+    error: Array  # (d,) its rounding error, since late steps are below its last digit
     previous: Array  # (d,) x_(t-1)
     round: Array  # () int32, t
     sums: Any  # of the private prefix sums
@@ -47,35 +47,33 @@ def online_frank_wolfe(
 
         w_t = t grad f_t(x_t) - (t - 1) grad f_t(x_(t-1)).
 
-    With its release S~_t the next point is
+    With the released sum S~_t the next point is
 
         x_(t+1) = x_t + (v_t - x_t) / (t + 1),   v_t = argmin over the domain of <S~_t / t, v>.
 
     Args:
-      horizon: T, rounds.
-      domain: a Domain, of which the learner uses the linear minimizer. G is the length of the
-        longest vector of its loss set, as for :func:`one_point_gradient`.
-      epsilon: privacy; inf adds no noise.
-      delta: in (0, 1), with noise that is never pure, as in :func:`ftrl`.
+      domain: a Domain with a linear minimizer. G is the length of the longest vector of its loss
+        set, as in :func:`one_point_gradient`.
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1), for noise that is not pure DP, as in :func:`ftrl`.
       mechanism: a factory of ``dpjax.mechanisms``.
-      noise: as for :func:`ftrl`.
-      smoothness: beta >= 0, the Lipschitz constant of their gradients; 0 for linear losses.
+      noise: as in :func:`ftrl`.
+      smoothness: beta >= 0, the Lipschitz constant of the loss gradients; 0 for linear losses.
 
     Returns:
-      A Learner that sees the whole loss function, and whose action is x_t (d,), in the domain.
-      Vectors w_t longer than G + beta D, with D the diameter, are scaled down to it and counted in
+      A Learner that observes the whole loss function. An action is x_t (d,), in the domain. Vectors
+      w_t longer than G + beta D, with D the diameter, are scaled down to this length and counted in
       the report.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. Since |x_t - x_(t-1)| is at
-    most D / t, |w_t| is at most G + beta D (t - 1) / t. So a replaced loss changes w_t, and no
-    other summand given the releases, by at most 2 (G + beta D) in L2.
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. Since |x_t - x_(t-1)| is at most
+    D / t, |w_t| is at most G + beta D (t - 1) / t. So a replaced loss changes w_t by at most 2
+    (G + beta D) in L2, and given the releases it changes no other summand.
 
-    Regret: for i.i.d. losses, expected, against the best point for their mean, at most
+    Regret: for i.i.d. losses, in expectation against the best point for their mean, at most
     (G D + D z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T) with
     W = G + beta D and z the largest root mean square length of a prefix's noise. The derivation is
-    ours (:func:`dpjax.bounds.online_frank_wolfe`). Against losses that are not i.i.d.
-    nothing is known.
+    ours (:func:`dpjax.bounds.online_frank_wolfe`). No bound is known for losses that are not i.i.d.
 
     Reference: Han, Liang, Liang, Wang, Yao & Zhang, "On private online convex optimization: optimal
     algorithms in lp-geometry and high dimensional contextual bandits", 2022, as reconstructed.
@@ -107,7 +105,8 @@ def online_frank_wolfe(
     def step(state, key, loss):
         x, t = state.point, state.round.astype(jnp.float32)
         now, before = gradient(loss, x), gradient(loss, state.previous)
-        # t now - (t - 1) before, without the difference of two large numbers.
+        # t times the new gradient minus (t - 1) times the old, avoiding a difference of large
+        # numbers.
         increment = now + rounded_product(t - 1.0, now - before)
         inside, longer = sums.clip(increment)
         inner, release = sums.step(state.sums, key, inside)

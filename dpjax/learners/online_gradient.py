@@ -16,7 +16,7 @@ from dpjax.learners.parts.superseded import of_domain
 
 class OnlineGradientState(NamedTuple):
     sums: Any  # of the private prefix sums
-    release: Array  # (d,) the last one
+    release: Array  # (d,) the latest release
     optimizer: Any  # the optimizer's state
     point: Array  # (d,) x_t
 
@@ -24,9 +24,8 @@ class OnlineGradientState(NamedTuple):
 def projected_descent(domain, losses, rate=None) -> optax.GradientTransformation:
     """Gradient descent with steps eta / sqrt(t).
 
-    By default eta = D / G, with D the diameter and G the largest |loss|_2. It is then that of
-    Zinkevich 2003, and its regret without noise is at most 1.5 D G sqrt(T) (Hazan 2016, Theorem
-    3.1).
+    By default eta = D / G, with D the diameter and G the largest |loss|_2, as in Zinkevich 2003.
+    Without noise the regret is then at most 1.5 D G sqrt(T) (Hazan 2016, Theorem 3.1).
     """
     if rate is None:
         rate = domain.diameter / losses.norms[1]
@@ -49,32 +48,31 @@ def online_gradient(
 ) -> Learner:
     """Projected steps of any optax optimizer on privately released gradients.
 
-    The gradient of a linear loss is its loss vector. What the optimizer sees of round t is
-    g~_t = L~_t - L~_(t-1), the difference of two noisy prefix sums: their noise cancels in the sum
-    that a plain descent follows. x_(t+1) is the projection of x_t + the optimizer's update.
+    The gradient of a linear loss is its loss vector. For round t the optimizer receives g~_t = L~_t
+    - L~_(t-1), the difference of two noisy prefix sums. In the sum that plain descent follows,
+    their noise cancels. x_(t+1) is the projection of x_t + the optimizer's update.
 
     Args:
       horizon: T, rounds.
       domain: a Domain.
-      optimizer: an optax.GradientTransformation; by default gradient descent with steps
-        eta / sqrt(t).
-      epsilon: privacy; inf adds no noise.
-      delta: with Gaussian or discrete Gaussian noise, in (0, 1).
+      optimizer: an optax.GradientTransformation; default gradient descent with steps eta / sqrt(t).
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       rate: eta of the default optimizer, positive; default D / G, with D the diameter of the domain
-        and G the largest |loss|_2. An optimizer that is given has rates of its own.
+        and G the largest |loss|_2. Other optimizers have their own rates.
 
     Returns:
-      A Learner with full information, whose action is x, (d,), the centre of the domain at first.
+      A Learner with full information. An action is x, (d,), at first the centre of the domain.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, released:
-    actions 1..T. Whatever the optimizer does is post-processing of the prefix sums.
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central. Released
+    values: actions 1..T. The optimizer only post-processes the prefix sums.
 
-    Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer and rate. With noise
-    no bound is claimed. Each step is then as long as its noise, which the projection cuts off.
+    Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer and rate. No bound
+    is claimed with noise. Each step is then as long as its noise, and is cut off by the projection.
 
     Reference: Zinkevich, "Online convex programming and generalized infinitesimal gradient
     ascent", 2003; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 for prefix sums under
@@ -91,7 +89,7 @@ def online_gradient(
     losses = fitting(domain, None)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if optimizer is not None and rate is not None:
-        raise ValueError("rate: an optimizer that is given has rates of its own")
+        raise ValueError("rate must be left out if optimizer is given, which has its own rates")
     optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer
     if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
         raise TypeError(f"optimizer must be an optax.GradientTransformation, got {optimizer!r}")

@@ -19,7 +19,7 @@ class PrivateFtalState(NamedTuple):
     sums: Any  # of the private prefix sums
     round: Array  # () int32, actions played
     point_sum: Array  # (d,) of the actions played
-    error: Array  # (d,) what rounding has added to it
+    error: Array  # (d,) its rounding error
 
 
 def default_convexity(horizon, domain, sums):
@@ -47,21 +47,22 @@ def private_ftal(
 ) -> Learner:
     """Private follow the approximate leader: each loss gets a quadratic around its action.
 
-    Let L~_t be the noisy sum of the gradients, which for linear losses are the loss vectors. Then
+    Let L~_t be the noisy sum of the gradients, which are the loss vectors if losses are linear.
+    Then
 
         w_(t+1) = argmin <L~_t, w> + (H / 2) sum_(s <= t) |w - w_s|^2
                 = projection of mean(w_1, ..., w_t) - L~_t / (H t).
 
-    This is a baseline made for strongly convex losses. It pays for the noise in every round, where
-    FTRL pays once. On the gradients of losses that are H-strongly convex themselves
-    (:func:`dpjax.combinators.on_gradients`), such as :func:`dpjax.loss_families.quadratic` with
-    H = 1, nothing has to be added to the losses.
+    This is a baseline for strongly convex losses. It pays for the noise in every round; FTRL pays
+    once. If the losses are H-strongly convex themselves, such as
+    :func:`dpjax.loss_families.quadratic` with H = 1, run it on their gradients
+    (:func:`dpjax.combinators.on_gradients`). Then nothing needs to be added to the losses.
 
     Args:
       horizon: T, rounds.
       domain: a Domain.
-      epsilon: privacy; inf adds no noise.
-      delta: with Gaussian or discrete Gaussian noise, in (0, 1).
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
       neighbours: "replace" or "zero_out".
@@ -69,16 +70,16 @@ def private_ftal(
       strong_convexity: H > 0; default the minimizer of the bound below (:func:`default_convexity`).
 
     Returns:
-      A Learner with full information, whose action is w, (d,), the centre of the domain at first.
+      A Learner with full information. An action is w, (d,), at first the centre of the domain.
 
     Privacy: epsilon-DP (Laplace, on each coordinate; the paper draws a noise vector of Gamma
-    length) or (epsilon, delta)-DP (Gaussian, exact), central, released: actions 1..T.
+    length) or (epsilon, delta)-DP (Gaussian, exact), central. Released values: actions 1..T.
 
-    Regret: as we derive it for linear losses, H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H up to
+    Regret: by our derivation for linear losses, H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H up to
     constants, with D the diameter, G the largest |loss|_2 and s the root mean square length of a
-    prefix's noise. At its least it grows as sqrt(T s). The bound of FTRL adds the two terms that
-    this one multiplies. On H-strongly convex losses with gradients up to G long, adaptive ones too,
-    it is at most ((G + H D)^2 / 2 + G z)(1 + ln T) / H, as we derive it, with z the largest root
+    prefix's noise. For the best H it grows as sqrt(T s). FTRL's bound adds the two terms that are
+    multiplied here. On H-strongly convex losses with gradients up to length G, also adaptive ones,
+    it is at most ((G + H D)^2 / 2 + G z)(1 + ln T) / H by our derivation, with z the largest root
     mean square length of a prefix's noise.
 
     Reference: Smith & Thakurta, "(Nearly) optimal algorithms for private online learning in

@@ -1,4 +1,4 @@
-"""Private generalized infinitesimal gradient ascent, with noise on the output alone."""
+"""Private generalized infinitesimal gradient ascent, with noise on the output only."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from dpjax.maths import two_words
 
 class PrivateGigaState(NamedTuple):
     round: Array  # () int32, t, losses seen
-    sum: two_words.TwoWords  # (d,) t (x_(t+1) - c), which is never shown
+    sum: two_words.TwoWords  # (d,) t (x_(t+1) - c), never released
 
 
 @of_domain("losses")
@@ -30,7 +30,7 @@ def private_giga(
     unit: str = "round",
     strong_convexity: Number | None = None,
 ) -> Learner:
-    """A gradient method whose point stays hidden, and is played with noise in each round.
+    """A gradient method on a hidden point, which is played with new noise in each round.
 
     The quadratic (alpha / 2) |x - c|^2 is added to each linear loss, with c the centre of the
     domain. Gradient steps of length 1 / (alpha t) lead to
@@ -41,13 +41,13 @@ def private_giga(
     The state is z_t = t (x_(t+1) - c), the projection of z_(t-1) - l_t / alpha on t (domain - c).
 
     This is a baseline. The effect of a changed round on the hidden point falls as 1 / t, and so
-    does the noise. But each of the T outputs is released anew, so that the noise is sqrt(T) times
-    what one output needs.
+    does the noise. But each of the T outputs is a new release, so the noise is sqrt(T) times what
+    one output needs.
 
     Args:
-      horizon: T, rounds, limited by the rounding of float32 as described below.
-      domain: a Domain that has an exact projection.
-      epsilon: privacy; inf adds no noise.
+      horizon: T, rounds. It is limited by float32 rounding, as described below.
+      domain: a Domain with an exact projection.
+      epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1).
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
@@ -55,28 +55,28 @@ def private_giga(
         (:func:`default_convexity`).
 
     Returns:
-      A Learner with full information, whose action is x, (d,), the centre of the domain at first.
+      A Learner with full information. An action is x, (d,), at first the centre of the domain.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a domain whose projection is an approximation;
-        a horizon that is too long for it.
+      ValueError, TypeError: an argument is invalid; the domain's projection is approximate; the
+        horizon is too long for the domain.
 
-    Privacy: (epsilon, delta)-DP, central, released: actions 1..T. Each round moves z and projects
-    it, and projections bring no two points farther apart. So a change of one loss by Delta_2 moves
-    z by at most Delta_2 / alpha, in its round and in all that follow, and x_(t+1) by 1 / t of that.
-    All T - 1 outputs that depend on losses are Gaussian mechanisms of one ratio of sensitivity to
-    noise. They compose exactly, with beta = (Delta_2 / alpha) sqrt(T - 1) / mu. The paper's form is
-    (3 epsilon, 2 delta)-DP with constants of its own, which are not used here.
+    Privacy: (epsilon, delta)-DP, central. Released values: actions 1..T. Each round moves z and
+    projects it, and projections never increase distances. So a change of one loss by Delta_2 moves
+    z by at most Delta_2 / alpha in its round and in all later ones, and x_(t+1) by 1 / t of that.
+    The T - 1 outputs that depend on losses are Gaussian mechanisms with the same ratio of
+    sensitivity to noise. They compose exactly, with beta = (Delta_2 / alpha) sqrt(T - 1) / mu. The
+    paper states (3 epsilon, 2 delta)-DP with its own constants, which are not used here.
 
-    Rounding: an approximate projection may move points apart, and is refused. An exact projection
-    is off by rounding, and these errors add up over the rounds while the noise stays. So z is held
-    in two float32 words, and Delta_2 includes the most that rounding can do
+    Rounding: an approximate projection may increase distances, so it is refused. An exact
+    projection has rounding errors, which add up over the rounds while the noise does not grow. So z
+    is kept in two float32 words, and Delta_2 includes the largest effect of rounding
     (:func:`dpjax.domains.exact_projections.drift`). On the simplex of 5 entries with epsilon = 1
-    and delta = 1e-6 that is 0.1 % at T = 2^10 and 5 % at T = 2^16. Horizons for which it may exceed
-    Delta_2 itself are refused. The limit is about 2^19 on balls, 2^20 on the simplex, and 724 where
-    projections are found by roots or eigenvalues in one word, as on lp balls.
+    and delta = 1e-6 this is 0.1 % at T = 2^10 and 5 % at T = 2^16. Horizons for which it may exceed
+    Delta_2 itself are refused. The limit is about 2^19 on balls and 2^20 on the simplex. It is 724
+    if projections are computed by roots or eigenvalues in one word, as on lp balls.
 
-    Regret: as we derive it, alpha T R^2 / 2 + (G^2 / (2 alpha) + G sqrt(d) beta)(1 + ln T) up to
+    Regret: by our derivation, alpha T R^2 / 2 + (G^2 / (2 alpha) + G sqrt(d) beta)(1 + ln T) up to
     constants, with R the radius of the domain around c and G the largest |l|_2.
 
     Reference: Jain, Kothari & Thakurta, "Differentially private online learning", 2012, PGIGA, here
@@ -115,7 +115,7 @@ def private_giga(
         moved = two_words.subtract(state.sum, two_words.of(loss / alpha))
         total = exact_projections.onto_multiple(exact, moved, t, centre)
         point = two_words.add(two_words.divide(total, t), two_words.of(centre)).high
-        # Far from the domain one projection is off by its rounding, so there are two.
+        # Far from the domain one projection has a rounding error, so two are applied.
         shown = domain.project(domain.project(noise.gaussian(key, point, size / (alpha * t))))
         return PrivateGigaState(count, total), shown
 
@@ -134,8 +134,8 @@ def private_giga(
 def longest_loss(losses, unit) -> float:
     """G, the largest |l|_2 of a loss after clipping.
 
-    Where the unit is an entry, entries are clipped one by one, and together they may be longer than
-    the vectors of the set.
+    If the unit is an entry, entries are clipped one by one, and the whole vector may be longer than
+    any in the set.
     """
     if unit == "round":
         return losses.norms[1]
@@ -152,7 +152,7 @@ def default_convexity(horizon, domain, bound, size):
 
 
 def largest_drift(exact, domain, horizon, alpha, bound):
-    """alpha times the farthest that rounding can move z in T rounds."""
+    """alpha times the largest distance that rounding can move z in T rounds."""
     of_steps, of_points = exact_projections.drift(exact, domain.dim, horizon)
     # This is alpha |x|. As z is a sum of T steps, x is within G / alpha of the centre.
     farthest = alpha * float(np.linalg.norm(domain.centre))
@@ -161,12 +161,12 @@ def largest_drift(exact, domain, horizon, alpha, bound):
 
 
 def check_exact(domain, horizon) -> exact_projections.ExactProjection:
-    """The domain's exact projection, refused where there is none or rounding outgrows it."""
+    """The domain's exact projection; raises if there is none or rounding is too large."""
     exact = domain.exact_projection
     if exact is None:
         raise ValueError(
             "domain must have an exact projection: private_giga projects a hidden point, and an "
-            "approximation may expand what one loss changes"
+            "approximation may increase the effect of one loss"
         )
     limit = exact_projections.longest(exact, domain.dim)
     if horizon > limit:

@@ -36,30 +36,31 @@ def private_one_point(
         x_t = y_t + zeta u_t,   y_(t+1) = projection of c - eta s~_t on the domain shrunk by
         1 - zeta / r around its centre c.
 
-    The paper adds a quadratic to each loss and analyses strong convexity, which is left out here.
+    The paper adds a quadratic to each loss and analyses strong convexity. Both are left out here.
 
     Args:
       horizon: T, rounds.
-      domain: a Domain whose inradius is known, with L as for :func:`one_point_gradient`.
-      epsilon: privacy; inf adds no noise.
-      delta: with Gaussian or discrete Gaussian noise, in (0, 1).
+      domain: a Domain with a known inradius, with L as in :func:`one_point_gradient`.
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      loss_range: of the losses on the domain, as for :func:`projection_free`, with zeta = 0.
-      smoothing: zeta, in (0, r), with r the inradius of the domain; default as for
+      loss_range: the range of the losses on the domain, as in :func:`projection_free`, with
+        zeta = 0.
+      smoothing: zeta, in (0, r), with r the inradius of the domain; default as in
         :func:`one_point_gradient`.
       rate: eta, positive; default R zeta / (n C sqrt T), with R the radius of the domain and C half
-        the width of the range of losses.
+        the width of the loss range.
 
     Returns:
-      A Learner that sees the value of its loss alone, and whose action is x_t (d,), in the domain.
+      A Learner that observes only the value of its loss. An action is x_t (d,), in the domain.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. A change of f_t changes one
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. A change of f_t changes one
     estimate, by at most (n / zeta) W along u_t, with W the width of the range. So the noise grows
-    as 1 / zeta. It does not depend on eta. Estimates are rounded to integers before integer noise.
+    as 1 / zeta and does not depend on eta. Estimates are rounded to integers before integer noise.
 
-    Regret: O~(T^(3/4)), with terms as for :func:`one_point_gradient` and others for the noise. No
+    Regret: O~(T^(3/4)), with terms as in :func:`one_point_gradient` and others for the noise. No
     bound with constants is claimed.
 
     Reference: the idea is that of Smith & Thakurta, "(Nearly) optimal algorithms for private online

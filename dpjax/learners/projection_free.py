@@ -22,31 +22,31 @@ from dpjax.maths.barriers import rounded_product
 
 class ProjectionFreeState(NamedTuple):
     round: Array  # () int32, t
-    base: Array  # (d,) x~_(R-1), around which batch R plays
+    base: Array  # (d,) x~_(R-1), the base of batch R
     solver: Array  # (d,) the iterate of the conditional gradient method, x~_R at the batch's end
-    linear: Array  # (d,) eta s~_(R-1), the linear part of what the method minimizes
+    linear: Array  # (d,) eta s~_(R-1), the linear part of the method's objective
     direction: Array  # (n,) u_t
     estimate: Array  # (n,) g_R so far
     sums: Any  # of the mechanism
-    gap: Array  # () the least gap of this batch
-    worst_gap: Array  # () the largest of the least gaps of the batches before
+    gap: Array  # () the smallest gap in this batch
+    worst_gap: Array  # () the largest of the smallest gaps of previous batches
 
 
 class ProjectionFreeReport(NamedTuple):
-    distance: Array  # () no base was farther than this from the minimizer that it approximates
-    reach: Array  # () how far from the domain a play can be
+    distance: Array  # () bound on the distance of any base from the minimizer that it approximates
+    reach: Array  # () the largest distance of an action from the domain
 
 
 def smoothing_radius(horizon, diameter, dim):
-    """zeta = D sqrt(n) / T^(1/4), as the proof of Lemma 7 of the paper needs it."""
+    """zeta = D sqrt(n) / T^(1/4), as the proof of the paper's Lemma 7 requires."""
     return diameter * dim**0.5 / horizon**0.25
 
 
 def step_size(batches, batch, diameter, dim, zeta, bound, lipschitz):
     """eta = D / (kappa sqrt(batches)), kappa^2 = b M^2 + b^2 L^2 with M = n B / zeta.
 
-    kappa bounds the length of a batch's estimate in mean square. With b = sqrt T and B = L D the
-    first term is T n L^2, and without the second eta is as printed, D / (T^(3/4) sqrt(n) L).
+    kappa bounds the root mean square length of a batch's estimate. With b = sqrt T and B = L D the
+    first term is T n L^2. Without the second term eta is as printed, D / (T^(3/4) sqrt(n) L).
     """
     weight = dim * bound / zeta
     kappa = jnp.sqrt(batch * weight * weight + (batch * lipschitz) ** 2)
@@ -54,7 +54,7 @@ def step_size(batches, batch, diameter, dim, zeta, bound, lipschitz):
 
 
 def printed_scale(horizon, dim, lipschitz, epsilon, delta):
-    """The scale of each node: lambda of Lemma 7 where delta is None, else sigma of Lemma 10.
+    """The scale of each node: lambda of Lemma 7 if delta is None, otherwise sigma of Lemma 10.
 
     With O(1) = 1 and natural logarithms they are
 
@@ -70,13 +70,13 @@ def printed_scale(horizon, dim, lipschitz, epsilon, delta):
 
 
 def batch_norms(batch, batches, dim, epsilon, delta):
-    """Bounds (L1, L2) on the sum of b vectors c_r u_r, |c_r| <= 1, as the paper's proof needs them.
+    """Bounds (L1, L2) on the sum of b vectors c_r u_r, |c_r| <= 1, as the paper's proof needs.
 
-    The L1 bound is b sqrt(n). The L2 bound is the lesser of b and sqrt(b) t, which holds for all
+    The L1 bound is b sqrt(n). The L2 bound is the smaller of b and sqrt(b) t, which holds for all
     batches with probability 1 - delta / 2. Here matrix Bernstein (Tropp 2015) gives
-    P(|[u_1 .. u_b]| >= t) <= (n + b) exp(-t^2 / (2 (1 + b/n) + 2t/3)), which is Lemma 9 of the
-    paper for |c|_2 <= 1. As half of delta is left for the noise, the L2 bound is multiplied by what
-    that costs.
+    P(|[u_1 .. u_b]| >= t) <= (n + b) exp(-t^2 / (2 (1 + b/n) + 2t/3)), which is the paper's Lemma 9
+    for |c|_2 <= 1. Since only half of delta is left for the noise, the L2 bound is multiplied by
+    the factor that this costs.
     """
     if delta is None:
         return batch * dim**0.5, float(batch)
@@ -103,79 +103,77 @@ def projection_free(
 ) -> Learner:
     """PRIVATEBANDIT: private bandit convex optimization without projections.
 
-    Rounds come in batches of b = floor(sqrt(T)), and the last batch may be shorter. Batch R plays
-    around a base x~_(R-1), sums up one-point gradient estimates, and releases their noisy prefix
+    Rounds are grouped in batches of b = floor(sqrt(T)); the last batch may be shorter. Batch R
+    plays around a base x~_(R-1), sums one-point gradient estimates, and releases their noisy prefix
     sum s~_R:
 
         x_t = x~_(R-1) + zeta u_t, u_t uniform on the unit sphere,   f_t(x_t) is seen,
         g_R = sum over the batch of (n / zeta) f_t(x_t) u_t,         s~_R = g_1 + ... + g_R + noise.
 
-    In the meantime b steps of the conditional gradient method, with one linear minimization in each
-    round, lead from x~_(R-1) to x~_R, which is near the minimizer of
-    |x - c|^2 / 2 + eta <s~_(R-1), x>, with c the centre of the domain. So batch R plays on the data
-    of batches 1 .. R - 2. The first two batches play without data, and the estimates of the last
-    two are never summed.
+    During the batch, b steps of the conditional gradient method (one linear minimization in each
+    round) lead from x~_(R-1) to x~_R, near the minimizer of |x - c|^2 / 2 + eta <s~_(R-1), x>, with
+    c the centre of the domain. So batch R depends on the data of batches 1 .. R - 2. The first two
+    batches use no data, and the estimates of the last two are never summed.
 
     Args:
       horizon: T, rounds.
-      domain: a Domain, of which the learner uses the linear minimizer. Losses must be defined up to
-        zeta away from it, since plays leave it by as much. On a set without inner points plays stay
-        in its affine hull, whose dimension is n. L is the length of the longest vector of its loss
-        set, as for :func:`one_point_gradient`. On ``domains.shrunk(domain, 1 - zeta / r)``, with r
-        the inradius, plays stay in the domain.
-      epsilon: privacy; inf adds no noise. The algorithm is then one in the style of Garber & Kretzu
-        2020, with a fixed number of steps in place of their stopping rule.
-      delta: with Gaussian or discrete Gaussian noise, in (0, 1).
+      domain: a Domain with a linear minimizer. Actions leave it by up to zeta, so losses must be
+        defined there. If the domain has no interior, actions stay in its affine hull, whose
+        dimension is n. L is the length of the longest vector of its loss set, as in
+        :func:`one_point_gradient`. On ``domains.shrunk(domain, 1 - zeta / r)``, with r the
+        inradius, actions stay in the domain.
+      epsilon: privacy parameter; inf adds no noise. The algorithm is then in the style of Garber &
+        Kretzu 2020, with a fixed number of steps instead of their stopping rule.
+      delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace", "gaussian" or another law, as in :func:`ftrl`.
-      loss_range: the range of the values f_t(x_t), which is (low, high) or one of three words. The
-        words are for losses that are 0 somewhere on the domain. With B = L (D + zeta) and D the
-        diameter, "signed" is [-B, B], "nonnegative" is [0, B], and "nonnegative_inside", for losses
-        that fall below 0 outside the domain as linear ones do, is [-L zeta, B]. The middle of the
-        range is subtracted.
+      loss_range: the range of the values f_t(x_t): (low, high), or one of three words for losses
+        that are 0 somewhere on the domain. With B = L (D + zeta) and D the diameter, "signed" is
+        [-B, B] and "nonnegative" is [0, B]. "nonnegative_inside" is [-L zeta, B], for losses that
+        become negative outside the domain, as linear ones do. The middle of the range is
+        subtracted.
       smoothing: zeta > 0; default D sqrt(n) / T^(1/4).
       rate: eta > 0; default D / (kappa sqrt(T / b)) with kappa^2 = b (n B / zeta)^2 + b^2 L^2, for
         every epsilon.
       calibration: "single_change", "batch_norm" or "printed" (the last for the tree).
 
     Returns:
-      A Learner that sees the value of its loss alone, and whose action is x_t, (d,). The report
-      bounds the distance of bases from the minimizers that they approximate by sqrt(2 gap), with
-      the least gap of each batch. This is at most D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
+      A Learner that observes only the value of its loss. An action is x_t, (d,). From the smallest
+      gap of each batch, the report bounds the distance of bases from the minimizers that they
+      approximate by sqrt(2 gap). This is at most D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
 
     Raises:
-      ValueError, TypeError: bad arguments, by name. A smoothing beyond what the theory covers is
-        played, with a warning that says which statement no longer holds.
+      ValueError, TypeError: an argument is invalid. A smoothing outside the theory is accepted with
+        a warning that names the statement that no longer holds.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. With W the width of the range:
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. With W the width of the range:
 
-        single_change   Given all releases before, a change of f_t changes one summand of one g_R,
+        single_change   Given all earlier releases, a change of f_t changes one summand of one g_R,
                         by at most (n / zeta) W along u_t. So Delta_2 = (n / zeta) W and
                         Delta_1 = sqrt(n) Delta_2 for any directions. (Directions cannot hide
                         anything, since plays reveal them.)
         batch_norm      The norm of a whole batch's sum, which the paper's argument bounds. It is
-                        b Delta_1, and in L2 the lesser of b Delta_2 and a tail bound.
-        printed         The scales of Lemmas 7 and 10, with O(1) = 1 and natural logarithms. What is
-                        declared is what this noise has by "single_change".
+                        b Delta_1, and in L2 the smaller of b Delta_2 and a tail bound.
+        printed         The scales of Lemmas 7 and 10, with O(1) = 1 and natural logarithms. The
+                        declared privacy is that of this noise by "single_change".
 
     "single_change" is our derivation, and not peer-reviewed. The printed noise suffices for large
-    T, but the proof of the AAAI text has a gap. (We have not seen the full version.) For
-    nonnegative losses on the tree of h levels the printed Laplace scale is at least that of
-    "single_change" if sqrt(T) ln T >= h (T^(1/4) + sqrt n), and for signed losses if it is at least
-    twice that. The proof bounds the L1 norm of a batch by T^(3/4) n L and prints T^(1/2) n L. The
-    proof of the Gaussian scale applies Lemma 9, which is right for |c|_2 <= 1, to c with
+    T, but the proof in the AAAI text has a gap. (We have not seen the full version.) For
+    nonnegative losses on a tree of h levels, the printed Laplace scale is at least that of
+    "single_change" if sqrt(T) ln T >= h (T^(1/4) + sqrt n). For signed losses twice the right-hand
+    side is needed. The proof bounds the L1 norm of a batch by T^(3/4) n L and prints T^(1/2) n L.
+    The proof of the Gaussian scale applies Lemma 9, which is correct for |c|_2 <= 1, to c with
     |c|_inf <= 1.
 
     Regret: by the paper's Lemma 5, O(T^(3/4) sqrt(n) L D + T^(1/4) D mu log T), with mu the mean
-    length of one draw of noise. With "single_change" and Gaussian noise we count
-    O~(sqrt(T) n L D / epsilon) for the second term, which is lower than the first. Privacy would
-    then be free for large T, which is a hypothesis to test and no theorem. Regret counts the points
-    that are played, outside the domain too, against the best point of the domain, so it may be
-    negative.
+    length of one noise draw. With "single_change" and Gaussian noise we obtain O~(sqrt(T) n L
+    D / epsilon) for the second term, which is below the first. Privacy would then be free for large
+    T. This is a hypothesis to test, not a theorem. Regret compares the played points, also those
+    outside the domain, with the best point of the domain, so it may be negative.
 
     Reference: Ene, Nguyen & Vladu, "Projection-free bandit optimization with privacy guarantees",
-    2021, Algorithm 1, in the AAAI text, whose zeta we reconstruct; Garber & Kretzu 2020.
+    2021, Algorithm 1, in the AAAI text; we reconstruct its zeta. Garber & Kretzu 2020.
 
     Examples:
       >>> learners.projection_free(1000, domains.ball(2), epsilon=1.0).privacy.sums.horizon
@@ -208,7 +206,7 @@ def projection_free(
     if calibration == "printed":
         scale = printed_scale(horizon, n, lipschitz, epsilon, delta)
     # Given all releases, a changed loss moves one batch's sum, by (n / zeta) W times ``norms``. The
-    # last prefix that a play depends on is that of all batches but two.
+    # last prefix that an action depends on contains all batches but two.
     change = weight * (losses.high - losses.low)
     found = calibrate(
         max(batches - 1, 1), (n,), tuple(change * norm for norm in norms), epsilon=epsilon,
@@ -216,7 +214,7 @@ def projection_free(
         value_range=one_point.entries_of(weight, losses, batch),
         loss_range=(losses.low, losses.high), printed_scale=scale,
     )  # fmt: skip
-    # The party that sums up a batch sees its rounds without noise, whatever the mechanism.
+    # The party that sums a batch sees its rounds without noise, for any mechanism.
     declared = found.privacy._replace(model="central", released=RELEASED["central"])
     last_summed = batch * (batches - 2)
     centre = jnp.asarray(domain.centre, jnp.float32)

@@ -1,4 +1,4 @@
-"""Robust elimination: DP-SE for losses with heavy tails, which are clipped per epoch."""
+"""Robust elimination: DP-SE for heavy-tailed losses, which are clipped in each epoch."""
 
 import jax.numpy as jnp
 
@@ -23,35 +23,35 @@ def robust_elimination(
     model: str = "central",
     failure: Number | None = None,
 ) -> Learner:
-    """Robust elimination: successive elimination of arms whose losses have heavy tails.
+    """Robust elimination: successive elimination of arms with heavy-tailed losses.
 
-    Epoch e aims at the gap Delta_e = largest_gap 2^-e. Each active arm plays R_e rounds. Losses
-    are clipped to [-B_e, B_e], and arms leave whose noisy mean exceeds the smallest one by more
-    than Delta_e / 2. B_e and R_e follow from the moment alone, and from no loss: with R_e rounds a
-    mean is off by at most Delta_e / 4, and no other B needs fewer
-    (:func:`dpjax.maths.clipped_means.clipped_mean`). All else is as in
+    Epoch e targets the gap Delta_e = largest_gap 2^-e. Each active arm is played R_e rounds. Losses
+    are clipped to [-B_e, B_e], and arms are eliminated if their noisy mean exceeds the smallest by
+    more than Delta_e / 2. B_e and R_e depend on the moment, not on losses: R_e is the smallest
+    number of rounds, over all B, that bounds the error of a mean by Delta_e / 4
+    (:func:`dpjax.maths.clipped_means.clipped_mean`). The rest is as in
     :func:`successive_elimination`.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise. Losses are then clipped still.
-      moment: u, which E|loss|^p of every arm must not exceed. The means are part of it.
-      order: p in (1, 2]; the smaller, the heavier the tails may be.
+      epsilon: privacy parameter; inf adds no noise but still clips losses.
+      moment: u, an upper bound on E|loss|^p for every arm. The means are included in it.
+      order: p in (1, 2]; a smaller p allows heavier tails.
       largest_gap: the largest gap between two means.
-      model: "central", or "local", where each clipped loss has its own noise.
-      failure: beta in (0, 1), the probability that the best arm is lost, or that some epoch does
-        not remove all arms of gap Delta_e or more; default 1 / T (1/2 where T is 1).
+      model: "central", or "local", in which each clipped loss has its own noise.
+      failure: beta in (0, 1), the probability that the best arm is eliminated, or that some epoch
+        does not eliminate all arms with a gap of at least Delta_e; default 1 / T (1/2 if T is 1).
 
     Returns:
-      A Learner with bandit feedback. The sum of an epoch's losses over B_e is exact.
+      A Learner with bandit feedback. The sum of an epoch's losses, divided by B_e, is exact.
 
-    Privacy: epsilon-DP for replacement of one round, whatever the losses are; released: actions
-    1..T, or in the local model the noisy losses. A replaced loss moves one sum by at most 2 B_e,
-    and its noise has the scale 2 B_e / epsilon.
+    Privacy: epsilon-DP for replacement of one round, for any losses. Released values: actions 1..T,
+    or in the local model the noisy losses. A replaced loss moves one sum by at most 2 B_e, and the
+    noise has scale 2 B_e / epsilon.
 
-    Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1, at most
-    :func:`dpjax.bounds.robust_elimination`.
+    Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1;
+    :func:`dpjax.bounds.robust_elimination` bounds it.
 
     Reference: in the style of Tao, Wu, Zhao & Wang, "Optimal rates of (locally) differentially
     private heavy-tailed multi-armed bandits", 2022. They set losses beyond B to 0; clipping has
@@ -70,7 +70,7 @@ def robust_elimination(
     epsilon = _check.epsilon(epsilon)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
     moment, largest_gap = jnp.asarray(moment, jnp.float32), jnp.asarray(largest_gap, jnp.float32)
-    scale = privacy.laplace_scale(2.0, epsilon)  # of losses over B, in [-1, 1]
+    scale = privacy.laplace_scale(2.0, epsilon)  # of losses divided by B, in [-1, 1]
 
     def plan_of(epoch, active):
         budget = jnp.asarray(epsilon, jnp.float32)

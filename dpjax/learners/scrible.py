@@ -18,15 +18,15 @@ from dpjax.maths.barriers import rounded, rounded_product
 
 class ScribleState(NamedTuple):
     sums: Array  # (d,) L~, the sum of the estimates; in coordinates of the barrier's path, if any
-    dual: Array  # (d,) A^-1 u of the point in play
+    dual: Array  # (d,) A^-1 u of the current point
     violations: Array  # () int32
-    centre: Any = ()  # (n,) x, where the barrier has a path
+    centre: Any = ()  # (n,) x, if the barrier has a path
     residual: Any = ()  # ()
 
 
 class ScribleReport(NamedTuple):
     violations: Array  # () int32, rounds with eta n |f| > 1/4, which the regret proof excludes
-    residual: Any = ()  # () largest Newton decrement that was left; () where x is a closed form
+    residual: Any = ()  # () largest remaining Newton decrement; () if x has a closed form
 
 
 def step_size(horizon, barrier, bound, variance):
@@ -40,18 +40,18 @@ def step_size(horizon, barrier, bound, variance):
 
 
 def no_estimates(key, dim):
-    """Zeros (dim,), the sum of no estimates, made from a key so that they are no constant.
+    """Zeros (dim,), the sum of no estimates, computed from a key so that they are not constant.
 
-    A compiler would compute the first point of constant zeros in advance, and might round it
-    differently from a program that computes it.
+    A compiler would precompute the first point from constant zeros, possibly with other rounding
+    than a program that computes it at run time.
     """
     return 0.0 * jr.uniform(key, (dim,))
 
 
 def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
-    """SCRiBLE on the losses as they come, which may be noisy and outside any range.
+    """SCRiBLE on the received losses, which may be noisy and outside any range.
 
-    ``centre`` is subtracted from each loss. As E[u] = 0, the estimate stays unbiased.
+    ``centre`` is subtracted from each loss. As E[u] = 0, the estimate remains unbiased.
     """
     barrier = domain.barrier
     n, path = barrier.dim, barrier.path
@@ -105,46 +105,46 @@ def scrible(
 ) -> Learner:
     """SCRiBLE on noisy losses: bandit linear optimization on balls and polytopes.
 
-    Let L~ be the estimate of the sum of the losses, zero at first, and R'' the Hessian of a barrier
-    R. Each round computes
+    Let L~ be the estimate of the sum of the losses, initially zero, and R'' the Hessian of a
+    barrier R. Each round computes
 
         x = argmin eta <x, L~> + R(x),   A = R''(x)^(-1/2)
 
-    and plays y = x + A u, on the surface of the Dikin ellipsoid around x, which lies within the
-    domain. The learner sees f = <l, y> plus noise, and adds l~ = n f A^-1 u, whose mean is l, to
-    the estimate.
+    and plays y = x + A u on the surface of the Dikin ellipsoid around x, which lies in the domain.
+    The learner observes f = <l, y> plus noise, and adds l~ = n f A^-1 u, whose mean is l, to the
+    estimate.
 
     Args:
       horizon: T, rounds.
-      domain: a Domain with a barrier: simplex(d), where n = d - 1, ball(d), cube(d), or
-        polytope(A, b), where n = d and nu is the number of rows that are facets. On a polytope x
-        is found by five Newton steps from the x of the last round.
-      epsilon: privacy; inf adds no noise and gives SCRiBLE with its own rate.
+      domain: a Domain with a barrier: simplex(d) with n = d - 1, ball(d), cube(d), or polytope(A,
+        b) with n = d and nu the number of rows that are facets. On a polytope x is found by five
+        Newton steps from the previous round's x.
+      epsilon: privacy parameter; inf adds no noise and gives SCRiBLE with its own rate.
       rate: eta, positive; default sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), with nu the parameter of
         the barrier, M half the width of the range of <l, x>, and s^2 the variance of the noise.
       noise: "scalar", one draw in each round, or "vector", a draw for each coordinate, as printed.
         The variance is 8 M^2 / epsilon^2 with "scalar", and up to 8 |X|_2^2 |Y|_1^2 / epsilon^2
         with "vector".
-      sampling: "sphere", u uniform on the unit sphere of dimension n, or "axes", u a semi-axis of
-        the ellipsoid with a random sign (the version of 2008). Both are unbiased.
+      sampling: "sphere", with u uniform on the unit sphere of dimension n, or "axes", with u a
+        semi-axis of the ellipsoid with a random sign (the 2008 version). Both are unbiased.
       calibration: "derived", or "printed" for the paper's noise and eta (vector noise only).
 
     Returns:
-      A Learner whose action is a point y, (d,), and which sees <l, y> alone. The report counts
+      A Learner whose action is a point y, (d,), and which observes only <l, y>. The report counts
       the rounds with eta n |f| > 1/4, which the proof excludes. In these rounds f is not clipped,
-      since that would bias the estimate. On a polytope it has the largest Newton decrement that was
-      left at an x (residual): about 1e-6 without such rounds.
+      since that would bias the estimate. On a polytope the report also has the largest Newton
+      decrement that remained at an x (residual): about 1e-6 without such rounds.
 
-    Privacy: epsilon-DP, local, for replacement of one round, released: actions 1..T. It does not
-    depend on eta, since the noise is put on what is seen. "printed" has
-    noise of scale |Y|_1 / epsilon in each coordinate. Under replacement (the paper's Definition
-    2.1) it has, and declares, 2 epsilon where losses are symmetric and epsilon where values have
-    one sign. (It is right where a round is zeroed out.)
+    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. It does
+    not depend on eta, since the noise is added to the observed value. "printed" has noise of scale
+    |Y|_1 / epsilon in each coordinate. Under replacement (the paper's Definition 2.1), it declares
+    2 epsilon if losses are symmetric and epsilon if their values have one sign. (The scale is
+    correct if a round is zeroed out.)
 
     Regret: with the default rate at most 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2 M in expectation
-    (oblivious losses), where <l, x> lies within M of its centre and the noise has variance s^2, as
-    long as eta n |f| <= 1/4. The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. It is 2
-    lambda^2 |y|_2^2, which is smaller from N = 3 on.
+    (oblivious losses), as long as eta n |f| <= 1/4. Here <l, x> lies within M of its centre, and
+    the noise has variance s^2. The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. It is
+    2 lambda^2 |y|_2^2, which is smaller for N >= 3.
 
     Raises:
       ValueError: the domain has no barrier.
@@ -164,8 +164,7 @@ def scrible(
     losses = fitting(domain, None)
     if domain.barrier is None:
         raise ValueError(
-            "domain must have a self-concordant barrier, as simplex, ball and cube have, and "
-            "polytope; this one has none"
+            "domain must have a self-concordant barrier, as simplex, ball, cube and polytope have"
         )
     epsilon = _check.epsilon(epsilon)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))

@@ -1,4 +1,4 @@
-"""Follow the regularized leader for adversarial semi-bandits, on noisy losses of the entries."""
+"""Follow the regularized leader for adversarial semi-bandits, with noise on entry losses."""
 
 from typing import NamedTuple
 
@@ -14,14 +14,14 @@ from dpjax.feedback import semi_bandit
 
 class SemiBanditFtrlState(NamedTuple):
     estimates: Array  # (d,) L, sums of estimated losses
-    action: Array  # (d,) float32, the vertex in play
-    marginals: Array  # (d,) x, the probability of each of its ones
+    action: Array  # (d,) float32, the current vertex
+    marginals: Array  # (d,) x, the probability that each entry is one
     reads: Array  # (d,) bool, the entries whose losses are read
     skipped: Array  # () int32
 
 
 class SemiBanditFtrlReport(NamedTuple):
-    skipped: Array  # () int32, estimates that were too large for a stable step, and not used
+    skipped: Array  # () int32, ignored estimates that were too large for a stable step
 
 
 def semi_bandit_ftrl(
@@ -36,53 +36,54 @@ def semi_bandit_ftrl(
     """FTRL for adversarial semi-bandits on k-sets and paths, without a logarithm.
 
     An action is a vertex of the domain: a set of at most k of the d entries. Its loss is the sum of
-    their losses, and the loss of each of them is seen. Each round draws an action a with
-    P(a_i = 1) = x_i. On sets of k entries (simplex, ``capped_simplex``, ``partition_matroid`` with
+    their losses, each of which is observed. Each round draws an action a with P(a_i = 1) = x_i. On
+    sets of k entries (simplex, ``capped_simplex``, ``partition_matroid`` with bases) the
+    regularizer is the Tsallis entropy,
     bases) it has the Tsallis entropy,
 
         x = argmin <L, x> - (2 / eta) sum_i sqrt(x_i),    eta = 1 / sqrt(2 T V),
 
-    and on paths P(a) is in proportion to exp(-eta <L, a>), eta = sqrt(ln N / (2 d T V)) for N
-    paths. One entry J of the action, drawn uniformly, or each of them is read with noise, and L
-    grows by the estimates
+    and on paths P(a) is proportional to exp(-eta <L, a>), eta = sqrt(ln N / (2 d T V)) for N paths.
+    Either one uniformly drawn entry J of the action is read with noise, or every entry. L grows by
+    the estimates
 
         "one"  y_J = |a| (l_J + Lap(1 / epsilon)) / x_J    V = k (1 + 2 / epsilon^2)
         "all"  y_i = (l_i + Lap(k / epsilon)) / x_i        V = 1 + 2 k^2 / epsilon^2
 
-    Estimates with eta |y_i| sqrt(x_i) > 1/2, on paths eta |y_i| > 1, are skipped. Gaussian noise
-    has its variance in place of 2 / epsilon^2 and 2 k^2 / epsilon^2. With "all" it grows as k.
+    Estimates with eta |y_i| sqrt(x_i) > 1/2, or eta |y_i| > 1 on paths, are skipped. With Gaussian
+    noise its variance replaces 2 / epsilon^2 and 2 k^2 / epsilon^2; with "all" it grows as k.
 
     Args:
       horizon: T, rounds.
-      domain: a Domain of sets or paths as above, made outside of a traced game.
-      epsilon: privacy; inf adds no noise.
-      delta: of Gaussian noise; by default the noise is Laplace and privacy is pure.
-      read: "one" or "all" entries of an action. Paths have "one" only, since the estimates of
+      domain: a Domain of sets or paths as above, created outside traced code.
+      epsilon: privacy parameter; inf adds no noise.
+      delta: for Gaussian noise; by default the noise is Laplace and privacy is pure.
+      read: "one" or "all" entries of an action. Paths allow only "one", since the estimates of
         several edges of a path would add up.
-      model: "local", or "central" for batches of tau rounds, which play one action. The same
-        entries are read in all rounds of a batch, and the noise is on their sums. Its variance in V
-        is then divided by tau^2. tau is the standard deviation of this noise, rounded up. For
-        Laplace noise it is sqrt(2) / epsilon or sqrt(2) k / epsilon.
+      model: "local", or "central" for batches of tau rounds that play one action. The same entries
+        are read in all rounds of a batch, and noise is added to their sums. Its variance in V is
+        then divided by tau^2. tau is the standard deviation of this noise, rounded up. For Laplace
+        noise it is sqrt(2) / epsilon or sqrt(2) k / epsilon.
 
     Returns:
       A Learner with semi-bandit feedback, or in the central model a BatchLearner. The report counts
       skipped estimates.
 
-    Privacy: epsilon-DP, or (epsilon, delta)-DP, for replacement of one round's loss vector;
-    released: the noisy losses, or in the central model actions 1..T. A replaced round changes one
-    loss that is read by at most 1, or k of them. Which losses are read follows from coins and
-    earlier releases.
+    Privacy: epsilon-DP, or (epsilon, delta)-DP, for replacement of one round's loss vector.
+    Released values: the noisy losses, or in the central model actions 1..T. A replaced round
+    changes one read loss by at most 1, or k of them. The choice of losses to read depends only on
+    coins and earlier releases.
 
     Regret: at most 5.66 sqrt(d k T V) on sets and 2.83 sqrt(d ln N T V) on paths, in expectation
     (oblivious losses in [0, 1]); see :func:`dpjax.bounds.semi_bandit_ftrl`. The constants are ours.
     Losses are not centred: a skipped estimate must have a mean of at least 0.
 
     Reference: Audibert, Bubeck & Lugosi, "Regret in online combinatorial optimization", 2014, for
-    the game; Zimmert & Seldin 2021 for the entropy; Takimoto & Warmuth 2003 for paths. Noise,
-    skipping, as Huang, Dai & Huang 2022 do for heavy tails, and batches are ours.
+    the game; Zimmert & Seldin 2021 for the entropy; Takimoto & Warmuth 2003 for paths. Ours are the
+    noise, the batches, and skipping (as Huang, Dai & Huang 2022 do for heavy tails).
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; no law of vertices is known for the domain.
+      ValueError, TypeError: an argument is invalid; no law of vertices is known for the domain.
 
     Examples:
       >>> pairs = domains.capped_simplex(4, 2)  # all choices of 2 out of 4
@@ -96,8 +97,8 @@ def semi_bandit_ftrl(
     _check.one_of("central", "local", model=model)
     dim, lottery, one, local = domain.dim, domain.lottery, read == "one", model == "local"
     if lottery is None:
-        raise ValueError("domain must be of sets with a given number of entries, as "
-                         "domains.capped_simplex, or of domains.paths")  # fmt: skip
+        raise ValueError("domain must be sets with a fixed number of entries, as "
+                         "domains.capped_simplex, or domains.paths")  # fmt: skip
     if not (one or lottery.reads_all):
         raise ValueError("read must be 'one' on this domain, got 'all'")
     law, name = noise.laplace, "Laplace"

@@ -1,4 +1,4 @@
-"""Sequential halving: the best arm within given rounds, by noisy means of fresh losses."""
+"""Sequential halving: identify the best arm within a budget, from noisy means of fresh losses."""
 
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ from dpjax.maths.laws import smallest
 
 class HalvingState(NamedTuple):
     active: Array  # (K,) bool
-    waiting: Array  # (K,) bool, arms that have yet to play in this stage, after the one in play
-    means: Array  # (K,) float32, noisy mean losses, each of the arm's latest batch; inf before
-    batch: Batch  # in play
+    waiting: Array  # (K,) bool, arms still to be played in this stage, after the current one
+    means: Array  # (K,) float32, noisy mean losses of each arm's latest batch; inf before
+    batch: Batch  # the current batch
     played: Array  # () int32, rounds of complete batches
 
 
@@ -30,28 +30,27 @@ def sequential_halving(
     delta: Number | None = None,
     noise: str = "laplace",
 ) -> BatchLearner:
-    """Sequential halving on noisy means: the worse half leaves after each stage.
+    """Sequential halving on noisy means: the worse half is eliminated after each stage.
 
-    There are R = ceil(log2 K) stages. In a stage each of the S active arms plays for T / (S R)
-    rounds, rounded down, but at least for one. The sum of these losses alone is released with
-    noise, and the ceil(S / 2) arms with the smallest means stay. The last arm is
-    recommended, and plays the rounds that are left. If T is so short that the stages do not fit,
-    the learner plays as many of their rounds as there are. It then reports that it has not stopped,
-    and recommends the active arm with the smallest mean so far.
+    There are R = ceil(log2 K) stages. In a stage each of the S active arms is played for T / (S R)
+    rounds, rounded down, but at least for one. Only the sum of these losses is released with noise,
+    and the ceil(S / 2) arms with the smallest means stay active. The last arm is recommended and
+    played in the remaining rounds. If T is too short for all stages, the learner plays as many of
+    their rounds as possible. It then reports that it has not stopped, and recommends the active arm
+    with the smallest mean so far.
 
     Args:
-      horizon: T, rounds; K R or more are enough for all stages.
+      horizon: T, rounds; at least K R is enough for all stages.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      delta, noise: as of :func:`successive_elimination`.
+      epsilon: privacy parameter; inf adds no noise.
+      delta, noise: as in :func:`successive_elimination`.
 
     Returns:
       A BatchLearner with bandit feedback.
-      Its report is an IdentificationReport. Its stopping time is known beforehand.
+      Its report is an IdentificationReport. Its stopping time is known in advance.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T and the recommendation.
-    Each loss is in one released sum. With other noise than Laplace's it is what ``privacy``
-    declares.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T and the
+    recommendation. Each loss is in one released sum. For noise other than Laplace see ``privacy``.
 
     Regret: that of the stages, which take nearly all rounds.
 
@@ -60,7 +59,7 @@ def sequential_halving(
         sum over stages of 12 exp(-(3 / 16) S n / H),    n = floor(T / (S R)),
         H = max over i >= 2 of i / (Delta_i min(Delta_i, epsilon / sqrt(2))),
 
-    where a stage has S arms, and Delta_2 <= ... <= Delta_K are the gaps of the arms but the best
+    where a stage has S arms, and Delta_2 <= ... <= Delta_K are the gaps of the other arms
     (:func:`dpjax.bounds.sequential_halving_error`). It is below 1 only if T >= K R.
 
     Reference: Karnin, Koren & Somekh, "Almost optimal exploration in multi-armed bandits", 2013.
@@ -76,13 +75,13 @@ def sequential_halving(
     law = sum_noise(noise, epsilon, delta)
     stages = (arms - 1).bit_length()
 
-    decided, left = 0, arms  # rounds of all stages, and the arms that are left after them
+    decided, left = 0, arms  # rounds of all stages, and remaining arms
     while left > 1:
         decided += left * max(horizon // (left * stages), 1)
         left = (left + 1) // 2
 
     def length(active):
-        """Rounds of each arm in the stage of these arms, () int32."""
+        """Rounds of each arm in the stage with these active arms, () int32."""
         return jnp.maximum(horizon // (stages * jnp.sum(active, dtype=jnp.int32)), 1)
 
     def next_arm(key, state):
@@ -122,7 +121,7 @@ def sequential_halving(
 
 
 def _rank(key, means, active):
-    """How many active arms have a smaller mean, (K,) int32. Ties are broken at random."""
+    """Number of active arms with a smaller mean, (K,) int32. Ties are broken at random."""
     order = jax.random.uniform(key, means.shape)
     less = (means[None, :] < means[:, None]) | (
         (means[None, :] == means[:, None]) & (order[None, :] < order[:, None])

@@ -1,4 +1,4 @@
-"""The private shrinking dartboard: Hedge that draws a new arm only now and then."""
+"""The private shrinking dartboard: Hedge that seldom draws a new arm."""
 
 from typing import Any, NamedTuple
 
@@ -15,21 +15,21 @@ from dpjax.maths import exact_sums
 
 
 class ShrinkingDartboardState(NamedTuple):
-    learned: Any  # ExactSum (K,) L, the losses; given shifts less what sharing lets arms off, so
-    # that the law of the next arm has the weights (1 - eta)^L too
-    arm: Array  # () int32, the arm in play
-    draws: Array  # () int32, k: arms drawn so far, the first one included
+    learned: Any  # ExactSum (K,) L, the losses; given shifts, minus a correction for sharing, so
+    # that the law of the next arm still has the weights (1 - eta)^L
+    arm: Array  # () int32, the current arm
+    draws: Array  # () int32, k: arms drawn so far, including the first
     refused: Array  # () int32
 
 
 class ShrinkingDartboardReport(NamedTuple):
-    resampled: Array  # () int32, draws after the first, with a last one that is never played
-    refused: Array  # () int32, draws that coins asked for after the budget ran out; 0 if M = 1
+    resampled: Array  # () int32, draws after the first, including a last one that is never played
+    refused: Array  # () int32, draws called for by coins after the budget ran out; 0 if M = 1
 
 
 class BatchedDartboardReport(NamedTuple):
-    resampled: Array  # () int32, draws after the first, with a last one that is never played
-    refused: Array  # () int32, draws that coins asked for after the budget ran out; 0 if M = 1
+    resampled: Array  # () int32, draws after the first, including a last one that is never played
+    refused: Array  # () int32, draws called for by coins after the budget ran out; 0 if M = 1
     batch: Array  # () int32, rounds in a batch
 
 
@@ -55,71 +55,70 @@ def shrinking_dartboard(
     batch: int | None = 1,
     shifts: Number = 0,
 ) -> Learner | BatchLearner:
-    """The private shrinking dartboard: Hedge's law, but it seldom draws a new arm.
+    """The private shrinking dartboard: the law of Hedge, with few draws of a new arm.
 
     Let L (K,) be the sums of the losses so far and w = (1 - eta)^L the weights. The first arm is
     uniform. After a round with losses l the arm x
 
-        is kept with probability (1 - p) (1 - eta)^(l_x), and if M arms have been drawn;
-        otherwise an arm is drawn anew from P = w / sum w.
+        is kept with probability (1 - p) (1 - eta)^(l_x), and always once M arms have been drawn;
+        otherwise a new arm is drawn from P = w / sum w.
 
-    As long as the budget of M = floor(4 T p) draws lasts, the arm of each round has the law P of
-    Hedge. In batches of B rounds the same is done after each batch, with mean losses L / B and l,
-    and n = floor(T / B) in place of T. One round moves a mean by 1 / B only.
+    Until the budget of M = floor(4 T p) draws is spent, the arm of each round has Hedge's law P.
+    With batches of B rounds the same is done after each batch, with mean losses L / B and l, and
+    with n = floor(T / B) instead of T. One round then moves a mean by only 1 / B.
 
-    Given S shifts, P is the law of fixed share, (1 - alpha) w / sum w + alpha / K, whose weights
-    are the P before times (1 - eta)^l, and a kept arm x jumps to a uniform one with probability
+    With S shifts, P is the law of fixed share, (1 - alpha) w / sum w + alpha / K, whose weights are
+    the previous P times (1 - eta)^l. A kept arm x jumps to a uniform arm with probability
     alpha = S / (n - 1). Again each arm has the law P.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy to reach by the choice of eta; inf gives Hedge's law throughout, without a
+      epsilon: target epsilon for the choice of eta; inf gives Hedge's law throughout, without a
         budget.
       delta: in (0, 1); by default epsilon is pure.
-      rate: the largest eta, in (0, 1/2]; default sqrt(B D / T), where D is ln K, or given shifts
-        ln K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge
-        itself, whose law the arms have, is least at 1 - exp(-sqrt(8 ln K / T)), which is 2.8 times
-        as much for large T.
-      restart: p, in (0, 1/2], raised to eta if it is below that. By default it is 1 / sqrt(8 n),
-        which is best for small eta, or given delta n^(-1/3) / 3, which a search found. With
+      rate: the largest eta, in (0, 1/2]; default sqrt(B D / T), where D is ln K, or with shifts ln
+        K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge
+        itself, whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)), which for large
+        T is 2.8 times this default.
+      restart: p, in (0, 1/2], raised to eta if it is smaller. The default is 1 / sqrt(8 n), which
+        is best for small eta, or with delta n^(-1/3) / 3, found by a search. With
         calibration="printed" it is the paper's.
       calibration: "derived" or "printed", how eta and p follow from epsilon and delta.
-      batch: B, in [1, T]; None takes the B of 1, 2, 3, 4, 6, 8, 12, ... with the least regret
-        bound, or with calibration="printed" that of the paper.
-      shifts: S, at least 0, how often the best arm may change; it may be traced. With
-        calibration="printed" it must be 0.
+      batch: B, in [1, T]. None selects the B among 1, 2, 3, 4, 6, 8, 12, ... with the smallest
+        regret bound, or with calibration="printed" the paper's.
+      shifts: S, at least 0, how often the best arm may change; may be traced. It must be 0 with
+        calibration="printed".
 
     Returns:
-      A Learner with full information that plays arms, or for any batch but 1 a BatchLearner.
+      A Learner with full information that plays arms; for any batch other than 1 a BatchLearner.
 
-    Privacy: epsilon-DP, or (epsilon, delta)-DP given delta, central, for replacement of one round,
-    released: actions 1..T. What is declared in both calibrations counts exactly what one round
-    enters, which is one coin and at most M - 1 draws. With w = ln(1 / (1 - eta)) / B it is
+    Privacy: epsilon-DP, or with delta (epsilon, delta)-DP, central, for replacement of one round.
+    Released values: actions 1..T. In both calibrations the declaration counts exactly what one
+    round affects: one coin and at most M - 1 draws. With w = ln(1 / (1 - eta)) / B it is
 
         ln(1 + (1 - p) (1 - e^-w) / p) + 2 (M - 1) w,
 
-    or given delta the epsilon of Renyi divergences if that is smaller: the exact ones of the coin,
+    or with delta the epsilon from Renyi divergences if that is smaller: the exact ones of the coin,
     which seldom falls, and those of zCDP for the draws. Both are adaptive releases, whose
-    divergences add up (our derivation). Shifts change nothing here: the jumps of a kept arm read no
+    divergences add up (our derivation). Shifts do not change this: the jumps of a kept arm read no
     data, and P is the posterior over sequences of arms, whose exponents a round moves by at most w.
-    The paper states eta / p + 16 T p eta, or
-    5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)), and its corollaries set eta and p for
-    epsilon <= 1. "derived" takes the largest eta up to ``rate``. At T = 2^16 and epsilon = 0.1 it
-    is 3.6 times the printed one, and 16.4 times given delta = 1e-6. At epsilon = inf the
-    declaration is what the law has by itself.
+    The paper states eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p
+    ln(1/delta)), and its corollaries set eta and p for epsilon <= 1. "derived" uses the largest eta
+    up to ``rate``. At T = 2^16 and epsilon = 0.1 it is 3.6 times the printed one, and 16.4 times
+    with delta = 1e-6. At epsilon = inf the law's own privacy is declared.
 
     Regret: at most eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) in expectation, for oblivious
-    losses, eta <= p, and a best sequence of arms with S shifts. For small epsilon that is about
-    sqrt(32 T) ln K / epsilon without batches and shifts, or at delta = 1e-6
-    sqrt(2 ln(1/delta)) T^(1/3) ln K / epsilon. The best batch has at most
-    (4 ln K + 1/2) sqrt(T / epsilon) plus the last term, with B = 2 / epsilon.
+    losses, eta <= p, and a best sequence of arms with S shifts. For small epsilon, without batches
+    and shifts, this is about sqrt(32 T) ln K / epsilon, or at delta = 1e-6 sqrt(2 ln(1/delta))
+    T^(1/3) ln K / epsilon. The best batch has at most (4 ln K + 1/2) sqrt(T / epsilon) plus the
+    last term, with B = 2 / epsilon.
 
-    Where we differ from the paper: eta <= p is missing among its hypotheses, though Lemma 14 needs
-    a draw to have a probability of at most 2 p. It does not say what is played once the budget is
-    spent, where we keep the arm. Its grouped loss sums B + 1 rounds, ours B. Theorem 5 has a factor
-    of 12 under the root that the proof of Corollary 6 leaves out. Corollary 6 does not choose the
-    batch that is best for Theorem 5, and the paper has no batches for pure epsilon.
+    Where we differ from the paper: eta <= p is missing among its hypotheses, though Lemma 14
+    requires that a draw has a probability of at most 2 p. It does not state what is played after
+    the budget is spent; we keep the arm. Its grouped loss sums B + 1 rounds, ours B. Theorem 5 has
+    a factor of 12 under the root that the proof of Corollary 6 omits. Corollary 6 does not choose
+    the batch that is best for Theorem 5, and the paper has no batches for pure epsilon.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, Algorithm 1, Theorems 2 and 5; Geulen, Voecking & Winkler, "Regret
@@ -159,16 +158,16 @@ def shrinking_dartboard(
         else:
             mean, total = exact_sums.mean(seen, size), seen
         learned = learn(state.learned, total)
-        # 1 - (1 - p) (1 - eta)^l, of which the second part alone depends on data.
+        # 1 - (1 - p) (1 - eta)^l; only the second part depends on data.
         moved = -jnp.expm1(jnp.log1p(-eta) * mean[state.arm])
-        # If M = 1 no coin can change the arm, and none is counted.
+        # If M = 1 no coin can change the arm, so none is counted.
         asked = noise.coin(coin_key, jnp.stack([p, (1.0 - p) * moved])) & (budget > 1)
         granted = asked & (state.draws < budget)
         law = logits(learned, eta, size)
         if static:
             arm = jnp.where(granted, noise.categorical(arm_key, law), state.arm)
         else:
-            # A kept arm jumps with the law that it has without any data.
+            # A kept arm jumps with its data-independent law.
             law = jnp.where(granted, law, jump(state.arm, arms, alpha))
             arm = noise.categorical(arm_key, law)
         draws = state.draws + granted.astype(jnp.int32)
@@ -186,7 +185,7 @@ def shrinking_dartboard(
 
 
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):
-    """(Setting, B, Privacy) from the arguments, of which bad ones are refused."""
+    """(Setting, B, Privacy) from the arguments; raises if they are invalid."""
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     if delta is not None:
         _check.delta(delta)

@@ -1,4 +1,4 @@
-"""Sparse vector experts: an expert is played until a private comparison says that it has lost."""
+"""Sparse vector experts: keep an expert until a private comparison shows that it has lost."""
 
 import math
 from typing import Any, NamedTuple
@@ -17,22 +17,22 @@ from dpjax.maths import exact_sums
 
 class SparseVectorState(NamedTuple):
     losses: Any  # ExactSum (K,) S
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
     since: Any  # ExactSum () q, its losses since it was drawn
-    armed: Array  # (2,) uint32, words of the key of the noise of the threshold in use
-    redrawn: Array  # () int32 k, how often an arm was drawn anew
+    armed: Array  # (2,) uint32, words of the key for the noise of the current threshold
+    redrawn: Array  # () int32 k, number of draws after the first
 
 
 class SparseVectorReport(NamedTuple):
     redrawn: Array  # () int32, draws after the first
-    spent: Array  # () bool, whether no draw is left, so that the arm stays whatever it loses
+    spent: Array  # () bool, whether no draws are left, so that the arm is kept for any losses
 
 
 def draw_budget(horizon, arms) -> int:
-    """M, so that M fair coins show heads ln K / ln(8/5) times but with probability 1 / T.
+    """M such that M fair coins show heads ln K / ln(8/5) times, except with probability 1 / T.
 
-    By Hoeffding's inequality the root of M is that of (ln T) / 2 plus that of (ln T) / 2 + 2 N with
-    N = ln K / ln(8/5) + 1. More than T draws are never made.
+    By Hoeffding's inequality the root of M is the root of (ln T) / 2 plus the root of
+    (ln T) / 2 + 2 N with N = ln K / ln(8/5) + 1. More than T draws are never made.
     """
     half = 0.5 * math.log(horizon)
     heads = math.log(arms) / math.log(1.6) + 1.0
@@ -40,17 +40,17 @@ def draw_budget(horizon, arms) -> int:
 
 
 def split(epsilon, draws):
-    """(epsilon_1, gamma): one half for the comparisons, and 2 gamma for each of the draws."""
+    """(epsilon_1, gamma): one half for the comparisons, and 2 gamma for each draw."""
     return 0.5 * epsilon, 0.25 * epsilon / draws
 
 
 def noise_width(horizon, scale):
-    """alpha = 2 b ln(2 T^2): all 2 T draws of scale b are within alpha / 2 but with 1 / T."""
+    """alpha = 2 b ln(2 T^2): bounds all 2 T draws of scale b by alpha / 2, with failure 1 / T."""
     return 2.0 * scale * (math.log(2.0) + 2.0 * math.log(horizon))
 
 
 def default_threshold(horizon, epsilon, draws):
-    """L = alpha + ln(4) / gamma: who is above it without noise has lost 3/4 of its weight."""
+    """L = alpha + ln(4) / gamma: without noise, an arm above it has lost 3/4 of its weight."""
     comparisons, gamma = split(epsilon, draws)
     return noise_width(horizon, 1.0 / comparisons) + math.log(4.0) / gamma
 
@@ -63,45 +63,43 @@ def sparse_vector_experts(
     threshold: Number | None = None,
     draws: int | None = None,
 ) -> Learner:
-    """Plays an expert until its loss exceeds a noisy threshold, where one has no loss.
+    """Play an expert until its loss exceeds a noisy threshold; one expert is lossless.
 
-    Let S (K,) be the sums of the losses so far and q the loss of the arm in play since it was
-    drawn. The first arm is uniform. After each round, while fewer than M arms were drawn anew,
+    Let S (K,) be the sums of the losses so far and q the loss of the current arm since it was
+    drawn. The first arm is uniform. After each round, while fewer than M new arms were drawn,
 
-        if q + Lap(b) > L + B, where B ~ Lap(b) is drawn once for each arm in play:
-        an arm is drawn from softmax(-gamma S), and q = 0.
+        if q + Lap(b) > L + B, where B ~ Lap(b) is drawn once for each drawn arm:
+            an arm is drawn from softmax(-gamma S), and q = 0.
 
-    b = 2 / epsilon and gamma = epsilon / (4 M): one half of epsilon each.
+    b = 2 / epsilon and gamma = epsilon / (4 M): half of epsilon for each.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; at inf the arm in play is left with its first loss, for one of those with
-        the least loss so far, and M = T.
+      epsilon: privacy parameter; at inf the current arm is replaced at its first loss, by one of
+        those with the smallest loss so far, and M = T.
       threshold: L, positive; default alpha + ln(4) / gamma, for which the regret bound holds, with
-        alpha = 2 b ln(2 T^2). Privacy does not depend on it, and smaller ones are often better.
-      draws: M, at least 1; by default so many that they run out with probability at most 1 / T.
+        alpha = 2 b ln(2 T^2). Privacy does not depend on it. Smaller values are often better.
+      draws: M, at least 1; by default they run out with probability at most 1 / T.
 
     Returns:
-      A Learner with full information that plays arms. It reports the draws, since regret is
-      linear in T once they have run out.
+      A Learner with full information that plays arms. It reports the draws, since regret is linear
+      in T after they have run out.
 
-    Privacy: epsilon-DP, pure, central, for replacement of one round, released: actions 1..T. A
-    replaced round moves q by some c, |c| <= 1, in all later comparisons of one interval between
-    draws, and in no earlier one. If q grows by c, no threshold that is larger by c answers
-    otherwise. If it falls by c, noise of the last q that is larger by c does. So one of the two
-    draws of noise hides the change, and the comparisons cost 1 / b = epsilon / 2. The sparse vector
-    technique for any queries needs both, with scales 2 / epsilon_1 and 4 / epsilon_1 (Dwork & Roth
-    2014). Each of at most M draws moves by 2 gamma, and has bounded range:
-    rho = epsilon^2 / 8 + M gamma^2 / 2.
+    Privacy: epsilon-DP, pure, central, for replacement of one round. Released values: actions 1..T.
+    A replaced round moves q by some c, |c| <= 1, in all later comparisons of one interval between
+    draws, and in no earlier one. If q grows by c, a threshold larger by c keeps every answer. If q
+    falls by c, noise larger by c on the last q does. So one of the two noise draws hides the
+    change, and the comparisons cost 1 / b = epsilon / 2. The sparse vector technique for arbitrary
+    queries needs both, with scales 2 / epsilon_1 and 4 / epsilon_1 (Dwork & Roth 2014). Each of at
+    most M draws costs 2 gamma, and has bounded range: rho = epsilon^2 / 8 + M gamma^2 / 2.
 
     Regret: at most 2 (2.13 ln K + 1) (2 alpha + ln(4) / gamma + 1) + 2 in expectation, for
-    oblivious losses of which one expert has none. That is O(ln K (ln K + ln T) / epsilon). For
-    a fixed course of the noise each expert would be left at some time. A draw is in the later
-    half of these times by weight with probability 1/2. At its end half of the weight has then
-    fallen to a quarter, so that the total falls by the factor 5/8. It goes from K to no less
-    than 1. Each interval costs at most L + alpha + 1. Where every expert has losses, nothing is
-    claimed.
+    oblivious losses with a lossless expert. That is O(ln K (ln K + ln T) / epsilon). Proof: fix the
+    noise, so that each expert has a time at which it would be replaced. With probability 1/2 a
+    drawn expert is in the later half of these times by weight. At its end half of the weight has
+    then fallen to a quarter, so the total falls by the factor 5/8, from K to no less than 1. Each
+    interval costs at most L + alpha + 1. If every expert has losses, nothing is claimed.
 
     Reference: in the style of Asi, Feldman, Koren & Talwar, "Near-optimal algorithms for private
     online optimization in the realizable regime", 2023, as reconstructed, with our constants. Dwork

@@ -1,7 +1,7 @@
-"""DP-NAS: a stopping rule that samples until the mean is known to a relative accuracy.
+"""DP-NAS: a stopping rule that samples until the mean has a given relative accuracy.
 
-It is no learner. It watches the running sum of a stream until this is so large that neither the
-chance of the sample nor the noise for privacy can matter.
+It is not a learner. It adds up a stream until the sum is so large that neither sampling error nor
+the privacy noise matters.
 """
 
 from collections.abc import Callable
@@ -20,17 +20,17 @@ from dpjax.maths.exact_sums import ExactSum
 
 
 class Stopped(NamedTuple):
-    """Where the rule stopped, and the private mean of the values up to there."""
+    """The time at which the rule stopped, and the private mean of the values up to it."""
 
-    stopped: Array  # () bool, False where the stream ended first
-    rounds: Array  # () int32, values that were read
+    stopped: Array  # () bool, False if the stream ended first
+    rounds: Array  # () int32, values read
     mean: Array  # () float32
 
 
 class _State(NamedTuple):
     query: Array  # () int32
     rounds: Array  # () int32
-    total: ExactSum  # () of the values over their bound
+    total: ExactSum  # () of the values divided by their bound
     stopped: Array  # () bool
 
 
@@ -61,9 +61,9 @@ def recorded(values: Numbers, bound: Number = 1.0) -> Callable:
 def two_valued(
     probability: Number, low: Number = -1.0, high: Number = 1.0, bound: Number = 1.0
 ) -> Callable:
-    """The stream of independent values that are ``high`` with this probability, and else ``low``.
+    """The stream of independent values that are ``high`` with this probability, otherwise ``low``.
 
-    The sum of any number of values is one draw. Both values must lie in [-bound, bound].
+    The sum of any number of values is one draw. Both values must be in [-bound, bound].
 
     Examples:
       >>> from dpjax.maths import exact_sums
@@ -97,7 +97,7 @@ def private_mean(
     bound: Number = 1.0,
     queries: str = "every_round",
 ) -> Stopped:
-    """DP-NAS: stops once the sum is large, and returns a mean of relative error ``accuracy``.
+    """DP-NAS: stop once the sum is large, and return a mean of relative error ``accuracy``.
 
     Let X_t be in [-R, R], A_t and B Laplace noise, and e epsilon. The rule queries the sum at some
     rounds t. It stops at the first of them with
@@ -111,32 +111,34 @@ def private_mean(
 
     Args:
       key: PRNG key, consumed.
-      stream: (key, start, count) -> the sum of the values start + 1 .. start + count over their
-        bound, an ExactSum, as :func:`recorded` and :func:`two_valued` make. Values must lie in
-        [-bound, bound].
-      horizon: the largest number of values that are read.
-      epsilon: privacy; inf is the rule without privacy, where h_t has 4 in place of 16.
-      accuracy: alpha > 0, relative; 1 is enough to know the sign.
-      failure: beta in (0, 1). With probability at most .911 beta the rule stops and the mean is off
+      stream: (key, start, count) -> the sum of the values start + 1 .. start + count divided by
+        their bound, an ExactSum, as made by :func:`recorded` and :func:`two_valued`. Values must be
+        in [-bound, bound].
+      horizon: the largest number of values to read.
+      epsilon: privacy parameter; inf gives the rule without privacy, with 4 instead of 16 in h_t.
+      accuracy: alpha > 0, relative; 1 is enough to determine the sign.
+      failure: beta in (0, 1). With probability at most .911 beta the rule stops and the mean has an
+        error above alpha times the true mean.
         by more than alpha times the true mean.
       bound: R, the same as that of the stream.
-      queries: "every_round", or "powers_of_two", which are t = 1, 2, 4, ... and the horizon. With
-        these the time at most doubles, the union is over fewer events (ln ln t in place of ln t),
-        and 10^9 values take 31 steps.
+      queries: "every_round", or "powers_of_two": t = 1, 2, 4, ... and the horizon. With powers of
+        two the time at most doubles, the union bound is over fewer events (ln ln t instead of ln
+        t), and 10^9 values need 31 steps.
 
     Returns:
-      A Stopped. Where the stream ended first, its mean is private too, and no accuracy is claimed.
+      A Stopped. If the stream ended first, its mean is still private, and no accuracy is claimed.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
-    Privacy: epsilon-DP for replacement of one value, released: the rounds and the mean. The query
-    |sum| has sensitivity 2R. The sparse vector technique spends 2R / s + 2 (2R) / s = epsilon / 2,
-    however many queries there are, and the mean spends 2R / (s / 3) = epsilon / 2.
+    Privacy: epsilon-DP for replacement of one value. Released values: the rounds and the mean. The
+    query |sum| has sensitivity 2R. The sparse vector technique spends 2R / s + 2
+    (2R) / s = epsilon / 2 for any number of queries, and the mean spends
+    2R / (s / 3) = epsilon / 2.
 
     Reference: Sajed & Sheffet 2019, in the form of Chari's survey, whose Algorithm 2 lacks the /t
-    of the returned mean. We count the failure as beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4) for h_t,
-    B, A_t and L.
+    of the returned mean. We sum the failure probability as beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4)
+    for h_t, B, A_t and L.
 
     Examples:
       >>> stream = stopping.two_valued(1.0, high=0.5)

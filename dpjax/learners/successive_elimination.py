@@ -1,4 +1,4 @@
-"""DP-SE: successive elimination in epochs, each of which uses fresh losses."""
+"""DP-SE: successive elimination in epochs, each on fresh losses."""
 
 import jax.numpy as jnp
 
@@ -10,7 +10,7 @@ from dpjax.maths import exact_sums
 
 
 def epoch_length(epoch, active, epsilon, failure, exploration=1.0):
-    """R_e for epoch e = 1, 2, ... and |S| active arms, each of which plays ceil(R_e) rounds.
+    """R_e for epoch e = 1, 2, ... and |S| active arms, each played ceil(R_e) times.
 
     It is max(32 A / Delta_e^2, 8 B / (epsilon Delta_e)) + 1 with Delta_e = 2^-e,
     A = alpha ln(8 |S| e^2 / beta) and B = alpha ln(4 |S| e^2 / beta). By default alpha is 1.
@@ -21,10 +21,10 @@ def epoch_length(epoch, active, epsilon, failure, exploration=1.0):
 
 
 def epoch_radius(epoch, active, epsilon, failure, exploration=1.0):
-    """h_e + c_e, how far a noisy mean of epoch e may be off, unless the epoch fails.
+    """h_e + c_e, a bound on the error of a noisy mean of epoch e, unless the epoch fails.
 
     The losses contribute h_e = sqrt(A / (2 R_e)) and the noise c_e = B / (epsilon R_e), with A and
-    B as in :func:`epoch_length`. Together they are at most Delta_e / 4.
+    B as in :func:`epoch_length`. Their sum is at most Delta_e / 4.
     """
     first, second = _logarithms(epoch, active, failure, exploration)
     rounds = epoch_length(epoch, active, epsilon, failure, exploration)
@@ -49,54 +49,54 @@ def successive_elimination(
     failure: Number | None = None,
     exploration: Number = 1.0,
 ) -> BatchLearner:
-    """DP-SE: active arms play equally long, the worse leave, and all losses are forgotten.
+    """DP-SE: play active arms equally often, eliminate the worse, and forget all losses.
 
-    Epoch e aims at the gap Delta_e = 2^-e. Each active arm plays ceil(R_e) rounds, and the mean of
-    these losses alone is released with Laplace noise. Arms leave whose noisy mean exceeds the
-    smallest one by more than 2 (h_e + c_e) (:func:`epoch_length`, :func:`epoch_radius`). If one
-    active arm is left, it plays to the end.
+    Epoch e targets the gap Delta_e = 2^-e. Each active arm is played ceil(R_e) times, and only the
+    mean of these losses is released, with Laplace noise. Arms are eliminated if their noisy mean
+    exceeds the smallest by more than 2 (h_e + c_e) (:func:`epoch_length`, :func:`epoch_radius`). If
+    one active arm is left, it is played to the end.
 
-    The arms of an epoch play one after the other, in random order, so that regret does not depend
-    on how they are numbered. An epoch that does not fit into the rounds that are left is never
-    evaluated. Its arms share these rounds, equally to one round.
+    The arms of an epoch are played one after the other, in random order, so that regret does not
+    depend on their numbering. If the remaining rounds are too few for an epoch, its arms share
+    them, equally up to one round, and the epoch is not evaluated.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      delta: in (0, 1), a plain number, with noise that needs one.
-      noise: the law of the noise, and with it whom one has to trust: "laplace", "gaussian" or
-        "discrete_gaussian" (the server), "discrete_laplace" or "skellam" (a secure sum),
-        "binomial" (a shuffler), "local_laplace" or "randomized_response" (nobody). See
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1), a plain number, for noise that needs it.
+      noise: the law of the noise, which also sets the trust model: "laplace", "gaussian" or
+        "discrete_gaussian" (trusted server), "discrete_laplace" or "skellam" (secure sum),
+        "binomial" (shuffler), "local_laplace" or "randomized_response" (local model). See
         :func:`dpjax.learners.parts.sum_noise.sum_noise`.
-      radius: "printed", for Laplace noise alone and its default, is h_e + c_e with the paper's R_e.
-        "chernoff", for every law and the default of all others, is Chernoff's bound for losses and
+      radius: "printed", the default for Laplace noise and only for it, is h_e + c_e with the
+        paper's R_e. "chernoff", the default for every other law, is Chernoff's bound for losses and
         noise together, at the exponent alpha ln(4 |S| e^2 / beta) (:class:`SumNoise`). R_e is then
-        the least number of rounds for which it is Delta_e / 4. Compare laws at this one.
-      failure: beta in (0, 1), the probability that the best arm is lost, or that some epoch does
-        not remove all arms of gap Delta_e or more; default 1 / T (1/2 where T is 1).
-      exploration: alpha, positive. It multiplies ln(1 / beta) and the logarithms beside
-        it, so that with beta = 1 / T a mean of n losses may be off by about
-        sqrt(alpha ln T / (2 n)) + alpha ln T / (epsilon n), as in :func:`adap_ucb`. Below 1 the
-        probability of failure may exceed beta.
+        the smallest number of rounds for which it is Delta_e / 4. Use "chernoff" to compare noise
+        laws.
+      failure: beta in (0, 1), the probability that the best arm is eliminated, or that some epoch
+        does not eliminate all arms with a gap of at least Delta_e; default 1 / T (1/2 if T is 1).
+      exploration: alpha, positive. It multiplies ln(1 / beta) and the logarithms added to it. With
+        beta = 1 / T the error bound of a mean of n losses is about sqrt(alpha ln T / (2 n)) + alpha
+        ln T / (epsilon n), as in :func:`adap_ucb`. Below 1 the probability of failure may exceed
+        beta.
 
     Returns:
       A BatchLearner with bandit feedback.
-      Its report has the fields of an IdentificationReport beside its own: it stops when one arm is
-      left, and with probability at least 1 - beta this is the best one.
+      Its report contains the fields of an IdentificationReport and its own. It stops when one arm
+      is left; with probability at least 1 - beta this is the best arm.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T. Each loss is in one
-    released mean, of sensitivity 1 / ceil(R_e). Which batch a round belongs to is a function of
-    earlier releases, so the releases compose in parallel. This needs the losses to be forgotten: a
-    sum that is kept for the next epoch would be released twice. With other noise it is
-    (epsilon, delta)-DP, or holds in another model, as the learner's ``privacy`` declares. Noise
-    that hides bits alone rounds each loss to the nearer of 0 and 1.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
+    one released mean, of sensitivity 1 / ceil(R_e). The batch to which a round belongs is a
+    function of earlier releases, so the releases compose in parallel. This requires that losses are
+    forgotten: a sum kept for the next epoch would be released twice. Other noise gives
+    (epsilon, delta)-DP or another model, as declared in the learner's ``privacy``. Noise that
+    protects only bits rounds each loss to the nearer of 0 and 1.
 
-    Regret: with probability 1 - beta an arm of gap Delta is, for alpha = 1, pulled at most
-    sum_{e <= ceil(log2(1 / Delta))} ceil(R_e) times
-    (:func:`dpjax.bounds.successive_elimination`), which gives
-    O(sum ln T / Delta + K ln T / epsilon). Where the noise is small, epoch e removes an arm of gap
-    Delta_e / 4 in about half of the runs, so that the law of the regret has several modes.
+    Regret: with probability 1 - beta and alpha = 1, an arm with gap Delta is pulled at most sum_{e
+    <= ceil(log2(1 / Delta))} ceil(R_e) times (:func:`dpjax.bounds.successive_elimination`), which
+    gives O(sum ln T / Delta + K ln T / epsilon). When the noise is small, epoch e eliminates an arm
+    with gap Delta_e / 4 in about half of the runs, so the law of the regret has several modes.
 
     Reference: Sajed & Sheffet, "An optimal private stochastic-MAB algorithm based on an optimal
     private stopping rule", 2019, in the form of Chari's survey and of two public implementations.
@@ -113,13 +113,13 @@ def successive_elimination(
         radius = "printed" if noise == "laplace" else "chernoff"
     _check.one_of("printed", "chernoff", radius=radius)
     if radius == "printed" and noise != "laplace":
-        raise ValueError("radius: the paper prints one for Laplace noise alone")
+        raise ValueError("radius: the paper prints one for Laplace noise only")
     check_exploration(exploration)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
     budget = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
 
     def epoch_plan(epoch, active):
-        """R_e, and how far a mean of it may be off."""
+        """R_e, and the error bound of its means."""
         if radius == "printed":
             return (
                 epoch_length(epoch, active, budget, failure, exploration),

@@ -13,18 +13,17 @@ from dpjax.learners.parts.arm_sums import check_arms, posterior_draws
 class ThompsonState(NamedTuple):
     ones: Array  # (K,) int32, losses of 1
     zeros: Array  # (K,) int32, losses of 0
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
 
 
 def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
-    """Thompson sampling: draws each arm's mean from its posterior, and plays the smallest.
+    """Thompson sampling: draw each arm's mean from its posterior, and play the smallest.
 
-    The prior is Beta(a, a). After losses of 1 and 0 the posterior is
-    Beta(a + number of ones, a + number of zeros). A loss between 0 and 1 counts as 1 with that
-    probability, and else as 0.
+    The prior is Beta(a, a). After losses of 1 and 0 the posterior is Beta(a + number of ones,
+    a + number of zeros). A loss between 0 and 1 counts as 1 with that probability, otherwise as 0.
 
     Args:
-      horizon: T, rounds. Nothing but the end of the game depends on it.
+      horizon: T, rounds. It decides only when the game ends.
       arms: K, at least 2.
       prior: a, positive. The paper's prior is uniform, a = 1; that of Jeffreys is a = 1/2.
 

@@ -1,4 +1,4 @@
-"""AdaP-TT, DP-TT and TTUCB: top-two sampling, which identifies the best arm from private means."""
+"""AdaP-TT, DP-TT and TTUCB: top-two sampling to identify the best arm, from private means."""
 
 import jax.numpy as jnp
 
@@ -24,54 +24,56 @@ def adap_tt(
 ) -> BatchLearner:
     """AdaP-TT: top-two sampling on private means, by gaps over standard deviations.
 
-    The losses of each arm are cut into phases, and the sum of a complete phase is released with
+    The losses of each arm are grouped into phases, and the sum of a complete phase is released with
     noise. Half of the rounds play the leader, the arm with the smallest
 
         mean_a - sqrt(ln t / (2 n_a)) - ln t / (epsilon n_a),
 
-    and the other half its challenger, the arm b with the smallest
-    (mean_b - mean_leader + 1 / (1 + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b). Here n counts the
-    losses behind a mean, and N all pulls. With the rule "chernoff" the radius of the law
-    (:class:`dpjax.learners.parts.sum_noise.SumNoise`) stands in place of the two terms after
-    mean_a. Once the rule lets it stop, the learner plays the arm that it recommends.
+    and the other half its challenger, the arm b with the smallest (mean_b - mean_leader + 1 / (1
+    + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b). Here n counts the losses in a mean, and N all pulls.
+    With the rule "chernoff" the noise law's radius
+    (:class:`dpjax.learners.parts.sum_noise.SumNoise`) replaces the two terms after mean_a. After
+    the rule stops, the learner plays the recommended arm.
 
-    The rules are
+    The stopping rules are
 
-    - ``"hoeffding"``, the default for Laplace noise: ours, by which a wrong arm is recommended with
+    - ``"hoeffding"``, the default for Laplace noise: our rule, which recommends a wrong arm with
       probability at most ``failure`` (:func:`dpjax.learners.parts.stopping_rules.hoeffding`);
-    - ``"chernoff"``, the default for all other noise: the same for every law, by the radius of the
-      law (:func:`dpjax.learners.parts.stopping_rules.chernoff`). Compare laws at this one;
+    - ``"chernoff"``, the default for all other noise: the same bound for every noise law, from the
+      law's radius (:func:`dpjax.learners.parts.stopping_rules.chernoff`). Use it to compare noise
+      laws;
     - ``"printed"``: the paper's threshold, as reconstructed, for Laplace noise;
-    - ``"released"``: that of the authors' code, for Laplace noise. Its error exceeds ``failure``
-      where epsilon is small: 0.17 for 0.1 on the mean losses (0.3, 0.5, 0.7) at epsilon = 0.01.
+    - ``"released"``: the threshold in the authors' code, for Laplace noise. Its error exceeds
+      ``failure`` if epsilon is small: 0.17 instead of 0.1 on the mean losses (0.3, 0.5, 0.7) at
+      epsilon = 0.01.
 
     Args:
-      horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
+      horizon: T, the largest stopping time. A run that has not stopped by then is censored.
       arms: K, at least 2.
-      epsilon: privacy; inf adds no noise.
-      delta, noise: as of :func:`dpjax.learners.successive_elimination`; ``delta`` is that of
-        privacy. With "binomial" noise it identifies in the shuffle model.
-      failure: delta of the papers in (0, 1), the probability of a wrong recommendation that is
-        allowed.
-      rule: when to stop, one of the rules above.
-      forget: whether a mean is that of its latest phase alone; else of all complete phases.
+      epsilon: privacy parameter; inf adds no noise.
+      delta, noise: as in :func:`dpjax.learners.successive_elimination`; ``delta`` is the privacy
+        parameter. "binomial" noise gives identification in the shuffle model.
+      failure: the papers' delta in (0, 1), the allowed probability of a wrong recommendation.
+      rule: the stopping rule, one of the above.
+      forget: whether a mean uses only its latest phase; otherwise it uses all complete phases.
       ratio: r above 1, by which a phase multiplies the pulls of its arm.
 
     Returns:
       A BatchLearner with bandit feedback.
-      Its report is an IdentificationReport: stopped, stopping_time and recommendation. It never
-      stops where two arms are best, but for errors.
+      Its report is an IdentificationReport: stopped, stopping_time and recommendation. If two arms
+      are best, it never stops, except by error.
 
-    Privacy: epsilon-DP for replacement of one round, released: actions 1..T, the stopping time and
-    the recommendation. Each loss is in one released sum, and all else follows from these sums. With
-    other noise than Laplace's it is what ``privacy`` declares.
+    Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T, the stopping
+    time and the recommendation. Each loss is in one released sum, and the rest follows from these
+    sums. For noise other than Laplace see ``privacy``.
 
-    Regret: up to the stopping time, that of the rounds that were played; then the gap of the
-    recommended arm, each round.
+    Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
+    in each round.
 
     Stopping time: with Hoeffding's rule and r = 2, at most about 4 T ln(1 / failure) as failure
     goes to 0, where T is the characteristic time of the sampled shares
-    (:func:`dpjax.bounds.characteristic_time`); it is r times where nothing is forgotten.
+    (:func:`dpjax.bounds.characteristic_time`). If nothing is forgotten, the factor is r instead of
+    4.
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "On the complexity of differentially private
     best-arm identification with fixed confidence", 2023, after the authors' public code.
@@ -91,7 +93,7 @@ def adap_tt(
         rule = "hoeffding" if noise == "laplace" else "chernoff"
     _check.one_of("hoeffding", "chernoff", "printed", "released", rule=rule)
     if rule != "chernoff" and noise != "laplace":
-        raise ValueError(f"rule: {rule} is of Laplace noise only")
+        raise ValueError(f"rule: {rule} requires laplace noise, got {noise}")
     if rule == "chernoff":
         stop = stopping_rules.chernoff(arms, law, failure, grid)
 
@@ -119,38 +121,38 @@ def dp_tt(
     forget: bool = True,
     ratio: float = 2.0,
 ) -> BatchLearner:
-    """DP-TT: top-two sampling by costs that trade a divergence against epsilon.
+    """DP-TT: top-two sampling by transport costs that trade a divergence against epsilon.
 
-    It differs from :func:`adap_tt` in what it compares. The challenger is the arm b with the
-    smallest W_b + ln N_b, and the rule stops when the cost W_b of each other arm passes a
-    threshold. The cost of two mean losses x <= y after n and m pulls is
+    It compares arms differently from :func:`adap_tt`. The challenger is the arm b with the smallest
+    W_b + ln N_b, and the rule stops when the cost W_b of every other arm exceeds a threshold. The
+    cost of two mean losses x <= y after n and m pulls is
 
         W = min over u in [x, y] of n d_epsilon(x, u) + m d_epsilon(y, u)
 
-    (:func:`dpjax.maths.transport.transport_cost`). Where the noise is large, it is epsilon times a
-    distance, and where it is small, a Kullback-Leibler divergence.
+    (:func:`dpjax.maths.transport.transport_cost`). If the noise is large, it is epsilon times a
+    distance; if the noise is small, it is a Kullback-Leibler divergence.
 
     Args:
-      horizon, arms, epsilon, failure, forget, ratio: as of :func:`adap_tt`. Where nothing is
-        forgotten, an arm may have at most 48 phases, which asks for a ratio above about 1.6.
+      horizon, arms, epsilon, failure, forget, ratio: as in :func:`adap_tt`. If nothing is
+        forgotten, an arm may have at most 48 phases, which requires a ratio above about 1.6.
 
     Returns:
-      A BatchLearner as that of :func:`adap_tt`.
+      A BatchLearner like that of :func:`adap_tt`.
 
     Raises:
-      ValueError: the horizon has room for more than 48 phases, all of which are kept.
+      ValueError: the horizon allows more than 48 phases, and all of them are kept.
 
     Privacy: epsilon-DP as for :func:`adap_tt`.
 
-    Regret: up to the stopping time, that of the rounds that were played; then the gap of the
-    recommended arm, each round.
+    Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
+    in each round.
 
     Stopping time: at most about 4 T ln(1 / failure) as failure goes to 0, as for :func:`adap_tt`. A
     wrong arm is recommended with probability at most ``failure``.
 
     Reference: Jourdan & Azize, "Optimal best arm identification under differential privacy", 2025,
-    from its abstract. The thresholds and the phases are ours. AdaP-TT* of Azize et al. 2024 has
-    costs that agree with these up to constants.
+    from its abstract. The thresholds and the phases are ours. AdaP-TT* of Azize et al. 2024 has the
+    same costs up to constants.
 
     Examples:
       >>> declared = learners.dp_tt(1000, 4, epsilon=1.0).privacy
@@ -168,20 +170,21 @@ def dp_tt(
 
 
 def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
-    """TTUCB: :func:`adap_tt` without privacy, on means of all losses.
+    """TTUCB: AdaP-TT without privacy, on means of all losses.
 
-    Phases end when the pulls of an arm have grown by a tenth, and the rule is Hoeffding's.
+    It is :func:`adap_tt` with phases that end when the pulls of an arm have grown by a tenth, and
+    Hoeffding's rule.
 
     Args:
-      horizon, arms, failure: as of :func:`adap_tt`.
+      horizon, arms, failure: as in :func:`adap_tt`.
 
     Returns:
-      A BatchLearner as that of :func:`adap_tt`.
+      A BatchLearner like that of :func:`adap_tt`.
 
     Privacy: none.
 
-    Regret: up to the stopping time, that of the rounds that were played; then the gap of the
-    recommended arm, each round.
+    Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
+    in each round.
 
     Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with T as for
     :func:`adap_tt`.

@@ -1,4 +1,4 @@
-"""Track-and-Stop: identification without privacy at the optimal shares of pulls."""
+"""Track-and-Stop: non-private identification with the optimal shares of pulls."""
 
 import jax.numpy as jnp
 
@@ -14,18 +14,18 @@ from dpjax.maths.laws import smallest
 
 
 def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
-    """Track-and-Stop: pulls that follow the optimal shares for the means so far.
+    """Track-and-Stop: pulls that follow the optimal shares for the current means.
 
     Each batch plays the arm a that is furthest behind t w_a, where w are the optimal shares for the
-    present means (:func:`dpjax.maths.transport.optimal_weights`). But an arm with fewer than
-    sqrt(t / K) pulls plays first. It stops when the cost of transport of each other arm passes its
-    threshold, as :func:`dp_tt` does. A batch lasts an eighth of the arm's pulls, and a phase ends
-    when they have grown by a tenth.
+    current means (:func:`dpjax.maths.transport.optimal_weights`). Arms with fewer than sqrt(t / K)
+    pulls are played first. The learner stops when the transport cost of every other arm exceeds its
+    threshold, as in :func:`dp_tt`. A batch lasts an eighth of the arm's pulls, and a phase ends
+    when the pulls have grown by a tenth.
 
     Args:
-      horizon: T, rounds, the largest stopping time. A run that has not stopped by then is censored.
+      horizon: T, the largest stopping time. A run that has not stopped by then is censored.
       arms: K, at least 2.
-      failure: delta in (0, 1), the probability of a wrong recommendation that is allowed.
+      failure: delta in (0, 1), the allowed probability of a wrong recommendation.
 
     Returns:
       A BatchLearner with bandit feedback.
@@ -33,12 +33,12 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
 
     Privacy: none.
 
-    Regret: up to the stopping time, that of the rounds that were played; then the gap of the
-    recommended arm, each round.
+    Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
+    in each round.
 
     Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, for Bernoulli losses
-    and their characteristic time T (:func:`dpjax.bounds.characteristic_time`). Nobody
-    needs less than T ln(1 / (2.4 failure)).
+    and their characteristic time T (:func:`dpjax.bounds.characteristic_time`). The lower bound is T
+    ln(1 / (2.4 failure)).
 
     Reference: Garivier & Kaufmann, "Optimal best arm identification with fixed confidence", 2016,
     played by batches; the threshold is ours.

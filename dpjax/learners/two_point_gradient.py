@@ -17,7 +17,7 @@ from dpjax.maths.clipping import into_range
 
 
 def default_smoothing(horizon, domain) -> float:
-    """zeta = R / T, at least R / 2000 since values are in float32, and at most r / 2."""
+    """zeta = R / T, at least R / 2000 since values are float32, and at most r / 2."""
     return min(domain.radius / min(horizon, 2000), inradius_of(domain) / 2)
 
 
@@ -33,7 +33,7 @@ def two_point_gradient(
     smoothing: float | None = None,
     rate: Number | None = None,
 ) -> Learner:
-    """Follow the regularized leader on private estimates from two points a round.
+    """Follow the regularized leader on private gradient estimates from two points a round.
 
     Let u_t be uniform on the unit sphere of R^n, and s~_t the noisy sum of the estimates
     g_1 .. g_t. Then
@@ -41,31 +41,31 @@ def two_point_gradient(
         g_t = (n / (2 zeta)) (f_t(y_t + zeta u_t) - f_t(y_t - zeta u_t)) u_t,
         y_(t+1) = projection of c - eta s~_t / 2 on the domain shrunk by 1 - zeta / r around c.
 
-    Both points are played, and the mean of their losses is suffered. The difference of the two
-    values is clipped to 2 zeta G. So g_t is at most n G long however small zeta is, where the
-    estimate from one point grows as 1 / zeta.
+    Both points are played, and the loss of the round is the mean of their losses. The difference of
+    the two values is clipped to 2 zeta G. So the length of g_t is at most n G for any zeta, while
+    the one-point estimate grows as 1 / zeta.
 
     Args:
       horizon: T, rounds.
-      domain: a Domain whose inradius r is known. On a set without inner points u_t is a direction
-        of its affine hull, whose dimension is n. G is the length of the longest vector of its
-        loss set, as for :func:`one_point_gradient`.
-      epsilon: privacy; inf adds no noise.
-      delta: with Gaussian noise, in (0, 1).
+      domain: a Domain with a known inradius r. If it has no interior, u_t is a direction of its
+        affine hull, whose dimension is n. G is the length of the longest vector of its loss set, as
+        in :func:`one_point_gradient`.
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1), with Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
       noise: "laplace" or "gaussian".
       smoothing: zeta, in (0, r); default R / T with R the radius of the domain, and at least
-        R / 2000. Values are float32, so that smaller differences are lost in their rounding.
+        R / 2000. Values are float32, so smaller differences would be lost to rounding.
       rate: eta, positive; default R / sqrt(T (S / 4 + G z / 2)) with S = n^2 G^2 / max(n - 1, 1)
         and z the root mean square length of a prefix's noise.
 
     Returns:
-      A Learner that sees how far its loss differs at its two points, (), and whose action is both
-      of them, (2, d), in the domain.
+      A Learner that observes the difference of the loss at its two points, (). An action is both
+      points, (2, d), in the domain.
 
-    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for
-    replacement of one round's loss function, released: actions 1..T. Given all releases before, a
-    change of f_t changes g_t alone, along u_t, by at most 2 n G in L2 and so 2 n^1.5 G in L1.
+    Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
+    of one round's loss function. Released values: actions 1..T. Given all earlier releases, a
+    change of f_t changes only g_t, along u_t, by at most 2 n G in L2 and so 2 n^1.5 G in L1.
 
     Regret: at most R sqrt(T (S + 2 G z)) + (2 + R / r) G zeta T in expectation, for the default
     rate. S bounds the mean square of an estimate: half the difference is an odd function on the
@@ -113,6 +113,6 @@ def two_point_gradient(
         return rounded_product(n / (2.0 * zeta), loss, direction)
 
     init, step = on_private_estimates(calibrated, space, act, estimate)
-    # The values are rounded, so that a difference may exceed its bound by a little.
+    # The values are rounded, so a difference may slightly exceed its bound.
     clip = partial(into_range, low=-most, high=most, tolerance=1e-3 * most)
     return Learner(init, step, difference, domain, horizon, calibrated.privacy, clip=clip)

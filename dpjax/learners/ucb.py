@@ -9,11 +9,11 @@ from dpjax.maths.laws import smallest
 
 
 def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
-    """UCB1: plays the arm with the smallest mean_a - sqrt(alpha ln t / (2 n_a)).
+    """UCB1: play the arm with the smallest mean_a - sqrt(alpha ln t / (2 n_a)).
 
     Args:
-      horizon: T, rounds. Nothing but the end of the game depends on it.
-      arms: K, at least 2. Each plays once at first, in random order.
+      horizon: T, rounds. It decides only when the game ends.
+      arms: K, at least 2. Each is first played once, in random order.
       exploration: alpha, positive. A bound on n_a losses fails with probability at most t^-alpha.
         The paper's 4 gives sqrt(2 ln t / n_a).
 
@@ -25,7 +25,7 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
     Regret: at most 8 sum ln T / Delta_a + (1 + pi^2 / 3) sum Delta_a for alpha = 4.
 
     Reference: Auer, Cesa-Bianchi & Fischer, "Finite-time analysis of the multiarmed bandit
-    problem", 2002, Theorem 1, whose t counts the rounds that were played.
+    problem", 2002, Theorem 1, whose t is the number of played rounds.
 
     Examples:
       >>> learner = learners.ucb1(1000, 2)
@@ -41,11 +41,11 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
 
 
 def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
-    """KL-UCB: plays the arm with the least q such that kl(mean_a, q) <= alpha ln t / n_a.
+    """KL-UCB: play the arm with the least q such that kl(mean_a, q) <= alpha ln t / n_a.
 
     Args:
-      horizon: T, rounds. Nothing but the end of the game depends on it.
-      arms: K, at least 2. Each plays once at first, in random order.
+      horizon: T, rounds. It decides only when the game ends.
+      arms: K, at least 2. Each is first played once, in random order.
       exploration: alpha, positive. A bound on n_a losses fails with probability at most
         t^-alpha.
 
@@ -54,7 +54,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
 
     Privacy: none.
 
-    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*) for alpha = 1, which no learner can beat
+    Regret: asymptotically sum Delta_a ln T / kl(mu_a, mu*) for alpha = 1. No learner can do better
     (:func:`dpjax.bounds.lai_robbins`).
 
     Reference: Garivier & Cappe, "The KL-UCB algorithm for bounded stochastic bandits and beyond",
@@ -76,7 +76,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
 
 
 def _optimism(horizon, arms, bound) -> Learner:
-    """Plays the arm of the smallest bound (means, pulls, rounds played) -> (K,), ties at random."""
+    """Play the arm with the smallest bound (means, pulls, rounds played) -> (K,); random ties."""
     horizon, arms = arm_sums.check_arms(horizon, arms)
 
     def choose(key, t, sums):

@@ -182,7 +182,8 @@ def figure(data):
         f"would call that private. Accounted by zCDP at delta = T^-2, the same EXP3_tau (tau = "
         f"{shown.tau}) has epsilon = {shown.accounted:.1f}. The local model is the stronger one. "
         "Regret against switching costs is policy regret, and there EXP3_tau at epsilon = 1 and "
-        "0.1 lies on the axis. Reconstructed constants; calibrations as we read them.",
+        "0.1 lies on the axis. Bands of the other curves would cover those of the paper's three, "
+        "and are left out. Reconstructed constants; calibrations as we read them.",
     )  # fmt: skip
 
 

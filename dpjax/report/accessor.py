@@ -126,7 +126,7 @@ class Accessor:
         """
         return latex.table(self._array(of), columns, **options)
 
-    def figure(self, x: str, **options: Any) -> figures.Figure:
+    def figure(self, x: str, **options: Any) -> figures.Captioned:
         """See :func:`dpjax.report.figures.figure`.
 
         Examples:
@@ -135,7 +135,7 @@ class Accessor:
           ...     {"final_regret": (("epsilon", "trial"), [[40.0, 42.0], [22.0, 24.0]])},
           ...     {"epsilon": [0.1, 1.0]})
           >>> data.dpjax.figure("epsilon").axes[0].get_xlabel()
-          'epsilon that the learner was given'
+          'privacy parameter epsilon'
         """
         return figures.figure(self._data, x, **options)
 
@@ -156,8 +156,11 @@ class Accessor:
           True
         """
         images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]
-        table = pages.frame_table(self.table(**options))
-        return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, table])
+        table = self.table(**options)
+        shown = [pages.frame_table(table)]
+        if note := tables.note(table.to_dict("records")):
+            shown.append(pages.paragraph(note, "small"))
+        return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, *shown])
 
     def _array(self, name):
         if name not in self._data.data_vars:

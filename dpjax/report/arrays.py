@@ -21,8 +21,8 @@ def estimator(
 
     Its first argument is a DataArray with the dimension ``trial``; ``confidence`` is the level of
     its interval. It returns a Dataset whose first variable is the centre, with ``low`` and
-    ``high``. The array and the level are checked before each call, and the attributes ``estimate``
-    (for captions) and ``trials`` are added to the Dataset.
+    ``high``. The array and the level are checked before each call. The attributes ``estimate``
+    (for captions), ``trials`` and ``variable`` (the array's name) are added to the Dataset.
 
     From then on it is a method of ``data.dpjax``, and its name is an estimate of tables, figures
     and pages.
@@ -63,7 +63,8 @@ def estimator(
             words |= found.attrs | {"variable": str(array.name or "the mean").replace("_", " ")}
             text = caption.format(percent=f"{100 * words['confidence']:g} %", **words)
             text = text or found.attrs.get("estimate", function.__name__)
-            return found.assign_attrs(estimate=text.replace("_", " "), trials=trials)
+            about = {"estimate": text.replace("_", " "), "trials": trials}
+            return found.assign_attrs(about, variable=str(array.name or function.__name__))
 
         ESTIMATORS[function.__name__] = checked
         return checked

@@ -46,9 +46,7 @@ def worst(
     )
 
 
-@arrays.estimator(
-    "mean with {percent} bands, simultaneous over {over}; largest on held-out trials", fewest=4
-)
+@arrays.estimator("mean with {percent} confidence bands, simultaneous over {over}", fewest=4)
 def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95) -> xarray.Dataset:
     """The mean along an axis of instances, such as gaps, and an unbiased mean at the worst of them.
 
@@ -76,7 +74,10 @@ def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95
 
 
 @arrays.estimator(
-    "least mean over {over}, chosen on {chosen_on} trials, reported on the rest", fewest=4
+    "best {over}: the least mean of {chosen_on} trials. Band and dots: settings that are not "
+    "significantly worse in the other trials, at {percent}. Tuned: mean of the other trials, with "
+    "Student's {percent} intervals",
+    fewest=4,
 )
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
     """The setting with the least mean: chosen on one half of the trials, reported on the other.
@@ -95,6 +96,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     Returns:
       A Dataset of mean, standard_error, low and high, each of the chosen setting on the second
       half; ``chosen_<axis>`` for each axis of the settings; and ``candidate``, along these axes.
+      Coordinates, such as ``privacy_epsilon``, are those of the chosen setting.
 
     Examples:
       >>> import xarray
@@ -121,12 +123,22 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     # A difference of exactly 0 is no evidence; two settings may well be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
     found["candidate"] = candidate.unstack("setting")
+    numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
+    place = {name: at.copy(data=own) for name, own in zip(axes, numbers, strict=True)}
+    for coordinate, own in array.coords.items():
+        if coordinate not in array.dims and "trial" not in own.dims:
+            own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
+            found = found.assign_coords({coordinate: own.variable})
     return found.assign_attrs(
-        chosen_on=trials // 2, note="The privacy cost of tuning on data is not in epsilon."
+        chosen_on=trials // 2, note="No epsilon counts the privacy cost of tuning on the data."
     )
 
 
-@arrays.estimator()
+@arrays.estimator(
+    "least mean over all settings that declare at most this {over}. The setting is chosen in "
+    "{chosen_on} trials; mean of the other trials, with Student's {percent} intervals",
+    fewest=4,
+)
 def frontier(
     array: xarray.DataArray,
     over: str = "epsilon",
@@ -170,5 +182,9 @@ def frontier(
         best["chosen_model"] = model.where(best["mean"].notnull(), "")
         # The setting may have been declared for a smaller epsilon than the level.
         best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
+        best = best.drop_vars([name for name in best.coords if str(name).startswith("takes_")])
         found.append(best.assign_coords({over: level}))
-    return xarray.concat(found, over, combine_attrs="override", join="exact")
+    levels = xarray.concat(found, over, combine_attrs="override", join="exact", coords="different",
+                         compat="equals")  # fmt: skip
+    levels[over].attrs["long_name"] = f"declared {over} at most"
+    return levels

@@ -18,7 +18,7 @@ from dpjax.report import arrays
 from dpjax.report.arrays import bare, estimator
 
 
-@estimator("mean with Student's {percent} intervals", fewest=1)
+@estimator("mean with Student's {percent} confidence intervals", fewest=1)
 def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """The mean over trials, with Student's interval in each cell.
 
@@ -284,7 +284,7 @@ def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> 
     return mean(array - arrays.place(array, to), confidence)
 
 
-@estimator("mean with {percent} bands, simultaneous over {over}")
+@estimator("mean with {percent} confidence bands, simultaneous over {over}")
 def band(
     array: xarray.DataArray, over: str | Sequence[str] = "round", confidence: float = 0.95
 ) -> xarray.Dataset:

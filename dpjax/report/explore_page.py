@@ -111,12 +111,16 @@ def _in_cells(data) -> xarray.Dataset:
                  and name not in ("point", "epsilon")]  # fmt: skip
         texts = [", ".join(f"{name} = {_text(data[name].values[i])}" for name in names)
                  for i in range(data.sizes["point"])]  # fmt: skip
+        numbers = [data[name].values for name in reversed(names)
+                   if data[name].ndim == 1 and data[name].dtype.kind in "iuf"]  # fmt: skip
+        order = np.lexsort(numbers) if numbers else np.arange(len(texts))
         setting = ("point", np.array(texts, object))
         if "epsilon" in data.coords:
             cells = data.drop_vars(["point", *names]).assign_coords(setting=setting)
             cells = cells.set_index(point=["epsilon", "setting"]).drop_duplicates("point")
-            return cells.unstack("point")
-        return data.drop_vars(names).assign_coords(point=setting)
+            # Texts of numbers have another order than the numbers.
+            return cells.unstack("point").sel(setting=list(dict.fromkeys(setting[1][order])))
+        return data.drop_vars(names).assign_coords(point=setting).isel(point=order)
     return data
 
 
@@ -143,9 +147,14 @@ def _complete(data, title) -> tuple:
 
 
 def _parts(data) -> list[tuple[dict[str, str], xarray.Dataset]]:
-    """Each setting of the axes other than learner and epsilon, and the data there."""
+    """Each setting of the axes other than learner and epsilon, and the data there.
+
+    Numbers increase along their axes.
+    """
     cells = data["final_regret"]
     axes = [name for name in cells.dims if name not in ("learner", "epsilon", "trial")]
+    numbers = [name for name in axes if name in data.coords and data[name].dtype.kind in "iuf"]
+    data = data.sortby([name for name in numbers if name not in _POINTS])
     found = []
     for index in product(*(range(data.sizes[name]) for name in axes)):
         part = data.isel(dict(zip(axes, index, strict=True)))

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 import xarray
-from matplotlib import colormaps, ticker
+from matplotlib import colormaps, rc_context, ticker
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
-from dpjax.report import estimates
+from dpjax.core import _check
+from dpjax.report import estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import label_axes, ticks_at
+from dpjax.report.quantities import DECLARED
 from dpjax.report.tables import entry
 
 # Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness,
@@ -24,14 +27,25 @@ _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#0
 _NONE = "#999999"  # the colour of learners that do not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
-# Axes in the units of the field.
-_UNITS = {"round": "round t", "horizon": "horizon T, rounds", "arms": "number of arms K",
-          "epsilon": "epsilon that the learner was given", "dim": "dimension d",
-          "final_regret": "regret at T", "regret": "regret",
-          "report_stopping_time": "stopping time, rounds"}  # fmt: skip
-_SYMBOLS = {"horizon": "T", "arms": "K", "dim": "d"}
-# Axes whose values differ by more than these factors, (x, y), are logarithmic.
-_WIDE = 8.0, 20.0
+# Widths of the text or a column in inches, and the size of the fonts in points: two less than the
+# size of the text.
+STYLES = {"neurips": (5.5, 8), "icml": (6.75, 8), "icml-column": (3.25, 8), "ieee": (7.16, 8),
+          "ieee-column": (3.5, 8), "jmlr": (6.0, 9)}  # fmt: skip
+# Values that differ by more than this factor have a logarithmic axis.
+_WIDE = 20.0
+
+
+class Captioned(Figure):
+    """A figure of matplotlib, with its caption as the text ``caption``.
+
+    PDF files have TrueType fonts, since some publishers refuse those of type 3.
+    """
+
+    caption: str = ""
+
+    def savefig(self, *args, **kwargs) -> None:
+        with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+            super().savefig(*args, **kwargs)
 
 
 def figure(
@@ -45,15 +59,24 @@ def figure(
     estimate: str | Callable | None = None,
     confidence: float = 0.95,
     across: Mapping[str, float] | None = None,
+    share_y: bool | None = None,
+    style: str | None = None,
+    caption: bool = True,
     note: str = "",
-) -> Figure:
+) -> Captioned:
     """Curves of an estimate with its band, over one axis of the data.
 
     Args:
-      data: of a study, or a part of it. Each axis that has several values must be named below.
+      data: of a study, or a part of it; or an estimate of it, as methods of ``data.dpjax`` return.
+        That of ``tune`` has a panel for the best setting, with its candidates, and one for the
+        tuned regret. Each axis that has several values must be named below.
       x: the axis along which curves go. ``inf`` has a place of its own at the right, and
         "none" another one, for the mark of a learner or environment that does not take the axis.
-      y: the variable: by default the regret, at the horizon unless x is the round.
+        With "declared" it is the epsilon that each learner declares. A learner that takes no
+        epsilon then has a mark at its own, and one that declares no privacy at "none". Curves go
+        along epsilon if it has several values, or else along the axis that has no other role.
+      y: the variable: by default the regret, at the horizon unless x is the round. Of an estimate
+        by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis that colours and markers tell apart. A learner that does not take it is grey.
       line: the axis that kinds of lines tell apart.
       panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
@@ -63,108 +86,187 @@ def figure(
         simultaneously.
       confidence: of the intervals, unless the estimate is a function.
       across: labels -> numbers, such as bounds, that are drawn as horizontal lines.
+      share_y: whether all panels have the same y axis. By default they do if the curves of each
+        panel then reach a third of its height. A linear y axis of positive values begins at 0 if
+        curves then take at least a third of its height.
+      style: the width and the fonts of a page or a column of a conference or journal: "neurips",
+        "icml", "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
+      caption: whether the caption is written below the panels. Its text is the attribute
+        ``caption`` of the figure in any case.
       note: sentences that are added to the caption.
 
     Returns:
-      A matplotlib Figure, with a legend beside the panels and a caption below them; its method
-      ``savefig`` writes PDF and PNG.
+      A matplotlib Figure, with a legend and a caption; its method ``savefig`` writes PDF and PNG.
 
     Raises:
       ValueError: an axis does not exist, is named twice, or has several values and is not named.
     """
-    y = ("regret" if x == "round" else "final_regret") if y is None else y
-    if y not in data:
-        raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
-    array = data[y]
     facets = [panel] if isinstance(panel, str) else list(panel or ())
-    roles = {"x": x, "color": color, "line": line}
+    if style is not None:
+        _check.one_of(*STYLES, style=style)
+    axis, declared = x, x == DECLARED and x not in data.dims
+    if declared:
+        data, axis = quantities.along_declared(data, y, [color, line, *facets])
+    roles = {"x": axis, "color": color, "line": line}
     roles |= dict(zip(("panel", "columns"), facets, strict=False))
-    found = None if estimate is None else named(estimate, confidence)(array)
-    left = array if found is None else found[next(iter(found))]
-    check_axes({str(n): size for n, size in left.sizes.items()}, roles)
-    found = estimates.band(array, x, confidence) if found is None else found
-    found = found.squeeze(
-        [n for n in found.dims if found.sizes[n] == 1 and n not in roles.values()]
-    )
-    panels = list(product(*(array[name].values for name in facets)))
-    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    array, shown = _shown(data, y, roles, estimate, confidence)
+    shown = [quantity.squeezed(roles.values()) for quantity in shown]
+    along = quantities.along(array, axis, declared)
+    across = across or {}
+    panels = [(dict(zip(facets, values, strict=True)), quantity)
+              for values in product(*(array[name].values for name in facets))
+              for quantity in shown]  # fmt: skip
+    page, font = STYLES.get(style or "", (None, 7.5))
+    most = 3 if page is None else max(1, int(page / 1.8))
+    columns = 2 if len(panels) == 4 and most > 1 else min(len(panels), most)
     columns = array.sizes[facets[1]] if len(facets) == 2 else columns
+    columns = min(most, len(shown)) if len(shown) > 1 else columns
     rows = -(-len(panels) // columns)
-    drawn = Figure(figsize=(2.2 + 3.4 * columns, 1.1 + 2.7 * rows), layout="constrained")
+    width, height = 2.2 + 3.4 * columns, 1.1 + 2.7 * rows
+    if page is not None:
+        width, height = page, 0.4 + rows * np.clip(0.7 * page / columns, 1.6, 2.1)
+    drawn = Captioned(figsize=(width, height), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, over_time=x == "round")
-    places, infinity = _places(array[x].values)
-    untaken = {name for name in (x, color) if not _takes_everywhere(array, name)}
-    none = _beyond(places) if x in untaken else None
-    for i, values in enumerate(panels):
-        at = dict(zip(facets, values, strict=True))
-        _curves(axes[i], found.sel(at), array, places, none, looks, (x, color, line))
+    flat = 0
+    for i, (at, quantity) in enumerate(panels):
+        part = quantity.sel(at)
+        flat += _curves(axes[i], part, array, along, looks, color, line)
         title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
-        below, left_most = i + columns >= len(panels), i % columns == 0
-        label_axes(axes[i], title, xlabel=_label(x) if below else "",
-                   ylabel=_label(y) if left_most else "")  # fmt: skip
-        for value, style in zip((across or {}).values(), _LINES[1:], strict=False):
-            axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=style)
-        _frame(axes[i], found.sel(at), x, array[x].values, {"∞": infinity, "none": none})
+        below, left_most = i + columns >= len(panels), i % columns == 0 or len(shown) > 1
+        label_axes(axes[i], title, xlabel=along.label if below else "",
+                   ylabel=quantity.label if left_most else "")  # fmt: skip
+        for value, kind in zip(across.values(), _LINES[1:], strict=False):
+            axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=kind)
+        _frame(axes[i], part, along, below)
         axes[i].xaxis.set_tick_params(labelbottom=below)
+    for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
+        _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
-    handles = []
-    for name, entries in ((color, looks[0]), (line, looks[1])):
-        if name is not None:
-            handles.append(Line2D([], [], linestyle="", label=name.replace("_", " ")))
-            handles += [Line2D([], [], **{"color": "0.3", "markersize": 4, **look},
-                               label=_text(value)) for value, look in entries.items()]  # fmt: skip
-            if name in untaken and name == color:
-                handles.append(Line2D([], [], color=_NONE, label="none"))
-    handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
-                for name, style in zip(across or {}, _LINES[1:], strict=False)]  # fmt: skip
-    if handles:
-        drawn.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8,
-                     handlelength=3.0)  # fmt: skip
-    width = int(15 * drawn.get_figwidth())
-    text = f"{caption(data, array, found, roles)} {note}".strip()
-    text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-    drawn.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="0.25")
+    parts = [_caption(data, array, shown[-1].found, roles), note]
+    if flat and array.sizes.get("trial", 2) > 1:
+        parts.insert(1, "A curve without a band: all trials have the same value.")
+    text = " ".join(filter(None, parts))
+    drawn.caption = text
+    if caption:
+        text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
+        line_width = int(width * (15 if page is None else 130 / font))
+        text = textwrap.fill(text, line_width, break_long_words=False, break_on_hyphens=False)
+        drawn.supxlabel(text, x=0.01, ha="left", fontsize=font, color="0.25")
+    above = _legend(drawn, array, (color, line), looks, across, compact=page is not None)
+    if page is not None:
+        for each in drawn.findobj(Text):
+            each.set_fontsize(font)
+        for each in axes:
+            each.tick_params(labelsize=font)
+        lines = text.count("\n") + 1 if caption else 0
+        drawn.set_figheight(height + (1.3 * lines + 1.6 * above) * font / 72)
     return drawn
 
 
-def caption(data, array, found, roles) -> str:
+def _legend(drawn, array, axes, looks, across, compact) -> int:
+    """The legend: right of the panels with headings, or in lines above them; how many lines."""
+    handles = []
+    for name, entries in zip(axes, looks, strict=True):
+        if name is None:
+            continue
+        title, untaken = name.replace("_", " "), "none"
+        words = array[name].dtype.kind not in "iuf"
+        if compact:
+            title, untaken = ("", "none") if words else (f"{title} = ", f"no {title}")
+        else:
+            handles.append(Line2D([], [], linestyle="", label=title))
+            title = ""
+        for value, look in entries.items():
+            look = {"color": "0.3", "markersize": 4, **look}
+            handles.append(Line2D([], [], **look, label=title + _text(value)))
+        if name == axes[0] and not quantities.takes_everywhere(array, name):
+            handles.append(Line2D([], [], color=_NONE, label=untaken))
+    handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
+                for name, style in zip(across, _LINES[1:], strict=False)]  # fmt: skip
+    if not handles:
+        return 0
+    place: dict = {"loc": "outside right upper", "fontsize": 8, "handlelength": 3.0}
+    rows = len(handles)
+    if compact:
+        longest = max(len(str(handle.get_label())) for handle in handles)
+        most = int(drawn.get_figwidth() * 72 / (4.6 * longest + 34))
+        rows = -(-len(handles) // max(1, most))
+        place = {"loc": "outside upper center", "ncols": -(-len(handles) // rows),
+                 "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
+    drawn.legend(handles=handles, frameon=False, **place)
+    return rows
+
+
+def _shown(data, y, roles, estimate, confidence) -> tuple:
+    """An array with the axes and the coordinates of the data, and the quantities of a figure."""
+    if "trial" not in data.dims:
+        if estimate is not None:
+            raise ValueError("estimate: the data are an estimate already; leave it out")
+        shown = quantities.of_estimate(data, y)
+        array = data[next(iter(data.data_vars))]
+        check_axes({str(n): size for n, size in array.sizes.items()}, roles)
+        if len(shown) > 1 and "columns" in roles:
+            raise ValueError(
+                f"panel: name one axis, since a figure of {len(shown)} quantities has a column "
+                f'for each; or choose one of them, such as y="{array.name}"'
+            )
+        return array, shown
+    x = roles["x"]
+    y = ("regret" if x == "round" else "final_regret") if y is None else y
+    if y not in data:
+        raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
+    found = None if estimate is None else named(estimate, confidence)(data[y])
+    left = data[y] if found is None else found[next(iter(found))]
+    check_axes({str(n): size for n, size in left.sizes.items()}, roles)
+    if found is None and data.sizes[x] == 1:
+        found = estimates.mean(data[y], confidence)
+    found = estimates.band(data[y], x, confidence) if found is None else found
+    return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
+
+
+def _caption(data, array, found, roles) -> str:
     """The estimate, the number of trials, the sizes, and the learners' trust models."""
     first = found.attrs.get("estimate", "estimate")
+    trials = array.sizes.get("trial", found.attrs.get("trials"))
     single = {name: _text(array[name].values) for name in array.coords if array[name].ndim == 0}
     where = [single.pop(name) for name in ("learner", "environment") if name in single]
     sizes = [
-        f"{_SYMBOLS.get(name, name.replace('_', ' '))} = {value}"
+        f"{quantities.word(str(name))} = {value}"
         for name, value in single.items()
         if name not in roles.values() and not name.startswith(("privacy_", "takes_"))
     ]
     parts = [
-        f"{first[0].upper()}{first[1:]}; {array.sizes['trial']} trials",
+        f"{first[0].upper()}{first[1:]}; {trials} trials",
         ", ".join(where),
         ", ".join(sizes),
+        found.attrs.get("note", ""),
     ]
     models = _models(data)
     if models:
-        parts.append("Declared privacy: " + "; ".join(models))
+        parts.append(f"Declared privacy: {models}")
     return " ".join(f"{part.rstrip('.')}." for part in parts if part)
 
 
-def _models(data) -> list[str]:
-    """The trust model of each learner, or "none" if it declares no privacy."""
+def _models(data) -> str:
+    """The learners of each trust model, and those that declare no privacy; "" without any."""
     if "privacy_model" not in data.coords:
-        return []
+        return ""
     declared = data["privacy_model"].where(np.isfinite(data["privacy_epsilon"]), "none")
-    found = []
+    found: dict[str, list[str]] = {}
     for own in declared if "learner" in declared.dims else [declared]:
-        name = own["learner"].item() if "learner" in own.coords else "the learner"
-        models = sorted({*own.values.ravel().tolist()} - {"none"})
-        words = f"{name} {' and '.join(models) or 'none'}"
-        if models and "takes_epsilon" in own.coords and not own["takes_epsilon"].any():
-            epsilons = sorted({entry(float(e), 3) for e in own["privacy_epsilon"].values.ravel()})
-            words += f" (takes no epsilon, declares {' and '.join(epsilons)})"
-        found.append(words)
-    return found
+        name = str(own["learner"].item()) if "learner" in own.coords else "the learner"
+        models = " and ".join(sorted({*own.values.ravel().tolist()} - {"none"}))
+        if models and not quantities.takes(data, own, "epsilon"):
+            epsilons = own["privacy_epsilon"].values
+            ends = dict.fromkeys(_text(end(epsilons)) for end in (np.nanmin, np.nanmax))
+            name += f" at epsilon = {' to '.join(ends)}"
+        found.setdefault(f"{models} model" if models else "none", []).append(name)
+    found |= {"none": found.pop("none")} if "none" in found else {}
+    if len(found) == 1 and " at " not in str(found):
+        return next(iter(found))
+    return "; ".join(f"{model} ({', '.join(names)})" for model, names in found.items())
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:
@@ -215,104 +317,134 @@ def _looks(array, color, line, over_time) -> tuple[dict, dict]:
     return looks, {value: {"linestyle": kind} for value, kind in kinds}
 
 
-def _places(values) -> tuple:
-    """The places of the values of x, and that of infinity if it is among them."""
-    if values.dtype.kind not in "iuf":
-        return np.arange(len(values)), None
-    finite = values[np.isfinite(values)]
-    if len(finite) == len(values):
-        return values.astype(np.float64), None
-    if not len(finite):
-        return np.zeros(len(values)), 0.0
-    step = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 3.0
-    beyond = finite.max() * max(step, 3.0)
-    return np.where(np.isfinite(values), values, beyond), beyond
+def _curves(axes, part, array, along, looks, color, line) -> int:
+    """One curve with its band for each look; a mark alone if it does not take the axis x.
 
-
-def _beyond(places) -> float:
-    """A place to the right of all others, for learners that do not take the axis."""
-    low, high = places.min(), places.max()
-    if low <= 0 or high / low <= _WIDE[0]:
-        return high + max(0.25 * (high - low), 1.0)
-    return high * max(3.0, (high / low) ** 0.15)
-
-
-def _curves(axes, part, array, places, none, looks, roles) -> None:
-    """One curve with its band for each look; a mark at ``none`` if it does not take the axis x."""
-    x, color, line = roles
-    names = next(iter(part.data_vars)), "low", "high"
-    drawn = set()
+    Returns:
+      The number of curves whose band has no width, since all trials are the same.
+    """
+    drawn, flat = set(), 0
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
-        centre, low, high = (one[name].values for name in names)
+        found = one.found
+        centre, low, high = (found[name].values for name in (part.centre, "low", "high"))
         shown = ~np.isnan(centre)
         # A learner that does not take the axis of colours or lines has one curve for all of them.
-        own = first if _takes(array, one, color) else None
+        own = first if quantities.takes(array, found, color) else None
         again = (own, centre.tobytes()) in drawn and not (
-            _takes(array, one, color) and _takes(array, one, line)
+            quantities.takes(array, found, color) and quantities.takes(array, found, line)
         )
         if again or not shown.any():
             continue
         drawn.add((own, centre.tobytes()))
+        if "standard_error" in found:
+            error = found["standard_error"].values[shown]
+            flat += bool((error <= 1e-9 * abs(centre[shown])).all())
         curve = {**look, **kind, "markersize": 4, "linewidth": 1.3}
-        if not _takes(array, one, color):
+        if not quantities.takes(array, found, color):
             curve["color"] = _NONE
-        if not _takes(array, one, x):
-            i = np.flatnonzero(shown)[0]
-            sides = [[centre[i] - low[i]], [high[i] - centre[i]]]
-            mark = {"color": curve["color"], "marker": curve["marker"] or "o", "markersize": 4}
-            axes.errorbar([none], centre[i : i + 1], np.nan_to_num(sides), linestyle="", **mark)
+        places = along.of(found)
+        if not quantities.takes(array, found, along.axis):
+            shown &= np.arange(len(shown)) == np.argmax(shown)
+        order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
+        alone = np.isnan(places[order]) if len(order) > 1 else np.ones(len(order), bool)
+        mark, rest = order[alone], order[~alone]
+        if len(mark):
+            sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
+            axes.errorbar(np.nan_to_num(places[mark], nan=along.none or 0.0), centre[mark], sides,
+                          linestyle="", marker=curve["marker"] or "o", markersize=4,
+                          color=curve["color"])  # fmt: skip
+        if not len(rest):
             continue
-        axes.plot(places[shown], centre[shown], **curve)
-        axes.fill_between(places[shown], low[shown], high[shown], color=curve["color"],
+        axes.plot(places[rest], centre[rest], **curve)
+        axes.fill_between(places[rest], low[rest], high[rest], color=curve["color"],
                           alpha=0.18, linewidth=0)  # fmt: skip
+        if one.candidates is not None:
+            which = one.candidates.transpose(along.axis, ...)
+            at_x, at_y = np.nonzero(which.values & shown[:, None])
+            axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
+                      color=curve["color"], alpha=0.6)  # fmt: skip
+    return flat
 
 
-def _takes(array, one, axis) -> bool:
-    """Whether the learner or the environment of a curve takes an axis."""
-    takes = array.coords.get(f"takes_{axis}")
-    if takes is None:
-        return True
-    single = {n: one[n].item() for n in takes.dims if n in one.coords and one[n].ndim == 0}
-    return bool(takes.sel(single).any())
-
-
-def _takes_everywhere(array, axis) -> bool:
-    """Whether every learner and environment takes an axis."""
-    takes = array.coords.get(f"takes_{axis}")
-    return takes is None or bool(takes.all())
-
-
-def _frame(axes, part, x, values, beyond) -> None:
-    """Scales and ticks."""
-    numbers = values.dtype.kind in "iuf"
-    finite = values[np.isfinite(values)] if numbers else values
-    positive = numbers and len(finite) > 1 and finite.min() > 0
+def _frame(axes, part, along, below) -> None:
+    """Scales and ticks; ``below`` says whether the x axis has labels."""
+    numbers = along.ticks.dtype.kind in "iuf"
+    finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
     # Rounds that are evenly spaced stay so.
-    spread = x != "round" or (positive and np.median(finite) < finite.max() / 4)
-    if positive and spread and finite.max() / finite.min() > _WIDE[0]:
+    spread = along.axis != "round" or np.median(finite) < finite.max() / 4
+    if spread and quantities.is_wide(along.ticks):
         axes.set_xscale("log")
-    for text, place in beyond.items():
+    for text, place in {"∞": along.infinity, "none": along.none}.items():
         if place is not None:
             axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
-            axes.annotate(text, (place, 0), xycoords=("data", "axes fraction"), xytext=(0, -4),
-                          textcoords="offset points", ha="center", va="top")  # fmt: skip
+            axes.annotate(text if below else "", (place, 0), xycoords=("data", "axes fraction"),
+                          xytext=(0, -4), textcoords="offset points", ha="center",
+                          va="top")  # fmt: skip
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
+    whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
     if not numbers:
-        axes.set_xticks(range(len(values)), map(str, values), rotation=20, ha="right")
-    elif short and (axes.get_xscale() == "log" or values.dtype.kind in "iu") and len(finite) <= 9:
+        axes.set_xticks(range(len(finite)), map(str, finite), rotation=20, ha="right")
+    elif short and whole and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
     elif axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers run together.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    low, centre = part["low"].values, part[next(iter(part.data_vars))].values
-    if spread and np.nanmin(low) > 0 and np.nanmax(centre) / np.nanmin(centre) > _WIDE[1]:
+    beyond = [place for place in (along.infinity, along.none) if place is not None]
+    if numbers and beyond:  # The axis has no numbers there.
+        (left, _), last = axes.get_xlim(), np.max(finite, initial=-np.inf)
+        axes.set_xticks([tick for tick in axes.get_xticks()
+                         if left <= tick <= last or last < tick < 0.7 * min(beyond)])  # fmt: skip
+    low, centre = part.found["low"].values, part.found[part.centre].values
+    if part.settings is not None:
+        at, _ = quantities.places(part.settings)
+        if quantities.is_wide(part.settings):
+            axes.set_yscale("log")
+        if len(at) <= 9 or part.settings.dtype.kind not in "iuf":
+            axes.set_yticks(at, [_text(value) for value in part.settings])
+            axes.set_yticks([], minor=True)
+    elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
 
 
-def _label(name) -> str:
-    return _UNITS.get(name, name.replace("_", " "))
+def _ratio(values) -> float:
+    """The largest value over the smallest, which are positive."""
+    return np.fmax.reduce(values, None) / np.fmin.reduce(values, None)
+
+
+def _share(panels, share, columns) -> None:
+    """Lets the y axes of panels begin at 0, and makes them one axis if ``share`` says so.
+
+    If it is None, they are one if the curves of each panel then reach a third of its height.
+    """
+    left_most = panels[::columns]
+    panels = [axes for axes in panels if np.isfinite(axes.dataLim.intervaly).all()]
+    if share and len({axes.get_yscale() for axes in panels}) > 1:
+        positive = all(axes.dataLim.y0 > 0.0 for axes in panels)
+        for axes in panels:
+            axes.set_yscale("log" if positive else "linear")
+    if not panels:
+        return
+    scales = {axes.get_yscale() for axes in panels}
+    low, high = np.array([axes.dataLim.intervaly for axes in panels]).T
+    if scales == {"log"}:
+        low, high = np.log(low), np.log(high)
+    zero = scales == {"linear"} and low.min() >= 0.0 and high.max() - low.min() >= high.max() / 3
+    if share is None:
+        start, end = (0.0 if zero else low.min()), high.max()
+        reached = high - (0.0 if zero else low) >= (end - start) / 3
+        share = len(scales) == 1 and bool(reached.all())
+    for i, axes in enumerate(panels):
+        if share and i:
+            axes.sharey(panels[0])
+            axes.yaxis.set_tick_params(which="both", labelleft=axes in left_most)
+        own = low[i] >= 0.0 and high[i] - low[i] >= high[i] / 3
+        if axes.get_yscale() == "linear" and (zero if share else own):
+            axes.dataLim.update_from_data_y([0.0], ignore=False)
+            axes.get_lines()[0].sticky_edges.y.append(0.0)
+    for axes in panels:
+        axes.autoscale_view(scalex=False)
 
 
 def _text(value) -> str:

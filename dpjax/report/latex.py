@@ -12,12 +12,13 @@ from dpjax.report.tables import entry
 
 _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "∞": r"$\infty$",
 }  # fmt: skip
 HEAD = "% \\usepackage{booktabs, siunitx}\n% \\sisetup{separate-uncertainty, detect-weight}\n"
 
 
 def escaped(value: object) -> str:
-    """A name or a number in the text of LaTeX.
+    """A name, a number or a caption in the text of LaTeX.
 
     Examples:
       >>> print(latex.escaped("dp_ucb"), latex.escaped(0.1), latex.escaped(np.inf))
@@ -104,7 +105,8 @@ def table(
     if "learner" in rows:
         note += " Bold: not told from the learner of the smallest mean in its column."
     if still:
-        note += " A standard error of 0: all trials have the same value."
+        zero = "An interval without width" if interval else "A standard error of 0"
+        note += f" {zero}: all trials have the same value."
     return (
         HEAD
         + f"\\begin{{tabular}}{{{'l' * len(rows)}{kind * len(heads)}}}\n\\toprule\n"

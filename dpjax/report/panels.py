@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from html import escape
 
 # A figure stands in a template, which a browser draws only when the script below copies it out. A
@@ -41,7 +42,7 @@ html { overflow-y: scroll; }
 
 
 def boxes(settings: Sequence[Mapping[str, str]], first: Mapping[str, str]) -> str:
-    """A box for each parameter of the settings, with its values in their order.
+    """A box for each parameter of the settings, with its values in their order; numbers increase.
 
     Args:
       settings: the values of the parameters, the same ones in each.
@@ -49,7 +50,9 @@ def boxes(settings: Sequence[Mapping[str, str]], first: Mapping[str, str]) -> st
     """
     found = []
     for name in settings[0]:
-        values = dict.fromkeys(own[name] for own in settings)
+        values = list(dict.fromkeys(own[name] for own in settings))
+        with suppress(ValueError):  # words
+            values.sort(key=float)
         options = "".join(f'<option value="{escape(v)}">{escape(v)}</option>' for v in values)
         found.append(
             f'<label>{escape(name)} <select name="{escape(name)}">{options}</select></label>'

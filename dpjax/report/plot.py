@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
 
@@ -72,6 +70,9 @@ def regret_figure(curves, title, *, ylabel="regret") -> Figure:
 
 def save(figure, folder, name) -> None:
     """Writes folder/name.png and folder/name.pdf, into a folder that is made if it is missing."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     # Figure.savefig would draw each file twice.

@@ -22,7 +22,9 @@ from dpjax.feedback import seen_inside
 # more than a tenth. If pieces are summed first, n is the number of rounds in a piece plus the
 # number of pieces, and the error at 4 million terms is 2e-4.
 _PIECE = 1024
-# The number of evenly spaced rounds at which regret is recorded, or these rounds themselves.
+# From this horizon on, checkpoints are spaced geometrically, from round _FIRST on.
+_LONG, _FIRST = 10**6, 100
+# The number of rounds at which regret is recorded, or these rounds themselves.
 Checkpoints = int | Sequence[int] | np.ndarray
 
 
@@ -36,7 +38,8 @@ def checkpoint_rounds(
     Args:
       learner: a Learner or BatchLearner.
       environment: an Environment.
-      checkpoints: the number of evenly spaced rounds, or the rounds themselves.
+      checkpoints: the number of rounds, or the rounds themselves. A number of rounds is spaced
+        evenly up to a horizon of 10^6, and geometrically, from round 100 on, from this horizon on.
 
     Returns:
       (n,) int32.
@@ -56,7 +59,13 @@ def checkpoint_rounds(
         )
     if np.ndim(checkpoints) == 0:
         count = min(_check.size(1, checkpoints=checkpoints), horizon)
-        return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
+        if horizon < _LONG:
+            return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
+        steps = np.arange(count)
+        spaced = np.rint(np.geomspace(horizon, _FIRST, count)[::-1]).astype(np.int64)
+        # Each is at least one round after the one before, and leaves a round for each that follows.
+        later = np.maximum.accumulate(spaced - steps) + steps
+        return np.minimum(later, horizon - steps[::-1]).astype(np.int32)
     rounds = np.asarray(checkpoints)
     if rounds.dtype.kind not in "iu" or rounds.ndim != 1:
         raise TypeError("checkpoints must be a number, or a sequence of rounds (integers)")
@@ -134,8 +143,9 @@ def simulate(
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
-      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
-        (n,) increasing integers of at least 1, of which the last one is the horizon.
+      checkpoints: how many rounds record the regret, n, or these rounds themselves, (n,) increasing
+        integers of at least 1, of which the last one is the horizon. A number of rounds is spaced
+        evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
 
     Returns:
       A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds, and then over the
@@ -294,8 +304,9 @@ def simulate_batches(
       learner: a BatchLearner, with a horizon below 2^31.
       environment: an Environment whose ``batch`` is not None.
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
-      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
-        (n,) increasing integers of at least 1, of which the last one is the horizon.
+      checkpoints: how many rounds record the regret, n, or these rounds themselves, (n,) increasing
+        integers of at least 1, of which the last one is the horizon. A number of rounds is spaced
+        evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
 
     Returns:
       A Result, with regret (n,).

@@ -48,7 +48,8 @@ class Study:
       grid: a dict from names of arguments to values.
       trials: how many trials each cell has.
       key: a PRNG key, or a whole number as a seed.
-      checkpoints: at how many evenly spaced rounds regret is recorded, or these rounds themselves.
+      checkpoints: at how many rounds regret is recorded, or these rounds themselves. A number of
+        rounds is spaced evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
       play: ``simulate`` or ``simulate_batches``, for all games; by default games whose learner and
         environment both allow it are played by batches, and all others round by round.
 

@@ -64,8 +64,9 @@ def sweep(
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       play: how a game is played. :func:`dpjax.simulate` plays it round by round, and
         :func:`dpjax.simulate_batches` a batch at a time.
-      checkpoints: how many evenly spaced rounds record the regret, n, or these rounds themselves,
-        (n,) increasing integers of at least 1, of which the last one is the horizon.
+      checkpoints: how many rounds record the regret, n, or these rounds themselves, (n,) increasing
+        integers of at least 1, of which the last one is the horizon. A number of rounds is spaced
+        evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
       chunk: the most trajectories that one core (or device) computes at once, which bounds the
         memory in use. By default it is at most 4096 on CPU and 262144 elsewhere, or as many as fit
         into memory, and the number of seeds is a power of two, so that other numbers of seeds

@@ -147,3 +147,14 @@ def test_a_figure_that_means_nothing_leaves_no_results(tmp_path, capsys):
     assert main(["run", "--config", str(path), "--out", str(out)]) == 2
     assert "x: epsilon is no axis" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_figure_may_have_a_style_and_the_declared_epsilon(tmp_path, capsys):
+    figure = '[figure]\nx = "declared"\ncolor = "learner"\nstyle = "icml-column"\ncaption = false\n'
+    out = tmp_path / "out"
+    assert main(["run", "--config", str(written(tmp_path, GOOD + figure)), "--out", str(out)]) == 0
+    assert (out / "figure.pdf").is_file()
+    path = written(tmp_path, GOOD + figure.replace("icml-column", "nips"))
+    assert main(["run", "--config", str(path), "--out", str(tmp_path / "other")]) == 2
+    assert "style must be one of neurips" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()

@@ -34,11 +34,21 @@ def test_columns_may_stand_in_any_order_beside_others(tmp_path):
     np.testing.assert_allclose(outcomes.rates, [1.0, 0.5])
 
 
+DRAWN: list = []
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """One private and one non-private learner, 100 trials."""
+    """One private and one non-private learner, 100 trials; DRAWN keeps the figure and its data."""
     out = tmp_path_factory.mktemp("trial") / "out"
+    draw = trial.figure
+
+    def noted(data):
+        DRAWN.append((data, draw(data)))
+        return DRAWN[-1][1]
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial, "figure", noted)
         patch.setitem(trial.LEARNERS, "central", {"DP-SE": trial.LEARNERS["central"]["DP-SE"]})
         patch.setattr(trial, "PLAIN", {"LUCB": trial.PLAIN["LUCB"]})
         asked = ["--epsilon", "0.1,1", "--delta", "0.05", "--trials", "100"]
@@ -69,6 +79,33 @@ def test_nobody_is_below_the_lower_bound_and_errors_are_rare(small):
         assert float(row["stopped"]) == 1.0
     times = [float(row["patients"]) for row in small[1]]
     assert times[0] > times[1] > times[2]  # more privacy, more patients
+
+
+def test_the_figure_shows_failures_against_whole_patients(small):
+    """The best treatment fails 4 of 55, and the other one 14 of 52 patients."""
+    assert (small[0] / "patients.png").is_file() and (small[0] / "patients.pdf").is_file()
+    data, drawn = DRAWN[0]
+    assert [axes.get_title() for axes in drawn.axes] == ["epsilon = 0.1", "epsilon = 1"]
+    last = float(data["report_stopping_time"].max())
+    gap = 14 / 52 - 4 / 55
+    for axes, epsilon in zip(drawn.axes, (0.1, 1.0), strict=True):
+        assert axes.get_ylim()[0] == 0.0
+        assert axes.get_xlabel() == "patients"
+        assert axes.xaxis.get_major_formatter()(1000.0, 0) == "1,000"
+        for line, learner in zip(axes.get_lines(), ("DP-SE", "LUCB"), strict=True):
+            patients, failures = line.get_data()
+            assert patients[0] == 100 and (patients == patients.astype(int)).all()
+            assert patients[-2] < last <= patients[-1]
+            own = data.sel(learner=learner, epsilon=epsilon)
+            expected = own["regret"].mean("trial").values[: len(failures)]
+            np.testing.assert_allclose(failures, expected, rtol=1e-5)
+            # A learner that has not stopped gives each treatment to about half of the patients.
+            assert 0.3 * 100 * gap < failures[0] < 0.7 * 100 * gap
+    assert drawn.axes[0].get_ylabel() == "failures beyond the best treatment's"
+    assert "failure probability = 0.05. Declared privacy: central model (DP-SE); none (LUCB)." in (
+        drawn.caption
+    )
+    assert "K = 2" not in drawn.caption and "outcomes" not in drawn.caption
 
 
 @pytest.mark.parametrize(

@@ -107,5 +107,5 @@ def test_the_wrong_arm_wins_as_often_as_the_law_says():
 
 
 def test_rounds_and_gap_do_not_go_together():
-    with pytest.raises(ValueError, match="^gap must not be given beside rounds"):
+    with pytest.raises(ValueError, match="^gap must be left out if rounds is given"):
         explore_then_commit(100, 2, epsilon=1.0, rounds=3, gap=0.1)

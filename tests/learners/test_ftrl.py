@@ -266,5 +266,5 @@ def test_bad_arguments_are_named(changes, message):
 def test_a_regularizer_of_another_dimension_is_refused():
     simplex = domains.simplex(3)
     norm = domains.squared_norm(simplex.project, simplex.centre, simplex.radius)
-    with pytest.raises(ValueError, match="regularizer is not one of vectors of dimension 4"):
+    with pytest.raises(ValueError, match="regularizer must be for vectors of dimension 4"):
         learners.ftrl(8, domains.spectrahedron(2)._replace(regularizer=norm), epsilon=1.0)

@@ -273,7 +273,7 @@ def test_one_confidence_bound_for_all_rounds_fails_where_the_regularizer_grows()
 
 
 def test_losses_alone_take_a_central_mechanism():
-    with pytest.raises(ValueError, match="^mechanism: losses alone take a mechanism for the"):
+    with pytest.raises(ValueError, match="^mechanism: losses_only requires one for the central"):
         law = gram.losses_only(mechanism=mechanisms.per_item)
         learners.linucb(8, 2, epsilon=1.0, delta=DELTA, gram=law)
 

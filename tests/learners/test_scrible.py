@@ -235,7 +235,7 @@ def test_a_domain_without_a_barrier_is_refused():
         diameter=2.0,
         losses=domains.box_losses(2),
     )
-    message = "domain must have a self-concordant barrier, as simplex, ball and cube have"
+    message = "domain must have a self-concordant barrier, as simplex, ball, cube and polytope have"
     with pytest.raises(ValueError, match=message):
         scrible(10, octahedron, epsilon=1.0)
 

@@ -352,8 +352,8 @@ def test_what_chooses_anew_each_round():
     least = min(row["epsilon"] / row["asked"] for row in rows)
     assert {row["asked"] for row in rows} == {0.03, 0.1, 0.25, 0.5, 1.0, 3.0}
     says(
-        f"this is up to {np.ceil(100 * (1 - least)):.0f} % below the epsilon that it is asked "
-        "for, from 0.03 to 3;"
+        f"this is up to {np.ceil(100 * (1 - least)):.0f} % below the requested epsilon, from 0.03 "
+        "to 3;"
     )
 
 
@@ -457,8 +457,8 @@ def test_dp_tt_over_the_lower_bound_and_over_dp_se():
     says(f"DP-TT takes {between(ratios.ravel(), 1)} times the lower bound,")
     small, one_ = (time_of("DP-TT", e) / time_of("DP-SE", e) for e in (1e-3, 1.0))
     says(
-        f"{between(small, 2)} times those of DP-SE at epsilon = 0.001, {between(one_, 2)} times "
-        "at 1."
+        f"{between(small, 2)} times as long as DP-SE at epsilon = 0.001, and {between(one_, 2)} "
+        "times at 1."
     )
     kept, forgotten = (time_of(name, np.inf) for name in ("DP-TT, keeping", "DP-TT"))
     still = time_of("DP-TT, keeping", 100.0) / kept
@@ -525,7 +525,7 @@ def test_ucb1_against_elimination():
     rows = table("hanna2022", "hanna2022_rounds", learner="UCB1")
     assert all(row["other"] < row["elimination"] for row in rows)
     says(
-        f"UCB1, which is not private and knows nothing of the vectors: {rows[0]['other']:.0f} "
+        f"UCB1 is ahead, too. It has {rows[0]['other']:.0f} "
         f"(standard error {rows[0]['other_error']:.0f}), less than elimination at any epsilon"
     )
 

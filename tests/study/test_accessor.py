@@ -132,7 +132,7 @@ def test_a_caption_is_made_of_the_data(data):
     figure = data.dpjax.figure("epsilon", color="learner", panel="environment")
     caption = " ".join(figure.get_supxlabel().split())
     assert "simultaneous over epsilon; 40 trials. T = 10." in caption
-    assert "Declared privacy: private central; plain none." in caption
+    assert "Declared privacy: central model (private); none (plain)." in caption
 
 
 def test_a_figure_does_not_draw_a_constant_twice(data):
@@ -216,6 +216,12 @@ def test_a_new_statistic_is_one_function(data, interquartile_range):
     assert "<h1>Mine &amp; theirs</h1>" in page and page.count('src="data:image/png;base64') == 1
     assert all(f"<td>{value:.4g}</td>" in page for value in values)
     assert all(f">{name}</th>" in page for name in names)
+
+
+def test_a_page_explains_errors_of_0(data):
+    sentence = "A standard error of 0: all trials have the same value."
+    assert sentence not in data.dpjax.page("Mine")
+    assert sentence in (0.0 * data).dpjax.page("Mine")
 
 
 def test_an_estimator_has_a_level():

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import xarray
 from matplotlib import colors
+from matplotlib.text import Text
 
 import dpjax.report.accessor  # noqa: F401
 from dpjax.report import figures as plot
+from dpjax.report import latex
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
 ROUNDS = np.linspace(2048, 2**18, 128).astype(int)
@@ -100,9 +102,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed)
     assert mark.get_xdata()[0] > max(curve.get_xdata())
     assert mark.get_ydata()[0] == pytest.approx(1.85)
     assert [text.get_text() for text in axes.texts] == ["∞", "none"]
-    assert "fixed central (takes no epsilon, declares 11.6)" in " ".join(
-        drawn.get_supxlabel().split()
-    )
+    assert "central model (private, fixed at epsilon = 11.6)." in drawn.caption
 
 
 def test_a_learner_that_takes_no_epsilon_has_one_curve_in_grey(mixed):
@@ -125,3 +125,332 @@ def test_bounds_across_are_lines_with_names_in_the_legend():
     texts = [text.get_text() for text in drawn.legends[0].get_texts()]
     assert texts == ["minimax", "other"]
     assert flat[0].get_linestyle() != flat[1].get_linestyle()
+
+
+@pytest.fixture(scope="module")
+def settings():
+    """A learner whose best of three rates is 0.01 at epsilon = 0.1 and 1.0 at 10; 0.1 is near it.
+
+    The second learner takes no rate.
+    """
+    dims = ("learner", "epsilon", "rate", "trial")
+    means = np.array([[[5.0, 5.0, 9.0], [9.0, 3.0, 3.0]], [[7.0] * 3] * 2])
+    noise = np.random.default_rng(0).normal(size=(2, 2, 3, 40))
+    noise[1] = noise[1, 0, 0]
+    values = means[..., None] + noise
+    values[0, 0, 0] -= 0.05
+    values[0, 1, 2] -= 0.05
+    return xarray.Dataset(
+        {"final_regret": (dims, values)},
+        {"learner": ["tuned", "fixed"], "epsilon": [0.1, 10.0], "rate": [0.01, 0.1, 1.0],
+         "horizon": 64, "takes_rate": ("learner", [True, False]),
+         "takes_epsilon": ("learner", [True, True]),
+         "privacy_epsilon": (dims[:3], np.broadcast_to([[0.1], [10.0]], (2, 2, 3))),
+         "privacy_model": (dims[:3], np.full((2, 2, 3), "local", object))},
+    )  # fmt: skip
+
+
+def edges(axes):
+    """The lower and the upper ends of each band of a panel, by x."""
+    found = []
+    for band in axes.collections:
+        corners = band.get_paths()[0].vertices
+        found.append({x: (own.min(), own.max()) for x in sorted({*corners[:, 0]})
+                      for own in [corners[corners[:, 0] == x, 1]]})  # fmt: skip
+    return found
+
+
+def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
+    """The band of the settings goes from the least candidate to the largest."""
+    found = settings.dpjax.tune("rate")
+    drawn = found.dpjax.figure("epsilon", color="learner")
+    best, regret = drawn.axes
+    assert (best.get_ylabel(), regret.get_ylabel()) == ("best learning rate", "regret at T, tuned")
+    own = found.sel(learner="tuned")
+    assert own["chosen_rate"].values.tolist() == best.get_lines()[0].get_ydata().tolist()
+    candidates = [[0.01, 0.1], [0.1, 1.0]]
+    assert [own["rate"].values[one].tolist() for one in own["candidate"].values] == candidates
+    assert edges(best) == [{0.1: (0.01, 0.1), 10.0: (0.1, 1.0)}]  # the fixed one has no rate
+    dots = best.get_lines()[1]
+    assert [*zip(*dots.get_data(), strict=True)] == [
+        (0.1, 0.01), (0.1, 0.1), (10.0, 0.1), (10.0, 1.0)
+    ]  # fmt: skip
+    assert best.get_yscale() == "log"
+    means = found["mean"].values.tolist()
+    assert [line.get_ydata().tolist() for line in regret.get_lines()] == means
+    low = found["low"].sel(learner="tuned").values
+    assert [edges(regret)[0][x][0] for x in (0.1, 10.0)] == pytest.approx(low)
+    text = " ".join(drawn.get_supxlabel().split())
+    for sentence in (
+        "Best rate: the least mean of 20 trials.",
+        "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
+        "40 trials. T = 64.",
+        "No epsilon counts the privacy cost of tuning on the data.",
+        "Declared privacy: local model.",
+    ):
+        assert sentence in text
+
+
+def test_one_quantity_of_a_tuned_learner_and_panels_beside(settings):
+    found = settings.dpjax.tune("rate")
+    (axes,) = found.dpjax.figure("epsilon", color="learner", y="mean").axes
+    assert axes.get_ylabel() == "regret at T, tuned"
+    drawn = found.dpjax.figure("epsilon", panel="learner")
+    assert [axes.get_title() for axes in drawn.axes] == ["tuned", "tuned", "fixed", "fixed"]
+    words = settings.assign_coords(rate=["slow", "own", "fast"]).dpjax.tune("rate")
+    axes = words.sel(learner="tuned").dpjax.figure("epsilon").axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["slow", "own", "fast"]
+    assert axes.get_lines()[0].get_ydata().tolist() == [0.0, 2.0]
+
+
+def test_a_tuned_learner_declares_as_its_chosen_setting(settings):
+    own = np.array([[[0.3, 0.2, 0.1], [30.0, 20.0, 10.0]]] * 2)
+    declared = settings.assign_coords(privacy_epsilon=(("learner", "epsilon", "rate"), own))
+    found = declared.dpjax.tune("rate")
+    chosen = found["privacy_epsilon"].sel(learner="tuned").values.tolist()
+    assert found["chosen_rate"].sel(learner="tuned").values.tolist() == [0.01, 1.0]
+    assert chosen == [0.3, 10.0]
+
+
+def test_any_estimate_with_an_interval_is_drawn(settings):
+    found = settings.dpjax.mean()
+    (axes,) = found.dpjax.figure("epsilon", color="learner", line="rate").axes
+    assert axes.get_ylabel() == "regret at T"
+    assert axes.get_lines()[0].get_ydata().tolist() == found["mean"][0, :, 0].values.tolist()
+    levels = settings.dpjax.frontier(settings=["learner", "rate", "epsilon"])
+    (axes,) = levels.dpjax.figure("epsilon").axes
+    assert axes.get_xlabel() == "declared epsilon at most"
+    assert axes.get_lines()[0].get_ydata().tolist() == levels["mean"].values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"estimate": "gini"}, "estimate: the data are an estimate already; leave it out"),
+        ({"y": "regret"}, "y: the estimate has no 'regret', but chosen_rate, mean"),
+        ({"panel": ("learner", "learner")}, "an axis can be named once only"),
+        ({}, "learner has 2 values; select one of them, or name it as color, line or panel"),
+    ],
+)
+def test_figures_of_an_estimate_that_are_refused(settings, options, said):
+    with pytest.raises(ValueError, match=said):
+        settings.dpjax.tune("rate").dpjax.figure("epsilon", **options)
+
+
+def test_two_axes_of_panels_have_room_for_one_quantity(settings):
+    two = settings.expand_dims(environment=["a", "b"]).dpjax.tune("rate")
+    pair = {"panel": ("learner", "environment")}
+    with pytest.raises(
+        ValueError, match='column for each; or choose one of them, such as y="mean"'
+    ):
+        two.dpjax.figure("epsilon", **pair)
+    assert len(two.dpjax.figure("epsilon", y="mean", **pair).axes) == 4
+
+
+def test_a_single_trial_is_selected_as_a_list(settings):
+    with pytest.raises(ValueError, match=r"Select a trial as a list, trial=\[0\]"):
+        settings.isel(trial=0).dpjax.figure("epsilon", color="learner", line="rate")
+
+
+def marks(axes):
+    """The points of each curve or mark of a panel, by its colour."""
+    lines = [line for line in axes.get_lines() if line.get_color() != "0.85"]
+    return {str(line.get_color()): [*zip(*map(np.ndarray.tolist, map(np.asarray, line.get_data())),
+                                         strict=True)] for line in lines}  # fmt: skip
+
+
+def test_over_the_declared_epsilon_each_learner_stands_at_its_own(mixed):
+    """The private learner declares half of what it is given, and the plain one declares nothing."""
+    plain = mixed.sel(learner=["fixed"]).assign_coords(learner=["plain"])
+    plain["privacy_epsilon"] = plain["privacy_epsilon"] * np.inf
+    three = xarray.concat([mixed, plain], "learner", coords="different", compat="equals")
+    three["privacy_epsilon"] = three["privacy_epsilon"].copy()
+    three["privacy_epsilon"][0] = [0.05, 0.5, np.inf]
+    (axes,) = three.dpjax.figure("declared", color="learner").axes
+    private, fixed, none = marks(axes).values()
+    infinity = private[2][0]
+    assert [x for x, _ in private[:2]] == [0.05, 0.5] and infinity > 11.6
+    assert fixed == [(11.6, pytest.approx(1.85))]
+    assert none[0][0] > infinity and len(none) == 1
+    assert [text.get_text() for text in axes.texts] == ["∞", "none"]
+    assert axes.get_xlabel() == "declared epsilon"
+    alone = three.sel(epsilon=1.0).dpjax.figure("declared", color="learner").axes[0]
+    assert [own[0][0] for own in marks(alone).values()][:2] == [0.5, 11.6]
+    assert len(alone.collections) == 3  # each mark has a bar
+    none = alone.texts[-1].xy[0]
+    assert 0.5 < max(alone.get_xticks()) < none
+
+
+def test_over_the_declared_epsilon_curves_may_go_along_any_axis(mixed):
+    """A batch size gives an epsilon, which decreases in it."""
+    declared = [[30.0, 20.0, 5.0], [11.6] * 3]
+    one = mixed.rename(epsilon="batch", takes_epsilon="takes_batch")
+    one = one.assign_coords(privacy_epsilon=(("learner", "batch"), declared), batch=[1, 2, 4])
+    (axes,) = one.dpjax.figure("declared", color="learner").axes
+    private, fixed = marks(axes).values()
+    assert [x for x, _ in private] == [5.0, 20.0, 30.0]
+    assert [round(y, 2) for _, y in private] == [2.35, 4.35, 9.35]
+    assert [x for x, _ in fixed] == [11.6]
+
+
+def test_the_declared_epsilon_has_to_be_in_the_data(mixed):
+    with pytest.raises(ValueError, match='x: "declared" needs the coordinate privacy_epsilon'):
+        mixed.drop_vars("privacy_epsilon").dpjax.figure("declared", color="learner")
+
+
+def beside(*panels):
+    """Data of one curve in each panel, which goes through the given means."""
+    values = np.array(panels)[..., None] + 1e-3 * np.arange(4.0)
+    return xarray.Dataset(
+        {"final_regret": (("panel", "arms", "trial"), values)},
+        {"panel": [*"abcd"][: len(panels)], "arms": np.arange(len(panels[0]))},
+    )
+
+
+def test_panels_of_one_size_have_one_axis_from_zero():
+    one, two = beside([20.0, 40.0], [10.0, 90.0]).dpjax.figure("arms", panel="panel").axes
+    assert one.get_ylim() == two.get_ylim() and one.get_ylim()[0] == 0.0
+    assert one.get_ylim()[1] > 90.0
+    assert not any(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
+
+
+def test_a_panel_of_small_values_has_an_axis_of_its_own_unless_it_must_share():
+    data = beside([2.0, 4.0], [10.0, 90.0])
+    one, two = data.dpjax.figure("arms", panel="panel").axes
+    assert one.get_ylim()[0] == two.get_ylim()[0] == 0.0
+    assert 4.0 < one.get_ylim()[1] < 5.0 and two.get_ylim()[1] > 90.0
+    assert all(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
+    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
+    assert one.get_ylim() == two.get_ylim()
+    same = beside([20.0, 40.0], [10.0, 90.0])
+    one, two = same.dpjax.figure("arms", panel="panel", share_y=False).axes
+    assert one.get_ylim() != two.get_ylim()
+
+
+def test_an_axis_of_close_or_negative_values_does_not_begin_at_zero():
+    assert beside([95.0, 99.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] > 90.0
+    assert beside([-5.0, 9.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] < -5.0
+
+
+def test_panels_that_share_have_one_scale():
+    """One panel alone would be logarithmic."""
+    data = beside([1.0, 400.0], [300.0, 400.0])
+    one, two = data.dpjax.figure("arms", panel="panel").axes
+    assert (one.get_yscale(), two.get_yscale()) == ("log", "linear")
+    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
+    assert one.get_yscale() == two.get_yscale() == "log"
+    assert one.get_ylim() == two.get_ylim()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_shared_axis_has_room_for_all_panels(first):
+    """On a logarithmic axis, curves of later panels below the first one were cut off."""
+    panels = [[30.0, 3000.0], [2.0, 900.0]]
+    drawn = beside(panels[first], panels[1 - first]).dpjax.figure("arms", panel="panel")
+    one, two = drawn.axes
+    assert one.get_yscale() == "log" and one.get_ylim() == two.get_ylim()
+    assert one.get_ylim()[0] < 2.0 and one.get_ylim()[1] > 3000.0
+    drawn.draw_without_rendering()
+    ticks = [*two.yaxis.get_major_ticks(), *two.yaxis.get_minor_ticks()]
+    assert not any(tick.label1.get_visible() and tick.label1.get_text() for tick in ticks)
+
+
+def test_a_panel_that_was_not_played_stays_empty():
+    data = beside([20.0, 40.0], [np.nan, np.nan])
+    one, two = data.dpjax.figure("arms", panel="panel").axes
+    assert one.get_ylim()[0] == 0.0 and not two.get_lines()
+
+
+@pytest.mark.parametrize(
+    ("style", "width", "size"),
+    [("neurips", 5.5, 8), ("icml", 6.75, 8), ("icml-column", 3.25, 8), ("ieee", 7.16, 8),
+     ("ieee-column", 3.5, 8), ("jmlr", 6.0, 9)],
+)  # fmt: skip
+def test_a_style_sets_the_width_and_all_fonts(mixed, settings, style, width, size):
+    """Nothing is outside of the page, and the legend is above all panels."""
+    for drawn in (
+        mixed.dpjax.figure("round", color="learner", panel="epsilon", style=style),
+        settings.dpjax.tune("rate").dpjax.figure("epsilon", color="learner", style=style),
+    ):
+        drawn.draw_without_rendering()
+        assert drawn.get_figwidth() == width
+        texts = [text for text in drawn.findobj(Text) if text.get_text()]
+        assert {text.get_fontsize() for text in texts} == {size}
+        whole = drawn.bbox.padded(1.0)
+        for text in texts:
+            if text.get_visible() and text.get_window_extent().width:
+                extent = text.get_window_extent()
+                assert whole.x0 <= extent.x0 and extent.x1 <= whole.x1, text
+        legend = drawn.legends[0].get_window_extent()
+        assert legend.y0 > max(axes.get_window_extent().y1 for axes in drawn.axes)
+        heights = [axes.get_window_extent().height / drawn.dpi for axes in drawn.axes]
+        assert min(heights) > 0.7  # of a panel in inches
+
+
+def test_a_caption_may_be_left_out_and_is_a_text(mixed):
+    drawn = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.")
+    bare = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.", caption=False)
+    assert bare.get_supxlabel() == ""
+    assert bare.caption == drawn.caption == " ".join(drawn.get_supxlabel().split())
+    assert "\n" not in bare.caption and bare.caption.endswith("A note = 5 % of it.")
+    assert latex.escaped(bare.caption).endswith(r"A note = 5 \% of it.")
+
+
+def test_numbers_of_a_caption_are_not_broken_from_their_names(mixed):
+    drawn = mixed.dpjax.figure("epsilon", color="learner", note="T = 5, " * 40)
+    lines = [line.split() for line in drawn.get_supxlabel().split("\n")]
+    assert len(lines) > 3
+    assert not any("=" in (words[0], words[-1]) for words in lines)
+
+
+def test_an_unknown_style_is_refused(mixed):
+    known = "neurips, icml, icml-column, ieee, ieee-column, jmlr; got 'nips'"
+    with pytest.raises(ValueError, match=f"style must be one of {known}"):
+        mixed.dpjax.figure("epsilon", color="learner", style="nips")
+
+
+def test_fonts_of_a_pdf_are_truetype(mixed, tmp_path):
+    drawn = mixed.dpjax.figure("epsilon", color="learner")
+    drawn.savefig(tmp_path / "mine.pdf", metadata={"CreationDate": None})
+    assert b"/Type3" not in (tmp_path / "mine.pdf").read_bytes()
+    assert b"/CIDFontType2" in (tmp_path / "mine.pdf").read_bytes()
+
+
+def test_learners_of_one_model_are_named_together():
+    """With several settings, a learner that takes no epsilon declares a range."""
+    names, pair = ["a", "b", "c", "d"], ("learner", "rate")
+    models = np.repeat([["central"], ["local"], ["central"], [""]], 2, axis=1).astype(object)
+    epsilons = np.array([[1.0, 1.0], [1.0, 1.0], [20.0, 30.0], [np.inf, np.inf]])
+    data = xarray.Dataset(
+        {"final_regret": (("learner", "environment", "rate", "trial"), np.ones((4, 1, 2, 3)))},
+        {"learner": names, "environment": ["only"], "rate": [0.1, 0.2], "parameter_bound": 2.0,
+         "privacy_model": (pair, models), "privacy_epsilon": (pair, epsilons),
+         "takes_epsilon": (("learner", "environment"), [[True], [True], [False], [False]])},
+    )  # fmt: skip
+    text = data.dpjax.figure("rate", color="learner").caption
+    assert (
+        "Declared privacy: central model (a, c at epsilon = 20 to 30); local model (b); none (d)."
+        in text
+    )
+    assert "norm of the parameter S = 2." in text
+    alone = data.sel(learner=["b"]).dpjax.figure("rate").caption
+    assert alone.endswith(
+        "Declared privacy: local model. A curve without a band: all trials have the same value."
+    )
+
+
+def test_a_curve_without_a_band_is_explained_if_there_is_one(mixed):
+    flat = mixed.copy(deep=True)
+    flat["final_regret"] = mixed["final_regret"].where(mixed["learner"] != "fixed", 3.0)
+    sentence = "A curve without a band: all trials have the same value."
+    assert sentence in flat.dpjax.figure("epsilon", color="learner").caption
+    assert sentence not in mixed.dpjax.figure("epsilon", color="learner").caption
+    # Other intervals may have no width though the trials differ.
+
+    def median(array):
+        return xarray.Dataset(dict.fromkeys(("median", "low", "high"), array.median("trial")))
+
+    assert sentence not in flat.dpjax.figure("epsilon", color="learner", estimate=median).caption
+    assert sentence in flat.dpjax.mean().dpjax.figure("epsilon", color="learner").caption
+    single = flat.isel(trial=[0]).dpjax.figure("epsilon", color="learner", estimate="mean")
+    assert sentence not in single.caption

@@ -63,6 +63,22 @@ def test_a_grid_over_horizons_compiles_a_program_for_each_number_of_arms(compile
         )
 
 
+def test_horizons_with_even_and_with_geometric_checkpoints_are_one_program(compiled):
+    def losses():
+        return environments.bernoulli([0.2, 0.8], regret="pseudo")
+
+    horizons = [10**5, 10**6, 3 * 10**6]
+    grid = {"horizon": horizons, "arms": 2, "epsilon": 1.0}
+    learner = {"SE": learners.successive_elimination}
+    study = Study(learner, {"coins": losses}, grid, trials=4, checkpoints=3)
+    data = study.run(progress=False)
+    assert len(compiled) == 1
+    own = [data["regret"].sel(horizon=horizon).dropna("round") for horizon in horizons]
+    assert [each["round"].values.tolist() for each in own] == [
+        [33333, 66666, 10**5], [100, 10**4, 10**6], [100, 17321, 3 * 10**6]
+    ]  # fmt: skip
+
+
 def test_a_horizon_has_the_same_bits_in_every_study(compiled):
     """Alone, with others, after others, with a second learner, and for a part of the points."""
     several = study_of(57, 40, 90).run(progress=False)

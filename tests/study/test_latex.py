@@ -57,6 +57,8 @@ def test_intervals_and_errors_of_0():
     text = found.dpjax.latex("epsilon")
     assert rows(text)[0][1:] == [r"\bfseries 2 +- 0"] * 2
     assert "A standard error of 0: all trials have the same value." in text
+    flat = "An interval without width: all trials have the same value."
+    assert flat in found.dpjax.latex("epsilon", interval=True)
     low, high = data().dpjax.mean().isel(learner=0, epsilon=0)[["low", "high"]].to_array().values
     text = data().dpjax.latex("epsilon", interval=True)
     assert rows(text)[0][1].endswith(f"[{low:.2f}, {high:.2f}]")

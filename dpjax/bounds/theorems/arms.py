@@ -98,18 +98,18 @@ def _instance(learner, paper, source, **readings) -> Theorem:
 
 
 def _hedge(horizon, arms, epsilon):
-    """The bound at the rate that the learner has for epsilon."""
+    """The bound at the learner's rate for epsilon."""
     allowed = private_rate(float(horizon), float(epsilon), privacy.default_delta(float(horizon)))
     return bounds.hedge(horizon, arms, min(float(plain_rate(float(horizon), arms)), float(allowed)))
 
 
 def _exp2_rate(horizon, arms, epsilon):
-    """It is printed for epsilon of at most 1."""
+    """The printed bound, for epsilon of at most 1."""
     return bounds.exp2_rate(horizon, arms, epsilon) if epsilon <= 1.0 else np.nan
 
 
 def _batches(horizon, arms, epsilon):
-    """The bound of EXP3_tau at the tau that epsilon asks for, against oblivious adversaries."""
+    """The bound of EXP3_tau at the tau for epsilon, against oblivious adversaries."""
     tau = derived_tau(float(horizon), float(epsilon), privacy.default_delta(float(horizon)))
     return bounds.exp3_minibatch(horizon, arms, np.clip(np.ceil(float(tau)), 1.0, horizon), 0.0)
 
@@ -128,7 +128,7 @@ def _switching(horizon, arms, epsilon):
 
 
 def _in_batches(horizon, arms, epsilon):
-    """The smaller one of the bounds for batches, which last 2 / epsilon rounds, and without any."""
+    """The smaller of the bounds for batches of 2 / epsilon rounds and without batches."""
     single = bounds.shrinking_dartboard_pure(horizon, arms, epsilon)
     if epsilon > 2.0:
         return single
@@ -136,7 +136,7 @@ def _in_batches(horizon, arms, epsilon):
 
 
 def _exploring(horizon, means, epsilon):
-    """The bound at the rounds that the learner has by default."""
+    """The bound at the learner's default number of rounds."""
     rounds = float(derived_rounds(int(horizon), len(means), float(epsilon)))
     return bounds.explore_then_commit(horizon, means, epsilon, rounds)
 

@@ -6,50 +6,50 @@ from dpjax.bounds.theorems import arms, points, vectors
 from dpjax.bounds.theorems.statement import Theorem
 from dpjax.core import _check
 
-# A name is that of a learner, with a hyphen and the case where there are several.
+# A name is that of a learner, with a hyphen and the case if there are several.
 THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
 
-# Learners without a theorem here, and the reason.
-_STOPS = "its theorems bound the stopping time, and not regret"
+# Learners without a theorem here, with the reason.
+_STOPS = "its theorems bound the stopping time, not regret"
 
 WITHOUT: dict[str, str] = {
-    "adac_gope": "of its bound we know the order only",
-    "adac_oful": "theorems are measured over epsilon, and it takes rho; see bounds.adac_oful",
-    "adac_ucb": "theorems are measured over epsilon, and it takes rho; see bounds.adac_ucb",
+    "adac_gope": "only the order of its bound is known to us",
+    "adac_oful": "theorems are measured over epsilon, but it takes rho; see bounds.adac_oful",
+    "adac_ucb": "theorems are measured over epsilon, but it takes rho; see bounds.adac_ucb",
     "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
     "adap_tt": _STOPS,
     "ctb_tt": _STOPS,
-    "cucb": "its bound is above what any play loses at the horizons in use; see bounds.cucb",
+    "cucb": "its bound exceeds the largest possible regret at the horizons in use; see bounds.cucb",
     "dp_imed": "the theorem of Azize et al. 2025 is asymptotic",
     "dp_klucb": "the theorem of Azize et al. 2025 is asymptotic",
-    "dp_ts_ucb": "of the bound of Hu et al. 2025 we know the order only",
+    "dp_ts_ucb": "only the order of the bound of Hu et al. 2025 is known to us",
     "dp_tt": _STOPS,
-    "dp_ucb": "of the bound of Mishra & Thakurta 2015 we know the order only",
-    "dp_ucb_bound": "of the bound of Tossou & Dimitrakakis 2016 we know the order only",
-    "dp_ucb_int": "of the bound of Tossou & Dimitrakakis 2016 we know the order only, and with the "
-    "paper's constants some runs stay on a worse arm for good",
-    "gaussian_thompson": "of the bound of Agrawal & Goyal 2017 we know the order only",
-    "kl_ucb": "the theorem of Garivier & Cappe 2011 for the constant 0 in use is asymptotic",
-    "lazy_thompson": "of the bound of Hu & Hegde 2022 we know the order only",
+    "dp_ucb": "only the order of the bound of Mishra & Thakurta 2015 is known to us",
+    "dp_ucb_bound": "only the order of the bound of Tossou & Dimitrakakis 2016 is known to us",
+    "dp_ucb_int": "only the order of the bound of Tossou & Dimitrakakis 2016 is known to us; with "
+    "the paper's constants some runs never leave a worse arm",
+    "gaussian_thompson": "only the order of the bound of Agrawal & Goyal 2017 is known to us",
+    "kl_ucb": "the theorem of Garivier & Cappe 2011 for c = 0, as used here, is asymptotic",
+    "lazy_thompson": "only the order of the bound of Hu & Hegde 2022 is known to us",
     "lucb": _STOPS,
     "online_frank_wolfe": "its bound is on pseudo-regret; see bounds.online_frank_wolfe",
-    "robust_elimination": "its bound is above what any play loses at the horizons in use; see "
-    "bounds.robust_elimination",
-    "sequential_halving": "its theorem bounds the probability of a wrong arm, and not regret",
+    "robust_elimination": "its bound exceeds the largest possible regret at the horizons in use; "
+    "see bounds.robust_elimination",
+    "sequential_halving": "its theorem bounds the probability of a wrong arm, not regret",
     "thompson": "the theorem of Kaufmann et al. 2012 is asymptotic",
     "track_and_stop": _STOPS,
     "ttucb": _STOPS,
 }
 
-# Papers that are reproduced here and have no theorem on regret, and the reason.
+# Papers that are reproduced here but have no theorem on regret, with the reason.
 PAPERS_WITHOUT: dict[str, str] = {
     "azize2023": _STOPS,
-    "trust": "it is a study of our own, of learners whose papers have them",
+    "trust": "it is our own study, of learners with theorems in their own papers",
 }
 
 
 def find(name: str) -> Theorem:
-    """The theorem of that name; ValueError where there is none.
+    """The theorem of that name; raises a ValueError if there is none.
 
     Examples:
       >>> theorem = theorems.find("hedge")
@@ -65,14 +65,14 @@ def find(name: str) -> Theorem:
 
 
 def named(words: Iterable[str]) -> list[str]:
-    """The names of theorems that words mean: of a theorem itself, of a learner or of a paper.
+    """The names of the theorems that words refer to: theorems, learners or papers.
 
-    A paper and a learner stand for all of their theorems. Hyphens and underscores are the same, and
-    a theorem that is meant twice is named once.
+    A paper and a learner refer to all of their theorems. Hyphens and underscores are equivalent,
+    and each theorem is listed once.
 
     Raises:
-      ValueError: a word means no theorem. Where it is a learner or a paper without one,
-        the message says why.
+      ValueError: a word refers to no theorem. If it is a learner or a paper without one, the
+        message states the reason.
 
     Examples:
       >>> theorems.named(["exp3-minibatch", "auer2002"])

@@ -48,7 +48,7 @@ def _reacting(horizon) -> dict[str, Family]:
 
 
 def _at_domain(theorem, domain, name) -> Theorem:
-    """A theorem on a domain for which ``bounds.random_losses`` has a name."""
+    """A theorem on a domain that has a name in ``bounds.random_losses``."""
 
     def lower(horizon, epsilon):
         return bounds.random_losses(horizon, DIM, domain=name)
@@ -64,7 +64,7 @@ def _on_ball(learner, paper, source, exponents, kinds=LINEAR, **readings) -> The
 
 
 def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
-    """A theorem on a domain, from its own losses; readings are (T, N, epsilon, domain=name)."""
+    """A theorem on a domain, with its own losses; readings are (T, N, epsilon, domain=name)."""
     named = {reading: partial(bound, domain=name) for reading, bound in readings.items()}
     made = _on_ball(learner, paper, source, exponents, **named)
     width = 1.0 if name == "simplex" else 2.0  # the largest <l, x - y>
@@ -97,7 +97,7 @@ def _giga(horizon, domain, epsilon):
 
 
 def _giga_bound(horizon, dim, epsilon):
-    """The learner refuses horizons for which rounding adds as much again as the noise."""
+    """The learner refuses horizons at which rounding adds as much as the noise again."""
     return bounds.private_giga(horizon, dim, _inverse_mu(horizon, epsilon), drift=1.0)
 
 
@@ -107,7 +107,7 @@ def _beyond_ball(horizon):
 
 
 def _semi_bandit(name, domain, **sizes) -> Theorem:
-    """A theorem on the vertices of a domain, whose entries have losses in [0, 1]."""
+    """A theorem on the vertices of a domain whose entries have losses in [0, 1]."""
     domain, ones = domain._replace(losses=domains.box_losses(DIM, 0.0, 1.0)), domain.lottery.ones
 
     def bound(horizon, dim, epsilon):

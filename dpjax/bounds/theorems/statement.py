@@ -1,4 +1,4 @@
-"""What a theorem on regret is."""
+"""The data that state a theorem on regret."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def no_families(horizon) -> dict:
-    """Nothing that a search goes through."""
+    """No families for a search."""
     return {}
 
 
@@ -19,34 +19,34 @@ def unknown(horizon, epsilon) -> float:
 class Theorem(NamedTuple):
     """A bound on the expected regret of a learner, against any environment of a kind.
 
-    The readings of a bound are "printed", with the constants of the paper, "derived", with
-    constants of our own or of the paper's proof, and "rate". A rate is printed up to constants and
-    stands here with constant 1, so a regret above it contradicts no theorem.
+    The readings of a bound are "printed", with the paper's constants; "derived", with our own
+    constants or those of the paper's proof; and "rate". A rate is printed up to constants and is
+    used here with constant 1, so regret above it contradicts no theorem.
     """
 
-    learner: Callable  # a factory, as of a Study
-    environments: dict[str, Any]  # among which the worst is looked for
+    learner: Callable  # a factory, as in a Study
+    environments: dict[str, Any]  # candidates for the worst environment
     sizes: dict[str, Any]  # the rest of the grid
     bounds: dict[str, Callable]  # reading -> (horizon, epsilon) -> bound, NaN if none is stated
     exponents: dict[str, float]  # axis -> the exponent of the leading term, up to logarithms;
-    # "without privacy" -> that of the horizon at epsilon = inf, where it is another one
-    largest: Callable  # horizon -> a regret that no play exceeds
-    paper: str  # a key, as of ``dpjax reproduce`` where the paper is reproduced
-    source: str  # the statement, and whose constants it has
-    families: Callable = no_families  # horizon -> the families that a search goes through
-    instance: str = ""  # the parameter of its families that bounds take as their third argument
-    lower: Callable = unknown  # (horizon, epsilon) -> a bound below which no learner's worst is
-    slow: bool = False  # whether rounds take so long that it is searched only if it is named
+    # "without privacy" -> that of the horizon at epsilon = inf, if it differs
+    largest: Callable  # horizon -> the largest possible regret
+    paper: str  # a key, as in ``dpjax reproduce`` if the paper is reproduced
+    source: str  # the statement, and the source of its constants
+    families: Callable = no_families  # horizon -> the families to search
+    instance: str = ""  # the families' parameter that is the bounds' third argument
+    lower: Callable = unknown  # (horizon, epsilon) -> lower bound on any learner's worst regret
+    slow: bool = False  # whether it is so slow that it is searched only if named
 
 
 def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **readings) -> Theorem:
     """A theorem whose readings are functions (horizon, size, epsilon) -> bound.
 
     Args:
-      learner, paper, source, exponents, sizes: as of a Theorem.
+      learner, paper, source, exponents, sizes: as in a Theorem.
       kinds: its environments.
       size: passed to the readings.
-      width: a loss that no round exceeds.
+      width: the largest loss of a round.
     """
 
     def at_size(bound):

@@ -1,4 +1,4 @@
-"""Theorems on linear bandits: contextual ones, and those over a fixed set of vectors."""
+"""Theorems on linear bandits, contextual ones and those over a fixed set of vectors."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ DIM, ACTIONS = 5, 20
 ARMS, EXPERTS = 4, 16
 SILOS = 4
 GAP = 0.1
-# Of logistic losses: two arms in the plane, whose greedy choices have E[x x'] = I / 2, and the
+# For logistic losses: two arms in the plane, for which greedy choices have E[x x'] = I / 2, and the
 # largest strength that the theorem allows for |theta| = 1.
 PLANE, LOGISTIC_GAP = 2, np.tanh(0.5)
 STRENGTH = 0.25 * (1.0 - np.tanh(0.5) ** 2) / 4.0
@@ -26,10 +26,10 @@ def _linucb(horizon, dim, epsilon):
 
 
 def _linucb_bound(horizon, epsilon, gap=None):
-    """The bound for the regularizer of the learner's Gaussian tree, with what failures may cost.
+    """The bound for the regularizer of the learner's Gaussian tree, plus the cost of failures.
 
-    A row has a squared length of at most 2, and its noise is in all levels of the tree. With
-    probability at most 1 / T a confidence bound fails, and regret is at most 1.5 T.
+    A row has squared length at most 2, and its noise is in all levels of the tree. With probability
+    at most 1 / T a confidence bound fails, and regret is at most 1.5 T.
     """
     return bounds.linucb(horizon, DIM, *_regularizer(horizon, epsilon, horizon), gap=gap) + 1.5
 

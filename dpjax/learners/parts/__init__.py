@@ -1,1 +1,1 @@
-"""What several learners share: sums of losses, their noise and its calibration, and counts."""
+"""Shared parts of learners: loss sums, noise and its calibration, and counts."""

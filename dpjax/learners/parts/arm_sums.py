@@ -1,4 +1,4 @@
-"""What learners over arms share: sums of each arm's losses, posterior draws, and declarations."""
+"""Shared by learners over arms: each arm's loss sum, posterior draws, and declarations."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from dpjax.maths.exact_sums import ExactSum
 
 
 class ArmSums(NamedTuple):
-    """Pulls and sums of losses of each arm."""
+    """Pulls and loss sums of each arm."""
 
     pulls: Array  # (K,) int32
     losses: ExactSum  # (K,)
@@ -25,7 +25,7 @@ def no_losses(arms) -> ArmSums:
 
 
 def record(sums, arm, loss) -> ArmSums:
-    """The sums with one more loss in [0, 1] of an arm."""
+    """Add a loss in [0, 1] of an arm to the sums."""
     losses = exact_sums.add_at(sums.losses, arm, exact_sums.of(loss))
     return ArmSums(sums.pulls.at[arm].add(1), losses)
 
@@ -49,7 +49,7 @@ def posterior_draws(key, losses, gains, prior: Number = 1.0):
     """ln(theta / (1 - theta)) for theta ~ Beta(losses + prior, gains + prior), (K,).
 
     A Beta variable is X / (X + Y) for two Gamma variables X and Y. One call that draws both is
-    cheaper than two, and ln X - ln Y orders the arms even where theta rounds to 0 or 1.
+    cheaper than two calls, and ln X - ln Y orders the arms even if theta rounds to 0 or 1.
     """
     one, other = laws.log_gamma(key, jnp.stack([losses, gains]) + prior)
     return one - other
@@ -61,25 +61,25 @@ def check_arms(horizon, arms) -> tuple[int, int]:
 
 
 def check_exploration(exploration) -> None:
-    """Refuses an exploration constant that is not finite and above 0."""
+    """Raise if an exploration constant is not finite and positive."""
     _check.inside(0.0, jnp.inf, exploration=exploration)
 
 
 def check_mixing(mixing) -> None:
-    """Refuses a share of uniform draws outside (0, 1]. None stands for a default."""
+    """Raise if a share of uniform draws is outside (0, 1]. None stands for a default."""
     _check.positive(**_check.given(mixing=mixing))
     _check.between(0.0, 1.0, **_check.given(mixing=mixing))
 
 
 def check_delta(horizon, delta):
-    """``delta``, T^-2 if it is None, checked."""
+    """Check ``delta``, and replace None by T^-2."""
     delta = privacy.default_delta(horizon) if delta is None else delta
     _check.delta(delta)
     return delta
 
 
 def check_delta_of(noise, pure, delta) -> None:
-    """Refuses a delta for noise that is pure DP, and none for noise that is not."""
+    """Raise if delta is given for pure-DP noise, or missing for other noise."""
     if not pure and delta is None:
         raise ValueError(f"delta must be given if noise is {noise}, which is never pure DP")
     if pure and delta is not None:
@@ -89,17 +89,17 @@ def check_delta_of(noise, pure, delta) -> None:
 
 
 def check_failure(failure, default=None):
-    """The probability of a failure, () float32 in (0, 1), or the default if it is None."""
+    """The probability of failure, () float32 in (0, 1), or the default if it is None."""
     failure = default if failure is None else failure
     _check.inside(0.0, 1.0, failure=failure)
     return jnp.asarray(failure, jnp.float32)
 
 
 def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:
-    """The declaration of a learner that puts each loss into exactly one epsilon-DP release.
+    """The declaration of a learner in which each loss enters exactly one epsilon-DP release.
 
-    Given the releases so far, the batch that a round belongs to is the same for both neighbours. A
-    replaced loss then changes one released sum, by at most 1.
+    Given the releases so far, a round belongs to the same batch for both neighbours. A replaced
+    loss then changes one released sum, by at most 1.
     """
     return Privacy(epsilon=epsilon, accountant=accountant)
 
@@ -108,10 +108,10 @@ def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian m
     """The declaration of Gaussian draws: rho = mu^2 / 2, and the epsilon at delta.
 
     Args:
-      square: mu^2, the largest sum of (shift / deviation)^2 over the draws that a replaced loss
-        reaches. It may be 0 or inf.
+      square: mu^2, the largest sum of (shift / deviation)^2 over the draws affected by a replaced
+        loss. It may be 0 or inf.
       horizon: T.
-      delta: of the declared epsilon; None for T^-2.
+      delta: the delta at which epsilon is declared; None for T^-2.
       accountant: as in Privacy.
     """
     delta = check_delta(horizon, delta)
@@ -122,7 +122,7 @@ def gaussian_draws(square, horizon, delta, accountant="composition of Gaussian m
 class SumsState(NamedTuple):
     round: Array  # () int32, rounds so far
     sums: ArmSums  # of the losses of each arm
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
 
 
 def learner_of_sums(horizon, arms, choose, privacy) -> Learner:

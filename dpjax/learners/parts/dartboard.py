@@ -1,6 +1,6 @@
-"""The parameters of the shrinking dartboard, and what the privacy of its arms costs.
+"""The parameters of the shrinking dartboard, and the privacy loss of its arms.
 
-Its rounds may come in batches of B. A step of the algorithm then reads the mean loss of a batch,
+Rounds may be grouped in batches of B. A step of the algorithm then reads the mean loss of a batch,
 which one round moves by at most 1 / B. There are n = floor(T / B) steps.
 """
 
@@ -21,8 +21,8 @@ class Setting(NamedTuple):
     """The parameters of the algorithm, which follow from the declared privacy."""
 
     rate: Array  # () eta, at most 1/2; a loss of 1 multiplies a weight by 1 - eta
-    restart: Array  # () p, at most 1/2, the least probability of a draw in a step
-    budget: Array  # () int32 M, how many arms may be drawn, the first one included
+    restart: Array  # () p, at most 1/2, the smallest probability of a draw in a step
+    budget: Array  # () int32 M, number of arms that may be drawn, including the first
 
 
 def default_rate(horizon, arms):
@@ -33,7 +33,7 @@ def default_rate(horizon, arms):
 def batch_rate(horizon, arms, batch, shifts):
     """eta = sqrt(B D / T), which minimizes eta T + B D / eta; at most 1/2.
 
-    D is ln K, or given shifts the :func:`complexity` of n steps.
+    D is ln K, or with shifts the :func:`complexity` of n steps.
     """
     return jnp.minimum(jnp.sqrt(batch * _complexity(horizon, arms, batch, shifts) / horizon), 0.5)
 
@@ -52,14 +52,14 @@ def renyi_restart(horizon) -> float:
 
 
 def best_restart(horizon, batch, delta):
-    """The p that is best for small eta, with T / B in place of T; at most 1/2."""
+    """The p that is best for small eta, with T / B instead of T; at most 1/2."""
     if delta is None:
         return jnp.minimum(pure_restart(horizon) * batch**0.5, 0.5)
     return jnp.minimum(renyi_restart(horizon) * batch ** (1.0 / 3.0), 0.5)
 
 
 def steps(horizon, batch):
-    """n = floor(T / B), how many batches are read."""
+    """n = floor(T / B), the number of batches that are read."""
     return jnp.floor(jnp.asarray(horizon, jnp.float32) / batch)
 
 
@@ -71,10 +71,10 @@ def switch_budget(horizon, restart, batch=1):
 
 
 def coin_log_ratios(setting, batch=1):
-    """Log-likelihood ratios of one coin between losses 1 and 0: of a draw, and minus that of none.
+    """Log-ratios of one coin between losses 1 and 0: of drawing, and minus that of not drawing.
 
     At mean loss l a draw has probability 1 - (1 - p) (1 - eta)^l. A round moves l by at most 1 / B,
-    and the ratio is largest from l = 0.
+    and the ratio is largest at l = 0.
     """
     rate, restart = setting.rate, setting.restart
     keep = -jnp.log1p(-rate) / batch
@@ -106,10 +106,10 @@ def rho(setting, batch=1):
 
 
 def coin_divergences(setting, batch=1):
-    """Renyi divergences of one coin between losses 0 and 1 / B, of both directions the larger one.
+    """Renyi divergences of one coin between losses 0 and 1 / B, the larger of both directions.
 
     The coin falls with probability q = p + (1 - p) (1 - e^(-w l)). As l grows, both divergences
-    between l and l + 1 / B fall, so that l = 0 is the worst case: with x = e^-w, b = 1 - (1 - q) x
+    between l and l + 1 / B decrease, so l = 0 is the worst case: with x = e^-w, b = 1 - (1 - q) x
     and r = q / b <= 1, the derivatives in q of the two sums over the outcomes are
 
         a r^(a-1) - (a - 1) r^a x - x^(1-a)   and   a r^(1-a) x - (a - 1) r^-a - x^a,
@@ -144,11 +144,11 @@ def derived_epsilon(setting, delta, batch=1):
 # It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
 @partial(jax.jit, static_argnums=(0, 1))
 def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batch=1) -> Setting:
-    """The largest eta, of at most ``rate``, whose :func:`derived_epsilon` is within epsilon.
+    """The largest eta, up to ``rate``, whose :func:`derived_epsilon` is at most epsilon.
 
-    ``rate`` is sqrt(ln K / T) by default. p is ``restart``, by default the one that is best for
-    small eta, and at least eta, which the regret bound needs. At epsilon = inf there is no budget.
-    ln eta is found by bisection, since an epsilon of 1e-9 asks for an eta of 1e-15.
+    The default ``rate`` is sqrt(ln K / T). p is ``restart``, by default the best for small eta, and
+    at least eta, as the regret bound requires. At epsilon = inf there is no budget. ln eta is found
+    by bisection, since an epsilon of 1e-9 requires an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
     begun = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
@@ -181,7 +181,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 
 
 def candidates(horizon):
-    """The batches 1, 2, 3, 4, 6, 8, 12, ... up to T, which :func:`best_setting` chooses from."""
+    """The batches 1, 2, 3, 4, 6, 8, 12, ... up to T, from which :func:`best_setting` chooses."""
     powers = 2 ** np.arange(31)
     every = np.unique(np.concatenate([powers, 3 * powers[:30]]))
     return every[every <= horizon].astype(np.float32)
@@ -195,7 +195,7 @@ def _complexity(horizon, arms, batch, shifts):
 def regret_bound(horizon, arms, epsilon, setting, batch, shifts):
     """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3); at epsilon = inf the last term is 0.
 
-    The third one is for shifts of the best arm within a batch, where the better of two arms for the
+    The third term is for shifts of the best arm within a batch: the better of two arms for the
     whole batch is at most B / 2 behind.
     """
     ran_out = 2.0 * horizon * jnp.exp(-steps(horizon, batch) * setting.restart / 3.0)
@@ -206,7 +206,7 @@ def regret_bound(horizon, arms, epsilon, setting, batch, shifts):
 
 @partial(jax.jit, static_argnums=(0, 1))
 def best_setting(horizon, arms, epsilon, delta, rate=None, restart=None, shifts=0.0):
-    """(Setting, B) of the batch, out of :func:`candidates`, whose :func:`regret_bound` is least."""
+    """(Setting, B) for the batch in :func:`candidates` with the smallest :func:`regret_bound`."""
 
     def at_batch(batch):
         largest = batch_rate(horizon, arms, batch, shifts) if rate is None else rate
@@ -229,15 +229,16 @@ def printed_batch(horizon, arms, epsilon, delta):
 def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batch=1) -> Setting:
     """The parameters of the paper's Corollaries 3, 4 and 6, for epsilon <= 1.
 
-    Without delta p = T^(-1/2) and eta = p epsilon / 20. Given delta, p = (T ln(1/delta))^(-1/3) and
+    Without delta p = T^(-1/2) and eta = p epsilon / 20. With delta, p = (T ln(1/delta))^(-1/3) and
     eta = p epsilon_0 / 20 with
 
         epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
 
-    For batches, of which B is no int, p = (B / (T ln(1/delta)))^(1/3) and eta = B p epsilon / 40.
+    For batches (``batch`` is then not a Python int), p = (B / (T ln(1/delta)))^(1/3) and eta = B p
+    epsilon / 40.
 
-    p is cut at 1/2 and eta at p. A ``restart`` that is given takes the place of p. At epsilon = inf
-    the setting is the derived one.
+    p is cut at 1/2 and eta at p. If ``restart`` is given, it replaces p. At epsilon = inf the
+    setting is the derived one.
     """
     single = isinstance(batch, int)
     if delta is None:
@@ -257,12 +258,12 @@ def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 
 
 def printed_epsilon(horizon, setting, delta, batch=1):
-    """The epsilon that the paper states for a setting. A ``batch`` is no int.
+    """The epsilon that the paper states for a setting. With batches, ``batch`` is not a Python int.
 
-    Theorem 2 has eta / p + 16 T p eta, or given delta
-    5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)). For batches Theorem 5 has
-    5 eta / (B p) + 100 T p eta^2 / B^3 + (20 eta / B) sqrt(12 (T p / B) ln(1/delta)). The proof of
-    Corollary 6 leaves the 12 out, so that its own setting comes out at 1.9 epsilon here.
+    Theorem 2 has eta / p + 16 T p eta, or with delta 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p
+    ln(1/delta)). For batches Theorem 5 has 5 eta / (B p) + 100 T p eta^2 / B^3 + (20 eta / B)
+    sqrt(12 (T p / B) ln(1/delta)). The proof of Corollary 6 omits the 12, so its own setting has
+    1.9 epsilon here.
     """
     rate, restart, _ = setting
     if delta is None:

@@ -1,4 +1,4 @@
-"""Means of an arm's losses that are renewed when twice as many losses have gathered since."""
+"""Means of an arm's losses, replaced after twice as many new losses."""
 
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ from dpjax.maths import exact_sums
 
 
 class DoublingMeans(NamedTuple):
-    """Each arm's mean, and the losses that were seen since it was renewed."""
+    """Each arm's mean, and the losses observed since it was replaced."""
 
     samples: Array  # (K,) int32, losses in each arm's mean
     means: Array  # (K,) float32
-    buffer: ArmSums  # losses that were seen since
+    buffer: ArmSums  # losses observed since
 
 
 def no_means(arms) -> DoublingMeans:
@@ -25,10 +25,10 @@ def no_means(arms) -> DoublingMeans:
 
 
 def renewed(old, arm, loss, release=lambda total: total):
-    """(the means after one more loss of an arm, (K,) bool: whether its mean was renewed).
+    """(the means after one more loss of an arm, (K,) bool: whether its mean was replaced).
 
-    A mean of n losses is renewed by a buffer of max(2 n, 1). ``release`` is applied to the sum of
-    the buffer in every round, and used if the buffer is full.
+    A mean of n losses is replaced when the buffer has max(2 n, 1) losses. ``release`` is applied to
+    the buffer's sum in every round, and used only if the buffer is full.
     """
     buffer = record(old.buffer, arm, loss)
     size = jnp.maximum(2 * old.samples[arm], 1)

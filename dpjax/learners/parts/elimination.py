@@ -1,4 +1,4 @@
-"""Elimination of arms in stages, on losses of their own, whatever the losses and the noise are."""
+"""Elimination of arms in stages, each on its own losses, for any losses and noise."""
 
 from typing import Any, NamedTuple
 
@@ -11,42 +11,43 @@ from dpjax.maths.laws import smallest
 
 
 class Stage(NamedTuple):
-    """Which arms play in a stage, and how long."""
+    """The arms that play in a stage, and for how long."""
 
     pulls: Array  # (K,) int32, rounds of each arm
-    waiting: Array  # (K,) bool, arms that have yet to play, after the one in play
-    extra: Array  # () int32, how many arms play one round more
-    last: Array  # () bool, whether the stage lasts to the horizon, and no arm leaves after it
-    kept: Any  # what is kept of the losses
+    waiting: Array  # (K,) bool, arms still to be played, after the current one
+    extra: Array  # () int32, number of arms that play one round more
+    last: Array  # () bool, whether the stage lasts to the horizon, with no elimination after it
+    kept: Any  # the kept summary of the losses
 
 
 class EliminationState(NamedTuple):
     number: Array  # () int32, of the stage, from 1
     active: Array  # (K,) bool, S
     stage: Stage
-    arm: Array  # () int32, the arm in play
+    arm: Array  # () int32, the current arm
     left: Array  # () int32, rounds from the start of this stage to the horizon
 
 
 class EliminationReport(NamedTuple):
-    epochs: Array  # () int32, epochs that were completed
-    active: Array  # () int32, arms that are left
+    epochs: Array  # () int32, completed epochs
+    active: Array  # () int32, active arms
     stopped: Array  # () bool, whether one arm is left
-    stopping_time: Array  # () int32, rounds until one arm was left; the horizon where more are
-    recommendation: Array  # () int32, the arm that is left, or that has the smallest mean so far
+    stopping_time: Array  # () int32, rounds until one arm was left; the horizon if there are more
+    recommendation: Array  # () int32, the last arm, or the one with the smallest mean so far
 
 
 def by_stages(horizon, arms, begin, record, evaluate, nothing, privacy, report) -> BatchLearner:
-    """Arms play a batch in each stage, in random order. Then some leave, and losses are forgotten.
+    """Play each arm in one batch per stage, in random order; then eliminate arms and forget losses.
 
     Args:
       horizon, arms: T and K.
       begin: (key, number, active, estimates, rounds to the horizon) -> Stage.
-      record: (key, state, sum of the losses of the arm in play, their number) -> the new ``kept``.
-      evaluate: (key, state) -> (estimates, whether each arm stays), (K,) each. The result counts
-        after the last batch of a stage. It has the key of ``record``, and one of the two uses it.
+      record: (key, state, sum of the losses of the current arm, their number) -> the new ``kept``.
+      evaluate: (key, state) -> (estimates, whether each arm stays), (K,) each. The result is used
+        only after the last batch of a stage. It gets the same key as ``record``; only one of the
+        two uses it.
       nothing: the estimates before the first stage, (K,).
-      privacy, report: as of a BatchLearner.
+      privacy, report: as in a BatchLearner.
     """
 
     def rounds(state):
@@ -74,7 +75,7 @@ def by_stages(horizon, arms, begin, record, evaluate, nothing, privacy, report) 
         estimates, stays = evaluate(noise_key, state)
         active = state.active & (stage.last | stays)
         number = state.number + (~stage.last).astype(jnp.int32)
-        # After the last stage the game is over, and its state stays as it is.
+        # After the last stage the game is over, and its state does not change.
         left = state.left - jnp.where(stage.last, 0, jnp.sum(stage.pulls) + stage.extra)
         following = begin(order_key, number, active, estimates, left)
         following = EliminationState(number, active, following, state.arm, left)
@@ -86,7 +87,7 @@ def by_stages(horizon, arms, begin, record, evaluate, nothing, privacy, report) 
 
 
 def elimination_learner(horizon, arms, plan, mean_of, privacy) -> BatchLearner:
-    """Active arms play equally long in each epoch, the worse leave, and all losses are forgotten.
+    """Play active arms equally often in each epoch, eliminate the worse, and forget all losses.
 
     Args:
       horizon: T.

@@ -1,4 +1,4 @@
-"""The phases of linear elimination: who plays how often, who leaves, and who plays to the end."""
+"""The phases of linear elimination: pulls in a phase, elimination, and the final arm."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from dpjax.maths.laws import smallest
 
 
 class LinearEliminationReport(NamedTuple):
-    phases: Array  # () int32, phases that were completed
-    active: Array  # () int32, arms that are left
+    phases: Array  # () int32, completed phases
+    active: Array  # () int32, active arms
 
 
 def phase_length(phase, horizon, ratio=None):
@@ -28,7 +28,7 @@ def phase_length(phase, horizon, ratio=None):
 
 
 def log_term(active, horizon, failure=None):
-    """L = ln(4 |A_i| T / beta), with which all arms and phases together fail with probability beta.
+    """L = ln(4 |A_i| T / beta): all arms and phases together then fail with probability beta.
 
     ``failure`` is beta, by default 1 / T.
     """
@@ -39,23 +39,24 @@ def log_term(active, horizon, failure=None):
 
 
 def elimination_phases(horizon, points, ratio, nothing, record, evaluate, privacy) -> BatchLearner:
-    """The learner that :func:`dpjax.learners.linear_elimination` describes, for any estimates.
+    """The learner described in :func:`dpjax.learners.linear_elimination`, for any estimates.
 
     Args:
       horizon: T.
       points: the arms' vectors in coordinates of their span, (K, d) float32.
       ratio: q, or None for the default of :func:`phase_length`.
       nothing: the ``kept`` of a phase before its first batch.
-      record: (key, state, sum of the losses of the arm in play, their number () int32) -> the new
+      record: (key, state, sum of the losses of the current arm, their number () int32) -> the new
         ``kept``.
-      evaluate: (key, state) -> estimates of <theta, a> and gamma_a, (K,) each. The result counts
-        after the last batch of a phase. It has the key of ``record``, and one of the two uses it.
+      evaluate: (key, state) -> estimates of <theta, a> and gamma_a, (K,) each. The result is used
+        only after the last batch of a phase. It gets the same key as ``record``; only one of the
+        two uses it.
       privacy: the declaration.
     """
     arms = points.shape[0]
 
     def begin(key, phase, active, estimates, left):
-        # Rounds are counted in float32, since a phase may have more of them than int32 holds.
+        # Rounds are counted in float32, since a phase may be too long for int32.
         weights = designs.g_optimal(points, active)
         wanted = jnp.ceil(weights * phase_length(phase, horizon, ratio))
         one_left = jnp.sum(active, dtype=jnp.int32) == 1

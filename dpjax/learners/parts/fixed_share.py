@@ -1,21 +1,22 @@
-"""Fixed share: exponential weights over sequences of arms that change now and then."""
+"""Fixed share: exponential weights over sequences of arms that change occasionally."""
 
 import jax.numpy as jnp
 
 from dpjax.maths import exact_sums
 
-# A smaller share counts as 0.
+# Smaller shares count as 0.
 LEAST_SHARE = 1e-25
-_LARGEST = 87.0  # e^87 is in float32
+_LARGEST = 87.0  # e^87 is finite in float32
 
 
 def shared(losses, rate, share):
-    """What the losses (K,) have to be so that softmax(-eta losses) is the law of the next arm.
+    """Corrected losses (K,) for which softmax(-eta losses) is the law of the next arm.
 
-    The law of the next arm is P = (1 - alpha) w / sum w + alpha / K with w = exp(-eta L). So an arm
-    of excess loss x / eta over the best one is let off ln(1 + g (e^x - 1)) / eta, with
-    g = alpha S / (K (1 - alpha) + alpha S) and S = sum exp(-x). The sums L stay exact: a law that
-    is kept in place of them is rounded in each round, and an entry that becomes 0 once stays 0.
+    The law of the next arm is P = (1 - alpha) w / sum w + alpha / K with w = exp(-eta L). So the
+    loss of an arm with excess loss x / eta over the best one is reduced by
+    ln(1 + g (e^x - 1)) / eta, with g = alpha S / (K (1 - alpha) + alpha S) and S = sum exp(-x). The
+    sums L stay exact. If the law were stored instead, it would be rounded in each round, and an
+    entry that once becomes 0 would stay 0.
     """
     excess = rate * exact_sums.excess(losses)
     total = jnp.sum(jnp.exp(-excess))
@@ -28,7 +29,7 @@ def shared(losses, rate, share):
 
 
 def jump(arm, arms, share):
-    """The logits of an arm that stays with probability 1 - alpha, or else is uniform, (K,)."""
+    """The logits of an arm that stays with probability 1 - alpha and is otherwise uniform, (K,)."""
     stays = jnp.arange(arms) == arm
     return jnp.log(jnp.where(stays, 1.0 - share, 0.0) + share / arms)
 
@@ -39,10 +40,10 @@ def share_for(rounds, shifts):
 
 
 def complexity(rounds, arms, shifts, share):
-    """ln K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K), in place of ln K.
+    """ln K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K), which replaces ln K.
 
-    It is -ln of the prior of a sequence of arms that shifts S times in n rounds, where the next arm
-    is the same with probability 1 - alpha + alpha / K, and each other one with alpha / K.
+    It is -ln of the prior of a sequence of arms that shifts S times in n rounds. The next arm is
+    the same with probability 1 - alpha + alpha / K, and each other arm has probability alpha / K.
     """
     moves = shifts * jnp.log(arms / jnp.maximum(share, 1e-30))
     stays = jnp.maximum(rounds - 1.0 - shifts, 0.0) * jnp.log1p(share / arms - share)

@@ -1,12 +1,12 @@
-"""The noise of a learner's Gram matrix, as the argument ``gram`` of :func:`dpjax.learners.linucb`.
+"""The noise of a learner's Gram matrix, passed as ``gram`` to :func:`dpjax.learners.linucb`.
 
 A linear learner reads the past through sum v v', where v = (x, loss) has d + 1 entries. The first d
 rows and columns of the sum are the Gram matrix of the features, and its last row is the sum of the
 features times the losses. Matrices are packed as in :mod:`dpjax.maths.ellipsoids`. The last entry,
 the sum of squared losses, is not used.
 
-``__all__`` lists its laws. Each factory returns a :class:`Gram`, which knows the noise, the shift
-of the eigenvalues that goes with it, and the privacy that is declared.
+``__all__`` lists its laws. Each factory returns a :class:`Gram`, which contains the noise, its
+shift of the eigenvalues, and the declared privacy.
 """
 
 from collections.abc import Callable
@@ -43,11 +43,11 @@ __all__ = ["gaussian", "losses_only", "wishart"]
 
 
 class Bounds(NamedTuple):
-    """Bounds on each round. A row beyond them is clipped before it is summed."""
+    """Bounds on each round. Rows outside them are clipped before they are summed."""
 
-    features: Any  # L, the largest length of features
+    features: Any  # L, the largest length of a feature vector
     loss: Any  # the largest absolute value of a loss
-    parameter: Any  # S, at least |theta|
+    parameter: Any  # S, an upper bound on |theta|
 
     @property
     def row(self):
@@ -60,14 +60,14 @@ class Bounds(NamedTuple):
 
 
 def clip_row(seen, longest, low, high):
-    """Features (d,) scaled down to the largest length, a loss () clipped, and whether any was."""
+    """Scale features (d,) down to a length and clip a loss (); also returns whether any changed."""
     features, loss = seen
     farthest, low, high = (jnp.asarray(x, jnp.float32) for x in (longest, low, high))
-    # The squares of huge entries may overflow, so these are cut. NaN counts as the least value.
+    # The squares of huge entries may overflow, so these are cut. NaN counts as the smallest value.
     finite = within(features, -1e3 * farthest, 1e3 * farthest)
     length = jnp.sqrt(ellipsoids.squared_length(finite))
     inside = finite * (farthest / jnp.maximum(length, farthest))
-    # A row at the bound may be off by rounding, and is not counted as clipped.
+    # A row at the bound may differ by rounding, and is not counted as clipped.
     kept, outside = into_range(loss, low, high, 1e-5 * high)
     too_long = (length > 1.00001 * farthest).astype(jnp.int32)
     return (inside, kept), jnp.maximum(too_long, outside)
@@ -81,42 +81,42 @@ class GramSums(NamedTuple):
     regularizer: Regularizer  # of round T
     now: Callable  # state -> Regularizer of the next round, in float32
     noisy: Any  # () bool, whether there is any noise
-    events: Any  # () how many confidence bounds of losses fail separately, 1 .. T
+    events: Any  # () number of confidence bounds of losses that fail separately, 1 .. T
     privacy: Privacy
 
 
 class Gram(NamedTuple):
-    """A law of noise for Gram matrices, which a learner calibrates to its sizes and its epsilon."""
+    """A noise law for Gram matrices, which a learner calibrates to its sizes and its epsilon."""
 
     noise: Callable  # (horizon, dim, bounds, *, epsilon, delta, failure, ridge) -> GramSums
     floor: Number | None  # the smallest eigenvalue of noise and shift; None if derived
-    failure: Number | None  # alpha, as of a learner; None for 1 / T
+    failure: Number | None  # alpha, as in a learner; None for 1 / T
 
 
 def _gram(noise, floor, failure, shifted=True) -> Gram:
-    """A Gram of checked numbers."""
+    """Make a Gram with checked numbers."""
     made = Gram(noise, floor, failure)
     check_numbers(made)
     if floor is not None and not shifted:
-        raise ValueError("floor: noise that is not shifted has no floor to choose")
+        raise ValueError("floor must be left out if shifted is False")
     return made
 
 
 def check_numbers(gram) -> None:
-    """Refuses numbers of a Gram, or notes conditions on traced ones for the learner that runs."""
+    """Raise if a Gram has invalid numbers; note conditions on traced ones for the run."""
     _check.positive(**_check.given(floor=gram.floor))
     _check.inside(0.0, 1.0, **_check.given(failure=gram.failure))
 
 
 def _gram_sums(dim, stream, regularizer_of, declared, events=1.0) -> GramSums:
-    """The releases of a Stream of packed rows, each with the regularizer of its round added.
+    """The releases of a stream of packed rows, with each round's regularizer added.
 
     Args:
       dim: d.
       stream: a GramStream.
       regularizer_of: deviation of the noise -> Regularizer.
       declared: the Privacy.
-      events: as of GramSums.
+      events: as in GramSums.
     """
     last = regularizer_of(stream.deviation)
 
@@ -141,7 +141,7 @@ def _declared(stream, bounds, calibration, unit="round") -> Privacy:
     """The declaration of Gram matrices.
 
     The model is that of the mechanism. A round's own arm depends on its features without noise, so
-    that the central one is joint here. In the others the user chooses the arm from the public
+    "central" becomes "joint" here. In the other models the user chooses the arm from the public
     policy.
     """
     model = stream.privacy.model
@@ -167,21 +167,21 @@ def gaussian(
     """Symmetric Gaussian noise: variance s^2 off the diagonal, and 2 s^2 on it.
 
     A changed row v -> w moves v v' by at most sqrt(2) L~^2 in Frobenius norm. Entries off the
-    diagonal are there twice, so that a change D has |D|_F^2 / (2 s^2) in units of this noise, and
-    the sensitivity is L~^2. With variance s^2 on the diagonal, too, it would be sqrt(2) L~^2, so
-    the larger variance is needed.
+    diagonal appear twice, so a change D has |D|_F^2 / (2 s^2) in units of this noise, and the
+    sensitivity is L~^2. If the diagonal also had variance s^2, the sensitivity would be sqrt(2)
+    L~^2, so the larger variance is needed.
 
     Args:
       mechanism: a factory of ``dpjax.mechanisms``, for derived noise. Printed noise is that of a
-        tree of which every release holds one node of each level. With ``per_item`` the learner is
-        local, and with ``partial(per_item, batch=B)`` shuffled.
+        tree in which every release contains one node of each level. With ``per_item`` the model is
+        local, and with ``partial(per_item, batch=B)`` shuffle.
       shifted: whether eigenvalues are shifted up by the norm bound Upsilon of the noise and by
-        rho_min. False gives the ridge and the confidence of OFUL, in the manner of Mishra &
-        Thakurta 2015, an ablation that no bound covers.
+        rho_min. False gives the ridge and the confidence of OFUL, in the style of Mishra & Thakurta
+        2015, an ablation without a bound.
       floor: rho_min > 0, the smallest eigenvalue of noise and shift; by default Upsilon, and at
-        least the ridge of the learner. A floor takes the place of the ridge.
+        least the ridge of the learner. A floor replaces the ridge.
       calibration: "derived", "printed" (the paper's) or "code" (the authors' program).
-      norm_bound: "tight" or "paper", see
+      norm_bound: "tight" or "paper"; see
         :func:`dpjax.learners.parts.gram_calibration.gaussian_norm`.
       failure: alpha, the probability that some confidence bound fails; by default 1 / T.
 
@@ -194,7 +194,7 @@ def gaussian(
     _check.one_of("tight", "paper", norm_bound=norm_bound)
     _check.factory("mechanisms.tree", mechanism=mechanism)
     if mechanism is not mechanisms.tree and calibration != "derived":
-        raise ValueError("mechanism: only derived Gaussian noise has a choice of it")
+        raise ValueError("mechanism: only derived Gaussian noise accepts one")
 
     def noise(horizon, dim, bounds, *, epsilon, delta, failure, ridge=1.0) -> GramSums:
         rows, columns = ellipsoids.indices(dim + 1)
@@ -212,8 +212,8 @@ def gaussian(
                 deviation, dim, per_round, norm_bound=norm_bound, floor=floor, ridge=ridge
             )
 
-        # The confidence bound of OFUL holds for all rounds at once only if the regularizer is the
-        # same in all of them.
+        # The confidence bound of OFUL holds for all rounds simultaneously only if the regularizer
+        # is the same in all of them.
         events = 1.0 if stream.growing is None else float(horizon)
         declared = _declared(stream, bounds, calibration)
         return _gram_sums(dim, stream, regularizer_of, declared, events)
@@ -227,14 +227,14 @@ def losses_only(
     floor: Number | None = None,
     failure: Number | None = None,
 ) -> Gram:
-    """Gaussian noise on the last row alone, an ablation whose features are public.
+    """Gaussian noise on the last row only: an ablation with public features.
 
     A changed loss moves the last row by at most twice L times the bound on losses. The calibration
     is the derived one.
 
     Args:
       mechanism: a factory of ``dpjax.mechanisms`` for the central model.
-      floor, failure: as of :func:`gaussian`.
+      floor, failure: as in :func:`gaussian`.
 
     Examples:
       >>> public = gram.losses_only()
@@ -268,16 +268,16 @@ def wishart(
     calibration: str = "derived",
     failure: Number | None = None,
 ) -> Gram:
-    """Centred Wishart noise W_p(L~^2 I, k), p = d + 1, in each node of a tree, and its shift.
+    """Centred Wishart noise W_p(L~^2 I, k), p = d + 1, in each node of a tree, with its shift.
 
-    It rests on Sheffet 2015, Theorem 4.1, in all calibrations
+    It relies on Sheffet 2015, Theorem 4.1, in all calibrations
     (:func:`dpjax.learners.parts.gram_calibration.wishart_freedom`).
 
     Args:
       shifted: whether eigenvalues are shifted down as far as rho_min allows. False gives plain
         Wishart noise.
       floor: rho_min > 0; by default 4 L~^2 sqrt(m k) D, and at least the ridge of the learner.
-      calibration, failure: as of :func:`gaussian`.
+      calibration, failure: as in :func:`gaussian`.
 
     Examples:
       >>> learner = learners.linucb(1000, 3, epsilon=1.0, delta=1e-6, gram=gram.wishart())
@@ -305,7 +305,7 @@ def wishart(
 
         accountant = "Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP"
         found = Privacy(epsilon=shown, delta=delta, accountant=accountant)
-        # No audit knows the law of its releases.
+        # Audits do not model the law of its releases.
         init, step = on_exact_sums(*every_level(levels, len(lower), draw))
         stream = GramStream(init, step, scale, None, epsilon, found)
 

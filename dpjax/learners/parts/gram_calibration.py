@@ -1,7 +1,7 @@
-"""How much noise a private Gram matrix needs, and what the noise does to its eigenvalues.
+"""The noise that a private Gram matrix needs, and its effect on the eigenvalues.
 
-A *regularizer* is what noise and shift together add to the Gram matrix. It is accurate where its
-eigenvalues and the noise of the last row are within stated bounds.
+A *regularizer* is the sum of noise and shift that is added to the Gram matrix. It is accurate if
+its eigenvalues and the noise of the last row are within stated bounds.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ def levels_of(horizon, calibration) -> int:
 def per_round_failure(horizon, failure, calibration):
     """p = alpha / (2 T), the probability that a regularizer is inaccurate in one round.
 
-    "code" has the next power of 2 in place of T, as the authors' program does.
+    "code" uses the next power of 2 instead of T, as in the authors' program.
     """
     rounds = 2 ** (horizon - 1).bit_length() if calibration == "code" else horizon
     return real(failure) / (2.0 * rounds)
@@ -34,9 +34,9 @@ def per_round_failure(horizon, failure, calibration):
 def printed_gaussian_scale(row_bound, levels, epsilon, delta):
     """s = 4 sqrt(m) L~^2 ln(4 / delta) / epsilon, off the diagonal: Shariff & Sheffet 2018, 4.2.
 
-    It is that of the classical Gaussian mechanism with epsilon / sqrt(8 m ln(2 / delta)) for each
-    node, rounded up. It has rho = epsilon^2 / (32 ln(4 / delta)^2) of zCDP, and is 6 to 14 times
-    what is needed.
+    It is the classical Gaussian mechanism with epsilon / sqrt(8 m ln(2 / delta)) for each node,
+    rounded up. It has rho = epsilon^2 / (32 ln(4 / delta)^2) of zCDP, and is 6 to 14 times as large
+    as needed.
     """
     log_term = jnp.log(4.0 / real(delta))
     return 4.0 * jnp.sqrt(real(levels)) * real(row_bound) ** 2 * log_term / real(epsilon)
@@ -46,8 +46,8 @@ def wishart_freedom(size, levels, epsilon, delta, calibration):
     """k, the degrees of freedom of the Wishart noise W_p(L~^2 I, k) of each node, p = ``size``.
 
     By Sheffet 2015, Theorem 4.1, k = p + floor(28 ln(4 / delta_0) / epsilon_0^2) makes one Gram
-    matrix (epsilon_0, delta_0)-DP for a changed row. The theorem is for epsilon_0 < 1, so epsilon_0
-    is cut at 1. The m nodes share the budget as follows:
+    matrix (epsilon_0, delta_0)-DP under a change of one row. The theorem requires epsilon_0 < 1, so
+    epsilon_0 is cut at 1. The m nodes share the budget as follows:
 
         printed   epsilon_0 = epsilon / sqrt(8 m ln(2 / delta)) and delta_0 = delta / (2 m), by
                   advanced composition, which holds for epsilon up to about 4 ln(2 / delta)
@@ -72,8 +72,8 @@ def wishart_rho(size, levels, freedom, delta):
     """rho of ``levels`` nodes of Wishart noise, up to a probability of delta / 2.
 
     It inverts the derived :func:`wishart_freedom`. The epsilon of the nodes is
-    :func:`dpjax.privacy.zcdp_epsilon` of rho at delta / 2. rho is inf where a node has an epsilon_0
-    beyond 1, which the theorem does not cover.
+    :func:`dpjax.privacy.zcdp_epsilon` of rho at delta / 2. rho is inf if a node has an epsilon_0
+    above 1, which the theorem does not cover.
     """
     m = real(levels)
     log_term = jnp.log(8.0 * m / real(delta))  # ln(4 / delta_0)
@@ -87,11 +87,11 @@ class Regularizer(NamedTuple):
     offset: Any  # () added to the diagonal
     smallest: Any  # () rho_min, at most its smallest eigenvalue
     largest: Any  # () rho_max, at least its largest eigenvalue
-    tilt: Any  # () gamma, at least the norm |h| in the inverse of it, h the noise of the last row
+    tilt: Any  # () gamma, at least the norm of the last row's noise h in the inverse of it
 
 
 def gaussian_norm(dim, failure, norm_bound):
-    """A bound that the norm |Z| of a symmetric Gaussian matrix exceeds with probability at most p.
+    """A bound on the norm |Z| of a symmetric Gaussian matrix, exceeded with probability at most p.
 
     The entries of Z have variance 1, and 2 on the diagonal.
 
@@ -119,7 +119,7 @@ def gaussian_regularizer(
     noise. By default rho_min = Upsilon, and at least ``ridge``.
     """
     deviation = real(deviation)
-    # Two events share one failure. The paper's norm bound is loose enough not to need that.
+    # Two events share one failure probability. The paper's norm bound is too loose to need this.
     share = failure if norm_bound == "paper" else 0.5 * failure
     norm = deviation * gaussian_norm(dim, share, norm_bound)
     smallest = jnp.maximum(norm, ridge) if floor is None else real(floor)
@@ -135,7 +135,7 @@ def wishart_regularizer(
     By Claim 9 and Corollary 10 the eigenvalues of W are within scale (sqrt(n) -+ D)^2, with
     D = sqrt(d) + sqrt(2 ln(4 / p)). The shift moves the lower end to rho_min = 4 scale sqrt(n) D,
     or to the given floor, and keeps the length of the interval. gamma grows by the root of the
-    ratio of the two lower ends, where that is above 1. All is computed in a form where the large n
+    ratio of the two lower ends, if that is above 1. The formulas are arranged so that the large n
     cancels.
     """
     scale, root = real(scale), jnp.sqrt(real(freedom))
@@ -147,7 +147,7 @@ def wishart_regularizer(
         smallest = 4.0 * scale * root * spread
     else:
         smallest = real(floor)
-    # Without noise, where the scale is 0, the ridge of LinUCB remains.
+    # Without noise (scale 0) the ridge of LinUCB remains.
     if floor is None:
         smallest = jnp.maximum(smallest, ridge)
     growth = jnp.sqrt(jnp.maximum(lowest / smallest, 1.0))
@@ -159,7 +159,7 @@ def wishart_regularizer(
 def loss_regularizer(
     deviation, dim, failure, parameter_bound, *, floor=None, ridge=1.0
 ) -> Regularizer:
-    """The regularizer of noise on the last row alone, whose S sqrt(rho) + gamma is least."""
+    """The regularizer of noise on the last row only, with the smallest S sqrt(rho) + gamma."""
     length = real(deviation) * normal_length(dim, failure)
     smallest = jnp.maximum(length / parameter_bound, ridge) if floor is None else real(floor)
     return Regularizer(smallest, smallest, smallest, length / jnp.sqrt(smallest))

@@ -1,4 +1,4 @@
-"""Noisy sums of packed rows v v', by trees of nodes and by the mechanisms of prefix sums."""
+"""Noisy sums of packed rows v v', by trees of nodes and by prefix-sum mechanisms."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,19 +20,19 @@ from dpjax.mechanisms import prefix
 
 class NodesState(NamedTuple):
     round: Array  # () int32, t
-    nodes: Array  # (m + 1, packed), row j the noise of the levels from j on; the last row is 0
+    nodes: Array  # (m + 1, packed), row j: noise of the levels from j on; last row 0
 
 
 def every_level(levels, size, draw):
     """(init, step) of the noise of a tree with one node of each level in every release.
 
-    Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, whose noise is drawn anew
-    whenever i changes. Where i is odd the node before it holds data of the release, and else it is
-    padding. There are two draws in a round on average. ``draw`` maps a key to the noise of a node.
+    Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, whose noise is redrawn
+    whenever i changes. If i is odd, the previous node holds data of the release; otherwise it is
+    padding. On average there are two draws in a round. ``draw`` maps a key to the noise of a node.
     """
 
     def refresh(key, nodes, highest):
-        """The nodes, drawn anew at the levels ``highest`` .. 0."""
+        """Redraw the nodes at the levels ``highest`` .. 0."""
 
         def one(count, nodes):
             level = highest - count
@@ -57,21 +57,21 @@ def every_level(levels, size, draw):
 
 class NoisySumState(NamedTuple):
     total: Array  # (packed,) exact sum of v v' so far
-    error: Array  # (packed,) what rounding has added to it (Kahan)
+    error: Array  # (packed,) its rounding error (Kahan)
     noise: Any
 
 
 def on_exact_sums(init, step, weights=1.0, release=lambda noisy, key, row: noisy):
     """(init, step) of the sum of all rows plus noise that depends on no row.
 
-    Sums are float32 with Kahan's correction, which is accurate enough for one row to be hidden as
-    it should be while sums stay below 2^24 times the noise.
+    Sums are float32 with Kahan's correction. This is accurate enough to hide one row as long as
+    sums stay below 2^24 times the noise.
 
     Args:
       init: key -> (state, noise of no rows).
       step: (state, key) -> (state, noise of one row more).
-      weights: () or (packed,), by which the noise of each entry is multiplied.
-      release: (noisy sum, key, v v' of the latest row) -> that sum, named for audits.
+      weights: () or (packed,), factors on the noise of each entry.
+      release: (noisy sum, key, v v' of the latest row) -> that sum, marked for audits.
     """
 
     def begin(key):
@@ -93,13 +93,13 @@ class ItemsState(NamedTuple):
 
 
 class GramStream(NamedTuple):
-    """Noisy sums of packed rows v v', and what is declared of them."""
+    """Noisy sums of packed rows v v', and their declared privacy."""
 
     init: Callable  # key -> (state, noise of no rows)
     step: Callable  # (state, key, v v' of the next row) -> (state, noisy sum)
     deviation: Any  # () largest standard deviation of an entry of weight 1; the scale of Wishart
-    growing: Callable | None  # state -> that deviation now; None where it stays the same
-    asked: Any  # () epsilon; inf where the mechanism has exact sums
+    growing: Callable | None  # state -> that deviation now; None if it is constant
+    asked: Any  # () epsilon; inf if the mechanism has exact sums
     privacy: Privacy  # epsilon, delta, rho, model of the mechanism, accountant and sums
 
 
@@ -108,14 +108,14 @@ def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> Gra
 
     Args:
       horizon: T.
-      weights: (packed,), of the draws of each entry.
-      change: the largest L2 norm of how one row moves a sum, each entry divided by its weight.
+      weights: (packed,), factors on the draws of each entry.
+      change: the largest L2 change of a sum by one row, each entry divided by its weight.
       epsilon, delta: of the release.
       mechanism: a factory of ``dpjax.mechanisms``.
     """
     built = build(mechanism, horizon, "gaussian")
     sensitivity = built.sensitivity
-    if sensitivity[1] == float("inf"):  # exact sums, for which no scale has a meaning
+    if sensitivity[1] == float("inf"):  # exact sums, for which no scale is defined
         sensitivity, epsilon = (0.0, 0.0), float("inf")
     epsilon = real(epsilon)
     scale = privacy.gaussian_scale(sensitivity[1] * change, epsilon, delta)
@@ -149,7 +149,7 @@ def _of_mechanism(built, epsilon, delta, rho) -> Privacy:
 def _on_each_item(stream, weights):
     """(init, step) of a stream that adds noise to each row, or to the rows of each batch."""
     if not np.all(weights):
-        raise ValueError("mechanism: losses alone take a mechanism for the central model")
+        raise ValueError("mechanism: losses_only requires one for the central model")
     weights = jnp.asarray(weights, jnp.float32)
 
     def init(key):
@@ -173,7 +173,7 @@ def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> G
     mu = privacy.noise_ratio(sensitivity[1] * bounds.row**2, scale)
 
     def draw(key):
-        # No release by itself, which no audit would find in a loop: ``_weighed`` names the sums.
+        # A plain draw: audits do not find releases in a loop, so ``_weighed`` marks the sums.
         return noise.gaussian.draw(key, scale, (size,))
 
     init, step = every_level(levels, size, draw)
@@ -185,7 +185,7 @@ def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> G
 
 
 def _weighed(init, step, weights, scale, sensitivity):
-    """(init, step) of the exact sum of rows plus draws that are multiplied by ``weights``."""
+    """(init, step) of the exact sum of rows plus draws multiplied by ``weights``."""
     weights = jnp.asarray(weights, jnp.float32)
 
     def release(noisy, key, row):
@@ -195,7 +195,7 @@ def _weighed(init, step, weights, scale, sensitivity):
 
 
 def largest_variance(factory, built) -> float:
-    """The largest squared norm of a row of B of a mechanism, or a number above it."""
+    """The largest squared norm of a row of B of a mechanism, or an upper bound on it."""
     plain = factory.func if isinstance(factory, partial) else factory
     if plain in (mechanisms.tree, mechanisms.honaker):
         return float((built.horizon - 1).bit_length())

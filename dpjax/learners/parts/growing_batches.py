@@ -1,4 +1,4 @@
-"""Batches that grow with an arm's pulls, of the arm with the least index."""
+"""Batches that grow with an arm's pulls, of the arm with the smallest index."""
 
 from typing import NamedTuple
 
@@ -13,27 +13,27 @@ from dpjax.maths.laws import smallest
 
 class GrowingBatchesState(NamedTuple):
     pulls: Array  # (K,) int32, in complete batches
-    values: Array  # (K,) float32, what the learner keeps of each arm's released sums
-    arm: Array  # () int32, the arm in play
+    values: Array  # (K,) float32, the learner's summary of each arm's released sums
+    arm: Array  # () int32, the current arm
 
 
 def growing_batches(horizon, arms, ratio, gather, index, privacy, report) -> BatchLearner:
-    """Plays the arm of the smallest index in batches that multiply its pulls by a ratio.
+    """Play the arm with the smallest index in batches that multiply its pulls by a ratio.
 
-    An arm that was never played comes first, and ties are broken at random.
+    Arms that were never played come first, and ties are broken at random.
 
     Args:
       horizon, arms: T and K.
       ratio: r > 1. A batch of an arm with N pulls has ceil((r - 1) N) rounds, at least 1.
       gather: (key, the arm's value (), ExactSum of the batch, its rounds) -> the new value ().
       index: (values (K,), pulls (K,) int32, ln of the next round ()) -> (K,).
-      privacy, report: as of a BatchLearner.
+      privacy, report: as in a BatchLearner.
     """
     horizon, arms = check_arms(horizon, arms)
 
     def batch(state):
         pulls = state.pulls[state.arm].astype(jnp.float32)
-        # The product is a float32, since it may exceed int32.
+        # The product is a float32, since it may overflow int32.
         grown = jnp.minimum(jnp.ceil((ratio - 1.0) * pulls), horizon).astype(jnp.int32)
         return state, Batch(state.arm, jnp.maximum(grown, 1))
 

@@ -1,8 +1,8 @@
-"""What learners share that stop and recommend an arm: phases of pulls, and the game's end.
+"""Shared by learners that stop and recommend an arm: phases of pulls, and the game's end.
 
-The losses of each arm are a stream of its own, and this is cut into phases whose lengths nobody's
-losses decide. The sum of a phase is released when the phase is complete. So the k-th release of an
-arm is one random variable, whatever made the learner play that arm.
+The losses of each arm are a separate stream, cut into phases whose lengths do not depend on losses.
+The sum of a phase is released when the phase is complete. So the k-th release of an arm is a fixed
+random variable, independent of why the arm was played.
 """
 
 import math
@@ -18,29 +18,29 @@ from dpjax.maths import exact_sums, transport
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
 
-# A batch is at most this share of the pulls of the two arms that are compared.
+# A batch is at most this share of the pulls of the two compared arms.
 CHUNK = 0.125
 
 
 class IdentificationReport(NamedTuple):
-    stopped: Array  # () bool, False where the horizon came first
-    stopping_time: Array  # () int32, rounds until the learner stopped; the horizon where it did not
+    stopped: Array  # () bool, False if the horizon came first
+    stopping_time: Array  # () int32, rounds until the learner stopped; the horizon if it did not
     recommendation: Array  # () int32, an arm
 
 
 class Phases(NamedTuple):
-    """The pulls of each arm and what was released of them. n counts losses, k phases."""
+    """The pulls of each arm and its releases. n counts losses, k phases."""
 
-    pulls: Array  # (K,) int32, N: rounds that the arm was played
-    waiting: Array  # (K,) int32, those of the phase that is not complete
+    pulls: Array  # (K,) int32, N: rounds in which the arm was played
+    waiting: Array  # (K,) int32, those of the incomplete phase
     losses: ExactSum  # (K,) their losses
-    complete: Array  # (K,) int32, k: phases that are complete
+    complete: Array  # (K,) int32, k: complete phases
     samples: Array  # (K,) int32, n: losses in the released sum
     released: ExactSum  # (K,) private sum of the losses
 
     @property
     def means(self):
-        """Private mean losses, (K,) float32, which noise may throw out of [0, 1]."""
+        """Private mean losses, (K,) float32, which noise may move outside [0, 1]."""
         return exact_sums.mean(self.released, jnp.maximum(self.samples, 1))
 
     @property
@@ -50,52 +50,51 @@ class Phases(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """How the stream of an arm is cut: a phase that begins after N pulls has ceil((r - 1) N)."""
+    """The phases of an arm's stream: a phase that begins after N pulls has ceil((r - 1) N)."""
 
     ratio: float  # r, above 1
-    forget: bool  # whether a release is the sum of its own phase, or of all phases so far
+    forget: bool  # whether a release is the sum of its own phase only, or of all phases so far
 
     def length(self, pulls):
         """The rounds of a phase that begins after so many pulls, () or (K,) int32."""
         rounds = jnp.ceil((self.ratio - 1.0) * pulls.astype(jnp.float32))
-        # A phase that would be longer than any horizon never ends.
+        # A phase longer than any horizon never ends.
         return jnp.clip(rounds, 1.0, 2.0**30).astype(jnp.int32)
 
     def room(self, phases, arm):
-        """The rounds that are left of the phase of an arm, () int32."""
+        """The remaining rounds of the arm's phase, () int32."""
         waiting = phases.waiting[arm]
         return self.length(phases.pulls[arm] - waiting) - waiting
 
     def batch(self, phases, arm, pulls) -> Batch:
-        """A batch of an eighth of these pulls, at most to the end of the phase of the arm."""
+        """A batch of an eighth of these pulls, at most to the end of the arm's phase."""
         rounds = jnp.maximum(jnp.ceil(CHUNK * pulls.astype(jnp.float32)), 1.0).astype(jnp.int32)
         return Batch(arm, jnp.minimum(rounds, self.room(phases, arm)))
 
 
-# The grid of learners without noise: phases that grow by a tenth, of which nothing is forgotten.
+# The grid of learners without noise: phases grow by a tenth, and nothing is forgotten.
 KEPT = Grid(1.1, forget=False)
 
 
 class StoppingRule(NamedTuple):
-    """A rule that is asked whenever a phase is complete."""
+    """A stopping rule that is evaluated whenever a phase is complete."""
 
-    least: Any  # () int32, k_0: phases of each arm before which it is not asked
+    least: Any  # () int32, k_0: phases of each arm before its first evaluation
     verdict: Callable  # (key, phases) -> (whether to stop () bool, recommended arm () int32)
 
 
 class IdentificationState(NamedTuple):
     phases: Phases
     memory: Any  # of the sampling rule
-    batch: Batch  # in play
+    batch: Batch  # the current batch
     played: Array  # () int32, rounds of complete batches
     report: IdentificationReport
 
 
 def check_grid(ratio, forget, kept_to=0) -> Grid:
-    """The grid of a learner's arguments.
+    """The grid from a learner's arguments.
 
-    Where nothing is forgotten, one by which an arm may have more than 48 phases in ``kept_to``
-    rounds is refused.
+    If nothing is forgotten, it raises if an arm may have more than 48 phases in ``kept_to`` rounds.
     """
     _check.inside(1.0, jnp.inf, ratio=ratio)
     _check.untraced("ratio and forget", (ratio, forget))
@@ -116,7 +115,7 @@ def best_arm(key, phases):
 
 
 def optimistic_arm(key, phases, bounds):
-    """The arm of the least bound (means, n, ln t) -> (K,) on its mean loss, () int32.
+    """The arm with the smallest bound (means, n, ln t) -> (K,) on its mean loss, () int32.
 
     Ties are broken at random, and arms without a mean come first.
     """
@@ -136,11 +135,11 @@ def laplace_bounds(epsilon) -> Callable:
 
 
 def all_pairs(least, passes: Callable) -> StoppingRule:
-    """The rule that stops when the best arm passes a test against each other arm.
+    """The rule that stops when the best arm passes a test against every other arm.
 
     Args:
-      least: as of :class:`StoppingRule`.
-      passes: (phases, best) -> (K,) bool. What it says of the best arm itself does not count.
+      least: as in :class:`StoppingRule`.
+      passes: (phases, best) -> (K,) bool. Its value for the best arm itself is ignored.
     """
 
     def verdict(key, phases):
@@ -152,7 +151,7 @@ def all_pairs(least, passes: Callable) -> StoppingRule:
 
 
 def without_noise(key, losses, count) -> ExactSum:
-    """The release of a learner without privacy: the sum of a phase as it is."""
+    """The release of a learner without privacy: the exact sum of a phase."""
     del key, count
     return losses
 
@@ -168,23 +167,23 @@ def identification_learner(
     release: Callable = without_noise,
     memory: Any = (),
 ) -> BatchLearner:
-    """A learner that plays until a rule lets it stop, and its recommendation from then on.
+    """A learner that plays until a rule stops it, and then plays its recommendation.
 
-    All arms first complete the rule's least number of phases, the arm with the fewest complete ones
-    first. From then on ``choose`` decides after each batch, and the rule is asked whenever a phase
-    is complete. Choices and rules see releases and counts of pulls alone, so that they cost no
-    privacy. What comes after the stop is one batch.
+    All arms first complete the rule's minimum number of phases; the arm with the fewest complete
+    ones goes first. Then ``choose`` decides after each batch, and the rule is evaluated whenever a
+    phase is complete. Choices and rules depend only on releases and pull counts, so they cost no
+    privacy. All rounds after the stop are one batch.
 
     Args:
       horizon: the round at which a run is censored.
       arms: K.
       grid: how the losses of an arm are cut into phases.
       release: (key, ExactSum (), count () int32) -> ExactSum (), the private sum of a phase.
-      choose: (key, phases, memory) -> (the next Batch, which ends with the phase of its arm at the
-        latest, what to remember).
-      memory: of the first choice.
-      rule: when to stop.
-      privacy: what is declared.
+      choose: (key, phases, memory) -> (the next Batch, which ends no later than its arm's phase,
+        the new memory).
+      memory: for the first choice.
+      rule: the stopping rule.
+      privacy: the declaration.
     """
 
     def init(key):
@@ -224,7 +223,7 @@ def identification_learner(
         return _where(complete, full, partial), complete
 
     def step(state, key, total):
-        # All ties of a round are broken by one draw, which none of them needs to have for itself.
+        # One draw breaks all ties of a round, since they need not be independent.
         release_key, tie_key = jax.random.split(key)
         phases, complete = gather(release_key, state.phases, state.batch, total)
         played = state.played + state.batch.rounds
@@ -244,7 +243,7 @@ def identification_learner(
             played=played,
             report=IdentificationReport(stopped, stopping_time, recommendation),
         )
-        # The batch after the stop may end at the horizon, and then comes in here. It changes
+        # If the batch after the stop ends at the horizon, it is passed to this step, and changes
         # nothing.
         state = _where(state.report.stopped, state, new)
         return state, state.batch
@@ -261,5 +260,5 @@ def _where(condition, one, other):
 
 
 def _put(sums, arm, value) -> ExactSum:
-    """The sums (K,), with another one at ``arm``."""
+    """The sums (K,) with a new one at ``arm``."""
     return jax.tree.map(lambda leaf, new: leaf.at[arm].set(new), sums, value)

@@ -1,9 +1,9 @@
-"""One-point gradient estimates of a convex loss, from one value of it in each round.
+"""One-point gradient estimates of a convex loss, from one value in each round.
 
 Let u be uniform on the unit sphere of R^n and F = f(x + zeta u). Then the mean of (n / zeta) F u is
-the gradient at x of a smoothed f. That is the average of f over the ball of radius zeta around x,
-which is within zeta L of f (Flaxman, Kalai & McMahan 2005). On a set without inner points u is a
-direction of the affine hull, and n is the dimension of that hull.
+the gradient at x of a smoothed f: the average of f over the ball of radius zeta around x, which is
+within zeta L of f (Flaxman, Kalai & McMahan 2005). If the domain has no interior, u is a direction
+of its affine hull, whose dimension is n.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Directions(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What the values of a loss may be."""
+    """The possible values of a loss."""
 
     low: Any  # ()
     high: Any  # ()
@@ -40,21 +40,21 @@ class Values(NamedTuple):
 
     @property
     def middle(self):
-        """The middle of the range. Less this the values are in [-C, C].
+        """The middle of the range. Values minus the middle are in [-C, C].
 
-        As E[u] = 0 it leaves estimates unbiased, and it makes them smaller.
+        As E[u] = 0, subtracting it keeps estimates unbiased, and makes them smaller.
         """
         return 0.5 * (self.low + self.high)
 
 
 def unit_vector(key, dim):
-    """A direction that is uniform on the unit sphere, (dim,)."""
+    """A direction uniform on the unit sphere, (dim,)."""
     normal = rounded(laws.normal(key, (dim,)))
     return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
 
 
 def directions(domain) -> Directions:
-    """The directions of R^d, or those of the domain's tangent where it has no inner points."""
+    """The directions of R^d, or those of the domain's affine hull if it has no interior."""
     if domain.tangent is None:
         n, lift = domain.dim, lambda w: w
     else:
@@ -73,12 +73,12 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
 
     Args:
       domain: a Domain, of diameter D.
-      loss_range: (low, high) as declared, or one of three words for losses that are 0 somewhere on
+      loss_range: the declared (low, high), or one of three words for losses that are 0 somewhere on
         the domain. With B = L (D + reach), "signed" is [-B, B], "nonnegative" is [0, B], and
-        "nonnegative_inside" is [-L reach, B], for losses that may fall below 0 outside the domain,
-        as linear ones do.
+        "nonnegative_inside" is [-L reach, B], for losses that may be negative outside the domain,
+        as linear ones are.
       lipschitz: L, in the Euclidean norm.
-      reach: how far plays may be from the domain, at least 0.
+      reach: the largest distance of actions from the domain, at least 0.
     """
     if isinstance(loss_range, str):
         _check.one_of(*RANGES, loss_range=loss_range)
@@ -93,9 +93,8 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
 def entries_of(weight, losses, count=1) -> tuple:
     """The range of the entries of a sum of estimates, (low, high).
 
-    An estimate is ``weight`` times a value and a direction.
-
-    The range is a little wider, since estimates and their sums are rounded.
+    An estimate is ``weight`` times a value and a direction. The range is slightly enlarged, since
+    estimates and their sums are rounded.
 
     Args:
       weight: n / zeta.
@@ -107,9 +106,9 @@ def entries_of(weight, losses, count=1) -> tuple:
 
 
 def inradius_of(domain) -> float:
-    """The inradius of a domain within which plays must stay."""
+    """The inradius of a domain that actions must not leave."""
     if domain.inradius is None:
-        raise ValueError("domain: its inradius is not known, so plays cannot be kept inside it")
+        raise ValueError("domain: its inradius is not known, so actions cannot be kept inside it")
     return domain.inradius
 
 
@@ -117,8 +116,8 @@ def flaxman_radius(horizon, domain, bound, lipschitz):
     """zeta = T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most half of r.
 
     R and r are the outer and inner radius of the domain, and C is the bound of the losses. The
-    radius is that of Flaxman, Kalai & McMahan 2005, Theorem 2, as recalled, which says nothing
-    where it is beyond r.
+    radius is that of Flaxman, Kalai & McMahan 2005, Theorem 2, as recalled. The theorem does not
+    apply if it exceeds r.
     """
     r, n = inradius_of(domain), directions(domain).dim
     zeta = jnp.sqrt(domain.radius * n * bound * r / (3.0 * (lipschitz * r + bound)))
@@ -126,7 +125,7 @@ def flaxman_radius(horizon, domain, bound, lipschitz):
 
 
 def exploring_radius(horizon, domain, bound, lipschitz, smoothing):
-    """zeta, as given, below r; by default that of :func:`flaxman_radius`."""
+    """The given zeta, below r; by default that of :func:`flaxman_radius`."""
     if smoothing is None:
         return flaxman_radius(horizon, domain, bound, lipschitz)
     _check.inside(0.0, inradius_of(domain), smoothing=smoothing)
@@ -145,7 +144,7 @@ def on_private_estimates(sums, space, act, estimate) -> tuple[Callable, Callable
       sums: calibrated PrefixSums of the estimates.
       space: the Directions.
       act: (release (n,), u_t (n,)) -> the action.
-      estimate: (what is seen of the loss, u_t (n,)) -> the estimate (n,).
+      estimate: (observed value, u_t (n,)) -> the estimate (n,).
     """
 
     def play(key, state, release):

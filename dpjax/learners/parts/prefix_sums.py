@@ -1,6 +1,6 @@
 """Private prefix sums of loss vectors, calibrated for a loss set, a mechanism and an epsilon.
 
-Full-information learners are post-processing of what is released here.
+Full-information learners post-process these releases.
 """
 
 import math
@@ -20,30 +20,30 @@ from dpjax.mechanisms.prefix import LAWS
 
 
 class PrefixSums(NamedTuple):
-    """A mechanism, and its stream with the noise that a declared privacy asks for."""
+    """A mechanism, and its stream with the noise for a declared privacy."""
 
     mechanism: Mechanism
     init: Callable  # key -> (state, release of the empty prefix)
     step: Callable  # (state, key, value) -> (state, release of the values so far)
     scale: Any  # () of each draw
     privacy: Privacy
-    clip: Clip | None = None  # of the learner whose losses are the values
+    clip: Clip | None = None  # of the learner whose losses are summed
 
     @property
     def variance(self) -> Callable:
-        """rounds -> variance of a coordinate's noise, over that of a draw."""
+        """rounds -> variance of a coordinate's noise, relative to that of a draw."""
         return self.mechanism.variance
 
     def deviation(self, rounds: Any = None) -> Array:
         """The standard deviation of a coordinate's noise in these prefixes (n,), or in all (T,).
 
-        Noise of integers counts as the continuous law of its scale.
+        Integer noise is treated as the continuous law of its scale.
         """
         spread = jnp.asarray(self.variance(rounds), jnp.float32)
         return self.scale * jnp.sqrt(LAWS[self.mechanism.noise].variance(1.0) * spread)
 
 
-# What is released where a mechanism of that model sums up one value of each round.
+# Released values if a mechanism of that model sums one value of each round.
 RELEASED = {
     "central": "actions 1..T",
     "local": "messages 1..T",
@@ -53,7 +53,7 @@ RELEASED = {
 
 
 def build(factory: Callable, horizon: int, noise: str) -> Mechanism:
-    """The mechanism that a factory makes, refused where it does not serve the learner."""
+    """Build a factory's mechanism; raise if the learner cannot use it."""
     built = factory(horizon, noise=noise)
     _check.built(Mechanism, "mechanisms.tree(horizon)", **{"what mechanism returns": built})
     if built.horizon < horizon:
@@ -61,7 +61,7 @@ def build(factory: Callable, horizon: int, noise: str) -> Mechanism:
             f"mechanism covers {built.horizon} rounds, fewer than the horizon, {horizon}"
         )
     if built.noise != noise:
-        raise ValueError(f"mechanism has {built.noise} noise where the learner asks for {noise}")
+        raise ValueError(f"mechanism has {built.noise} noise, but the learner needs {noise}")
     return built
 
 
@@ -73,8 +73,8 @@ def of_rounded(
 ) -> tuple:
     """The (L1, L2) change of a value whose entries are rounded at random to integers.
 
-    An entry that changes by c moves by at most c + 1, and within the integers around its range.
-    (Both neighbours are rounded at the same uniform number, which does not depend on the losses.)
+    An entry that changes by c moves by at most c + 1, within the integers around its range. (Both
+    neighbours are rounded with the same uniform number, which does not depend on the losses.)
 
     Args:
       change: (L1, L2) before rounding.
@@ -118,31 +118,30 @@ def calibrate(
     Let B C be the mechanism's factorization and Delta the change of one value. Laplace noise of
     scale |C|_1 Delta_1 / epsilon makes all releases together epsilon-DP. Gaussian noise of standard
     deviation |C|_2 Delta_2 / mu makes them one Gaussian mechanism, where mu solves its equation for
-    (epsilon, delta) exactly. Both hold for values that are chosen adaptively, too
-    (:mod:`dpjax.mechanisms`).
+    (epsilon, delta) exactly. Both also hold for adaptively chosen values (:mod:`dpjax.mechanisms`).
 
-    The model of the mechanism is declared, for values that are one round's each. Callers that add
-    rounds up before declare the central model.
+    The mechanism's model is declared, for values that each belong to one round. Callers that sum
+    rounds first declare the central model.
 
     Args:
       horizon: T, for releases of the prefixes 0 .. T - 1.
       shape: of a value.
       change: (L1, L2), the largest change of one value between neighbours.
-      epsilon: privacy; inf adds no noise.
-      delta: in (0, 1); None for noise that is pure (:class:`dpjax.noise.Law`).
-      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
-        the horizon and ``noise``.
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1); None for pure-DP noise (:class:`dpjax.noise.Law`).
+      mechanism: a factory in :mod:`dpjax.mechanisms`, or a similar one; it is called with the
+        horizon and ``noise``.
       noise: a name of ``dpjax.noise.LAWS``.
-      value_range: (low, high) of the entries of what is summed. Integer noise needs it, since the
-        entries are rounded. It has no default: the values need not be losses.
-      loss_range: the range of losses that is declared.
-      neighbours: the neighbours that are declared.
-      unit: the unit that is declared.
-      printed_scale: a paper's scale of each draw for this epsilon, for the tree, which replaces the
-        derived one. The epsilon that is declared is then the one that this scale has.
+      value_range: (low, high) of the entries of the summed values. Integer noise needs it, since
+        the entries are rounded. It has no default, since the values need not be losses.
+      loss_range: the declared range of losses.
+      neighbours: the declared neighbours.
+      unit: the declared unit.
+      printed_scale: a paper's scale of each draw for this epsilon, for the tree. It replaces the
+        derived scale, and the epsilon of this scale is declared.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
+      ValueError, TypeError: an argument is invalid; a mechanism is shorter than the horizon.
 
     Examples:
       >>> made = prefix_sums.calibrate(
@@ -160,10 +159,10 @@ def calibrate(
     check_delta_of(noise, law.pure, delta)
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
-        raise ValueError("calibration: the printed scale is that of mechanisms.tree, no other")
+        raise ValueError("calibration: the printed scale requires mechanisms.tree")
     built = build(mechanism, horizon, noise)
     encoder = built.sensitivity
-    noiseless = encoder[0] == float("inf")  # exact sums, for which no scale has a meaning
+    noiseless = encoder[0] == float("inf")  # exact sums, for which no scale is defined
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
         encoder = (0.0, 0.0)
@@ -197,13 +196,13 @@ def clip_into(losses: LossSet, unit: str) -> Callable:
 
     Args:
       losses: a LossSet.
-      unit: "round" or "entry", as for :func:`dpjax.domains.clipped`.
+      unit: "round" or "entry", as in :func:`dpjax.domains.clipped`.
 
     Returns:
-      A function: loss (d,) -> (the loss within the set (d,), 1 if it lay outside and else 0).
+      A function: loss (d,) -> (the loss within the set (d,), 1 if it was outside, otherwise 0).
     """
     clip = clipped(losses, unit)
-    # A vector on the border of the set moves by rounding when it is clipped.
+    # A vector on the border of the set may move by rounding when it is clipped.
     tolerance = 1e-5 * max(abs(bound) for bound in losses.entry)
 
     def clip_loss(loss):
@@ -228,24 +227,23 @@ def prefix_sums(
 ) -> PrefixSums:
     """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.
 
-    The noise is calibrated by :func:`calibrate` for the change of one loss vector of the set.
+    The noise is calibrated by :func:`calibrate` to the change of one loss vector of the set.
 
     Args:
       horizon: T, rounds.
-      losses: a LossSet. Losses outside it are moved to its nearest vector, or, where the unit is
-        an entry, have their entries clipped to its range (:func:`dpjax.domains.clipped`), and are
-        counted.
-      epsilon: privacy; inf adds no noise.
-      delta: in (0, 1); None for noise that is pure (:class:`dpjax.noise.Law`).
-      mechanism: a factory of :mod:`dpjax.mechanisms`, or one like them, which is called with
-        the horizon and ``noise``.
+      losses: a LossSet. Losses outside it are counted, and moved to its nearest vector. If the unit
+        is an entry, their entries are clipped to its range instead (:func:`dpjax.domains.clipped`).
+      epsilon: privacy parameter; inf adds no noise.
+      delta: in (0, 1); None for pure-DP noise (:class:`dpjax.noise.Law`).
+      mechanism: a factory in :mod:`dpjax.mechanisms`, or a similar one; it is called with the
+        horizon and ``noise``.
       noise: a name of ``dpjax.noise.LAWS``.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
-      printed_scale: as for :func:`calibrate`.
+      printed_scale: as in :func:`calibrate`.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a mechanism that is shorter than the horizon.
+      ValueError, TypeError: an argument is invalid; a mechanism is shorter than the horizon.
 
     Examples:
       >>> made = prefix_sums.prefix_sums(
@@ -279,10 +277,10 @@ def accountant_of(mechanism: Mechanism) -> str:
 
 
 def sampled_rounds(horizon: int) -> np.ndarray:
-    """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, where there are more.
+    """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, if there are more.
 
-    They are spread by multiples of the golden ratio, since equal steps would meet the same bits of
-    t again and again.
+    They are spread by multiples of the golden ratio, since equal steps would repeatedly meet the
+    same bits of t.
 
     Examples:
       >>> prefix_sums.sampled_rounds(4), len(prefix_sums.sampled_rounds(10**9))

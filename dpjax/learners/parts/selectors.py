@@ -1,7 +1,7 @@
-"""The laws of private selections: which arm is taken to have the smallest sum of losses.
+"""The laws of private selections of the arm with the smallest sum of losses.
 
-They are logits, up to a common constant. The probabilities themselves would underflow to 0, for one
-of two neighbours before the other.
+They are logits, up to a common constant. Probabilities would underflow to 0, for one neighbour
+before the other.
 """
 
 import math
@@ -33,7 +33,7 @@ def permute_and_flip(total, epsilon):
     heads (McKenna & Sheldon 2020). With u uniform as the place of arm i in the order, each other
     arm comes before it and shows heads with probability u q_j. The integrand is a polynomial of
     degree K - 1, which Gauss-Legendre quadrature with K / 2 nodes integrates exactly. Above K = 50
-    some 2 sqrt(K) nodes give all digits of a float32.
+    about 2 sqrt(K) nodes give float32 accuracy.
     """
     logits = exponential(total, epsilon)
     q = jnp.exp(logits)

@@ -1,9 +1,9 @@
-"""When a learner may stop and recommend an arm: our rules, and those of AdaP-TT.
+"""Rules for stopping and recommending an arm: ours, and those of AdaP-TT.
 
-Ours err with probability at most ``failure``, whichever arms are played. The releases of an arm are
-fixed random variables, so that a union over the phases of both arms of a pair suffices: the pair of
-phases j and j', counted from the first that can pass, has the share
-failure / ((K - 1) j (j + 1) j' (j' + 1)), whose negative logarithm is the test's exponent.
+Our rules err with probability at most ``failure``, whichever arms are played. The releases of an
+arm are fixed random variables, so a union bound over the phases of both arms of a pair suffices.
+The pair of phases j and j', counted from the first that can pass, has the share failure / ((K - 1)
+j (j + 1) j' (j' + 1)), whose negative logarithm is the test's exponent.
 """
 
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from dpjax.maths.clipping import within
 
 
 def hoeffding(arms, epsilon, failure, grid) -> identification.StoppingRule:
-    """Stops when each other mean is above the best by Hoeffding's radius, with Laplace noise.
+    """Stop when every other mean exceeds the best by Hoeffding's radius, with Laplace noise.
 
     See :func:`dpjax.maths.transport.hoeffding_radius`. The means are those of losses in [0, 1].
     """
@@ -28,9 +28,9 @@ def hoeffding(arms, epsilon, failure, grid) -> identification.StoppingRule:
 
 
 def chernoff(arms, law, failure, grid) -> identification.StoppingRule:
-    """As :func:`hoeffding`, with any :class:`SumNoise`, by Chernoff's bound on a pair of means.
+    """Like :func:`hoeffding`, with any :class:`SumNoise`, by Chernoff's bound on a pair of means.
 
-    Before the first phase in which the radius of one mean is at most 1 the rule is not asked.
+    The rule is not evaluated before the first phase in which the radius of one mean is at most 1.
     """
     least = sampling_phases.first_phase_of(
         law.least_rounds(1.0, jnp.log((arms - 1.0) / failure)), grid.ratio, grid.forget
@@ -47,19 +47,20 @@ def chernoff(arms, law, failure, grid) -> identification.StoppingRule:
 
 
 def cost_of_transport(arms, failure, grid) -> identification.StoppingRule:
-    """Stops when, for each other arm, it would cost enough to make it the best one.
+    """Stop when the transport cost that makes another arm the best is large enough for every arm.
 
-    The costs are those of :func:`dpjax.maths.transport.transport_cost` without noise. They are made
-    for Bernoulli losses. For others in [0, 1], whose sums deviate less, the rule errs no more.
+    The costs are those of :func:`dpjax.maths.transport.transport_cost` without noise. They are for
+    Bernoulli losses. For other losses in [0, 1], whose sums deviate less, the rule does not err
+    more.
     """
     return _costly(arms, jnp.inf, failure, grid, lambda exponent, draws: _plain(exponent))
 
 
 def private_cost_of_transport(arms, epsilon, failure, grid) -> identification.StoppingRule:
-    """As :func:`cost_of_transport`, on means with Laplace noise, which are clipped to [0, 1].
+    """Like :func:`cost_of_transport`, on means with Laplace noise, clipped to [0, 1].
 
-    The threshold grows with the number of draws in the sums and not with their scale. Without noise
-    it is smaller.
+    The threshold grows with the number of draws in the sums, not with their scale. Without noise it
+    is smaller.
     """
 
     def threshold(exponent, draws):
@@ -73,10 +74,10 @@ def private_cost_of_transport(arms, epsilon, failure, grid) -> identification.St
 
 
 def released(arms, epsilon, failure, grid) -> identification.StoppingRule:
-    """The rule of the public code of AdaP-TT, which errs more often than it says.
+    """The rule in the public code of AdaP-TT, which errs more often than stated.
 
     It tests the optimistic arm of the sampling rule against all others, and recommends the arm with
-    the least private mean. Nothing accounts for the number of tests.
+    the smallest private mean. The number of tests is not accounted for.
     """
     del arms, grid
     log = jnp.log(1.0 / failure)
@@ -95,8 +96,8 @@ def printed(arms, epsilon, failure, grid) -> identification.StoppingRule:
     """The threshold of the paper of AdaP-TT, as reconstructed.
 
     With k the larger number of phases of a pair, zeta = pi^2 / 6 and C(x) = x + ln x, a likelihood
-    ratio has to reach 2 C(ln((K - 1) zeta k^2 / failure) / 2) + 2 ln(4 + ln n) + 2 ln(4 + ln m)
-    + (1 / n + 1 / m) (ln(2 K zeta k^2 / failure) / epsilon)^2.
+    ratio must reach 2 C(ln((K - 1) zeta k^2 / failure) / 2) + 2 ln(4 + ln n)
+    + 2 ln(4 + ln m) + (1 / n + 1 / m) (ln(2 K zeta k^2 / failure) / epsilon)^2.
     """
     del grid
 
@@ -131,7 +132,7 @@ def _costly(arms, epsilon, failure, grid, threshold) -> identification.StoppingR
 
 
 def _pairs(arms, failure, grid, least, phases, best):
-    """Of the best arm () and each arm (K,): samples, draws in their sums, and the exponents."""
+    """For the best arm () and each arm (K,): samples, draws in their sums, and the exponents."""
     samples = jnp.maximum(phases.samples, 1).astype(jnp.float32)
     draws = jnp.ones_like(phases.complete) if grid.forget else jnp.maximum(phases.complete, 1)
     place = jnp.maximum(phases.complete - least + 1, 1)

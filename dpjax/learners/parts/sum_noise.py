@@ -1,7 +1,7 @@
-"""Noise of the sum of a batch's losses, for every trust model: its draws, widths and privacy.
+"""Noise on a batch's loss sum, for every trust model: its draws, widths and privacy.
 
-A learner that plays batches asks for noise by name. From one law to another three things change:
-how a sum is released, how far the release may be off, and what is declared.
+A learner that plays batches selects its noise by name. A law determines three things: the release
+of a sum, its error bounds, and the declared privacy.
 """
 
 from collections.abc import Callable
@@ -22,43 +22,43 @@ LOCAL = ("local_laplace", "randomized_response")
 LAWS = (*noise.LAWS, *LOCAL)
 WITH_DELTA = tuple(name for name, law in noise.LAWS.items() if not law.pure)
 
-# Where Chernoff's bound is tried, as parts of a tilt that is at least the best one.
+# Trial points for Chernoff's bound, as fractions of a tilt that is at least the best one.
 _PARTS = np.sin(np.arange(2, 40) * np.pi / 80.0).astype(np.float32)
 
 
 class SumNoise(NamedTuple):
-    """The release of the sum of n losses in [0, 1], and how far it is off.
+    """The release of the sum of n losses in [0, 1], with bounds on its error.
 
-    The losses and what is part of them have the variance proxy v, so that ln E e^(l x) of their sum
-    less its mean is at most n v l^2 / 2. The noise consists of one draw z, or of one for each loss.
-    ``cumulant`` bounds ln E e^(l z), and is at least l^2 E z^2 / 2. All bounds on errors below are
-    Chernoff's.
+    The losses, and noise inherent in them, have the variance proxy v: ln E e^(l x) of their centred
+    sum is at most n v l^2 / 2. The other noise is one draw z, or one for each loss. ``cumulant``
+    bounds ln E e^(l z), and is at least l^2 E z^2 / 2. All error bounds below are Chernoff's.
     """
 
     release: Callable  # (key, sum of the losses, () ExactSum, n () int32) -> () ExactSum
     per_loss: Number  # () v
     cumulant: Callable  # l -> bound on ln E e^(l z), for |l| below the pole
     variance: Number  # () of a draw z, or its proxy
-    pole: Number  # () inf where there is none
-    each: bool  # whether each loss has a draw of its own
-    clip: Clip | None  # of the learner: to_bit, if the noise hides bits alone
+    pole: Number  # () inf if there is none
+    each: bool  # whether each loss has its own draw
+    clip: Clip | None  # of the learner: to_bit, if the noise protects only bits
     privacy: Privacy
 
     def error(self, weights, counts, draws, exponent):
-        """What a weighted sum of releases may be off by in one direction, but for e^-x, (...).
+        """One-sided error bound of a weighted sum of releases, (...).
 
-        With l in (0, pole / max |w_i|) it is the least (x + sum_i K_i(l w_i)) / l, where K_i bounds
-        the logarithm of the moment-generating function of release i. It is the minimum over a grid,
+        It fails with probability at most e^-x. It is the minimum of (x + sum_i K_i(l w_i)) / l over
+        l in (0, pole / max |w_i|), where K_i bounds the logarithm of the moment-generating function
+        of release i. A grid over l is used, which gives at most one percent more.
         at most one percent above the least.
 
         Args:
           weights: w_i, (..., m).
           counts: n_i, the losses in each release, (..., m) float32.
-          draws: how many draws each release has in it where losses have none, (..., m).
-          exponent: x, () or (...); below 1e-6 it counts as that.
+          draws: the number of draws in each release if losses have none of their own, (..., m).
+          exponent: x, () or (...); smaller values are raised to 1e-6.
 
         Returns:
-          (...), 0 where no release has a weight.
+          (...), 0 if no release has a weight.
         """
         size = jnp.where(counts > 0.0, jnp.abs(weights), 0.0)
         weighty = jnp.max(size, axis=-1) > 0.0
@@ -76,12 +76,12 @@ class SumNoise(NamedTuple):
         return jnp.where(weighty, jnp.min(bounds, axis=-1), 0.0)
 
     def radius(self, rounds, exponent):
-        """How far the mean of n losses may be off in one direction, but for probability e^-x."""
+        """One-sided error bound of the mean of n losses, exceeded with probability at most e^-x."""
         counts = jnp.asarray(rounds, jnp.float32)[..., None]
         return self.error(1.0 / counts, counts, jnp.ones_like(counts), exponent)
 
     def least_rounds(self, radius, exponent):
-        """The least n, not rounded up, for which Chernoff's bound on a mean is this radius, ()."""
+        """The smallest n, not rounded up, at which Chernoff's bound on a mean is this, ()."""
         own = self.per_loss + (self.variance if self.each else 0.0)
         most = jnp.minimum(self.pole, radius / own)
         if not self.each:
@@ -94,34 +94,35 @@ class SumNoise(NamedTuple):
 
 
 def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
-    """The noise of that name, calibrated for sums of which one loss is replaced.
+    """The named noise, calibrated for sums in which one loss is replaced.
 
     A law of ``dpjax.noise.LAWS`` is added to the sum of a batch, and its trust model is declared:
 
     - "central": the server adds it.
-    - "distributed": each user adds a part of it, and only the sum of a batch is opened. Such a law
-      is one of sums of independent parts. (The draw is that of the whole. Nobody's modulus is
-      simulated, nor users who drop out.)
-    - "shuffle": users and fair coins send bits, a shuffler mixes them, and the server sees how many
-      are 1.
+    - "distributed": each user adds a part of it, and only the sum of a batch is opened. The law
+      must be a sum of independent parts. (The draw is that of the whole. Modular arithmetic and
+      users who drop out are not simulated.)
+    - "shuffle": users and fair coins send bits, a shuffler mixes them, and the server sees the
+      number of ones.
 
-    Two more are local, for each loss by itself. "local_laplace" adds Laplace noise to it, and
-    "randomized_response" flips it, a bit, with probability 1 / (1 + e^epsilon).
+    Two more laws are local, for each loss separately. "local_laplace" adds Laplace noise, and
+    "randomized_response" flips a bit with probability 1 / (1 + e^epsilon).
 
-    Noise of real numbers takes losses that are no bits. For the others each loss is rounded to the
-    nearer of 0 and 1, so play them on Bernoulli losses. A sum that is no integer all the same, as
-    one of averages, is rounded to the nearest integer before its noise is added. If one summand
-    changes by at most 1, the rounded sum does too.
+    Real-valued noise accepts any losses. For the other laws each loss is rounded to the nearer of 0
+    and 1, so use them with Bernoulli losses. A sum that is still not an integer, such as one of
+    averages, is rounded to the nearest integer before noise is added. If one summand changes by at
+    most 1, so does the rounded sum.
 
     Args:
       law: one of :data:`LAWS`.
       epsilon: inf for no noise.
-      delta: in (0, 1) for a law that is not pure; else None. For integers it is a plain number, and
-        the amount of noise is the least one by the exact delta of the law, up to a percent.
+      delta: in (0, 1) for a law that is not pure; otherwise None. For integer laws it must be a
+        plain number, and the noise is the smallest that satisfies the exact delta of the law, up to
+        a percent.
 
     Returns:
-      A SumNoise. It declares what holds where each loss is in one released sum, and where earlier
-      releases alone decide which sum that is.
+      A SumNoise. Its declaration holds if each loss is in one released sum, and only earlier
+      releases decide which sum that is.
     """
     _check.one_of(*LAWS, noise=law)
     check_delta_of(law, law not in WITH_DELTA, delta)
@@ -133,13 +134,12 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
 
 
 def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
-    """Gaussian noise of sums, of variance 1 / (2 rho), by which a release is rho-zCDP.
+    """Gaussian noise of variance 1 / (2 rho) on sums, which makes a release rho-zCDP.
 
     Args:
       horizon: T.
       rho: inf for no noise.
-      delta: of the epsilon that is declared beside rho, which changes nothing but that number; None
-        for T^-2.
+      delta: the delta at which epsilon is declared; it changes nothing else. None for T^-2.
     """
     _check.positive(rho=rho)
     variance = 0.5 / jnp.asarray(rho, jnp.float32)
@@ -149,13 +149,13 @@ def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
     return _with_draws(noise.gaussian, jnp.sqrt(variance), declared)
 
 
-# What of the sums of batches others see.
+# The observable part of batch sums.
 _SEEN = {"central": "", "shuffle": "shuffled bits of each batch, ", "distributed": "opened sums, "}
 
 
 def _of_law(law, epsilon, delta, declared) -> SumNoise:
     found = law.single(epsilon, delta)
-    if isinstance(found.scale, jax.core.Tracer):  # It is NaN where a plain epsilon is refused.
+    if isinstance(found.scale, jax.core.Tracer):  # NaN if a plain epsilon would be refused
         epsilon = jnp.where(jnp.isnan(found.scale), jnp.nan, epsilon)
     declared = declared._replace(
         epsilon=epsilon,
@@ -170,7 +170,7 @@ def _of_law(law, epsilon, delta, declared) -> SumNoise:
 
 
 def _with_draws(law, scale, declared) -> SumNoise:
-    """One draw of a law in each released sum, however many losses it has."""
+    """One draw of a law in each released sum, for any number of losses."""
 
     def release(key, losses, count) -> ExactSum:
         del count
@@ -201,7 +201,7 @@ def _local(law, epsilon, declared) -> SumNoise:
 
     def debiased(key, losses, count):
         ones = noise.randomized_response(key, _nearest(losses).whole, scale, count)
-        excess = (2 * ones - count).astype(jnp.float32)  # Where 2 * ones wraps, this wraps back.
+        excess = (2 * ones - count).astype(jnp.float32)  # if 2 * ones wraps, this wraps back
         return exact_sums.shifted(exact_sums.repeated(0.5, count), 0.5 * stretch * excess)
 
     declared = declared._replace(
@@ -209,7 +209,7 @@ def _local(law, epsilon, declared) -> SumNoise:
         released="randomized losses 1..T",
         accountant="randomized response, each loss",
     )
-    # A stretched bit lies in an interval of that length, so that Hoeffding's lemma holds for it.
+    # A debiased bit lies in an interval of that length, so Hoeffding's lemma holds for it.
     return SumNoise(
         debiased, 0.25 * stretch * stretch, lambda tilt: 0.0 * tilt, jnp.float32(0.0), jnp.inf,
         False, to_bit, declared,
@@ -217,6 +217,6 @@ def _local(law, epsilon, declared) -> SumNoise:
 
 
 def _nearest(total) -> ExactSum:
-    """The integer nearest to a sum, which hides what noise of integers cannot."""
+    """The integer nearest to a sum, so that integer noise can hide it."""
     whole = exact_sums.add(total, exact_sums.of(0.5)).whole
     return ExactSum(whole, jnp.zeros_like(whole))

@@ -1,11 +1,11 @@
-"""Keywords that are fields of the domain now, which warn until version 0.2."""
+"""Deprecated keywords that are now fields of the domain; they warn until version 0.2."""
 
 from dpjax.core import _check
 from dpjax.domains import ball_losses
 
 
 def of_domain(*names):
-    """A decorator of factories that had these of the keywords losses, regularizer and lipschitz."""
+    """A decorator for factories that had some of the keywords losses, regularizer and lipschitz."""
     return _check.superseded(names, _into_domain, depth=3)
 
 

@@ -1,4 +1,4 @@
-"""Top-two sampling: half of the rounds of a leader play it, the other half its challenger."""
+"""Top-two sampling: half of a leader's rounds play it, the other half its challenger."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from dpjax.maths.laws import smallest
 
 
 class Tracked(NamedTuple):
-    """For each arm as the leader: rounds that were played, and those of them on the arm itself."""
+    """For each arm as the leader: rounds played, and rounds in which the arm itself was played."""
 
     led: Array  # (K,) int32
     own: Array  # (K,) int32
@@ -28,7 +28,7 @@ def gaussian_cost(phases, leader):
 
 
 def transport_cost(epsilon) -> Callable:
-    """(phases, leader) -> W_b + ln N_b for the cost of transport W_b of arm b and the leader."""
+    """(phases, leader) -> W_b + ln N_b for the transport cost W_b of arm b and the leader."""
 
     def cost(phases, leader):
         pulls = phases.pulls.astype(jnp.float32)
@@ -42,14 +42,14 @@ def transport_cost(epsilon) -> Callable:
 def top_two(
     horizon, arms, grid, bounds, cost, rule, declared, release=identification.without_noise
 ) -> BatchLearner:
-    """A learner of the leader with the least optimistic mean, and a challenger of the least cost.
+    """A learner of the leader with the smallest optimistic mean and a challenger of smallest cost.
 
-    A batch lasts an eighth of the pulls of the one that was played less.
+    A batch lasts an eighth of the pulls of the less played of the two.
 
     Args:
       horizon, arms: T and K.
-      grid, rule, release: as of :func:`dpjax.learners.parts.identification.identification_learner`.
-      bounds: of the leader, as of :func:`optimistic_arm`.
+      grid, rule, release: as in :func:`dpjax.learners.parts.identification.identification_learner`.
+      bounds: of the leader, as in :func:`optimistic_arm`.
       cost: (phases, leader) -> (K,).
       declared: the Privacy.
     """

@@ -1,0 +1,215 @@
+"""The quantities of a figure: an estimate of trials, or an estimate that was made before."""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray
+
+# Axes and constants in the terms of the field: the label of an axis, and the word in a caption.
+_TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
+          "arms": ("number of arms K", "K"), "dim": ("dimension d", "d"),
+          "experts": ("number of experts N", "N"),
+          "epsilon": ("privacy parameter epsilon", "epsilon"),
+          "failure": ("failure probability", "failure probability"),
+          "rate": ("learning rate", "learning rate"),
+          "parameter_bound": ("norm S of the parameter", "norm of the parameter S"),
+          "feature_bound": ("norm L of the features", "norm of the features L"),
+          "final_regret": ("regret at T", ""), "regret": ("regret", ""),
+          "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
+ENDS = "low", "high"  # of an interval
+DECLARED = "declared"  # the horizontal axis of the declared epsilon
+# Values of an axis that differ by more than this factor have a logarithmic axis.
+_WIDE = 8.0
+
+
+class Along(NamedTuple):
+    """The horizontal axis of a figure."""
+
+    axis: str  # of the data; curves go along it
+    label: str
+    places: xarray.DataArray  # along this axis and others; NaN for a mark at "none"
+    ticks: np.ndarray  # the values that the axis shows
+    infinity: float | None  # its place
+    none: float | None
+
+    def of(self, one: xarray.Dataset) -> np.ndarray:
+        """The places (n,) of a curve."""
+        own = self.places.sel(_single(one, self.places.dims))
+        return own.max([name for name in own.dims if name != self.axis]).values
+
+
+class Quantity(NamedTuple):
+    """A quantity that panels of a figure show: a centre, with a band from low to high."""
+
+    label: str
+    found: xarray.Dataset  # its first variable is the centre; with low and high
+    settings: Any = None  # the values of an axis, if the centre is a place on it
+    candidates: Any = None  # which of them are candidates, along this axis and those of ``found``
+
+    @property
+    def centre(self) -> str:
+        """The name of the centre."""
+        return str(next(iter(self.found)))
+
+    def sel(self, at: dict) -> "Quantity":
+        """The part of a panel or of a curve."""
+        candidates = None if self.candidates is None else self.candidates.sel(at)
+        return self._replace(found=self.found.sel(at), candidates=candidates)
+
+    def squeezed(self, kept: Collection) -> "Quantity":
+        """The quantity without axes of a single value, apart from those to keep."""
+        single = [n for n in self.found.dims if self.found.sizes[n] == 1 and n not in kept]
+        candidates = None if self.candidates is None else self.candidates.squeeze(single)
+        return self._replace(found=self.found.squeeze(single), candidates=candidates)
+
+
+def label(name: str, attributes: Mapping = MappingProxyType({})) -> str:
+    """The label of an axis: its attribute ``long_name``, or a text by its name."""
+    return attributes.get("long_name") or _TERMS.get(name, [name.replace("_", " ")])[0]
+
+
+def word(name: str) -> str:
+    """The name of a constant in a caption."""
+    return _TERMS.get(name, ("", name.replace("_", " ")))[1]
+
+
+def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
+    """The quantities of a Dataset that an estimator returned.
+
+    Those of :func:`dpjax.report.choice.tune` are the chosen setting, whose band goes from the least
+    candidate to the largest one, and the mean of the tuned learner. Others have one quantity.
+
+    Args:
+      data: the Dataset of an estimate.
+      y: the name of one quantity, or None for all.
+
+    Raises:
+      ValueError: the data are not an estimate with an interval, or have no such quantity.
+    """
+    centre = str(next(iter(data.data_vars), ""))
+    if not {centre, *ENDS} <= {*data.data_vars}:
+        raise ValueError(
+            "data: a figure needs trials or an estimate with low and high; the data have neither "
+            "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
+        )
+    shown = label(str(data.attrs.get("variable", centre)))
+    own = data[[name for name in data.data_vars if name in (centre, "standard_error", *ENDS)]]
+    found = {centre: Quantity(shown, own)}
+    if "candidate" in data:
+        tuned = Quantity(f"{shown}, tuned", own)
+        axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
+        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | {centre: tuned}
+    if y is not None and y not in found:
+        raise ValueError(f"y: the estimate has no {y!r}, but {', '.join(found)}")
+    return [*found.values()] if y is None else [found[y]]
+
+
+def _chosen(data, axis, axes) -> Quantity:
+    """The chosen value of an axis of settings, with the range of its candidates."""
+    values = data[axis].values
+    at, _ = places(values)
+    place = dict(zip(values.tolist(), at.tolist(), strict=True))
+    chosen = data[f"chosen_{axis}"]
+    at_chosen = [place.get(value, np.nan) for value in chosen.values.ravel().tolist()]
+    centre = chosen.copy(data=np.reshape(at_chosen, chosen.shape))
+    candidates = data["candidate"].any([name for name in axes if name != axis])
+    along = xarray.DataArray(at, {axis: values}, [axis])
+    own = along.where(candidates)
+    found = xarray.Dataset({"chosen": centre, "low": own.min(axis), "high": own.max(axis)})
+    takes = data.coords.get(f"takes_{axis}")
+    found = found if takes is None else found.where(takes)
+    candidates = candidates.assign_coords({axis: at})
+    return Quantity(f"best {label(axis)}", found.assign_attrs(data.attrs), values, candidates)
+
+
+def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
+    """The horizontal axis: the values of an axis, or the epsilon that is declared along it."""
+    if not declared:
+        values = array[axis].values
+        at, infinity = places(values)
+        own = xarray.DataArray(at, {axis: values}, [axis])
+        none = None if takes_everywhere(array, axis) else _beyond(at)
+        if none is not None:
+            own = own.where(array.coords[f"takes_{axis}"])
+        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none)
+    epsilon = array.coords["privacy_epsilon"].reset_coords(drop=True)
+    private = np.isfinite(epsilon)
+    epsilon = epsilon.broadcast_like(array[axis])
+    epsilon = epsilon.where(private.any(axis) if axis in private.dims else private)
+    values = np.unique(epsilon.values[~np.isnan(epsilon.values)])
+    at, infinity = places(values)
+    own = epsilon if infinity is None else epsilon.where(np.isfinite(epsilon), infinity)
+    own = own.where(epsilon.notnull())
+    none = _beyond(at) if epsilon.isnull().any() else None
+    ticks = array[axis].values if axis == "epsilon" else values
+    return Along(axis, "declared epsilon", own, ticks, infinity, none)
+
+
+def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tuple:
+    """The data, and the axis along which curves over the declared epsilon go.
+
+    It is epsilon, or the first axis of several values that is not ``named``; without one the data
+    get an axis of one value.
+
+    Raises:
+      ValueError: the data have no declared epsilon.
+    """
+    if "privacy_epsilon" not in data.coords:
+        raise ValueError(
+            'x: "declared" needs the coordinate privacy_epsilon, as Study.run returns it'
+        )
+    array = data[y or ("final_regret" if "trial" in data.dims else next(iter(data.data_vars)))]
+    free = [str(name) for name in array.dims if name != "trial" and name not in named]
+    free.sort(key=lambda name: (array.sizes[name] == 1, name != "epsilon"))
+    if free and (array.sizes[free[0]] > 1 or free[0] == "epsilon"):
+        return data, free[0]
+    return data.expand_dims(DECLARED), DECLARED
+
+
+def takes(array: xarray.DataArray, one: xarray.Dataset, axis: str | None) -> bool:
+    """Whether the learner or the environment of a curve takes an axis."""
+    own = array.coords.get(f"takes_{axis}")
+    return True if own is None else bool(own.sel(_single(one, own.dims)).any())
+
+
+def takes_everywhere(array: xarray.DataArray, axis: str | None) -> bool:
+    """Whether every learner and environment takes an axis."""
+    own = array.coords.get(f"takes_{axis}")
+    return own is None or bool(own.all())
+
+
+def is_wide(values) -> bool:
+    """Whether the finite values of an axis need a logarithmic scale."""
+    finite = values[np.isfinite(values)] if values.dtype.kind in "iuf" else values[:0]
+    return len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE
+
+
+def _single(one, dims) -> dict:
+    """The place of a curve along those of some dimensions at which it has a single value."""
+    return {n: one[n].item() for n in dims if n in one.coords and one[n].ndim == 0}
+
+
+def _beyond(places) -> float:
+    """A place to the right of all others, for learners that do not take the axis."""
+    if not len(places):
+        return 1.0
+    low, high = places.min(), places.max()
+    if low <= 0 or high / low <= _WIDE:
+        return high + max(0.25 * (high - low), 1.0)
+    return high * max(3.0, (high / low) ** 0.15)
+
+
+def places(values) -> tuple:
+    """The places of values on an axis, and that of infinity if it is among them."""
+    if values.dtype.kind not in "iuf":
+        return np.arange(float(len(values))), None
+    finite = values[np.isfinite(values)]
+    if len(finite) == len(values):
+        return values.astype(np.float64), None
+    if not len(finite):
+        return np.zeros(len(values)), 0.0
+    step = finite[-1] / finite[-2] if len(finite) > 1 and finite[-2] > 0 else 3.0
+    beyond = finite.max() * max(step, 3.0)
+    return np.where(np.isfinite(values), values, beyond), beyond
