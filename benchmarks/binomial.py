@@ -1,4 +1,4 @@
-"""Why laws.binomial has a sampler of its own: jax.random.binomial in float32 is not exact.
+"""Test laws.binomial and jax.random.binomial for exactness; in float32 the latter is not exact.
 
     python benchmarks/binomial.py [--quick]
 
@@ -21,7 +21,7 @@ PROBABILITIES = [0.001, 0.3]
 
 
 def p_value(draws, count, probability):
-    """The p-value of binned draws against Binomial(count, probability)."""
+    """Returns the p-value of binned draws against Binomial(count, probability)."""
     law = stats.binom(count, float(np.float32(probability)))
     edges = np.unique(law.ppf(np.linspace(0.0, 1.0, 51)[1:-1]))
     cells = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]])) * len(draws)
@@ -33,7 +33,7 @@ def p_value(draws, count, probability):
 def main():
     """Prints one line per count and probability."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a thousandth of the draws")
+    parser.add_argument("--quick", action="store_true", help="draw a thousandth as many")
     draws = DRAWS // 1000 if parser.parse_args().quick else DRAWS
     ours = jax.jit(jax.vmap(laws.binomial, (0, None, None)))
     keys = jr.split(jr.key(1), draws)

@@ -1,4 +1,4 @@
-"""Computes parameters of dpjax.mechanisms.buffered with jax_privacy's optimiser.
+"""Compute parameters of dpjax.mechanisms.buffered with jax_privacy's optimiser.
 
     python benchmarks/buffered.py                    # dpjax/mechanisms/buffered.csv
     python benchmarks/buffered.py 3000 --buffers 5   # one pair, to pass as parameters=
@@ -16,18 +16,18 @@ BUFFERS = 4
 
 
 def optimiser():
-    """Returns jax_privacy's optimiser, or exits with one sentence on where to get it."""
+    """Returns jax_privacy's optimiser, or exits and says how to install it."""
     try:
         from jax_privacy.matrix_factorization.buffered_toeplitz import optimize
     except ModuleNotFoundError as error:
         sys.exit(f"benchmarks/buffered.py needs jax_privacy: pip install 'dpjax[mf]' ({error})")
-    # The decays of long streams are closer to 1 than float32 can tell.
+    # For long streams, the decays are closer to 1 than float32 can represent.
     jax.config.update("jax_enable_x64", True)
     return optimize
 
 
 def parameters(optimize, prefixes, buffers) -> tuple[list[str], list[str]]:
-    """The decays and the scales, with ten digits each."""
+    """Returns the decays and the scales, with ten digits each."""
     found = optimize(n=prefixes, min_buffers=buffers, max_buffers=buffers, error="max")
     both = found.buf_decay, found.output_scale
     return tuple([f"{float(value):.10g}" for value in values] for values in both)
@@ -46,15 +46,15 @@ def at_least(minimum):
 
 
 def main():
-    """Prints the whole table, or one pair."""
+    """Prints the whole table or one pair."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("prefixes", nargs="?", type=at_least(2), help="N; without it, the table")
-    parser.add_argument("--buffers", type=at_least(1), help=f"of one pair, {BUFFERS} by default")
+    parser.add_argument("prefixes", nargs="?", type=at_least(2), help="N; default: the whole table")
+    parser.add_argument("--buffers", type=at_least(1), help=f"their number, by default {BUFFERS}")
     arguments = parser.parse_args()
     if arguments.prefixes is None and arguments.buffers is not None:
-        parser.error("--buffers goes with a number of prefixes: the table has four")
+        parser.error("--buffers needs a number of prefixes: the table always has four")
     optimize = optimiser()
     if arguments.prefixes is not None:
         decays, scales = parameters(optimize, arguments.prefixes, arguments.buffers or BUFFERS)

@@ -1,17 +1,17 @@
-"""How long the first sweep of a learner, or a grid, takes to compile, in a process of its own.
+"""Compile time of a learner's first sweep, or of a grid, each in its own process.
 
     python benchmarks/compilation.py                # all learners, a table in Markdown
     python benchmarks/compilation.py exp3 dp_tt
     python benchmarks/compilation.py --grid         # a grid over horizons and arms, twice
 
-CPU seconds are those of the whole call of ``sweep``, on the first standard environment of
-``dpjax compare``, round by round: tracing, compiling, and playing 64 rounds with 8 seeds, which
-takes milliseconds. Importing dpjax is not counted. Nothing is read from a cache. Equations are
+CPU seconds cover the whole call of ``sweep`` on the first standard environment of
+``dpjax compare``: tracing, compiling, and playing 64 rounds one by one with 8 seeds, which takes
+milliseconds. The import of dpjax is not counted, and nothing is read from a cache. Equations are
 those of the traced program.
 
-The grid has 4 horizons x 3 numbers of arms x 2 learners x 4 epsilons, with 100 trials. It is played
-by two processes, of which the second one reads what the first one has kept on disk. CPU seconds are
-those of the whole process, and of ``Study.run``.
+The grid has 4 horizons x 3 numbers of arms x 2 learners x 4 epsilons, with 100 trials. Two
+processes play it, and the second reads the compiled programs that the first has stored on disk. CPU
+seconds are given for ``Study.run`` and for the whole process.
 """
 
 import argparse
@@ -35,7 +35,7 @@ HORIZON, SEEDS = 64, 8
 
 
 def entrant_of(name):
-    """A learner of standard sizes, on the first of two domains that it takes, and its actions."""
+    """A learner of standard size, on the first of its two domains, and its actions."""
     reasons = []
     for domain in (domains.ball(standard.DIM), domains.capped_simplex(standard.DIM, 2)):
         given = standard.sizes(HORIZON) | {"domain": domain}
@@ -48,7 +48,7 @@ def entrant_of(name):
 
 
 def measure(name) -> str:
-    """A row of the table: the learner, its equations and CPU seconds."""
+    """Returns a row of the table: the learner, its equations and CPU seconds."""
     entrant, actions = entrant_of(name)
     (first, *_) = standard.standard(actions, by_batches=False)
 
@@ -69,7 +69,7 @@ def measure(name) -> str:
 
 
 def measure_grid() -> str:
-    """A row of the table of the grid."""
+    """Returns a row of the grid's table."""
     compiled, compile_block = [], programs.compile_block
 
     def noted(*given):
@@ -93,7 +93,7 @@ def measure_grid() -> str:
 
 
 def twice(command) -> None:
-    """Runs the grid in two processes, with a folder of their own for compiled programs."""
+    """Runs the grid in two processes that share a new folder for compiled programs."""
     print("| programs | compiled | CPU seconds of the run | of the process |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):
@@ -101,13 +101,13 @@ def twice(command) -> None:
 
 
 def main():
-    """Prints the table, a learner at a time."""
+    """Prints the table row by row."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("learners", nargs="*", metavar="LEARNER", help="default: all")
     parser.add_argument("--grid", action="store_true", help="a grid over horizons and arms")
-    parser.add_argument("--here", action="store_true", help="one of them, in this process")
+    parser.add_argument("--here", action="store_true", help="measure one row, in this process")
     arguments = parser.parse_args()
     if arguments.grid:
         if arguments.here:

@@ -1,22 +1,21 @@
-"""Rounds x trials a second on one accelerator, against the number of trials and two floors.
+"""Rounds x trials per second on one accelerator, by number of trials, beside two floors on time.
 
-    python benchmarks/gpu.py                                  # W1, W4 and W5 with losses given
+    python benchmarks/gpu.py                                  # W1, W4, and W5 on given losses
     python benchmarks/gpu.py W1 --trials 1024 65536 1048576 --horizon 16384 --points 8
 
-Each row plays some number of trials at once through ``sweep``, and shows:
+Each row plays a number of trials at once through ``sweep``, and shows:
 
-- the launch floor: microseconds per iteration of a loop that does nothing and is as long as the
-  game;
-- the memory floor: microseconds for reading and writing the state of all trials once, at the
-  bandwidth of a large copy. A program that keeps the state in registers, or writes only what
-  changes, can beat it;
+- the launch floor: microseconds per iteration of an empty loop as long as the game;
+- the memory floor: microseconds to read and write the state of all trials once, at the bandwidth of
+  a large copy. A program that keeps the state in registers, or writes only changed entries, can be
+  faster;
 - the layout in which the game is compiled (docs/accelerators.md);
-- microseconds per round, and their ratio to the larger floor. What a call of two rounds takes is
-  shown apart: it is the start and end of a game and the host's own work.
+- microseconds per round, and their ratio to the larger floor. The time of a call with two rounds is
+  shown separately: it is the overhead of starting and ending a game, and of the host.
 
-The last row of a workload has a grid of points, which is one compiled program.
-On a CPU it plays small sizes, which only show that it works: the floors are then those of a core
-that also runs other programs.
+The last row of a workload is a grid of points in one compiled program.
+On a CPU the sizes are small and only show that the benchmark runs: the core that sets the floors
+also runs other programs.
 """
 
 import argparse
@@ -52,7 +51,7 @@ COLUMNS = (
 
 
 def least_seconds(function, *arguments, repeats=3):
-    """The seconds of the fastest of some calls, after a call that compiles."""
+    """Seconds of the fastest of ``repeats`` calls, after one call that compiles."""
     jax.block_until_ready(function(*arguments))
     return min(
         seconds(lambda: jax.block_until_ready(function(*arguments)))[0] for _ in range(repeats)
@@ -60,7 +59,7 @@ def least_seconds(function, *arguments, repeats=3):
 
 
 def launch_floor(horizon) -> float:
-    """Seconds per iteration of an empty loop, whose length the compiler does not know."""
+    """Seconds per iteration of an empty loop whose length is unknown to the compiler."""
 
     @jax.jit
     def loop(length, x):
@@ -70,13 +69,13 @@ def launch_floor(horizon) -> float:
 
 
 def bandwidth(size) -> float:
-    """Bytes read and written per second when one is added to an array of ``size`` bytes."""
+    """Bytes read and written per second when 1 is added to an array of ``size`` bytes."""
     array = jnp.zeros(size // 4, jnp.float32)
     return 2 * array.nbytes / least_seconds(jax.jit(lambda x: x + 1.0), array)
 
 
 def state_bytes(game, point) -> int:
-    """The bytes that one trial carries from round to round: states, action and tally."""
+    """Bytes that one trial carries from round to round: states, action and tally."""
 
     def start(point, key):
         learner, environment = game(point)
@@ -96,7 +95,7 @@ def _told(record):
 
 @contextlib.contextmanager
 def refused_layouts():
-    """A list with an entry for each layout of a program that does not serve; prints the reason."""
+    """A list with an entry for each layout that fails to compile; prints the reasons."""
     found, log = [], logging.getLogger("dpjax.engine.compile")
     handler = logging.Handler()
     handler.emit = lambda record: found.append(_told(record))
@@ -146,7 +145,7 @@ def row(name, trials, points, horizon, floors):
 
 
 def main():
-    """Prints a table in Markdown, row by row as it is measured."""
+    """Prints a table in Markdown, row by row."""
     defaults = ON_CPU if jax.default_backend() == "cpu" else ON_ACCELERATOR
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -155,7 +154,7 @@ def main():
     parser.add_argument("--trials", type=int, nargs="+", default=defaults["trials"])
     parser.add_argument("--horizon", type=int, default=defaults["horizon"])
     parser.add_argument("--points", type=int, default=defaults["points"], help="of the grid")
-    parser.add_argument("--json", metavar="FILE", help="writes the rows there too")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     unknown = set(arguments.workloads) - set(GRIDS)
     if unknown:
@@ -165,7 +164,7 @@ def main():
     print(f"{device.device_kind} ({device.platform}), jax {jax.__version__}; "
           f"{floors[1] / 1e9:.0f} GB/s by a copy\n")  # fmt: skip
     if device.platform == "cpu":
-        print("No accelerator: small sizes, to see that it runs.\n")
+        print("No accelerator: small sizes only, to check that the benchmark runs.\n")
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     rows = []
     for name in arguments.workloads or ("W1", "W4", "W5-given"):

@@ -1,4 +1,4 @@
-"""The workloads in Numba: a scalar loop for each trial, in float32, without fast math."""
+"""The workloads in Numba: one scalar loop per trial, in float32, without fast math."""
 
 import math
 
@@ -37,7 +37,7 @@ def _exp3(horizon, mixing, means, trials, seed):
 
 @njit
 def _laplace(scale):
-    # The level is a double: in float32 it could be so near 1/2 that its log is infinite.
+    # The level is a double. In float32 it could be so close to 1/2 that its log is infinite.
     level = np.random.random() - 0.5
     size = -scale * math.log(1.0 - 2.0 * abs(level))
     return np.float32(size if level > 0.0 else -size)

@@ -1,7 +1,7 @@
 """The workloads in NumPy, vectorized over trials.
 
-Each function takes its sizes and numbers, the number of trials and a seed, and returns the value of
-each trial.
+Each function takes its sizes and parameters, the number of trials and a seed. It returns one value
+per trial.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ def exp3(horizon, mixing, means, trials, seed):
 
 
 def exp3_drawn(horizon, mixing, means, trials, seed):
-    """Its regret against the arm that was best on the losses drawn."""
+    """The regret of EXP3 against the best arm of the drawn losses."""
     return _exp3(horizon, mixing, means, trials, seed, drawn=True)
 
 
@@ -60,7 +60,7 @@ class Tree:
 
 
 def laplace(generator, shape):
-    """Laplace draws in float32 by inversion, for NumPy has only doubles; none is infinite."""
+    """Finite Laplace draws in float32, by inversion, since NumPy draws only doubles."""
     level = generator.random(shape, np.float32)
     level -= 0.5
     level += 2.0**-25
@@ -80,7 +80,7 @@ def tree(horizon, scale, dim, trials, seed):
 
 
 def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
-    """The regret of entropic FTRL on the tree, on ``rows`` or on draws as of linear_losses."""
+    """The regret of entropic FTRL on the tree, on ``rows`` or on losses as linear_losses draws."""
     generator = np.random.default_rng(seed)
     shape = dim, trials
     counter = Tree(horizon, shape, lambda: scale * laplace(generator, shape))
@@ -101,9 +101,9 @@ def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
 
 
 def successive_elimination(horizon, epsilon, means, trials, seed):
-    """The pseudo-regret of DP-SE by batches: sums of losses are binomial draws.
+    """The pseudo-regret of DP-SE by batches, whose loss sums are binomial draws.
 
-    When an epoch is cut short, its arms share the rounds equally, to a fraction of a round.
+    If the horizon cuts an epoch short, its arms share the rounds equally, fractions included.
     """
     generator = np.random.default_rng(seed)
     means = np.asarray(means)[:, None]
@@ -175,7 +175,7 @@ def dp_ucb_bound(horizon, epsilon, means, trials, seed):
 
 
 def linucb(horizon, context, scale, offset, smallest, log_failure, bias, trials, seed):
-    """The pseudo-regret of LinUCB on fresh arms around e_1. With scale 0 no noise is drawn."""
+    """The pseudo-regret of LinUCB on fresh arms around e_1. Scale 0 draws no noise."""
     dim, arms, gap = context
     generator = np.random.default_rng(seed)
     size, every = dim + 1, np.arange(trials)
@@ -186,7 +186,7 @@ def linucb(horizon, context, scale, offset, smallest, log_failure, bias, trials,
         return scale * weights * (lower + np.tril(lower, -1).swapaxes(1, 2)).transpose(1, 2, 0)
 
     counter = Tree(horizon, (size, size, trials), draw)
-    # Along e_1 by inversion of the law of a uniform point of the sphere, between its ends.
+    # The coordinate along e_1 inverts the CDF of a uniform point on the sphere, within its range.
     shape = 0.5 * (dim - 1)
     ends = special.betainc(shape, shape, 0.5 * (1.0 + np.array([-0.75, 0.75 - gap])))
     levels = np.linspace(*ends, 4097)
@@ -220,9 +220,9 @@ def linucb(horizon, context, scale, offset, smallest, log_failure, bias, trials,
 
 
 def factors(horizon, dim, trials, seed):
-    """Draws d normal features of d arms, factors V and solves for all arms in every round.
+    """Draws d normal features for d arms, factors V and solves for all arms in every round.
 
-    Any LinUCB with fresh arms does so. It returns NaN, for it plays no game.
+    Any LinUCB with fresh arms does this work. The function plays no game and returns NaN.
     """
     generator = np.random.default_rng(seed)
     rows = generator.standard_normal((2 * dim, dim), np.float32)
@@ -295,8 +295,8 @@ def projection_free(horizon, dim, batch, zeta, rate, bound, scale, bias, trials,
 def linear_elimination(horizon, epsilon, actions, means, design, radii, trials, seed):
     """The pseudo-regret of linear elimination by batches.
 
-    ``design`` maps a mask of arms to weights, and is called once for each mask. ``radii`` has the
-    arguments of exact_radii.
+    ``design`` maps a mask of arms to weights and is called once per mask. ``radii`` has the
+    signature of exact_radii.
     """
     generator = np.random.default_rng(seed)
     arms, gaps = len(actions), means - means.min()
@@ -334,7 +334,7 @@ def linear_elimination(horizon, epsilon, actions, means, design, radii, trials, 
 
 
 def ftrl_on(losses, rate, scale, runs, seed):
-    """The sum of the actions' first entries, of entropic FTRL on the tree on losses (T, dim)."""
+    """The sum of the first entries of entropic FTRL's actions, on the tree and losses (T, dim)."""
     generator = np.random.default_rng(seed)
     shape = losses.shape[1], runs
     counter = Tree(len(losses), shape, lambda: scale * laplace(generator, shape))

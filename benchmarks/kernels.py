@@ -1,21 +1,21 @@
-"""Compiles every learner's game for accelerators that are not here, and counts what came out.
+"""Compile every learner's game for accelerators without having one, and count kernels and spills.
 
     pip install -e '.[accelerator]'
     python benchmarks/kernels.py                      # all learners, for an H100 and a TPU v5e
     python benchmarks/kernels.py exp3 W4 W5 --platforms cuda --json FILE   # learners, workloads
 
-Nothing is run on a card: all figures are those of compilers. Each row is a game of a learner with
-four arms or dimensions over 4096 rounds, for 65536 trials, in the first layout that serves it (see
-dpjax/engine/compile.py). Its columns are
+Nothing runs on an accelerator: all numbers come from compilers. Each row is a learner's game with
+four arms or dimensions, 4096 rounds and 65536 trials, in the first layout that compiles (see
+dpjax/engine/compile.py). The columns are
 
-- the layout, one kernel, or arrays with the trials last and why they are;
-- kernels for the whole game, of which all rounds are one if the layout is one kernel;
-- for the H100 registers a thread, bytes spilled, and instructions in the loop over rounds;
-- for the TPU bundles in that loop, for 1024 trials;
+- the layout: one kernel, or arrays with the trials last and the reason for them;
+- the kernels of the whole game. If the layout is one kernel, a single kernel runs all rounds;
+- for the H100: registers per thread, bytes spilled, and instructions in the loop over rounds;
+- for the TPU: bundles in that loop, for 1024 trials;
 - CPU seconds for tracing, lowering and compiling.
 
 An instruction in a loop within a round, such as the steps of a root finder, counts once. Each row
-is made by a process of its own, in some 5 to 40 seconds.
+has its own process and takes 5 to 40 seconds.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# The facts of an H100 that its compiler asks for.
+# The description of an H100 that its compiler requires.
 H100 = """
 gpu_device_info {
   threads_per_block_limit: 1024  threads_per_warp: 32  shared_memory_per_block: 49152
@@ -50,7 +50,7 @@ TPU_SETTINGS = {
     "TPU_WORKER_HOSTNAMES": "localhost",
 }
 TRIALS, HORIZON = 65536, 4096
-# What a compiled program does without a kernel of its own.
+# Operations of a compiled program that launch no kernel.
 _NO_KERNEL = {
     "after-all", "bitcast", "call", "conditional", "constant", "copy-done", "get-tuple-element",
     "opt-barrier", "parameter", "partition-id", "tuple", "while",
@@ -59,12 +59,12 @@ COLUMNS = {
     "cuda": ("learner", "layout", "kernels", "registers", "spilled", "instructions", "seconds"),
     "tpu": ("learner", "layout", "kernels", "bundles", "seconds"),
 }
-# The loops around the rounds: over checkpoints and over pieces, and on a TPU over blocks of trials.
+# Depth of the loop over rounds, inside loops over checkpoints, pieces and (on a TPU) trial blocks.
 _DEPTH = {"cuda": 3, "tpu": 4}
 
 
 def device(platform):
-    """A device of the platform, which need not be here."""
+    """A description of a device of the platform, for compilers only."""
     from jax.experimental import topologies
 
     if platform == "tpu":
@@ -113,7 +113,7 @@ def program_of(name, horizon=HORIZON):
 
 
 def compiled(name, platform, options=None):
-    """(the compiled game of a learner, the layout that served, why earlier ones did not)."""
+    """(a learner's compiled game, the layout that compiled, why earlier layouts failed)."""
     import jax
     from jax.sharding import SingleDeviceSharding
 
@@ -143,7 +143,7 @@ def compiled(name, platform, options=None):
 
 
 def kernels(text) -> int:
-    """How many operations of a compiled program are kernels, in loops or not."""
+    """Counts the operations of a compiled program that are kernels, inside loops or outside."""
     found = 0
     computation = r"^((?:ENTRY )?%?[\w.\-]+) \([^\n]*\{\n(.*?)^\}"
     for title, body in re.findall(computation, text, re.M | re.S):
@@ -154,7 +154,7 @@ def kernels(text) -> int:
 
 
 def of_cuda(folder, _) -> dict:
-    """Registers, bytes spilled and instructions a round, of the kernel in a dump."""
+    """Registers, spilled bytes and instructions per round of the kernel in a dump."""
     import nvidia
 
     tools = Path(next(iter(nvidia.__path__))) / "cu13" / "bin"
@@ -175,7 +175,7 @@ def _output(*command):
 
 
 def instructions_a_round(text) -> int:
-    """Those in the loop over rounds of disassembled code: the longest one at its depth."""
+    """Instructions in the loop over rounds of disassembled code: the longest loop at its depth."""
     labels, jumps, count = {}, [], 0
     for line in text.splitlines():
         if found := re.match(r"^(\.L_x_\d+):", line):
@@ -190,7 +190,7 @@ def instructions_a_round(text) -> int:
 
 
 def of_tpu(folder, text) -> dict:
-    """Bundles a round, of the kernel in a dump."""
+    """Bundles per round of the kernel in a dump."""
     call = re.search(r"%?([\w.\-]+) = [^\n]*custom_call_target=\"tpu_custom_call\"", text)[1]
     (file,) = folder.glob(f"*-{call}-*-final_bundles.txt")
     line = r"^\s*(?:0x[0-9a-f]+|0)\s+(?:[A-Z]{2})?\s*:\s*([> ]*)\{"
@@ -199,7 +199,7 @@ def of_tpu(folder, text) -> dict:
 
 
 def row(name, platform) -> dict:
-    """The figures of a learner; its process has no other program."""
+    """The table row of a learner. The process must compile no other program."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
@@ -220,7 +220,7 @@ def row(name, platform) -> dict:
 
 
 def in_process(name, platform) -> dict:
-    """The same, by a process of its own."""
+    """The table row of a learner, computed in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ, **TPU_SETTINGS, "DPJAX_DUMP": folder,
@@ -235,7 +235,7 @@ def in_process(name, platform) -> dict:
 
 
 def main():
-    """Prints a table in Markdown for each platform, row by row as it is made."""
+    """Prints a Markdown table for each platform, row by row."""
     from dpjax import learners
 
     parser = argparse.ArgumentParser(
@@ -244,7 +244,7 @@ def main():
     parser.add_argument("learners", nargs="*", metavar="LEARNER")
     parser.add_argument("--platforms", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--json", metavar="FILE", help="writes the rows there too")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     if arguments.row:
         print(json.dumps(row(*arguments.learners, *arguments.platforms)))

@@ -1,4 +1,4 @@
-"""What the speed benchmarks share: C loops, timing in turns, and data on compiled programs."""
+"""Shared by the speed benchmarks: C loops, alternating timings, and data on compiled programs."""
 
 import ctypes
 import math
@@ -46,7 +46,7 @@ def call_c(function, *arguments):
 
 @contextmanager
 def compiled_programs():
-    """Collects the programs that are compiled ahead of time within the block, as sweep does."""
+    """Collects the programs compiled ahead of time within the block, as by sweep."""
     compile_, found = jax.stages.Lowered.compile, []
 
     def record(lowered, *arguments, **options):
@@ -62,9 +62,9 @@ def compiled_programs():
 
 @contextmanager
 def compile_times():
-    """Collects how long jax took to trace, to lower and to compile within the block, in seconds.
+    """Collects the seconds that jax took to trace, lower and compile within the block.
 
-    Only the longest trace counts, for the trace of a function contains those of what it calls.
+    Only the longest trace counts, because a function's trace contains those of its callees.
     """
     found, traces = [], []
 
@@ -101,25 +101,25 @@ class Implementation(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured of one implementation."""
+    """The measurements of one implementation."""
 
     name: str
     trials: int
-    compile: float  # s; as jax reports it, else what the first call takes longer than others
+    compile: float  # s; as jax reports it, else the extra time of the first call
     nanoseconds: np.ndarray  # (repeats,) per round and trial
     values: np.ndarray  # of all trials
-    temporary: int | None  # bytes that the program of XLA allocates
+    temporary: int | None  # bytes that the XLA program allocates
 
 
 def seconds(function, *arguments):
-    """How long a call took, and what it returned."""
+    """The seconds of a call, and its result."""
     start = time.perf_counter()
     result = function(*arguments)
     return time.perf_counter() - start, result
 
 
 def side_by_side(implementations, rounds, repeats) -> list[Measured]:
-    """Measures implementations in turn, ``repeats`` times; a trial has so many ``rounds``."""
+    """Measures implementations in turn, ``repeats`` times; ``rounds`` are those of one trial."""
     first, compiling, temporary = [], [], []
     for one in implementations:
         with compiled_programs() as programs, compile_times() as times:
@@ -151,18 +151,18 @@ def mean_and_error(values):
 
 
 def agree(ours, theirs) -> bool:
-    """Whether two means differ by no more than four standard errors (and rounding)."""
+    """Whether two means differ by at most four standard errors, up to rounding."""
     (a, s), (b, t) = mean_and_error(ours), mean_and_error(theirs)
     return abs(a - b) <= 4.0 * math.hypot(s, t) + 1e-4 * abs(a)
 
 
 def short(number) -> str:
-    """A number with three digits, or in whole from 1000 on."""
+    """Formats a number with three digits, or as an integer from 1000 on."""
     return f"{number:.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def spread(values) -> str:
-    """The text "median (least..largest)"."""
+    """Formats "median (least..largest)"."""
     return f"{short(np.median(values))} ({short(values.min())}..{short(values.max())})"
 
 
@@ -202,7 +202,7 @@ def rows(workload, rounds, measured) -> list[dict]:
 
 
 def markdown(row=None) -> str:
-    """A row of the table, or the head of the table if there is no row."""
+    """A row of the table, or its header if there is no row."""
     if row is None:
         return f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
     return f"| {' | '.join(str(row[column]) for column in COLUMNS)} |"

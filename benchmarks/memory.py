@@ -1,9 +1,9 @@
-"""Memory of a sweep against the horizon: what compiled programs ask for, and what a process used.
+"""Memory of a sweep by horizon: of its compiled program, and of a whole process.
 
-``python benchmarks/memory.py [--quick]`` prints the tables of README.md. The first has the bytes
-per trajectory on the device (temporaries, arguments and results), by ``compiled.memory_analysis()``
-of the program of a sweep with 256 trajectories and 100 checkpoints. The second has the peak
-resident memory of whole processes, as Linux counts it.
+``python benchmarks/memory.py [--quick]`` prints the tables of README.md. The first table has the
+bytes per trajectory on the device (temporaries, arguments and results). They come from
+``compiled.memory_analysis()`` for a sweep with 256 trajectories and 100 checkpoints. The second has
+the peak resident memory of whole processes, as Linux counts it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ TRIALS = 256
 
 
 def games(horizon):
-    """Games by name: bandits, FTRL with each mechanism, and a table of a user."""
+    """Games by name: bandits, FTRL with each mechanism, and a user's table."""
     simplex = domains.simplex(10)
 
     def bandit(learner):
@@ -59,7 +59,7 @@ BANDITS = ["dp_exp3_lap", "successive_elimination", "dp_ucb", "dp_ucb_bound"]
 
 
 def bytes_each(game) -> str:
-    """The bytes of one trajectory; empty for a refused game, as ``buffered`` beyond 2^20."""
+    """The bytes of one trajectory; empty for a refused game, such as ``buffered`` beyond 2^20."""
     key = jax.random.key(0)
     try:
         plan = planned(game, np.ones(1, np.float32), TRIALS, key, simulate, 100, None, None)
@@ -70,13 +70,13 @@ def bytes_each(game) -> str:
 
 def one_process(name, horizon, trials) -> None:
     sweep(games(horizon)[name], np.ones(1, np.float32), trials, jax.random.key(0), progress=False)
-    # This is not ru_maxrss, which a process inherits from the one that started it.
+    # Not ru_maxrss, which a process inherits from its parent.
     print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="one horizon, a short one")
+    parser.add_argument("--quick", action="store_true", help="measure only one short horizon")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -1,4 +1,4 @@
-"""What each workload is compared with: how NumPy, Numba and C are called for the same game."""
+"""Reference implementations of each workload: calls of NumPy, Numba and C for the same game."""
 
 import math
 from functools import partial
@@ -29,11 +29,11 @@ else:
     in_numba = None
 
 LANES = (8, 16)
-BLOCK = 128  # a C loop may play this many trials more than it was asked for
+BLOCK = 128  # a C loop may play up to this many additional trials
 
 
 def python_pair(name, trials, *arguments):
-    """NumPy with these trials, and Numba, whose time per trial is constant, with fewer."""
+    """NumPy with ``trials``, and Numba with fewer, since its time per trial is constant."""
     pair = [Implementation("NumPy", trials, partial(getattr(in_numpy, name), *arguments, trials))]
     if hasattr(in_numba, name):
         few = max(trials // 8, 1)
@@ -42,7 +42,7 @@ def python_pair(name, trials, *arguments):
 
 
 def in_c(name, trials, function, *arguments):
-    """A C loop, called with the horizon, the trials, the other arguments and a seed."""
+    """A C loop that takes the horizon, the trials, the other arguments and a seed."""
 
     def play(seed):
         value = np.zeros(trials + BLOCK)
@@ -53,7 +53,7 @@ def in_c(name, trials, function, *arguments):
 
 
 def in_lanes(name, trials, *arguments):
-    """A loop of lanes.c for each number of lanes."""
+    """One loop of lanes.c per number of lanes."""
     return [
         in_c(f"C, {lanes} lanes", trials, getattr(c_library("lanes", f"LANES={lanes}"), name),
              *arguments)
@@ -71,7 +71,7 @@ def w1(horizon, trials, name="exp3"):
 
 
 def points_of_w1(horizon, trials):
-    """Plays each point by itself; a trial's value is the mean over points, which share a seed."""
+    """Plays each point separately; a trial's value is the mean over points with a common seed."""
     means = np.float32(workloads.W1_MEANS)
     mixings = [float(mixing) for mixing in workloads.MIXINGS]
     each = [
@@ -101,7 +101,7 @@ def w4(horizon, trials):
 
 
 def w5(horizon, trials, rows=None):
-    """FTRL with epsilon = 1, on drawn losses or on these rows."""
+    """FTRL with epsilon = 1, on drawn losses or on ``rows``."""
     dim, domain = workloads.EXPERTS, domains.simplex(workloads.EXPERTS)
     rate = default_rate(horizon, domain.regularizer, domain.losses)
     scale = (horizon - 1).bit_length() * domain.losses.diameters[0]
@@ -111,7 +111,7 @@ def w5(horizon, trials, rows=None):
     ]
 
 
-# In the order in which stochastic.c numbers them.
+# In the order of their numbers in stochastic.c.
 IN_C = (
     "ucb1", "kl_ucb", "thompson", "lazy_ucb", "lazy_thompson", "dp_ucb", "dp_ucb_bound",
     "dp_ucb_int", "successive_elimination",
@@ -176,7 +176,7 @@ def w3(horizon, trials, private):
 
 
 def w3_lapack(dim, horizon, trials):
-    """The normal draws, the factor and the triangular solve of a round, which play no game."""
+    """The normal draws, the factorization and the triangular solve of a round, without a game."""
     few = max(trials // 8, 1)
     return [Implementation("LAPACK", few, partial(in_numpy.factors, horizon, dim, few))]
 
@@ -208,7 +208,7 @@ def projection_free(horizon, trials):
 
 
 def elimination(horizon, trials):
-    """Linear elimination with epsilon = 1, and with the package's designs and radii."""
+    """Linear elimination with epsilon = 1 and dpjax's designs and radii."""
     points = designs.span_coordinates(workloads.ACTIONS)
 
     @jax.jit
@@ -235,7 +235,7 @@ def elimination(horizon, trials):
 
 
 def audit_in_numpy(runs, seed):
-    """Does what audit.epsilon does: some runs choose the event, the others are counted."""
+    """Computes what audit.epsilon does: some runs choose the event, the others are counted."""
     horizon, dim = workloads.AUDIT
     domain = domains.simplex(dim)
     rate = default_rate(horizon, domain.regularizer, domain.losses)
@@ -254,7 +254,7 @@ def audit_in_numpy(runs, seed):
     levels = np.quantile(np.concatenate(choosing), np.linspace(0.0, 1.0, 512))
 
     def bounds(sides, level):
-        """Bounds of four events: below or above a level, and likelier on one side or the other."""
+        """Bounds of four events: below or above a level, and likelier on either side."""
         below = [np.searchsorted(np.sort(values), level) for values in sides]
         above = [len(values) - count for values, count in zip(sides, below, strict=True)]
         counts = np.array([below, above, below[::-1], above[::-1]])
@@ -287,7 +287,7 @@ REFERENCES = {
 
 
 def implementations(name, horizon, trials):
-    """The implementations of a workload: dpjax first, then those that it is compared with."""
+    """The implementations of a workload: dpjax first, then its references."""
     if name == "audit":
         runs = max(trials // 2, audit.SELECTION + 2**14)
         return [

@@ -1,10 +1,10 @@
-"""What the actions of every private learner reveal, beside what a replay says it pays.
+"""Epsilon revealed by every private learner's actions, beside the epsilon that a replay computes.
 
     python benchmarks/revealed.py --out docs/audit    # 40 minutes on two cores with other work
     python benchmarks/revealed.py --quick --out results/revealed
 
 It writes revealed.csv, revealed_16.csv, revealed.png and revealed.pdf. With --draw it only draws
-the figure from revealed.csv, and with --speed it only prints how fast filters are.
+the figure from revealed.csv. With --speed it only prints the speed of filters.
 """
 
 import argparse
@@ -37,15 +37,15 @@ from dpjax.report.tables import format_markdown, write_csv
 
 EPSILONS = (0.1, 1.0, 10.0)
 SHORT, LONG = (8, 2), (16, 3)  # rounds and arms
-DELTA = 0.01  # of the bounds of long games, at least
-FILTERS = 16  # of each history, if all are enumerated
-KNOWN = 0.003  # how far from 1 the sum of all probabilities is, if they are known well enough
-REACH = 1.5  # epsilons up to this times the declared one are tried
-LEAST = 1e-3  # smaller shares are drawn here
+DELTA = 0.01  # the least delta of bounds on long games
+FILTERS = 16  # filters per history, if all are enumerated
+KNOWN = 0.003  # largest distance from 1 of the sum of all estimated probabilities
+REACH = 1.5  # largest epsilon tried, relative to the declared one
+LEAST = 1e-3  # smaller shares are drawn at this height
 
 
 def build(name, horizon, arms, epsilon):
-    """The learner of an audit with so many arms, of which the actions alone are released."""
+    """A learner as in its audit, with this many arms, that releases only its actions."""
     sizes = {"arms": arms, "actions": audits.ACTIONS[:arms], "dim": 2, "epsilon": epsilon}
     options = audits.OPTIONS.get(name, {})
     learner = as_learner(factories.build(name, horizon, sizes, **options))
@@ -53,7 +53,7 @@ def build(name, horizon, arms, epsilon):
 
 
 def names():
-    """Private learners over arms that release something in a short game."""
+    """Names of private learners over arms that release something in a short game."""
     for name in learners.__all__:
         if name in audits.HORIZONS or audits.domains_of(name) != [""]:
             continue
@@ -63,14 +63,14 @@ def names():
 
 
 def paid(learner, pair, delta):
-    """The largest epsilon at delta that replays of 64 runs spend on a pair."""
+    """The largest epsilon at delta that replays of 64 runs compute on a pair."""
     keys = jr.split(jr.key(0), 64)
     replayed = jax.jit(jax.vmap(lambda key: audit.replay(learner, pair, key)))(keys)
     return float(np.max(audit.spent(jax.tree.map(np.asarray, replayed), delta)))
 
 
 def reached(p, q, runs, delta):
-    """The bound that counting can reach: that of the best event, if counts were their means."""
+    """The bound on the best event if all counts equal their means: the most that counting gives."""
     if max(abs(p.sum() - 1.0), abs(q.sum() - 1.0)) > KNOWN:
         return np.nan
     with np.errstate(invalid="ignore"):
@@ -82,7 +82,7 @@ def reached(p, q, runs, delta):
 
 
 def exact(filters, pair, key, runs, delta, declared):
-    """What a game reveals if all of its histories are enumerated."""
+    """The revealed epsilon of a game whose histories can all be enumerated."""
     p, q = enumerated(filters, pair, key, FILTERS)
     found = {"reach": reached(p, q, runs, delta)}
     if delta > 0.0:
@@ -104,7 +104,7 @@ def bounded(filters, pair, key, runs, delta, declared):
 
 
 def measure(name, epsilon, horizon, arms, particles, runs):
-    """A row of the table: the pair that reveals most, and all that is known of it."""
+    """A row of the table: the most revealing pair and all measurements of it."""
     began, learner = time.time(), build(name, horizon, arms, epsilon)
     keys, pairs = jr.split(jr.key(audits.SEED), 4), audit.worst_rounds(learner)
     filters = filters_for(learner, pairs, particles)
@@ -129,7 +129,7 @@ def measure(name, epsilon, horizon, arms, particles, runs):
 
 
 def measured(function, cases, path):
-    """A row of each case. Rows that the file has already are not measured again."""
+    """One row per case. Rows that the file already has are not measured again."""
     rows = read(path) if path.exists() else []
     done = {(row["learner"], row["epsilon"]) for row in rows}
 
@@ -147,17 +147,17 @@ def measured(function, cases, path):
 
 
 def read(path):
-    """Rows of a table that was written, numbers as floats."""
+    """Reads the rows of a written table, with numbers as floats."""
     return pandas.read_csv(path).to_dict("records")
 
 
 def revealed(row):
-    """The epsilon of the actions at the declared delta; if that is 0, by the worst history."""
+    """The epsilon of the actions at the declared delta; if it is 0, that of the worst history."""
     return row["above"] if row["delta"] > 0.0 else row["worst"]
 
 
 def upper(row):
-    """The upper end of an interval, which may lie beyond all epsilons that were tried."""
+    """The upper end of an interval; it may be above every epsilon tried."""
     return (
         f"{row['above']:.3g}"
         if np.isfinite(row["above"])
@@ -170,7 +170,7 @@ def digits(*values):
 
 
 def short_lines(rows):
-    """The page's table of short games, and the cells of a table of audits for each learner."""
+    """The page's table of short games, and each learner's cells in the table of audits."""
     lines, cells = [], {}
     for name in dict.fromkeys(row["learner"] for row in rows):
         at = {row["epsilon"]: row for row in rows if row["learner"] == name}
@@ -193,7 +193,7 @@ def short_lines(rows):
 
 
 def long_lines(rows):
-    """The same of long games."""
+    """The table and cells of ``short_lines``, for long games."""
     lines = [
         [f"`{row['learner']}`", digits(row["delta"]), digits(row["paid"]), digits(row["attack"]),
          f"{row['low']:.3g} to {row['high']:.3g}", digits(row["level"]),
@@ -208,7 +208,7 @@ def long_lines(rows):
 
 
 def figure(rows):
-    """Revealed over paid, for each learner and epsilon."""
+    """Draws the ratio of revealed to paid for each learner and epsilon."""
     drawn, (panel,) = plot.panels(1, 1, size=(9.0, 5.0))
     shown = list(dict.fromkeys(row["learner"] for row in rows))
     for epsilon, marker in zip(EPSILONS, "os^", strict=True):
@@ -228,7 +228,7 @@ def figure(rows):
 
 
 def speeds():
-    """Particle-steps a second of filters of all histories of a short game, compiled before."""
+    """Particle steps per second of compiled filters over all histories of a short game."""
     for name in ("hedge", "dp_exp3_lap", "adap_ucb"):
         learner = build(name, *SHORT, 1.0)
         pairs = audit.worst_rounds(learner)
@@ -244,12 +244,12 @@ def speeds():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="learners, by default all that are private")
+    parser.add_argument("names", nargs="*", help="default: all private learners")
     parser.add_argument("--out", type=Path, default=Path("results/revealed"))
-    parser.add_argument("--only", choices=("short", "long"), help="one of the two tables")
-    parser.add_argument("--quick", action="store_true", help="one learner, to try it out")
-    parser.add_argument("--speed", action="store_true", help="print how fast filters are")
-    parser.add_argument("--draw", action="store_true", help="draw what was measured before")
+    parser.add_argument("--only", choices=("short", "long"), help="measure only one table")
+    parser.add_argument("--quick", action="store_true", help="measure only one learner")
+    parser.add_argument("--speed", action="store_true", help="print the speed of filters")
+    parser.add_argument("--draw", action="store_true", help="draw the figure from revealed.csv")
     options = parser.parse_args()
     # Compilation would take most of the time.
     jax.config.update("jax_disable_most_optimizations", True)

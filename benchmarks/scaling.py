@@ -1,10 +1,10 @@
-"""How cost grows with the horizon, and with the numbers of arms or entries, trials and points.
+"""Run time by horizon, number of arms or entries, number of trials, and number of points.
 
     python benchmarks/scaling.py            # writes benchmarks/scaling/scaling.{csv,png}
 
-It plays EXP3 over Bernoulli arms, and entropic FTRL on the tree against given losses, through
-``sweep`` on one core, and shows the seconds of a call without its compilation. A dashed line is
-linear growth through the largest size; the slope in the legend is that of the last two doublings.
+``sweep`` plays EXP3 on Bernoulli arms and entropic FTRL with the tree on given losses, on one core.
+The figure shows the seconds of a call without compilation. A dashed line is linear growth through
+the largest size. The slope in the legend is that of the last two doublings.
 """
 
 import argparse
@@ -37,7 +37,7 @@ REPEATS = 3
 
 @lru_cache
 def exp3(horizon, arms):
-    """EXP3 as a game of its mixing."""
+    """EXP3 as a game with its mixing as point."""
 
     def game(mixing):
         means = (0.45, *[0.5] * (arms - 1))
@@ -49,7 +49,7 @@ def exp3(horizon, arms):
 
 @lru_cache
 def ftrl(horizon, dim):
-    """FTRL as a game of epsilon."""
+    """FTRL as a game with epsilon as point."""
     losses = np.random.default_rng(0).integers(0, 2, size=(horizon, dim))
 
     def game(epsilon):
@@ -72,7 +72,7 @@ def play(name, horizon, size, trials, points, seed):
 
 
 def measure(quick):
-    """One row per learner, axis and size. All are called in turn, so that they share the load."""
+    """One row per learner, axis and size. All are called in turn, under the same load."""
     rows = [
         {"learner": name, "axis": axis, **BASE, axis: size}
         for name in GAMES
@@ -96,7 +96,7 @@ def measure(quick):
 
 
 def draw(rows):
-    """One panel per axis, with a curve per learner."""
+    """Draws one panel per axis, with a curve per learner."""
     figure, panels = plot.panels(1, len(AXES), size=(3.2 * len(AXES), 3.2))
     for axes, (axis, (label, _)) in zip(panels, AXES.items(), strict=True):
         for name, colour in zip(GAMES, plot.categorical(len(GAMES)), strict=True):
@@ -112,7 +112,7 @@ def draw(rows):
         plot.label_axes(axes, f"against {label}", xlabel=label, ylabel="time of a call, s")
         axes.legend(fontsize=7, frameon=False, handlelength=3)
     figure.supxlabel(
-        f"Least of {REPEATS} calls on one core, without compilation. What a panel does not vary: "
+        f"Least of {REPEATS} calls on one core, without compilation. Sizes if not on the axis: "
         "T = {horizon}, K or N = {size}, {trials} trials, {points} point. Slopes: of the last two "
         "doublings.".format(**BASE),
         fontsize=8, x=0.01, horizontalalignment="left",
@@ -126,7 +126,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", default=Path(__file__).with_name("scaling"), metavar="FOLDER")
-    parser.add_argument("--quick", action="store_true", help="two sizes an axis, one call each")
+    parser.add_argument("--quick", action="store_true", help="two sizes per axis, one call each")
     arguments = parser.parse_args()
     rows = measure(arguments.quick)
     with output_folder(arguments.out) as folder:

@@ -1,4 +1,4 @@
-"""Speed on one core: dpjax beside NumPy, Numba and C, in turn within one run.
+"""Speed on one core: dpjax, NumPy, Numba and C, called in turn within one run.
 
     python benchmarks/speed.py                # all workloads, a table in Markdown
     python benchmarks/speed.py W1 W4 --json speed.json
@@ -6,12 +6,12 @@
     python benchmarks/speed.py --list
 
 Times are ns per round and trial (and point): the median of --repeats turns, with the least and the
-largest. Each implementation is called once to compile, then all are called in turn, and ratios are
-taken within a turn. All compute values of the same law: the last columns compare their means, which
-agree if they differ by at most four standard errors. MiB is what the compiled program allocates
-beside its arguments.
+largest. Each implementation is called once to compile. Then all are called in turn, and ratios are
+taken within a turn. All values have the same distribution: the last columns compare the means,
+which agree if they differ by at most four standard errors. MiB is the memory that the compiled
+program allocates beside its arguments.
 
-It needs gcc, and uses Numba where the extra "bench" is installed.
+It needs gcc, and uses Numba if the extra "bench" is installed.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from dpjax.engine.devices import cores
 
 
 def machine() -> str:
-    """The processor and the versions that ran the benchmark."""
+    """Describes the processor and the versions of packages."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo") as lines:
@@ -52,17 +52,17 @@ def machine() -> str:
 
 
 def main():
-    """Prints the table, one workload at a time as they are measured."""
+    """Prints the table, workload by workload."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all but arms")
-    parser.add_argument("--list", action="store_true", help="names of the workloads, and no more")
-    parser.add_argument("--full", action="store_true", help="horizons as the workloads define them")
-    parser.add_argument("--quick", action="store_true", help="tiny, to see that all runs")
+    parser.add_argument("--list", action="store_true", help="only list the workloads")
+    parser.add_argument("--full", action="store_true", help="use the workloads' full horizons")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that all runs")
     parser.add_argument("--repeats", type=int, default=5, help="turns (default 5)")
-    parser.add_argument("--cores", type=int, default=1, help="of dpjax; the others use one")
-    parser.add_argument("--json", metavar="FILE", help="writes the rows there too")
+    parser.add_argument("--cores", type=int, default=1, help="for dpjax; all others use one")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     names = [
         name

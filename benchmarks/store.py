@@ -1,13 +1,13 @@
-"""What keeping results costs: sweeps with a store over the same sweeps without.
+"""The cost of keeping results: time of sweeps with a store over that of the same sweeps without.
 
     python benchmarks/store.py [FOLDER] [--quick]
 
-Sweeps have the default chunk, 4 points x 4096 seeds in blocks of 4096 trajectories, 100 checkpoints
-and games of several lengths. Each sweep with a store makes a new one below FOLDER (by default the
-folder for temporary files), fills it, and reads all of it back. Programs are compiled beforehand,
-and sweeps with and without a store alternate. The table has means over the pairs, and the mean
-ratio with its standard error, both of wall time and of CPU time, on which other work on the machine
-has less effect. The last column but one is a sweep that finds all of its results in the store.
+Sweeps have 4 points x 4096 seeds in blocks of 4096 trajectories (the default chunk), 100
+checkpoints, and games of several lengths. Each sweep with a store creates a new one in FOLDER (by
+default the folder for temporary files), fills it, and reads everything back. Programs are compiled
+beforehand. Sweeps with and without a store alternate. The table has means over the pairs, and the
+mean ratio with its standard error, for wall time and for CPU time, which depends less on other work
+on the machine. The last column but one is a sweep that finds all of its results in the store.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def timed(game, store):
 
 
 def measure(horizon, folder, pairs):
-    """Seconds (pairs, without and with, wall and CPU), seconds to find all, bytes of the store."""
+    """Seconds (pair, without or with, wall or CPU); seconds to find all; bytes of the store."""
 
     def game(epsilon):
         learner = learners.dp_exp3_lap(horizon, 4, epsilon=epsilon)

@@ -1,7 +1,7 @@
-"""Rounds x trials per second on 1 and 2 cores, by threads, a mesh and processes, in turn.
+"""Rounds x trials per second on 1 and 2 cores, with threads, a device mesh or processes.
 
 ``python benchmarks/throughput.py [--quick] [--repeats N]`` prints the table of README.md. Each
-arrangement is a set of processes that compile once and then play when told to, in turn. Where jax
+arrangement is a set of processes that compile once. The arrangements then play in turn. If jax
 finds an accelerator, it is one more arrangement.
 """
 
@@ -14,7 +14,7 @@ import sys
 import time
 
 TRIALS, HORIZON = 4096, 4096
-# Each name has the number of processes, of devices in each (0: no mesh) and of cores in each.
+# {name: (processes, devices per process (0: no mesh), cores per process)}
 ARRANGEMENTS = {
     "1 core": (1, 0, 1),
     "2 cores, threads": (1, 0, 2),
@@ -40,7 +40,7 @@ def game_of(name, horizon):
 
 
 def child(options) -> None:
-    """Plays its share for each line that it reads, and prints how many seconds that took."""
+    """Plays its share once per line of input, and prints the seconds that it took."""
     first, count = options.core, options.cores
     if count:
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[first : first + count]))
@@ -70,7 +70,7 @@ def child(options) -> None:
 
 
 class Arrangement:
-    """Processes that have started and wait to be told to play."""
+    """Processes that are running and wait for a line of input to play."""
 
     def __init__(self, workload, horizon, trials, processes, devices, cores, platform="cpu"):
         with socket.socket() as probe:
@@ -95,7 +95,7 @@ class Arrangement:
             )
 
     def play(self) -> tuple[float, float]:
-        """Seconds until the last process is done, and the CPU seconds of all of them."""
+        """Seconds until the last process is done, and the CPU seconds of all processes."""
         for process in self.children:
             process.stdin.write("go\n")
             process.stdin.flush()
@@ -117,7 +117,7 @@ class Arrangement:
 
 
 def accelerator() -> str | None:
-    """The accelerator that jax finds in a process of its own, or None."""
+    """The accelerator that jax finds in a new process, or None."""
     code = "import jax; d = jax.devices()[0]; print(d.platform, d.device_kind)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     platform, _, kind = answer.stdout.strip().partition(" ")
@@ -126,7 +126,7 @@ def accelerator() -> str | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="a hundredth of the work")
+    parser.add_argument("--quick", action="store_true", help="do a hundredth of the work")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--workload", help=argparse.SUPPRESS)

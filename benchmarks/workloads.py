@@ -1,4 +1,4 @@
-"""What the speed benchmarks play: a game of dpjax for each workload, by name."""
+"""Workloads of the speed benchmarks: games of dpjax by name."""
 
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from dpjax.feedback import full
 W1_MEANS = (0.45, 0.5, 0.5, 0.5)
 ARMS_MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)
 EXPERTS = 10  # N in W5, and the dimension in W4
-BIAS = 0.2  # how far the losses of W5 lean to one expert
+BIAS = 0.2  # of the losses of W5 towards one expert
 CONTEXT = 5, 10, 0.1  # d, arms and gap in W3
 LARGER = {20: 2**11, 60: 2**8, 120: 2**7}  # d = arms, and T, in W3 beside LAPACK
 POINTS_DIM = 5  # the dimension of the convex bandits
@@ -32,7 +32,7 @@ ACTIONS = np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.p
 
 
 class Workload(NamedTuple):
-    """A game, its horizon as defined, the short one that is measured by default, and its trials."""
+    """A game with its full horizon, the shorter default horizon, and its trials."""
 
     title: str
     horizon: int
@@ -67,7 +67,7 @@ def releases_summed(horizon, dim) -> Learner:
 
 
 def zeros(dim) -> Environment:
-    """Losses of 0 that the compiler does not know to be 0, or else it would leave out the sums."""
+    """Losses of 0, hidden from the compiler, which would otherwise omit the sums."""
     return Environment(
         init=lambda key: 0.0 * jr.uniform(key, (dim,)),
         step=lambda state, key, action: (state, Outcome(state, jnp.zeros((), jnp.float32))),
@@ -77,7 +77,7 @@ def zeros(dim) -> Environment:
 
 
 def mean_square(horizon) -> float:
-    """The expected value of W4: the node of t is part of the releases t .. t + 2^i - 1."""
+    """The expected value of W4. The node of t is part of the releases t .. t + 2^i - 1."""
     rounds = np.arange(1, horizon + 1)
     lengths = np.minimum(rounds & -rounds, horizon - rounds + 1)
     return 2.0 * float(np.sum(lengths.astype(np.float64) ** 2))
@@ -85,7 +85,7 @@ def mean_square(horizon) -> float:
 
 @lru_cache
 def expert_losses(horizon):
-    """A table (T, N) of zeros and ones for W5, the same for all trials."""
+    """A table (T, N) of zeros and ones for W5, common to all trials."""
     return (np.random.default_rng(0).uniform(size=(horizon, EXPERTS)) < 0.5).astype(np.float32)
 
 
@@ -190,14 +190,14 @@ def _projection_free(horizon):
     return game
 
 
-AUDIT, AUDIT_EPSILON = (16, 4), 4.0  # T and N of the pair, and what FTRL declares
+AUDIT, AUDIT_EPSILON = (16, 4), 4.0  # T and N of the pair, and FTRL's declared epsilon
 AUDIT_PAIR = audit.Pair(
     *(np.pad(np.eye(AUDIT[1], dtype=np.float32)[[k]], ((0, AUDIT[0] - 1), (0, 0))) for k in (0, 1))
 )
 
 
 def audited(runs, seed):
-    """A lower bound on the epsilon of FTRL, from ``runs`` runs of each of two sequences."""
+    """A lower bound on the epsilon of FTRL from ``runs`` runs on each of two sequences."""
     horizon, dim = AUDIT
     learner = learners.ftrl(horizon, domains.simplex(dim), epsilon=AUDIT_EPSILON)
     return audit.epsilon(
@@ -263,7 +263,7 @@ def _more_by_batches(name):
     return Workload(title, 5 * 10**7, 5 * 10**7, 1024, _arms(name), play=simulate_batches)
 
 
-# These are measured when they are asked for by name, or all of them as "arms".
+# Measured only if requested by name, or all of them as "arms".
 MORE = {
     **{
         name: _more(name)
@@ -280,20 +280,20 @@ MORE = {
 
 
 def workload_of(name) -> Workload:
-    """The workload of that name, in either list."""
+    """Returns the workload of that name, from either list."""
     return WORKLOADS[name] if name in WORKLOADS else MORE[name]
 
 
 @lru_cache
 def game_of(name, horizon):
-    """The same function for each name and horizon, for compiled sweeps are cached by it."""
+    """Returns one function per name and horizon: compiled sweeps are cached by it."""
     return workload_of(name).game(horizon)
 
 
 def play(name, horizon, trials, seed, generator=None, **options):
-    """The value of each trial through the public functions, on average over points.
+    """Plays through the public functions, and returns each trial's mean over points.
 
-    Points share the trials' randomness, so the mean over them is one independent number.
+    Points share the randomness of a trial, so their mean is one independent number.
     """
     workload = workload_of(name)
     key = jr.key(seed, impl=generator)

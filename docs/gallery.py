@@ -1,4 +1,4 @@
-"""Runs the blocks of docs/gallery.md, and draws the figure of each into docs/gallery.
+"""Run the code blocks of docs/gallery.md and save the figure of each in docs/gallery.
 
 python docs/gallery.py [--quick]
 """
@@ -9,18 +9,18 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SECTION = re.compile(r"^## (.*?)$.*?^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
-# Shorter games, for a test.
+# Shorter games, for tests.
 QUICK = {r"trials=\d+": "trials=4", r"2048|4096": "64", r"range\(8, 15, 2\)": "range(5, 7)"}
 
 
 def sections() -> dict[str, str]:
-    """The code of each section, by the name of its figure: the title in lower case with hyphens."""
+    """The code of each section by the name of its figure, the hyphenated title in lower case."""
     page = (HERE / "gallery.md").read_text()
     return {re.sub(r"\W+", "-", title.lower()): code for title, code in SECTION.findall(page)}
 
 
 def main(quick=False) -> None:
-    """Draws all figures; those of shorter games into the folder gallery of the current one."""
+    """Draws all figures. If ``quick``, games are shorter and figures go to the folder ./gallery."""
     out = Path("gallery") if quick else HERE / "gallery"
     out.mkdir(parents=True, exist_ok=True)
     for name, code in sections().items():

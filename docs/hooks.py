@@ -1,9 +1,9 @@
-"""What mkdocs needs beside mkdocs.yml: links out of this folder, packages and docstrings.
+"""Hooks of mkdocs: links to files outside this folder, package listings, and docstrings.
 
-Pages link to files of the repository, as examples. The site has copies of these files, and the
-links lead there. The line ``::: dpjax.learners`` stands for the docstring of the package and all
-that its ``__all__`` names. In docstrings, roles such as ``:func:`` become links, and the comment
-beside a field becomes its docstring.
+Pages link to files of the repository, such as examples. The site has copies of these files, to
+which the links lead. The line ``::: dpjax.learners`` expands to the docstring of the package and
+of every name in its ``__all__``. In docstrings, roles such as ``:func:`` become links, and the
+comment beside a field becomes its docstring.
 """
 
 import ast
@@ -49,7 +49,7 @@ def exported(package):
 
 @functools.cache
 def public():
-    """Where the names that packages export are defined: {dpjax.learners.exp3: its module's}."""
+    """{exported name: path of its definition} for all packages, such as dpjax.learners.exp3."""
     packages = [file.parent.relative_to(ROOT) for file in (ROOT / "dpjax").rglob("__init__.py")]
     packages = [".".join(folder.parts) for folder in packages]
     top = {
@@ -64,12 +64,12 @@ def public():
 
 
 def place(path):
-    """Where a file of the repository is on the site."""
+    """Returns the place on the site of a file of the repository."""
     return path.removeprefix("docs/")
 
 
 def origin(uri):
-    """The file of the repository that is there on the site."""
+    """Returns the file of the repository at this place on the site."""
     return f"docs/{uri}" if (ROOT / "docs" / uri).is_file() else uri
 
 
@@ -82,7 +82,7 @@ def targets(text, path):
 
 
 def on_files(files, config):
-    """Adds the files outside of docs that pages link."""
+    """Adds files outside docs to which pages link."""
     pages = [origin(file.src_uri) for file in files.documentation_pages()]
     while pages:
         page = pages.pop()
@@ -95,7 +95,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, **_):
-    """Has links lead to the copies, and writes out what a package exports."""
+    """Points links to the copies, and expands packages to their exports."""
     uri = page.file.src_uri
     found = dict(targets(markdown, origin(uri)))
 
@@ -119,12 +119,12 @@ def on_page_markdown(markdown, page, **_):
 
 
 def on_page_content(html, **_):
-    """A figure leads to itself, since it is drawn wider than a page."""
+    """Links each figure to its file, since figures are wider than a page."""
     return re.sub(r'(<img [^>]*?src="([^"]+)"[^>]*>)', r'<a href="\2">\1</a>', html)
 
 
 def members(match):
-    """The lines of a package in place of its name."""
+    """The lines that replace a package's name."""
     names, anchor = exported(match[1]), f"[](){{#{match[1]}}}"
     if names is None:
         module = (ROOT / f"{match[1].replace('.', '/')}.py").is_file()
@@ -135,13 +135,13 @@ def members(match):
     for name, path in names.items():
         if not (name.isupper() and unpacked(path)):
             lines += [f"[](){{#{match[1]}.{name}}}", f"::: {path}"]
-            if match[1] == "dpjax.papers":  # of which other functions are parts
+            if match[1] == "dpjax.papers":  # its other functions are parts of reproduce
                 lines[-1] += "\n    options: {members: [reproduce], show_signature: false}"
     return "\n\n".join(lines)
 
 
 def unpacked(path):
-    """Whether a constant comes out of a tuple, which no tool reads."""
+    """Whether a constant is assigned by unpacking a tuple, which no tool reads."""
     module, _, name = path.rpartition(".")
     folder = ROOT / module.replace(".", "/")
     file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
@@ -154,7 +154,7 @@ SECTION = re.compile(r"^(Privacy|Regret|Reference|References): (?=\S)", flags=re
 
 
 def meant(name, obj):
-    """The full path of what a role in the docstring of an object names."""
+    """The full path of the target of a role in an object's docstring."""
     if name in public():
         return public()[name]
     try:
@@ -168,7 +168,7 @@ def meant(name, obj):
 
 
 def plain(paragraph):
-    """A paragraph of a docstring, in which nothing is a tag or emphasis; code stays as it is."""
+    """Escapes tags and emphasis in a paragraph of a docstring, except in code."""
     if re.match(r"\n*    |Examples:|  >>>", paragraph):
         return paragraph
     parts = re.split(r"(``.*?``|`.*?`)", paragraph, flags=re.DOTALL)
@@ -177,13 +177,13 @@ def plain(paragraph):
 
 
 def fields(named_tuple):
-    """The section of a class about its fields, from the comments beside them."""
+    """The section on a class's fields, made from the comments beside them."""
     lines = named_tuple.lines_collection[named_tuple.filepath]
     section, above = "\n\nAttributes:", named_tuple.lineno
     for field in named_tuple.attributes.values():
         first, last = field.lineno - 1, field.endlineno
         words = lines[last - 1].partition("  # ")[2].removeprefix("type: ignore[assignment] # ")
-        # Comments behind a field may go on below it. Those above one begin with a capital.
+        # A comment behind a field may continue below it. One above a field begins with a capital.
         before = [line.strip()[2:] for line in lines[above:first] if line.strip().startswith("# ")]
         while words and last < len(lines) and lines[last].strip().startswith("# "):
             if lines[last].strip()[2].isupper():
@@ -197,7 +197,7 @@ def fields(named_tuple):
 
 
 class Docstrings(griffe.Extension):
-    """Has docstrings say in Markdown what they say in roles and comments."""
+    """Converts roles and field comments in docstrings to Markdown."""
 
     def on_object(self, *, obj, **_):
         if obj.docstring is None:

@@ -1,8 +1,9 @@
-"""The tables of pages as CSV files, with the digits that are printed there.
+"""Write the tables of pages as CSV files, with the digits that the pages print.
 
     python docs/tables.py docs/studies.md benchmarks/README.md --out tables
 
-A file is named after the heading above its table; the second table below a heading ends with -2.
+A file is named after the heading above its table. The name of a second table below the same
+heading ends with -2.
 """
 
 import argparse
@@ -12,13 +13,13 @@ from pathlib import Path
 
 
 def tables(text) -> dict[str, list[list[str]]]:
-    """The tables of a page, as rows of cells, by the names of their files."""
+    """The tables of a page, as rows of cells, by file name."""
     found: dict[str, list[list[str]]] = {}
     name, times, before = "table", 0, ""
     for line in re.sub(r"^( *)```.*?^\1```", "", text, flags=re.DOTALL | re.MULTILINE).split("\n"):
         if line.startswith("#"):
             name, times = re.sub(r"\W+", "-", line.lstrip("# ").lower()).strip("-"), 0
-        elif re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", line):  # below the names of the columns
+        elif re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", line):  # below the column names
             times += 1
             own = found[f"{name}-{times}" if times > 1 else name] = [cells(before)]
         elif line.startswith("|") and before.startswith("|"):
@@ -28,14 +29,14 @@ def tables(text) -> dict[str, list[list[str]]]:
 
 
 def cells(row) -> list[str]:
-    """The cells of a row, without what only a page shows: links, code and escapes."""
+    """The cells of a row, without the markup of links, code and escapes."""
     parts = re.split(r"(?<!\\)\|", row.strip())[1:-1]
     texts = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", part).replace("`", "") for part in parts]
     return [re.sub(r"\\(.)", r"\1", text).strip() for text in texts]
 
 
 def main(arguments=None):
-    """Writes a file for each table and prints their names."""
+    """Writes a file for each table and prints the file names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

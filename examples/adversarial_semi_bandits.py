@@ -1,4 +1,4 @@
-"""When does it pay to read all entries of an adversarial semi-bandit, and does regret grow as k?"""
+"""Regret of an adversarial semi-bandit that reads all k shown entries, or one of them, by k."""
 
 from functools import partial
 
@@ -20,14 +20,14 @@ def learner(horizon, k, epsilon, **options):
 
 
 def choices(k):
-    """Losses 0 or 1 of each entry, with means that are drawn once, and spread widely."""
+    """Losses 0 or 1 of each entry, with widely spread means that are drawn once."""
     return environments.linear_losses(
         domains.capped_simplex(DIM, k), "iid", loss_set=domains.box_losses(DIM, 0.0, 1.0), bias=1.0
     )
 
 
 def main(horizon=2**13, trials=32, sizes=(2, 4, 8, 16), epsilon=1.0):
-    """The regret of each, its standard error, and the bound of reading one."""
+    """Regret of each learner, its standard error, and the bound for reading one entry."""
     study = Study(
         learners={name: partial(learner, **options) for name, options in LEARNERS.items()},
         environments={"k of 32": choices},

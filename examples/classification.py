@@ -1,10 +1,10 @@
-"""A classification data set as a contextual bandit, with and without joint privacy.
+"""Play a classification data set as a contextual bandit, with and without joint privacy.
 
     python examples/classification.py
 
-A round is the visit of a patient, and an arm is a diagnosis. The learner sees only whether its
-diagnosis was right. Patients are drawn with replacement: the declared privacy is that of a visit,
-and not that of a patient who comes again. The data are those of tests/data/make_diagnoses.py.
+A round is a patient's visit, and an arm is a diagnosis. The learner sees only whether its diagnosis
+was right. Patients are drawn with replacement: the declared privacy protects one visit, not all
+visits of a patient. The data come from tests/data/make_diagnoses.py.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ PATIENTS = Path(__file__).parents[1] / "tests" / "data" / "patients.csv"
 
 
 def play(measurements, labels, rounds, epsilons, seeds, progress=True):
-    """The share of wrong diagnoses, and that of the least-squares fit, (epsilons, seeds)."""
+    """Shares of wrong diagnoses, by the learner and by the least-squares fit, (epsilons, seeds)."""
     environment = environments.classification(measurements, labels)
 
     def game(epsilon):

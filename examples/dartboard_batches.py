@@ -1,4 +1,4 @@
-"""From which epsilon on down do batches pay for the dartboard, and is the best one the bound's?"""
+"""Regret of the shrinking dartboard by batch size and epsilon, and the batch by its bound."""
 
 import jax
 import numpy as np

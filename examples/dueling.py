@@ -1,4 +1,4 @@
-"""What do comparisons cost? Private duels of arms against private losses of the same arms."""
+"""The cost of seeing comparisons only: private duels against private losses of the same arms."""
 
 import jax
 import matplotlib
@@ -48,7 +48,7 @@ def games(horizon):
 
 
 def main(horizon=2**18, trials=8, epsilons=(0.01, 0.03, 0.1, 0.3, 1.0, np.inf)):
-    """The mean regret of each learner at each epsilon, and its standard error."""
+    """Mean regret of each learner at each epsilon, with its standard error."""
     rows = []
     for name, (game, play) in games(horizon).items():
         points = np.array(epsilons, np.float32)
@@ -63,7 +63,7 @@ def main(horizon=2**18, trials=8, epsilons=(0.01, 0.03, 0.1, 0.3, 1.0, np.inf)):
 
 
 def figure(table):
-    """Regret by epsilon, a line for each learner; epsilon = inf is drawn at the right end."""
+    """Regret by epsilon, one line per learner, with epsilon = inf at the right end."""
     drawn, panel = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
     finite = sorted(set(table["epsilon"]) - {np.inf})
     ticks = [*finite, 4 * finite[-1]]

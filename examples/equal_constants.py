@@ -1,4 +1,4 @@
-"""DP-KLUCB, AdaP-KLUCB and DP-SE at equal exploration constants: whose bounds are the best?"""
+"""Regret of DP-KLUCB, AdaP-KLUCB and DP-SE at equal exploration constants."""
 
 import numpy as np
 

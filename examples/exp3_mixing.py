@@ -1,4 +1,4 @@
-"""How much should EXP3 explore, against each of five adversaries?"""
+"""Regret of EXP3 by its exploration (mixing), against five adversaries."""
 
 import numpy as np
 

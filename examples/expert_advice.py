@@ -1,4 +1,4 @@
-"""Many experts, few arms: is EXP4 on noisy losses better than a private bandit over the experts?"""
+"""EXP4 on noisy losses against a private bandit over the experts: many experts, few arms."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from dpjax.learners.exp4 import Mixture, follow
 
 
 def experts_as_arms(horizon, arms, experts, epsilon):
-    """A batched bandit over the experts: its arm is an expert, who is followed for a round."""
+    """A batched bandit whose arms are the experts: it follows the chosen expert for a round."""
     bandit = as_learner(learners.batched_bandit(horizon, experts, epsilon=epsilon))
 
     def act(key, played):
@@ -33,7 +33,7 @@ def experts_as_arms(horizon, arms, experts, epsilon):
 
 
 def one_good(arms, experts):
-    """Bernoulli losses of mean 1/2. One expert puts 9/10 on an arm without a loss."""
+    """Bernoulli losses of mean 1/2. One expert gives probability 9/10 to an arm without loss."""
     return environments.advice(np.full(arms, 0.5), experts, informative=0.9 * np.eye(experts)[-1])
 
 

@@ -1,4 +1,4 @@
-"""What does SCRiBLE pay for the facets of its polytope? Its bound grows with their root."""
+"""Regret of SCRiBLE by facets of its polytope; its bound grows with the root of their number."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from dpjax import Study, domains, environments, learners
 
 @cache
 def body(facets):
-    """Below tangent planes of the unit ball in R^3, which touch it in a Fibonacci lattice."""
+    """A polytope around the unit ball in R^3; its facets touch the ball in a Fibonacci lattice."""
     height, angle = 1 - (2 * np.arange(facets) + 1) / facets, np.pi * (1 + 5**0.5)
     unit = np.exp(1j * angle * np.arange(facets)) * np.sqrt(1 - height**2)
     return domains.polytope(np.stack([unit.real, unit.imag, height], axis=1), np.ones(facets))

@@ -1,4 +1,4 @@
-"""Does a silo gain from joining others, and how much regret does a secure sum save?"""
+"""Regret per silo by number of silos and trust model, with and without a secure sum."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def learner(users, silos, epsilon, model):
 
 
 def main(users=2**10, trials=8, silos=(1, 4, 16, 64), epsilons=(0.1, 1.0, 10.0, np.inf)):
-    """The regret of each silo, which has that many users, and its standard error."""
+    """Regret of each silo, with ``users`` users per silo, and its standard error."""
     study = Study(
         learners={"federated LinUCB": learner},
         environments={"fresh arms": environments.gap_arms(DIM, arms=10)},

@@ -1,4 +1,4 @@
-"""Frank-Wolfe with a recursive gradient, or FTRL with projections? On i.i.d. quadratics."""
+"""Frank-Wolfe with a recursive gradient against FTRL with projections, on i.i.d. quadratics."""
 
 from functools import partial
 
@@ -12,12 +12,12 @@ SETS = {"ball": domains.ball(DIM), "simplex": domains.simplex(DIM)}
 
 
 def constants(body):
-    """G and beta of |x - z|^2 / 2 for a point z of the set."""
+    """G and beta of |x - z|^2 / 2 for any point z of the set."""
     return loss_families.quadratic(SETS[body]).lipschitz(0.0), 1.0
 
 
 def with_losses(body, longest):
-    """The set, with losses whose gradients are at most this long."""
+    """The set, with losses whose gradients have norm at most ``longest``."""
     return SETS[body]._replace(losses=domains.ball_losses(DIM, longest))
 
 
@@ -30,7 +30,7 @@ def frank_wolfe(horizon, body, epsilon):
 
 
 def leader(horizon, body, epsilon, rate):
-    """FTRL, with the squared norm on both sets, on the gradients at its plays."""
+    """FTRL with the squared norm on both sets, run on the gradients at its plays."""
     domain = with_losses(body, constants(body)[0])
     squared = domains.squared_norm(domain.project, domain.centre, domain.radius)
     return on_gradients(learners.ftrl(

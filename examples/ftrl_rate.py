@@ -1,4 +1,4 @@
-"""At which rate should FTRL learn, once there is noise? The paper's rate ignores epsilon."""
+"""Regret of private FTRL by its learning rate. The paper's rate ignores epsilon."""
 
 import numpy as np
 

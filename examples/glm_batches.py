@@ -1,4 +1,4 @@
-"""How long should the batches of private logistic bandits be? Regret by length, and two rules."""
+"""Regret of private logistic bandits by batch length, beside two rules for the length."""
 
 import numpy as np
 

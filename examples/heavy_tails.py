@@ -1,4 +1,4 @@
-"""For which tails does DP-SE on losses clipped to [0, 1] lose against robust elimination?"""
+"""DP-SE on losses clipped to [0, 1] against robust elimination, by tail index."""
 
 from functools import partial
 

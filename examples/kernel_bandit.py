@@ -1,8 +1,8 @@
-"""How many random features should a private kernel bandit have?
+"""Regret of a private kernel bandit by its number of random features.
 
-In each round eight contexts x in [0, 1] are offered, whose mean losses are a smooth function of x,
-a sum of bumps of width 0.2. ``linucb`` plays on m random Fourier features of x. With few features
-no linear function fits the losses. With many, the noise of privacy is in m (m + 1) / 2 numbers.
+Each round offers eight contexts x in [0, 1]. Their mean losses are a smooth function of x, a sum of
+bumps of width 0.2. ``linucb`` plays on m random Fourier features of x. If m is small, no linear
+function of them fits the losses. If m is large, privacy adds noise to m (m + 1) / 2 numbers.
 
     python examples/kernel_bandit.py        (writes kernel_bandit.png)
 """
@@ -21,7 +21,7 @@ EPSILONS = (1.0, 10.0, 100.0, np.inf)
 
 
 def offers(arms=8):
-    """Contexts uniform on [0, 1], and losses -1 or 1, whose means are the sum of bumps."""
+    """Contexts uniform on [0, 1], and losses -1 or 1 whose means are the sum of bumps."""
 
     def step(state, key, policy):
         context_key, loss_key = jax.random.split(key)
@@ -53,7 +53,7 @@ def play(horizon, trials, counts, epsilons=EPSILONS):
 
 
 def main(horizon=16384, trials=8, counts=(2, 4, 8, 16)):
-    """Prints a table, and draws it."""
+    """Prints and draws a table."""
     regret = play(horizon, trials, counts)
     means, errors = regret.mean(axis=-1), regret.std(axis=-1, ddof=1) / trials**0.5
     for count, row, width in zip(counts, means, errors, strict=True):

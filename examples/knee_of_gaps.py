@@ -1,4 +1,4 @@
-"""Does regret at fixed gaps stop growing with T, for each selector, and where is the knee?"""
+"""Regret of limited updates at fixed gaps, by horizon, gap and selector."""
 
 from functools import partial
 

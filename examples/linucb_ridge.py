@@ -1,4 +1,4 @@
-"""Which ridge should private LinUCB have? Its noise brings a regularizer of its own."""
+"""Regret of LinUCB by its ridge, with and without privacy."""
 
 import numpy as np
 

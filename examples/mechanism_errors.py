@@ -1,4 +1,4 @@
-"""Which mechanisms work without the horizon, and how far is a prefix sum off at equal privacy?"""
+"""Errors of prefix-sum mechanisms at equal privacy, and whether they depend on the horizon."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ ROWS = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name !
 
 
 def main(horizon=2**10):
-    """Prints a row for each mechanism: "yes" where noise and sensitivity ignore the horizon."""
+    """Prints a row per mechanism: "yes" if noise and sensitivity do not depend on the horizon."""
     for name, make in ROWS.items():
         same, errors = True, []
         for law, draw in (("laplace", 2.0), ("gaussian", 1.0)):

@@ -1,4 +1,4 @@
-"""Which mechanism of noisy prefix sums serves FTRL best, at which epsilon and horizon?"""
+"""Regret of FTRL with each mechanism for noisy prefix sums, by epsilon and horizon."""
 
 import numpy as np
 

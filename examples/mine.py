@@ -1,7 +1,7 @@
-"""A learner of one's own, for ``dpjax compare examples/mine.py``: private greedy over arms.
+"""Your own learner, for ``dpjax compare examples/mine.py``: private epsilon-greedy.
 
 A file for ``dpjax compare`` has one public function that takes the horizon and returns a Learner.
-This one keeps a noisy running sum of the losses of each arm, and mostly plays the arm of the
+This learner keeps a noisy running sum of each arm's losses, and mostly plays the arm with the
 smallest noisy mean.
 """
 
@@ -15,10 +15,10 @@ from dpjax.learners.parts.prefix_sums import prefix_sums
 
 
 def greedy(horizon, arms, *, epsilon):
-    """Epsilon-greedy on private sums: with chance t^(-1/3), round t draws an arm at random.
+    """Epsilon-greedy on private sums: round t plays a random arm with probability t^(-1/3).
 
-    Each round adds the loss of the arm that was played to its sum, and 0 to all others. The sums
-    are released by a binary tree, whose noise is calibrated to epsilon for a change of one entry.
+    Each round adds the loss of the played arm to its sum, and 0 to all others. A binary tree
+    releases the sums. Its noise is calibrated to epsilon for a change of one entry.
     """
     losses = domains.box_losses(arms, 0.0, 1.0)
     sums = prefix_sums(

@@ -1,4 +1,4 @@
-"""How far may the best expert be from no loss, and sparse vector experts still be the best?"""
+"""Regret of sparse vector experts and others by the loss of the best expert (0: realizable)."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +7,7 @@ from dpjax import Study, environments, learners
 
 
 def dying(horizon, arms, best):
-    """Each arm loses as the best one does, until it dies and loses half of the time, one by one."""
+    """All arms lose at rate ``best`` at first. One by one, all but the last change to rate 1/2."""
     alive = np.arange(arms)[::-1] > np.arange(arms)[:, None] - 1
     means = jnp.where(alive, best, jnp.float32(0.5))
     ends = np.linspace(0, horizon // 2, arms + 1).astype(int)[1:]
@@ -16,7 +16,7 @@ def dying(horizon, arms, best):
 
 
 def lower(horizon, arms, *, epsilon):
-    """A lower threshold, and fewer draws, than the proof of the regret bound asks for."""
+    """A lower threshold and fewer draws than the proof of the regret bound requires."""
     return learners.sparse_vector_experts(
         horizon, arms, epsilon=epsilon, threshold=20 / epsilon, draws=20
     )

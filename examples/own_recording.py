@@ -1,12 +1,12 @@
-"""Adaptive against oblivious losses: a learner meets an adversary, and then its own recording.
+"""Adaptive against oblivious losses: a learner plays an adversary, and then its own recording.
 
 The adversary of ``environments.consensus`` sets to 1 the losses of every pair of experts that was
-played. A learner plays against it, the losses are recorded, and a fresh copy of the learner plays
-on the recording, which no longer depends on what is played. The first panel shows the regret of
-both games. The second asks how often the dartboard has to switch before it survives the adversary,
-and the table says which epsilon such a budget costs.
+played. A learner plays against it, and the losses are recorded. Then a fresh copy of the learner
+plays on the recording, which does not depend on its actions. The first panel shows the regret of
+both games. The second shows regret by the dartboard's number of switches, and the table has the
+epsilon of each such budget.
 
-    python examples/own_recording.py        (T = 1024: some minutes on two cores)
+    python examples/own_recording.py        (T = 1024: a few minutes on two cores)
 """
 
 from functools import partial
@@ -21,11 +21,11 @@ from matplotlib.figure import Figure
 from dpjax import environments, learners, simulate, trajectory
 
 GAMES = ("against the adversary", "on its own recording")
-AMPLE = 1e6  # an epsilon at which the dartboard keeps the rate that it is given
+AMPLE = 1e6  # an epsilon at which the dartboard does not lower its given rate
 
 
 def recorded(make, points, adversary, trials):
-    """Of the learner make(point): regret per round of both games, (points, 2, trials); switches."""
+    """Regret per round of make(point) in both games, (points, 2, trials), and its switches."""
 
     def one(learner, key):
         table, arms = trajectory(
@@ -44,7 +44,7 @@ def recorded(make, points, adversary, trials):
 
 
 def summary(regret):
-    """Means over trials, with their standard errors."""
+    """Formats means over trials with their standard errors."""
     means, errors = regret.mean(axis=1), regret.std(axis=1, ddof=1) / regret.shape[1] ** 0.5
     return "  ".join(f"{m:.3f} ({e:.3f})" for m, e in zip(means, errors, strict=True))
 
@@ -65,7 +65,7 @@ def compare(horizon, adversary, trials):
 
 
 def budgets(horizon, adversary, trials, shares):
-    """Switches per round (n,) and regret per round (n, 2) of the dartboard with p = eta = share."""
+    """Switches (n,) and regret (n, 2) per round of the dartboard with p = eta = share."""
     make = partial(learners.shrinking_dartboard, horizon, adversary.action_set.count, epsilon=AMPLE)
     regret, switches = recorded(lambda p: make(rate=p, restart=p), shares, adversary, trials)
     print(" p = eta budget switches  epsilon at T^-2 mean regret / T")

@@ -1,12 +1,12 @@
-"""One sweep over all devices of all processes, of a cluster, a TPU pod or one machine.
+"""One sweep over all devices of all processes of a cluster, a TPU pod or one machine.
 
-Each process runs this same program:
+Each process runs this program:
 
     srun python examples/pod.py --distributed --store /scratch/me/exp3.zarr
 
-and computes its share of the blocks, which go into the store. A run that was killed goes on where
-it stopped when it is started again, on any number of processes and devices. Without
-``--distributed`` one process uses all devices of its machine.
+Each computes its share of the blocks and writes it to the store. Start the same command again to
+continue a killed run, with any number of processes and devices. Without ``--distributed`` one
+process uses all devices of its machine.
 """
 
 import argparse
@@ -32,10 +32,10 @@ def main() -> None:
     parser.add_argument("--store", required=True, help="a folder that all processes see, or a URL")
     parser.add_argument("--seeds", type=int, default=10_000)
     parser.add_argument(
-        "--distributed", action="store_true", help="one of several processes that SLURM, Open MPI, "
-        "Kubernetes or a TPU pod has started; jax finds the others by itself",
+        "--distributed", action="store_true", help="if SLURM, Open MPI, Kubernetes or a TPU pod "
+        "started several of these processes; jax finds the others by itself",
     )  # fmt: skip
-    parser.add_argument("--devices", type=int, help="how many CPU cores this process uses")
+    parser.add_argument("--devices", type=int, help="number of CPU cores of this process")
     options = parser.parse_args()
     if options.devices:
         jax.config.update("jax_num_cpu_devices", options.devices)

@@ -1,4 +1,4 @@
-"""What does privacy add to the price of a shift: does regret grow as S, or as its square root?"""
+"""Regret by the number S of shifts of the best arm, with and without privacy."""
 
 import numpy as np
 

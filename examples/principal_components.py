@@ -1,4 +1,4 @@
-"""Online PCA: perturb the leader, at n^(1/4), or exponentiate, at sqrt(ln n)? And with privacy?"""
+"""Online PCA by perturbed leader (n^(1/4)) or matrix exponential (sqrt(ln n)), also private."""
 
 from functools import cache
 
@@ -11,7 +11,7 @@ points = cache(domains.fantope)
 
 
 def perturbed(horizon, size, epsilon):
-    """The leader's own perturbation is that of the bound for gram losses."""
+    """Follow the perturbed leader, with the perturbation of its bound for Gram losses."""
     return learners.ftpl(
         horizon, points(size, 1), epsilon=epsilon, delta=horizon**-2.0,
         mechanism=mechanisms.stationary,
@@ -20,7 +20,7 @@ def perturbed(horizon, size, epsilon):
 
 
 def exponential(horizon, size, epsilon):
-    """FTRL with the von Neumann entropy, at the rate of its bound without noise."""
+    """FTRL with the von Neumann entropy, at the rate of its noiseless bound."""
     return learners.ftrl(
         horizon, points(size, 1)._replace(regularizer=domains.von_neumann_entropy(size)),
         epsilon=epsilon, delta=horizon**-2.0, rate=(8 * np.log(size) / horizon) ** 0.5, **GAUSSIAN,
@@ -28,7 +28,7 @@ def exponential(horizon, size, epsilon):
 
 
 def play(size, horizon, trials, epsilons):
-    """Mean regret, and the difference trial by trial with its standard error."""
+    """Mean regrets, and their paired difference with its standard error."""
     study = Study(
         learners={"FTPL": perturbed, "FTRL": exponential},
         environments={"spiked": environments.spiked_covariance},
@@ -45,7 +45,7 @@ def play(size, horizon, trials, epsilons):
 
 
 def main(horizon=2**10, trials=24, sizes=(2, 8, 10), epsilons=(1.0, np.inf)):
-    """A study for each size, one after the other, since each is mostly eigendecompositions."""
+    """Runs one study per size in sequence; most of their time is spent on eigendecompositions."""
     return {size: play(size, horizon, trials, epsilons) for size in sizes}
 
 

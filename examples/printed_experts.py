@@ -1,4 +1,4 @@
-"""What do the printed calibrations of private experts have, and what do they cost in regret?"""
+"""The epsilon of printed calibrations of private experts, and their regret."""
 
 from functools import partial
 

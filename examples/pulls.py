@@ -1,4 +1,4 @@
-"""How often must a private learner play each worse arm? Pulls beside two lower bounds on them."""
+"""Pulls of each suboptimal arm by private learners, beside two lower bounds."""
 
 from dpjax import Study, bounds, combinators, environments, learners
 

@@ -1,4 +1,4 @@
-"""One point a round, or two? How fast does regret grow with T, with privacy and without?"""
+"""Growth of regret with T for one-point and two-point feedback, with and without privacy."""
 
 import numpy as np
 

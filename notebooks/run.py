@@ -1,4 +1,4 @@
-"""Runs notebooks and stores them with their outputs, but without bars of progress.
+"""Run notebooks and store them with their outputs, without progress bars.
 
 python notebooks/run.py [NAME ...]
 """
@@ -14,9 +14,9 @@ HERE = Path(__file__).parent
 
 
 def run(notebook, folder, **options):
-    """Executes a notebook in a folder, and drops what does not belong into a stored notebook.
+    """Executes a notebook in a folder, and removes parts that should not be stored.
 
-    Dropped are the standard error, on which bars of progress are drawn, and the version of Python.
+    These are the standard error, which has the progress bars, and the version of Python.
     """
     NotebookClient(
         notebook, record_timing=False, resources={"metadata": {"path": folder}}, **options
@@ -25,11 +25,11 @@ def run(notebook, folder, **options):
         if cell.cell_type == "code":
             cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]
     notebook.metadata.pop("language_info", None)
-    notebook.metadata.pop("widgets", None)  # Sliders need a kernel that runs.
+    notebook.metadata.pop("widgets", None)  # Sliders need a running kernel.
 
 
 def main(names) -> None:
-    """Runs the notebooks of these names, or all, each in a folder of its own."""
+    """Runs the notebooks of these names, or all, each in its own folder."""
     for path in sorted(HERE.glob("*.ipynb")):
         if not names or path.stem in names:
             notebook = nbformat.read(path, as_version=4)

@@ -1,9 +1,8 @@
 """Every pair of options of every learner, and every combinator over every learner, two deep.
 
-The table of options is read from the signatures of the factories. A word that a factory does not
-know makes it name the words that it does. So an option that is added is tried from then on. Of
-two options every pair of values is tried, with all others at values that go with them; or it is
-refused in one sentence.
+The table of options is read from the signatures of the factories. Given an unknown word, a factory
+names the words that it accepts, so new options are tried automatically. For any two options, every
+pair of values is tried, with all others at values that fit; or the pair is refused in one sentence.
 
     python -m tests.combinations                # how many there are, by learner; nothing is played
     python -m tests.combinations ftrl hedge     # tries those of these learners
@@ -31,15 +30,15 @@ from dpjax.core import Number
 
 DIM, HORIZON, PAIRS = 3, 16, 24
 HORIZONS = {"dp_ucb_int": 64, "projection_free": 64}
-# What a user may leave out, and then does.
+# Options that a user may omit, and then omits.
 LEFT_OUT = "left out"
 ORTHANT = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
 DOMAINS = (
     "simplex", "ball", "cube", "l1_ball", "capped_simplex(2)", "spectrahedron(2)",
     "simplex of box_losses", "ball of l1_losses", "cube of ball_losses", "simplex of squared_norm",
 )  # fmt: skip
-# Values of numbers. The first one of a required parameter is its usual value. A number that is
-# not here is tried at NUMBERS.
+# Values of numbers. The first value of a required parameter is its usual one. Numbers not listed
+# here are tried at NUMBERS.
 NUMBERS = (0.5, 2.0)
 VALUES: dict[str, tuple] = {
     "arms": (DIM, 2), "experts": (DIM,), "dim": (DIM,), "silos": (1, 3),
@@ -56,7 +55,7 @@ VALUES: dict[str, tuple] = {
 }  # fmt: skip
 
 
-# Laws that no replay sees, as the guide to audits says. They are built and not replayed.
+# Laws that no replay sees (see the guide to audits). They are built but not replayed.
 UNSEEN = ("wishart",)
 
 
@@ -73,7 +72,7 @@ class Tried(NamedTuple):
 
 
 def kinds(parameter) -> tuple:
-    """The types that a parameter is annotated with."""
+    """The types in a parameter's annotation."""
     found = parameter.annotation
     split = typing.get_args(found) if typing.get_origin(found) in UNIONS else (found,)
     return split or (found,)
@@ -83,12 +82,12 @@ UNIONS = (typing.Union, types.UnionType)
 
 
 def traced(parameter) -> bool:
-    """Whether a parameter is a real number that may be traced, but for delta."""
+    """Whether a parameter is a real number that may be traced, other than delta."""
     return set(typing.get_args(Number)) <= set(kinds(parameter)) and parameter.name != "delta"
 
 
 def words(factory, parameter, arguments) -> tuple[str, ...]:
-    """The words that a parameter may be, as the factory names them if it is given another one."""
+    """The words that a parameter accepts, as the factory names them when refusing another."""
     try:
         factory(**arguments | {parameter: "no such word"})
     except ValueError as error:
@@ -101,7 +100,7 @@ def words(factory, parameter, arguments) -> tuple[str, ...]:
 
 @functools.cache
 def mechanism_names() -> tuple[str, ...]:
-    """The factories of mechanisms, as they are and with each option that they have."""
+    """The factories of mechanisms, plain and with each of their options."""
     found = []
     for name in mechanisms.__all__:
         parameters = inspect.signature(getattr(mechanisms, name)).parameters
@@ -120,7 +119,7 @@ def mechanism_names() -> tuple[str, ...]:
 
 @functools.cache
 def value_of(parameter, label) -> Any:
-    """The object that a word of the table stands for."""
+    """The object that a word of the table denotes."""
     if parameter == "domain":
         label, _, field = label.partition(" of ")
         name, _, more = label.partition("(")
@@ -144,9 +143,9 @@ def value_of(parameter, label) -> Any:
 
 
 def options_of(factory) -> dict[str, inspect.Parameter]:
-    """The parameters of a learner but the horizon, with the options of ``gram`` as "gram.floor".
+    """The parameters of a learner but the horizon; options of ``gram`` are named like "gram.floor".
 
-    So every pair of them is tried, and each of them beside every other option.
+    So every pair of them is tried, and each one beside every other option.
     """
     found = dict(inspect.signature(factory).parameters)
     found.pop("horizon")
@@ -158,7 +157,7 @@ def options_of(factory) -> dict[str, inspect.Parameter]:
 
 @functools.cache
 def table(name) -> dict[str, tuple]:
-    """The values of each parameter of a learner but the horizon; the first one is its usual one."""
+    """The values of each parameter of a learner but the horizon; the first one is the usual one."""
     factory, found = getattr(learners, name), {}
     parameters = options_of(factory)
     for key, each in parameters.items():
@@ -172,7 +171,7 @@ def table(name) -> dict[str, tuple]:
         elif bool in kinds(each):
             values = (not each.default,)
         elif str in kinds(each):
-            values = ()  # below, when all that is required is known
+            values = ()  # set below, once all required parameters are known
         else:
             values = NUMBERS
         found[key] = optional + tuple(value for value in values if value != each.default)
@@ -190,7 +189,7 @@ def table(name) -> dict[str, tuple]:
 
 
 def arguments(name, chosen) -> dict:
-    """What :func:`make` is called with."""
+    """The arguments for :func:`make`."""
     given = {
         key: value_of(key.rpartition(".")[2], value)
         for key, value in chosen.items()
@@ -200,7 +199,7 @@ def arguments(name, chosen) -> dict:
 
 
 def make(name, **given) -> Any:
-    """A learner from the values of its options, of which those of ``gram`` make a record."""
+    """A learner from the values of its options; those of ``gram`` form a record."""
     law = {key[5:]: value for key, value in given.items() if key.startswith("gram.")}
     plain = {key: value for key, value in given.items() if not key.startswith("gram.")}
     if law or "gram" in given:
@@ -218,11 +217,11 @@ def written(name, chosen) -> str:
 
 
 class Refused(Exception):
-    """A combination that is refused, in one sentence."""
+    """A combination is refused, in one sentence."""
 
 
 def built(make: Callable) -> Any:
-    """What ``make`` returns, or Refused. A refusal must be one sentence that names something."""
+    """Returns the result of ``make``, or raises Refused if it refuses in one sentence."""
     try:
         return make()
     except (ValueError, TypeError) as error:
@@ -233,11 +232,11 @@ def built(make: Callable) -> Any:
 
 
 class Covered(NamedTuple):
-    """Configurations in which each pair of values of two options occurs, or is refused."""
+    """Configurations that cover each pair of values of two options, unless it is refused."""
 
     configurations: list[dict]
-    pairs: int  # how many there are
-    refused: dict[tuple, str]  # pairs for which no configuration was found, and the last refusal
+    pairs: int  # number of pairs
+    refused: dict[tuple, str]  # pairs without a configuration, and their last refusal
 
 
 def pairs_of(chosen) -> set[tuple]:
@@ -269,7 +268,7 @@ def covered(name, tries=12) -> Covered:
             drawn = {key: each[rng.integers(len(each))] for key, each in values.items()}
             candidates.append(drawn | dict(pair))
         candidates.sort(key=lambda chosen: -len(pairs_of(chosen) & left))
-        # Few of many options fit together. So others are the usual ones, more and more of them.
+        # Few options fit together, so more and more of the others take their usual values.
         half = [
             {key: usual[key] if rng.random() < 0.5 else value for key, value in each.items()}
             | dict(pair)
@@ -295,14 +294,14 @@ def covered(name, tries=12) -> Covered:
     return Covered(found, len(every), refused)
 
 
-# What they spend -------------------------------------------------------------------------------
+# Their cost ------------------------------------------------------------------------------------
 
 
 MADE: dict = {}
 
 
 def pairs_like(learner, domain) -> audit.Pair:
-    """The pairs of a learner over a domain of that name, made once for all that declare alike."""
+    """The pairs of a learner over a domain of that name, shared by equal declarations."""
     says, actions = learner.privacy, learner.action_set
     size = getattr(actions, "count", getattr(actions, "dim", None))
     alike = (
@@ -318,7 +317,7 @@ def pairs_like(learner, domain) -> audit.Pair:
 def tried(name, chosen) -> Iterator[Tried]:
     """Replays a configuration with its real numbers traced, and with each at its other values.
 
-    Others are values of the same numbers that the factory accepts. They share the program.
+    The other values are those that the factory accepts for the same number. They share the program.
     """
     values, parameters = table(name), options_of(getattr(learners, name))
     given = arguments(name, chosen)
@@ -358,7 +357,7 @@ def tried(name, chosen) -> Iterator[Tried]:
         pairs = pairs_like(learner, chosen.get("domain"))
         try:
             found, declared = jax.tree.map(np.asarray, run(row, pairs, keys))
-        except Exception as error:  # what is built of plain numbers is built of traced ones, too
+        except Exception as error:  # if plain numbers work, traced ones must
             yield Tried(label, (f"{type(error).__name__}: {error}".splitlines()[0],), 0.0, np.nan)
             break
         own = np.asarray([float(number) for number in learner.privacy[:3]])
@@ -394,7 +393,7 @@ CAP = next(
     for key in inspect.signature(combinators.user_level).parameters
     if key in ("rounds_per_release", "rounds_per_batch")
 )
-# Each takes a function of the horizon that returns a learner, and returns one like it.
+# Each maps a function from the horizon to a learner to another such function.
 WRAPS: dict[str, Callable] = {
     "every_round": lambda make: lambda T: combinators.every_round(make(T)),
     "minibatch": lambda make: lambda T: combinators.minibatch(make(-(-T // 2)), T, 2),
@@ -424,14 +423,14 @@ WRAPS: dict[str, Callable] = {
 
 
 def bases(name) -> Iterator[dict]:
-    """The usual configuration of a learner, and one for each word and flag that it may be given."""
+    """The usual configuration of a learner, and one for each word and flag that it accepts."""
     values, parameters = table(name), options_of(getattr(learners, name))
     usual = {key: each[0] for key, each in values.items()}
     yield usual
     for key, each in values.items():
         if {str, bool} & set(kinds(parameters[key])) and key != "loss_range":
             for value in each[1:]:
-                # Most words go with a delta or with none.
+                # Most words need a delta, or none.
                 for delta in values.get("delta", (LEFT_OUT,))[:2]:
                     chosen = usual | {key: value} | ({"delta": delta} if "delta" in values else {})
                     try:
@@ -443,7 +442,7 @@ def bases(name) -> Iterator[dict]:
 
 
 def wrapped(name, chosen, wraps, horizon=HORIZON):
-    """A learner within combinators, the last one of them around all others; or Refused."""
+    """A learner inside combinators, the last of which is outermost; or raises Refused."""
     given = arguments(name, chosen)
 
     def of_horizon(horizon):
@@ -455,7 +454,7 @@ def wrapped(name, chosen, wraps, horizon=HORIZON):
 
 
 def tried_within(name, chosen, wraps, horizon=HORIZON) -> Tried:
-    """Replays a learner within combinators; or Refused."""
+    """Replays a learner inside combinators; or raises Refused."""
     learner = wrapped(name, chosen, wraps, horizon)
     label = " of ".join([*reversed(wraps), written(name, chosen)])
     if set(UNSEEN) & set(map(str, chosen.values())):
@@ -474,7 +473,7 @@ def tried_within(name, chosen, wraps, horizon=HORIZON) -> Tried:
 def violations(found) -> list[Tried]:
     """Those that spent more than they declare, or failed another check.
 
-    That no release is reached in so short a game is no violation.
+    If no release is reached in so short a game, that is no violation.
     """
     return [each for each in found if set(each.failed) - {"no release"}]
 

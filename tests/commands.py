@@ -1,7 +1,7 @@
-"""The commands that scripts and pages of this repository amount to, and how each is run here.
+"""The commands of this repository's scripts and pages, and how each is run here.
 
-A script is a command by itself: ``python examples/facets.py``. The other commands are those that
-README.md, CHANGELOG.md and the pages print. :mod:`tests.test_commands` runs each at a small size.
+A script is itself a command: ``python examples/facets.py``. The other commands are those printed in
+README.md, CHANGELOG.md and the pages. :mod:`tests.test_commands` runs each at a small size.
 """
 
 import ast
@@ -19,7 +19,7 @@ PAGES = sorted(
     ]
 )
 
-# The arguments of an example's ``main`` for which it plays least.
+# The arguments of an example's ``main`` that play least.
 SIZES = {
     "adversarial_semi_bandits": {"horizon": 64, "trials": 4, "sizes": (2, 4)},
     "classification": {"rounds": 64, "seeds": 2},
@@ -63,8 +63,8 @@ INSTALL = (
 )
 POD = "python examples/pod.py --store pod.zarr --seeds 4 --devices 2"
 
-# What runs in place of a command: of some, because it is shorter; of others, because the command
-# stands for many or goes on with what an earlier one wrote.
+# Replacements of commands: some are shorter, and others are for commands that stand for many or
+# that continue from an earlier command's output.
 INSTEAD = {
     "python benchmarks/binomial.py": "python benchmarks/binomial.py --quick",
     "python benchmarks/buffered.py": "python benchmarks/buffered.py 64 --buffers 1",
@@ -143,7 +143,7 @@ INSTEAD = {
     "sh tests/wheel.sh python3.12 -n 1 --part 0": "sh tests/wheel.sh python3 tests/test_imports.py",
 }
 
-# Commands that run as they are.
+# Commands that run unchanged.
 AS_IS = (
     "dpjax audit ftrl --epsilon 1",
     "dpjax --help",
@@ -168,7 +168,7 @@ AS_IS = (
     INSTALL,
 )
 
-# Commands that nothing runs from here, and why, or which test runs them.
+# Commands that do not run here, with the reason, or the test that runs them.
 ELSEWHERE = {
     "bash .ci/run": "what runs these commands",
     "python benchmarks/in_numba.py": "imported by benchmarks/references.py",
@@ -194,10 +194,10 @@ ELSEWHERE = {
     "for a cluster; tests/engine/test_devices.py starts it as SLURM does",
 }
 CLOUD = "gcloud compute tpus tpu-vm "  # for a TPU pod
-# Those that need no clone are run by tests/test_referees.py; the others need a reader's clones.
+# tests/test_referees.py runs those that need no clone; the others need the reader's clones.
 REFEREES = ("python -m benchmarks.referees.", "python benchmarks/referees/")
 
-# The module that a command needs, of an extra that a test of the package does not install.
+# The module that a command needs from an extra that the package's tests do not install.
 NEEDS = {
     "python benchmarks/buffered.py": "jax_privacy",
     "python tests/data/make_diagnoses.py": "sklearn",
@@ -210,7 +210,7 @@ FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", flags=re.DOTALL | re.MULTILIN
 
 
 def scripts() -> list[str]:
-    """The files that can be run: as paths from the root."""
+    """Files that can be run, as paths from the root."""
     found = [
         path.relative_to(ROOT).as_posix() for name in FOLDERS for path in (ROOT / name).rglob("*")
     ]
@@ -222,7 +222,7 @@ def scripts() -> list[str]:
 
 
 def is_program(path) -> bool:
-    """Whether a module does something when it is run."""
+    """Whether running a module does something."""
     return '\nif __name__ == "__main__":' in path.read_text()
 
 
@@ -252,13 +252,13 @@ def printed(page) -> list[str]:
 
 
 def plain(command) -> str:
-    """A command without a comment, without ``time``, and without ``.venv/bin`` if it begins so."""
+    """A command without its comment, without ``time``, and without a leading ``.venv/bin``."""
     words = " ".join(command.partition("  #")[0].split())
     return words.removeprefix("time ").removeprefix(".venv/bin/")
 
 
 def run_of(command) -> str:
-    """What runs for a command; empty where nothing does.
+    """The command that runs for a command; empty if none does.
 
     Raises:
       KeyError: no list names the command.
@@ -270,8 +270,8 @@ def run_of(command) -> str:
     if command in AS_IS or command in {f"python examples/{name}.py" for name in SIZES}:
         return command
     if re.fullmatch(r"(dpjax \w+|dpjax|pytest|ruff)", command):
-        return f"{command} --help"  # a name of a command
-    if command.startswith("pytest "):  # These tests have their own turn.
+        return f"{command} --help"  # the name of a command
+    if command.startswith("pytest "):  # These tests run separately.
         return f"{command} --collect-only -q"
     if re.fullmatch(r"dpjax reproduce [\w-]+", command):
         return f"{command} --quick"
@@ -279,7 +279,7 @@ def run_of(command) -> str:
 
 
 def needed(run) -> list[str]:
-    """The modules that a run needs beside those of the extra ``test``."""
+    """The modules that a run needs beyond the extra ``test``."""
     return [module for command, module in NEEDS.items() if run.startswith(command)]
 
 
@@ -296,7 +296,7 @@ def smaller(source, sizes) -> str:
 
 
 def checkout(folder):
-    """A copy of all that commands read, in which the examples are small."""
+    """A copy of all files that commands read, with small examples."""
     ignored = shutil.ignore_patterns("__pycache__", "results", ".ipynb_checkpoints")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)

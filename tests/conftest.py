@@ -1,4 +1,4 @@
-"""Strict JAX for every test: implicit rank and dtype promotion raise. Who runs what in parallel."""
+"""Strict JAX for every test: implicit rank and dtype promotion raise. Also: parallel scheduling."""
 
 import ctypes
 import gc
@@ -14,12 +14,12 @@ from dpjax import clear_caches
 from dpjax.core import generators
 from tests import slow
 
-os.environ["DPJAX_CACHE"] = "off"  # What one test compiles must not serve another run.
+os.environ["DPJAX_CACHE"] = "off"  # Programs compiled by one test must not serve another run.
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-# To look for garbage among all that JAX keeps takes a second or more.
+# Collecting garbage among all objects of JAX takes a second or more.
 gc.set_threshold(50_000, 20, 1000)
-# What a worker may hold, in bytes, before it drops what it has compiled.
+# Bytes that a worker may hold before it drops compiled programs.
 MOST_HELD = 1.2e9
 
 
@@ -29,7 +29,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """With --generator all keys of the tests are of another kind; to test laws, not numbers."""
+    """With --generator all test keys are of another kind, to test laws instead of numbers."""
     if name := config.getoption("--generator"):
         usual, other = jax.random.key, getattr(generators, name)
         jax.random.key = lambda seed, *, impl=None: usual(seed, impl=impl or other)
@@ -37,7 +37,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Marks what slow.txt names; with --part keeps one part of the tests."""
+    """Marks the tests in slow.txt; with --part keeps one part of the tests."""
     lines, known = slow.listed(), set()
     for item in items:
         names = {item.nodeid, slow.function_of(item.nodeid)}
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(config, items):
     files = {name.partition("::")[0] for name in known}
     whole = not any("::" in argument for argument in config.args)
     gone = [line for line in sorted(lines - known) if line.partition("::")[0] in files]
-    config.stash[slow.GONE] = gone if whole else []  # which test_slow.py refuses
+    config.stash[slow.GONE] = gone if whole else []  # test_slow.py refuses them
     part = config.getoption("--part")
     if part is not None:
         config.hook.pytest_deselected(items=[x for x in items if not slow.is_due(x.nodeid, part)])
@@ -56,10 +56,10 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """One worker runs a whole file, so that what its tests share is compiled and played once.
+    """One worker runs a whole file, so that work shared by its tests is compiled and played once.
 
-    Of the conformance tests, by far the longest file, one worker runs all those of one learner.
-    Marks of ``xdist_group`` would say the same; pytest-xdist 3.8 loses them under pytest 9.2.
+    The conformance tests are by far the longest file, so they are split by learner. ``xdist_group``
+    marks would do the same, but pytest-xdist 3.8 loses them under pytest 9.2.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -75,17 +75,17 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(scope="module", autouse=True)
 def little_kept():
-    """After a file, drops what was compiled where a worker holds much: it would be gigabytes."""
+    """After a file, drops compiled programs if a worker holds gigabytes of them."""
     yield
     if held() > MOST_HELD:
         clear_caches()
         gc.collect()
-        with suppress(OSError, AttributeError):  # glibc keeps what is freed until it is told.
+        with suppress(OSError, AttributeError):  # glibc keeps freed memory until malloc_trim
             ctypes.CDLL(None).malloc_trim(0)
 
 
 def held() -> float:
-    """The bytes of memory that this process holds; inf where nobody knows."""
+    """The bytes of memory that this process holds; inf if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -95,7 +95,7 @@ def held() -> float:
 
 @pytest.fixture
 def quick_compilation():
-    """Without most optimizations: for programs that run for less time than they compile."""
+    """Without most optimizations, for programs that take longer to compile than to run."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)

@@ -1,4 +1,4 @@
-"""Half a game: a learner whose losses are given, an environment whose actions are."""
+"""Half a game: a learner on given losses, or an environment with given actions."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from dpjax.feedback import clip_seen, full, seen_inside
 
 
 def idle(horizon) -> Learner:
-    """A learner of two arms that plays the first one in all rounds."""
+    """A learner of two arms that always plays the first one."""
     zero = jnp.zeros((), jnp.int32)
     return Learner(
         lambda key: (zero, zero),
@@ -26,19 +26,19 @@ def idle(horizon) -> Learner:
 
 
 class Game(NamedTuple):
-    """Round by round, in front the one before any loss was seen."""
+    """Round by round, with the values before the first loss in front."""
 
-    actions: Any  # (T + 1, ...), of which the last one meets no loss
-    states: Any  # (T + 1, ...), the state that goes with each action
-    last: Any  # the last of them
-    seen: Any  # (T, ...), what was revealed of the losses, clipped
-    clipped: Any  # () int32, losses that were clipped
+    actions: Any  # (T + 1, ...), the last of which meets no loss
+    states: Any  # (T + 1, ...), the state with each action
+    last: Any  # the last state
+    seen: Any  # (T, ...), the revealed losses, clipped
+    clipped: Any  # () int32, number of clipped losses
 
 
 def play_table(learner, losses, key) -> Game:
-    """A learner on losses with T rounds in front; round t has the key folded with t.
+    """A learner on losses with rounds on the first axis; round t has the key folded with t.
 
-    Of a BatchLearner the states are those of ``every_round``.
+    For a BatchLearner the states are those of ``every_round``.
     """
     learner = as_learner(learner)
 
@@ -60,26 +60,27 @@ def play_table(learner, losses, key) -> Game:
 
 
 def step(learner, state, key, seen):
-    """A learner's step on what it saw, clipped as the frame does it."""
+    """A learner's step on its observation, clipped as by the frame."""
     return learner.step(state, key, clip_seen(learner, seen)[0])
 
 
 def told(learner, losses) -> Game:
-    """A learner that is told these numbers, (T,), whatever it plays."""
+    """A learner that observes these numbers, (T,), whatever it plays."""
     learner = as_learner(learner)._replace(feedback=Feedback("told", lambda loss, action: loss))
     return play_table(learner, jnp.asarray(losses, jnp.float32), jr.key(0))
 
 
 def play_actions(environment, actions, nature, probes=None):
-    """Outcomes, what ``probes`` would have met, and regret after each round; all (T, ...).
+    """Outcomes, losses of ``probes``, and regret after each round; all (T, ...).
 
-    Outcomes hold the losses of all actions. Regret is read from cumulative sums of the tally.
+    Outcomes contain the losses of all actions. Regret is computed from cumulative sums of the
+    tally.
 
     Args:
       environment: an Environment.
-      actions: that are played, (T, ...).
+      actions: the actions played, (T, ...).
       nature: the environment's key in ``simulate``, folded with the round.
-      probes: other actions (n, ...), whose losses are told as if they had been played.
+      probes: other actions (n, ...), whose losses are returned as if they had been played.
     """
 
     def one_step(state, key, action):

@@ -1,9 +1,9 @@
-"""Runs a float32 program in float64 arithmetic: beside itself, or by itself.
+"""Run a float32 program in float64 arithmetic: beside itself, or alone.
 
-Beside itself each float32 number of the program gets a shadow in float64. Draws, comparisons,
-indices and whatever else is discrete are the program's own, so the shadow takes the same path: the
-same actions are played and the same losses drawn. What the shadow shows at the end is then what
-rounding has done. By itself the program decides in float64 too.
+Beside itself, each float32 number of the program gets a float64 shadow. Draws, comparisons, indices
+and all other discrete values are the program's own, so the shadow takes the same path: the same
+actions are played and the same losses drawn. The final difference is then the effect of rounding.
+Alone, the program also decides in float64.
 """
 
 from functools import partial
@@ -15,22 +15,22 @@ from jax import lax
 
 from dpjax.engine.evaluate import CONTROL, ValueDomain, called, rebind
 
-# Draws and bits, whose shadow is always the float32 result.
+# Draws and bits: their shadow is always the float32 result.
 _DRAWN = {"bitcast_convert_type", "iota", "nextafter", "random_gamma"}
-# Whole numbers, whose shadow is the float32 result where it runs beside the program.
+# Whole numbers: their shadow is the float32 result if it runs beside the program.
 _WHOLE = {"ceil", "floor", "rem", "round", "sign"}
 
 
 def shadowed(function, *arguments):
-    """(what the function returns, the same in float64): pytrees of NumPy arrays.
+    """(the function's value, its value in float64), as pytrees of NumPy arrays.
 
-    Leaves that are no floats are the same in both.
+    Leaves that are not floats are the same in both.
     """
     return _play(function, arguments, alone=False)
 
 
 def in_float64(function, *arguments):
-    """What the function returns where all its float32 arithmetic is done in float64."""
+    """The function's value if all its float32 arithmetic is done in float64."""
     return _play(function, arguments, alone=True)[1]
 
 
@@ -65,7 +65,7 @@ def _narrowed(value):
 
 
 class _Shadowed(ValueDomain):
-    """The domain of pairs (value, shadow), which are equal if they are no floats.
+    """The domain of pairs (value, shadow), which are equal if they are not floats.
 
     Alone, the value is the shadow.
     """
@@ -93,7 +93,7 @@ class _Shadowed(ValueDomain):
 
 
 def _operation(eqn, inputs, alone) -> list:
-    """The pairs that an equation returns that runs no program."""
+    """The pairs returned by an equation that runs no program."""
     name, params = eqn.primitive.name, eqn.params
     bind = partial(rebind, eqn)
     values, shadows = ([pair[i] for pair in inputs] for i in (0, 1))
@@ -109,7 +109,7 @@ def _operation(eqn, inputs, alone) -> list:
     elif name == "reduce_precision":
         own, wide = bind(values), shadows
     elif name == "sort" and not alone:
-        # The shadows go where their numbers go.
+        # The shadows move as their numbers do.
         floats = [i for i, value in enumerate(values) if _is_float(value)]
         both = bind([*values, *(shadows[i] for i in floats)])
         moved = dict(zip(floats, both[len(values) :], strict=True))
@@ -122,7 +122,7 @@ def _operation(eqn, inputs, alone) -> list:
         double = {}
         if params.get("preferred_element_type") is not None:
             double["preferred_element_type"] = np.dtype(np.float64)
-        if params.get("update_jaxpr") is not None and to_float:  # of a scatter that adds, say
+        if params.get("update_jaxpr") is not None and to_float:  # of an adding scatter
             double["update_jaxpr"] = _in_float64(params["update_jaxpr"])
         wide = bind(shadows, **double) if to_float or alone else own
     if alone:
@@ -134,7 +134,7 @@ def _operation(eqn, inputs, alone) -> list:
 
 
 def _in_float64(jaxpr):
-    """The program of one operation on two numbers, with float64 in place of float32."""
+    """The program of one operation on two numbers, with float64 instead of float32."""
     (eqn,) = jaxpr.eqns
     program = jax.make_jaxpr(lambda x, y: eqn.primitive.bind(x, y, **eqn.params))
     return program(np.float64(0.0), np.float64(0.0)).jaxpr

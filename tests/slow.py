@@ -1,8 +1,8 @@
-"""Which tests are slow, and which part of them is due.
+"""Selects slow tests, and the part of them that is due.
 
-A test is slow if it is marked so, or if ``tests/slow.txt`` names it, by its id or by its file and
-function. A default run leaves out slow tests, attacks and compilers of cards. ``.ci/run`` runs one
-of PARTS parts of all of these at each commit, in turn, and fewer of the tests of APART.
+A test is slow if it is marked so, or if ``tests/slow.txt`` names its id or its file and function. A
+default run leaves out slow tests, attacks and compilation for accelerators. ``.ci/run`` runs one of
+PARTS parts of all of these at each commit, in turn, and a smaller part of the tests in APART.
 
     python -m tests.slow                       # the parts, and when each was last due
     pytest -m 'not attack and not accelerator' --junitxml times.xml
@@ -20,13 +20,13 @@ import pytest
 from tests import ROOT
 
 PARTS = 8
-# Files whose tests share nothing, and how many parts they have: a search takes hours.
+# Files whose tests share nothing, with their number of parts: a search takes hours.
 APART = {
     "tests/test_commands.py": PARTS,
     "tests/kernels/test_accelerators.py": PARTS,
     "tests/audit/test_combinations.py": 8 * PARTS,
 }
-GONE = pytest.StashKey[list[str]]()  # the lines of slow.txt that name no test of a collected file
+GONE = pytest.StashKey[list[str]]()  # lines of slow.txt that match no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
 
 
@@ -36,17 +36,17 @@ def listed() -> set[str]:
 
 
 def function_of(test: str) -> str:
-    """``tests/a.py::test_b`` of ``tests/a.py::test_b[c]``."""
+    """``tests/a.py::test_b`` for ``tests/a.py::test_b[c]``."""
     return test.partition("[")[0]
 
 
 def learner_of(test: str) -> str:
-    """Of a conformance test, whose parameters end with the name of a learner."""
+    """The learner of a conformance test, whose parameters end with its name."""
     return test.rstrip("]").replace("-", "[").split("[")[-1]
 
 
 def part_of(test: str) -> tuple[int, int]:
-    """The part of a test, and of how many: tests that share compiled programs are in one part."""
+    """The part of a test, and the number of parts: tests with common programs are in one part."""
     file = test.partition("::")[0]
     if file in APART:
         shared = test
@@ -57,13 +57,13 @@ def part_of(test: str) -> tuple[int, int]:
 
 
 def is_due(test: str, count: int) -> bool:
-    """Whether a test is in the part that is due at the commit of this number."""
+    """Whether a test is in the part due at the commit of this number."""
     part, parts = part_of(test)
     return count % parts == part
 
 
 def seconds_of(report) -> dict[str, float]:
-    """Seconds of each test in a report of ``--junitxml``, by its id."""
+    """Seconds of each test in a ``--junitxml`` report, by id."""
     seconds = {}
     for case in tree.parse(report).iter("testcase"):
         file = case.get("classname").replace(".", "/") + ".py"
@@ -72,7 +72,7 @@ def seconds_of(report) -> dict[str, float]:
 
 
 def named(seconds: dict[str, float], above: float) -> list[str]:
-    """The lines of slow.txt: a function where all of its tests are slow, and single tests."""
+    """The lines of slow.txt: functions if all of their tests are slow, and single tests."""
     by_function = defaultdict(list)
     for test in seconds:
         by_function[function_of(test)].append(test)

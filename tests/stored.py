@@ -1,4 +1,4 @@
-"""The sweep that the tests of stores run, also in processes of their own."""
+"""The sweep run by tests of stores, also in separate processes."""
 
 import multiprocessing
 import os
@@ -27,7 +27,7 @@ def dp_exp3_lap(point, horizon=32768):
 
 
 def run(store=None, seeds=SEEDS, points=POINTS, chunk=2, **options):
-    """By default a store of 60 blocks of one seed."""
+    """By default, a store of 60 blocks of one seed."""
     options = {"checkpoints": 4, "progress": False, **options}
     game, key = options.pop("game", dp_exp3_lap), options.pop("key", jr.key(0))
     return sweep(game, points, seeds, key, chunk=chunk, store=store, **options)
@@ -40,7 +40,7 @@ def tree(folder):
 
 
 def finished(folder):
-    """The objects of finished blocks of a store of single seeds, with the time of writing."""
+    """The objects of finished blocks in a store of single seeds, with their modification times."""
     done = Path(folder) / "done" / "c" / "0"
     if not done.exists():
         return {}
@@ -52,7 +52,7 @@ def finished(folder):
 
 
 def assert_same(one, other):
-    """Two Results with the same bits."""
+    """Two Results are equal bit for bit."""
     leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     for a, b in leaves:
         assert a.dtype == b.dtype
@@ -60,21 +60,21 @@ def assert_same(one, other):
 
 
 def wait_for(folder, seeds, process):
-    """Until so many blocks are done, or the process is."""
+    """Waits until this many blocks are done, or the process is."""
     done = folder / "done" / "c" / "0"
     while running(process) and (not done.exists() or len(os.listdir(done)) < seeds):
         time.sleep(0.0005)
 
 
 def main(store):
-    # What a shell starts in the background inherits that it is to ignore Ctrl-C.
+    # A shell's background processes inherit that Ctrl-C is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print("ready", flush=True)
     run(store)
 
 
 def writer(folder, cache):
-    """A process that runs the sweep: forked from one that has imported all, with its own JAX."""
+    """A process that runs the sweep: forked from one with all imports, with its own JAX."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.stored"])
     process = context.Process(target=_write, args=(str(folder), str(cache)))

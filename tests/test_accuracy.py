@@ -1,4 +1,4 @@
-"""float32 over millions of rounds: the same game in float64 arithmetic, and counters."""
+"""float32 over millions of rounds, compared with the same game in float64; and counters."""
 
 import sys
 from functools import partial
@@ -21,7 +21,7 @@ from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make, plays
 
 
 def real_losses(name):
-    """Losses that are no multiples of anything, for the actions that the learner takes."""
+    """Losses that are multiples of no common number, for the learner's actions."""
     if plays(name, Domain):
         return environments.linear_losses(ARGUMENTS["domain"], "iid")
     if plays(name, Pairs):
@@ -40,7 +40,7 @@ def real_losses(name):
 
 
 class Played(NamedTuple):
-    """A game as it was played in float32, and with float64 arithmetic for the same play."""
+    """A game played in float32, and its float64 arithmetic for the same play."""
 
     regret: tuple  # ((n,) float32, (n,) float64)
     tally: tuple
@@ -48,7 +48,7 @@ class Played(NamedTuple):
 
 
 def long(name, horizon):
-    """The learner, unless it refuses a horizon that float32 does not carry."""
+    """The learner, unless it refuses a horizon that float32 does not support."""
     try:
         return as_learner(make(name, horizon))
     except ValueError as error:
@@ -67,29 +67,29 @@ def both(name, horizon, environment=None, checkpoints=4):
     return Played(*zip(*shadowed(play, jr.key(0)), strict=True))
 
 
-# Pieces of 1024 rounds, and 4096 of them: 2^9 + 2^11 half units in the last place at the worst.
+# Pieces of 1024 rounds, 4096 of them: at worst 2^9 + 2^11 half units in the last place.
 WORST = (2**9 + 2**11) * 2.0**-24
-# What learners of points may lose beside by rounding where they play, and what their states may.
+# Additional error allowed to learners of points, whose plays are rounded, and to states.
 DRIFT, STATE_DRIFT = 1e-2, 5e-2
 
 
 def error_of_regret(name, played):
-    """(the largest over the checkpoints, what it may be)."""
+    """(the largest error over the checkpoints, the allowed error)."""
     regret, exact = played.regret
     size = max(np.max(np.abs(leaf)) for leaf in jax.tree.leaves(played.tally[1]))
     drift = DRIFT * np.max(np.abs(exact)) if plays(name, Domain) else 0.0
     return np.max(np.abs(regret - exact)), WORST * max(size, 1.0) + drift
 
 
-# Of these learners the estimates, at p_i(L) with no floor, make any difference in L grow as fast as
-# the estimates themselves: a shadow of the same play drifts away, and nothing follows from it.
+# For these learners, with p_i(L) and no floor, a difference in L grows as fast as the estimates. So
+# a shadow of the same play drifts away, and the test would show nothing.
 UNSTABLE = {"tsallis_inf", "batched_bandit"}
 
 
 def drift_of_state(played):
-    """The largest change of a float of the state by rounding, as a part of the largest in its leaf.
+    """The largest change of a float of the state by rounding, relative to the largest in its leaf.
 
-    Not of what rounding leaves over, which compensated sums carry: it is as large as itself.
+    Excludes the rounding errors carried by compensated sums, which change by their own size.
     """
     found = {}
     state, exact = played.state
@@ -105,7 +105,7 @@ def drift_of_state(played):
 
 @pytest.mark.parametrize("name", ["dp_exp3_lap", "hedge"])
 def test_regret_in_float32_is_that_in_float64(name, monkeypatch):
-    """Of constant gaps over 2^18 rounds, where a plain float32 sum errs to one side."""
+    """At constant gaps over 2^18 rounds, where a plain float32 sum is biased."""
     gaps = environments.bernoulli([0.3, 0.4, 0.6], regret="pseudo")
     played = both(name, 2**18, gaps, checkpoints=1)
     error, bound = error_of_regret(name, played)
@@ -126,7 +126,7 @@ def test_regret_of_four_million_rounds_in_float32_is_that_in_float64(name):
 
 
 def test_a_shadow_sees_what_rounding_does():
-    """A float32 sum of 2^20 tenths; with what rounding adds carried along, it is exact."""
+    """A float32 sum of 2^20 tenths; if the rounding errors are carried along, it is exact."""
     value = np.float32(0.1)
 
     def sums():
@@ -142,7 +142,7 @@ def test_a_shadow_sees_what_rounding_does():
 
 
 def start(learner, environment, rounds=24):
-    """The state and the action after some rounds, and the states on the way, (rounds, ...)."""
+    """The state and the action after some rounds, and the states of these rounds, (rounds, ...)."""
     nature = environment.init(jr.key(2))
 
     @jax.jit
@@ -164,7 +164,7 @@ def seen(learner, environment, nature, t, action):
 
 
 def counts(states):
-    """Which leaves count rounds: one more in each, or in one of their entries."""
+    """The leaves that count rounds: they, or one of their entries, grow by one per round."""
 
     def of(leaf):
         total = np.asarray(leaf, np.float64).reshape(len(leaf), -1).sum(axis=1)
@@ -174,7 +174,7 @@ def counts(states):
 
 
 FAR = jnp.array([2**24, 2**25])
-AFTER = 8  # rounds that are played after the jump
+AFTER = 8  # rounds played after the jump
 
 
 FEW = ["dp_ucb_bound", "private_ftal", "successive_elimination", "ucb1"]
@@ -192,12 +192,12 @@ def test_counters_and_schedules_of_every_learner(name):
 
 
 def check_counters(name):
-    """A learner is set down a few rounds before 2^24, above which float32 has no odd numbers.
+    """Starts a learner a few rounds before 2^24, above which float32 has no odd numbers.
 
-    And before 2^25. From there each counter goes on by one a round, and whatever else is an
-    integer, the arms included, is what float64 arithmetic makes it. Learners by batches count when
-    a batch ends: where their batches grow with the rounds, all counters stand still meanwhile. A
-    length that grows so may be off by one and by its last bit in float32.
+    And before 2^25. From there each counter grows by one per round, and all other integers,
+    including arms, are those of float64 arithmetic. Learners by batches count at the end of a
+    batch: if their batches grow with the rounds, all counters stay constant meanwhile. In float32,
+    such a length may be off by one and by its last bit.
     """
     learner, environment = long(name, 2**25 + 64), real_losses(name)
     nature = environment.init(jr.key(2))
@@ -205,12 +205,12 @@ def check_counters(name):
     counting = counts(states)
 
     def set_down(leaf, yes):
-        """At both places, in front."""
+        """At both starting points, along a new first axis."""
         shift = jnp.asarray(FAR - 28, leaf.dtype).reshape(-1, *[1] * leaf.ndim)
         return leaf[None] + (shift if yes else jnp.zeros_like(shift))
 
     state = jax.tree.map(set_down, state, counting)
-    if isinstance(state, EveryRoundState) and counting.played:  # the batch in play lasts
+    if isinstance(state, EveryRoundState) and counting.played:  # the current batch continues
         state = state._replace(batch=state.batch._replace(rounds=jnp.full(2, 2**26)))
 
     @partial(jax.vmap, in_axes=(0, 0, None))
@@ -227,7 +227,7 @@ def check_counters(name):
     exact = in_float64(play, FAR, state, action)
     leaves = jax.tree_util.tree_leaves_with_path((states, actions))
     for (path, leaf), wide in zip(leaves, jax.tree.leaves(exact), strict=True):
-        # The part of an exact sum shows how its losses were rounded.
+        # The residual of an exact sum shows how its losses were rounded.
         if jax.tree_util.keystr(path).endswith("batch.rounds"):
             np.testing.assert_allclose(leaf, wide, rtol=2.0**-22, atol=1.0)
         elif leaf.dtype == np.int32 and not jax.tree_util.keystr(path).endswith(".part"):

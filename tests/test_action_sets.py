@@ -1,4 +1,4 @@
-"""A learner and an environment that do not play the same are refused, in one sentence."""
+"""Learners and environments with different actions are refused, in one sentence."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ BALL = domains.ball(ARMS)
 
 
 def refused(learner, environment, message):
-    """By round, by batches and in a sweep."""
+    """By rounds, by batches and in a sweep."""
     with pytest.raises(ValueError, match=message):
         simulate(learner, environment, jr.key(0))
     with pytest.raises(ValueError, match=message):
@@ -105,7 +105,7 @@ def test_what_says_nothing_of_its_actions_is_refused():
 
 
 def test_one_domain_within_another():
-    """By support functions: also where two domains are made apart."""
+    """By support functions, also if two domains are built separately."""
     assert fits(domains.ball(3), domains.ball(3))
     assert fits(domains.ball(3), domains.cube(3))
     assert not fits(domains.cube(3), domains.ball(3))
@@ -116,12 +116,12 @@ def test_one_domain_within_another():
     assert not fits(domains.simplex(3), domains.simplex(4))
     assert not fits(Arms(3), domains.simplex(3))
     assert not fits(Arms(3), Policies(3))
-    # Within a traced game as well.
+    # Also inside a traced game.
     assert jax.jit(lambda x: jnp.where(fits(domains.ball(3), domains.cube(3)), x, 0))(1)
 
 
 def test_vectors_that_a_traced_game_is_given_are_compared_with_its_domain():
-    """The corners of a square lie in it, and not in the ball."""
+    """The corners of a square are inside it, but not inside the ball."""
     corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
 
     def game(domain):
@@ -149,7 +149,7 @@ MADE = {
 
 @pytest.mark.parametrize("name", MADE)
 def test_sets_that_a_traced_game_makes_are_compared(name):
-    """Within a large ball, and not within a small one."""
+    """They are within a large ball, and not within a small one."""
     large, small = domains.ball(3, 9.0), domains.ball(3, 0.1)
     found = []
 
@@ -177,8 +177,8 @@ def test_combinators_between_arms_and_points():
         combinators.arms_as_points(environments.bernoulli([0.1, 0.5, 0.9]), 3)
 
 
-# What every environment of the package is called with here; dimensions and rows fit,
-# and so do arms, except for the experts in pairs of consensus.
+# Arguments for every environment of the package. Dimensions and rows match, and so do arms, except
+# for the pairs of experts in consensus.
 ENVIRONMENTS = {
     "advice": lambda domain: environments.advice(np.full(ARMS, 0.5), ARMS),
     "bernoulli": lambda domain: environments.bernoulli(np.full(ARMS, 0.5)),
@@ -215,7 +215,7 @@ def test_every_environment_is_here():
 
 
 def first_round(learner, environment, key):
-    """What the learner has before and after a round."""
+    """The learner's state and action before and after a round."""
     keys, before = start(learner, environment, key)
     after, _ = one_round(learner, environment, keys, jnp.int32(1), before)
     return before[:2], after[:2]
@@ -223,13 +223,13 @@ def first_round(learner, environment, key):
 
 @every_learner
 def test_every_pair_plays_or_is_refused_in_one_sentence(name):
-    """Every environment of the package: none fails within JAX, and none fits by accident."""
+    """For every environment of the package: no error inside JAX, and no accidental match."""
     learner = make(name, 8)
     kinds = set()
     for environment in (make_one(ARGUMENTS["domain"]) for make_one in ENVIRONMENTS.values()):
         kind = type(learner.action_set), type(environment.action_set)
         other = kind[0] is Arms and environment.action_set != Arms(ARMS)
-        # The points of one environment are matrices (2, 2), and those of the others are in R^3.
+        # One environment's points are matrices (2, 2), and those of the others are in R^3.
         other |= getattr(environment.action_set, "dim", ARMS) != ARMS
         if kind[0] is not kind[1] or other:
             with pytest.raises(ValueError, match="learner: plays .*; environment: has "):

@@ -26,7 +26,7 @@ from dpjax.maths.two_words import add_compensated
 
 
 def doubling(horizon, first=1):
-    """Alternates between two arms, in batches of growing length; adds up what it was told."""
+    """Alternates between two arms in batches of growing length, and sums its observations."""
 
     def init(key):
         del key
@@ -45,7 +45,7 @@ def doubling(horizon, first=1):
 
 
 def spy(horizon, arms=2):
-    """An environment that records arm + 1 of each round, and whose loss is 1/4 for arm 1."""
+    """An environment that records arm + 1 of each round; arm 1 has loss 1/4."""
 
     def step(t, key, arm):
         del key
@@ -58,14 +58,14 @@ def spy(horizon, arms=2):
 
 
 def test_every_round_plays_each_batch_to_its_end():
-    """Batches of 1, 2, 4, 8, ... rounds; 12 rounds cut the fourth one short, unreported."""
+    """Batches of 1, 2, 4, 8, ... rounds; 12 rounds cut the fourth one, which is not reported."""
     result = simulate(doubling(12), spy(12), jr.key(0))
     np.testing.assert_array_equal(result.tally, [1, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2, 2])
     steps, told = result.report
     assert steps == 3
     assert (
         exact_sums.to_float(told) == 0.5
-    )  # the second batch's two rounds at 1/4; not the five of the fourth
+    )  # the second batch's two rounds at 1/4, without the five of the fourth
 
 
 def test_a_batch_that_ends_with_the_horizon_is_reported():
@@ -85,9 +85,9 @@ def test_simulate_batches_plays_the_same_batches():
 
 
 def test_the_two_engines_agree_in_law():
-    """Final pseudo-regret of EXP3_tau, 4000 trials each: a Kolmogorov-Smirnov test.
+    """Final pseudo-regret of EXP3_tau, 4000 trials each, by Kolmogorov-Smirnov.
 
-    It has power: batches of 12 rounds in place of 7 are told apart.
+    The test has power: batches of 12 rounds instead of 7 are rejected.
     """
     environment = environments.bernoulli([0.2, 0.6, 0.7], regret="pseudo")
 
@@ -106,7 +106,7 @@ def test_the_two_engines_agree_in_law():
 
 
 def test_a_billion_rounds_in_thirty_batches():
-    """Counts stay exact beyond 2^24, and the losses of the batches add up to their mean."""
+    """Counts are exact beyond 2^24, and the batches' losses sum to their mean."""
     horizon = 10**9
     environment = environments.bernoulli([0.5, 0.25], regret="pseudo")
     result = jax.jit(lambda: simulate_batches(doubling(horizon), environment, jr.key(0)))()
@@ -154,11 +154,11 @@ def test_every_round_hands_on_the_declaration():
     assert learner.horizon == 8
 
 
-# --- other feedback than the plain loss ---
+# --- feedback other than the plain loss ---
 
 
 def telling(horizon, lengths, feedback=bandit):
-    """Plays arms 0, 1, 0, ... in batches of the given lengths; reports what it was told."""
+    """Plays arms 0, 1, 0, ... in batches of the given lengths; reports its observations."""
     lengths = jnp.array([*lengths, horizon])
 
     def init(key):
@@ -183,7 +183,7 @@ FEEDBACK = {
     "plain": lambda: telling(30, [10, 15]),
     "to bits": lambda: rescale_losses(telling(30, [10, 15])._replace(clip=to_bit), -0.25, 0.5),
     "rescaled": lambda: rescale_losses(telling(30, [10, 15]), -1.0, 3.0),
-    # Above 1/2 losses are clipped: 0 and 1 are met as 1/3 and 1.
+    # Losses above 1/2 are clipped: 0 and 1 become 1/3 and 1.
     "rescaled and clipped": lambda: rescale_losses(telling(30, [10, 15]), -0.25, 0.5),
     "squared": lambda: telling(
         30, [10, 15], Feedback("bandit", lambda loss, arm: bandit(loss, arm) ** 2 / 2)
@@ -218,7 +218,7 @@ def test_any_feedback_sums_alike_by_batch_and_by_round(name):
 
 
 def test_a_batch_cut_by_the_horizon_draws_and_tells_nothing():
-    """The last 5 of 30 rounds: no loss is drawn, and the third batch reports nothing."""
+    """In the last 5 of 30 rounds no loss is drawn, and the third batch reports nothing."""
     drawn = []
     plain = environments.bernoulli([0.3, 0.6], regret="pseudo")
 
@@ -243,7 +243,7 @@ def sweeping(point):
 
 @pytest.mark.slow
 def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
-    """And bit-identical in any chunk and with fewer seeds."""
+    """Also bit-identical in any chunk and with fewer seeds."""
     points = np.array([0.5, 2.0, np.inf], np.float32)
     arguments = {"play": simulate_batches, "checkpoints": 5, "progress": False}
     whole = sweep(sweeping, points, 7, jr.key(1), **arguments)
@@ -253,7 +253,7 @@ def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
         return simulate_batches(*sweeping(point), key, checkpoints=5)
 
     by_hand = jax.jit(jax.vmap(jax.vmap(cell, (None, 0)), (0, None)))(points, jnp.arange(7))
-    # Another program: tallies may be fused differently.
+    # Another program, so tallies may be fused differently.
     np.testing.assert_allclose(whole.regret, by_hand.regret, rtol=1e-5)
     np.testing.assert_array_equal(whole.report.episodes, by_hand.report.episodes)
     np.testing.assert_array_equal(whole.rounds, by_hand.rounds[0, 0])
@@ -264,7 +264,7 @@ def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
 
 
 def test_batch_play_is_refused_before_a_sweep():
-    """By the name of what is wrong: realised regret, Gaussian losses, no batches."""
+    """The message names the cause: realised regret, Gaussian losses, no batches."""
     realised, pseudo = (
         environments.bernoulli([0.2, 0.6], regret=r) for r in ("realised", "pseudo")
     )
@@ -286,7 +286,7 @@ def test_batch_play_is_refused_before_a_sweep():
 
 
 def test_add_compensated_goes_on_where_float32_stops():
-    """2000 ones on top of 2^24, and 10^5 tenths: against float64."""
+    """2000 ones added to 2^24, and 10^5 tenths: against float64."""
     big = jnp.float32(2**24)
     ones = jnp.ones(2000)
 
@@ -305,7 +305,7 @@ def test_add_compensated_goes_on_where_float32_stops():
 
 @pytest.mark.parametrize("before", [2**24, 2**30])
 def test_every_round_sums_exactly_however_long_the_batch_is(before):
-    """101 more losses, of 1 and of 0.3, in a batch that has been told so many ones."""
+    """101 more losses, of 1 and of 0.3, in a batch that already has this many ones."""
     learner = every_round(doubling(2**31 - 1, first=2**31 - 1))
     state, _ = learner.init(jr.key(0))
 
@@ -333,7 +333,7 @@ def test_a_batch_of_more_than_2_to_the_24_rounds():
 
 
 def test_64_bits_change_no_number():
-    """Batches are played in 32 bits whatever the types that JAX has by default."""
+    """Batches are played in 32 bits, whatever the default types of JAX."""
     learner = learners.successive_elimination(2000, 3, epsilon=1.0)
     environment = environments.bernoulli([0.3, 0.5, 0.6], regret="pseudo")
     key = jr.key(1)
@@ -345,5 +345,5 @@ def test_64_bits_change_no_number():
 
 
 def test_both_kinds_of_learners_have_the_same_fields():
-    """So combinators make one of the other by position."""
+    """So combinators can convert between them by position."""
     assert Learner._fields == BatchLearner._fields

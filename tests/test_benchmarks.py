@@ -1,4 +1,4 @@
-"""The benchmarks run; what they measure is in benchmarks/README.md."""
+"""The benchmarks run; benchmarks/README.md has their measurements."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
 
 
 def run(script, *arguments, timeout=600):
-    """What a benchmark prints; fails where it does."""
+    """The output of a benchmark; fails if the benchmark does."""
     done = subprocess.run(
         [sys.executable, BENCHMARKS / script, *map(str, arguments)],
         capture_output=True, text=True, timeout=timeout,

@@ -1,4 +1,4 @@
-"""The validators: what they let pass, and that they name the argument they refuse."""
+"""The validators: accepted values, and errors that name the refused argument."""
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ every_float_check = pytest.mark.parametrize("name", FLOATS)
 
 @every_float_check
 def test_numbers_in_the_set_pass_and_others_are_refused_by_name(name):
-    """Python's, NumPy's and JAX's alike, in themselves and as float32 has them."""
+    """Those of Python, NumPy and JAX, as given and as rounded to float32."""
     check, good, bad = FLOATS[name]
     for value in good:
         assert check(value) is None
@@ -48,7 +48,7 @@ def test_numbers_in_the_set_pass_and_others_are_refused_by_name(name):
 
 @every_float_check
 def test_what_is_not_a_number_is_a_type_error(name):
-    """Words, objects, arrays, complex numbers and truth values: TypeError with the name."""
+    """Strings, objects, arrays, complex numbers and booleans: TypeError with the name."""
     check = FLOATS[name][0]
     arrays = [np.array([0.5, 0.5]), jnp.zeros((2, 2)), np.zeros(0), np.array(True), jnp.array(1j)]
     for value in ("1", b"1", object(), [0.5], (0.5,), {}, 1j, True, np.True_, None, *arrays):
@@ -58,7 +58,7 @@ def test_what_is_not_a_number_is_a_type_error(name):
 
 @every_float_check
 def test_tracers_pass(name):
-    """A traced number cannot be looked at, under jit, vmap or grad; that it is one can be seen."""
+    """Under jit, vmap or grad, a traced number has no value, but its type is checked."""
     check, _, bad = FLOATS[name]
 
     def traced(value):
@@ -75,7 +75,7 @@ def test_tracers_pass(name):
 
 
 def test_messages_say_what_is_wanted_and_the_first_bad_value():
-    """The interval as given, the entry that is out of it, and no word of the good arguments."""
+    """The interval as given, the entry outside it, and nothing on valid arguments."""
     with pytest.raises(ValueError, match=r"^rate must be in \[0, 1\], got 1\.5$"):
         _check.between(0.0, 1.0, other=0.5, rate=np.array(1.5))
     with pytest.raises(ValueError, match=r"^delta must be strictly between 0 and 1, got 1$"):
@@ -85,7 +85,7 @@ def test_messages_say_what_is_wanted_and_the_first_bad_value():
 
 
 def test_size_accepts_integers_of_at_least_the_minimum():
-    """Python and NumPy integers, the minimum included; what comes back is Python's."""
+    """Python and NumPy integers, including the minimum; a Python integer is returned."""
     for value in (2, 3, 2**31 - 1, np.int64(2), np.int32(5), np.array(4), jnp.int32(8)):
         checked = _check.size(2, arms=value)
         assert checked == value and type(checked) is int
@@ -93,7 +93,7 @@ def test_size_accepts_integers_of_at_least_the_minimum():
 
 @pytest.mark.parametrize("value", [1, 0, -3, np.int64(1), False, True])
 def test_size_refuses_small_integers_and_truth_values_by_name(value):
-    """True counts as 1 in Python; as a size it is a mistake, whatever the minimum."""
+    """True counts as 1 in Python, but as a size it is a mistake, for any minimum."""
     with pytest.raises(ValueError, match=r"^arms must be an integer of at least 2, got "):
         _check.size(2, arms=value)
     if isinstance(value, bool):
@@ -103,13 +103,13 @@ def test_size_refuses_small_integers_and_truth_values_by_name(value):
 
 @pytest.mark.parametrize("value", [2.0, np.float64(3), "3", None, [3], np.array([3, 4])])
 def test_size_refuses_what_is_not_an_integer_by_name(value):
-    """A float is refused even where it is whole: it would fail later, as a shape."""
+    """A float is refused even if it is whole: it would fail later, as a shape."""
     with pytest.raises(TypeError, match=r"^arms must be an integer of at least 2, got "):
         _check.size(2, arms=value)
 
 
 def test_size_refuses_tracers():
-    """A size decides shapes, so that a traced one is an error here and not a puzzle later."""
+    """A size determines shapes, so a traced size is an error here instead of a puzzle later."""
 
     def traced(value):
         _check.size(1, horizon=value)
@@ -128,7 +128,7 @@ def test_one_of_accepts_the_listed_words_and_refuses_others_by_name():
 
 
 def test_several_arguments_are_checked_one_by_one():
-    """Each keyword is looked at, and the one at fault is named."""
+    """Each keyword is checked, and the wrong one is named."""
     for check, good, bad in [
         (_check.positive, 1.0, 0.0),
         (lambda **values: _check.between(0.0, 1.0, **values), 0.5, 2.0),
@@ -151,7 +151,7 @@ def test_non_negative_refuses_infinity_by_name():
 
 
 def test_interval_passes_pairs_on_and_names_the_rest():
-    """(low, high) comes back as it is, traced too; other things are refused."""
+    """(low, high) is returned unchanged, also traced; anything else is refused."""
     assert _check.interval(loss_range=(-1.0, 2)) == (-1.0, 2)
     assert jax.jit(lambda high: jnp.asarray(_check.interval(rate=(0.0, high))))(3.0)[1] == 3.0
     for value in [(1.0, 1.0), (2.0, 1.0), (0.0, INF), (NAN, 1.0)]:
@@ -169,7 +169,7 @@ def test_interval_passes_pairs_on_and_names_the_rest():
 
 
 def test_integers_are_printed_with_all_their_digits():
-    """Not 1.67772e+07, which says nothing of a number beside a bound that prints alike."""
+    """Not 1.67772e+07, which would look the same as the bound in the message."""
     with pytest.raises(ValueError, match=r"^rate must be in \[1, 16777216\], got 16777217$"):
         _check.between(1, 2**24, rate=2**24 + 1)
     with pytest.raises(ValueError, match=r"^rate must be in \[0, 1\], got 16777218$"):
@@ -177,7 +177,7 @@ def test_integers_are_printed_with_all_their_digits():
 
 
 def test_what_float32_makes_of_a_number_is_said():
-    """Numbers that are in the set, and whose float32 is not."""
+    """Numbers that are in the set but not after rounding to float32."""
     with pytest.raises(ValueError, match=r"^rate must be .*, got 1e-45, which is 0 in float32$"):
         _check.positive(rate=1e-45)
     with pytest.raises(ValueError, match=r"which is 1 in float32$"):
@@ -185,7 +185,7 @@ def test_what_float32_makes_of_a_number_is_said():
 
 
 def test_sizes_are_int32():
-    """2^31 - 1 at most, and at most 2^23 arms."""
+    """At most 2^31 - 1, and at most 2^23 arms."""
     for value in (2**31, 2**40, 10**30, np.int64(2**31)):
         with pytest.raises(ValueError, match=rf"^horizon must be at most 2147483647, .*{value}$"):
             _check.size(1, horizon=value)
@@ -197,7 +197,7 @@ def test_sizes_are_int32():
 
 
 def test_epsilon_is_at_least_one_that_float32_can_serve():
-    """Plain numbers below 1e-12 are refused, traced ones raised to it; inf passes."""
+    """Plain numbers below 1e-12 are refused, traced ones are raised to it; inf is allowed."""
     for value in (1e-12, 1, 3e38, INF, np.float32(1e-12)):
         assert _check.epsilon(value) is value
     for value in (1e-30, 9e-13, 2e-38):
@@ -216,7 +216,7 @@ def test_epsilon_is_at_least_one_that_float32_can_serve():
 
 
 def test_entries_of_an_array_are_looked_at_one_by_one():
-    """The first bad one is shown; what is no array of numbers is a TypeError."""
+    """The message shows the first bad one; anything but an array of numbers is a TypeError."""
     assert _check.entries(0.0, 1.0, means=[0.5, 1]) is None
     with pytest.raises(ValueError, match=r"^means must be in \[0, 1\], got 1\.5$"):
         _check.entries(0.0, 1.0, means=np.array([[0.5, 1.5], [7.0, 0.0]]))
@@ -226,7 +226,7 @@ def test_entries_of_an_array_are_looked_at_one_by_one():
 
 
 def test_delta_is_at_least_one_that_float32_can_serve():
-    """From 1e-30 to below 1, as float32 has it."""
+    """From 1e-30 to below 1, in float32."""
     for value in (1e-30, 1e-9, 0.5, 1.0 - 1e-7):
         assert _check.delta(value) is None
     for value in (0.0, 1e-45, 1e-31, 1.0, 1.0 - 1e-9, NAN, -1.0):

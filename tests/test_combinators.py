@@ -1,4 +1,4 @@
-"""Learners made from learners, and environments from environments."""
+"""Learners made from learners, and environments made from environments."""
 
 import itertools
 from typing import Any, NamedTuple
@@ -38,12 +38,12 @@ ROUNDS = 12
 
 
 class Log(NamedTuple):
-    fed: Any  # (ROUNDS,) the losses that it was fed, nan after those
+    fed: Any  # (ROUNDS,) its input losses, followed by nan
     count: Any  # () int32
 
 
 def logging(horizon=ROUNDS, arms=3):
-    """A learner that plays arms 0, 1, 0, 1, ... and logs what it is fed."""
+    """A learner that plays arms 0, 1, 0, 1, ... and records its inputs."""
 
     def init(key):
         del key
@@ -58,7 +58,7 @@ def logging(horizon=ROUNDS, arms=3):
 
 
 def feed(learner, losses):
-    """The state after the given losses, one a round."""
+    """The state after the given losses, one per round."""
     state, action = learner.init(jr.key(0))
     actions = [int(action)]
     for t, loss in enumerate(losses, start=1):
@@ -68,7 +68,7 @@ def feed(learner, losses):
 
 
 def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):
-    """Accepted in [-b, 1 + b], ends included, and fed (l~ + b) / (2b + 1); else null_loss."""
+    """Accepted in [-b, 1 + b], ends included: it passes on (l~ + b) / (2b + 1), else null_loss."""
     # With noise of exactly one scale, l~ = l + 2.
     monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
     learner = laplace_feedback(logging(), epsilon=0.5, threshold=1.5, null_loss=0.75)
@@ -77,7 +77,7 @@ def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):
     assert actions == [0, 1, 0, 1, 0, 1]
     report = learner.report(state)
     assert (report.rejected, report.base) == (2, 5)
-    # And below -b: l~ = l - 2.
+    # Below -b: l~ = l - 2.
     monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value - scale)
     state, _ = feed(learner, [0.0, 0.5, 1.0])
     np.testing.assert_allclose(state.base.fed[:3], [0.75, 0.0, 0.125])
@@ -85,7 +85,7 @@ def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(monkeypatch):
 
 
 def test_laplace_feedback_clips_before_noise(monkeypatch):
-    """The noise is put on the clipped loss."""
+    """Noise is added to the clipped loss."""
     seen = []
 
     def record(key, value, scale):
@@ -100,7 +100,7 @@ def test_laplace_feedback_clips_before_noise(monkeypatch):
 
 
 def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
-    """A key of its own for each round's noise, split from the round's; the base gets the other."""
+    """The round's key is split: one part for the noise, the other for the base."""
 
     def keep_key(state, key, loss):
         return (loss, jr.uniform(key)), jnp.zeros((), jnp.int32)
@@ -118,13 +118,13 @@ def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
         fed, uniform = state.base
         draws.append(float(noise.laplace(noise_key, 0.0, 1.0)))
         assert uniform == jr.uniform(base_key)
-        # float32 at a threshold of 50: 2^-24 of 101, on the noise's scale.
+        # float32 at a threshold of 50: 2^-24 of 101, in units of the noise scale.
         assert float(fed) * 101.0 - 50.0 - 0.5 == pytest.approx(draws[-1], abs=2e-5)
     assert draws[0] != draws[1]
 
 
 def test_laplace_feedback_declares_its_own_privacy():
-    """Pure and local, in place of the base's; horizon and feedback are the base's."""
+    """Pure and local, replacing the base's; horizon and feedback are the base's."""
     learner = laplace_feedback(logging(7), epsilon=0.3, threshold=1.0, null_loss=0.0)
     assert (learner.privacy.epsilon, learner.privacy.delta) == (0.3, 0.0)
     assert learner.privacy.model == "local"
@@ -140,14 +140,14 @@ def test_laplace_feedback_declares_its_own_privacy():
     ],
 )
 def test_laplace_feedback_names_bad_arguments(argument, value):
-    """The message names the argument that is wrong."""
+    """The message names the wrong argument."""
     arguments = {"epsilon": 1.0, "threshold": 1.0, argument: value}
     with pytest.raises(ValueError, match=rf"\b{argument}\b"):
         laplace_feedback(logging(), null_loss=0.0, **arguments)
 
 
 def test_minibatch_feeds_averages_of_whole_batches():
-    """11 rounds of batches of 3: three averages, and the two rounds left over go unreported."""
+    """11 rounds of batches of 3: three averages; the remaining two rounds are not reported."""
     learner = minibatch(logging(), 11, 3)
     assert isinstance(learner, BatchLearner)
     assert learner.init(jr.key(0))[1].rounds == 3
@@ -163,14 +163,14 @@ def test_minibatch_feeds_averages_of_whole_batches():
 
 @pytest.mark.parametrize(("tau", "rounds"), [(1, 1), (3.9, 3), (8, 8), (20, 8), (1e12, 8)])
 def test_minibatch_plays_a_whole_number_of_rounds(tau, rounds):
-    """tau is cut to an integer and at the horizon, before it can overflow."""
+    """tau is rounded down and capped at the horizon, before it can overflow."""
     batch = minibatch(logging(), 8, tau).init(jr.key(0))[1]
     assert batch.rounds == rounds
     assert batch.rounds.dtype == jnp.int32
 
 
 def test_minibatch_hands_on_what_is_the_bases():
-    """Feedback, privacy and report; the horizon is the one given."""
+    """Feedback, privacy and report; the horizon is the given one."""
     base = logging()
     learner = minibatch(base, 8, 2)
     assert learner.feedback is base.feedback
@@ -182,7 +182,7 @@ def test_minibatch_hands_on_what_is_the_bases():
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("law", ["binomial", "skellam", "discrete_gaussian", "discrete_laplace"])
 def test_minibatch_over_integer_noise_spends_what_it_declares(law):
-    """Averages are no bits, and integer noise alone would not hide them. Half of it is found."""
+    """Averages are not bits, so integer noise alone would not hide them. Half of it is found."""
     delta = None if law == "discrete_laplace" else 1e-3
     base = learners.sequential_halving(6, 2, epsilon=1.0, delta=delta, noise=law)
     learner = every_round(minibatch(every_round(base), 24, 4))
@@ -207,14 +207,14 @@ def test_someone_has_to_see_the_losses_that_minibatch_averages(model):
 
 
 def test_minibatch_refuses_neighbours_whose_losses_are_0():
-    """The averages 1 and 3/4 of four rounds differ by a loss of 0, and neither is 0."""
+    """The averages 1 and 3/4 of four rounds differ by a loss of 0, but neither is 0."""
     base = logging()._replace(privacy=Privacy(epsilon=1.0, neighbours="zero_out"))
     with pytest.raises(ValueError, match="learner must be for neighbours 'replace', not 'zero_out"):
         minibatch(base, 8, 2)
 
 
 def test_minibatch_refuses_what_has_no_average():
-    """The average of features is none of an arm."""
+    """The average of features belongs to no arm."""
     base = learners.linucb(8, 2, epsilon=1.0, delta=1e-3)
     with pytest.raises(ValueError, match="learner must see losses alone.*'contextual'"):
         minibatch(base, 16, 2)
@@ -225,13 +225,13 @@ def test_minibatch_refuses_what_has_no_average():
     [(0, 1, "horizon"), (8, 0.5, "tau"), (8, 0, "tau"), (8, float("nan"), "tau")],
 )
 def test_minibatch_names_bad_arguments(horizon, tau, name):
-    """The message names the argument that is wrong."""
+    """The message names the wrong argument."""
     with pytest.raises(ValueError, match=rf"\b{name}\b"):
         minibatch(logging(), horizon, tau)
 
 
 def test_batches_of_batches_are_refused():
-    """Neither wrapper takes a BatchLearner, whose losses are sums over many rounds."""
+    """No wrapper takes a BatchLearner, whose losses are sums over many rounds."""
     batches = minibatch(logging(), 8, 2)
     with pytest.raises(TypeError, match="learner must be a Learner"):
         minibatch(batches, 8, 2)
@@ -248,7 +248,7 @@ SWITCHING = {
 
 @pytest.mark.parametrize("name", SWITCHING)
 def test_count_switches_counts_and_leaves_the_game_as_it_is(name):
-    """Regret and tally bit for bit; the switches are those of the trajectory."""
+    """Regret and tally agree bit for bit; the switches are those of the trajectory."""
     environment, learner = SWITCHING[name](), learners.exp3(96, 3)
 
     def game(key):
@@ -267,9 +267,9 @@ def test_count_switches_counts_and_leaves_the_game_as_it_is(name):
 
 
 def test_count_switches_of_a_learner_that_never_and_one_that_always_switches():
-    """No switch in one batch of all rounds; 11 in 12 rounds of alternation; none to begin with."""
+    """No switch in one batch of all rounds; 11 in 12 alternating rounds; none at the start."""
     environment = count_switches(environments.bernoulli([0.2, 0.6], regret="pseudo"))
-    assert environment.batch is None  # the batches of the inner environment count no switches
+    assert environment.batch is None  # the inner environment's batches count no switches
     assert environment.horizon is None
     never = simulate(
         minibatch(logging(arms=2), ROUNDS, ROUNDS), environment, jr.key(0), checkpoints=1
@@ -281,7 +281,7 @@ def test_count_switches_of_a_learner_that_never_and_one_that_always_switches():
 
 
 def least_losses(losses, shifts):
-    """The least loss of a sequence of arms with at most so many shifts, over all of them."""
+    """The least loss over all sequences of arms with at most ``shifts`` shifts."""
     rounds, arms = losses.shape
     sequences = np.array(list(itertools.product(range(arms), repeat=rounds)))
     few = (np.diff(sequences, axis=1) != 0).sum(axis=1) <= shifts
@@ -310,7 +310,7 @@ def test_tracking_regret_is_that_of_all_sequences(shifts):
 
 
 def test_tracking_leaves_the_game_as_it_is():
-    """Also where a bandit draws single losses; without shifts it is regret itself."""
+    """Also if a bandit draws single losses; without shifts it is ordinary regret."""
     learner = learners.exp3(96, 3)
     means = [0.3, 0.5, 0.6]
     lazy = environments.bernoulli(means, regret="pseudo")
@@ -333,20 +333,20 @@ def test_tracking_refuses_what_it_cannot_track():
 
 
 def test_minibatch_refuses_a_base_too_short_for_its_batches():
-    """500 batches of a base that is calibrated for 64 draws."""
+    """500 batches with a base that is calibrated for 64 draws."""
     with pytest.raises(ValueError, match="tau: the learner must have a horizon of 500"):
         minibatch(learners.exp3(64, 3), 1000, 2)
 
 
 @pytest.mark.parametrize("threshold", [-1.0, float("inf"), float("nan")])
 def test_laplace_feedback_refuses_a_threshold_that_accepts_everything(threshold):
-    """With b infinite (l~ + b) / (2b + 1) would be no number."""
+    """With infinite b, (l~ + b) / (2b + 1) would be NaN."""
     with pytest.raises(ValueError, match="threshold must be at least 0 and finite"):
         laplace_feedback(learners.exp3(8, 3), epsilon=1.0, threshold=threshold, null_loss=1.0)
 
 
 def test_sample_arms_draws_from_the_point_that_the_base_plays():
-    """Frequencies over 20 000 seeds of the arm of round 9 against its mean point: chi-square."""
+    """Frequencies over 20 000 seeds of round 9's arm against its mean point: chi-square."""
     base = learners.ftrl(16, domains.simplex(3), epsilon=5.0)
     losses = jr.uniform(jr.key(0), (8, 3))
 
@@ -369,7 +369,7 @@ def test_sample_arms_draws_from_the_point_that_the_base_plays():
     )
     wrong = np.full(3, 20_000 / 3)
     assert stats.chisquare(counts, wrong).pvalue < 1e-6
-    # Given its point an arm has that law too, not only on average.
+    # Conditional on its point, an arm has that law too, not only on average.
     hits = points[np.arange(20_000), arms].mean()
     assert abs(hits - (points**2).sum(axis=1).mean()) < 4 * points.std() / 20_000**0.5
 
@@ -393,7 +393,7 @@ def test_arms_as_points_is_the_game_on_unit_vectors():
 def test_a_learner_on_scaled_losses_plays_as_on_its_own(name):
     """Losses 2 l - 1 in [-1, 1]: the same arms, and twice the regret, under the same key.
 
-    The losses are multiples of 1/4, so that scaling there and back is exact.
+    The losses are multiples of 1/4, so scaling in both directions is exact.
     """
     losses = jr.randint(jr.key(0), (120, 3), 0, 5).astype(jnp.float32) / 4.0
     arguments = {"epsilon": 2.0} if name in ("lazy_ucb", "adap_ucb") else {}
@@ -413,7 +413,7 @@ def test_a_learner_on_scaled_losses_plays_as_on_its_own(name):
 
 
 def test_rescaled_losses_are_clipped_to_their_range():
-    """-7 and 2 at the ends of [-1, 1], as an infinite loss; what is fed lies in [0, 1]."""
+    """-7, 2 and an infinite loss become the ends of [-1, 1]; the base sees losses in [0, 1]."""
     learner = rescale_losses(logging(), -1.0, 1.0)
     seen = [-7.0, -1.0, -0.5, 0.0, 1.0, 2.0, np.inf, -np.inf]
     fed = [float(seen_inside(learner, jnp.full(2, loss), 1)[0]) for loss in seen]
@@ -425,7 +425,7 @@ def test_rescaled_losses_are_clipped_to_their_range():
 
 
 def test_gaussian_losses_reach_a_learner_clipped():
-    """No loss that is fed leaves [0, 1], and its mean is that of the clipped law."""
+    """All losses passed on are in [0, 1], and their mean is that of the clipped law."""
     horizon, low, high, deviation = 20_000, -0.5, 1.5, 1.0
 
     class Extremes(NamedTuple):
@@ -454,7 +454,7 @@ def test_gaussian_losses_reach_a_learner_clipped():
 
 
 def test_a_rescaled_learner_declares_its_range():
-    """Nothing else of the declaration changes; noise follows from losses in [0, 1]."""
+    """Nothing else of the declaration changes; noise is calibrated to losses in [0, 1]."""
     learner = learners.adap_ucb(64, 3, epsilon=0.5)
     declared = rescale_losses(learner, -2, 3).privacy
     assert declared.loss_range == (-2.0, 3.0)
@@ -480,7 +480,7 @@ def test_rescale_losses_refuses_bad_ranges(low, high, message):
 
 
 def test_rescale_losses_refuses_what_has_another_range():
-    """Twice rescaled, or no learner at all."""
+    """A learner that is rescaled already, or no learner at all."""
     once = rescale_losses(logging(), -1.0, 1.0)
     with pytest.raises(ValueError, match=r"^learner must be for losses in \[0, 1\]"):
         rescale_losses(once, 0.0, 2.0)
@@ -491,7 +491,7 @@ def test_rescale_losses_refuses_what_has_another_range():
 
 
 def test_arms_are_drawn_from_points_outside_of_the_simplex():
-    """What is negative counts as 0, and the rest is scaled: no draw has a negative probability."""
+    """Negative entries count as 0 and the rest is rescaled, so no probability is negative."""
     point = jnp.array([1.5, -0.5, 0.5])
     outside = learners.hedge(8, 3, epsilon=1.0)._replace(
         action_set=domains.simplex(3), init=lambda key: ((), point),

@@ -1,4 +1,4 @@
-"""Every script, and every command that a page prints, runs: at a small size, each in its turn."""
+"""Every script, and every command that a page prints, runs at a small size, in turn."""
 
 import os
 import re
@@ -13,13 +13,13 @@ import pytest
 from tests import ROOT, commands
 from tests.test_notebooks import NOTEBOOKS
 
-SECONDS = 900  # of each run, on a machine that does other things too
+SECONDS = 900  # for each run, on a machine with other work
 TREE = (ROOT / "dpjax").is_dir()
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 def listed():
-    """The commands that tests/commands.py has a word on, and the others."""
+    """The commands listed in tests/commands.py, and the others."""
     known, unknown = {}, []
     for command in commands.commands():
         try:
@@ -52,7 +52,7 @@ def test_every_notebook_is_run():
 
 
 def test_a_command_that_no_list_names_is_found(tmp_path):
-    """In a line, in a block and behind spaces; a program in Python is no command."""
+    """In a line, in a block and after spaces; a Python program is not a command."""
     page = tmp_path / "page.md"
     page.write_text(
         "`python a.py` and `.venv/bin/dpjax\nlist` and `pythonic`\n\n"
@@ -74,12 +74,12 @@ def test_a_smaller_program_differs_in_its_defaults_alone():
 
 def test_every_extra_that_a_command_installs_exists():
     asked = re.findall(r"\[([a-z,]+)\]'", " ".join(KNOWN))
-    known = {*EXTRAS, "tpu", "cuda13"}  # those of jax
+    known = {*EXTRAS, "tpu", "cuda13"}  # extras of jax
     assert asked and {name for names in asked for name in names.split(",")} <= known
 
 
 def test_ci_installs_every_extra():
-    """So that nothing is skipped there for want of a module. Compilers come to a gigabyte."""
+    """So no test is skipped there for lack of a module. Compilers take a gigabyte."""
     (asked,) = re.findall(r"--editable '\.\[([a-z,]+)\]'", (ROOT / ".ci" / "run").read_text())
     installed = set(asked.split(","))
     for name in EXTRAS["test"]:
@@ -91,7 +91,7 @@ def test_ci_installs_every_extra():
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_a_command_runs(run, tmp_path):
-    """In a copy of the checkout, where it changes no data that are kept."""
+    """In a copy of the checkout, where it changes no stored data."""
     for module in commands.needed(run):
         pytest.importorskip(module)
     if run == "python -m tests.slow" and not (ROOT / ".git").exists():

@@ -1,10 +1,10 @@
-"""The contract that every learner in ``learners.__all__`` keeps, with no branch for any of them.
+"""The contract that every learner in ``learners.__all__`` satisfies, without special cases.
 
-A learner that is added as one file and its import line is tested by all of this. Factories are
-called by the names of their parameters; ARGUMENTS gives a value to each name in use.
+A learner added as one file and its import line is tested by all of this. Factories are called by
+the names of their parameters; ARGUMENTS gives a value to each name in use.
 
-Nearly all of the time goes into compilation. Most tests therefore look at one sweep, ``grid``,
-which reports the actions and the final state beside the rest.
+Compilation takes nearly all of the time. So most tests use one sweep, ``grid``, which also reports
+the actions and the final state.
 """
 
 import inspect
@@ -50,10 +50,10 @@ ARGUMENTS = {
     "epsilon": 1.0,
     "delta": 1e-6,
 }
-HORIZON = 17  # no power of 2, nor a multiple of the checkpoints
+HORIZON = 17  # neither a power of 2 nor a multiple of the checkpoints
 EPSILONS = np.array([1e-9, 1e-6, 0.1, 1.0, 10.0, 1e6, np.inf], np.float32)
 
-# tests/conftest.py gives all tests of one learner, the last word of their names, to one worker.
+# tests/conftest.py gives all tests of one learner (the last word of their names) to one worker.
 every_learner = pytest.mark.parametrize("name", learners.__all__)
 
 
@@ -62,20 +62,20 @@ def parameters(name):
 
 
 def make(name, horizon=HORIZON, **changes):
-    """The learner of that name; of the changes it is given those that its factory takes."""
+    """The learner of that name, with those changes that its factory takes."""
     return factories.build(name, horizon, ARGUMENTS, **changes)
 
 
 @cache
 def table(horizon=HORIZON):
-    """Real-valued losses, so that a difference of one bit would show."""
+    """Real-valued losses, so that a difference of one bit is found."""
     return jr.uniform(jr.key(7), (horizon, ARMS))
 
 
 @cache
 def plays(name, kind):
     """Whether the learner's actions are of that kind: Arms, Pairs, Policies or points of a set."""
-    with jax.ensure_compile_time_eval():  # it may be asked while a game is traced
+    with jax.ensure_compile_time_eval():  # may be called while a game is traced
         return isinstance(make(name).action_set, kind)
 
 
@@ -87,7 +87,7 @@ def of_actions(name, losses):
 
 
 def on_table(name, losses):
-    """The environment that replays these losses, for the actions that the learner takes."""
+    """The environment that replays these losses, for the learner's actions."""
     if plays(name, Pairs):
         environment = environments.table(of_actions(name, losses))
         return environment._replace(action_set=make(name).action_set)
@@ -101,22 +101,22 @@ def on_table(name, losses):
 
 
 def features(horizon):
-    """Of a contextual table whose arms are unit vectors, which makes it a bandit, (T, K, d)."""
+    """Features (T, K, d) of a contextual table whose arms are unit vectors, so it is a bandit."""
     return np.broadcast_to(np.eye(ARMS, dtype=np.float32), (horizon, ARMS, ARMS))
 
 
 def revealed(name, loss):
-    """What a round with these losses could reveal."""
+    """The feedback that a round with these losses could reveal."""
     return (jnp.eye(ARMS), loss) if plays(name, Policies) else loss
 
 
 def played(action, loss):
-    """The arm or the point that an action plays: a policy plays the arm of the round's features."""
+    """The arm or point of an action: a policy plays the arm of the round's features."""
     return action(loss[0]) if callable(action) else action
 
 
 def recorded(learner, environment):
-    """The same game, with actions beside the tally and the final state beside the report."""
+    """The same game, with actions added to the tally and the final state to the report."""
     learner = as_learner(learner)
 
     def step(state, key, action):
@@ -153,12 +153,12 @@ def compilations():
 
 
 class Grid(NamedTuple):
-    """A sweep over all of EPSILONS and SEEDS, on the table, and what it took."""
+    """A sweep over all EPSILONS and SEEDS on the table, with its traces and compilations."""
 
     game: Callable
     traced: list  # for each call of the game, whether it was traced
-    compiled: list  # an entry for each compilation
-    result: Result  # as of the plain game
+    compiled: list  # one entry per compilation
+    result: Result  # that of the plain game
     actions: np.ndarray  # (epsilons, seeds, T, ...)
     state: Any
 
@@ -178,7 +178,7 @@ def unpack(result):
 
 
 class Notes(list):
-    """A list that a game may write: when it grows, nothing that the game reads has changed."""
+    """A list that a game may extend: its growth does not count as a change of the game's data."""
 
     def __reduce_ex__(self, protocol):
         return "Notes"
@@ -202,7 +202,7 @@ def cell(tree, *index):
 
 
 def values(result):
-    """Of a Result, all but the rounds, which have no axes of points and seeds."""
+    """All of a Result except the rounds, which have no axes of points and seeds."""
     return result[1:]
 
 
@@ -238,7 +238,7 @@ def test_docstring_names_privacy_regret_and_reference(name):
 
 @every_learner
 def test_privacy_is_declared(name):
-    """The declaration is complete, and never above the epsilon that was asked for."""
+    """The declaration is complete, and never above the requested epsilon."""
     for epsilon in (0.1, 1.0, 10.0):
         privacy = make(name, horizon=4096, epsilon=epsilon).privacy
         assert isinstance(privacy, Privacy)
@@ -269,7 +269,7 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name):
 @pytest.mark.slow
 @every_learner
 def test_one_operation_at_a_time_agrees_with_a_sweep_to_rounding(name):
-    """Plain calls, uncompiled, of the first rounds only: that is slow."""
+    """Plain calls without compiling, which is slow, so only for the first rounds."""
     point, seed = 3, 2
     actions = grid(name).actions[point, seed]
     learner = as_learner(make(name, epsilon=EPSILONS[point]))
@@ -302,7 +302,7 @@ def test_one_trace_and_one_compilation_for_a_whole_grid(name):
 def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name, points, seeds, chunk):
     """One by one, and fewer points and seeds in blocks of another shape.
 
-    What a cell shows is the same to the bit; the state, which it does not show, to rounding.
+    A cell's results agree bit for bit; its state, which is not a result, up to rounding.
     """
     whole = grid(name)
     result, actions, state = play(whole.game, EPSILONS[points], seeds, chunk=chunk)
@@ -315,7 +315,7 @@ def test_sweep_is_bit_identical_in_any_chunk_and_with_more_seeds(name, points, s
 @pytest.mark.slow
 @every_learner
 def test_a_cell_of_a_sweep_is_simulate_under_the_folded_key(name):
-    """And jit without vmap agrees to rounding, the final state included."""
+    """jit without vmap agrees up to rounding, including the final state."""
     whole = grid(name)
 
     @jax.jit
@@ -330,7 +330,7 @@ def test_a_cell_of_a_sweep_is_simulate_under_the_folded_key(name):
 
 @every_learner
 def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
-    """Wildly wrong noise changes nothing at epsilon = inf, and does at epsilon = 10."""
+    """Very wrong noise changes nothing at epsilon = inf, but does at epsilon = 10."""
     if not {"epsilon", "rho"} & parameters(name).keys():
         pytest.skip("has no epsilon: what it draws is the learner itself")
     called = []
@@ -342,7 +342,7 @@ def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
 
     whole = grid(name)
     monkeypatch.setattr(noise.Law, "__call__", wild)
-    # Of the same shape as the grid, and not its function, whose program is kept.
+    # The same shape as the grid, but not its function, whose program is kept.
     result, *rest = play(lambda epsilon: whole.game(epsilon))
     changed = jax.tree.leaves([values(result), rest])
     usual = jax.tree.leaves([values(whole.result), [whole.actions, whole.state]])
@@ -353,12 +353,12 @@ def test_no_privacy_noise_at_infinite_epsilon(name, monkeypatch):
         assert any((a != b).any() for a, b in pairs)
 
 
-# What rounding of a projection from far away may leave: 8.8e-6 for private_ftal by jaxlib 0.10.0.
+# Rounding of a projection from far away: 8.8e-6 for private_ftal with jaxlib 0.10.0.
 ROUNDED = 2e-5 if version("jaxlib") == "0.10.0" else 3e-6
 
 
 def reach(result):
-    """How far outside the domain a learner may play, where it reports that it does."""
+    """How far outside the domain a learner may play, if it reports this."""
     return float(np.max(getattr(result.report, "reach", 0.0)))
 
 
@@ -402,7 +402,7 @@ def test_actions_are_arms_or_points_of_the_domain(name):
 
 @every_learner
 def test_a_bandit_learner_does_not_see_unplayed_losses(name):
-    """Actions and state are the same when every loss that it does not play is another one."""
+    """Actions and state do not change if every loss that it does not play changes."""
     losses, learner = of_actions(name, table()), as_learner(make(name))
     first = learner.init(jr.key(0))[1]
     first_loss = revealed(name, losses[0])
@@ -411,16 +411,16 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
     first = played(first, first_loss)
 
     def elsewhere(action):
-        """What to add to losses in [0, 1] so that they stay there and the action's stays."""
+        """A change of losses in [0, 1] that stays there and keeps the loss of the action."""
         if action.ndim == 0:
             return lambda loss: jnp.where(jnp.arange(len(loss)) == action, loss, 1.0 - loss)
-        # A linear loss may change in any direction orthogonal to the point that is played.
+        # A linear loss may change in any direction orthogonal to the played point.
         turned = jnp.roll(action, 1)
         along = jnp.sum(turned * action) / jnp.sum(action * action)
         return lambda loss: loss + (turned - along * action)
 
     def spoiled(other):
-        """The table; where ``other``, what is not played loses something else."""
+        """The table; if ``other``, with different losses for everything not played."""
 
         def step(t, key, action):
             del key
@@ -439,7 +439,7 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
         return simulate(*recorded(make(name), spoiled(other)), jr.key(6), checkpoints=1)[1:]
 
     both = game(jnp.array([False, True]))
-    # An arm's loss is the same number; <l, x> of two losses agrees only to rounding.
+    # An arm's loss is the same number; <l, x> of two losses agrees only up to rounding.
     tolerance = 0.0 if first.ndim == 0 else 1e-4
     for x, y in zip(jax.tree.leaves(cell(both, 0)), jax.tree.leaves(cell(both, 1)), strict=True):
         np.testing.assert_allclose(x, y, atol=tolerance, rtol=tolerance)
@@ -448,9 +448,9 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
 # By default one of each kind: prefix sums, bandits, batches, points, policies.
 KINDS = ["ftrl", "exp3", "successive_elimination", "projection_free", "linucb"]
 others = set(learners.__all__) - set(KINDS)
-# The constants of its epochs allow for heavy tails, and the first one ends near round 15 000.
+# Its epochs' constants allow for heavy tails, and the first epoch ends near round 15 000.
 LONGER = {"robust_elimination": 2**16}
-# It explores until the last rounds, whatever it has learned, and then recommends an arm.
+# It explores until the last rounds, whatever it observes, and then recommends an arm.
 RECOMMENDS = {"sequential_halving"}
 
 
@@ -460,8 +460,8 @@ RECOMMENDS = {"sequential_halving"}
 def test_learns_an_easy_instance(name):
     """Mean regret over 32 trials is below half of uniform play's, by 4 standard errors.
 
-    Learners that ask for the range of losses are told it: their rates depend on it. A learner that
-    only recommends is held to the regret of playing that arm for as many rounds.
+    Learners that take the range of losses receive it, since their rates depend on it. For a learner
+    that only recommends, the regret is that of playing the recommended arm for as many rounds.
     """
     means, horizon, trials = [0.1, 0.9, 0.9], LONGER.get(name, 2**14), 32
     losses = (jr.uniform(jr.key(8), (horizon, ARMS)) < jnp.array(means)[None]).astype(jnp.float32)
@@ -536,7 +536,7 @@ QUICK = ["exp3", "hedge", "shrinking_dartboard", "successive_elimination", "tsal
 
 
 def given_number(name, argument, value):
-    """The learner with one number, and beside it the option without which that is refused."""
+    """The learner with one number, and with the option that this number requires."""
     defaults = {each: parameter.default for each, parameter in parameters(name).items()}
     options = {}
     if argument == "delta" and defaults.get("noise") == "laplace":
@@ -549,7 +549,7 @@ def given_number(name, argument, value):
 
 
 def usual_number(name, argument):
-    """A value that the factory takes, or None where that is not known."""
+    """A value that the factory accepts, or None if unknown."""
     found = ARGUMENTS.get(argument, parameters(name)[argument].default)
     return None if found is inspect.Parameter.empty else found
 
@@ -562,7 +562,7 @@ def usual_number(name, argument):
     ],
 )
 def test_a_number_outside_of_its_domain_is_refused_or_if_traced_noted(name):
-    """-1 and NaN, for every number that a factory takes, in one sentence if it is not traced."""
+    """-1 and NaN, for every number of a factory, in one sentence if it is not traced."""
     for argument in floats(name):
 
         @jax.jit

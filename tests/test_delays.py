@@ -1,4 +1,4 @@
-"""Copies that take turns see each loss when it has arrived, and share no privacy; plays counted."""
+"""Copies that take turns see each loss once it arrives, and share no privacy; play counts."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ def test_a_copy_is_fed_the_losses_of_its_rounds_but_the_one_after_its_last_actio
     for turn in range(3):
         fed = state.copies.fed[turn][: state.copies.count[turn]]
         np.testing.assert_array_equal(fed, losses[turn::3][:-1])
-    # A copy plays 0, 1, 0, ...; so three rounds have arm 0, then three arm 1.
+    # A copy plays 0, 1, 0, ..., so three rounds have arm 0, then three arm 1.
     assert actions[:11] == [0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1]
     np.testing.assert_array_equal(learner.report(state), [3, 3, 2])
     assert learner.horizon == 11
@@ -45,7 +45,7 @@ def actions_of(losses):
 
 
 def test_no_action_depends_on_a_loss_before_it_has_arrived():
-    """Losses of round 5 first show in round 9, the next turn of its copy."""
+    """Losses of round 5 first matter in round 9, the next turn of its copy."""
     losses = jr.uniform(jr.key(1), (24, 2))
     plain = actions_of(losses)
     changed = np.zeros(len(plain), bool)
@@ -68,9 +68,9 @@ def test_without_delay_it_is_the_learner_itself_bit_for_bit():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_replays_spend_what_one_copy_declares():
-    """Of noise on each loss, of prefix sums, which draw before the first round, and on each point.
+    """For noise on each loss, on prefix sums, which draw before the first round, and on each point.
 
-    What a copy would play after the last round is not released, nor kept (``dp_ucb_int``).
+    A copy's play after the last round is neither released nor stored (``dp_ucb_int``).
     """
     for make in (
         partial(learners.dp_ucb_int, arms=2, epsilon=1.0),

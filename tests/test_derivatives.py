@@ -53,7 +53,7 @@ def test_a_gradient_of_a_simulation_is_refused_in_a_sentence(wrap):
 
 @pytest.mark.parametrize("law", [noise.laplace, noise.gaussian, noise.logistic])
 def test_a_release_is_differentiated_through_its_value_and_scale(law):
-    """At fixed draws z it is x + b z, whose derivatives are 1 and z."""
+    """At fixed draws z it is x + b z, with derivatives 1 and z."""
     key = jr.key(3)
     draw = float(law(key, 0.0, 1.0))
     slopes = jax.grad(lambda x, b: law(key, x, b), argnums=(0, 1))(0.25, 2.0)

@@ -1,4 +1,4 @@
-"""The pages of docs: their programs run, their links lead somewhere, and the site is built."""
+"""The pages of docs: their programs run, their links resolve, and the site builds."""
 
 import importlib.util
 import re
@@ -53,7 +53,7 @@ def audited(names):
     np.testing.assert_allclose(names["verdict"].spent.max(), 1.0, rtol=1e-5)
 
 
-# What each program leaves behind; of the others it is enough that they run.
+# The state after each program; for the others it suffices that they run.
 LEAVES = {
     "guides/audits.md": audited,
     "guides/clusters.md": lambda names: names["study"].run("spread", part=(1, 4), progress=False),
@@ -108,13 +108,13 @@ def test_the_examples_of_trust_models_declare_them():
 
 
 def text_of(path):
-    """A page without its blocks of code, and without code in its lines."""
+    """A page without blocks of code and without inline code."""
     text = re.sub(r"^( *)```.*?^\1```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"`[^`\n]*`", "`code`", text)
 
 
 def anchors(path):
-    """The anchors of the headings of a page, as GitHub and the site make them."""
+    """The anchors of a page's headings, as on GitHub and on the site."""
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
     heads = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
@@ -127,7 +127,7 @@ def test_links_lead_somewhere(page):
             continue
         file, _, anchor = link.partition("#")
         target = (page.parent / file).resolve() if file else page
-        if target.is_relative_to(ROOT / "dpjax"):  # which may be installed elsewhere
+        if target.is_relative_to(ROOT / "dpjax"):  # dpjax may be installed elsewhere
             target = PACKAGE / target.relative_to(ROOT / "dpjax")
         assert target.is_file(), f"{link}: no such file"
         assert not anchor or anchor in anchors(target), f"{link}: no such heading"
@@ -141,7 +141,7 @@ def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
 
 
 COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
-# Pages whose tables hold no measured number: names, notation, declarations, links.
+# Pages whose tables have no measured numbers: names, notation, declarations, links.
 NOT_MEASURED = {"README.md", "docs/concepts.md", "docs/engine.md",
                 "docs/guides/trust.md", "docs/index.md", "docs/learners.md",
                 "docs/notebooks.md", "docs/papers/index.md",
@@ -157,7 +157,7 @@ def script(name):
 
 
 def test_every_figure_has_its_command_beneath_it():
-    """Those of the gallery have the lines that draw them above."""
+    """In the gallery, the lines that draw a figure are above it."""
     for page in PAGES:
         if page.name == "gallery.md":
             continue

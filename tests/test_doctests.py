@@ -1,6 +1,6 @@
-"""The examples in the docstrings of all that the reference shows: they run, and none is missing.
+"""Examples in the docstrings of all that the reference shows: they run, and none is missing.
 
-An example assumes the names that ``docs/reference/index.md`` lists, and nothing else.
+An example may use the names that ``docs/reference/index.md`` lists, and no others.
 """
 
 import doctest
@@ -13,7 +13,7 @@ import pytest
 
 from tests import ROOT
 
-# Lines of the reference that show something without an example, and why.
+# Lines of the reference that need no example, and why.
 WITHOUT = {
     "dpjax.study.compare": "a comparison compiles for half a minute; tests/cli/test_compare.py",
     "dpjax.learners.parts.prefix_sums": "calibrations that learners make for themselves",
@@ -25,7 +25,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def found(path):
-    """The module with this dotted name, or else what the module above it holds."""
+    """The module with this dotted name, or else the object in the module above it."""
     try:
         return importlib.import_module(path)
     except ModuleNotFoundError:
@@ -34,7 +34,7 @@ def found(path):
 
 
 def members(path, selected=""):
-    """What the reference shows for one of its lines: {dotted name: function or class}."""
+    """The objects that one line of the reference shows: {dotted name: function or class}."""
     held = found(path)
     if not isinstance(held, ModuleType):
         return {path: held}
@@ -51,13 +51,13 @@ def members(path, selected=""):
 
 
 def is_own(value, module):
-    """Whether a module that is no package defines this name for others."""
+    """Whether a module that is not a package defines this name for others."""
     name = getattr(value, "__name__", "_")
     return getattr(value, "__module__", "") == module.__name__ and not name.startswith("_")
 
 
 def methods(value):
-    """The functions of a class that it shows, and itself: {name behind its own: function}."""
+    """A class and its documented functions: {name relative to the class: function}."""
     inside = vars(value) if inspect.isclass(value) else {}
     plain = {name: getattr(each, "__func__", each) for name, each in inside.items()}
     plain = {name: getattr(each, "fget", each) for name, each in plain.items()}
@@ -90,7 +90,7 @@ def examples(name, value, names):
 
 
 def failures(test):
-    """What doctest reports of one docstring: nothing if all is printed as it says."""
+    """The failures that doctest reports for one docstring."""
     report = []
     runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
     runner.run(test, out=report.append)

@@ -1,4 +1,4 @@
-"""The doubling trick: epochs of fresh learners, and that they compose in parallel."""
+"""The doubling trick: epochs of fresh learners, which compose in parallel."""
 
 from functools import partial
 
@@ -13,13 +13,13 @@ from tests.learners.replay import changed_rounds, play, worlds
 
 BALL = domains.ball(2)
 make = partial(learners.projection_free, domain=BALL, epsilon=10.0, smoothing=0.3, rate=0.5)
-HORIZON = 100  # epochs of 16, 32 and 64, the last one cut short
+HORIZON = 100  # epochs of 16, 32 and 64 rounds, the last one cut
 EPOCHS = [(0, 16), (16, 48), (48, 100)]
 LOSSES = jr.normal(jr.key(0), (HORIZON, 2))
 
 
 def test_each_epoch_is_a_fresh_learner():
-    """Its plays are those of a learner of the epoch's length with the keys of its rounds."""
+    """Its plays are those of a learner of the epoch's length, with the keys of its rounds."""
     key = jr.key(4)
     learner = combinators.doubling(make, HORIZON, first=16)
     plays, _, state = jax.jit(lambda: play(learner, LOSSES, key))()
@@ -35,9 +35,9 @@ def test_each_epoch_is_a_fresh_learner():
 
 
 def test_a_changed_round_changes_its_own_epoch_only():
-    """By replay, the same key: so epochs compose in parallel, and privacy is that of one.
+    """By replay with the same key: epochs compose in parallel, and cost as much as one.
 
-    A learner without restarts changes to the end: that would be caught.
+    The test would find a learner without restarts, which changes until the end.
     """
     usual, changed = LOSSES[None], changed_rounds(LOSSES, -LOSSES)
     every = jnp.concatenate([usual, changed])
@@ -57,8 +57,11 @@ def test_a_changed_round_changes_its_own_epoch_only():
 
 @pytest.mark.slow
 def test_it_learns_without_knowing_the_horizon():
-    """Regret on the ball at most 2^0.75 / (2^0.75 - 1) = 2.5 times that with the horizon known,
-    and below half of what the centre loses; 32 trials at epsilon = inf."""
+    """On the ball, in 32 trials at epsilon = inf.
+
+    Regret is at most 2^0.75 / (2^0.75 - 1) = 2.5 times that with a known horizon, and below half of
+    the centre's.
+    """
     ball, horizon = domains.ball(2), 3000
     known = partial(
         learners.projection_free, domain=ball, epsilon=np.inf,

@@ -1,4 +1,4 @@
-"""The examples run, and say what they should."""
+"""The examples run, and show the stated results."""
 
 import importlib.util
 
@@ -20,7 +20,7 @@ def example(name):
 
 
 def test_a_classification_data_set_becomes_a_contextual_bandit():
-    """Two classes that a line divides, with fewer mistakes than by chance."""
+    """Two linearly separable classes, with fewer mistakes than by chance."""
     module = example("classification")
     rng = np.random.default_rng(0)
     measured = rng.normal(size=(300, 2))
@@ -43,7 +43,7 @@ def test_the_learner_of_a_file_learns_and_spends_what_it_declares():
 
 
 def test_a_recording_is_easier_than_its_adversary(capsys):
-    """The dartboard meets both, at a small size; the more it switches, the better it survives."""
+    """The dartboard plays both, at a small size; the more it switches, the smaller its regret."""
     module = example("own_recording")
     assert len((ROOT / "examples" / "own_recording.py").read_text().splitlines()) <= 100
     live, again = module.main(horizon=64, trials=3, shares=2).axes[1].get_lines()[:2]
@@ -74,7 +74,7 @@ def test_regret_stops_growing_at_the_knee(capsys):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_lower_threshold_is_better_until_its_draws_run_out():
-    """At a small size: without losses of the best expert it wins, and with many it does not."""
+    """At a small size: it wins if the best expert has no losses, and loses if it has many."""
     module = example("near_realizable")
     module.LEARNERS = {name: module.LEARNERS[name] for name in ("sparse vector", "lower")}
     _, table = module.main(horizon=2048, trials=16, best=(0.0, 0.2), epsilons=(10,))
@@ -84,7 +84,7 @@ def test_a_lower_threshold_is_better_until_its_draws_run_out():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_printed_experts_state_what_they_do_not_have(capsys):
-    """At a small size: one row for each calibration, and Hedge has less than it states."""
+    """At a small size: one row per calibration, and Hedge has less epsilon than it states."""
     module = example("printed_experts")
     module.FACTORIES = {"hedge": module.FACTORIES["hedge"]}
     module.main(horizon=256, trials=4, epsilons=(1.0,))

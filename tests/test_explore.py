@@ -60,7 +60,7 @@ def points(traces):
 
 
 def data(**axes):
-    """Data as of a study: a private learner with 8, 4, 2, 2 by epsilon, and one with 4."""
+    """Data as from a study: a private learner with 8, 4, 2, 2 by epsilon, and one with 4."""
     levels, spread = [1.0, 2.0, 4.0, np.inf], np.array([-0.1, 0.0, 0.0, 0.1])
     means = np.array([[8.0, 4.0, 2.0, 2.0], [4.0] * 4])
     regret = means[:, :, None, None] + spread[:, None] * np.array([0.5, 1.0])
@@ -80,7 +80,7 @@ def data(**axes):
 
 
 def written(tmp_path, made):
-    """The folder of results of some data."""
+    """The results folder of some data."""
     folder = tmp_path / "results"
     folder.mkdir(exist_ok=True)
     made.to_netcdf(folder / "data.nc")
@@ -89,7 +89,7 @@ def written(tmp_path, made):
 
 
 def many():
-    """Data of 14 settings, of which the last has most cells, and a word with HTML in it."""
+    """Data of 14 settings, the last with the most cells, and a name with HTML in it."""
     made = data(instance=["a <b>", "c"], arms=[*range(2, 14)])
     first = (made["instance"] == "a <b>") & (made["arms"] < 10)
     second = (made["instance"] == "c") & (made["arms"] >= 8)
@@ -123,7 +123,7 @@ def test_a_folder_of_results_is_on_the_page_with_its_numbers(tmp_path):
 
 
 def test_the_least_epsilon_is_that_of_a_crossing(tmp_path):
-    """Regret 8, 4, 2 at epsilon 1, 2, 4 and 2 without privacy, against a baseline of 4."""
+    """Regret 8, 4, 2 at epsilon 1, 2, 4, and 2 without privacy, against a baseline of 4."""
     text = explored(tmp_path, written(tmp_path, data()))
     rows = re.findall(r"<tr><td>one &lt;a&gt;</td><td>([^<]*)</td><td>([^<]*)</td>", text)
     assert {name: value for name, value in rows if "ε" in name or name == "two"} == {
@@ -235,7 +235,7 @@ class Stopped(NamedTuple):
 
 
 def stopping(losses):
-    """A learner of one arm that stops once it has suffered more losses than these."""
+    """A learner of one arm that stops once its losses exceed this number."""
     return Learner(
         lambda key: (jnp.float32(0.0), jnp.int32(0)),
         lambda state, key, loss: (state + loss, jnp.int32(0)),
@@ -244,7 +244,7 @@ def stopping(losses):
 
 
 def test_trials_that_did_not_stop_are_counted(tmp_path):
-    """A learner that takes no epsilon counts once, however many levels there are."""
+    """A learner that takes no epsilon counts once, for any number of levels."""
     makers = {"mine": lambda epsilon: stopping(epsilon), "fixed": lambda: stopping(8.0)}
     losses = {"bits": lambda: environments.bernoulli([0.5, 0.5])}
     study = Study(makers, losses, {"epsilon": [7.0, 9.0]}, trials=8, checkpoints=1)
@@ -321,7 +321,7 @@ def test_without_plotly_one_sentence_says_what_to_install(tmp_path, capsys, monk
     assert "plotly is not installed; pip install 'dpjax[explore]'" in capsys.readouterr().err
 
 
-# Written before the page's own scripts, and after them: what failed, and what a click does.
+# Written before and after the page's own scripts: errors, and the effect of a click.
 _WATCH = """<script>
 const failures = [];
 addEventListener("error", e => failures.push(String(e.message)));
@@ -345,7 +345,7 @@ setTimeout(() => {
 </script>"""
 
 
-# A choice of a value that the chosen setting cannot have with its others: these are changed.
+# A choice that does not fit the other values of the setting: these are changed.
 _CHOOSE = """<script>
 setTimeout(() => {
   const shown = () => [...document.querySelectorAll(".plotly-graph-div")].filter(

@@ -24,7 +24,7 @@ def oracle(epsilon, delta):
 
 @pytest.mark.parametrize("precision", CASES)
 def test_scale_is_that_of_dp_accounting(precision):
-    """70 pairs, at once under jit: within 2e-4 in float32, 1e-9 in float64."""
+    """70 pairs at once under jit: within 2e-4 in float32, 1e-9 in float64."""
     wide, dtype, tolerance = CASES[precision]
     with jax.enable_x64(wide):
         epsilon, delta = GRID.astype(dtype).T
@@ -32,13 +32,13 @@ def test_scale_is_that_of_dp_accounting(precision):
         assert scale.dtype == dtype
     expected = [oracle(e, d) for e, d in zip(epsilon, delta, strict=True)]
     np.testing.assert_allclose(scale, expected, rtol=tolerance)
-    # In float32 it is far better than asked for: the worst of these was 1.4e-6.
+    # In float32 it is far better than required: the worst error was 1.4e-6.
     if precision == "float32":
         np.testing.assert_allclose(scale, expected, rtol=1e-5)
 
 
 def test_delta_is_that_of_the_normal_law():
-    """Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2), in float64 where SciPy's terms do not cancel."""
+    """Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2) in float64, where SciPy's terms do not cancel."""
     pairs = np.array(list(itertools.product((0.1, 0.5, 1.0, 3.0, 8.0), (0.0, 0.1, 1.0, 4.0))))
     mu, epsilon = pairs.T
     expected = stats.norm.cdf(-epsilon / mu + mu / 2)
@@ -49,16 +49,16 @@ def test_delta_is_that_of_the_normal_law():
 
 
 def test_delta_of_the_scale_is_delta_and_of_half_of_it_is_not():
-    """The round trip in float32; at half the scale delta is at least half as large again."""
+    """The round trip in float32; at half the scale, delta is at least half as large again."""
     epsilon, delta = GRID.astype(np.float32).T
     inverse = np.asarray(privacy.gaussian_inverse_mu(epsilon, delta))
-    # One ulp of mu moves ln delta by some 40 ulps where delta is 1e-10.
+    # One ulp of mu changes ln delta by some 40 ulps at delta = 1e-10.
     np.testing.assert_allclose(privacy.gaussian_delta(1 / inverse, epsilon), delta, rtol=1e-3)
     assert (np.asarray(privacy.gaussian_delta(2 / inverse, epsilon)) > 1.5 * delta).all()
 
 
 def test_epsilon_at_the_scale_is_that_of_dp_accounting_too():
-    """The oracle, asked the other way round, gives back epsilon; of half the scale it does not."""
+    """dp-accounting returns epsilon for this scale, but not for half of it."""
     for epsilon, delta in [(0.1, 1e-8), (1.0, 1e-6), (10.0, 1e-4)]:
         scale = float(privacy.gaussian_scale(1.0, epsilon, delta))
         assert get_epsilon_gaussian(scale, delta) == pytest.approx(epsilon, rel=1e-4)
@@ -70,9 +70,9 @@ def test_finite_from_tiny_to_huge_epsilon_and_no_noise_at_infinity():
     scale = np.asarray(privacy.gaussian_scale(3.0, epsilon, 1e-6))
     assert np.isfinite(scale).all()
     assert (np.diff(scale) < 0).all() and scale[-1] == 0.0
-    # For large epsilon mu is about sqrt(2 epsilon).
+    # For large epsilon, mu is about sqrt(2 epsilon).
     assert scale[4] == pytest.approx(3.0 / math.sqrt(2e6), rel=0.01)
-    # Where epsilon is nothing, delta = 2 Phi(mu / 2) - 1.
+    # For epsilon near 0, delta = 2 Phi(mu / 2) - 1.
     assert scale[0] == pytest.approx(3.0 / (2 * stats.norm.isf(0.5 - 0.5e-6)), rel=0.01)
 
 
@@ -97,13 +97,13 @@ def test_never_more_noise_than_zcdp_or_the_classic_formula():
 
 
 def test_one_value_under_jit_and_vmap_is_the_one_outside():
-    """Traced or not, alone or side by side: the same to rounding; one trace for all."""
+    """Traced or not, alone or mapped: equal up to rounding, with one trace for all."""
     epsilon, delta = GRID[::9].astype(np.float32).T
     alone = [float(privacy.gaussian_inverse_mu(e, d)) for e, d in zip(epsilon, delta, strict=True)]
     mapped = jax.jit(jax.vmap(privacy.gaussian_inverse_mu))(epsilon, delta)
     np.testing.assert_allclose(mapped, alone, rtol=1e-5)
     few = jax.jit(jax.vmap(privacy.gaussian_inverse_mu))(epsilon[:3], delta[:3])
-    np.testing.assert_array_equal(few, mapped[:3])  # whatever is computed beside it
+    np.testing.assert_array_equal(few, mapped[:3])  # whatever is computed with it
 
 
 def test_delta_does_not_overflow_or_become_nan_far_out():

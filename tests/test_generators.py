@@ -1,4 +1,4 @@
-"""Threefry with fewer rounds: JAX's own function, but for their number."""
+"""Threefry with fewer rounds: JAX's own function except for the number of rounds."""
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +13,12 @@ from dpjax.core.generators import base, threefry, threefry2x32, threefry13
 from dpjax.engine.batch_last import batch_last
 from dpjax.maths import laws
 
-# The same functions with 20 rounds must be JAX's.
+# With 20 rounds, the same functions must equal JAX's.
 TWENTY = threefry.threefry(20, "threefry2x32_20", "fry20").impl
 
 
 def four_words(first, second, counter):
-    """Two blocks of threefry as one, which draws four numbers."""
+    """Two blocks of threefry as one that draws four numbers."""
     two = np.uint32(2) * counter, np.uint32(2) * counter + np.uint32(1)
     return tuple(x for low in two for x in threefry2x32(first, second, np.uint32(0), low, 13))
 
@@ -31,7 +31,7 @@ def words(key):
 
 
 def drawn(key):
-    """What there is to draw and to derive, as arrays."""
+    """All draws and derived keys, as arrays."""
     odd, even = jr.split(jr.fold_in(key, 5))
     return (
         jr.bits(key, (3, 2)),
@@ -64,7 +64,7 @@ def test_64_bits_are_both_words():
 
 
 def test_blocks_of_13_rounds():
-    """Known answers, from the reference implementation's Random123 (13 rounds, kat_vectors)."""
+    """Known answers from the reference implementation, Random123 (13 rounds, kat_vectors)."""
     cases = [
         ([0, 0], [0, 0], [0x9D1C5EC6, 0x8BD50731]),
         ([0xFFFFFFFF] * 2, [0xFFFFFFFF] * 2, [0xFD36D048, 0x2D17272C]),
@@ -132,16 +132,16 @@ def test_a_sweep_under_such_a_key():
     for ours, theirs in zip(result.regret[..., -1], usual.regret[..., -1], strict=True):
         error = np.sqrt((ours.var() + theirs.var()) / 2000)
         assert 0 < abs(ours.mean() - theirs.mean()) < 4 * error
-        # A tenth more regret would be seen.
+        # A tenth more regret would be found.
         assert 0.1 * theirs.mean() > 4 * error
 
 
 @pytest.mark.parametrize("rounds", [13, 20])
 def test_words_as_trajectories_draw_them(rounds):
-    """Frequencies of each bit, and of pairs of bits of neighbours, over 2^15 keys and 3 words.
+    """Frequencies of each bit, and of pairs of neighbouring bits, over 2^15 keys and 3 words.
 
-    z-scores squared, a chi-square. With 3 rounds it is refused. The battery of benchmarks/battery.c
-    is the thorough test; this one shows that the power is there.
+    The sum of squared z-scores is a chi-square. With 3 rounds it rejects. The battery of
+    benchmarks/battery.c is the thorough test; this one only shows that it has power.
     """
 
     def p_value(rounds):

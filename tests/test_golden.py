@@ -1,4 +1,4 @@
-"""Golden trajectories: what each learner does under a fixed key does not change unnoticed."""
+"""Golden trajectories: a learner's play under a fixed key does not change unnoticed."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.golden import make
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", learners.__all__)
 def test_trajectory_is_the_golden_one(name):
-    """Arms and counts exactly, points, losses and regret to 1e-5, in each environment."""
+    """Arms and counts exactly; points, losses and regret to 1e-5, in each environment."""
     path = make.path(name)
     if not path.exists():
         pytest.fail(
@@ -24,8 +24,8 @@ def test_trajectory_is_the_golden_one(name):
     assert played.keys() == golden.keys()
     for nature, game in played.items():
         expected = golden[nature]
-        # Rounding on another platform moves an arm only where a uniform number comes within some
-        # 1e-7 of a cumulative probability; the closest was 2.5e-4 when these files were made.
+        # Rounding on another platform changes an arm only if a uniform number is within some 1e-7
+        # of a cumulative probability; the closest was 2.5e-4 when these files were made.
         if "arms" in expected:
             np.testing.assert_array_equal(game["arms"], expected["arms"], err_msg=nature)
         else:
@@ -40,12 +40,12 @@ def test_trajectory_is_the_golden_one(name):
 
 
 def test_every_golden_file_is_of_a_learner():
-    """None is left over from a learner that was renamed."""
+    """No file of a renamed learner remains."""
     assert {path.stem for path in make.FOLDER.glob("*.json")} <= set(learners.__all__)
 
 
 def test_recording_leaves_the_game_as_it_is():
-    """The recorded game is the one of simulate, and its arms and losses are those of the regret."""
+    """The recorded game is simulate's, and its arms and losses give the regret."""
     environment, game = (
         make.natures("exp3")["switching_cost"],
         make.trajectories("exp3")["switching_cost"],

@@ -15,7 +15,7 @@ GRID = np.linspace(-1.0, 1.0, 9)[:, None]
 
 
 def wells(row, x):
-    """Two wells, of which the second is deeper; which of them a round shows is drawn."""
+    """Two wells; the second is deeper, and each round shows one of them at random."""
     centre, depth = row
     return 0.5 - depth * jnp.maximum(1.0 - 4.0 * jnp.abs(x[0] - centre[0]), 0.0)
 
@@ -25,7 +25,7 @@ def two_wells():
 
 
 def test_a_learner_over_arms_finds_the_deeper_well():
-    """Regret is that of the losses that were met, recomputed in NumPy; the grid holds the best."""
+    """Regret is recomputed in NumPy from the losses met; the grid contains the best point."""
     grid, learner = combinators.on_grid(two_wells(), GRID), learners.hedge(400, 9, epsilon=np.inf)
     losses, arms = trajectory(
         learner, grid, jr.key(0), record=lambda played: (played.outcome.loss, played.action)
@@ -70,14 +70,14 @@ LENGTH = 0.2
 
 
 def smooth(x):
-    """A function of the Gaussian kernel's space, of length scale LENGTH: sum of five bumps."""
+    """A function in the Gaussian kernel's space with length scale LENGTH: a sum of five bumps."""
     centres, weights = np.array([0.05, 0.3, 0.5, 0.7, 0.9]), np.array([1.0, -1.0, 1.0, -0.5, 0.5])
     bumps = np.exp(-((x[..., None] - centres) ** 2) / (2 * LENGTH**2))
     return 0.5 * np.sum(bumps * weights, axis=-1)
 
 
 def table(rounds, arms=8):
-    """Contexts (T, K, 2), a number and a constant, and their losses, which are smooth in it."""
+    """Contexts (T, K, 2), a number and a constant, and losses that are smooth in them."""
     x = np.random.default_rng(0).uniform(size=(rounds, arms)).astype(np.float32)
     return np.stack([x, np.ones_like(x)], axis=2), smooth(x)
 
@@ -90,7 +90,7 @@ def phi(count, x, scale=LENGTH):
 
 
 def test_features_have_length_1_and_their_products_are_the_kernel():
-    """Of 2^14 features; with another length scale the products are another kernel."""
+    """With 2^14 features; with another length scale, the products are another kernel."""
     x = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32) * 0.3
     features = phi(2**14, x)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1.0, atol=1e-5)
@@ -102,7 +102,7 @@ def test_features_have_length_1_and_their_products_are_the_kernel():
 
 
 def test_more_features_fit_a_smooth_function_better():
-    """The error of the best linear fit on [0, 1]: 64 features leave a hundredth of 4."""
+    """The error of the best linear fit on [0, 1]: with 64 features, a hundredth of that with 4."""
     x = np.linspace(0, 1, 400, dtype=np.float32)
     errors = []
     for count in (4, 16, 64):
@@ -114,7 +114,7 @@ def test_more_features_fit_a_smooth_function_better():
 
 @pytest.mark.slow
 def test_a_linear_learner_plays_a_kernel_bandit():
-    """It suffers less than on the contexts themselves, in which no line is a good fit."""
+    """It suffers less than on the contexts themselves, which no line fits well."""
     plain = environments.contextual_table(*table(3000))
     kernel = combinators.fourier_features(plain, 32, scale=LENGTH, key=jr.key(1))
 

@@ -1,4 +1,4 @@
-"""Who may import whom inside the package, read off the source."""
+"""Allowed imports inside the package, read from the source."""
 
 import ast
 import subprocess
@@ -11,9 +11,9 @@ import pytest
 import dpjax
 
 ROOT = Path(dpjax.__file__).parent
-# What each room may import of dpjax. A room may import itself.
+# The dpjax rooms that each room may import. A room may always import itself.
 COMMON = {"core", "maths", "noise", "privacy"}
-# Folders that are rooms of their own.
+# Folders that are separate rooms.
 WITHIN = {"bounds.theorems", "learners.parts"}
 ALL = {path.stem if path.is_file() else path.name for path in ROOT.iterdir()} | WITHIN
 ALLOWED = {
@@ -56,7 +56,7 @@ def room_of(path):
 
 
 def imports(path):
-    """What a file imports: (rooms of dpjax, packages)."""
+    """The imports of a file: (rooms of dpjax, packages)."""
     inside, outside = set(), set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -85,7 +85,7 @@ def test_imports_within_the_package(path):
 
 
 def arrows():
-    """The rooms that each room imports. The package and its program themselves are no rooms."""
+    """The rooms that each room imports. The package and its program are not rooms."""
     graph = {}
     for path in FILES:
         graph.setdefault(room_of(path), set()).update(imports(path)[0] - {room_of(path)})
@@ -94,7 +94,7 @@ def arrows():
 
 
 def floors(graph):
-    """The floor of each room, one above the highest room that it imports."""
+    """The floor of each room: one above the highest room that it imports."""
     found = {}
     for name in TopologicalSorter(graph).static_order():
         found[name] = 1 + max((found[below] for below in graph[name]), default=0)
@@ -149,7 +149,7 @@ def test_a_learner_imports_another_only_where_the_paper_combines_them():
 
 
 def test_only_a_sweep_names_the_room_of_kernels():
-    """It imports the room if an accelerator is there. No other module imports it."""
+    """It imports the room if there is an accelerator. No other module imports it."""
     others = [path for path in FILES if room_of(path) != "kernels"]
     naming = [path.name for path in others if "import dpjax.kernels" in path.read_text()]
     assert naming == ["sweep.py"]
@@ -161,7 +161,7 @@ LATE += [f"scipy.{name}" for name in ("linalg", "optimize", "signal", "special",
 
 
 def loaded(program, late):
-    """Those of some libraries that a program loads."""
+    """The libraries of a list that a program loads."""
     program = f"import sys, dpjax\n{program}\nprint(*({{*{late}}} & {{*sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -169,7 +169,7 @@ def loaded(program, late):
 
 
 def test_the_package_loads_its_libraries_when_it_needs_them():
-    """Each of them would take a tenth of a second or more, and most runs need none."""
+    """Each would take a tenth of a second or more, and most runs need none."""
     names = [name for name in dpjax.__all__ if name not in ("Study", "compare", "worst_case")]
     assert loaded(f"[getattr(dpjax, name) for name in {names}]", LATE) == []
     assert "xarray" in loaded("dpjax.Study", LATE)
@@ -177,20 +177,20 @@ def test_the_package_loads_its_libraries_when_it_needs_them():
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["reproduce", "--help"]])
 def test_help_loads_no_library(words):
-    """It takes a tenth of a second. ``import jax`` alone takes half of one."""
+    """Help takes a tenth of a second. ``import jax`` alone takes half a second."""
     program = f"from dpjax.cli import main\ntry: main({words})\nexcept SystemExit: pass\n"
     assert loaded(program, ["jax", "numpy", "tqdm", *LATE]) == []
 
 
 def test_few_files_name_a_law_of_noise():
-    """Its own, the list of laws, and learners that document it as a choice: all others ask LAWS."""
+    """Its own file, the list of laws, and learners that document it; all others use LAWS."""
     naming = [path for path in FILES if "skellam" in path.read_text().lower()]
     assert ROOT / "noise" / "skellam.py" in naming
     assert len(naming) <= 8, naming
 
 
 def test_the_package_sets_no_jax_configuration():
-    """But for the command line, which is a program, and in ``keep_compiled``, which is asked to."""
+    """Except for the command line, which is a program, and ``keep_compiled``, which is meant to."""
     for path in FILES:
         if path.name == "settings.py":
             functions = path.read_text().split("\ndef ")

@@ -1,4 +1,4 @@
-"""Integer noise: the laws of its draws, what a replay charges for it, and how much is needed."""
+"""Integer noise: the laws of its draws, its cost in a replay, and the amount needed."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ DELTA = 1e-6
 
 
 def draws(name, amount, seed=0, total=0.0):
-    """What is added to a sum, (TRIALS,) float64."""
+    """The noise added to a sum, (TRIALS,) float64."""
     add = noise.LAWS[name].total
     start = exact_sums.of(total)
 
@@ -36,7 +36,7 @@ def discrete_gaussian(scale):
     return stats.rv_discrete(values=(points, weights / weights.sum()))
 
 
-# The amount of noise, a wrong one, and the law of an amount.
+# The amount of noise, a wrong amount, and the law for an amount.
 LAWS = {
     "discrete_laplace": (1.5, 1.65, lambda b: stats.dlaplace(1.0 / b)),
     "discrete_gaussian": (2.3, 2.53, discrete_gaussian),
@@ -46,7 +46,7 @@ LAWS = {
 
 
 def fit(sample, law):
-    """The p-value of a sample under a law on the integers, or half-integers; tails together."""
+    """The p-value of a sample under a law on integers or half-integers; tails are merged."""
     offset = sample[0] % 1.0
     assert (sample % 1.0 == offset).all()
     points = np.arange(-20, 21) + offset
@@ -64,7 +64,7 @@ def fit(sample, law):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_draws_have_their_law(name):
-    """By chi-square; an amount, or a variance of Skellam noise, off by a tenth is rejected."""
+    """By chi-square; an amount, or the variance of Skellam noise, off by a tenth is rejected."""
     amount, wrong, law = LAWS[name]
     sample = draws(name, amount)
     assert fit(sample, law(amount)) > 1e-3
@@ -97,7 +97,7 @@ def test_no_noise_leaves_the_sum(name):
 
 # --- amounts ---
 
-# How an amount is rounded, and its power by which it is a deviation.
+# How an amount is rounded, and the power that turns it into a deviation.
 EXACT = {"binomial": (int, 0.5), "skellam": (float, 1.0), "discrete_gaussian": (float, 1.0)}
 EPSILONS = np.array([0.003, 0.0213, 0.05, 0.31, 1.0, 2.7, 4.0], np.float32)
 
@@ -105,7 +105,7 @@ EPSILONS = np.array([0.003, 0.0213, 0.05, 0.31, 1.0, 2.7, 4.0], np.float32)
 @pytest.mark.parametrize("law", EXACT)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10])
 def test_amounts_of_integer_noise_are_enough_and_hardly_more(law, delta):
-    """The exact delta is kept, and not by less noise; deviations are within a percent."""
+    """The exact delta holds, and fails with less noise; deviations are within a percent."""
     own, (kind, power) = noise.LAWS[law], EXACT[law]
     fewer = 0.95**0.5 if law == "skellam" else 0.95
     amounts = np.asarray(jax.jit(lambda e: jax.vmap(
@@ -141,11 +141,11 @@ def test_epsilon_at_a_delta_is_the_least(law, change):
     assert noise.LAWS[law].delta(amount, epsilon, change) == pytest.approx(DELTA, rel=1e-6)
 
 
-# --- what a replay charges ---
+# --- cost in a replay ---
 
 
 def charged(name, value, twin, amount):
-    """(pure, rho, and epsilon at DELTA of what the host accounts for) of one release."""
+    """(pure, rho, and the host's epsilon at DELTA) of one release."""
     rule, site = RULES["words"], Site("words", noise.LAWS[name])
     both = []
     for total in map(exact_sums.of, (value, twin)):
@@ -174,13 +174,13 @@ def test_what_a_changed_sum_costs():
             found = charged(name, 10.0**9, 10.0**9 - 64 * change, amount)
             assert found == (0.0, 0.0, noise.LAWS[name].epsilon(amount, DELTA, 64 * change))
         assert charged(name, 4.5, 4.5, amount) == (0.0, 0.0, 0.0)
-        # Half the coins, the variance or the scale cost more.
+        # Half the coins, the variance or the scale costs more.
         assert charged(name, 4.0, 5.0, less)[2] > 1.3 * charged(name, 4.0, 5.0, amount)[2]
 
 
 @pytest.mark.parametrize("name", ["skellam", "discrete_gaussian", "laplace"])
 def test_noise_along_a_point_is_charged(name):
-    """A sum of integers times weights is no integer, and no exact cost of it is known."""
+    """A sum of integers times weights is not an integer, and its exact cost is unknown."""
     law, weights = noise.LAWS[name], jnp.array([0.5, -1.0])
     rule, site = RULES["along"], Site("along", law)
     both = []
@@ -195,22 +195,22 @@ def test_noise_along_a_point_is_charged(name):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_integer_noise_hides_no_part_of_an_integer(name):
-    """Nor does anything hide where there is no noise."""
+    """Without noise nothing is hidden either."""
     assert charged(name, 4.0, 4.25, 400)[:2] == (np.inf, np.inf)
     assert charged(name, 4.0, 5.0, 0)[:2] == (np.inf, np.inf)
 
 
 def test_noise_that_users_divide_by_their_number_is_too_little():
-    """Each of n users adds a part of Skellam noise. Parts of deviation s / sqrt(n) make up s.
+    """Each of n users adds a part of Skellam noise. Parts of deviation s / sqrt(n) sum to s.
 
-    With deviation s / n a replay of one changed loss charges far more than the declared epsilon.
+    With deviation s / n, a replay of one changed loss charges far more than the declared epsilon.
     """
     epsilon, users = 0.5, 400
     scale = float(noise.skellam.single(epsilon, DELTA).scale)
     right, wrong = (users**0.5 * part for part in (scale / users**0.5, scale / users))
     assert charged("skellam", 7.0, 8.0, right)[2] <= epsilon
     assert charged("skellam", 7.0, 8.0, wrong)[2] > 5.0 * epsilon
-    # The right parts add up to the law of the whole, by chi-square.
+    # The right parts sum to the law of the whole, by chi-square.
     keys = jr.split(jr.key(9), TRIALS // 8 * users).reshape(TRIALS // 8, users)
     part = (5.0 / users) ** 0.5
     parts = jax.jit(jax.vmap(jax.vmap(lambda key: noise.skellam.draw(key, part, ()))))(keys)
@@ -226,7 +226,7 @@ VALUES = {"discrete_laplace": 2.0, "discrete_gaussian": 1.0, "skellam": 1.0}
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("scale", [10.0, 1e3, 1.1e6, 4e7, 1e9, 1e12])
 def test_noise_of_any_scale_has_its_variance(name, scale):
-    """Of 2^16 draws, to six standard errors; 10 % more is rejected."""
+    """With 2^16 draws, to six standard errors; 10 % more is rejected."""
     draw = getattr(noise, name)
     sample = np.asarray(jax.jit(draw)(jr.key(3), jnp.zeros(2**16), jnp.float32(scale)), np.float64)
     variance = VALUES[name] * scale**2
@@ -239,7 +239,7 @@ def test_noise_of_any_scale_has_its_variance(name, scale):
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"])
 def test_noise_beyond_the_range_of_a_sum_hides_it(name):
-    """At a scale of 10^11 nearly all results are cut off, and not the noise alone."""
+    """At a scale of 10^11 nearly all results are clipped, not only the noise."""
     add = noise.LAWS[name].total
     keys = jr.split(jr.key(4), 200)
 
@@ -265,7 +265,7 @@ def test_noise_that_is_not_a_number_hides_the_sum(name):
 
 @pytest.mark.slow
 def test_an_epsilon_that_cannot_be_had_is_declared_as_nan():
-    """Where a plain one is refused, and for NaN; a Skellam variance of 10^10 can be had."""
+    """Traced ones whose plain value is refused, and NaN; a Skellam variance of 10^10 works."""
 
     def declared(law, epsilon):
         made = sum_noise(law, epsilon, DELTA)
@@ -287,7 +287,7 @@ def test_an_epsilon_that_cannot_be_had_is_declared_as_nan():
 
 @pytest.mark.parametrize("law", ["binomial", "skellam", "discrete_gaussian", "discrete_laplace"])
 def test_sums_of_averages_are_rounded_before_integer_noise(law):
-    """Sums that differ by at most 1 are rounded to integers that do; integers stay as they are."""
+    """Sums that differ by at most 1 are rounded to integers that do too; integers do not change."""
     made = sum_noise(law, np.inf, None if law == "discrete_laplace" else DELTA)
 
     @jax.jit

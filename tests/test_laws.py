@@ -1,4 +1,4 @@
-"""Each law of noise by its record alone, so that a new law is tested once it is in LAWS."""
+"""Each law of noise through its record alone, so a new law is tested once it is in LAWS."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
 
 DELTA = 1e-4
-SCALES = {"binomial": 400.0}  # others: 10. The deviation is about 10 then.
+SCALES = {"binomial": 400.0}  # others: 10. The deviation is then about 10.
 LONG = ("discrete_gaussian", "skellam", "binomial")  # to compile, since their draws loop
 every_law = pytest.mark.parametrize(
     "law",
@@ -30,7 +30,7 @@ def scale_of(law):
 
 
 def fewer(law, scale):
-    """The scale of noise of half the deviation."""
+    """The scale of noise with half the deviation."""
     return scale / 4.0 if law.name == "binomial" else scale / 2.0
 
 
@@ -53,7 +53,7 @@ def test_the_record_names_itself():
 
 @every_law
 def test_variance_and_cumulant_are_those_of_the_draws(law):
-    """To six standard errors, and a thousandth for integers; half the deviation is rejected.
+    """To six standard errors, plus a thousandth for integers; half the deviation is rejected.
 
     The noise is centred.
     """
@@ -80,7 +80,7 @@ def test_variance_and_cumulant_are_those_of_the_draws(law):
 @every_law
 @pytest.mark.parametrize("size", [0.4, 1.0])
 def test_little_noise_has_no_more_variance_and_no_larger_cumulant(law, size):
-    """Of discrete noise they are bounds."""
+    """For discrete noise they are upper bounds."""
     scale = {"binomial": 7.0}.get(law.name, size)
     found = draws(law, scale)
     variance, root = float(law.variance(jnp.float32(scale))), len(found) ** 0.5
@@ -106,7 +106,7 @@ def test_the_cumulant_is_finite_below_the_pole(law):
 @every_law
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
 def test_the_scale_for_one_number_keeps_delta(law, epsilon):
-    """By the exact delta of the law where it has one; noise of half the deviation does not."""
+    """By the law's exact delta if it has one; noise with half the deviation exceeds it."""
     delta = None if law.pure else DELTA
     found = law.single(epsilon, delta)
     assert float(found.epsilon) == pytest.approx(epsilon)
@@ -114,7 +114,7 @@ def test_the_scale_for_one_number_keeps_delta(law, epsilon):
     def delta_of(scale):
         if law.delta is not None:
             return law.delta(amount(law, scale), epsilon)
-        if law.pure:  # of continuous Laplace noise
+        if law.pure:  # for continuous Laplace noise
             return -np.expm1(min(0.5 * (epsilon - 1.0 / scale), 0.0))
         return float(privacy.gaussian_delta(1.0 / scale, epsilon))
 
@@ -128,7 +128,7 @@ def test_the_scale_for_one_number_keeps_delta(law, epsilon):
 
 @every_law
 def test_laws_of_integers_know_their_least_scale_and_epsilon(law):
-    """Least scales are least, and epsilons are those of deltas. Continuous laws have neither."""
+    """Least scales are least, and epsilons match deltas. Continuous laws have neither."""
     assert (law.least_scale is None) == (not law.integers) == (law.delta is None)
     if law.least_scale is None:
         return
@@ -141,7 +141,7 @@ def test_laws_of_integers_know_their_least_scale_and_epsilon(law):
 
 @every_law
 def test_a_vector_is_calibrated_and_declared_by_its_norms(law):
-    """Scales grow with the norm that counts, and a given scale has the epsilon it was made for."""
+    """Scales grow with the relevant norm, and a scale has the epsilon that it was made for."""
     if law.calibrate is None:
         return
     delta = None if law.pure else DELTA
@@ -160,7 +160,7 @@ def test_a_vector_is_calibrated_and_declared_by_its_norms(law):
 @pytest.mark.usefixtures("quick_compilation")
 @every_law
 def test_a_replay_spends_what_a_law_is_calibrated_for(law):
-    """One loss of an exact sum changes by 1. Noise of half the deviation spends far more."""
+    """One loss of an exact sum changes by 1. Noise with half the deviation spends far more."""
     epsilon, delta = 0.5, 0.0 if law.pure else DELTA
     scale = float(law.single(epsilon, delta or None).scale)
 
@@ -181,7 +181,7 @@ def test_a_replay_spends_what_a_law_is_calibrated_for(law):
         replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
         return float(audit.spent(replayed, delta))
 
-    # The zCDP of discrete Gaussian noise is not what one exact release spends.
+    # The zCDP of discrete Gaussian noise is not the cost of one exact release.
     assert 0.95 * epsilon < spent(scale) <= (1.0 + 1e-5) * epsilon
     assert spent(fewer(law, scale)) > 1.8 * epsilon
 
@@ -224,7 +224,7 @@ RELEASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_has_the_same_bits_eagerly_compiled_mapped_and_scanned(name):
-    """And not those of another key."""
+    """And different bits under another key."""
     release = RELEASES[name]
     eager = [jax.tree.leaves(release(*each)) for each in zip(KEYS, VALUES, strict=True)]
     once = jax.jit(release)
@@ -244,7 +244,7 @@ def test_a_release_has_the_same_bits_eagerly_compiled_mapped_and_scanned(name):
 @pytest.mark.usefixtures("quick_compilation")
 @every_law
 def test_derivatives_at_a_fixed_draw(law):
-    """A noisy value moves as the value does, in forward and reverse mode, mapped and compiled."""
+    """A noisy value changes as the value does, in forward and reverse mode, mapped and compiled."""
     key, value, scale = jr.key(1), jnp.float32(1.5), jnp.float32(scale_of(law))
 
     def squared(value):
@@ -267,7 +267,7 @@ def test_derivatives_at_a_fixed_draw(law):
     ids=lambda law: law.name,
 )
 def test_derivatives_by_the_scale_and_the_weights(law):
-    """The noise is the scale times a draw. So the derivative is the draw, of a wrong scale not."""
+    """The noise is the scale times a draw, so its derivative is the draw."""
     key, value, weights = jr.key(2), jnp.float32(0.5), jnp.array([1.0, -2.0, 0.5])
 
     def noisy(scale):
@@ -304,7 +304,7 @@ def test_derivatives_through_a_scan_of_releases():
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
 def test_choices_and_exact_sums_do_not_move():
-    """They are integers or truth values. A derivative through them is that of what is beside."""
+    """They are integers or booleans. A derivative ignores them."""
     key = jr.key(4)
 
     def game(x):

@@ -1,6 +1,6 @@
-"""Every name of the package that tests, benchmarks and examples use exists.
+"""Every package name that tests, benchmarks and examples use exists.
 
-Slow tests run in turn, so a name that is gone would be found days later.
+Slow tests run in turn, so otherwise a missing name would be found only days later.
 """
 
 import ast
@@ -31,7 +31,7 @@ def modules_of(tree) -> dict[str, types.ModuleType]:
 
 
 def gone(text) -> list[str]:
-    """``line: module.name`` for each attribute of a module of the package that it lacks."""
+    """``line: module.name`` for each attribute that a module of the package lacks."""
     tree = ast.parse(text)
     modules = modules_of(tree)
     return [

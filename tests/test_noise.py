@@ -1,4 +1,4 @@
-"""Laws of the noise and sampling primitives, by tests that are shown to have power."""
+"""Laws of the noise and sampling primitives, by tests with proven power."""
 
 import itertools
 from fractions import Fraction
@@ -17,16 +17,16 @@ DRAWS = 100_000
 
 
 def chi_square_p(counts, probabilities):
-    """p-value of counts under given cell probabilities; cells of probability 0 are left out."""
+    """p-value of counts under given cell probabilities; cells of probability 0 are omitted."""
     counts, expected = np.asarray(counts), counts.sum() * np.asarray(probabilities)
     cells = expected > 0
     statistic = ((counts - expected)[cells] ** 2 / expected[cells]).sum()
     return stats.chi2.sf(statistic, cells.sum() - 1)
 
 
-# --- words and what is made of them ---
+# --- words and their draws ---
 
-# Those that make the largest and the smallest draws, and others.
+# Words with the largest and the smallest draws, and others.
 WORDS = np.concatenate([
     np.arange(256), 2**32 - 1 - np.arange(256), np.random.default_rng(0).integers(0, 2**32, 100_000)
 ]).astype(np.uint32)  # fmt: skip
@@ -37,14 +37,14 @@ WORDS = np.concatenate([
     [(laws.as_laplace, stats.laplace, 22.1), (laws.as_normal, stats.norm, 6.3)],
 )
 def test_draws_are_quantiles_of_their_words(draws, law, furthest):
-    """Of each word one bit is the sign; the others are the probability to be farther out."""
+    """One bit of each word is the sign; the others are the probability of a larger size."""
     size = law.isf(0.5 * ((WORDS >> 1) + 0.5) / 2.0**31)
     exact = np.where(WORDS & 1, size, -size)
     found = np.asarray(jax.jit(draws)(WORDS), np.float64)
     tolerance = 2e-7 + 1e-6 * np.abs(exact)
     assert np.all(np.abs(found - exact) < tolerance)
     assert np.max(found) > furthest and np.min(found) < -furthest
-    # The 17 bits in front are seen to be used: a word that differs in the next one is too far away.
+    # The first 17 bits matter: a word that differs in the next one is too far away.
     other = np.asarray(jax.jit(draws)(WORDS ^ np.uint32(2**14)), np.float64)
     middle = np.abs(exact) > law.isf(0.25)
     assert np.mean(np.abs(other - exact)[middle] > tolerance[middle]) > 0.9
@@ -60,7 +60,7 @@ def test_both_words_of_a_block_are_used(shape):
 
 
 def test_words_of_a_key_are_independent():
-    """Correlations of uniform numbers, of neighbours and of keys; a word used twice is rejected."""
+    """Correlations of uniform numbers, neighbours and keys; a word used twice is rejected."""
     keys = jr.split(jr.key(4), 50_000)
     words = np.asarray(jax.vmap(lambda key: laws.random_words(key, (6,)))(keys))
     uniform = np.sqrt(12.0) * (words / 2.0**32 - 0.5)
@@ -83,7 +83,7 @@ def many_zeros():
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 250.0])
 def test_laplace_has_its_law(scale, many_zeros):
-    """Kolmogorov-Smirnov on 1e5 draws; scales that are off by 3/2, 2/3 or 1/2 are rejected."""
+    """Kolmogorov-Smirnov on 1e5 draws; scales off by 3/2, 2/3 or 1/2 are rejected."""
     law = stats.laplace(scale=scale).cdf
     draws = laplace(jr.key(0), many_zeros, scale)
     assert draws.dtype == jnp.float32
@@ -97,12 +97,12 @@ def test_laplace_is_centred_at_the_value(many_zeros):
     """Noise is added to the value, entry by entry."""
     centred = laplace(jr.key(1), many_zeros + 5.0, 2.0)
     assert stats.kstest(np.asarray(centred, np.float64), stats.laplace(5.0, 2.0).cdf).pvalue > 1e-3
-    # The same draw, to the rounding of numbers below 64.
+    # The same draw, up to the rounding of numbers below 64.
     np.testing.assert_allclose(centred - 5.0, laplace(jr.key(1), many_zeros, 2.0), atol=64 * 2**-23)
 
 
 def test_laplace_at_scale_0_returns_the_value_exactly():
-    """No noise at epsilon = inf, bit for bit, negative zero and large numbers included."""
+    """No noise at epsilon = inf, bit for bit, including negative zero and large numbers."""
     for value in (jnp.float32(0.1), jnp.array([-0.0, 1e30, 1e-30], jnp.float32)):
         for scale in (0.0, jnp.float32(0.0), 1.0 / jnp.float32(np.inf)):
             np.testing.assert_array_equal(laplace(jr.key(2), value, scale), value)
@@ -110,7 +110,7 @@ def test_laplace_at_scale_0_returns_the_value_exactly():
 
 
 def test_laplace_keeps_shape_and_dtype():
-    """Shapes () and (3,), a scale for all or one for each entry."""
+    """Shapes () and (3,), with one scale for all or one per entry."""
     assert laplace(jr.key(0), jnp.float32(0.5), 1.0).shape == ()
     vector = laplace(jr.key(0), jnp.zeros(3), jnp.array([0.0, 1.0, 100.0]))
     assert vector.shape == (3,) and vector.dtype == jnp.float32
@@ -132,8 +132,8 @@ def test_laplace_entries_are_independent_and_scaled_each_by_itself():
 
 
 def test_laplace_under_different_keys_is_independent(many_zeros):
-    """Split and folded keys: uncorrelated draws and sizes; the same key draws the same."""
-    # (One key is split or folded, not both: fold_in(key, 1) and split(key)[1] are the same.)
+    """Split and folded keys: uncorrelated draws and sizes; equal keys give equal draws."""
+    # (A key is either split or folded: fold_in(key, 1) and split(key)[1] are equal.)
     keys = [*jr.split(jr.key(4)), jr.fold_in(jr.key(5), 1), jr.fold_in(jr.key(5), 2), jr.key(6)]
     draws = np.array([laplace(key, many_zeros, 1.0) for key in keys], np.float64)
     for values in (draws, np.abs(draws)):
@@ -153,7 +153,7 @@ def laplace_sum(key, value, scale, count):
 
 @pytest.mark.parametrize("shape", [1.0, 1.5, 55.0, 3e5])
 def test_log_gamma_has_its_law(shape):
-    """To a twentieth of the shape, or a thousandth of the spread's square where it is large."""
+    """To a twentieth of the shape or, if that is large, a thousandth of the squared spread."""
     shapes = jnp.full(2**16, shape, jnp.float32)
     draws = np.exp(np.asarray(jax.jit(laws.log_gamma)(jr.key(31), shapes), np.float64))
     assert stats.kstest(draws, stats.gamma(shape).cdf).pvalue > 1e-3
@@ -165,11 +165,11 @@ def test_log_gamma_has_its_law(shape):
 
 
 def test_log_gamma_ends_where_it_is_mapped():
-    """The key at which the loop of jax.random.loggamma did not, under vmap in float32."""
+    """At this key, the loop of jax.random.loggamma did not end under vmap in float32."""
     key = jr.wrap_key_data(jnp.array([489837438, 4005834669], jnp.uint32))
     shapes = jnp.array([[137251.0, 55.0, 48.0], [266779.0, 46.0, 35.0]], jnp.float32)
     mapped = jax.jit(jax.vmap(lambda key: laws.log_gamma(key, shapes)))(jr.split(key, 64))
-    # Skew: of 384 draws one lies five and a half deviations above its mean.
+    # The law is skewed: one of 384 draws is five and a half deviations above its mean.
     expected = np.asarray(shapes)
     assert np.all(np.abs(np.exp(mapped) - expected) < 6.0 * np.sqrt(expected))
 
@@ -193,7 +193,7 @@ def test_laplace_sum_of_a_few_has_its_law(count, many_zeros):
 
 @pytest.mark.parametrize("count", [10**4, 10**6, 2**31 - 1])
 def test_laplace_sum_of_many_is_gaussian(count, many_zeros):
-    """Of variance 2 n scale^2; 3 % more is rejected."""
+    """With variance 2 n scale^2; 3 % more is rejected."""
     draws = np.asarray(laplace_sum(jr.key(8), many_zeros, 3.0, count), np.float64)
     deviation = 3.0 * np.sqrt(2.0 * count)
     assert stats.kstest(draws, stats.norm(scale=deviation).cdf).pvalue > 1e-3
@@ -208,7 +208,7 @@ gaussian = jax.jit(noise.gaussian)
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 250.0])
 def test_gaussian_has_its_law(scale, many_zeros):
-    """Kolmogorov-Smirnov on 1e5 draws; scales that are off by 3/2, 2/3 or 1/2 are rejected."""
+    """Kolmogorov-Smirnov on 1e5 draws; scales off by 3/2, 2/3 or 1/2 are rejected."""
     law = stats.norm(scale=scale).cdf
     draws = gaussian(jr.key(0), many_zeros, scale)
     assert draws.dtype == jnp.float32
@@ -216,7 +216,7 @@ def test_gaussian_has_its_law(scale, many_zeros):
     for factor in (1 / 2, 2 / 3, 3 / 2):
         wrong = gaussian(jr.key(0), many_zeros, factor * scale)
         assert stats.kstest(np.asarray(wrong, np.float64), law).pvalue < 1e-6
-    # Nor is it Laplace noise of the same variance.
+    # Neither is it Laplace noise of the same variance.
     laplacian = laplace(jr.key(0), many_zeros, scale / np.sqrt(2))
     assert stats.kstest(np.asarray(laplacian, np.float64), law).pvalue < 1e-6
 
@@ -225,13 +225,13 @@ def test_gaussian_is_centred_at_the_value(many_zeros):
     """Noise is added to the value, entry by entry."""
     centred = gaussian(jr.key(1), many_zeros + 5.0, 2.0)
     assert stats.kstest(np.asarray(centred, np.float64), stats.norm(5.0, 2.0).cdf).pvalue > 1e-3
-    # The same draw, to the rounding of numbers below 64.
+    # The same draw, up to the rounding of numbers below 64.
     expected = gaussian(jr.key(1), many_zeros, 2.0)
     np.testing.assert_allclose(centred - 5.0, expected, atol=64 * 2**-23)
 
 
 def test_gaussian_at_scale_0_returns_the_value_exactly():
-    """No noise at epsilon = inf, bit for bit, negative zero and large numbers included."""
+    """No noise at epsilon = inf, bit for bit, including negative zero and large numbers."""
     for value in (jnp.float32(0.1), jnp.array([-0.0, 1e30, 1e-30], jnp.float32)):
         for scale in (0.0, jnp.float32(0.0), 1.0 / jnp.float32(np.inf)):
             np.testing.assert_array_equal(gaussian(jr.key(2), value, scale), value)
@@ -254,7 +254,7 @@ def test_gaussian_entries_are_independent_and_scaled_each_by_itself():
 
 @pytest.mark.parametrize("sample", [noise.laplace, noise.gaussian])
 def test_noise_has_the_dtype_and_the_shape_of_the_value(sample):
-    """A float32 value stays float32 under a float64 scale, and a float64 value float64."""
+    """A float32 value stays float32 with a float64 scale, and a float64 value float64."""
     assert sample(jr.key(0), jnp.float32(0.5), 1.0).shape == ()
     with jax.enable_x64(True):
         scale = jnp.array([0.0, 1.0, 100.0], jnp.float64)
@@ -299,7 +299,7 @@ def test_the_chi_square_test_of_choose_has_power():
 
 
 def test_choose_is_the_inverse_of_the_cumulative_sums():
-    """The index is the number of cumulative sums that one uniform draw has reached."""
+    """The index is the number of cumulative sums that one uniform draw reaches."""
     keys = jr.split(jr.key(6), DRAWS)
     levels = np.asarray(jax.jit(jax.vmap(jr.uniform))(keys))
     draws = choose(keys, jnp.array([0.25, 0.0, 0.5, 0.25]))  # sums without rounding
@@ -312,7 +312,7 @@ def words_of(level):
 
 
 def edges_of(draw, count):
-    """For i below count - 1 the least level whose index is above i: Python integers, by bisection.
+    """For i below count - 1, the least level whose index is above i, by bisection: Python integers.
 
     ``draw`` maps levels to indices, which do not decrease.
     """
@@ -326,7 +326,7 @@ def edges_of(draw, count):
 
 
 def realised(function, monkeypatch, argument, count):
-    """The probabilities that a draw has exactly, in 2^-60, by its edges: Python integers."""
+    """The exact probabilities of a draw, in 2^-60, from its edges: Python integers."""
     monkeypatch.setattr(laws, "level", lambda words: words)
     drawn = jax.jit(jax.vmap(function, (0, None)))
     edges = [0, *edges_of(lambda x: np.asarray(drawn(words_of(x), argument)), count), 2**60]
@@ -353,9 +353,9 @@ RARE = [1e-9, 1e-6, 1e-3, 0.5, 0.999, 1.0 - 1e-6]
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3, 8, 40])
 def test_choose_has_its_law_exactly(monkeypatch, count):
-    """Each probability, which counts levels, is off by 2^-52 at most; no index of 0 is drawn.
+    """Each probability is a count of levels, off by at most 2^-52; none of 0 is drawn.
 
-    With 23 bits in place of 60 a probability of 1e-9 would be 0.
+    With 23 bits instead of 60, a probability of 1e-9 would be 0.
     """
     rng = np.random.default_rng(count)
     for rare in RARE:
@@ -373,10 +373,10 @@ def test_choose_has_its_law_exactly(monkeypatch, count):
 @pytest.mark.parametrize("count", [2, 3, 8, 40])
 @pytest.mark.parametrize("rate", [1e-9, 1e-5, 0.1, 3.0])
 def test_categorical_tells_neighbours_apart_by_what_is_charged(monkeypatch, count, rate):
-    """Log-ratios of the realised laws at logits that move by the rate, up or down: within 2 rate.
+    """Log-ratios of the realised laws are within 2 rate if logits change by the rate, up or down.
 
-    They are exact up to 2^-20 of a logit. Float32 weights, as before, differ by more where the rate
-    is small: by 2^-24 of their sum, whatever it is.
+    They are exact up to 2^-20 of a logit. Float32 weights, used before, differ by more if the rate
+    is small: by 2^-24 of their sum, for any rate.
     """
     rng = np.random.default_rng(count)
     losses = rng.integers(0, 8, count)
@@ -400,9 +400,9 @@ def test_categorical_tells_neighbours_apart_by_what_is_charged(monkeypatch, coun
 
 @pytest.mark.parametrize("base", RARE)
 def test_a_coin_tells_neighbours_apart_by_what_is_charged(monkeypatch, base):
-    """A coin of a part that sees no data and a small one that does, from p = 1e-9 on.
+    """A coin with a part that sees no data and a small part that does, from p = 1e-9 on.
 
-    Its probability counts levels. By one number of float32 it would be rounded to 2^-24 of p.
+    Its probability is a count of levels. A single float32 number would round it to 2^-24 of p.
     """
     for share in (1e-6, 1e-3, 0.5):
         moved = np.float32(share * min(base, 1.0 - base))
@@ -423,7 +423,7 @@ def test_a_coin_tells_neighbours_apart_by_what_is_charged(monkeypatch, base):
 
 
 def test_choose_of_one_key_is_a_scalar():
-    """() int32, also where there is one index only."""
+    """() int32, also if there is only one index."""
     for probabilities in ([1.0], [0.5, 0.5]):
         index = noise.choose(jr.key(0), jnp.array(probabilities))
         assert index.shape == () and index.dtype == jnp.int32
@@ -438,8 +438,8 @@ LANES = 16_384
 def law_p_values(draws, count, probability):
     """Two-sided p-values of mean and variance, for draws that are nearly normal.
 
-    The mean of n draws has variance v/n, their sum of squares around the true mean is v times
-    chi-square with n degrees of freedom, v = count p (1 - p); p as float32 has it.
+    The mean of n draws has variance v/n. Their sum of squares around the true mean is v times
+    chi-square with n degrees of freedom, where v = count p (1 - p) and p is rounded to float32.
     """
     p = float(np.float32(probability))
     centred = np.asarray(draws, np.float64) - count * p
@@ -465,7 +465,7 @@ def binned_p(draws, count, probability):
     [(1, 0.3), (10, 0.5), (25, 0.9), (1000, 0.01), (2**16, 0.2), (2**16 + 3, 1e-4), (200_000, 0.6)],
 )
 def test_binomial_has_its_law(count, probability):
-    """Chi-square on 16384 draws, one piece or several; a probability that is off is rejected."""
+    """Chi-square on 16384 draws, in one piece or several; a wrong probability is rejected."""
     draws = binomial(jr.split(jr.key(7), LANES), count, probability)
     assert draws.dtype == jnp.int32
     assert int(draws.min()) >= 0 and int(draws.max()) <= count
@@ -476,7 +476,7 @@ def test_binomial_has_its_law(count, probability):
 
 
 def test_binomial_is_exact_where_one_float32_draw_is_not():
-    """2^24 trials at 0.45: mean and variance pass, and those of jax.random.binomial do not."""
+    """2^24 trials at 0.45: mean and variance pass, and those of jax.random.binomial fail."""
     count, probability = 2**24, 0.45
     draws = binomial(jr.split(jr.key(8), LANES), count, probability)
     assert min(law_p_values(draws, count, probability)) > 1e-3
@@ -486,21 +486,21 @@ def test_binomial_is_exact_where_one_float32_draw_is_not():
 
 @pytest.fixture(scope="module")
 def billion():
-    """256 draws of 1e9 trials, in one run: the first 240 at 0.3, then 8 at 0 and 8 at 1."""
+    """256 draws of 1e9 trials in one run: the first 240 at 0.3, then 8 at 0 and 8 at 1."""
     probabilities = jnp.array([0.3] * 240 + [0.0] * 8 + [1.0] * 8, jnp.float32)
     keys = jr.split(jr.key(9), 256)
     return np.asarray(jax.jit(jax.vmap(laws.binomial, (0, None, 0)))(keys, 10**9, probabilities))
 
 
 def test_binomial_of_a_billion_trials(billion):
-    """Mean and variance of 240 draws; a probability that is off by 1e-5 is rejected.
+    """Mean and variance of 240 draws; a probability off by 1e-5 is rejected.
 
     That is 1e4 successes, 10.7 standard errors of 14 491 / sqrt(240).
     """
     assert billion.dtype == np.int32
     assert min(law_p_values(billion[:240], 10**9, 0.3)) > 1e-3
     assert law_p_values(billion[:240], 10**9, 0.30001)[0] < 1e-6
-    # Half or twice the variance: what too few distinct pieces or trials would give.
+    # Half or twice the variance, as with too few distinct pieces or trials.
     for factor in (0.5, 2.0):
         centred = (billion[:240] - 10**9 * float(np.float32(0.3))) * np.sqrt(factor)
         assert law_p_values(centred + 10**9 * float(np.float32(0.3)), 10**9, 0.3)[1] < 1e-6
@@ -515,7 +515,7 @@ def test_binomial_with_probability_0_or_1_is_exact(billion):
 
 
 def test_binomial_of_no_trials_is_0():
-    """Whatever the probability."""
+    """For any probability."""
     for probability in (0.0, 0.5, 1.0):
         drawn = binomial(jr.split(jr.key(10), LANES), 0, probability)
         np.testing.assert_array_equal(drawn, 0)

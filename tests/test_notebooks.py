@@ -16,7 +16,7 @@ spec.loader.exec_module(script)
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SECONDS = 180  # for a whole notebook
-# All others take more than some seconds.
+# All others take more than a few seconds.
 QUICK = ("quickstart",)
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -27,14 +27,14 @@ def cells(path, kind):
 
 
 def kinds(notebook):
-    """The kinds of outputs of each code cell. What is printed may come in several pieces."""
+    """The kinds of outputs of each code cell. Printed text may be in several pieces."""
     code = (cell for cell in notebook.cells if cell.cell_type == "code")
     return [sorted({kind for each in cell.outputs for kind in each.get("data", {"text": 0})})
             for cell in code]  # fmt: skip
 
 
 def run(notebook, folder, seconds=SECONDS):
-    """Executes a notebook in a folder. A cell has the seconds that the cells before it left."""
+    """Executes a notebook in a folder. A cell may use the seconds left by the cells before it."""
     end = time.monotonic() + seconds
     script.run(notebook, folder, timeout_func=lambda cell: max(0.1, end - time.monotonic()))
 
@@ -54,7 +54,7 @@ def test_notebook_runs_and_draws(path, tmp_path):
 
 @every_notebook
 def test_notebook_is_stored_with_its_outputs_and_begins_with_a_title(path):
-    """As ``python notebooks/run.py`` stores it: small, and without errors, bars and paths."""
+    """As ``python notebooks/run.py`` stores it: small, without errors, progress bars and paths."""
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     code = cells(path, "code")
@@ -68,7 +68,7 @@ def test_notebook_is_stored_with_its_outputs_and_begins_with_a_title(path):
 
 
 def test_all_notebooks_share_their_first_cell():
-    """It installs dpjax where it is missing, and checks the versions that pyproject.toml asks."""
+    """It installs dpjax if missing, and checks the versions required by pyproject.toml."""
     first = {path.stem: cells(path, "code")[0].source for path in NOTEBOOKS}
     (shared,) = set(first.values())
     asked = (ROOT / "pyproject.toml").read_text()
@@ -78,7 +78,7 @@ def test_all_notebooks_share_their_first_cell():
 
 
 def test_the_first_cell_refuses_old_versions(monkeypatch):
-    """Run without its lines for notebooks only, under an older jax and an older Python."""
+    """Runs it without its notebook-only lines, under an older jax and an older Python."""
     source = cells(NOTEBOOKS[0], "code")[0].source
     program = "\n".join(re.sub(r"%\w.*", "pass", line) for line in source.splitlines())
     exec(program, {})

@@ -1,4 +1,4 @@
-"""From (epsilon, delta) to noise and back, against careful arithmetic in higher precision."""
+"""From (epsilon, delta) to noise and back, against arithmetic in higher precision."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ def test_laplace_scale():
     assert privacy.laplace_scale(3, 6.0) == 0.5
     assert privacy.laplace_scale(2.0, INF) == 0.0
     assert privacy.laplace_scale(jnp.float32(1.0), jnp.float32(4.0)) == 0.25
-    # This scale spends epsilon exactly: the log-density moves by sensitivity / scale.
+    # This scale spends exactly epsilon: the log-density changes by sensitivity / scale.
     for epsilon in (0.1, 1.0, 10.0):
         assert 1.5 / float(privacy.laplace_scale(1.5, epsilon)) == pytest.approx(epsilon, rel=1e-6)
 
@@ -33,7 +33,7 @@ def referee(rho, delta):
 
 
 def test_zcdp_epsilon_is_that_of_dp_accounting():
-    """From rho 1e-12 to 1000. The conversion of Bun & Steinke is 9 to 29 % above it."""
+    """From rho 1e-12 to 1000. The conversion of Bun & Steinke is 9 to 29 % larger."""
     for rho in (1e-12, 1e-6, 1e-3, 0.1, 1.0, 30.0, 1e3):
         for delta in (1e-30, 1e-12, 1e-6, 1e-2):
             found, exact = float(privacy.zcdp_epsilon(rho, delta)), referee(rho, delta)
@@ -51,7 +51,7 @@ def test_zcdp_epsilon_at_the_edges():
     assert np.isnan(privacy.zcdp_epsilon(np.nan, 1e-6)) and np.isnan(
         privacy.zcdp_inverse_root(np.nan, 1e-6)
     )
-    # Where delta is much above sqrt(rho), it covers everything.
+    # If delta is much larger than sqrt(rho), it covers everything.
     assert privacy.zcdp_epsilon(1e-8, 0.01) == 0.0
     # A plain delta may be 0 in float32.
     exact = by_grid(1.0, 300.0 * np.log(10.0))[1]
@@ -69,7 +69,7 @@ DELTAS = np.array([1e-18, 1e-15, 1e-12, 1e-9, 1e-6, 1e-5, 1e-3, 0.01, 0.05, 0.1]
 
 
 def by_grid(rho, log_term):
-    """The three terms of epsilon at the best b of a fine grid, in float64; and their sum."""
+    """The three terms of epsilon at the best b of a fine grid, in float64, and their sum."""
     b = np.exp(np.linspace(-12.0, 72.0, 400_001))
     terms = np.stack([rho * (1 + b), (log_term - np.log1p(b)) / b, -np.log1p(1 / b)])
     best = np.argmin(terms.sum(axis=0))
@@ -77,7 +77,7 @@ def by_grid(rho, log_term):
 
 
 def test_zcdp_epsilon_is_never_below_the_infimum():
-    """In float32, over rho and delta: above the grid's by a millionth of its terms at most."""
+    """In float32, over rho and delta: above the grid's by at most a millionth of its terms."""
     generator = np.random.default_rng(0)
     rho = (10.0 ** generator.uniform(-12, 6, 40)).astype(np.float32)
     delta = (10.0 ** generator.uniform(-30, -0.01, 40)).astype(np.float32)
@@ -124,17 +124,17 @@ def test_zcdp_is_monotone(inverse_roots):
 
 
 def test_zcdp_inverse_root_without_privacy_is_0():
-    """At epsilon = inf no noise is needed; at epsilon = 0 delta allows for some rho."""
+    """At epsilon = inf no noise is needed; at epsilon = 0, delta allows some rho."""
     for delta in (1e-18, 0.1):
         assert privacy.zcdp_inverse_root(INF, delta) == 0.0
         assert privacy.zcdp_inverse_root(jnp.float32(INF), jnp.float32(delta)) == 0.0
-    # rho b^2 = 1/2 there, and ln(1 + b) = L - 1/2, for large b.
+    # There rho b^2 = 1/2, and ln(1 + b) = L - 1/2 for large b.
     assert float(privacy.zcdp_rho(0.0, 1e-6)) == pytest.approx(0.5e-12 * np.e, rel=1e-3)
 
 
 @pytest.mark.slow
 def test_the_start_of_newtons_method_is_above():
-    """Of the conversion of Bun & Steinke, as by hand, and inverted without cancelling."""
+    """From the conversion of Bun & Steinke, by hand, inverted without cancellation."""
     assert float(zcdp_start(0.25, np.exp(-4.0))) == pytest.approx(2.25, rel=1e-6)
     rho = np.logspace(-12, 6, 30, dtype=np.float32)
     assert (np.asarray(zcdp_start(rho, 1e-6)) > np.asarray(privacy.zcdp_epsilon(rho, 1e-6))).all()
@@ -148,7 +148,7 @@ GAUSSIAN_DELTAS = (1e-10, 1e-6, 1e-3, 0.1, 0.5)
 
 @pytest.mark.parametrize(("wide", "tolerance"), [(False, 2e-4), (True, 1e-9)])
 def test_gaussian_epsilon_is_that_of_dp_accounting(wide, tolerance):
-    """40 pairs at once under jit. The oracle is itself within 3e-10 of 60-digit arithmetic."""
+    """40 pairs at once under jit. dp-accounting is within 3e-10 of 60-digit arithmetic."""
     dtype = np.float64 if wide else np.float32
     mu, delta = (grid.astype(dtype) for grid in np.meshgrid(MUS, GAUSSIAN_DELTAS))
     with jax.enable_x64(wide):
@@ -160,20 +160,20 @@ def test_gaussian_epsilon_is_that_of_dp_accounting(wide, tolerance):
 
 
 def test_gaussian_epsilon_inverts_gaussian_inverse_mu():
-    """Epsilon to mu and back, in float64 within 1e-9; with half of mu it is not epsilon."""
+    """Epsilon to mu and back, in float64 within 1e-9; half of mu gives another epsilon."""
     epsilon, delta = np.meshgrid(10.0 ** np.arange(-6, 4), GAUSSIAN_DELTAS)
     with jax.enable_x64(True):
         mu = 1.0 / privacy.gaussian_inverse_mu(epsilon, delta)
         back = np.asarray(privacy.gaussian_epsilon(mu, delta))
         half = np.asarray(privacy.gaussian_epsilon(mu / 2, delta))
-    # Where delta hardly falls with epsilon, d ln epsilon / d ln delta is large.
+    # If delta hardly falls with epsilon, d ln epsilon / d ln delta is large.
     condition = 1.0 + delta / epsilon
     assert (np.abs(back / epsilon - 1) < 1e-9 * condition).all()
     assert (half < 0.6 * epsilon).all()
 
 
 def test_gaussian_epsilon_at_the_edges():
-    """0 where delta covers everything, inf without noise, never more than zCDP gives."""
+    """0 if delta covers everything, inf without noise, and never more than zCDP gives."""
     assert privacy.gaussian_epsilon(0.0, 1e-6) == 0.0
     assert privacy.gaussian_epsilon(1.0, 0.5) == 0.0  # 2 Phi(1/2) - 1 = 0.383
     assert privacy.gaussian_epsilon(1.0, 0.38) > 0.0
@@ -187,14 +187,14 @@ def test_gaussian_epsilon_at_the_edges():
 
 
 def test_gaussian_functions_are_not_nan_at_extremes():
-    """mu and epsilon of 0, of inf, and where float32 squares overflow or terms cancel."""
+    """mu and epsilon of 0 and inf, and where float32 squares overflow or terms cancel."""
     mu = np.array([0.0, 0.0, 1e-30, 1.0, 1e4, 1e20, INF, INF], np.float32)
     epsilon = np.array([0.0, 1.0, 1e30, INF, 0.0, 1.0, 1.0, INF], np.float32)
     delta = privacy.gaussian_delta(mu, epsilon)
     np.testing.assert_array_equal(delta, np.array([0, 0, 0, 0, 1, 1, 1, 0], np.float32))
     epsilon = np.logspace(9, 37, 500, dtype=np.float32)
     inverse = np.asarray(privacy.gaussian_inverse_mu(epsilon, 1e-6))
-    # mu = sqrt(2 epsilon) where epsilon is large: the next term is 4.75 / sqrt(2 epsilon).
+    # For large epsilon mu = sqrt(2 epsilon): the next term is 4.75 / sqrt(2 epsilon).
     np.testing.assert_allclose(inverse * np.sqrt(2.0) * np.sqrt(epsilon), 1.0, rtol=2e-4)
     mu = np.logspace(5, 18, 500, dtype=np.float32)
     np.testing.assert_allclose(privacy.gaussian_epsilon(mu, 1e-6) / (0.5 * mu * mu), 1.0, rtol=2e-4)
@@ -204,7 +204,7 @@ def test_gaussian_functions_are_not_nan_at_extremes():
 
 @pytest.mark.parametrize("delta", [0.9, 0.99, 0.999])
 def test_large_deltas_in_float32(delta):
-    """Where epsilon / mu - mu / 2 is far left of 0; 1e-4 of ln delta there is 1e-7 of delta."""
+    """With epsilon / mu - mu / 2 far below 0; 1e-4 of ln delta is 1e-7 of delta there."""
     for epsilon in (1e-3, 1.0, 30.0):
         expected = 1.0 / get_sigma_gaussian(epsilon, float(np.float32(delta)))
         mu = 1.0 / float(privacy.gaussian_inverse_mu(epsilon, delta))
@@ -225,7 +225,9 @@ def test_advanced_composition():
 
 
 def renyi_divergences(exponents, change, orders):
-    """D_alpha(p || q), (pairs, orders), of p = softmax(exponents), q = softmax(exponents + change).
+    """D_alpha(p
+
+    q), (pairs, orders), of p = softmax(exponents), q = softmax(exponents + change).
 
     With m(s) = ln E_p e^(s change): D_alpha = m(1 - alpha) / (alpha - 1) + m(1), in float64.
     """
@@ -244,15 +246,15 @@ WIDTHS = np.array([0.03, 0.1, 0.5, 1.0, 3.0, 10.0])
 def softmax_pairs():
     """Exponents (pairs, 4) and changes of range 1 (pairs, 4): random pairs, and extreme ones.
 
-    In an extreme pair the change takes the values 0 and 1 only, and all probability is on one
-    action of either kind, in any proportion.
+    In an extreme pair the change is 0 or 1 in each action, and all probability is on one action of
+    each kind, in any proportion.
     """
     rng = np.random.default_rng(0)
     exponents = rng.normal(size=(2000, 4)) * rng.choice([0.1, 1.0, 5.0], (2000, 1))
     change = rng.random((2000, 4))
     change -= change.min(axis=1, keepdims=True)
     change /= change.max(axis=1, keepdims=True)
-    # Exponents of -1000 stand for probability 0.
+    # Exponents of -1000 represent probability 0.
     odds = np.linspace(-12.0, 12.0, 241)
     two = np.stack([np.zeros(241), odds, *np.full((2, 241), -1000.0)], axis=1)
     extreme = np.tile([0.0, 1.0, 0.0, 1.0], (241, 1))
@@ -260,7 +262,7 @@ def softmax_pairs():
 
 
 def largest_ratio():
-    """Largest D_alpha / (alpha width^2) over all pairs, for each width and order."""
+    """The largest D_alpha / (alpha width^2) over all pairs, for each width and order."""
     exponents, change = softmax_pairs()
     divergences = [renyi_divergences(exponents, w * change, ORDERS).max(axis=0) for w in WIDTHS]
     return np.array(divergences) / (ORDERS * WIDTHS[:, None] ** 2)
@@ -269,7 +271,7 @@ def largest_ratio():
 def test_bounded_range_rho_covers_softmax_pairs():
     """D_alpha <= alpha rho for softmax pairs of bounded range (Cesar & Rogers 2021, Lemma 3.2).
 
-    1/8 is also the smallest such constant: 1/8.001 is exceeded at small widths, so 1/9 is too.
+    1/8 is also the smallest such constant: at small widths 1/8.001 is exceeded, and so is 1/9.
     """
     ratio = largest_ratio()
     rho = [float(privacy.bounded_range_rho(w)) / w**2 for w in WIDTHS]
@@ -301,18 +303,18 @@ def test_bounded_range_rho():
     ],
 )
 def test_traced_arguments_give_the_values_of_plain_numbers(function, arguments):
-    """Under jit and vmap, each argument traced; float32 whatever comes in."""
+    """Under jit and vmap, with each argument traced; float32 for any input type."""
     columns = [jnp.array(column, jnp.float32) for column in arguments]
     traced = jax.jit(jax.vmap(function))(*columns)
     assert traced.dtype == jnp.float32
     plain = [function(*row) for row in zip(*arguments, strict=True)]
     assert all(value.dtype == jnp.float32 and value.shape == () for value in plain)
-    # Fused and unfused programs may round differently, a few units of 2^-24.
+    # Fused and unfused programs may round differently, by a few units of 2^-24.
     np.testing.assert_allclose(traced, plain, rtol=2e-6)
 
 
 def test_the_default_delta_is_one_over_the_squared_horizon():
-    """Strictly between 0 and 1 for every horizon, and the same wherever none is given."""
+    """Strictly between 0 and 1 for every horizon, and the same in all functions."""
     assert [privacy.default_delta(horizon) for horizon in (1, 2, 10)] == [0.25, 0.25, 0.01]
     for learner in (
         learners.exp3(40, 3),

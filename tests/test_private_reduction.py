@@ -1,4 +1,4 @@
-"""The reduction of Agarwal & Singh: what it feeds its base, and how much the noise hides."""
+"""The reduction of Agarwal & Singh: its base's inputs, and how much the noise hides."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ POINT = (0.6, -0.3, 0.1)
 
 
 def keeping(point=None, feedback=linear):
-    """A base that keeps what it is fed and always plays the same action."""
+    """A base that stores its inputs and always plays the same action."""
     action = jnp.zeros((), jnp.int32) if point is None else jnp.asarray(point, jnp.float32)
 
     def step(state, key, loss):
@@ -29,7 +29,7 @@ def keeping(point=None, feedback=linear):
 
 
 def fed(learner, losses, seed=0):
-    """What the base is fed in one round, for each loss, each with its own key; and the count."""
+    """The base's input in one round, for each loss with its own key; and the count."""
 
     def one(key, loss):
         inside, clipped = clip_seen(learner, loss)
@@ -41,7 +41,7 @@ def fed(learner, losses, seed=0):
 
 
 def asked(monkeypatch, learner, loss=0.25):
-    """The scale that the Laplace draw was asked for."""
+    """The scale passed to the Laplace draw."""
     scales = []
     with monkeypatch.context() as patch:
         for name in ("__call__", "along"):
@@ -90,7 +90,7 @@ def test_the_law_of_what_is_fed():
 
 
 def test_clips_before_noise_and_counts():
-    """Out of range is clipped and counted, an end of the range and its rounding are not."""
+    """Values out of range are clipped and counted; an end of the range and its rounding are not."""
     losses = [-1.0, 1.0, 1.0 + 1e-7, -4.0, 3.0, np.inf, 0.5]
     for learner in (
         private_reduction(keeping(), epsilon=jnp.inf),
@@ -102,11 +102,11 @@ def test_clips_before_noise_and_counts():
 
 
 def test_vector_noise_clips_to_what_the_point_allows():
-    """No l of norm 1/2 has <l, x> beyond |x|_inf / 2: such a value would not be hidden."""
+    """No l of norm 1/2 has <l, x> above |x|_inf / 2, so noise need not hide larger values."""
     learner = private_reduction(keeping(POINT), epsilon=jnp.inf, noise="vector", norm=0.5)
     value, _ = fed(learner, [0.9, -0.9, 0.29])
     np.testing.assert_allclose(value, [0.3, -0.3, 0.29], rtol=1e-6)
-    # Where the point is 0 the round reveals nothing.
+    # If the point is 0, the round reveals nothing.
     value, _ = fed(
         private_reduction(keeping((0.0, 0.0)), epsilon=1.0, noise="vector", norm=0.5), [0.9]
     )
@@ -115,9 +115,9 @@ def test_vector_noise_clips_to_what_the_point_allows():
 
 @pytest.mark.parametrize(("calibration", "factor"), [("derived", 1.0), ("printed", 2.0)])
 def test_sampled_epsilon_on_the_worst_pair(calibration, factor):
-    """EXP2 on losses -1 and 1: the odds of a fed value above 1 differ by epsilon, or 2 epsilon.
+    """EXP2 on losses -1 and 1: odds of an input above 1 differ by epsilon, or 2 epsilon.
 
-    The step of the exponents reveals the fed value; 4 standard errors of the log-ratio.
+    The step of the exponents reveals the input; 4 standard errors of the log-ratio.
     """
     n, epsilon = 200_000, 1.0
     learner = learners.exp2(4, 2, epsilon=epsilon, loss_range=(-1.0, 1.0), calibration=calibration)
@@ -133,7 +133,7 @@ def test_sampled_epsilon_on_the_worst_pair(calibration, factor):
         for seed, loss in ((3, 1.0), (4, -1.0))
     ]
     move = [row[:, arm] - row[:, 1 - arm] for row in rows]
-    # The noise is positive in half of the rounds, which marks the loss 1.
+    # In half of the rounds the noise is positive, which marks the loss 1.
     edge = np.median(move[0])
     hits = [np.sum(m <= edge) for m in move]
     ratio = np.log(hits[0] / hits[1])
@@ -143,14 +143,14 @@ def test_sampled_epsilon_on_the_worst_pair(calibration, factor):
 
 
 def log_density(value, point, scale):
-    """ln of the density of <Z, x> for Z of independent Laplace draws, |x_i| distinct and not 0.
+    """ln of the density of <Z, x> for independent Laplace Z, with distinct nonzero |x_i|.
 
-    A mixture of Laplace laws of scales b_i = scale |x_i| with weights
-    prod_(j != i) b_i^2 / (b_i^2 - b_j^2), by partial fractions of the characteristic function.
+    A mixture of Laplace laws of scales b_i = scale |x_i| with weights prod_(j != i) b_i^2 / (b_i^2
+    - b_j^2), by partial fractions of the characteristic function.
     """
     b = scale * np.abs(np.asarray(point))
     weights = [np.prod([b[i] ** 2 / (b[i] ** 2 - c**2) for c in np.delete(b, i)]) for i in range(3)]
-    # Scaled by the slowest exponential, so that far tails do not vanish.
+    # Scaled by the slowest exponential, so that far tails do not underflow.
     slow = b.max()
     terms = [
         w / (2 * c) * np.exp(-abs(value) * (1 / c - 1 / slow))
@@ -161,7 +161,7 @@ def log_density(value, point, scale):
 
 @pytest.mark.parametrize(("calibration", "factor"), [("derived", 1.0), ("printed", 2.0)])
 def test_exact_epsilon_of_vector_noise(monkeypatch, calibration, factor):
-    """On SCRiBLE's own scale: epsilon (printed: twice that) far in the tail, less in the middle.
+    """At SCRiBLE's own scale: epsilon (printed: twice that) far in the tail, less in the middle.
 
     The worst pair at x is l = +-|Y|_1 at the largest entry of x.
     """
@@ -177,9 +177,10 @@ def test_exact_epsilon_of_vector_noise(monkeypatch, calibration, factor):
     )
     assert ratio.max() == pytest.approx(factor * epsilon, rel=1e-3)
     assert np.abs(ratio).max() <= factor * epsilon * (1 + 1e-9)
-    # Within one shift of the middle neither is beyond epsilon by much: the printed one looks fine.
+    # Within one shift of the middle, neither exceeds epsilon by much: the printed scale looks
+    # right.
     assert ratio[np.abs(grid) <= shift / 4].max() < epsilon
-    # The density is the law of what is sampled.
+    # The density is the law of the samples.
     draws = np.random.default_rng(0).laplace(scale=scale, size=(200_000, 3)) @ np.asarray(POINT)
     inside = np.abs(draws) < 1.0
     middle = np.linspace(-1, 1, 2001)
@@ -202,9 +203,9 @@ def test_no_noise_at_infinite_epsilon():
 
 
 def test_declaration():
-    """Pure, local, of the range given; horizon and feedback are the base's.
+    """Pure, local, for the given range; horizon and feedback are the base's.
 
-    The printed scale, 2 / 0.3, has an epsilon of 3 over it: losses may change by 3.
+    The printed scale, 2 / 0.3, has epsilon 0.3 * 3 / 2, since losses may change by 3.
     """
     base = keeping()
     learner = private_reduction(base, epsilon=0.3, loss_range=(-2.0, 1.0), calibration="printed")
@@ -241,7 +242,7 @@ def test_bad_arguments_are_named(name, arguments):
 
 
 def test_what_it_does_not_take():
-    """Vector noise over arms, which is the scalar one; learners that read sums."""
+    """Vector noise over arms, which equals scalar noise, and learners that read sums."""
     with pytest.raises(ValueError, match="over arms vector noise is the scalar one"):
         private_reduction(keeping(feedback=bandit), epsilon=1.0, noise="vector", norm=1.0)
     batches = minibatch(learners.tsallis_inf(8, 2), 8, 2)

@@ -1,4 +1,4 @@
-"""Bandit learners in the local model: what they are fed, what it costs them, what they declare."""
+"""Bandit learners in the local model: their inputs, their cost, and their declarations."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,11 +26,11 @@ quickly = pytest.mark.usefixtures("quick_compilation")
 
 
 class Fed(NamedTuple):
-    last: Any  # () what it was fed last
+    last: Any  # () the last input
 
 
 def keeping(feedback=bandit, arms=2):
-    """A learner that plays arm 0 and keeps what it is fed."""
+    """A learner that plays arm 0 and stores its inputs."""
 
     def init(key):
         del key
@@ -44,7 +44,7 @@ def keeping(feedback=bandit, arms=2):
 
 
 def fed(learner, losses, seed=0):
-    """What the base is fed in the first round for each of the losses, with keys of their own."""
+    """The base's input in the first round for each loss, with separate keys."""
     state, _ = learner.init(jr.key(0))
 
     def one(key, loss):
@@ -56,12 +56,12 @@ def fed(learner, losses, seed=0):
     return [np.asarray(x) for x in jax.jit(jax.vmap(one))(keys, jnp.asarray(losses, jnp.float32))]
 
 
-# What is fed ----------------------------------------------------------------------------------
+# Inputs ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_the_base_is_fed_bits_of_the_law_of_two_coins(epsilon):
-    """A coin whose bias is the loss, then a flip, in NumPy; with half the flips it is told."""
+    """A coin whose bias is the loss, then a flip, in NumPy; half the flips are rejected."""
     n, flip = 20_000, 1.0 / (1.0 + np.exp(epsilon))
     learner = randomized_response(keeping(), epsilon=epsilon)
     rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_the_base_is_fed_bits_of_the_law_of_two_coins(epsilon):
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 5.0, 10.0, 15.0, 40.0])
 def test_a_float32_coin_tells_losses_apart_by_no_more_than_epsilon(monkeypatch, epsilon):
-    """Its probabilities are multiples of 2^-23, as its draws are, for losses at both ends."""
+    """Its probabilities are multiples of 2^-23, like its draws, for losses at both ends."""
     asked = []
 
     def record(key, probability):
@@ -117,7 +117,7 @@ def test_coin_and_base_have_keys_of_their_own():
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
-    """12 rounds of which 3 have loss 1: chi-square against loops; half the flips are told."""
+    """12 rounds, 3 of them with loss 1: chi-square against loops; half the flips are rejected."""
     n, ones, rounds = 20_000, 3, 12
 
     def step(state, key, total):
@@ -161,7 +161,7 @@ def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
     assert [(float(bit), int(outside)) for bit, outside in seen] == [(1.0, 0), (0.0, 1)]
 
 
-# What it costs --------------------------------------------------------------------------------
+# Cost -----------------------------------------------------------------------------------------
 
 
 def seen_mean(mean, epsilon):
@@ -170,7 +170,7 @@ def seen_mean(mean, epsilon):
 
 
 def pulls(learner, means, seed, trials=200):
-    """How often arm 1 is played in each of the trials."""
+    """How often arm 1 is played in each trial."""
     environment = environments.bernoulli(means)
 
     def count(key):
@@ -181,7 +181,7 @@ def pulls(learner, means, seed, trials=200):
 
 
 def test_kl_ucb_plays_as_without_privacy_on_the_means_of_the_bits():
-    """By ranks of its pulls; on the means themselves it plays otherwise."""
+    """By ranks of its pulls; on the means themselves it plays differently."""
     horizon, means, epsilon = 1000, [0.2, 0.5], 1.5
     plain = learners.kl_ucb(horizon, 2)
     local = pulls(randomized_response(plain, epsilon=epsilon), means, 0)
@@ -191,7 +191,7 @@ def test_kl_ucb_plays_as_without_privacy_on_the_means_of_the_bits():
     assert stats.mannwhitneyu(local, pulls(plain, seen_mean(means, 3.0), 3)).pvalue < 1e-3
 
 
-# What is declared -----------------------------------------------------------------------------
+# Declarations ---------------------------------------------------------------------------------
 
 
 def subject(name, epsilon=1.0, horizon=12):
@@ -207,7 +207,7 @@ SLOW = ["tsallis_inf", "ucb1", "thompson", "ttucb", "lucb"]
     "name", ["kl_ucb", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)]
 )
 def test_a_changed_loss_touches_one_release_and_costs_epsilon(name):
-    """And all mutants are found, as is a flip half as likely as it should be."""
+    """All mutants are found, as is a flip half as likely as it should be."""
     learner, pairs = subject(name)
     found = audit.verdict(learner, pairs, jr.key(1))
     assert found.failed == () and found.touched == 1
@@ -225,7 +225,7 @@ def test_the_declaration_is_local():
         declared = randomized_response(base, epsilon=0.3).privacy
         assert (declared.epsilon, declared.delta, declared.model) == (0.3, 0.0, "local")
         assert (declared.unit, declared.released) == ("round", "randomized losses 1..T")
-    # Averages of losses that meet one coin together are central, and still private.
+    # Averages of losses that share one coin are central, and still private.
     batched = minibatch(randomized_response(learners.tsallis_inf(8, 2), epsilon=0.3), 8, 2)
     assert batched.privacy.model == "central"
     scaled = rescale_losses(randomized_response(learners.kl_ucb(8, 2), epsilon=0.3), -1.0, 1.0)
@@ -275,7 +275,7 @@ def hedge(horizon, arms, rate=None):
 
 
 def test_one_loss_is_sent_and_half_stands_for_the_others():
-    """Each place as often as the others, and in it a bit of the law of randomized response."""
+    """Each position is equally likely, and has a bit from randomized response."""
     n, flip = 30_000, 1.0 / (1.0 + np.e)
     base = keeping(full, arms=3)
     start = lambda key: (Fed(jnp.zeros(3)), jnp.zeros((), jnp.int32))  # noqa: E731
@@ -309,7 +309,7 @@ def test_a_changed_vector_of_losses_costs_epsilon_and_touches_one_release():
 
 
 def test_hedge_on_one_loss_a_round_stays_below_its_bound():
-    """On losses that are hard at this horizon, where it learns something nevertheless."""
+    """On losses that are hard at this horizon, although it learns something."""
     horizon, arms, epsilon = 1000, 8, 1.0
     rate = float(np.sqrt(8 * arms * np.log(arms) / horizon))
     shrink = np.tanh(epsilon / 2.0)

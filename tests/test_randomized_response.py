@@ -1,4 +1,4 @@
-"""Randomized response: the law of how many bits are 1 afterwards, and what it costs."""
+"""Randomized response: the law of the number of ones afterwards, and its cost."""
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +22,14 @@ def responses(value, count, epsilon, trials=20_000, seed=0):
 
 
 def flipped_one_by_one(value, count, flip, trials=20_000):
-    """Each bit by itself, in NumPy."""
+    """Flips each bit separately, in NumPy."""
     bits = np.arange(count) < value
     flips = np.random.default_rng(0).random((trials, count)) < flip
     return (bits ^ flips).sum(axis=1)
 
 
 def homogeneity(one, other):
-    """The p-value that two samples of counts have one law, by chi-square; rare counts together."""
+    """The p-value that two samples of counts have one law, by chi-square; rare ones merged."""
     size = max(one.max(), other.max()) + 1
     table = np.stack([np.bincount(sample, minlength=size) for sample in (one, other)])
     frequent = table.sum(axis=0) >= 20
@@ -40,7 +40,7 @@ def homogeneity(one, other):
 @pytest.mark.parametrize(("value", "count"), [(0, 12), (3, 12), (12, 12), (150, 400)])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_randomized_response_is_a_flip_of_each_bit(value, count, epsilon):
-    """And another probability of a flip is told apart, but where half of the bits are 1 anyway."""
+    """Another flip probability is rejected, unless half of the bits are 1 anyway."""
     flip = 1.0 / (1.0 + np.exp(epsilon))
     drawn = responses(value, count, epsilon)
     assert drawn.dtype == np.int32
@@ -56,7 +56,7 @@ def test_randomized_response_at_the_edges():
     assert (responses(0, 0, 1.0, 50) == 0).all()
     half = responses(3, 11, 1e-9)
     assert homogeneity(half, np.random.default_rng(1).binomial(11, 0.5, 20_000)) > 1e-3
-    # The law of the sum of so many bits is normal.
+    # The law of the sum of this many bits is normal.
     flip = 1.0 / (1.0 + np.e)
     many = responses(largest, largest, 1.0, 2000).astype(np.float64)
     units = (many - largest * (1.0 - flip)) / np.sqrt(largest * flip * (1.0 - flip))
@@ -66,7 +66,7 @@ def test_randomized_response_at_the_edges():
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_replay_charges_epsilon_for_a_bit_of_a_response(epsilon):
-    """Nothing for none, epsilon for one; the law gives the same by its likelihood ratio."""
+    """Nothing for no changed bit, epsilon for one; the law's likelihood ratio gives the same."""
     rule, site = RULES["flips"], Site("flips", None)
 
     def record_of(value, count=6):
@@ -79,8 +79,8 @@ def test_replay_charges_epsilon_for_a_bit_of_a_response(epsilon):
     assert pure(2, 2) == 0.0
     assert pure(2, 3) == pytest.approx(epsilon, rel=1e-6)
     assert pure(0, 6) == pytest.approx(6 * epsilon, rel=1e-6)
-    # The likelihood ratio of an outcome of one bit that changes.
+    # The likelihood ratio of an outcome for one changed bit.
     flip = 1.0 / (1.0 + np.exp(epsilon))
     assert np.log((1.0 - flip) / flip) == pytest.approx(epsilon)
-    # How many bits there are is public, and part of the law.
+    # The number of bits is public, and part of the law.
     assert record_of(2, 6).law != record_of(2, 7).law

@@ -1,4 +1,4 @@
-"""What README.md says is so."""
+"""The statements of README.md are true."""
 
 import re
 
@@ -26,7 +26,7 @@ def test_its_study_draws_a_figure(tmp_path, monkeypatch, capsys):
 
 
 def test_ci_runs_the_test_command_of_the_readme():
-    """The one line of README.md that .ci/run looks for, and it sets everything up by itself."""
+    """.ci/run looks for the one line of README.md, which sets everything up by itself."""
     (command,) = [line for line in README.splitlines() if "bin/pytest" in line and "&&" in line][:1]
     assert command.startswith("python3 -m venv .venv && ")
     assert README.index(command) == README.index("bin/pytest") - command.index("bin/pytest")

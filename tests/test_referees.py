@@ -1,4 +1,4 @@
-"""The referees that pip installs give the verdicts that docs/referees.md prints."""
+"""The referees that pip installs give the verdicts printed in docs/referees.md."""
 
 import importlib
 import re
@@ -15,7 +15,7 @@ SCRIPTS = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem != "fram
 
 
 def printed(script):
-    """(setting, verdict) of each row of the table after the command of a script."""
+    """(setting, verdict) of each row in the table after a script's command."""
     rest = PAGE[PAGE.index(f"python -m benchmarks.referees.{script}") :]
     (block,) = re.findall(r"^\| setting.*?(?=\n\n|\Z)", rest, flags=re.DOTALL | re.MULTILINE)[:1]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
@@ -79,7 +79,7 @@ def test_a_clone_that_is_not_there_ends_in_one_sentence(capsys):
 )
 def test_a_referee_gives_the_verdicts_of_the_page(script, module, extra, options, monkeypatch):
     pytest.importorskip(module, reason=f"needs pip install 'dpjax[{extra}]'")
-    if script == "opendp_laws":  # whose draws have no seed
+    if script == "opendp_laws":  # its draws have no seed
         monkeypatch.setattr(frame, "LIMIT", 6.0)
     found = importlib.import_module(f"benchmarks.referees.{script}")
     agrees_with_the_page(script, found.rows(**options))

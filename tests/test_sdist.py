@@ -1,4 +1,4 @@
-"""The source distribution holds all that the tests read, and the wheel all of the package."""
+"""The source distribution has all files that the tests read, and the wheel the whole package."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def test_the_distributions_hold_what_tests_read_and_the_package(tmp_path):
     pytest.importorskip("setuptools", minversion="77")
     from setuptools import build_meta
 
-    # In a copy: what an earlier build listed would be in this one too.
+    # In a copy, since this folder may list files from an earlier build.
     copy, before = tmp_path / "copy", Path.cwd()
     for name in HELD:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))

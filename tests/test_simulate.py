@@ -1,4 +1,4 @@
-"""One trajectory: order of play, keys, checkpoints, accounts."""
+"""One trajectory: order of play, keys, checkpoints, tallies."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from dpjax.study.simulate import checkpoint_rounds
 
 
 def follow_the_loser(horizon):
-    """Plays arm 0 first, then the arm after the last one whenever that one's loss was 1."""
+    """Plays arm 0 first, then moves to the next arm after each loss of 1."""
 
     def step(arm, key, loss):
         del key
@@ -40,7 +40,7 @@ def test_a_three_round_game_by_hand():
     losses = [[1.0, 0.0, 0.0], [1.0, 0.5, 0.25], [0.0, 1.0, 0.25]]
     result = simulate(follow_the_loser(3), environments.table(losses), jr.key(0))
     np.testing.assert_array_equal(result.rounds, [1, 2, 3])
-    # Sums of losses by round: learner 1, 1.5, 2.5; arms (1, 2, 2), (0, .5, 1.5), (0, .25, .5).
+    # Cumulative losses: learner 1, 1.5, 2.5; arms (1, 2, 2), (0, .5, 1.5), (0, .25, .5).
     np.testing.assert_array_equal(result.regret, [1.0, 1.25, 2.0])
     np.testing.assert_array_equal(result.tally, [0.5, 1.0, 2.0])
     assert result.report == ()
@@ -53,7 +53,7 @@ def test_the_last_action_is_never_played_and_the_first_is():
     seen = simulate(
         follow_the_loser(3), count_switches(environments.table(losses)), jr.key(0)
     ).tally.switches
-    assert seen == 0.0  # the loss of round 3 moves the action of round 4, which is not played
+    assert seen == 0.0  # affects only the action of round 4, which is not played
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_regret_does_not_depend_on_the_number_of_checkpoints():
 
 
 def recorded_losses(learner, key):
-    """The losses (T, K) that nature drew, whatever was played."""
+    """The losses (T, K) drawn by nature, whatever was played."""
     environment = environments.bernoulli([0.3, 0.5, 0.7])
     all_losses = lambda played: full(played.outcome.loss, jnp.int32(0))  # noqa: E731
     return trajectory(learner, environment, key, record=all_losses)
@@ -184,7 +184,7 @@ def test_checkpoints_must_be_positive():
 
 
 def test_tallies_of_millions_of_rounds_stay_accurate():
-    """2^22 times 0.1 with one checkpoint: to 1e-4 of it, where a plain float32 sum loses 1 %."""
+    """2^22 times 0.1 with one checkpoint: to relative 1e-4; a plain float32 sum loses 1 %."""
     horizon = 2**22
     zero = jnp.zeros((), jnp.int32)
     constant = Environment(
@@ -205,7 +205,7 @@ def test_tallies_of_millions_of_rounds_stay_accurate():
 
 
 def test_an_account_has_the_shape_that_it_has_now():
-    """JAX keeps shapes under a function, also when a variable that it reads has changed."""
+    """JAX stores shapes by function, even if a variable that the function reads has changed."""
     arms = 2
 
     def step(state, key, arm):
@@ -218,7 +218,7 @@ def test_an_account_has_the_shape_that_it_has_now():
 
 
 def game_of_two(key, name):
-    """The whole trajectory of a small game, and what ``simulate`` says of it."""
+    """The whole trajectory of a small game, and the result of ``simulate`` on it."""
     learner = {
         "exp3": lambda: learners.exp3(48, 3),
         "adap_ucb": lambda: learners.adap_ucb(48, 3, epsilon=1.0),  # a BatchLearner
@@ -232,13 +232,13 @@ def game_of_two(key, name):
 
 @pytest.mark.parametrize("name", ["exp3", "adap_ucb"])
 def test_a_trajectory_is_the_game_that_simulate_plays(name):
-    """Regret of every round and the report, from what was recorded; the losses are of that arm."""
+    """Regret of every round and the report, from the recording; losses are those of the arm."""
     keys = jr.split(jr.key(3), 8)
     rounds, result, report = jax.jit(jax.vmap(lambda key: game_of_two(key, name)))(keys)
     np.testing.assert_array_equal(rounds.t, np.tile(np.arange(1, 49), (8, 1)))
     jax.tree.map(np.testing.assert_array_equal, report, result.report)
     tally = jax.tree.map(lambda leaf: np.cumsum(leaf, axis=1)[:, -1], rounds.outcome.tally)
-    # Sums in one order and in another, of 48 terms.
+    # Sums of 48 terms in two orders.
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), tally, result.tally)
     assert len(np.unique(rounds.action)) == 3
     losses = np.asarray(jax.vmap(jax.vmap(bandit))(rounds.outcome.loss, rounds.action))

@@ -1,4 +1,4 @@
-"""Which tests are slow, and that each of them has its turn."""
+"""The list of slow tests is valid, and each of them has its turn."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_functions_are_named_whole_where_all_their_tests_are_slow():
 
 
 def test_the_list_names_tests(pytestconfig):
-    """Of the files that were collected with this one."""
+    """For the files collected together with this one."""
     assert not pytestconfig.stash[slow.GONE]
 
 

@@ -1,4 +1,4 @@
-"""DP-NAS: when it stops, how well it knows the mean, and what each release may reveal."""
+"""DP-NAS: its stopping time, the accuracy of its mean, and the cost of each release."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ KEYS = jr.split(jr.key(3), TRIALS)
 
 
 def stop_times(mean, *, queries="powers_of_two", keys=KEYS, accuracy=0.5, failure=0.05, **epsilon):
-    """Stopped of each key, on values of -1 and 1."""
+    """The outcome for each key, on values of -1 and 1."""
 
     def one(key, mean, epsilon):
         stream = stopping.two_valued((1.0 + mean) / 2.0)
@@ -41,7 +41,7 @@ def limit(t, query, accuracy, failure, epsilon, bound=1.0):
 @pytest.mark.parametrize("queries", ["every_round", "powers_of_two"])
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, monkeypatch):
-    """Without the noise, on a recorded stream: the first query whose sum is large enough."""
+    """Without noise, on a recorded stream: the first query with a large enough sum."""
     monkeypatch.setattr(noise.Law, "total", lambda law, key, total, scale: total)
     monkeypatch.setattr(noise.Law, "__call__", lambda law, key, value, scale: jnp.asarray(value))
     values = np.random.default_rng(0).choice([-1.0, 1.0], p=[0.25, 0.75], size=4096)
@@ -62,11 +62,11 @@ def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, mo
     [pytest.param(0.1, marks=pytest.mark.slow), 1.0, pytest.param(np.inf, marks=pytest.mark.slow)],
 )
 def test_the_mean_is_known_to_the_asked_accuracy(epsilon):
-    """Failure 0.05 is asked for; the union bound is far from tight, so that none fails."""
+    """With failure 0.05; the union bound is far from tight, so none fails."""
     stopped = stop_times(0.2, epsilon=epsilon)
     assert stopped.stopped.all()
     assert (np.abs(stopped.mean - 0.2) > 0.5 * 0.2).mean() < 0.05
-    # Where far less accuracy is asked for, far more than 5 % of the trials are off by as much.
+    # With far less accuracy, far more than 5 % of the trials are off by as much.
     loose = stop_times(0.2, epsilon=epsilon, accuracy=50.0, failure=0.999)
     assert (np.abs(loose.mean - 0.2) > 0.5 * 0.2).mean() > 0.05
 
@@ -86,7 +86,7 @@ def test_asking_at_powers_of_two_does_not_cost_a_factor_of_two():
 
 
 def test_noise_scales_against_the_sensitivities(monkeypatch):
-    """Sparse vector technique: 2R / s + 2 (2R) / s, and 2R for the mean: epsilon in all."""
+    """Sparse vector technique: 2R / s + 2 (2R) / s, and 2R for the mean: epsilon in total."""
     drawn = []
 
     def recording(law, key, value, scale):
@@ -109,10 +109,10 @@ def test_noise_scales_against_the_sensitivities(monkeypatch):
 
 
 def test_log_ratio_of_stopping_at_once_on_the_worst_pair():
-    """One value of 1 or -1 after others that sum to s: the probability to stop at query two.
+    """A value of 1 or -1 after others with sum s: the probability to stop at query two.
 
-    |sum| moves by 2 where the value is replaced. The stop at t = 2 given no stop at t = 1 has a
-    log-ratio of at most epsilon / 2 over 4e5 trials a world; with an eighth of the noise it is
+    |sum| changes by 2 if the value is replaced. The stop at t = 2, given none at t = 1, has a
+    log-ratio of at most epsilon / 2 over 4e5 trials per world; with an eighth of the noise it is
     well above.
     """
     keys = jr.split(jr.key(11), 400_000)

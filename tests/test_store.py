@@ -1,5 +1,7 @@
-"""Stores: what is in them, resuming, growing, refusing; and faults, after each of which a resumed
-sweep ends with the same bytes as one that nothing disturbed."""
+"""Stores: their contents, resuming, growing, refusals and faults.
+
+After each fault, a resumed sweep ends with the bytes of an undisturbed one.
+"""
 
 import errno
 import os
@@ -38,14 +40,14 @@ from tests.stored import (
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """A complete store, and the Result of the sweep."""
+    """A complete store, and the Result of its sweep."""
     folder = tmp_path_factory.mktemp("undisturbed") / "store"
     return folder, run(folder)
 
 
 @pytest.fixture
 def written(monkeypatch):
-    """First point and first seed of each block as it is written."""
+    """First point and first seed of each written block."""
     blocks, write = [], store.Store.write
 
     def counting(self, point, seed, cells):
@@ -57,13 +59,13 @@ def written(monkeypatch):
 
 
 def remove(folder, blocks):
-    """Makes blocks of a store, of two seeds each, as if they had never been computed."""
+    """Removes blocks of two seeds each from a store, as if they had never been computed."""
     for path in Path(folder).glob("*/c/0/*"):
         if path.name in map(str, blocks) and path.parts[-4] not in ("means",):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-# What is in a store
+# Contents of a store
 
 
 def test_a_stored_sweep_is_the_sweep(undisturbed):
@@ -164,7 +166,7 @@ def test_only_what_is_missing_is_computed_whatever_the_chunk(undisturbed, writte
 
 
 def test_more_seeds_compute_only_the_new_ones(undisturbed, written, tmp_path):
-    """Seeds that pad a last block are kept: they are there when the store grows."""
+    """Seeds that pad a last block are kept, and used when the store grows."""
     folder = tmp_path / "store"
     run(folder, seeds=5, chunk=6)  # blocks of 3 seeds
     assert sorted(written) == [(0, 0), (0, 3)]
@@ -198,7 +200,7 @@ def test_more_points_compute_only_the_new_ones(written, tmp_path):
 
 
 def test_new_points_of_a_block_show_nothing_before_they_are_done(tmp_path, monkeypatch):
-    """A block of two points of which one is done: the other is a repetition, and not kept."""
+    """In a block of two points with one done, the other is a repetition and is not kept."""
     folder = tmp_path / "store"
     points = {k: np.concatenate([v, v]) for k, v in POINTS.items()}
     run(folder, 2, {k: v[:2] for k, v in points.items()})
@@ -223,7 +225,7 @@ def of_another_game(point):
 
 
 def with_table(losses, jitted):
-    """Games with other losses are one and the same text as programs."""
+    """Games with other losses, whose programs have the same text."""
     table = jax.jit(lambda: jnp.asarray(losses)) if jitted else lambda: losses
     return lambda point: (learners.exp3(8, 3), environments.table(table()))
 
@@ -277,7 +279,7 @@ def test_a_store_of_another_version_is_refused(undisturbed, monkeypatch, name, m
 
 
 def with_mixing(mixing, twice=False):
-    """Games that differ in a number, or in one more operation."""
+    """Games that differ in a number, or by one more operation."""
 
     def game(point):
         def regret(state, tally):
@@ -330,7 +332,7 @@ def hidden(table):
 
 @pytest.mark.parametrize("as_literals", [False, True])
 def test_a_digest_sees_arrays_within_programs_within_programs(as_literals):
-    """Which JAX keeps beside its programs, or, as an option that may become the rule, in them."""
+    """JAX keeps them beside its programs or, with an option that may become default, inside."""
     option = "jax_use_simplified_jaxpr_constants"
     before = getattr(jax.config, option)
     jax.config.update(option, as_literals)
@@ -346,7 +348,7 @@ def test_a_digest_sees_arrays_within_programs_within_programs(as_literals):
 
 
 def test_points_are_not_added_to_a_store_of_one(tmp_path):
-    """XLA makes another program of one point, whose last bits may differ."""
+    """XLA compiles a different program for one point, whose last bits may differ."""
     run(tmp_path / "store", 2, {k: v[:1] for k, v in POINTS.items()})
     with pytest.raises(ValueError, match="made with one point"):
         run(tmp_path / "store", 2)
@@ -386,7 +388,7 @@ class Killed(BaseException):
 def test_killed_between_any_two_objects(tmp_path, monkeypatch):
     """Creating, computing, and growing: killed before each object in turn, then resumed.
 
-    At each of these moments xarray reads a store in which what is done is right.
+    At each of these moments, all finished parts of the store read by xarray are right.
     """
     write, left = objects.Files.write, [0]
 
@@ -426,9 +428,9 @@ def test_killed_between_any_two_objects(tmp_path, monkeypatch):
 
 
 def start(folder, cache):
-    """The sweep in a process of its own, which compiles once for all of them.
+    """Starts the sweep in a separate process; the processes share compiled programs.
 
-    What it complains of goes into a file: a pipe that nobody reads stops it when it is full.
+    Its messages go to a file, since a full pipe without a reader would stop it.
     """
     environment = {
         **os.environ,
@@ -448,7 +450,7 @@ def start(folder, cache):
 
 
 def complaints_of(process, timeout):
-    """What it wrote to stderr until it ended."""
+    """Its stderr until it ended."""
     process.communicate(timeout=timeout)
     with process.complaints as complaints:
         complaints.seek(0)
@@ -462,7 +464,7 @@ def test_ctrl_c(undisturbed, tmp_path):
         wait_for(folder, 3, process)
         process.send_signal(signal.SIGINT)
         error = complaints_of(process, timeout=60)
-        if process.returncode != 0:  # else it was done before the signal came
+        if process.returncode != 0:  # else it was done before the signal
             break
     assert process.returncode != 0 and "KeyboardInterrupt" in error
     before = finished(folder)
@@ -503,7 +505,7 @@ def test_a_writer_that_undoes_the_points_of_another_is_noticed(tmp_path, monkeyp
 
 @pytest.mark.parametrize("other", ["blocks", "points"])
 def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
-    """The slower one finds the store of the faster, puts it right, and goes by it or is refused."""
+    """The slower one finds the faster one's store, repairs it, and follows it or is refused."""
     folder, create = tmp_path / "store", opening._create
     points = POINTS if other == "blocks" else {**POINTS, "epsilon": np.array([0.5, 3.0])}
 
@@ -542,9 +544,9 @@ def test_a_damaged_block_is_named_and_computed_again(undisturbed, written, tmp_p
 
 
 def test_disk_full(undisturbed, written, tmp_path, monkeypatch):
-    """As the system reports it: a write fails half way."""
+    """As reported by the system: a write fails half way."""
     size = sum(map(len, tree(undisturbed[0]).values()))
-    folder, room, opened = tmp_path / "store", [size - 3000], open  # blocks are 6360 of it
+    folder, room, opened = tmp_path / "store", [size - 3000], open  # blocks take 6360 of it
 
     class Full:
         def __init__(self, file):
@@ -579,7 +581,7 @@ def test_disk_full(undisturbed, written, tmp_path, monkeypatch):
 
 @pytest.fixture
 def disk(tmp_path):
-    """A function that (re)mounts a small file system with some options, and returns its folder."""
+    """A function that (re)mounts a small file system with options and returns its folder."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = False
@@ -615,7 +617,7 @@ def test_disk_full_on_a_small_file_system(undisturbed, disk):
 
 
 def test_read_only_file_system(undisturbed, disk):
-    """What is complete can be read; what is not is refused, and nothing is touched."""
+    """Complete results can be read; incomplete ones are refused, and nothing is changed."""
     folder = disk("size=16m")
     shutil.copytree(undisturbed[0], folder / "complete")
     shutil.copytree(undisturbed[0], folder / "part")

@@ -45,7 +45,7 @@ def test_shapes_and_host_arrays():
 
 
 def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
-    """With the speed and the time left. In a file or a pipe nothing is shown for 30 seconds."""
+    """With the speed and the time left. In a file or pipe nothing is shown for 30 seconds."""
 
     def shown(**arguments):
         sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2, **arguments)
@@ -86,7 +86,7 @@ def test_minutes_that_remain_are_announced_once(capsys, monkeypatch):
 
 
 def test_progress_is_shown_in_a_notebook(monkeypatch):
-    """Where ipykernel stands in for the terminal; no widgets are needed."""
+    """If ipykernel replaces the terminal; no widgets are needed."""
     shown = []
     stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
     stream.write = shown.append
@@ -125,7 +125,7 @@ def test_a_key_that_is_none_is_refused(key):
 
 
 def test_an_error_within_a_chunk_is_raised(monkeypatch):
-    """And no chunk after it is waited for."""
+    """Without waiting for a later chunk."""
     done = []
 
     def failing(block, seeds, key):
@@ -185,7 +185,7 @@ def test_another_number_of_trials_compiles_nothing(monkeypatch):
 
 
 def test_seeds_are_those_of_fold_in():
-    """The first seeds of a larger sweep, and another key, to be sure that it matters."""
+    """The first seeds of a larger sweep; and another key, to check that the key matters."""
     few = sweep(game, POINTS, 2, jr.key(3), progress=False).regret
     many = sweep(game, POINTS, 4, jr.key(3), progress=False).regret
     other = sweep(game, POINTS, 4, jr.key(4), progress=False).regret
@@ -201,11 +201,11 @@ def test_an_integer_point_is_cast_to_float32():
     assert sweep(by_tau, np.array([1, 2]), 2, jr.key(0), progress=False).regret.shape[0] == 2
 
 
-# Games that do not fit: one sentence each, that says what to do.
+# Games that cannot be swept: each error is one sentence that says what to do.
 
 
 def looking(look):
-    """A game that looks at its point."""
+    """A game that inspects its point."""
 
     def game(point):
         look(point)
@@ -320,7 +320,7 @@ def test_points_may_be_a_list_of_numbers(points):
 
 
 def test_points_may_hold_lists_and_be_a_list_of_arrays():
-    """A list of arrays is a pytree, as ever: a point is a list of their entries."""
+    """A list of arrays is a pytree: a point is a list of their entries."""
     whole = sweep(game, POINTS, 2, jr.key(0)).regret
     lists = {name: values.tolist() for name, values in POINTS.items()}
     np.testing.assert_array_equal(sweep(game, lists, 2, jr.key(0)).regret, whole)
@@ -333,7 +333,7 @@ OUT_OF_RANGE = r"point 1: losses lay outside the learner's range, .* at least 8 
 
 
 def test_losses_that_are_all_clipped_are_told():
-    """And those that are clipped now and then are not."""
+    """Losses that are only occasionally clipped cause no warning."""
 
     def gaussian(point):
         scale, deviation = point
@@ -350,7 +350,7 @@ def test_losses_that_are_all_clipped_are_told():
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_warnings_name_the_line_that_called(stored, tmp_path):
-    """Into memory and into a store alike."""
+    """For results in memory and in a store."""
 
     def out_of_range(point):
         means = point * jnp.array([0.4, 0.6])

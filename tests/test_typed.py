@@ -1,9 +1,9 @@
-"""Public functions say the types of their parameters and results; mypy checks that they hold.
+"""Public functions annotate their parameters and results; mypy checks the annotations.
 
-The table has the share of parameters with a type that each room must reach. To raise a share, write
-the types, set it to 1, and run this test: its message names what has no type yet. Where not all of
-them are written, enter the share that the message says, rounded down. A share never goes down. In a
-room of share 1 every function also says its result.
+The table has the share of annotated parameters that each room must reach. To raise a share,
+annotate parameters, set it to 1, and run this test: its message names the parameters without a
+type. If some remain, enter the share in the message, rounded down. A share never goes down. In a
+room with share 1, every function also annotates its result.
 """
 
 import importlib
@@ -61,7 +61,7 @@ def _functions(module):
     for name in module.__all__ if listed else vars(module):
         value = getattr(module, name)
         ours = listed or getattr(value, "__module__", None) == module.__name__
-        if inspect.ismodule(value) and hasattr(value, "reproduce"):  # of the papers
+        if inspect.ismodule(value) and hasattr(value, "reproduce"):  # a paper
             yield f"{name}.reproduce", value.reproduce, False
         if name.startswith("_") or not ours or not callable(value):
             continue
@@ -69,7 +69,7 @@ def _functions(module):
             yield name, value, False
             continue
         for own, method in vars(value).items():
-            plain = getattr(method, "__func__", method)  # of a class method or a static one
+            plain = getattr(method, "__func__", method)  # of a class method or a static method
             if getattr(value, "_is_protocol", False):
                 continue
             if inspect.isfunction(plain) and (own == "__init__" or not own.startswith("_")):
@@ -77,7 +77,7 @@ def _functions(module):
 
 
 def _typed(module) -> tuple[dict[str, bool], dict[str, bool]]:
-    """Whether each parameter of the public functions of a module has a type, and each result."""
+    """Whether each parameter and each result of a module's public functions has a type."""
     parameters, results = {}, {}
     for place, function, has_self in _functions(module):
         signature = inspect.signature(function)

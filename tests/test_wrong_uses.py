@@ -1,7 +1,7 @@
-"""What a wrong use prints: one sentence that names the argument, the file or the row.
+"""The message of a wrong use is one sentence that names the argument, the file or the row.
 
-The uses and their sentences stand in ``tests/data/wrong_uses.txt``. Those of the command line are
-called in a folder with the tables of losses below.
+``tests/data/wrong_uses.txt`` has the uses and their sentences. Those of the command line are called
+in a folder with the tables of losses below.
 """
 
 import shutil
@@ -39,7 +39,7 @@ def pair(epsilon):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """With the tables, and one that is right."""
+    """A folder with the tables, and one that is right."""
     folder = tmp_path_factory.mktemp("losses")
     for name, text in TABLES.items():
         (folder / name).write_text(text)
@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 
 
 def printed(code, capsys):
-    """What the use says: the text of the error, or what the command line complains of."""
+    """The output of a use: the text of the error, or the command line's message."""
     names = {name: getattr(dpjax, name) for name in dpjax.__all__}
     names |= {"audit": audit, "main": main, "dpjax": dpjax}
     try:

@@ -1,4 +1,4 @@
-"""The epsilon of zCDP in float64, for tests: another way to the numbers of dpjax.privacy."""
+"""The epsilon of zCDP in float64, for tests, computed independently of dpjax.privacy."""
 
 import numpy as np
 from scipy import optimize
@@ -11,7 +11,7 @@ def terms(log_b, rho, log_inverse):
 
 
 def least_epsilon(rho, delta):
-    """The least of their sums over all orders a > 1, which is at least 0."""
+    """The least of their sums over all orders a > 1, at least 0."""
     rho, log_inverse = float(rho), -float(np.log(delta))
     if rho == 0.0 or np.isinf(rho):
         return rho

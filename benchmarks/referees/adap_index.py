@@ -1,10 +1,10 @@
-"""Azize & Basu 2022, a figure without public code: AdaP-KLUCB against epsilon.
+"""Azize & Basu 2022, a figure without public code: regret of AdaP-KLUCB by epsilon.
 
     python -m benchmarks.referees.adap_index
 
-The paper plays gains (0.8, 0.1, 0.1, 0.1, 0.1) to T = 10^7. By its figure, as recalled, regret no
-longer depends on epsilon from about 0.3 on. The printed index is compared with itself without
-privacy.
+The paper plays gains (0.8, 0.1, 0.1, 0.1, 0.1) to T = 10^7. In its figure, as recalled, regret does
+not depend on epsilon from about 0.3 on. Here the printed index is compared with the same index
+without privacy.
 """
 
 import jax
@@ -18,7 +18,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 def rows(trials=1000):
-    """A row for each epsilon: regret with it, and without privacy."""
+    """A row for each epsilon: regret with privacy and without."""
     environment = environments.bernoulli(1.0 - GAINS, regret="pseudo")
 
     def game(epsilon):

@@ -1,10 +1,10 @@
-"""sayakrc/Differentially-Private-Bandits, the code of Chowdhury & Zhou: noise of shares, and DP-SE.
+"""sayakrc/Differentially-Private-Bandits, the code of Chowdhury & Zhou: noise shares and DP-SE.
 
     python -m benchmarks.referees.distributed_bandits --clone Differentially-Private-Bandits
 
-Each user of a batch adds a share of the noise, and only the sum is opened. The shares of the first
-law are differences of Polya draws with r = 1 / n and b = exp(-epsilon / g), for a precision g. They
-are to add up to discrete Laplace noise of scale g / epsilon.
+Each user of a batch adds a share of the noise, and only the sum is revealed. For a precision g, the
+shares of the first kind are differences of Polya draws with r = 1 / n and b = exp(-epsilon / g).
+Their sum should be discrete Laplace noise of scale g / epsilon.
 """
 
 import jax
@@ -19,16 +19,16 @@ USERS, EPSILON, HORIZON = 256, 1.0, 30_000
 
 
 class Setting:
-    """The two numbers that their learners read of an environment."""
+    """The two numbers that their learners read from an environment."""
 
     def __init__(self, epsilon):
         self.K, self.epsilon = len(MEANS), epsilon
 
 
 def games(make, trials):
-    """Pseudo-regrets of a learner, one for each trial.
+    """Pseudo-regrets of a learner, one per trial.
 
-    It sees the sum of a batch in one update. The arms are in random order, as dpjax plays them.
+    It sees the sum of a batch in one update. The arms are in random order, as in dpjax.
     """
     regrets = np.zeros(trials)
     for trial in range(trials):
@@ -76,7 +76,7 @@ def rows(clone, trials=100):
             shares(theirs.BatchSEDistDP), "differ",
         )
     ]  # fmt: skip
-    # The law of their sum has the ratio 1 - b in place of b. One reward moves it by g.
+    # The law of their sum has ratio 1 - b instead of b. One reward changes it by g.
     ratio = -np.expm1(-EPSILON / precision)
     scale = -1.0 / np.log(ratio)
     made.append(
@@ -101,7 +101,7 @@ def rows(clone, trials=100):
     )  # fmt: skip
 
     class Apart(theirs.DPSE):
-        """Its DP-SE with a draw for each arm."""
+        """Their DP-SE with a separate draw for each arm."""
 
         def central_rand(self):
             return self.rewards + theirs.rng.laplace(0, 1 / self.eps, len(self.rewards))

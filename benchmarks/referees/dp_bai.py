@@ -2,7 +2,7 @@
 
     python -m benchmarks.referees.dp_bai --clone DP-BAI
 
-Their bandit is wrapped, and counts each pull. The code returns the sum of the counts of its own.
+Their bandit is wrapped to count each pull. Their code returns the sum of its own counts.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ class Counted:
 
 
 def games(make, means, epsilon, trials):
-    """For each trial: all pulls, the count that the code returns, and whether it erred."""
+    """For each trial: all pulls, the count that their code returns, and whether it erred."""
     found = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # it writes a log
         for trial in range(trials):
@@ -62,7 +62,7 @@ def rows(clone, trials=200):
     from algorithms.dp_se import DPSE
 
     class Forgets(DPSE):
-        """Its DP-SE with counts that are reset with the values at the start of an epoch."""
+        """Their DP-SE with counts that are reset, like the values, at the start of an epoch."""
 
         def reset_values(self):
             super().reset_values()
@@ -77,7 +77,7 @@ def rows(clone, trials=200):
         made.append(frame.compare(f"{title}: as it counts", mine, returned, "differ"))
         left_out = 1.0 - returned / pulls
         made.append(frame.compare(f"{title}: share left out", 0 * mine, left_out, "differ"))
-    # On mu3 all runs take equally long. Theirs plays int(R_e) rounds of an arm, ours ceil(R_e).
+    # On mu3 all runs are equally long. Their code plays an arm int(R_e) rounds, ours ceil(R_e).
     mine = ours("successive_elimination", MU3, 1.0)
     pulls = games(DPSE, MU3, 1.0, 10)[0]
     title = "DP-SE, mu3, epsilon = 1.0, least and largest"

@@ -1,4 +1,4 @@
-"""The frame of the referees: rows of two numbers, a verdict on each, and a table."""
+"""Shared by the referees: rows with two numbers and a verdict, and their table."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 
 import dpjax
 
-LIMIT = 4.0  # standard errors of a difference, beyond which two means differ
+LIMIT = 4.0  # two means differ if their difference exceeds this many standard errors
 
 
 class Row(NamedTuple):
@@ -46,7 +46,7 @@ def compare(setting, ours, theirs, expected="agree") -> Row:
 
 
 def equal(setting, ours, theirs, tolerance, expected="agree") -> Row:
-    """Compares numbers that no chance moves, by the largest relative difference."""
+    """Compares numbers without randomness, by their largest relative difference."""
     ours, theirs = np.atleast_1d(np.asarray(ours)), np.atleast_1d(np.asarray(theirs))
     apart = float(np.max(np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-300)))
     shown = [_digits(x) for x in (ours, theirs)]
@@ -55,7 +55,7 @@ def equal(setting, ours, theirs, tolerance, expected="agree") -> Row:
 
 
 def between(setting, ours, bounds, tolerance=1e-4) -> Row:
-    """Checks that a number is between a lower and an upper bound of theirs."""
+    """Checks that a number is between their lower and upper bound."""
     low, high = bounds
     inside = low * (1.0 - tolerance) <= ours <= high * (1.0 + tolerance)
     shown = f"{low:.6g} to {high:.6g}"
@@ -63,20 +63,20 @@ def between(setting, ours, bounds, tolerance=1e-4) -> Row:
 
 
 def _digits(numbers) -> str:
-    """Up to three numbers, or the least and the largest of more."""
+    """Formats up to three numbers, or the least and the largest of more."""
     if len(numbers) > 3:
         return f"{np.min(numbers):.6g} to {np.max(numbers):.6g}"
     return ", ".join(f"{x:.6g}" for x in numbers)
 
 
 def table(rows, heads=("dpjax", "theirs")) -> str:
-    """A table in Markdown, with these heads of the two numbers."""
+    """A table in Markdown; ``heads`` are the headings of the two numbers."""
     lines = [f"| setting | {' | '.join(heads)} | z | verdict |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *(f"| {' | '.join(row[:5])} |" for row in rows)])
 
 
 def arguments(doc, clone=None, options=None):
-    """Parses the command line; ``clone`` is the repository whose clone must be given."""
+    """Parses the command line. If ``clone`` names a repository, a clone of it must be given."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -91,8 +91,8 @@ def arguments(doc, clone=None, options=None):
 
 
 def needs(module, package, extra):
-    """Says in one sentence what to install, and ends."""
-    sys.exit(f"this referee needs {package}, of which {module} is missing: pip install '{extra}'")
+    """Says what to install, and exits."""
+    sys.exit(f"this referee needs {package}, but {module} is missing: pip install '{extra}'")
 
 
 def finish(rows, heads=("dpjax", "theirs")):
@@ -104,7 +104,7 @@ def finish(rows, heads=("dpjax", "theirs")):
 
 
 def play(learner, means, trials, seed=0, batches=False):
-    """Pseudo-regrets (trials,) and reports of a learner on Bernoulli losses of these means."""
+    """Pseudo-regrets (trials,) and reports of a learner on Bernoulli losses with these means."""
     environment = dpjax.environments.bernoulli(means, regret="pseudo")
     result = dpjax.sweep(
         lambda point: (learner, environment),

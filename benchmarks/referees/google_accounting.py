@@ -1,9 +1,9 @@
-"""dp-accounting of Google: calibrations of noise, and the delta of integer noise and of shuffling.
+"""Google's dp-accounting: noise calibrations, and the delta of integer noise and of shuffling.
 
     python -m benchmarks.referees.google_accounting     # pip install 'dpjax[test]'; seconds
 
-Formulas are compared to rounding. Their privacy loss distributions are rounded up to multiples of
-1e-4, and are compared to a relative 2e-3.
+Formulas must agree up to rounding. Their privacy loss distributions are rounded up to multiples of
+1e-4, and must agree up to a relative 2e-3.
 """
 
 import jax
@@ -20,13 +20,13 @@ USERS, LOCAL = 200, 2.0
 
 
 def table_of(law):
-    """Integers, and logarithms of their probabilities, of a law of SciPy."""
+    """Integers and their log-probabilities under a SciPy distribution."""
     values = np.arange(int(law.ppf(1e-14)) - 1, int(law.isf(1e-14)) + 2)
     return dict(zip(values.tolist(), law.logpmf(values).tolist(), strict=True))
 
 
 def responses(losses, ones):
-    """The deltas of a shuffled batch, of whose other users so many have a one."""
+    """The deltas of a shuffled batch in which ``ones`` of the other users have a one."""
     flip = 1.0 / (1.0 + np.exp(LOCAL))
     kept = stats.binom.pmf(np.arange(ones + 1), ones, 1.0 - flip)
     others = np.convolve(kept, stats.binom.pmf(np.arange(USERS - ones), USERS - 1 - ones, flip))
@@ -46,7 +46,7 @@ def rows():
         frame.needs(error.name, "dp-accounting", "dpjax[test]")
 
     def shifted(law, by):
-        """The delta of an integer law and of its shift, the larger of both directions."""
+        """The delta between an integer law and its shift, the larger of both directions."""
         table = table_of(law)
         moved = {value + by: log for value, log in table.items()}
         return losses.from_two_probability_mass_functions(moved, table).get_delta_for_epsilon(

@@ -1,11 +1,11 @@
-"""jax-privacy of Google: sensitivities and errors of mechanisms of prefix sums.
+"""Google's jax-privacy: sensitivities and errors of prefix-sum mechanisms.
 
     python -m benchmarks.referees.google_factorizations     # pip install 'dpjax[mf]'; seconds
 
 Each mechanism releases B (C x + z). If C is square, its rows are sorted by the round in which they
-end, and their library computes the L2 sensitivity and the errors of all prefixes from C alone. If C
-is not square, it computes the errors from D^-1 B, with the matrix D of prefix sums. It has formulas
-of its own for square roots and buffered Toeplitz matrices.
+end. Then their library computes the L2 sensitivity and the errors of all prefixes from C alone. If
+C is not square, it computes the errors from D^-1 B, where D is the matrix of prefix sums. It has
+separate formulas for square roots and buffered Toeplitz matrices.
 """
 
 import jax
@@ -45,7 +45,7 @@ def rows():
         frame.needs(error.name, "jax-privacy", "dpjax[mf]")
 
     made = []
-    # Their code needs float64, and promotions of types and ranks.
+    # Their code needs float64 and implicit promotion of types and ranks.
     standard = jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow")
     with jax.enable_x64(True), standard[0], standard[1]:
         for title, options in MADE.items():
@@ -92,7 +92,7 @@ def rows():
 
 
 def mechanism_parameters(prefixes):
-    """Decays and scales that dpjax keeps for so many prefixes."""
+    """The decays and scales that dpjax stores for this number of prefixes."""
     from dpjax.mechanisms.buffered_parameters import BUFFERED
 
     return tuple(np.asarray(values, np.float64) for values in BUFFERED[prefixes])

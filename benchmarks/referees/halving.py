@@ -2,10 +2,10 @@
 
     python -m benchmarks.referees.halving --clone banditpylib
 
-It needs pip install protobuf seaborn absl-py. Its messages were made for protobuf 3, and newer
-versions read them in Python alone, if they are asked to. In its last stage the pulls of each arm
-are random, with the mean that dpjax plays. It keeps the first of tied arms, and dpjax any of them,
-so the arms are in random order here.
+It needs pip install protobuf seaborn absl-py. Its messages were made for protobuf 3. Newer versions
+read them only with the pure Python implementation, which is chosen here. In its last stage, the
+number of pulls of each arm is random, and its mean is the number that dpjax plays. It keeps the
+first of tied arms, and dpjax a random one, so the arms are in random order here.
 """
 
 import os

@@ -2,11 +2,11 @@
 
     python -m benchmarks.referees.local_bandits --clone Multi-armed-Bandits-with-Local-...
 
-Its learners begin as if each arm had been pulled once, with a reward of 0. Without these pulls,
-LDP-UCB-B is dpjax's UCB1 in the local model by randomized response.
+Its learners begin as if each arm had been pulled once with a reward of 0. Without these pulls,
+LDP-UCB-B is dpjax's UCB1 in the local model with randomized response.
 
-It draws arrays of one number, and stores them as numbers, which NumPy 2 refuses. Here its draws are
-numbers.
+It draws arrays of one number and stores them as scalars, which NumPy 2 rejects. Here its draws are
+scalars.
 """
 
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ HORIZON = 3000
 
 
 def games(kind, epsilon, name, trials, phantom):
-    """Pseudo-regrets of their learner, one for each trial; ``phantom`` keeps the first pulls."""
+    """Pseudo-regrets of their learner, one per trial; ``phantom`` keeps the invented pulls."""
     regrets = np.zeros(trials)
     gaps = GAINS[0] - GAINS
     for trial in range(trials):

@@ -2,9 +2,9 @@
 
     python -m benchmarks.referees.local_linucb --clone LDPbandit2020
 
-A user sends x x^T and y x with Gaussian noise, for ||x|| <= 1 and |y| <= 1. Between two users the
-entries on and above the diagonal and the vector move by at most sqrt(4.5): by 2 - 2 c^2 + 2 + 2 c
-in squares, if the cosine of x and x' is c, which is largest at c = 1 / 2.
+A user sends x x^T and y x with Gaussian noise, for ||x|| <= 1 and |y| <= 1. From one user to
+another, the vector and the entries on and above the diagonal change by at most sqrt(4.5). If c is
+the cosine of x and x', the squared change is 2 - 2 c^2 + 2 + 2 c, which is largest at c = 1 / 2.
 """
 
 import jax
@@ -17,7 +17,7 @@ DIM, DRAWS, DELTA = 3, 4000, 1e-5
 
 
 def largest_change(count=20_000):
-    """The largest change between two messages, by a random search and then a local one."""
+    """The largest change between two messages, by a random and then a local search."""
     random = np.random.default_rng(0)
     upper = np.triu_indices(2)
     users, best = random.normal(size=(count, 2, 3)), 0.0

@@ -1,9 +1,9 @@
-"""OpenDP: the privacy of noise as its maps state it, and the draws of both libraries.
+"""OpenDP: the privacy of noise according to its maps, and the draws of both libraries.
 
     python -m benchmarks.referees.opendp_laws     # pip install 'dpjax[referees]'; seconds
 
-OpenDP draws its noise exactly, from a generator that cannot be seeded. So its means move from run
-to run within their standard errors, and a run fails by chance once in some thousands.
+OpenDP draws its noise exactly, from a generator that cannot be seeded. So its means vary from run
+to run within their standard errors, and about one run in several thousand fails by chance.
 """
 
 import jax
@@ -18,7 +18,7 @@ SCALE = 3.0
 
 
 def moments(setting, ours, theirs):
-    """Rows on the absolute values and the squares of two samples, and on how many are small."""
+    """Rows on the absolute values, the squares and the share of small values of two samples."""
     ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
     return [
         frame.compare(f"{setting}: mean of squares", ours**2, theirs**2),

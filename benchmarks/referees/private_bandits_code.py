@@ -2,9 +2,9 @@
 
     python -m benchmarks.referees.private_bandits_code --clone private-bandits
 
-Its Private UCB adds the noise of epsilon to each arm's tree and the bonus of epsilon / K, and its
-trees count the pulls of the arm. With one budget in both places and all trees on the clock of the
-game it is dpjax's.
+Its Private UCB adds noise for epsilon to each arm's tree but a bonus for epsilon / K, and its trees
+count the pulls of their arm. It equals dpjax's if noise and bonus use the same budget and all trees
+count the rounds of the game.
 """
 
 import jax
@@ -33,7 +33,7 @@ def games(make, horizon, trials, means=MEANS):
 
 
 def squares(make, scale, trials):
-    """Squares of the noise of the last prefix in each of these trials."""
+    """Squares of the noise on the last prefix, one per trial."""
     found = np.zeros(trials)
     for trial in range(trials):
         np.random.seed(trial)
@@ -45,7 +45,7 @@ def squares(make, scale, trials):
 
 
 def our_squares(mechanism, scale):
-    """The same for a mechanism of dpjax at epsilon = 1."""
+    """Squares of the noise on the last prefix, for a mechanism of dpjax at epsilon = 1."""
     stream = mechanism.stream((), scale=mechanism.sensitivity[0])
 
     def last_noise(key):

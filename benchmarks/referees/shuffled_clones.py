@@ -2,8 +2,9 @@
 
     python -m benchmarks.referees.shuffled_clones --clone ml-shuffling-amplification
 
-Theirs sums over blocks of numbers of clones, and returns an upper and a lower bound on the epsilon.
-The epsilon of dpjax, which sums over every number, is to be between them, up to their bisection.
+Their code sums over blocks of numbers of clones, and returns an upper and a lower bound on epsilon.
+dpjax sums over every number. Its epsilon should lie between them, up to the error of their
+bisection.
 """
 
 import contextlib

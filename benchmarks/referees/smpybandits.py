@@ -2,8 +2,8 @@
 
     python -m benchmarks.referees.smpybandits     # pip install 'dpjax[referees]'; two minutes
 
-SMPyBandits 0.9.7 imports scipy.special.btdtri, which recent SciPy no longer has.
-scipy.special.betaincinv is the same function, and stands in its place here.
+SMPyBandits 0.9.7 imports scipy.special.btdtri, which recent SciPy no longer has. It is replaced by
+scipy.special.betaincinv, which is the same function.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from dpjax.learners.tsallis_inf import probabilities
 
 MEANS = np.array([0.3, 0.5, 0.6, 0.7])  # losses; rewards are 1 minus these
 HORIZON, MIXING = 1000, 0.1
-NO_EXP3 = 1e-12  # a mixing by which EXP3 changes no weight
+NO_EXP3 = 1e-12  # with this mixing, EXP3 does not change its weights
 
 
 def policies():
-    """The module of policies, imported without what it prints."""
+    """Imports the module of policies and suppresses its output."""
     if not hasattr(special, "btdtri"):
         special.btdtri = special.betaincinv
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -37,7 +37,7 @@ def policies():
 
 
 def tsallis(make):
-    """Tsallis-INF that looks for the multiplier on the side of it where weights are positive."""
+    """Tsallis-INF that searches the multiplier only where all weights are positive."""
     policy = make(len(MEANS))
     module = sys.modules[type(policy).__module__]
 
@@ -53,7 +53,7 @@ def tsallis(make):
 
 
 def draw_by_trusts(policy):
-    """Its own probabilities from round 1 on, in place of a first pull of each arm."""
+    """Plays the policy's probabilities from round 1, without pulling each arm once first."""
     return np.random.choice(len(MEANS), p=policy.trusts)
 
 
@@ -72,10 +72,10 @@ def games(make, trials, choose=lambda policy: policy.choice()):
 
 
 def replay(policy, rewards):
-    """Plays a policy, and rebuilds its estimates from its arms: both, and rounds that are off.
+    """Plays a policy, and recomputes its estimates from its arms.
 
-    A round is off if a probability differs by more than 0.01 from the minimizer at the policy's own
-    rate and estimates.
+    Returns both estimates, and the number of rounds in which a probability differs by more than
+    0.01 from the minimizer at the policy's own rate and estimates.
     """
     solve = jax.jit(probabilities)
     estimates, off = np.zeros(len(MEANS)), 0

@@ -14,7 +14,7 @@ from dpjax.study.simulate import simulate_batches
 INF = np.inf
 HORIZONS, ARMS, DIMS = [1, 2, 2**18, 2.0**31], [2, 3, 64], [1, 2, 5]
 EPSILONS = [1e-12, 1e-3, 1.0, 800.0, INF]
-# Gaps of 0, 1, 1/2, a power of 2, hardly more than 0 and hardly less than 1.
+# Gaps of 0, 1, 1/2, a power of 2, slightly above 0 and slightly below 1.
 MEANS = [
     [0.0, 1.0], [0.5, 0.5], [0.0, 0.0, 1.0], [0.5, 1.0], [0.25, 0.5, 0.5, 0.75], [0.0, 1e-9],
     [0.5, 0.5 + 1e-12], [0.5 - 2.0**-30, 0.5], [0.0, 1.0 - 2.0**-30],
@@ -146,7 +146,7 @@ SETTINGS = {
     "two_point_gradient": PRIVATE_POINTS,
     "ucb1": INSTANCES,
 }  # fmt: skip
-# What many gaps, epsilons and epochs cost: more than a second.
+# Bounds that take more than a second with many gaps, epsilons and epochs.
 LONG = {
     "characteristic_time", "robust_elimination", "stopping_time_lower", "azize_2023_lower",
     "stopping_time_lower_local", "linear_elimination",
@@ -155,7 +155,7 @@ EACH = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for n
 
 
 def value(name, **arguments):
-    """A bound as an array. Of a time and its proportions it is the time. No warning is allowed."""
+    """A bound as an array; if it also returns proportions, only its time. Warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = getattr(bounds, name)(**arguments)
@@ -178,7 +178,7 @@ def test_no_bound_is_negative_or_not_a_number(name):
         assert np.all(found >= 0.0), (point, found)
 
 
-# A round more makes a restart likelier, or a batch longer, or an error rarer.
+# Bounds that can fall by a further round: a restart is likelier, a batch longer, an error rarer.
 FALLS = {
     "explore_then_commit", "ftpl_gram_perturbation", "ftrl_local_rate", "projection_free",
     "sequential_halving_error", "shrinking_dartboard", "shrinking_dartboard_batched",
@@ -208,15 +208,15 @@ def test_a_longer_game_has_no_smaller_bound(name):
     for name, axes in SETTINGS.items() if "epsilon" in axes
 ])  # fmt: skip
 def test_infinite_epsilon_is_the_limit_of_large_ones(name):
-    """Over arms at distinct means: at equal ones, and without a budget of switches, it is not."""
+    """For arms with distinct means; not for equal means, nor without a budget of switches."""
     if name in ("glm_sgd", "shrinking_dartboard_pure"):
-        return  # Without privacy there is no coin, or no budget of switches, by their docstrings.
+        return  # See their docstrings: without privacy there is no coin, or no budget of switches.
     points = settings(name, epsilon=INF)
     if "horizon" in SETTINGS[name]:
         points = [point for point in points if point["horizon"] == 2**18]
     for point in points[:: max(len(points) // 12, 1)]:
         if point.get("y") in (0.0, 1.0):
-            continue  # There the divergence is proportional to epsilon.
+            continue  # The divergence is proportional to epsilon there.
         near, limit = (value(name, **point | {"epsilon": epsilon}) for epsilon in (1e100, INF))
         np.testing.assert_allclose(near, limit, rtol=1e-2, atol=1e-9, err_msg=str(point))
 
@@ -228,7 +228,7 @@ BY_GAPS = [name for name, axes in SETTINGS.items() if "means" in axes]
     pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in BY_GAPS
 ])  # fmt: skip
 def test_a_gap_of_1_and_one_of_a_half_are_limits(name):
-    """From below at 1. From above at 1/2, since an arm with a gap of 2^-e needs e epochs."""
+    """From below at 1, from above at 1/2, since an arm with gap 2^-e needs e epochs."""
     for near, edge in (
         ([1e-12, 1.0 - 1e-12, 1.0 - 1e-12], [1e-12, 1.0, 1.0]),
         ([0.25, 0.75 + 1e-12], [0.25, 0.75]),
@@ -243,7 +243,7 @@ def test_a_gap_of_1_and_one_of_a_half_are_limits(name):
 
 
 def test_a_gap_of_1_costs_an_epoch():
-    """Every arm plays in the first one: 6126 was lost where the bound was 1."""
+    """Every arm plays in the first epoch. The bound was once 1 where 6126 was lost."""
     found = bounds.successive_elimination(2**18, [0.0, 1.0, 1.0, 1.0], 1.0)
     assert found > 6126.0
     almost = bounds.successive_elimination(2**18, [0.0, 0.999, 0.999, 0.999], 1.0)
@@ -251,7 +251,7 @@ def test_a_gap_of_1_costs_an_epoch():
 
 
 def test_a_divergence_of_close_laws_is_that_of_their_variance():
-    """(x - y)^2 / (2 y (1 - y)), of which two logarithms keep no digit below gaps of 1e-8."""
+    """(x - y)^2 / (2 y (1 - y)). As two logarithms it would lose all digits at gaps below 1e-8."""
     for gap in (1e-3, 1e-6, 1e-9, 1e-12, 1e-15):
         for y in (0.01, 0.5, 0.9):
             x = y + gap
@@ -279,7 +279,7 @@ def test_an_array_of_settings_is_as_one_at_a_time():
 
 @pytest.mark.parametrize("arms", [2, 5, 1000])
 def test_lower_bounds_of_all_instances_are_below_upper_bounds_and_the_horizon(arms):
-    """At T = 1 the switching one was infinite, and at small epsilon the private one above T."""
+    """The switching bound was infinite at T = 1, the private one above T at small epsilon."""
     for horizon, epsilon in product([1, 2, 3, 10, 100, 10**4, 2.0**31], EPSILONS):
         lower = value("azize_basu_minimax", horizon=horizon, arms=arms, epsilon=epsilon)
         uppers = [horizon] + [
@@ -299,7 +299,7 @@ def test_lower_bounds_of_all_instances_are_below_upper_bounds_and_the_horizon(ar
 @pytest.mark.slow
 @pytest.mark.parametrize("means", UNEQUAL[:5])
 def test_lower_bounds_of_an_instance_are_below_upper_bounds(means):
-    """They are asymptotic, so that the horizon is long."""
+    """These bounds are asymptotic, so the horizon is long."""
     for epsilon in (0.1, 1.0, INF):
         point = {"horizon": 2.0**31, "means": means}
         lowers = [value("lai_robbins", **point)] + [
@@ -309,7 +309,7 @@ def test_lower_bounds_of_an_instance_are_below_upper_bounds(means):
             value(name, **point, epsilon=epsilon)
             for name in ("successive_elimination", "adap_ucb", "lazy_ucb")
         ]
-        if max(np.diff(sorted(means))) > 1e-6:  # Otherwise 2^31 rounds are not many.
+        if max(np.diff(sorted(means))) > 1e-6:  # Otherwise 2^31 rounds are too few.
             assert max(lowers) <= min(uppers)
         time = {"means": means, "epsilon": epsilon, "failure": 0.05}
         assert (
@@ -331,7 +331,7 @@ PLAYED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYED)
 def test_no_simulated_regret_is_above_its_bound(name):
-    """At gaps of 0, 1/2 and 1, with horizons that end within the first batches, too."""
+    """At gaps of 0, 1/2 and 1, also for horizons that end within the first batches."""
     instances = np.array([[0, 1, 1, 1], [0.5, 0.5, 1, 0.5], [0.5] * 4, [0.25, 0.5, 0.75, 1]])
     epsilons, keys = np.array([0.01, 1.0, INF], np.float32), jr.split(jr.key(7), 16)
     options = {"rounds": 100} if name == "explore_then_commit" else {}

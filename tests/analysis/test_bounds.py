@@ -1,4 +1,4 @@
-"""The bounds as curves: numbers worked out by hand, and their range of validity."""
+"""Bounds as curves: values computed by hand, and their range of validity."""
 
 import math
 
@@ -11,15 +11,14 @@ from dpjax.learners.parts.dartboard import derived_setting
 ARMS, HORIZON = 4, 2**18
 K_LN_K = ARMS * math.log(ARMS)
 
-# The mini-batch size that balances the bound of EXP3_tau against switching costs, and the
-# epsilon at delta = T^-2 that Tossou & Dimitrakakis 2017 give to it: 28 K ln K + sqrt(112 K ln K
-# ln T).
+# The mini-batch size that balances the bound of EXP3_tau against switching costs, and its epsilon
+# at delta = T^-2 in Tossou & Dimitrakakis 2017: 28 K ln K + sqrt(112 K ln K ln T).
 TAU = (HORIZON / (7 * K_LN_K)) ** (1 / 3)
 EPSILON = 28 * K_LN_K + math.sqrt(112 * K_LN_K * math.log(HORIZON))
 
 
 def rounds_to(value, printed):
-    """Whether a value is the printed number, to half a unit of its last digit."""
+    """Whether a value rounds to the printed number."""
     decimals = len(printed.partition(".")[2])
     return abs(float(value) - float(printed)) <= 0.5 * 10.0**-decimals * (1 + 1e-9)
 
@@ -34,13 +33,13 @@ def test_exp3():
     """Auer et al. 2002, Corollary 3.2, by hand: 2 sqrt(e - 1) sqrt(T K ln K)."""
     value = bounds.exp3(HORIZON, ARMS)
     assert rounds_to(value, "3160.86")
-    # One term each, in double precision: a few roundings.
+    # Each is one term in double precision, so only rounding errors remain.
     assert value == pytest.approx(2 * math.sqrt((math.e - 1) * HORIZON * K_LN_K), rel=1e-14)
     assert bounds.exp3(100, 2) == pytest.approx(2 * math.sqrt(171.8281828459045 * math.log(4)))
 
 
 def lap_extras(epsilon):
-    """What DP-EXP3-Lap pays beside the regret of EXP3 on scaled losses: rejections and noise."""
+    """The terms of DP-EXP3-Lap beside EXP3's regret on scaled losses: rejections and noise."""
     return 2 * ARMS + math.sqrt(32 * HORIZON) / epsilon
 
 
@@ -53,7 +52,7 @@ def test_dp_exp3_lap(epsilon, scaled, printed):
     assert rounds_to(whole - lap_extras(epsilon), scaled)
     corollary = bounds.dp_exp3_lap_printed(HORIZON, ARMS, epsilon)
     assert rounds_to(corollary, printed)
-    # They differ by the "+ 1" of the interval's length, which is the bound of EXP3 itself.
+    # They differ by the "+ 1" in the interval's length, which contributes EXP3's own bound.
     assert whole - corollary == pytest.approx(bounds.exp3(HORIZON, ARMS), rel=1e-11)
 
 
@@ -65,18 +64,18 @@ def test_dp_exp3_lap_without_privacy_is_exp3():
 
 
 def test_exp3_minibatch():
-    """Against a switching cost at the balancing tau, where the bound has a closed form."""
+    """With a switching cost, at the balancing tau, where the bound has a closed form."""
     value = bounds.exp3_minibatch(HORIZON, ARMS, TAU, 1)
     assert rounds_to(value, "27756.0")
     closed = 2 * (7 * K_LN_K) ** (1 / 3) * HORIZON ** (2 / 3) + TAU
     assert value == pytest.approx(closed, rel=1e-13)
-    # Without memory the term T m / tau is gone.
+    # Without memory, the term T m / tau vanishes.
     memoryless = bounds.exp3_minibatch(HORIZON, ARMS, TAU, 0)
     assert value - memoryless == pytest.approx(HORIZON / TAU, rel=1e-10)
 
 
 def test_exp3_minibatch_is_nan_where_memory_reaches_the_batch():
-    """The theorem asks for m < tau."""
+    """The theorem requires m < tau."""
     tau = np.array([1.0, 2.0, 3.0, 4.0])
     for memory in range(5):
         value = bounds.exp3_minibatch(1000, 3, tau, memory)
@@ -96,7 +95,7 @@ def test_switching_cost_lower():
 
 
 def test_curves_broadcast_in_float64():
-    """Rounds along one axis, epsilons or batches along another; each entry as by itself."""
+    """Rounds on one axis, epsilons or batches on another; each entry equals the scalar result."""
     rounds = np.array([2, 1000, 10**9], np.int32)  # T m would overflow as an integer
     epsilons = np.array([[0.1], [np.inf]], np.float32)
     taus = np.array([[4], [7]], np.int32)
@@ -117,7 +116,7 @@ def test_curves_broadcast_in_float64():
 
 
 def test_ftrl_by_hand():
-    """T = 1024 and so 10 levels, N = 4, epsilon = 2, term by term; without privacy at inf."""
+    """T = 1024 (10 levels), N = 4, epsilon = 2, term by term; without privacy at inf."""
     log_dim = math.log(4)
     noise = (8 * 4 * 10**1.5 * math.sqrt(log_dim) + 4 * 4 * 10 * log_dim) / 2
     simplex = bounds.ftrl(1024, 4, 2.0, domain="simplex")
@@ -132,7 +131,7 @@ def test_ftrl_by_hand():
 
 
 def test_ftrl_local_by_hand():
-    """T = 1024, N = 4, epsilon = 2; without privacy it is that of the tree."""
+    """T = 1024, N = 4, epsilon = 2; without privacy it equals the bound with the tree."""
     assert bounds.ftrl_local(1024, 4, 2.0, domain="ball") == pytest.approx(32 * math.sqrt(33))
     assert bounds.ftrl_local(1024, 4, 2.0, domain="cube") == pytest.approx(64 * 3)
     rate = math.sqrt(math.log(4) / (1024 * (0.5 + 64 / 3)))
@@ -140,11 +139,11 @@ def test_ftrl_local_by_hand():
     expected = math.log(4) / rate + 1024 * (rate / 2 - math.log(1 - (4 * rate) ** 2) / rate)
     value = bounds.ftrl_local(1024, 4, 2.0, domain="simplex")
     assert value == pytest.approx(expected, rel=1e-12)
-    # The best rate for the exact terms is no more than 1 % better.
+    # The best rate for the exact terms gains at most 1 %.
     rates = np.linspace(0.5, 2.0, 301) * rate
     exact = math.log(4) / rates + 1024 * (rates / 2 - np.log(1 - (4 * rates) ** 2) / rates)
     assert 0.99 * value < exact.min() <= value
-    # In short games the rate is cut, so that a draw has an expected e^(eta z).
+    # In short games the rate is capped, so that e^(eta z) of a draw has a finite mean.
     assert bounds.ftrl_local_rate(2, 4, 0.1, domain="simplex") == 0.1 / 16
     for domain in ("simplex", "ball", "cube"):
         plain = bounds.ftrl(1024, 4, np.inf, domain=domain)
@@ -154,7 +153,7 @@ def test_ftrl_local_by_hand():
 
 
 def test_the_noise_term_of_ftrl_bounds_the_range_of_the_noise():
-    """E[max <Z, x> - min <Z, x>] over 20 000 sums of 10 Laplace draws, and not by half of it."""
+    """E[max <Z, x> - min <Z, x>] over 20 000 sums of 10 Laplace draws; half is too small."""
     draws = np.random.default_rng(0).laplace(size=(20_000, 10, 4)).sum(axis=1)
     scale = {"simplex": 2 * 4 * 10, "ball": 2 * 4**0.5 * 10, "cube": 2 * 10}  # epsilon = 1
     spread = {
@@ -182,7 +181,7 @@ def test_before_ftrl_and_ftpl_by_hand():
 
 
 def test_experts_by_hand():
-    """Hedge at its best rate; the dartboard where eta <= p only; limited updates."""
+    """Hedge at its best rate; the dartboard, only if eta <= p; limited updates."""
     rate = math.sqrt(8 * math.log(5) / 200)
     assert bounds.hedge(200, 5, rate) == pytest.approx(math.sqrt(200 * math.log(5) / 2))
     dartboard = bounds.shrinking_dartboard(300, 4, 0.01, 0.05)
@@ -194,7 +193,7 @@ def test_experts_by_hand():
 
 
 def test_bandits_by_hand():
-    """EXP2, SCRiBLE and the batches, term by term; at epsilon = inf the noise is gone."""
+    """EXP2, SCRiBLE and batches, term by term; at epsilon = inf the noise terms vanish."""
     log = math.log(100)
     value = bounds.exp2(100, 4, 2.0)
     assert value == pytest.approx(math.sqrt(100 * 4 * math.log(4) * (3 + 2 + 4 * log)) + 1)
@@ -212,7 +211,7 @@ def test_bandits_by_hand():
     for domain, noise, expected in cases:
         got = bounds.scrible(100, 4, 2.0, domain=domain, noise=noise)
         assert got == pytest.approx(expected, rel=1e-13)
-    # The simplex is a polytope of dimension 3 with 4 facets, where M = 1/2; half the facets cost
+    # The simplex is a polytope of dimension 3 with 4 facets and M = 1/2. Half the facets contribute
     # a factor sqrt(1/2).
     polytope = bounds.scrible_polytope(100, 3, 2.0, rows=4, bound=0.5)
     assert polytope == pytest.approx(cases[0][2], rel=1e-13)
@@ -228,7 +227,7 @@ def test_bandits_by_hand():
 
 
 def test_batched_bandit_by_hand():
-    """epsilon = 0.3: batches of 4, noise of scale 1 / 1.2, 25 of them and a rest."""
+    """epsilon = 0.3: batches of 4 with noise of scale 1 / 1.2, 25 batches and a rest."""
     sigma = math.sqrt(1 + 2 / 1.44)
     value = bounds.batched_bandit(103, 4, 0.3)
     assert value == pytest.approx(4 * 30 * sigma * math.sqrt(4 * 26) + 4)
@@ -240,7 +239,7 @@ def test_batched_bandit_by_hand():
 
 
 def test_batches_beat_noise_on_each_loss_where_epsilon_is_small():
-    """Table 2's T^(1/2) passes its T^(2/3); batches are sublinear below epsilon = T^(-1/2)."""
+    """Table 2: T^(1/2) against T^(2/3). Batches are sublinear below epsilon = T^(-1/2)."""
     rounds = 10.0 ** np.arange(4, 13)
     ratio = bounds.before_bandits(rounds, 0.1, arms=4) / bounds.exp2_rate(rounds, 4, 0.1)
     assert (np.diff(ratio) > 0).all() and ratio[-1] > 10
@@ -267,7 +266,7 @@ def test_the_printed_theorem_on_ftrl_is_below_ours_by_a_root_of_two(domain):
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 1e4])
 @pytest.mark.parametrize("horizon", [64, 2**16])
 def test_the_pure_dartboard_has_at_least_the_eta_of_its_bound(horizon, epsilon):
-    """What the bound takes for eta is private, by the learner's own formula, and no more."""
+    """The bound's eta is private by the learner's own formula, and not larger than that."""
     restart = 1 / math.sqrt(8 * horizon)
     eta = min(math.sqrt(math.log(4) / horizon), restart, epsilon * restart / (2 + restart))
     setting = derived_setting(horizon, 4, epsilon, None)
@@ -285,7 +284,7 @@ def test_the_dartboard_without_privacy_has_the_bound_of_its_law():
 
 @pytest.mark.parametrize("domain", ["arms", "ball", "cube"])
 def test_random_losses_gain_what_their_bound_says(domain):
-    """By simulation of the best action in hindsight; all others lose nothing on average."""
+    """Simulates the best action in hindsight; all other actions lose nothing on average."""
     generator, rounds, games = np.random.default_rng(0), 60, 20_000
     if domain == "arms":
         losses = generator.integers(0, 2, (games, rounds, 3)) - 0.5
@@ -293,7 +292,7 @@ def test_random_losses_gain_what_their_bound_says(domain):
     elif domain == "cube":
         signs = generator.choice([-1.0, 1.0], (games, rounds // 3, 3))
         gains = np.abs(signs.sum(axis=1)).sum(axis=1)
-    else:  # across the sum of those before, so that squared lengths add up
+    else:  # orthogonal to the sum so far, so that squared lengths add up
         total = np.zeros((games, 3))
         for _ in range(rounds):
             new = np.cross(total, generator.normal(size=(games, 3)))
@@ -306,7 +305,7 @@ def test_random_losses_gain_what_their_bound_says(domain):
 
 
 def test_no_learner_is_better_than_random_losses():
-    """Hedge and FTRL at their best rates are above the bound, by less than a factor of 1.7."""
+    """Hedge and FTRL at their best rates exceed the bound by less than a factor of 1.7."""
     for horizon in (100, 10_000):
         rate = np.sqrt(8.0 * np.log(4.0) / horizon)
         arms = bounds.hedge(horizon, 4, rate) / bounds.random_losses(horizon, 4, domain="arms")

@@ -1,4 +1,4 @@
-"""Bounds on the unit ball: their constants are those of the learners, and the sums are by hand."""
+"""Bounds on the unit ball: their constants are those of the learners, and sums are done by hand."""
 
 import inspect
 import math
@@ -17,7 +17,7 @@ from dpjax.learners.projection_free import smoothing_radius, step_size
 
 DIM = 5
 BALL = domains.ball(DIM)
-# Float32 in the learners, float64 in the bounds.
+# The learners use float32, the bounds float64.
 CLOSE = {"rel": 1e-5}
 
 
@@ -31,7 +31,7 @@ def test_the_noise_of_the_tree_is_that_of_the_mechanism(horizon):
     made = sums(horizon, 0.5)
     lengths = np.sqrt(2.0 * DIM * made.variance(np.arange(horizon))) * float(made.scale)
     largest, mean = convex._tree_noise(np.float64(horizon), DIM, 2.0 * DIM**0.5, 0.5)
-    # No prefix has a node of every level unless there is one with all bits.
+    # A prefix has a node of every level only if all bits of some prefix are set.
     assert lengths.max() <= largest * (1 + 1e-6)
     assert lengths.max() >= 0.7 * largest
     assert mean == pytest.approx(np.sqrt(np.mean(lengths**2)), **CLOSE)
@@ -77,7 +77,7 @@ def test_follow_the_perturbed_leader(epsilon):
     mechanism = inspect.signature(learners.ftpl).parameters["mechanism"].default
     made = sums(horizon, epsilon, delta=delta, noise="gaussian", mechanism=mechanism)
     private = np.sqrt(made.variance(np.arange(horizon))) * float(made.scale)
-    assert np.ptp(private) <= 1e-6 * private.max()  # one law for all prefixes
+    assert np.ptp(private) <= 1e-6 * private.max()  # one distribution for all prefixes
     s = max(default_perturbation(horizon, BALL.losses), private.max())
     expected = s * DIM**0.5 + horizon / (s * np.sqrt(2 * np.pi))
     inverse_mu = float(privacy.gaussian_inverse_mu(epsilon, delta))
@@ -93,7 +93,7 @@ def test_one_point_learners(horizon):
     plain = longest * np.sqrt(horizon) + 3 * zeta * horizon
     assert bounds.one_point_gradient(horizon, DIM) == pytest.approx(plain, **CLOSE)
     assert bounds.private_one_point(horizon, DIM, np.inf) == pytest.approx(plain, **CLOSE)
-    # Much noise moves the base across the ball.
+    # With much noise, the base point moves across the ball.
     much = float(bounds.private_one_point(horizon, DIM, 1e-3))
     assert much == pytest.approx(plain + 2 * horizon, **CLOSE)
     printed = 2 * horizon**0.75 * np.sqrt(3 * DIM * 2 * (1 + 2))

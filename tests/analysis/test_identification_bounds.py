@@ -1,4 +1,4 @@
-"""Characteristic times: golden numbers, a second solver, closed forms, order and refusals."""
+"""Characteristic times: golden numbers, a second solver, closed forms, monotonicity and errors."""
 
 import re
 from itertools import product
@@ -33,12 +33,12 @@ def departure(x, y, epsilon):
 
 
 def costs_of_moving(best, other, epsilon, u):
-    """What a sample of the best arm and one of the other cost, when both means become u."""
+    """The cost of one sample of each arm if both means become u."""
     return departure(1 - best, 1 - u, epsilon), departure(other, u, epsilon)
 
 
 def cheapest(best, other, epsilon, weights):
-    """The mean u that costs least, and the cost, by scipy's scalar minimisation."""
+    """The cheapest mean u and its cost, by scipy's scalar minimisation."""
 
     def cost(u):
         return weights @ np.array(costs_of_moving(best, other, epsilon, u))
@@ -54,12 +54,12 @@ def cheapest(best, other, epsilon, weights):
 def by_cutting_planes(means, epsilon):
     """Lower and upper bounds on 1 / T* by linear programs, with the weights of the lower bound.
 
-    The min over u of linear functions of the weights is replaced by finitely many u. That bounds
-    1 / T* from above, and the true minimum at the solution bounds it from below.
+    The min over u of linear functions of the weights is replaced by finitely many u. This bounds 1
+    / T* from above. The true minimum at the solution bounds it from below.
     """
     means = np.sort(means)
     best, others, arms = means[0], means[1:], len(means)
-    scale = 1.0 / bounds.characteristic_time(means, epsilon)[0]  # Only the size matters.
+    scale = 1.0 / bounds.characteristic_time(means, epsilon)[0]  # Only the scale matters.
     rows = []
 
     def cut(b, u):
@@ -131,7 +131,7 @@ def test_a_second_solver_agrees(name, epsilon):
 
 
 def test_random_instances_attain_their_value():
-    """The weights sum to 1, no weight is negative, and all arms' costs are 1 / T*."""
+    """Weights sum to 1 and are nonnegative, and every arm's cost is 1 / T*."""
     random = np.random.default_rng(0)
     for arms in (2, 3, 8):
         means = np.sort(random.uniform(0.01, 0.99, arms))
@@ -145,7 +145,7 @@ def test_random_instances_attain_their_value():
 
 
 def test_two_arms_in_closed_form():
-    """1 / T* is the cost at the mean that is equally far from both; 2 / (epsilon Delta) at 0."""
+    """1 / T* is the cost at the mean equally far from both; 2 / (epsilon Delta) at 0."""
     for epsilon, golden in [(0.05, 211.080382), (0.5, 41.390074), (2, 41.350947), (np.inf, None)]:
         best, other = 0.2, 0.4
         equal = optimize.brentq(
@@ -163,11 +163,11 @@ def test_two_arms_in_closed_form():
 
 
 def test_means_of_zero_and_one():
-    """Without privacy the cost at 1/2 is ln 2. Small epsilon costs 2 / epsilon."""
+    """Without privacy the cost at 1/2 is ln 2. At small epsilon it is 2 / epsilon."""
     time, weights = bounds.characteristic_time([0, 1], [1e-9, 1e6, np.inf])
     np.testing.assert_allclose(time, [2e9, 1 / np.log(2), 1 / np.log(2)], rtol=1e-8)
     np.testing.assert_allclose(weights, 0.5, rtol=1e-8)
-    # Means near the ends give nearly the same times.
+    # Means near 0 or 1 give nearly the same times.
     exact, _ = bounds.characteristic_time([1, 0.75, 0.5, 0.25, 0], EPSILONS)
     clipped, _ = bounds.characteristic_time(INSTANCES["mu3"], EPSILONS)
     np.testing.assert_allclose(exact, clipped, rtol=1e-4)
@@ -180,14 +180,14 @@ def test_total_variation_time():
     np.testing.assert_allclose(values, expected, rtol=6e-6)  # mu3 is clipped by 1e-6.
     small = [bounds.characteristic_time(m, 1e-7)[0] * 1e-7 for m in means]
     np.testing.assert_allclose(small, values, rtol=1e-5)
-    # The proportionality that stands in below 1e-9 agrees with the solver above.
+    # The proportional formula used below 1e-9 agrees with the solver above it.
     times, weights = bounds.characteristic_time(means[0], np.array([1e-12, 1e-10, 1e-8]))
     np.testing.assert_allclose(times * [1e-12, 1e-10, 1e-8], values[0], rtol=1e-6)
     np.testing.assert_allclose(weights[0], weights[2], atol=1e-6)
 
 
 def test_order_in_epsilon():
-    """T* falls with epsilon, to T*_inf, and is at least T_TV / epsilon."""
+    """T* falls with epsilon towards T*_inf, and is at least T_TV / epsilon."""
     grid = np.append(np.geomspace(1e-9, 1e6, 31), np.inf)
     for means in INSTANCES.values():
         time, weights = bounds.characteristic_time(means, grid)
@@ -218,7 +218,7 @@ def test_an_array_is_as_one_number_at_a_time():
 
 
 def test_stopping_times():
-    """T* kl(failure, 1 - failure) is above the older bound and above T* ln(1 / (2.4 failure))."""
+    """T* kl(failure, 1 - failure) exceeds the older bound and T* ln(1 / (2.4 failure))."""
     failure = 0.01
     for name in ("mu1", "mu3"):
         means = INSTANCES[name]
@@ -235,7 +235,7 @@ def test_stopping_times():
 
 
 def test_stopping_times_under_local_privacy():
-    """Golden numbers; randomized response only hides; tiny epsilon costs 1 / epsilon^2."""
+    """Golden numbers; randomized response only increases them; tiny epsilon costs 1 / epsilon^2."""
     golden = {
         "mu1": [598026, 5909.91],
         "mu2": [720826, 8054.35],
@@ -254,7 +254,7 @@ def test_stopping_times_under_local_privacy():
 
 
 def test_error_of_sequential_halving():
-    """At least the simulated errors of 2000 runs; falls with budget and epsilon; capped at 1."""
+    """At least the simulated errors of 2000 runs; falls with budget and epsilon; at most 1."""
     means = 1 - np.array([0.75, 0.625, 0.5, 0.375, 0.25, 0.25, 0.25, 0.25])
     budgets = [300, 1000, 3000, 10_000, 30_000]
     simulated = {
@@ -280,7 +280,7 @@ def test_error_of_sequential_halving():
 
 
 def written(text, pattern):
-    """A formula of a docstring as a function: a space between two factors is a product."""
+    """A docstring's formula as a function: a space between two factors is a product."""
     (found,) = re.findall(pattern, " ".join(text.split()))
     code = re.sub(r"(?<=[\w)]) (?=[\w(])", " * ", found)
     return lambda **values: eval(code, {"exp": np.exp, "floor": np.floor, "sqrt": np.sqrt} | values)
@@ -288,7 +288,7 @@ def written(text, pattern):
 
 @pytest.mark.parametrize("of", [bounds.sequential_halving_error, learners.sequential_halving])
 def test_the_docstrings_of_sequential_halving_state_the_bound(of):
-    """Both formulas are evaluated as they are written, for arms of which halves are rounded up."""
+    """Both formulas are evaluated as written, also if halves of the arms are rounded up."""
     term = written(of.__doc__, r"sum over stages of (.+?), n =")
     rounds = written(of.__doc__, r"n = (floor\(T / \(S R\)\)),")
     hardness = written(of.__doc__, r"H = max over i >= 2 of (.+?), (?:where|with)")

@@ -1,4 +1,4 @@
-"""Tables on disk: the stored ones are written again to the byte."""
+"""Tables on disk: rewriting a stored table gives the same bytes."""
 
 import csv
 
@@ -22,7 +22,7 @@ TEXT = """round,epsilon,regret,name,warm
 
 
 def value(text):
-    """The entry that was written as this text. Text of digits alone was an integer."""
+    """The entry written as this text; digits alone were an integer."""
     if text in ("", "True", "False"):
         return {"": None, "True": True, "False": False}[text]
     for kind in (int, float):

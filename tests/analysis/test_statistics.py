@@ -1,4 +1,4 @@
-"""The estimates of single cells, against their definitions."""
+"""Estimates of single cells, against their definitions."""
 
 from itertools import combinations
 
@@ -15,7 +15,7 @@ def trials(n, *shape, seed=0):
 
 
 def labelled(values):
-    """An array whose first axis is that of the trials."""
+    """A DataArray whose first axis is the trials."""
     values = np.asarray(values)
     return xarray.DataArray(values, dims=["trial", "first", "second"][: values.ndim])
 
@@ -29,7 +29,7 @@ def gini(values):
 
 
 def spread(values, groups):
-    """Below and above the median of means."""
+    """The spreads below and above the median of means."""
     found = estimates.gini_spread(labelled(values), groups)
     return found["centre"].values, found["gini_below"].values, found["gini_above"].values
 
@@ -62,8 +62,8 @@ def test_median_of_means_is_that_of_each_cell():
 def test_median_of_means_keeps_its_error_bound():
     """Off by more than sigma sqrt(6 groups / n) at most exp(-groups / 4.5) of the time.
 
-    1000 estimates from 120 lognormal trials each. The share of failures has a standard error of
-    at most sqrt(p / 1000) at the bound p.
+    In 1000 estimates from 120 lognormal trials each. The share of failures has a standard error of
+    at most sqrt(p / 1000), where p is the bound.
     """
     groups, n, repeats = 12, 120, 1000
     sigma = np.sqrt((np.e - 1) * np.e)
@@ -75,7 +75,7 @@ def test_median_of_means_keeps_its_error_bound():
 
 
 def test_median_of_means_is_not_moved_by_one_wild_trial():
-    """One group is spoiled; the median of the others stays among them."""
+    """One group is corrupted; the median stays among the others."""
     values = trials(120)
     values[7] = 1e12
     means = values.reshape(12, 10).mean(axis=1)
@@ -86,7 +86,7 @@ def test_median_of_means_is_not_moved_by_one_wild_trial():
 
 @pytest.mark.parametrize(("n", "groups"), [(10, 3), (10, 0), (10, -5), (10, 11)])
 def test_median_of_means_refuses_unequal_groups(n, groups):
-    """The message has both numbers."""
+    """The message contains both numbers."""
     message = f"groups: {n} trials do not divide into {groups} equal groups"
     for estimate in (median_of_means, spread):
         with pytest.raises(ValueError, match=message):
@@ -102,7 +102,7 @@ def test_gini_by_hand():
 
 @pytest.mark.parametrize("n", [2, 3, 4, 17, 60])
 def test_gini_is_the_mean_over_pairs(n):
-    """Against the definition, a loop over all pairs; ties and negative values included."""
+    """Against a loop over all pairs; with ties and negative values."""
     values = np.round(trials(n, 2, 3, seed=n) - 1.0, 1)
     measured = gini(values)
     assert measured.shape == (2, 3)
@@ -111,7 +111,7 @@ def test_gini_is_the_mean_over_pairs(n):
 
 
 def test_gini_of_a_normal_law():
-    """2 sigma / sqrt(pi) for N(mu, sigma^2); the standard error is taken over 50 repeats."""
+    """2 sigma / sqrt(pi) for N(mu, sigma^2); the standard error comes from 50 repeats."""
     draws = np.random.default_rng(1).normal(3.0, 2.0, (1000, 50))
     measured = estimates._gini(draws)
     z = (measured.mean() - 4.0 / np.sqrt(np.pi)) / (measured.std(ddof=1) / np.sqrt(50))
@@ -119,7 +119,7 @@ def test_gini_of_a_normal_law():
 
 
 def test_gini_spread_by_hand():
-    """Around the median 1.5: 0 and 1 lie below, 2 and 6 above. A trial at the centre is on both."""
+    """Around the median 1.5: 0 and 1 below, 2 and 6 above. A trial at the centre is on both."""
     assert spread([6.0, 0.0, 2.0, 1.0], 4) == (1.5, 1.0, 4.0)
     centre, below, above = spread([6.0, 0.0, 2.0], 3)
     assert (centre, below, above) == (2.0, 2.0, 4.0)
@@ -128,7 +128,7 @@ def test_gini_spread_by_hand():
 
 
 def test_gini_spread_is_that_of_the_two_sides():
-    """Against the subsets taken directly, in each cell."""
+    """Against the two subsets of each cell, taken directly."""
     values = np.round(trials(30, 2, 3), 1)
     centre, below, above = spread(values, 6)
     np.testing.assert_allclose(centre, median_of_means(values, 6), rtol=1e-14)
@@ -136,15 +136,15 @@ def test_gini_spread_is_that_of_the_two_sides():
         x, c = values[:, i, j], centre[i, j]
         assert below[i, j] == pytest.approx(pairwise_gini(x[x <= c]), rel=1e-12)
         assert above[i, j] == pytest.approx(pairwise_gini(x[x >= c]), rel=1e-12)
-    # Lognormal trials reach further up than down.
+    # Lognormal trials spread further up than down.
     assert (above > below).all()
 
 
 def test_the_mean_by_hand():
-    """(1, 3, 5) has mean 3 and variance 4, over 3 trials; with two degrees of freedom."""
+    """(1, 3, 5) has mean 3 and variance 4, from 3 trials; with two degrees of freedom."""
     found = estimates.mean(labelled([1.0, 3.0, 5.0]))
     assert found["standard_error"] == pytest.approx(2 / np.sqrt(3), rel=1e-15)
-    quantile = 0.95 * np.sqrt(2 / (1 - 0.95**2))  # of Student's law, in closed form
+    quantile = 0.95 * np.sqrt(2 / (1 - 0.95**2))  # of Student's t, in closed form
     width = quantile * 2 / np.sqrt(3)
     ends = float(found["low"]), float(found["high"])
     assert ends == pytest.approx((3.0 - width, 3.0 + width), rel=1e-12)
@@ -156,13 +156,13 @@ def test_the_mean_by_hand():
 
 
 def test_pairing_takes_out_what_the_trials_share():
-    """Common noise of standard deviation 10 leaves a difference of 1 +- 0.1 visible."""
+    """Common noise of standard deviation 10 does not hide a difference of 1 +- 0.1."""
     rng = np.random.default_rng(3)
     common = rng.normal(0.0, 10.0, (100, 1))
     values = common + rng.normal([0.0, 1.0], 0.1, (100, 2))
     array = labelled(values).assign_coords(first=["A", "B"])
     found = estimates.difference(array, first="A").sel(first="B")
-    # The standard error is 0.14 / sqrt(100): 0.06 is four of them.
+    # The standard error is 0.14 / sqrt(100), so 0.06 is four of them.
     assert float(found["mean"]) == pytest.approx(1.0, abs=0.06)
     assert found["low"] > 0.9 and found["high"] < 1.1
     assert (estimates.mean(array)["standard_error"] > 0.5).all()
@@ -182,7 +182,7 @@ def test_integers_and_float32_are_computed_in_float64():
 
 
 def test_one_resampling_serves_means_and_all_other_statistics():
-    """The bootstrap of a mean by indices draws the trials that the one by weights draws."""
+    """The index bootstrap of a mean draws the same trials as the weight bootstrap."""
     array = labelled(trials(12, 3))
     by_weights = estimates.of_means(array, lambda means: means)
     by_indices = estimates.statistic(array, lambda values: values.mean(axis=0))

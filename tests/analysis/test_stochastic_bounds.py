@@ -1,4 +1,4 @@
-"""Bounds for stochastic arms: golden numbers at T = 1e7, their order, and what they refuse."""
+"""Bounds for stochastic arms: golden numbers at T = 1e7, their order, and rejected arguments."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_lai_robbins():
 
 
 def test_lai_robbins_local():
-    """Of the means of randomized bits, in the true gaps; 4.68 times as much at epsilon = 1."""
+    """Uses the means of randomized bits but the true gaps; 4.68 times as much at epsilon = 1."""
     for means in INSTANCES.values():
         epsilons = np.array([0.1, 1.0, 4.0])
         for epsilon, found in zip(
@@ -36,7 +36,7 @@ def test_lai_robbins_local():
             seen = flip + (1.0 - 2.0 * flip) * np.asarray(means)
             expected = bounds.lai_robbins(HORIZON, seen) / (1.0 - 2.0 * flip)
             assert found == pytest.approx(expected, rel=1e-9)
-            # Local privacy is private in the central model too.
+            # A locally private learner is private in the central model too.
             assert found >= bounds.d_epsilon(HORIZON, means, epsilon) * (1.0 - 1e-9)
         plain = bounds.lai_robbins(HORIZON, means)
         assert bounds.lai_robbins_local(HORIZON, means, np.inf) == pytest.approx(plain)
@@ -46,7 +46,7 @@ def test_lai_robbins_local():
 
 
 def test_azize_basu():
-    """From epsilon 1/4 on it is the bound of Lai & Robbins."""
+    """From epsilon = 1/4 on it equals the bound of Lai & Robbins."""
     at_tenth = [bounds.azize_basu(HORIZON, means, 0.1) for means in INSTANCES.values()]
     assert rounded(at_tenth) == [504, 135, 112, 305]
     for means in INSTANCES.values():
@@ -73,7 +73,7 @@ def test_shariff_sheffet():
 
 
 def test_pulls_of_each_worse_arm():
-    """Times the gaps they are the bounds on regret, and 200 times apart at least."""
+    """Times the gaps, they are the bounds on regret; they differ by a factor of at least 200."""
     means, epsilons = np.array([0.5, 0.3, 0.6, 0.3]), np.array(EPSILONS)
     gaps = np.array([0.2, 0.3])
     shariff = bounds.shariff_sheffet_pulls(HORIZON, means, epsilons)
@@ -84,20 +84,20 @@ def test_pulls_of_each_worse_arm():
 
 
 def test_azize_basu_minimax():
-    """The larger of 234.2, without privacy, and 0.305 / (epsilon / 0.1)."""
+    """The larger of 234.2 (without privacy) and 0.305 / (epsilon / 0.1)."""
     assert bounds.azize_basu_minimax(HORIZON, 5, 0.1) == pytest.approx(234.2, abs=0.05)
     small = bounds.azize_basu_minimax(HORIZON, 5, 1e-5)
     assert small == pytest.approx(0.305 * 1e4, rel=2e-3)
 
 
 def test_divergence_spot_checks():
-    """For x >= y: gains are mirrored."""
+    """For x >= y, since gains are mirrored losses."""
     divergence = bounds.d_epsilon_divergence
     assert divergence(0.5, 0.25, 0.1) == pytest.approx(0.0240470, abs=5e-8)
     assert divergence(0.75, 0.25, 0.5) == pytest.approx(0.2247022, abs=5e-8)
     assert divergence(0.3, 0.25, 1.0) == pytest.approx(0.0064015, abs=5e-8)
     assert divergence(0.3, 0.25, 1.0) == bounds.kl(0.3, 0.25)
-    # The ends: no budget, equal means, a certain arm.
+    # Edge cases: no budget, equal means, a certain arm.
     assert divergence(0.4, 0.4, 1.0) == 0.0
     assert divergence(0.4, 0.0, 2.0) == pytest.approx(0.8)
     assert np.isinf(divergence(0.4, 0.0, np.inf))
@@ -107,7 +107,7 @@ def test_divergence_spot_checks():
 def test_the_order_of_the_lower_bounds():
     """d_epsilon >= Azize & Basu >= Lai & Robbins, on 200 random instances.
 
-    d_epsilon falls with epsilon, and is at least epsilon's own term, sum ln T / epsilon.
+    d_epsilon's bound falls with epsilon, and is at least its epsilon term, sum ln T / epsilon.
     """
     random = np.random.default_rng(0)
     for _ in range(200):
@@ -125,7 +125,7 @@ def test_the_order_of_the_lower_bounds():
 
 
 def test_bounds_broadcast_over_horizon_and_epsilon():
-    """Each entry is that of the numbers by themselves."""
+    """Each entry equals the scalar result."""
     means = INSTANCES["C2"]
     horizons, epsilons = np.array([[1e4], [1e6]]), np.array([0.1, 1.0, np.inf])
     for bound in (bounds.azize_basu, bounds.d_epsilon, bounds.successive_elimination):
@@ -139,7 +139,7 @@ def test_bounds_broadcast_over_horizon_and_epsilon():
 
 
 def test_upper_bounds_by_hand():
-    """One number each, for C2."""
+    """One number each, for instance C2."""
     means, log_t = INSTANCES["C2"], np.log(1e5)
     gaps = np.array([0.125, 0.25, 0.375, 0.5])
     ucb1 = 8 * log_t * (1 / gaps).sum() + (1 + np.pi**2 / 3) * gaps.sum()
@@ -149,8 +149,8 @@ def test_upper_bounds_by_hand():
     roots = np.maximum(16 * 3.1 * log_t / gaps, 8 * np.sqrt(2 * 3.1 * log_t / 1e-3))
     assert bounds.adac_ucb(1e5, means, 1e-3) == pytest.approx((roots + 31).sum())
     assert roots[0] != roots[-1] == roots[-2]
-    # Arms with gap 1/8 leave by epoch 3, 1/4 by epoch 2, 3/8 by epoch 2, 1/2 by epoch 1, of which
-    # the lengths are the golden ones; one more for the failure.
+    # Arms with gap 1/8 leave by epoch 3, 1/4 by epoch 2, 3/8 by epoch 2, and 1/2 by epoch 1. The
+    # lengths of these epochs are the golden ones, plus one for the failure.
     pulls = [1947 + 8495 + 35635, 1947 + 8495, 1947 + 8495, 1947]
     elimination = bounds.successive_elimination(1e5, means, 1.0)
     assert elimination == pytest.approx(gaps @ pulls + 1)
@@ -172,7 +172,7 @@ BAD_MEANS = [[0.5], 0.5, [[0.1, 0.2]], [0.5, 1.5], [-0.1, 0.5], [0.5, np.nan], [
 
 @pytest.mark.parametrize("means", BAD_MEANS, ids=str)
 def test_bad_means_are_refused(means):
-    """Out of range, one arm, a table, nothing."""
+    """Out of range, a single arm, a table, empty."""
     for bound in (
         bounds.lai_robbins,
         bounds.ucb1,
@@ -190,7 +190,7 @@ def test_bad_means_are_refused(means):
 
 
 def test_linear_elimination_by_hand():
-    """Four actions in the plane, epsilon 2: T = 1000, where it says nothing, and T = 10^6."""
+    """Four actions in the plane, epsilon 2: T = 1000, where it is vacuous, and T = 10^6."""
     assert bounds.linear_elimination(1000, 4, 2, 2.0) == pytest.approx(1001)
     for model in ("central", "local"):
         log_t = np.log(1e6)
@@ -211,7 +211,7 @@ def test_linear_elimination_by_hand():
 
 
 def test_linear_elimination_grows_as_the_theorem_says():
-    """Like sqrt(T) and like 1 / epsilon; local noise costs sqrt(T) / epsilon; broadcast."""
+    """As sqrt(T) and as 1 / epsilon; local noise costs sqrt(T) / epsilon; arguments broadcast."""
     horizons, epsilons = np.array([[1e8], [1e12]]), np.array([1e-3, 1e-2, np.inf])
     values = bounds.linear_elimination(horizons, 20, 5, epsilons)
     assert values.shape == (2, 3)
@@ -240,7 +240,7 @@ def test_other_bounds_of_linear_bandits():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, np.inf])
 def test_lazy_ucb_counts_to_where_two_radii_are_below_the_gap(epsilon):
-    """Of two arms, by bisection on whole numbers O: 4 O + 1 pulls, each of which costs the gap."""
+    """Two arms, by bisection over integers O: 4 O + 1 pulls, each of which costs the gap."""
     gap, level = 0.2, 3 * np.log2(1e6)
 
     def radius(samples):
@@ -255,7 +255,7 @@ def test_lazy_ucb_counts_to_where_two_radii_are_below_the_gap(epsilon):
 
 
 def test_failures_of_lazy_ucb_cost_less_than_a_pull_of_each_arm():
-    """Both arms, at most log2(t) + 1 sizes, chance of Hoeffding and of a Laplace tail, alpha 3."""
+    """Union over two arms and log2(t) + 1 sizes of Hoeffding and Laplace tails, with alpha = 3."""
     t = np.arange(3.0, 1e6)
     by_chance = t ** (-6 / np.log(2)) + 0.5 * t ** (-3 / np.log(2))
     assert np.sum(2 * (np.log2(t) + 1) * by_chance) < 0.2

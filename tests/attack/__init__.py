@@ -1,1 +1,1 @@
-"""Attacks on what dpjax reads, keeps and is told; counts are in docs/attacks.md."""
+"""Attacks on inputs, stored results and settings; docs/attacks.md has the counts."""

@@ -1,4 +1,4 @@
-"""Settings of JAX that a caller may have: the right numbers, or one sentence."""
+"""JAX settings of the caller: the results are right, or one sentence refuses."""
 
 import functools
 
@@ -40,7 +40,7 @@ def mesh():
     return jax.make_mesh((1,), ("devices",))
 
 
-# What simulate does too, but for the last, which stop all that is not compiled.
+# All but the last work for simulate too; the last ones forbid code that is not compiled.
 CONTEXTS = {
     "64 bits": lambda: jax.enable_x64(True),
     "nothing is compiled": jax.disable_jit,
@@ -69,10 +69,10 @@ UPDATES = {
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_a_context_changes_nothing(name):
     key, expected = jr.key(0), usual()
-    # Factories that are called under 64 bits mix types, as the caller's own code then does.
+    # Under 64 bits, factories return mixed types, as the caller's own code does.
     with CONTEXTS[name](), jax.numpy_dtype_promotion("standard"):
         np.testing.assert_array_equal(swept(key=key), expected[0])
-        if name != "no transfers":  # of which jax.random.key is one already
+        if name != "no transfers":  # jax.random.key is itself a transfer
             np.testing.assert_allclose(played(), expected[1], rtol=1e-6)
 
 
@@ -90,7 +90,7 @@ def test_an_option_changes_nothing_in_threads_either(name):
 
 @pytest.mark.parametrize("name", ["jax_disable_jit", "jax_transfer_guard"])
 def test_a_sweep_computes_under(name):
-    """A quick one of the above."""
+    """Sweeps under the quick settings."""
     test_an_option_changes_nothing_in_threads_either(name)
 
 
@@ -116,7 +116,7 @@ def test_programs_kept_on_disk_are_the_same(tmp_path):
 
 
 def traced(name):
-    """The digest of a sweep's program of a learner; no number that it computes can differ."""
+    """The digest of a learner's traced sweep: equal digests compute equal numbers."""
 
     def game(point):
         del point
@@ -141,7 +141,7 @@ def test_a_learner_under_64_bits(name):
 @pytest.mark.attack
 @pytest.mark.parametrize("name", ["linucb", "exp2", "thompson"])
 def test_simulate_under_64_bits(name):
-    """Compiled by the caller, of a learner that is made under his settings."""
+    """The caller compiles it, with a learner built under the caller's settings."""
 
     def played():
         losses = np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3)

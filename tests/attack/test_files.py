@@ -1,4 +1,4 @@
-"""Hostile files, names, folders and numbers for the command line: right, or one sentence."""
+"""Hostile files, names, folders and numbers on the command line: right, or one sentence."""
 
 import io
 import json
@@ -30,7 +30,7 @@ TABLE = np.random.default_rng(0).random((40, 3))
 
 
 def call(capsys, *arguments):
-    """Exit code, stdout, and the sentence on stderr, which must be one."""
+    """Exit code, stdout, and the single sentence on stderr."""
     try:
         code = main([str(argument) for argument in arguments])
     except SystemExit as exit_:
@@ -52,7 +52,7 @@ def npy(array, **options):
 
 
 def header(shape, descr="<f8", raw=None, version=1, size=None):
-    """The first bytes of a .npy file; ``size`` is what they say of their own length."""
+    """The first bytes of a .npy file; ``size`` is the header length that they state."""
     text = (raw or repr({"descr": descr, "fortran_order": False, "shape": shape})).encode() + b"\n"
     length = struct.pack("<H" if version == 1 else "<I", size or len(text))
     return b"\x93NUMPY" + bytes((version, 0)) + length + text
@@ -66,7 +66,7 @@ def npz(path, *members, pack=zipfile.ZIP_DEFLATED):
 
 
 def changed(path, at, value):
-    """Of an .npz with one member: bytes of the entry in its directory, at an offset."""
+    """An .npz with one member, with bytes of its directory entry changed at an offset."""
     content = bytearray(path.read_bytes())
     start = content.find(b"PK\1\2") + at
     content[start : start + len(value)] = value
@@ -74,7 +74,7 @@ def changed(path, at, value):
 
 
 def refused(path):
-    """The sentence with which a file is refused."""
+    """The sentence that refuses a file."""
     with pytest.raises((ValueError, OSError)) as error:
         read_losses(path)
     sentence = str(error.value)
@@ -116,7 +116,7 @@ def broken(*arguments):
 
 
 def test_a_figure_that_fails_loses_no_table(capsys, tmp_path, monkeypatch):
-    """It is named, the exit code is 1, and the figure of an earlier run does not stay."""
+    """The message names it, the exit code is 1, and the figure of an earlier run is removed."""
     path, out = tmp_path / "losses.csv", tmp_path / "out"
     path.write_text("a,b\n0,1\n1,0\n")
     assert call(capsys, *run(path, out))[0] == 0
@@ -157,9 +157,9 @@ def test_reproduce_and_audit_write_tables_first(capsys, tmp_path, monkeypatch):
 
 
 def test_papers_write_tables_first(tmp_path, monkeypatch):
-    """All papers publish a report in one place, which writes tables before it draws.
+    """All papers publish reports through one function, which writes tables before it draws.
 
-    Tables of more than a hundred rows are not printed.
+    It does not print tables of more than a hundred rows.
     """
     tables = {"": [{"a": 1}], "_more": [{"b": 2}], "_long": [{"c": 3}] * 101}
     report = Report(tables, {"": broken, "_more": broken}, {})
@@ -211,7 +211,7 @@ BAD_ARRAYS = {
 @pytest.mark.parametrize("case", BAD_ARRAYS)
 @pytest.mark.parametrize("suffix", ["npy", "npz"])
 def test_arrays_that_lie(case, suffix, tmp_path):
-    """A file of its own or the member of an archive: the same sentence, before it is read."""
+    """A separate file or an archive's member: the same sentence, before its data are read."""
     content, message = BAD_ARRAYS[case]
     path = tmp_path / f"a.{suffix}"
     if suffix == "npy":
@@ -240,7 +240,7 @@ def test_archives_that_lie(tmp_path):
         (8, b"\1", "the array losses is encrypted"),
         (10, b"\x4d", "the array losses is damaged .*compression"),
         (6, b"\x63", "is damaged, or no .npz"),
-        (24, struct.pack("<I", 200), "is damaged|header speaks"),  # says that it is shorter
+        (24, struct.pack("<I", 200), "is damaged|header speaks"),  # its stated length is too short
         (24, struct.pack("<I", 2**31), "header speaks of 1088 bytes"),
         (16, b"\0\0\0\0", "is damaged .*CRC"),
         (42, struct.pack("<I", 2**31), "the array losses is damaged"),
@@ -289,7 +289,7 @@ def bomb(path, start, rest, understated=False):
     ids=["a table of zeros", "a header", "an understated size", "an overlong member"],
 )
 def test_a_bomb_takes_no_memory(start, understated, message, tmp_path):
-    """134 MB of zeros, 1 GB in float64, in half a MB: a few MB are taken."""
+    """134 MB of zeros (1 GB in float64) compressed to half a MB: only a few MB are allocated."""
     path = bomb(tmp_path / "bomb.npz", start, 128, understated)
     assert path.stat().st_size < 2**20
     tracemalloc.start()
@@ -308,7 +308,7 @@ def test_what_is_packed_well_and_small_is_read(tmp_path):
 
 
 def test_what_is_no_file_is_called_what_it_is(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the address of a socket must be short
+    monkeypatch.chdir(tmp_path)  # a socket's address must be short
     os.mkfifo("pipe.csv")
     os.mkdir("folder.npy")
     os.symlink("/dev/zero", "zero.npz")
@@ -460,11 +460,11 @@ def test_numbers_of_audits_are_refused_early(words, message, capsys, tmp_path, m
 
 
 def mutated(content, random):
-    """Some bytes flipped, or cut off, or put in, or zeroed."""
+    """Content with some bytes flipped, removed, inserted or zeroed."""
     content = bytearray(content)
     kind = random.integers(5)
     at = int(random.integers(len(content)))
-    # Every second change is at the ends, where the sizes are.
+    # Every second change is near the ends, where the sizes are stored.
     if random.random() < 0.5:
         at = int(random.integers(min(200, len(content)))) * random.choice([1, -1])
     if kind == 0:
@@ -480,7 +480,7 @@ def mutated(content, random):
 
 
 def as_numpy_or_python_reads(path):
-    """The table by other means: what a file that is read must say."""
+    """The table as NumPy or Python reads it, for comparison."""
     if path.suffix == ".csv":
         lines = [line for line in path.read_text("utf-8-sig").split("\n") if line.strip()]
         rows = [[cell.strip().strip('"') for cell in line.split(",")] for line in lines]
@@ -491,9 +491,9 @@ def as_numpy_or_python_reads(path):
 
 @pytest.mark.attack
 def test_mutations_of_files(tmp_path):
-    """600 of each kind of file in process, 8 as a process with 4 GB of memory.
+    """600 files of each kind in this process, and 8 in a process with 4 GB of memory.
 
-    Every one is read as NumPy or Python read it, or refused in one sentence that names the file.
+    Each file is read as NumPy or Python reads it, or refused in one sentence that names it.
     """
     random = np.random.default_rng(26)
     text = "\n".join(["a,b,c", *(",".join(f"{x:.3g}" for x in row) for row in TABLE)])

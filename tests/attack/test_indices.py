@@ -1,4 +1,4 @@
-"""An arm that is none: environments charge what the nearest arm costs."""
+"""Arms that do not exist: environments charge the cost of the nearest arm."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ MAKE = {
 
 @pytest.mark.parametrize("name", MAKE)
 def test_an_arm_out_of_range_is_charged_as_the_nearest_one(name):
-    """As NumPy does, -1 is the last arm; a loss of 0 would make an arm that is none the best."""
+    """As in NumPy, -1 is the last arm. A loss of 0 would make a non-existent arm the best one."""
     environment = MAKE[name]()
     state = environment.init(jr.key(0))
 

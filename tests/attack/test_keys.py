@@ -1,4 +1,4 @@
-"""Keys whose draws depend on the batch, wherever one enters; the setting that changes draws."""
+"""Keys whose draws depend on the batch are refused everywhere; the setting that changes draws."""
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,7 @@ def test_keys_that_break_the_contract_are_refused(entry):
 
 @pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
 def test_why(impl):
-    """Under vmap these draw other numbers for the first of two keys than for the first of three."""
+    """Under vmap their draws for the first of two keys differ from those for the first of 3."""
     keys = jr.wrap_key_data(jnp.arange(12, dtype=jnp.uint32).reshape(3, 4), impl=impl)
     draw = jax.vmap(lambda key: jr.uniform(jr.split(key)[0], (3,)))
     assert (draw(keys)[:2] != draw(keys[:2])).any() or (draw(keys)[1] != draw(keys[1:])[0]).any()
@@ -119,7 +119,7 @@ def test_a_default_of_jax_that_is_not_used_changes_nothing():
 @pytest.mark.attack
 @pytest.mark.parametrize("how", ["context", "update"])
 def test_what_is_compiled_follows_the_setting(how):
-    """Both ways, as often as one likes: a sweep, and simulate in one compiled function."""
+    """In both directions, repeatedly: for a sweep, and for simulate in one compiled function."""
     key = jr.key(0)
     compiled = jax.jit(lambda key: simulate(*game(POINTS[0]), key, checkpoints=2).regret)
     usual, found = jax.config.jax_threefry_partitionable, {True: [], False: []}
@@ -143,7 +143,7 @@ def test_what_is_compiled_follows_the_setting(how):
 
 
 def test_a_block_that_is_compiled_late_follows_the_setting(monkeypatch):
-    """In a thread, after one that did not fit: contexts of the caller do not reach there."""
+    """In a thread, after a block that did not fit; the caller's contexts do not apply there."""
     key, real, failed = jr.key(0), programs.compiled, []
     with jax.threefry_partitionable(False):
         expected = swept(key, 16)

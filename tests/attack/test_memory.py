@@ -1,4 +1,4 @@
-"""What a process keeps: programs up to a number of bytes, traces up to a number of contexts.
+"""Memory that a process keeps: programs up to a number of bytes, traces up to some contexts.
 
     pytest -m attack tests/attack/test_memory.py -n 0 -s
 

@@ -1,4 +1,4 @@
-"""Sizes that are too large, too small or none: each is accepted and right, or refused by name."""
+"""Sizes that are too large, too small or missing: accepted and right, or refused by name."""
 
 import re
 import warnings
@@ -18,18 +18,18 @@ from tests import test_conformance as conformance
 LONGEST = 2**31 - 1
 GOOD = [1, 2, 3, 2**24 - 1, 2**24, 2**24 + 1, 2**30, LONGEST, np.int64(8), jnp.int32(8)]
 BAD = [2**31, 2**40, 10**30, -1, 0, 1.5, True, "8", None]
-# What has a limit of its own by its docstring.
+# Factories whose docstring states a limit.
 LIMITED = {"private_giga", "smooth", "square_root", "stationary", "buffered"}
 
 
 def learner(name, horizon):
-    """Built, and its first round traced (the longest: two), with no array made of them."""
+    """Builds it and traces its first round (two for the longest horizon); allocates no array."""
     built = as_learner(conformance.make(name, horizon))
     started = state, action = jax.eval_shape(built.init, jr.key(0))
     epsilon = float(built.privacy.epsilon)
     if "epsilon" in conformance.parameters(name):
         assert 0.0 <= epsilon <= 1.00001, f"{name}({horizon}) declares {epsilon}"
-    if horizon != LONGEST:  # tracing is slow
+    if horizon != LONGEST:  # tracing the longest is slow
         return started
     losses = conformance.revealed(name, jnp.zeros(conformance.ARMS))
     seen = jax.eval_shape(built.feedback, losses, action)
@@ -60,12 +60,12 @@ def entries(tree):
 
 
 def fault(name, horizon):
-    """What is wrong with how a factory takes a horizon, or None."""
+    """The mistake in how a factory handles a horizon, or None."""
     what = f"{name}({horizon!r})"
     good = any(horizon is value for value in GOOD)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a smoothing that is wide for short games
+            warnings.simplefilter("ignore")  # about wide smoothing in short games
             state = FACTORIES[name](name, horizon)
     except (TypeError, ValueError) as error:
         text = str(error)
@@ -79,7 +79,7 @@ def fault(name, horizon):
         return f"{what}: {type(error).__name__} {error}"
     if not good:
         return f"{what} is accepted"
-    # A few hundred rows at most, but for those that keep the noise of all rounds.
+    # At most a few hundred rows, except for mechanisms that keep the noise of all rounds.
     if entries(state) > 2000 and name not in ("square_root", "stationary"):
         return f"{what} has a state of {entries(state)} numbers"
     return None
@@ -111,7 +111,7 @@ FAILED = {
 
 @pytest.mark.parametrize("name", FAILED)
 def test_horizons_that_failed_are_right_or_refused_by_name(name):
-    """Raw OverflowErrors, MemoryErrors of 16 GB, and a valid horizon that was refused."""
+    """They raised raw OverflowErrors or MemoryErrors of 16 GB, or refused a valid horizon."""
     for horizon in FAILED[name]:
         if horizon > LONGEST:
             with pytest.raises(
@@ -130,7 +130,7 @@ def test_mechanisms_take_no_horizon_beyond_int32(name):
 
 
 def test_other_sizes_are_refused_by_name():
-    """Arms, dimensions and periods, of factories that take them."""
+    """Arms, dimensions and periods, for factories that take them."""
     ball = domains.ball(2)
     for argument, build in {
         "arms": lambda size: learners.exp3(8, size),
@@ -140,7 +140,7 @@ def test_other_sizes_are_refused_by_name():
         "k": lambda size: mechanisms.kary(8, k=size),
     }.items():
         for size in BAD:
-            if size is not None or argument not in ("batch", "k"):  # their default
+            if size is not None or argument not in ("batch", "k"):  # None is their default
                 with pytest.raises((TypeError, ValueError), match=rf"^{argument} must be "):
                     build(size)
     with pytest.raises(ValueError, match=r"^dim must be at most 16384"):
@@ -149,14 +149,14 @@ def test_other_sizes_are_refused_by_name():
 
 @pytest.mark.parametrize("name", ["tree", "honaker", "hybrid", "kary", "smooth", "exact"])
 def test_a_traced_round_has_the_variance_of_its_row(name):
-    """One by one in JAX, all at once in NumPy."""
+    """Round by round in JAX, all at once in NumPy."""
     built = getattr(mechanisms, name)(100)
     found = jax.jit(jax.vmap(built.variance))(jnp.arange(100))
     np.testing.assert_allclose(found, built.variance(), rtol=1e-6)
 
 
 def test_the_rounds_of_a_mean_are_spread():
-    """All up to 2^20; beyond, a mean of popcounts is within 1e-4 of the exact one."""
+    """All rounds up to 2^20; beyond, a mean of popcounts is within 1e-4 of the exact one."""
     np.testing.assert_array_equal(sampled_rounds(1000), np.arange(1000))
     for horizon, exact in [(2**30, 15.0), (2**25, 12.5)]:
         rounds = sampled_rounds(horizon)
@@ -166,7 +166,7 @@ def test_the_rounds_of_a_mean_are_spread():
 
 
 def test_a_wide_tree_is_never_the_best():
-    """Of trees that are not tried even the lowest digits cost more than the best one."""
+    """Of the arities not tried, even the lowest digits cost more than the best tree."""
     for count in (70_000, 10**6, 2**30, LONGEST - 1):
         for noise in ("laplace", "gaussian"):
             k = best_branching(count, noise)
@@ -177,7 +177,7 @@ def test_a_wide_tree_is_never_the_best():
 
 
 def test_a_k_ary_tree_walks_on_beyond_2_to_the_30():
-    """Its digits there are those that NumPy's int64 finds."""
+    """Its digits there agree with those from NumPy's int64."""
     built = mechanisms.kary(LONGEST, k=3)
     rounds = np.array([2**30, 2**30 + 12345, 3**19 + (3**19 - 1) // 2, LONGEST - 1])
     found = jax.vmap(built.variance)(jnp.asarray(rounds, jnp.int32))

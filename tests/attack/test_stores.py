@@ -1,7 +1,7 @@
-"""Stores under attack: bit flips, truncations and exchanges of every object, kills, many writers.
+"""Stores under attack: bit flips, truncations and swaps of every object, kills, many writers.
 
-After each of them a read gives the right values or one sentence, and a resumed sweep ends with the
-bytes of a store that nothing disturbed.
+After each attack, a read returns the right values or fails with one sentence. A resumed sweep ends
+with the bytes of an undisturbed store.
 """
 
 import itertools
@@ -36,20 +36,20 @@ def play(folder=None, **options):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A complete small store, and the Result of the sweep."""
+    """A complete small store, and the Result of its sweep."""
     folder = tmp_path_factory.mktemp("whole") / "store"
     return folder, play(folder)
 
 
 @pytest.fixture
 def folder(whole, tmp_path):
-    """A copy of the small store, to be damaged."""
+    """A copy of the small store, to damage."""
     shutil.copytree(whole[0], tmp_path / "store")
     return tmp_path / "store"
 
 
 def noted(function):
-    """What a function returns, or None and the error; and the warnings, as texts."""
+    """The result of a function, or None and the error; and the warnings as texts."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -60,7 +60,7 @@ def noted(function):
 
 
 def assert_read_is_right(folder, expected):
-    """The right values, with a warning where there are none, or a sentence; says which."""
+    """The read returns the right values and warns of missing ones, or fails with a sentence."""
     result, error, told = noted(lambda: store.read(folder))
     if error is not None:
         assert str(error).startswith("store: ") and str(folder) in str(error), error
@@ -76,7 +76,7 @@ def assert_read_is_right(folder, expected):
 
 
 def assert_mended(folder, whole, told=True):
-    """A resumed sweep gives the same, to the same bytes, and says what it mended."""
+    """A resumed sweep gives the same results and bytes, and reports the repair."""
     result, error, warned = noted(lambda: play(folder))
     assert error is None, error
     assert_same(result, whole[1])
@@ -86,7 +86,7 @@ def assert_mended(folder, whole, told=True):
 
 
 def assert_refused(folder, words, **options):
-    """Both a read and a sweep end in a sentence with these words, and change no file."""
+    """A read and a sweep both fail with a sentence with these words, and change no file."""
     before = tree(folder)
     for refused in (lambda: store.read(folder), lambda: play(folder, **options)):
         result, error, warned = noted(refused)
@@ -95,7 +95,7 @@ def assert_refused(folder, words, **options):
         assert tree(folder) == before
 
 
-# One damage each
+# Single damages
 
 
 @pytest.mark.parametrize("name", ["epsilon/c/0", "seed/c/0", "learner/c", "regret/zarr.json"])
@@ -128,7 +128,7 @@ def test_one_changed_digit_of_the_root_is_found(folder, whole):
 
 @pytest.mark.parametrize("damage", ["gone", "truncated", "empty", "zeroed", "no name", "a list"])
 def test_a_damaged_root_is_refused_and_nothing_is_touched(folder, whole, damage):
-    """By the same call and by others. With its root, or from the beginning, the sweep runs."""
+    """By the same call and by others. With its root restored, or from the start, the sweep runs."""
     root = folder / "zarr.json"
     data = root.read_bytes()
     if damage == "gone":
@@ -169,7 +169,7 @@ def test_a_store_without_a_finished_block_needs_no_root(folder, whole):
 
 @pytest.mark.parametrize("arrays", ["one", "all"])
 def test_a_block_in_the_place_of_another_is_seen(folder, whole, arrays):
-    """Its own checksums are right, and so is its shape."""
+    """Its own checksums and its shape are right."""
     for array in ["regret"] if arrays == "one" else whole_arrays(folder):
         (source, target) = (folder / array / "c" / "0" / str(j) for j in (1, 0))
         if target.is_dir():
@@ -193,7 +193,7 @@ def test_a_block_of_another_sweep_is_seen(folder, whole, tmp_path):
 
 
 def whole_arrays(folder):
-    """The names of the arrays of blocks."""
+    """Names of the arrays that hold blocks."""
     return [path.name for path in folder.iterdir() if (path / "c" / "0" / "1").exists()]
 
 
@@ -205,7 +205,7 @@ def test_an_array_without_its_others_is_named(folder, whole):
 
 
 def test_the_setting_of_threefry_is_named(folder, whole):
-    """Other draws, and another program: not the one that was compiled before, nor the other's."""
+    """Its draws and program differ, and no program compiled under the other setting is used."""
     now = jax.config.jax_threefry_partitionable
     with jax.threefry_partitionable(not now):
         message = f"another setting jax_threefry_partitionable: {now} there, {not now} here"
@@ -276,7 +276,7 @@ def test_the_root_is_on_the_disk_before_the_first_block(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_a_power_failure_costs_what_was_not_on_the_disk(folder, whole, share):
-    """Files that have a name and no content yet, or no name; the root is there."""
+    """Files with a name but no content yet, or with no name; the root exists."""
     rng = np.random.default_rng(0)
     for name in tree(folder):
         if name != "zarr.json" and rng.random() < share:
@@ -285,11 +285,11 @@ def test_a_power_failure_costs_what_was_not_on_the_disk(folder, whole, share):
     assert_mended(folder, whole)
 
 
-# What a root can say
+# Contents of a root
 
 
 def forged(folder, change):
-    """A root with a right digest that says something else."""
+    """A root with other contents and a right digest."""
     root = folder / "zarr.json"
     document = json.loads(root.read_text())
     change(document)
@@ -335,7 +335,7 @@ FORGED = {
 
 @pytest.mark.parametrize("said", FORGED)
 def test_a_root_that_says_what_cannot_be(folder, whole, said):
-    """Even with the right digest: no traceback, and no memory for what is not there."""
+    """Even with the right digest: no traceback, and no memory allocated for missing data."""
     forged(folder, FORGED[said])
     assert assert_read_is_right(folder, whole[1]) == "named"
     _, error, _ = noted(lambda: play(folder))
@@ -350,14 +350,14 @@ def test_a_root_of_deep_lists(folder, whole):
     assert_refused(folder, f"{folder}/zarr.json is damaged")
 
 
-# What can stand in the place of an object
+# Replacements of an object
 
 
 @pytest.mark.parametrize("name", ["zarr.json", "epsilon/c/0", "regret/c/0/1/0", "done/c/0/1"])
 @pytest.mark.parametrize("what", ["folder", "pipe", "loop", "dangling link", "link", "forbidden"])
 def test_what_is_no_file(folder, whole, name, what, monkeypatch):
     file = folder / name
-    if what == "forbidden":  # to root nothing is
+    if what == "forbidden":  # nothing is forbidden to the root user
         system = type(objects.Files(folder).system)
         read = system.cat_file
 
@@ -473,7 +473,7 @@ def test_a_checksum_sees_place_sweep_and_every_bit():
 
 
 def damages(name, data, others, rng):
-    """Ways to damage an object of this content, as (what, new content or None)."""
+    """Ways to damage an object with this content, as (description, new content or None)."""
     flips = 12 if name == "zarr.json" else 2
     for _ in range(flips):
         bit = int(rng.integers(8 * len(data)))
@@ -504,7 +504,7 @@ def test_every_object_damaged_in_every_way(whole, folder):
             if name == "zarr.json":
                 assert_refused(folder, "zarr.json is ")
                 file.write_bytes(data)
-            # A block that is not done is no damage: it is computed in silence.
+            # An unfinished block is no damage: it is computed without a warning.
             silent = name == "zarr.json" or (what == "gone" and name.startswith("done/c/"))
             assert_mended(folder, whole, told=not silent)
             tried[what] += 1
@@ -526,14 +526,14 @@ def test_every_object_damaged_in_every_way(whole, folder):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The store that writers in processes of their own are to make."""
+    """The store that writers in separate processes should produce."""
     folder = tmp_path_factory.mktemp("undisturbed") / "store"
     return folder, run(folder)
 
 
 @pytest.mark.parametrize("kills", [5, pytest.param(40, marks=pytest.mark.attack)])
 def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
-    """Killed over and over, each time a little further on, and never told that it would be."""
+    """Killed repeatedly without warning, each time a little later."""
     rng = np.random.default_rng(kills)
     folder, hits = tmp_path / "store", 0
     begun = time.perf_counter()
@@ -562,7 +562,7 @@ def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
 
 @pytest.mark.attack
 def test_several_writers_of_which_some_die(undisturbed, tmp_path):
-    """Rounds of three writers of one store: one is killed, one is interrupted, one goes on."""
+    """Rounds of three writers of one store: one is killed, one is interrupted, one continues."""
     rng = np.random.default_rng(0)
     begun, rounds = time.perf_counter(), 5
     ended = Counter()

@@ -1,4 +1,4 @@
-"""Numbers that are no numbers, or extreme: every factory, every argument, every learner."""
+"""NaN, infinite or extreme numbers: every factory, every argument, every learner."""
 
 import inspect
 import warnings
@@ -16,7 +16,7 @@ from dpjax.feedback import seen_inside
 from dpjax.maths import laws
 from tests import test_conformance as conformance
 
-# Valid arguments of every factory of the three registries, by the names of its parameters.
+# Valid arguments of every factory of the three registries, by parameter name.
 ENVIRONMENTS = {
     "arms": 3,
     "experts": 3,
@@ -64,7 +64,7 @@ FACTORIES = {
 
 
 def call(name, **changes):
-    """The factory with valid arguments where one is needed, and these changes."""
+    """Calls the factory with its required arguments valid, and with these changes."""
     factory, known = FACTORIES[name]
     positional, keywords = [], {}
     for parameter in inspect.signature(factory).parameters.values():
@@ -82,7 +82,7 @@ def call(name, **changes):
 
 
 def numbers_of(name):
-    """The parameters that take one number, found by giving 0.3 or 1.3 to each of the others."""
+    """The parameters that take a single number, found by passing 0.3 or 1.3 for each."""
     found = []
     for parameter in inspect.signature(FACTORIES[name][0]).parameters.values():
         if parameter.name in ("gap", "epsilon", "delta", "rounds"):
@@ -94,7 +94,7 @@ def numbers_of(name):
         for probe in (0.3, 1.3):
             try:
                 call(name, **needed, **{parameter.name: probe})
-            except Exception:  # an argument of another kind
+            except Exception:  # an argument of another type
                 continue
             found.append(parameter.name)
             break
@@ -108,7 +108,7 @@ WRONG = [
 
 
 def refusal(name, argument, value, **changes):
-    """What is wrong with how the factory takes this value, or None."""
+    """The mistake in how the factory handles this value, or None."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -125,7 +125,7 @@ def refusal(name, argument, value, **changes):
 
 @pytest.mark.attack
 def test_no_factory_takes_what_is_no_number(capsys):
-    """Words, arrays, complex numbers, truth values, None: a sentence that names the argument."""
+    """Strings, arrays, complex numbers, booleans, None: a sentence names the argument."""
     tried, wrong, arguments = 0, [], 0
     for name, (factory, _) in FACTORIES.items():
         for argument in numbers_of(name):
@@ -166,7 +166,7 @@ PRIVATE = [name for name in learners.__all__ if "epsilon" in conformance.paramet
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_an_epsilon_that_float32_cannot_serve_is_refused_by_name(name):
-    """1e-38 and 1e-45 are 0 in float32 on most devices; below 1e-12 squares of scales overflow."""
+    """1e-38 and 1e-45 are 0 in float32 on most devices; below 1e-12 squared scales overflow."""
     for value in (1e-38, 1e-45, 1e-30, 1e-20, "1", [1.0], None if name != "exp3_minibatch" else ()):
         assert refusal(name, "epsilon", value) is None
 
@@ -177,7 +177,7 @@ ARMS = conformance.ARMS
 
 
 def tables(horizon):
-    """Losses of 0, 1 and any size, none and infinite ones, everywhere, here and there, and once."""
+    """Losses of 0, 1, any size, NaN and infinity, in all places, in some, and in one."""
     shape = horizon, ARMS
     plain, where = np.asarray(jr.uniform(jr.key(3), (2, *shape)))
     wild = [np.nan, np.inf, -np.inf, 3e38, -3e38]
@@ -192,7 +192,7 @@ def tables(horizon):
 
 
 def options(name):
-    """The words that its choices of privacy may take, one changed at a time, by asking for them."""
+    """The words that its privacy options accept, one changed at a time, read from its refusals."""
     if name == "linucb":
         yield from ({"gram": gram.gaussian(calibration=word)} for word in ("printed", "code"))
     for argument in ("calibration", "split", "base"):
@@ -205,9 +205,9 @@ def options(name):
 
 
 def grid(name, horizon):
-    """Every epsilon with every delta and table; at epsilon = 1 one odd loss at each round."""
+    """Every epsilon with every delta and table; at epsilon = 1, one odd loss in each round."""
     taken = conformance.parameters(name)
-    # Where delta goes with Gaussian noise alone, the default is without.
+    # If only Gaussian noise takes a delta, the default has none.
     takes_delta = "delta" in taken and "noise" not in taken
     games, once = tables(horizon)
     lanes = [
@@ -222,7 +222,7 @@ def grid(name, horizon):
 
 
 def campaign(name, horizon, **option):
-    """Games that were played, and for how many anything was no number or no action."""
+    """The number of games played, and of those with a NaN or an invalid action."""
     takes_delta, lanes = grid(name, horizon)
 
     def one(epsilon, delta, losses):
@@ -244,18 +244,18 @@ def campaign(name, horizon, **option):
         return jax.tree.leaves(state), actions, declared, getattr(report, "reach", jnp.float32(0))
 
     states, actions, declared, reach = jax.jit(jax.vmap(one))(*lanes)
-    # An epsilon that counts as 0 when compiled is declared as NaN.
+    # An epsilon that rounds to 0 when compiled is declared as NaN.
     epsilons, deltas, _ = (np.asarray(column) for column in lanes)
     declares = np.isfinite(float(conformance.make(name, horizon, **option).privacy.epsilon))
     allowed = (epsilons >= np.finfo(np.float32).tiny) & (deltas > 0.0) & (deltas < 1.0)
     bad = np.isnan(np.asarray(declared)) != (~allowed & declares)
     for leaf in states:
         leaf = np.asarray(leaf, np.float64).reshape(len(bad), -1)
-        # Infinite may be what is infinite without reason too: the least of nothing.
+        # Values that are infinite by definition may be, such as the least of an empty set.
         bad |= np.isnan(leaf).any(axis=1) | (np.isinf(leaf) & ~np.isinf(leaf[-1])).any(axis=1)
     actions = np.asarray(actions)
     if conformance.plays(name, domains.Domain):
-        points = actions.reshape(-1, ARMS)  # of one point a round or of several
+        points = actions.reshape(-1, ARMS)  # one or several points per round
         near = jax.vmap(conformance.ARGUMENTS["domain"].project)(points)
         outside = np.linalg.norm(np.asarray(near) - points, axis=-1)
         outside = outside.reshape(len(bad), -1).max(axis=1)
@@ -267,14 +267,14 @@ def campaign(name, horizon, **option):
 
 @pytest.mark.attack
 def test_every_learner_ends_with_numbers_whatever_epsilon_and_losses_are(capsys, quick_compilation):
-    """Traced epsilons, which nothing can refuse, and losses that are none."""
+    """With traced epsilons, which cannot be refused, and losses that are NaN or infinite."""
     games, faults = 0, []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in learners.__all__:
             for horizon, option in [(64, {}), *((2, option) for option in options(name))]:
                 if name == "scrible" and option:
-                    option = {**option, "noise": "vector"}  # the only one that is printed
+                    option = {**option, "noise": "vector"}  # the only printed noise
                 played, bad = campaign(name, horizon, **option)
                 games += played
                 if bad:
@@ -294,7 +294,7 @@ def test_learners_that_hung_or_held_nan_end_with_numbers(name, quick_compilation
 
 
 def test_rejection_ends_where_nothing_can_be_accepted(quick_compilation):
-    """Gamma draws of a shape that is none, and binomial ones of such a probability."""
+    """Gamma draws with an invalid shape, and binomial draws with an invalid probability."""
     gamma, binomial = jax.jit(laws.log_gamma), jax.jit(laws.binomial)
     for shape in (np.nan, np.inf, -np.inf, -1.0, 0.0):
         drawn = gamma(jr.key(0), jnp.array([2.0, shape], jnp.float32))

@@ -1,4 +1,4 @@
-"""Tests that may stop at any time: the wealth, its level at the true epsilon, and its power."""
+"""Tests valid at any time: the wealth, its level at the true epsilon, and its power."""
 
 from functools import cache
 
@@ -18,14 +18,14 @@ Q = np.e / (1.0 + np.e)
 
 
 def laplace(true, seed=0):
-    """Runs in plain NumPy, which know nothing of keys: side + Laplace noise of scale 1 / true."""
+    """Runs in plain NumPy, without keys: side + Laplace noise of scale 1 / true."""
     rng = np.random.default_rng(seed)
     return lambda side, keys: side + rng.laplace(size=len(keys), scale=1.0 / true)
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_the_wealth_by_hand(delta):
-    """The mean over fractions of a product over the pairs, in plain Python."""
+    """The mean over fractions of a product over pairs, in plain Python."""
     pairs = [(1, 1)] * 3 + [(1, 0)] * 7 + [(0, 1)] * 2 + [(0, 0)] * 5
     odds, wealth = np.exp(0.7), 0.0
     for fraction in FRACTIONS:
@@ -38,7 +38,7 @@ def test_the_wealth_by_hand(delta):
 
 @pytest.mark.parametrize(("p", "q", "delta"), [(Q, 1 - Q, 0.0), (0.4, 0.3 / np.e, 0.1)])
 def test_the_wealth_is_a_fair_game_at_the_true_epsilon(p, q, delta):
-    """A pair multiplies it by 1 in mean where E X = e E Y + delta, and by more below epsilon 1."""
+    """A pair multiplies it by 1 on average if E X = e E Y + delta, more for smaller epsilons."""
     chances = np.array([p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)])
     assert p == pytest.approx(np.e * q + delta)
     each = np.exp(audit.log_wealth(np.eye(4), np.ones(4), delta))
@@ -57,7 +57,7 @@ def test_the_bound_is_where_the_wealth_crosses():
 
 
 def test_the_level_holds_at_all_times_together():
-    """1000 games of 2000 pairs at the true epsilon, looked at after each pair.
+    """1000 games of 2000 pairs at the true epsilon, tested after each pair.
 
     At most 5 % are ever refuted, while a claim of epsilon = 0.8 is refuted in most games.
     """
@@ -69,9 +69,9 @@ def test_the_level_holds_at_all_times_together():
     wealth = np.stack([audit.log_wealth(row, np.ones(1)) for row in counts])
     ever = int((wealth.max(axis=1) >= np.log(20.0)).sum())
     assert stats.binomtest(ever, games, 0.05, alternative="greater").pvalue > 0.05
-    assert ever >= 2  # it is not idle
+    assert ever >= 2  # the test is not vacuous
     low = audit.log_wealth(counts[:, -1], np.full(1, 0.8))
-    assert (low >= np.log(20.0)).mean() > 0.8  # and a claim that is too small is refuted
+    assert (low >= np.log(20.0)).mean() > 0.8  # too small a claim is refuted
 
 
 def test_chosen_events_keep_the_level():
@@ -87,7 +87,7 @@ def test_chosen_events_keep_the_level():
 
 @pytest.mark.parametrize(("true", "most"), [(2.0, 512), (1.5, 1600)])
 def test_too_little_noise_is_found_in_few_runs(true, most):
-    """Medians over 20 tests; a fixed number of runs needs about as many, known beforehand."""
+    """Medians over 20 tests. A test with a fixed number of runs needs as many, known in advance."""
     found = [
         audit.anytime(laplace(true, seed), jr.key(0), epsilon=1.0, limit=2**13)
         for seed in range(20)
@@ -107,7 +107,7 @@ def test_too_little_noise_is_found_in_few_runs(true, most):
 
 
 def test_gaussian_noise_at_its_delta():
-    """mu = 1 declares (epsilon(delta), delta): true noise is not refuted, and half of it is."""
+    """mu = 1 declares (epsilon(delta), delta): the right noise is not refuted, half of it is."""
     from dpjax import privacy
 
     delta = 1e-2
@@ -124,7 +124,7 @@ def test_gaussian_noise_at_its_delta():
 
 
 def test_the_event_is_the_best_of_the_past():
-    """Randomized response seen as 0 and 1: the event is one of the two values, the right way."""
+    """Randomized response as 0 and 1: the event is one of the values, in the right direction."""
     ours, theirs = np.repeat([0.0, 1.0], [300, 100]), np.repeat([0.0, 1.0], [100, 300])
     threshold, above, swapped = most_telling(ours, theirs, 0.0)
     at_least = np.array([0.0, 1.0]) >= threshold
@@ -134,7 +134,7 @@ def test_the_event_is_the_best_of_the_past():
 
 
 def rounds_of_laplace(scale):
-    """A learner whose action shows the sum of all losses with noise in each."""
+    """A learner whose action is the sum of all losses with noise on each."""
 
     def step(state, key, loss):
         state = state + noise.laplace(key, loss, jnp.float32(scale))
@@ -152,7 +152,7 @@ def ends():
 
 
 def test_a_learner_is_audited_until_it_is_refuted():
-    """audit.epsilon without a number of runs: half the noise stops early."""
+    """audit.epsilon without a number of runs: it stops early on half the noise."""
     bound = audit.epsilon(rounds_of_laplace(0.5), ends(), jr.key(0), runs=None, progress=False)
     assert 1.0 < bound.epsilon <= 2.0 and bound.runs < 8192
     assert bound.hits / bound.runs > 2.0 * bound.misses / bound.runs

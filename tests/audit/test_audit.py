@@ -1,4 +1,4 @@
-"""Audits: mechanisms with a known epsilon, learners on worst pairs, learners with mistakes."""
+"""Audits of mechanisms with a known epsilon, of learners on worst pairs, and of faulty learners."""
 
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from dpjax.core import Arms, Batch, BatchLearner, Feedback, Learner, Policies, P
 from dpjax.feedback import bandit, contextual, full, unclipped
 from dpjax.maths import exact_sums
 
-# Many of the learners here are to be found out.
+# Many of these learners have mistakes that audits must find.
 pytestmark = pytest.mark.filterwarnings("ignore:spent is infinite")
 
 RUNS = 2**17
@@ -31,7 +31,7 @@ def declared(epsilon, delta=0.0):
 
 
 def randomized_response(epsilon):
-    """Its second action is the first loss, 0 or 1, told the truth with odds e^epsilon."""
+    """Its second action is the first loss, 0 or 1, reported truthfully with odds e^epsilon."""
 
     def step(state, key, loss):
         truth = noise.coin(key, jnp.where(loss[0] > 0.5, 1.0, jnp.exp(epsilon)) /
@@ -47,7 +47,7 @@ BITS = Pair(jnp.zeros((2, 1)), jnp.zeros((2, 1)).at[0].set(1.0))
 
 
 def tree_and_pair(height, law, epsilon=1.0, delta=0.0):
-    """A tree of that height as a learner, its worst pair, and the best statistic there is."""
+    """A tree of that height as a learner, its worst pair, and the optimal statistic."""
     horizon = 2 ** (height - 1) + 1
     norm = {"laplace": 0, "gaussian": 1}[law]
     mechanism = mechanisms.tree(horizon, noise=law)
@@ -71,7 +71,7 @@ def test_a_trained_statistic_is_nearly_as_good():
 
 
 def test_lower_bounds_of_a_gaussian_tree_stay_below_its_curve():
-    """epsilon at delta, and mu, of one Gaussian mechanism with mu = 1."""
+    """Both epsilon at delta and mu, for one Gaussian mechanism with mu = 1."""
     delta = 1e-2
     learner, pair, statistic = tree_and_pair(3, "gaussian", 1.0, delta)
     bound = audit.epsilon(
@@ -100,7 +100,7 @@ def test_half_the_noise_is_found_by_an_attack():
 
 
 def test_coverage_of_the_bound_over_repeated_audits():
-    """Of bounds at confidence 0.9 on an event of exactly e^1 odds few exceed 1."""
+    """Few bounds at confidence 0.9 exceed 1, on an event with odds of exactly e^1."""
     p = np.e / (1.0 + np.e)
     rng = np.random.default_rng(0)
     runs, audits_made = 2000, 4000
@@ -109,10 +109,10 @@ def test_coverage_of_the_bound_over_repeated_audits():
         confidence=0.9,
     )  # fmt: skip
     wrong = int((bounds > 1.0).sum())
-    # No more than 1 in 10, and the bound is not idle either.
+    # At most 1 in 10, and the bound is not vacuous.
     assert stats.binomtest(wrong, audits_made, 0.1, alternative="greater").pvalue > 1e-3
     assert bounds.mean() > 0.85
-    # One standard error below is no bound of that confidence.
+    # A bound one standard error below does not have this confidence.
     naive = np.log(p * runs - 0.0) - np.log((1 - p) * runs)
     assert naive == pytest.approx(1.0)
 
@@ -133,7 +133,7 @@ def test_clopper_pearson_against_its_definition():
 def test_declared_sensitivity_is_that_of_the_matrices(name, horizon):
     mechanism = getattr(mechanisms, name)(horizon)
     exact = audit.sensitivity(mechanism)
-    # A factorization whose parameters were fitted is normalized to 1 within rounding.
+    # A fitted factorization is normalized to 1 up to rounding.
     assert exact.l1 <= mechanism.sensitivity[0] * (1 + 1e-6)
     assert exact.l2 <= mechanism.sensitivity[1] * (1 + 1e-6)
     assert exact.error < 1e-6
@@ -147,9 +147,9 @@ def test_declared_sensitivity_is_that_of_the_matrices(name, horizon):
 
 
 CASES = [(name, domain) for name in learners.__all__ for domain in audits.domains_of(name)]
-# One domain a learner; the other ones take as long and show little more.
+# One domain per learner; the others take as long and add little.
 ONCE = dict(CASES)
-# The worst of the pairs is worth all that is declared, so that any smaller scale would show.
+# The worst pair spends all that is declared, so any smaller scale would be found.
 TIGHT = [
     "dp_exp3_lap", "successive_elimination", "dp_ucb", "lazy_ucb", "ftrl",
     "ftpl", "exp2", "adac_oful", "adac_ucb", "dp_ts_ucb",
@@ -218,12 +218,12 @@ def test_every_mutant_of_every_learner_is_caught(name, domain):
 
 @pytest.mark.slow
 def test_printed_scale_of_agarwal_and_singh_has_twice_its_epsilon_under_replacement():
-    """On losses symmetric around 0, where a replaced loss moves by the diameter: 2 is declared."""
+    """On losses symmetric around 0, replacing a loss changes it by the diameter: 2 is declared."""
     learner, pairs = subject("ftrl", "ball", calibration="printed")
     spent = audits.replays(learner, pairs).spent.max()
     assert spent == pytest.approx(float(learner.privacy.epsilon), rel=1e-3)
     assert spent == pytest.approx(2.0 * float(learner.privacy.paper_epsilon), rel=1e-3)
-    # Where a round is zeroed out it is right.
+    # If neighbours zero out a round, the scale is right.
     zero_out = audits.build(
         "ftrl", "ball", audits.HORIZON, 1.0, calibration="printed", neighbours="zero_out"
     )
@@ -234,7 +234,7 @@ def test_printed_scale_of_agarwal_and_singh_has_twice_its_epsilon_under_replacem
     assert float(zero_out.privacy.epsilon) == pytest.approx(1.0)
 
 
-# What replay sees ------------------------------------------------------------------------------
+# Leaks that replay finds -----------------------------------------------------------------------
 
 
 def learner_of(step, horizon=4, state=0.0, epsilon=1.0):
@@ -266,7 +266,7 @@ def test_a_leak_beside_the_noise_shows_in_the_actions():
 
 @pytest.mark.parametrize(("leak", "passes"), [(0.0, True), (1e-8, True), (1e-4, False)])
 def test_the_last_bits_of_an_action_are_rounding(leak, passes):
-    """An entry of 0.01 beside one of 1 may be off by the last bits of 1, and by no more."""
+    """Beside an entry of 1, an entry of 0.01 may be off by the last bits of 1 and no more."""
 
     def step(state, key, loss):
         release = noise.laplace(key, loss, 1.0)
@@ -288,7 +288,7 @@ def test_noise_that_is_not_used_costs_nothing_and_all_uses_add_up():
 
     replayed = audit.replay(learner_of(masked), CHANGED, jr.key(0))
     assert float(replayed.pure) == 0.0 and int(replayed.touched) == 0
-    # The sum differs after rounds 2 and 3; the action after round 4 is not played.
+    # The sum differs after rounds 2 and 3; the action after round 4 is never played.
     replayed = audit.replay(learner_of(every_round), CHANGED, jr.key(0))
     assert float(replayed.pure) == 2.0 and int(replayed.touched) == 2
     assert float(replayed.rho) == 1.0
@@ -297,14 +297,14 @@ def test_noise_that_is_not_used_costs_nothing_and_all_uses_add_up():
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_value_whose_own_prefix_is_unused_costs_where_a_later_one_is_used(exact):
-    """DP-UCB plays each arm once whatever it reads: the loss of round 1 shows in later sums."""
+    """DP-UCB plays each arm once whatever it reads: the loss of round 1 affects only later sums."""
     learner = learners.dp_ucb(8, 2, epsilon=1.0)
     losses = jnp.full((8, 2), 0.5)
     pair = Pair(*(losses.at[0].set(jnp.array(first)) for first in ([1.0, 0.0], [0.0, 1.0])))
     mechanism = mechanisms.tree(8) if exact else None
     found = audit.replay(learner, pair, jr.key(0), mechanism=mechanism)
     assert float(found.pure) == pytest.approx(1.0) and int(found.touched) == 1
-    # The last release that a game of 8 rounds looks at is the one after round 7.
+    # The last release used in a game of 8 rounds is the one after round 7.
     late = Pair(losses, losses.at[6].set(jnp.array([1.0, 0.0])))
     assert float(audit.replay(learner, late, jr.key(0), mechanism=mechanism).pure) > 0.0
 
@@ -331,7 +331,7 @@ def test_a_prefix_costs_from_the_first_round_that_uses_it(used, cost):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_an_index_is_exchanged_for_every_other_one():
-    """Only the index 4 is looked at, which is no neighbour of the index that was drawn."""
+    """Only the index 4 is used, and it is no neighbour of the drawn index."""
 
     def step(state, key, loss):
         rates = jnp.full(8, 1.0).at[4].set(1.0 + loss).at[1].set(1e9)
@@ -348,7 +348,7 @@ def test_an_index_is_exchanged_for_every_other_one():
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("clip", [None, unclipped])
 def test_the_frame_clips_for_a_learner_that_does_not(clip):
-    """Without the frame it spends 40 times what it declares, since losses are far out of range."""
+    """Without clipping it spends 40 times its declaration, since losses are far out of range."""
 
     def step(state, key, loss):
         return state, (noise.laplace(key, loss, 1.0) > 0.5).astype(jnp.int32)
@@ -382,7 +382,7 @@ def test_a_vector_that_becomes_zero_stays_zero_out_of_range(unit):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("kept", [False, True])
 def test_noise_that_goes_into_other_noise_costs_where_that_is_used(kept):
-    """The second release alone is seen. With its own noise exchanged, the first would cost none."""
+    """Only the second release is used. If its noise alone changed, the first would be free."""
 
     def twice(state, key, loss):
         first_key, second_key, other_key = jr.split(key, 3)
@@ -415,7 +415,7 @@ def test_releases_in_branches_are_seen_where_they_are_taken():
         )
         return state + 1.0, release
 
-    # The change is in round 2, where state is 1.
+    # The change is in round 2, in state 1.
     replayed = audit.replay(learner_of(branching), CHANGED, jr.key(0))
     assert float(replayed.pure) == 3.0 and bool(replayed.same_actions)
 
@@ -444,11 +444,11 @@ def test_a_key_that_draws_twice_is_found_and_two_that_do_not_are_not():
     assert bool(audit.replay(learner_of(once), CHANGED, jr.key(0)).fresh_keys)
 
 
-# What has no privacy ---------------------------------------------------------------------------
+# Steps without privacy -------------------------------------------------------------------------
 
 
 def replay_of(step, *, spread=1.0):
-    """Of a learner with such a step, where the losses of round 2 change by ``spread``."""
+    """Replays a learner with this step; the losses of round 2 change by ``spread``."""
     changed = CHANGED._replace(others=spread * CHANGED.others)
     return jax.jit(lambda: audit.replay(learner_of(step), changed, jr.key(0)))()
 
@@ -478,7 +478,7 @@ def a_release_times_zero(state, key, loss):
 
 
 def a_leak_in_the_last_round(state, key, loss):
-    """After three rounds the state is 24, and the action shows what it has beyond that."""
+    """After three rounds the state is 24, and the action shows the excess over 24."""
     state = state + 8.0 + 0.01 * loss
     leak = jnp.where(state >= 24.0, state, 0.0)
     return state, noise.laplace(key, loss, 1.0) + leak
@@ -494,7 +494,7 @@ def scaled_by(scale):
 
 
 def scale_of_rounding(state, key, loss):
-    """A change that a float32 hardly holds, and noise that is no larger than its digits."""
+    """A change near the resolution of float32, and noise no larger than it."""
     return state, noise.laplace(key, 2.0**22 + loss, 0.01)
 
 
@@ -554,7 +554,7 @@ def a_key_that_draws_something_else(state, key, loss):
 
 
 def a_constant_key(state, key, loss):
-    """Another one in each round, and the same in each run."""
+    """The key differs between rounds, but is the same in each run."""
     del key
     return state + 1.0, noise.laplace(jr.fold_in(jr.key(5), state.astype(jnp.int32)), loss, 1.0)
 
@@ -596,7 +596,7 @@ def test_a_scale_that_is_none_hides_nothing(scale, expected):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("ratio", [3.0, 9.0])
 def test_two_draws_at_once_cost_both(ratio):
-    """Two rows of probabilities side by side, each worth ln 3 and both ln 9, or twice that."""
+    """Two rows of probabilities side by side: each costs ln 3, both ln 9, or twice that."""
     odds = jnp.array([ratio, 1.0])
 
     def step(state, key, loss):
@@ -618,7 +618,7 @@ def test_a_probability_that_is_no_number_is_no_privacy():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_release_that_is_kept_only_where_it_is_likely_costs():
-    """Far away on both sides it is refused, as it is by chance: it costs all the same."""
+    """A value that is far away in both worlds is rejected, but the release costs all the same."""
 
     def step(state, key, loss):
         release = noise.laplace(key, loss, 1.0)
@@ -732,7 +732,7 @@ def test_infinite_is_said_in_a_sentence():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_learners_without_privacy_spend_all():
-    """They declare nothing: UCB1 is a function of the losses, and so is FTRL without noise."""
+    """They declare nothing: UCB1 is a function of the losses, as is FTRL without noise."""
     pairs = audit.pairs(jr.key(0), 16, domains.box_losses(3, 0.0, 1.0), 1)
     pair = jax.tree.map(lambda leaf: leaf[0], pairs)
     for learner in (
@@ -845,7 +845,7 @@ def test_losses_of_other_features_are_refused():
 
 @pytest.mark.slow
 def test_the_printed_noise_of_linucb_is_replayed():
-    """Its tree draws in a loop, within which a replay finds no releases."""
+    """Its tree draws in a loop, inside which a replay finds no releases."""
     gram = audits.PRINTED["linucb"]["gram"]
     learner = audits.build("linucb", "", 16, 1.0, calibration="printed", gram=gram)
     found = audits.replays(learner, audit.pairs_for(learner, 4, audits.keys()[0]))

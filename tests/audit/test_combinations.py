@@ -1,4 +1,4 @@
-"""No combination of options spends more than it declares: some here, and all as a campaign."""
+"""No combination of options spends more than it declares: a few here, all as a campaign."""
 
 import itertools
 
@@ -25,7 +25,7 @@ from tests.combinations import (
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-# A configuration takes seconds to compile, so that a default run tries a few.
+# A configuration takes seconds to compile, so a default run tries only a few.
 FEW = {"hedge": 1, "sequential_halving": 1, "exp2": 1}
 FEW_WITHIN = [("lazy_ucb", ("minibatch", "every_round")), ("hedge", ("doubling", "user_level"))]
 
@@ -35,7 +35,7 @@ FEW_WITHIN = [("lazy_ucb", ("minibatch", "every_round")), ("hedge", ("doubling",
 
 def test_words_are_read_from_what_the_factories_refuse():
     found = table("sequential_halving")["noise"]
-    assert found[0] is LEFT_OUT and "laplace" not in found  # which is the default
+    assert found[0] is LEFT_OUT and "laplace" not in found  # the default
     assert {"gaussian", "binomial", "randomized_response"} <= set(found)
     assert {"kary(k=3)", "tree(identical_law=True)"} <= set(table("ftrl")["mechanism"])
 
@@ -60,13 +60,13 @@ def test_every_learner_has_configurations():
         assert covered(name).configurations, name
 
 
-# What it finds ---------------------------------------------------------------------------------
+# Violations ------------------------------------------------------------------------------------
 
 
 def careless(
     horizon: int, arms: int, *, epsilon: Number, rate: Number | None = None, shrink: bool = False
 ) -> Learner:
-    """A learner whose noise is halved for one pair of its options alone."""
+    """A learner whose noise is halved for a single pair of its options."""
     scale = (0.5 if shrink and rate is not None else 1.0) / epsilon
 
     def step(state, key, loss):
@@ -92,7 +92,7 @@ def test_a_fault_of_one_pair_of_options_is_found(monkeypatch):
 
 @pytest.mark.slow
 def test_a_combinator_that_keeps_a_wrong_declaration_is_found(monkeypatch):
-    """A user's two rounds are declared to spend what one round does."""
+    """A user's two rounds are declared at the cost of one."""
 
     def as_one_round(make):
         def made(horizon):
@@ -149,7 +149,7 @@ def test_every_combinator_over_every_learner(wrap):
 @pytest.mark.attack
 @pytest.mark.parametrize(("inner", "outer"), list(itertools.product(WRAPS, repeat=2)))
 def test_every_two_combinators_over_every_learner(inner, outer):
-    """Each in its usual configuration."""
+    """Each in its default configuration."""
     found = []
     for name in learners.__all__:
         try:

@@ -1,4 +1,4 @@
-"""Declarations where their proofs could break: losses out of range, entries, epochs, print."""
+"""Declarations where proofs could fail: losses out of range, entries, epochs, printed noise."""
 
 import inspect
 from functools import cache, partial
@@ -31,32 +31,32 @@ quickly = pytest.mark.usefixtures("quick_compilation")
 
 
 def halved(learner, pairs):
-    """With half the noise, or with draws that are twice as sharp where there is none."""
+    """The learner with half the noise or, if it adds none, with draws twice as sharp."""
     found = audit.mutants(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
     return found["noise halved" if "noise halved" in found else "draws sharper"]
 
 
 def changed(ours, theirs, others, horizon=HORIZON, at=0):
-    """Pairs that differ in round ``at``, as given, (n, d) each; other rounds are ``others``."""
+    """Pairs that differ in round ``at`` as given, (n, d) each; all other rounds are ``others``."""
     sides = [np.tile(others, (len(ours), horizon, 1)) for _ in range(2)]
     sides[0][:, at], sides[1][:, at] = ours, theirs
     return Pair(*(jnp.asarray(side, jnp.float32) for side in sides))
 
 
 def wild_rounds(low=-1.0, high=1.0, horizon=HORIZON):
-    """Whole rounds far out of range, against each other and against rounds within."""
+    """Whole rounds far out of range, against each other and against rounds in range."""
     rows = [np.full(DIM, value) for value in WILD]
     for value in WILD[:6]:
         rows += [np.array([value, 1e3, -1e3]), np.array([high, value, low])]
     rows += [np.full(DIM, low), np.array([high, low, low])]
     one, other = np.triu_indices(len(rows), 1)
     rows = np.array(rows)
-    # Round 4: by then all arms have been played, and what is released is used.
+    # Round 4: all arms have been played by then, and released values are used.
     return changed(rows[one], rows[other], np.full(DIM, low), horizon, at=3)
 
 
 def wild_entries():
-    """One entry changes, from and to anything; the others are anything too."""
+    """One entry changes between arbitrary values; the other entries are arbitrary too."""
     ours, theirs = [], []
     for rest in (np.full(DIM, 1e3), np.array([0.0, 1.0, -1.0]), np.array([0.0, np.nan, 1e9])):
         for one, other in zip(*np.triu_indices(len(WILD), 1), strict=True):
@@ -76,7 +76,7 @@ def test_what_is_no_number_counts_as_the_least():
 
 @pytest.mark.parametrize("name", SETS)
 def test_whatever_comes_in_what_is_summed_lies_in_the_set(name):
-    """Norms within those that calibrations read, for numbers of any size and for none."""
+    """Norms stay within those used by calibrations, for numbers of any size and for NaN."""
     losses = SETS[name]
     rng = np.random.default_rng(0)
     mixed = rng.choice(WILD, (500, DIM))
@@ -91,7 +91,7 @@ def test_whatever_comes_in_what_is_summed_lies_in_the_set(name):
 
 @pytest.mark.parametrize("dim", [50, 500])
 def test_long_vectors_end_in_the_l1_ball(dim):
-    """Where float32 finds the threshold of the projection a little off."""
+    """Even though float32 finds the threshold of the projection slightly wrong."""
     directions = 1.0 + 1e-6 * np.random.default_rng(0).normal(size=(200, dim))
     rows = np.concatenate([size * directions for size in (10.0, 1e3, 1e30)])
     clip = jax.jit(jax.vmap(clipped(domains.l1_losses(dim), "round")))
@@ -99,8 +99,8 @@ def test_long_vectors_end_in_the_l1_ball(dim):
     assert np.abs(inside).sum(axis=1).max() <= 1 + 2e-5
 
 
-# What releases something: the interval of DP-UCB-Int is then one round, and a phase has an end.
-# Round 4 is in the first of the four batches of 16 rounds, and on that batch later ones depend.
+# Options that cause a release: DP-UCB-Int's interval is one round, and a phase ends.
+# Round 4 is in the first of four batches of 16 rounds, and later batches depend on that batch.
 EPSILON, LONGER = {"dp_ucb_int": 100.0}, {
     "cucb": 16, "exp3_minibatch": 16, "limited_updates": 16, "linear_elimination": 16,
     "projection_free": 16,
@@ -110,18 +110,18 @@ DECLARED = [
     for name in learners.__all__
     if "epsilon" in inspect.signature(getattr(learners, name)).parameters
 ]
-# One learner for each way in which losses are usually clipped.
+# One learner for each common way to clip losses.
 CLIPS = ["hedge", "lazy_ucb", "adap_ucb", "ftrl", "exp2"]
 
 
 def wild_contexts():
-    """Features and losses of a round out of range, against others that are too."""
+    """A round with features and losses out of range, against other such rounds."""
     pairs = wild_rounds()
     features = jr.normal(jr.key(3), (HORIZON, DIM, DIM))
     features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
 
     def of(side):
-        # The features of the arms are the round's vector, the losses are its entries.
+        # The arms' features are the round's vector, and the losses are its entries.
         rows = jnp.broadcast_to(features, (len(side), *features.shape))
         return rows.at[:, 3].set(side[:, 3][:, None]), side
 
@@ -139,7 +139,7 @@ def test_rounds_far_out_of_range_spend_no_more_than_is_declared(name):
     contextual = isinstance(learner.action_set, Policies)
     advised = contextual and learner.action_set.arms
     pairs = wild_contexts() if contextual and not advised else wild_rounds(0.0, 1.0, horizon)
-    if advised:  # by public advice
+    if advised:  # advice is public
         advice = jnp.broadcast_to(jnp.eye(DIM), (*pairs.losses.shape, DIM))
         pairs = Pair(*((advice, side) for side in pairs))
     if isinstance(learner.action_set, Pairs):
@@ -149,14 +149,14 @@ def test_rounds_far_out_of_range_spend_no_more_than_is_declared(name):
 
 @quickly
 def test_a_replay_that_is_not_a_number_fails():
-    """As that of a learner that passes NaN on to its draws."""
+    """For example of a learner that passes NaN on to its draws."""
     learner, pairs = audits.build("hedge", "", HORIZON, 1.0), wild_rounds(0.0, 1.0)
     raw = jnp.isnan(pairs.losses).any(axis=(1, 2))
     found = audits.replays(learner, jax.tree.map(lambda leaf: leaf[raw], pairs))
     assert found.failed == () and np.isfinite(found.spent).all()
 
     def step(total, key, loss):
-        total = total + jnp.clip(loss, 0.0, 1.0)  # which lets NaN pass
+        total = total + jnp.clip(loss, 0.0, 1.0)  # clip lets NaN pass
         return total, noise.choose(key, jax.nn.softmax(-total))
 
     start = jnp.zeros(audits.ARMS), jnp.zeros((), jnp.int32)
@@ -192,7 +192,7 @@ def with_entries(name, of, **keywords):
     )
 
 
-# The others go through the same sums.
+# The other learners use the same sums.
 FEW_ENTRIES = [("ftrl", "ball"), ("private_giga", "l1")]
 ALL_ENTRIES = [(name, of) for name in WITH_UNITS for of in SETS]
 
@@ -203,7 +203,7 @@ ALL_ENTRIES = [(name, of) for name in WITH_UNITS for of in SETS]
 )
 @quickly
 def test_an_entry_out_of_range_spends_what_is_declared(name, of):
-    """A projection onto a ball would spread its change over all entries: 2 of 1 on the ball."""
+    """A projection onto a ball would spread one entry's change over all entries: 2 instead of 1."""
     learner, pairs = with_entries(name, of), wild_entries()
     verdict = audits.replays(learner, pairs)
     assert verdict.failed == ()
@@ -215,11 +215,11 @@ def test_an_entry_out_of_range_spends_what_is_declared(name, of):
 
 
 def exact_delta(learner, epsilon):
-    """delta(epsilon) of all actions of Hedge over two arms, whose first losses change.
+    """delta(epsilon) of all actions of Hedge over two arms whose first losses change.
 
-    They go from (0, 1) to (1, 0), and all others are 0. Each later arm is then the first with
-    probability p = 1 / (1 + e^-eta), and 1 - p in the other world: arms are draws of their own, and
-    how often the first was drawn is all that there is to know.
+    The first losses change from (0, 1) to (1, 0), and all others are 0. Each later arm is then the
+    first one with probability p = 1 / (1 + e^-eta), and 1 - p in the other world. Arms are
+    independent draws, so the number of first arms is a sufficient statistic.
     """
     draws = learner.horizon - 1
     eta = np.sqrt(2.0 * float(learner.privacy.rho) / draws)
@@ -234,14 +234,14 @@ def hedge_of(horizon, epsilon=1.0):
 
 
 def test_the_delta_of_doubling_covers_every_epoch():
-    """The first epoch alone has delta(1) = 5.8e-5, which the last one's T^-2 does not cover."""
+    """The first epoch alone has delta(1) = 5.8e-5, which the last epoch's T^-2 does not cover."""
     declared = combinators.doubling(hedge_of, 100_000).privacy
     found = exact_delta(hedge_of(64), float(declared.epsilon))
     assert found == pytest.approx(5.837e-5, rel=1e-3)
     assert found <= float(declared.delta)
     last = hedge_of(64 * 2**10)
     assert found > 1000 * float(last.privacy.delta)
-    # Exactly over two epochs of a game that can be counted through: the larger of their deltas.
+    # Exact enumeration of a game of two epochs: the larger of their deltas.
     small = combinators.doubling(hedge_of, 24, first=8).privacy
     worst = max(exact_delta(hedge_of(n), float(small.epsilon)) for n in (8, 16))
     assert 0.0 < worst <= float(small.delta) == 8.0**-2
@@ -253,7 +253,7 @@ def test_the_delta_of_doubling_covers_every_epoch():
     lambda n: learners.dp_ucb_int(n, 3, epsilon=1.0),
 ])  # fmt: skip
 def test_doubling_declares_the_largest_of_all_its_epochs(make):
-    """Numbers and traced ones; each epoch's own (epsilon, delta) and rho follow from them."""
+    """For numbers and traced values; each epoch's own (epsilon, delta) and rho follow from them."""
     declared = combinators.doubling(make, 1000).privacy
     epochs = [make(64 * 2**i).privacy for i in range(5)]
     for name in ("epsilon", "delta", "rho", "paper_epsilon"):
@@ -291,10 +291,9 @@ def test_epochs_that_do_not_combine_are_refused_and_ranges_are_cut():
 
 
 def test_batches_of_a_local_learner_are_central():
-    """The average of a batch is made of losses as they are: a declaration "local" would be false.
+    """A batch's average is computed from raw losses, so a declaration "local" would be false.
 
-    Of two losses that are averaged before the noise one changes, from 0 to 1, and the release of
-    that loss alone does not exist.
+    One of two averaged losses changes from 0 to 1, and that loss alone is never released.
     """
     base = learners.dp_exp3_lap(8, 2, epsilon=1.0)
     batched = combinators.minibatch(base, 8, 2)
@@ -305,14 +304,14 @@ def test_batches_of_a_local_learner_are_central():
 
 
 def test_zeroed_rounds_are_not_zero_once_they_are_rescaled():
-    """On a set of losses where the distance of two is more than the length of one."""
+    """On a loss set with two losses that are further apart than either is long."""
     zeroed = learners.ftrl(8, domains.simplex(2), epsilon=1.0, neighbours="zero_out")
     with pytest.raises(ValueError, match="learner must be for neighbours 'replace'"):
         combinators.rescale_losses(zeroed, -1.0, 1.0)
 
 
 def summing(horizon):
-    """Shows all that it is fed: what replay finds is then what the noise of a wrapper hides."""
+    """Plays the sum of all inputs: a replay then finds the noise that a wrapper adds."""
 
     def step(state, key, loss):
         del key
@@ -340,7 +339,7 @@ def summing(horizon):
 ])  # fmt: skip
 @quickly
 def test_wrappers_that_add_noise_have_a_declaration_of_their_own(wrap):
-    """Over a base that shows everything they spend all of it, and no more; half the noise does."""
+    """Over a base that reveals everything they spend exactly that; with half the noise, more."""
     learner, pairs = wrap(summing(HORIZON)), wild_rounds(0.0, 1.0)
     verdict = audits.replays(learner, pairs)
     assert verdict.failed == () and verdict.spent.max() == pytest.approx(1.0, rel=1e-5)
@@ -352,7 +351,7 @@ def test_wrappers_that_add_noise_have_a_declaration_of_their_own(wrap):
 
 @cache
 def printed(name, of):
-    """A learner with its paper's calibration, epsilon 1, and pairs of the losses of that set."""
+    """A learner with its paper's calibration at epsilon 1, and pairs of losses from that set."""
     horizon = audits.HORIZONS.get(name, audits.HORIZON)
     keywords = audits.PRINTED.get(name, {}) | {"calibration": "printed"}
     if name == "dp_ucb":
@@ -374,7 +373,7 @@ def printed(name, of):
     return learner, pairs
 
 
-# What is declared where epsilon = 1 is asked for, and whether the worst pair spends all of it.
+# The declared epsilon if epsilon = 1 is requested, and whether the worst pair spends all of it.
 PRINTED = {
     ("ftrl", "box"): (2.0, True), ("ftrl", "ball"): (2.0, True), ("ftrl", "l1"): (2.0, True),
     ("ftpl", "box"): (0.248, True), ("ftpl", "ball"): (0.127, True), ("ftpl", "l1"): (0.127, True),
@@ -390,7 +389,7 @@ QUICK = [("ftrl", "ball"), ("exp2", "box")]
 
 
 def test_every_printed_calibration_is_tried():
-    """All that there are, by the words that their factories take."""
+    """All printed calibrations, by the options that the factories accept."""
     takes = {
         name: inspect.signature(getattr(learners, name)).parameters for name in learners.__all__
     }
@@ -403,7 +402,7 @@ def test_every_printed_calibration_is_tried():
 )
 @quickly
 def test_printed_noise_spends_what_is_declared_for_it(case):
-    """And not what the paper says, which is beside it: less for some, more for others."""
+    """The declared epsilon, not the paper's (recorded beside it): some spend less, some more."""
     learner, pairs = printed(*case)
     shown, tight = PRINTED[case]
     declared = learner.privacy
@@ -423,7 +422,7 @@ def test_derived_calibrations_state_no_paper():
 
 
 def test_an_epsilon_from_the_noise_is_the_inverse_of_the_derived_scale():
-    """Laplace and Gaussian noise, traced; nothing is spent where nothing is released."""
+    """Laplace and Gaussian noise, traced; if nothing is released, nothing is spent."""
     scale = privacy.laplace_scale(3.0, 0.7)
     assert float(jax.jit(privacy.noise_ratio)(3.0, scale)) == pytest.approx(0.7, rel=1e-6)
     scale = privacy.gaussian_scale(3.0, 0.7, 1e-5)
@@ -436,7 +435,7 @@ def test_an_epsilon_from_the_noise_is_the_inverse_of_the_derived_scale():
         wishart = partial(learners.linucb, 16, 3, delta=1e-3, gram=law)
         assert float(wishart(epsilon=1.0).privacy.epsilon) < 0.5
         assert float(wishart(epsilon=np.inf).privacy.epsilon) == np.inf
-    # Of the authors' program at large epsilon Sheffet's theorem does not speak.
+    # Sheffet's theorem does not cover the authors' program at large epsilon.
     assert float(wishart(epsilon=1e3).privacy.epsilon) == np.inf
 
 

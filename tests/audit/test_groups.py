@@ -1,4 +1,4 @@
-"""Groups of changed rounds: their pairs, what they spend, and what cancels inside a release."""
+"""Groups of changed rounds: their pairs, their cost, and cancellation inside a release."""
 
 import numpy as np
 import pytest
@@ -18,10 +18,10 @@ def made(**options):
 
 @pytest.mark.parametrize("changed", [2, 3])
 def test_pairs_of_groups(changed):
-    """Exactly so many rounds differ, together or spread out, with equal signs or turning ones.
+    """Exactly ``changed`` rounds differ, together or spread out, with equal or alternating signs.
 
-    Every direction comes with both signs. One entry against another that keeps its sign is the
-    worst for learners on arms, to whom a shift of all entries is nothing.
+    Every direction comes with both signs. Learners on arms ignore a shift of all entries, so the
+    worst direction for them moves one entry up and another down.
     """
     ours, theirs = made(changed=changed)
     differs = (ours != theirs).any(axis=2)
@@ -33,7 +33,7 @@ def test_pairs_of_groups(changed):
     equal = np.array([np.allclose(rows, rows[0]) for rows in change])
     turning = np.array([np.allclose(rows[1:], -rows[:-1]) for rows in change])
     assert (equal | turning).all() and 0.3 < equal.mean() < 0.7
-    # Both kinds come together with both kinds of rounds.
+    # Both kinds of direction occur with both kinds of rounds.
     assert {(a, b) for a, b in zip(equal, together, strict=True)} == {
         (False, False), (False, True), (True, False), (True, True)
     }  # fmt: skip
@@ -43,7 +43,7 @@ def test_pairs_of_groups(changed):
 
 
 def test_one_changed_round_is_what_it_was():
-    """No draw of a pair of single neighbours depends on the new argument."""
+    """Pairs that differ in one round draw the same numbers as without the new argument."""
     for ours, theirs in zip(made(), made(changed=1), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(ValueError, match="changed must be below the horizon"):
@@ -53,7 +53,7 @@ def test_one_changed_round_is_what_it_was():
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", ["dp_exp3_lap", "hedge"])
 def test_a_group_of_two_spends_at_most_twice(name):
-    """The local learner exactly 2 epsilon, as declared; counted as one round, both fail."""
+    """The local learner spends exactly 2 epsilon, as declared; counted as one round, both fail."""
     learner, pairs = audits.subject(name, "", 1.0, count=16, changed=2)
     found = audits.replays(learner, pairs)
     assert found.failed == ()
@@ -66,7 +66,7 @@ def test_a_group_of_two_spends_at_most_twice(name):
 
 
 def test_changes_that_cancel_inside_a_tree():
-    """Of four levels, rounds 1 and 2: 7 / 4 of one round with equal signs, 1 / 4 with opposite."""
+    """Four levels, rounds 1 and 2: 7 / 4 of one round with equal signs, 1 / 4 with opposite."""
     tree = mechanisms.tree(16)
     one, two = np.zeros(15), np.zeros(15)
     one[0], two[1] = 1.0, 1.0
@@ -83,7 +83,7 @@ def test_changes_that_cancel_inside_a_tree():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_replay_of_a_group_counts_no_cancellation():
-    """The replay of FTRL charges 2 epsilon for rounds 1 and 2, which is at least what C x says."""
+    """The replay of FTRL charges 2 epsilon for rounds 1 and 2, at least the value from C x."""
     learner = user_level(learners.ftrl(16, domains.ball(2), epsilon=1.0), rounds_per_user=2)
     losses = np.zeros((16, 2), np.float32)
     losses[:2, 0] = 1.0
@@ -92,12 +92,12 @@ def test_a_replay_of_a_group_counts_no_cancellation():
         ours = losses.copy()
         ours[1], others[1] = sign * ours[1], sign * others[1]
         replayed = audit.replay(learner, audit.Pair(ours, others), jr.key(0))
-        # The change of two in one coordinate, of sqrt(2) 2 in L1 that are allowed for.
+        # The changes of two rounds in one coordinate, relative to the L1 change sqrt(2) 2 allowed.
         assert float(audit.spent(replayed, 0.0)) == pytest.approx(2.0 / 2**0.5, rel=1e-3)
 
 
 def test_the_command_audits_groups(tmp_path, capsys, monkeypatch):
-    """It hands the number of changed rounds on, and refuses more than there are."""
+    """It passes the number of changed rounds on, and refuses more than there are rounds."""
     assert main(["audit", "hedge", "--changed", "16", "--out", str(tmp_path)]) == 2
     assert "changed must be below the horizon" in capsys.readouterr().err
     given = {}

@@ -1,9 +1,9 @@
-"""All histories of small games, counted: none is likelier than a replay and a declaration allow.
+"""All histories of small games, counted: none is likelier than replay and declaration allow.
 
-A learner on two arms has 2^8 histories of eight actions. Each is counted over many seeds on both
-sequences of a pair. So are the prefixes of a history. The largest log-ratio whose simultaneous
-confidence interval lies above 0 is compared with what replays of the same pair spend, and with the
-declared epsilon. A replay depends on the key, and so the largest of many keys counts.
+A learner on two arms has 2^8 histories of eight actions. Each history and each prefix is counted
+over many seeds on both sequences of a pair. The largest log-ratio whose simultaneous confidence
+interval lies above 0 is compared with the epsilon from replays of the same pair, and with the
+declared epsilon. A replay depends on its key, so the largest over many keys counts.
 """
 
 from functools import cache
@@ -42,7 +42,7 @@ def build(name):
 
 
 def neighbour(vector, other, declared):
-    """The other vector of a round, as far as the declaration lets it differ from the first."""
+    """A neighbour of a round's vector: the other vector, as far as the declaration allows."""
     if declared.neighbours == "zero_out":
         return np.zeros_like(vector)
     if declared.unit == "entry":
@@ -51,7 +51,7 @@ def neighbour(vector, other, declared):
 
 
 def pairs_of(learner):
-    """Pairs of audits, and a change of each round before the last one on five sequences."""
+    """Pairs of audits, and a change of each round but the last on five sequences."""
     made = audit.pairs_for(learner, 16, jr.key(4))
     rows = []
     for base, first, other in (
@@ -73,7 +73,7 @@ def pairs_of(learner):
 
 
 def history_of(learner, losses, key):
-    """The actions of all rounds as one number, the first action in its highest bit, () int32."""
+    """The actions of all rounds as one number, the first action in the highest bit, () int32."""
     keys = jr.split(key, HORIZON)
     state, action = learner.init(keys[0])
 
@@ -90,7 +90,7 @@ def history_of(learner, losses, key):
 
 
 def counts_of(learner, sequences, key):
-    """How often each history came, (sequences, 2^T) int32; every sequence has seeds of its own."""
+    """Counts of each history, (sequences, 2^T) int32; sequences have independent seeds."""
 
     def of_sequence(given):
         losses, key = given
@@ -116,9 +116,9 @@ def with_prefixes(counts):
 
 
 def largest_ratio(counts, others, delta, tests):
-    """The largest log of (p - delta) / q that is surely exceeded, for each pair, at least 0.
+    """For each pair, a lower confidence bound on the largest log of (p - delta) / q, at least 0.
 
-    Each of the intervals of p and q (Clopper & Pearson) fails with probability LEVEL / tests.
+    Each Clopper-Pearson interval of p and q fails with probability LEVEL / tests.
     """
     tail = LEVEL / tests
     low = np.where(counts > 0, stats.beta.ppf(tail, counts, RUNS - counts + 1), 0.0)
@@ -130,12 +130,12 @@ def largest_ratio(counts, others, delta, tests):
 
 class Found(NamedTuple):
     declared: float
-    shown: np.ndarray  # (pairs,) the largest log-ratio that was surely seen
+    shown: np.ndarray  # (pairs,) the largest log-ratio found with confidence
     spent: np.ndarray  # (pairs,) the largest epsilon of all replays
 
 
 def look(learner, *, replays=True):
-    """Counts all histories of a learner on all pairs in both directions, and replays these."""
+    """Counts all histories of a learner on all pairs in both directions, and replays the pairs."""
     declared = learner.privacy
     delta, pairs = float(declared.delta), pairs_of(learner)
     count = len(pairs.losses)
@@ -164,7 +164,7 @@ def look(learner, *, replays=True):
 
 @cache
 def found_of(name):
-    """The counts and replays of the learner of that name, made once."""
+    """The counts and replays of the learner of that name, computed once."""
     learner = build(name)
     if not isinstance(learner.action_set, Arms) or not np.isfinite(learner.privacy.epsilon):
         pytest.skip("it plays no arms, or declares nothing")
@@ -190,7 +190,7 @@ def test_no_history_shows_more_than_its_replays_spend(name):
 
 
 def answers(truth):
-    """A learner that declares 1 and plays a bit of its losses, told the truth with odds e^truth."""
+    """A learner that declares 1 and plays a bit of its losses, truthfully with odds e^truth."""
 
     def step(state, key, loss):
         bit = (loss[0] > 0.5).astype(jnp.float32)
@@ -206,7 +206,7 @@ def answers(truth):
 
 
 def test_counts_find_odds_that_are_larger_than_declared():
-    """Of honest odds nearly all is shown, and never more; of twice the epsilon, more than 1."""
+    """With the declared odds, nearly all is found and never more; with twice, more than 1."""
     honest, leaky = look(answers(EPSILON)), look(answers(2 * EPSILON), replays=False)
     assert 0.9 < honest.shown.max() <= 1.0
     assert honest.spent.max() == pytest.approx(EPSILON, rel=1e-4)

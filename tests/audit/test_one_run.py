@@ -1,4 +1,4 @@
-"""Audits from a single run: the p-value, its level at the true epsilon, and what it catches."""
+"""Audits from a single run: the p-value, its level at the true epsilon, and its power."""
 
 from functools import cache
 
@@ -24,7 +24,7 @@ def exp3(horizon, epsilon=1.0):
 
 
 def test_the_p_value_by_hand():
-    """At delta = 0 the tail of a binomial law; with delta as the authors' program adds it up."""
+    """With delta = 0 it is a binomial tail; with delta, the sum in the authors' program."""
     q = np.e / (1 + np.e)
     assert audit.one_run_p_value(30, 40, 100, 1.0) == pytest.approx(
         sum(stats.binom.pmf(k, 40, q) for k in range(30, 41))
@@ -49,12 +49,12 @@ def test_the_bound_is_where_the_p_value_crosses():
 
 
 def exact_tail(correct, rounds, mu):
-    """P of so many right guesses of all coins, one Gaussian message each: achieved by mu-GDP."""
+    """P of this many right guesses of all coins, one Gaussian message each: attained by mu-GDP."""
     return stats.binom.sf(correct - 1, rounds, stats.norm.cdf(mu / 2))
 
 
 def test_one_guess_refutes_mu_where_no_test_is_so_good():
-    """Of one coin it is at most Phi(mu / 2) likely to be right, and that is tight."""
+    """One coin is guessed right with probability at most Phi(mu / 2), and this is tight."""
     for mu in (0.0, 0.5, 2.0):
         best = stats.norm.cdf(mu / 2)
         assert audit.one_run_refutes(1, 1, 1, mu, best + 1e-6)
@@ -63,7 +63,7 @@ def test_one_guess_refutes_mu_where_no_test_is_so_good():
 
 
 def test_no_count_that_mu_gdp_has_is_refuted():
-    """At its own probability, with Gaussian messages; at mu / 2 some counts would be."""
+    """At its own probability, with Gaussian messages; at mu / 2 some counts would be refuted."""
     refuted = {False: 0, True: 0}
     for mu in (0.3, 1.0, 2.0):
         for rounds in (1, 2, 5, 12):
@@ -76,7 +76,7 @@ def test_no_count_that_mu_gdp_has_is_refuted():
 
 
 def gaussian_counts(mu, audited, guesses, games):
-    """Right guesses of the surest coins, one message N(+-mu / 2, 1) for each coin: (games,)."""
+    """Right guesses of the most certain coins, one message N(+-mu / 2, 1) per coin: (games,)."""
     rng = np.random.default_rng(0)
     coins = rng.integers(0, 2, (games, audited)) == 1
     messages = np.where(coins, mu / 2, -mu / 2) + rng.normal(size=coins.shape)
@@ -86,7 +86,7 @@ def gaussian_counts(mu, audited, guesses, games):
 
 @pytest.mark.parametrize(("mu", "audited", "guesses"), [(0.5, 1024, 256), (1.0, 1024, 256)])
 def test_the_true_mu_is_seldom_refuted_and_half_the_noise_is(mu, audited, guesses):
-    """2000 games of each, in which the surest quarter of the coins is guessed."""
+    """2000 games of each; the most certain quarter of the coins is guessed."""
     true, halved = (gaussian_counts(each, audited, guesses, 2000) for each in (mu, 2 * mu))
     refutes = np.array([
         audit.one_run_refutes(correct, guesses, audited, mu) for correct in range(guesses + 1)
@@ -95,7 +95,7 @@ def test_the_true_mu_is_seldom_refuted_and_half_the_noise_is(mu, audited, guesse
     assert refutes[true].mean() <= 0.05 and refutes[halved].mean() > 0.9
     typical = int(np.median(true))
     assert 0.5 * mu < audit.one_run_mu(typical, guesses, audited) < mu
-    # Where all coins are guessed the bound is far looser.
+    # If all coins are guessed, the bound is far looser.
     every = gaussian_counts(2 * mu, audited, audited, 50).max()
     assert not audit.one_run_refutes(int(every), audited, audited, mu)
 
@@ -114,7 +114,7 @@ def bounds_of(epsilon, runs):
 
 
 def test_the_true_epsilon_is_never_exceeded_in_95_of_100_runs():
-    """200 runs of DP-EXP3-Lap at epsilon = 1; and the bound is not idle."""
+    """200 runs of DP-EXP3-Lap at epsilon = 1; and the bound is not vacuous."""
     found = bounds_of(1.0, 200)
     wrong = int((found > 1.0).sum())
     assert stats.binomtest(wrong, 200, 0.05, alternative="greater").pvalue > 0.05
@@ -150,7 +150,7 @@ def local_ftrl(horizon):
 
 @pytest.mark.parametrize("name", ["coins", "gaussian"])
 def test_coins_and_gaussian_messages(name):
-    """Randomized response and FTRL with noise on each loss: a bound below what they declare."""
+    """Randomized response, and FTRL with noise on each loss: a bound below the declaration."""
     horizon = 513
     if name == "coins":
         learner, pair = (
@@ -169,7 +169,7 @@ def test_coins_and_gaussian_messages(name):
 
 
 def test_only_rounds_that_differ_are_audited():
-    """A round that is the same on both sides has a score of 0 and is never guessed."""
+    """A round that is equal on both sides scores 0 and is never guessed."""
     pair = pair_of(65)
     others = pair.others.at[10:].set(0.0)
     found = audit.one_run(exp3(65), audit.Pair(pair.losses, others), jr.key(0))

@@ -1,4 +1,4 @@
-"""Releases are found wherever they stand in a step, and cost what their members cost together."""
+"""Releases are found anywhere in a step, and cost as much as their members together."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def learner_of(release, scale):
 
 
 def replays_of(release, *scales):
-    """For each scale; the loss of the first round changes by 1."""
+    """One replay per scale; the loss of the first round changes by 1."""
     run = jax.jit(lambda scale: audit.replay(learner_of(release, scale), PAIR, jr.key(0)))
     return [run(jnp.float32(scale)) for scale in scales]
 
@@ -44,7 +44,7 @@ def spent_by(release, *scales, delta=0.0):
     return [float(audit.spent(each, delta)) for each in replays_of(release, *scales)]
 
 
-# Each is (key, loss, scale) -> (), and what it costs at scale 1. -------------------------------
+# Each is (key, loss, scale) -> (), with its cost at scale 1. ----------------------------------
 
 
 def by_keyword(key, loss, scale):
@@ -60,7 +60,7 @@ def in_a_scan(key, loss, scale):
 
 
 def in_a_scan_that_goes_back(key, loss, scale):
-    """Its rows are released, and the sum of them is played."""
+    """Its rows are released, and their sum is played."""
 
     def one(total, inputs):
         own, weight = inputs
@@ -77,7 +77,7 @@ def in_a_loop_of_fixed_length(key, loss, scale):
 
 
 def in_a_condition_in_a_scan(key, loss, scale):
-    """One round in two releases twice the loss."""
+    """Every second round releases twice the loss."""
 
     def one(total, inputs):
         own, i = inputs
@@ -105,14 +105,14 @@ def side_by_side(key, loss, scale):
 
 
 def side_by_side_in_columns(key, loss, scale):
-    """Vectors in the columns of a matrix, each with a scale of its own."""
+    """Vectors in the columns of a matrix, each with its own scale."""
     columns = loss * jnp.arange(6.0).reshape(2, 3)
     noisy = jax.vmap(noise.laplace, (0, 1, 0))(jr.split(key, 3), columns, scale * WEIGHTS)
     return jnp.sum(noisy)
 
 
 def of_one_value(key, loss, scale):
-    """All members share the value, and each has its own noise."""
+    """All members share the value, each with its own noise."""
     return jnp.sum(jax.vmap(lambda own: noise.laplace(own, loss, scale))(jr.split(key, 3)))
 
 
@@ -144,7 +144,7 @@ def as_exact_sums(key, loss, scale):
 
 
 def as_sums_of_draws(key, loss, scale):
-    """A sum of several draws hides as much as one, and a sum of none nothing of no change."""
+    """A sum of several draws hides as much as one draw; a sum of none hides no change."""
     values, counts = loss * jnp.array([0.0, 2.0, 3.0]), jnp.array([0, 1, 5])
     totals = ExactSum(*jax.vmap(exact_sums.of)(values))
     keys = jr.split(key, 3)
@@ -153,14 +153,14 @@ def as_sums_of_draws(key, loss, scale):
 
 
 def as_noise_of_vectors(key, loss, scale):
-    """The largest weight is 2, then 4: 1 / 2 and 2 / 4."""
+    """The largest weights are 2 and 4: costs 1 / 2 and 2 / 4."""
     weights = jnp.array([[1.0, -2.0], [4.0, 0.0]])
     along = jax.vmap(noise.laplace.along, (0, 0, None, 0))
     return jnp.sum(along(jr.split(key), loss * WEIGHTS[:2], scale, weights))
 
 
 def as_least_values(key, loss, scale):
-    """Each of two choices among three values that change by 2, 1 and 0."""
+    """Two choices among three values, which change by 2, 1 and 0."""
     values = loss * jnp.arange(3.0)[::-1]
     found = jax.vmap(lambda own: noise.least(own, values, scale))(jr.split(key))
     return jnp.sum(found).astype(jnp.float32)
@@ -211,7 +211,7 @@ QUICK = (by_keyword, side_by_side, side_by_side_in_columns, in_two_maps, as_exac
     ids=lambda release: release.__name__,
 )
 def test_a_release_costs_what_its_members_cost_together(release):
-    """And half of the noise costs twice as much."""
+    """Half the noise costs twice as much."""
     cost = SEEN[release]
     assert spent_by(release, 1.0, 0.5) == pytest.approx([cost, 2.0 * cost], rel=1e-5)
 
@@ -221,7 +221,7 @@ def test_choices_side_by_side_add_up():
     assert spent_by(as_logits, 1.0, 0.5) == pytest.approx(exact, rel=1e-5)
 
 
-# Functions of members that stay as they are if all members move alike. --------------------------
+# Functions of the members that do not change if all members move equally. ----------------------
 
 
 def whether_coins_differ(key, loss, scale):
@@ -264,7 +264,7 @@ def the_smallest_value(key, loss, scale):
     ids=lambda value: value.__name__.strip("<>"),
 )
 def test_members_that_are_compared_cost_what_they_cost_by_themselves(release, cost):
-    """At each of 16 keys, whatever was released."""
+    """At each of 16 keys, whatever is released."""
 
     @jax.jit
     def spent(scale):
@@ -326,7 +326,7 @@ def test_vectors_side_by_side_are_accounted_for_together():
     assert spent[1] > 1.7 * spent[0]
 
 
-# What is shared, or not seen -------------------------------------------------------------------
+# Shared or hidden keys -------------------------------------------------------------------------
 
 
 def one_key_for_all_members(key, loss, scale):
@@ -335,7 +335,7 @@ def one_key_for_all_members(key, loss, scale):
 
 
 def one_key_for_each_row(key, loss, scale):
-    """Mapped by the outer map, and shared within the inner one."""
+    """Mapped by the outer map and shared within the inner one."""
 
     def row(own):
         return jax.vmap(lambda weight: noise.laplace(own, weight * loss, scale))(WEIGHTS)
@@ -344,7 +344,7 @@ def one_key_for_each_row(key, loss, scale):
 
 
 def one_key_for_each_column(key, loss, scale):
-    """Shared by the outer map, and mapped by the inner one."""
+    """Shared by the outer map and mapped by the inner one."""
     keys = jr.split(key, 3)
 
     def row(weight):
@@ -361,7 +361,7 @@ def one_key_for_all_rounds(key, loss, scale):
 
 
 def equal_keys(key, loss, scale):
-    """They are mapped, and are all the same."""
+    """The keys are mapped but all equal."""
     keys = jr.wrap_key_data(jnp.stack([jr.key_data(key)] * 3))
     noisy = jax.vmap(lambda own, weight: noise.laplace(own, weight * loss, scale))
     return jnp.sum(noisy(keys, WEIGHTS))
@@ -439,7 +439,7 @@ REFUSED = {
 
 
 def beside_a_release(other):
-    """A release at the scale that is declared, beside another with a tenth of the noise."""
+    """A release at the declared scale, beside another with a tenth of the noise."""
 
     def release(key, loss, scale):
         own, rest = jr.split(key)
@@ -451,7 +451,7 @@ def beside_a_release(other):
 
 @pytest.mark.parametrize("release", REFUSED, ids=lambda release: release.__name__)
 def test_a_release_out_of_reach_is_refused(release):
-    """Its action shows nothing of it, so that a replay without it would spend 1 and not 11."""
+    """Its action does not depend on it, so a replay without it would spend 1 instead of 11."""
     sentence = f"^learner: an audit cannot find a release .laplace. in {REFUSED[release]}; it finds"
     with pytest.raises(ValueError, match=sentence):
         audit.replay(learner_of(beside_a_release(release), 1.0), PAIR, jr.key(0))
@@ -464,7 +464,7 @@ def test_a_release_out_of_reach_is_refused(release):
 
 @pytest.mark.parametrize("mechanism", ["honaker", "kary", "smooth"])
 def test_noise_that_a_mechanism_draws_in_a_loop_is_that_of_its_sums(mechanism):
-    """It is added to zeros. The sums are marked as releases, and half of their noise is caught."""
+    """The noise is added to zeros. The sums are marked as releases; half their noise is found."""
     learner = learners.ftrl(
         8, domains.simplex(3), epsilon=1.0, mechanism=getattr(mechanisms, mechanism)
     )
@@ -502,7 +502,7 @@ def test_a_loss_beside_noise_on_zeros_is_no_release(share):
 
 
 def test_a_release_in_a_loop_of_fixed_length_is_counted():
-    """The same loop with fixed bounds: its three releases spend ten times as much each."""
+    """The loop with fixed bounds: each of its three releases spends ten times as much."""
 
     def again(key, loss, scale):
         def one(i, total):
@@ -515,7 +515,7 @@ def test_a_release_in_a_loop_of_fixed_length_is_counted():
 
 @pytest.mark.parametrize("release", [until_it_is_small, in_a_long_scan, in_a_checkpoint])
 def test_mutants_reach_releases_in_any_loop(release):
-    """They run the loops as they are. Without noise, a loop returns the sum of the losses."""
+    """They run the loops unchanged. Without noise, a loop returns the sum of the losses."""
     learner = learner_of(release, 1.0)
     forgotten = audit.mutants(learner, PAIR.losses)["noise forgotten"]
 
@@ -532,7 +532,7 @@ def test_mutants_reach_releases_in_any_loop(release):
 
 
 def test_loops_without_releases_are_not_entered():
-    """Neither a while loop, nor a long scan, nor one of no rounds with a release in it."""
+    """Neither a while loop, nor a long scan, nor a scan of no rounds with a release in it."""
 
     def release(key, loss, scale):
         own, rest = jr.split(key)
@@ -578,7 +578,7 @@ def test_what_is_not_hidden_spends_all(release):
     ids=lambda release: release.__name__,
 )
 def test_mutants_are_made_where_replays_find_releases(release):
-    """Half the noise costs twice as much. One key for all of it shows, and so does none of it."""
+    """Half the noise costs twice as much. A shared key for all noise is found, as is no noise."""
     found = audit.mutants(learner_of(release, 1.0), PAIR.losses)
 
     def spent(mutant):
@@ -591,7 +591,7 @@ def test_mutants_are_made_where_replays_find_releases(release):
 
 @pytest.mark.slow
 def test_one_integer_with_binomial_noise_is_accounted_for_exactly():
-    """As a value, and not as a sum. A quarter of the coins costs more."""
+    """As a value, not as a sum. A quarter of the coins costs more."""
 
     def release(key, loss, scale):
         return noise.binomial(key, loss, scale)

@@ -1,4 +1,4 @@
-"""Likelihood ratios of actions: against closed forms, frequencies, and filters with a mistake."""
+"""Likelihood ratios of actions: against closed forms, frequencies, and faulty filters."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ ARMS = 2
 
 
 def of_release(release, rounds=2):
-    """A learner that plays arm 0, then in each round the arm ``release(key, loss)`` () int32."""
+    """A learner that plays arm 0, then in each round the arm ``release(key, loss)``, () int32."""
 
     def step(state, key, loss):
         arm = jnp.asarray(release(key, loss), jnp.int32)
@@ -38,7 +38,7 @@ def of_release(release, rounds=2):
     return Learner(init, step, full, Arms(ARMS), rounds, Privacy(epsilon=1.0), empty_report)
 
 
-# In round 1 arm 0 loses 1 on the one sequence and 0 on the other.
+# In round 1, arm 0 loses 1 on one sequence and 0 on the other.
 PAIR = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
 LONG = audit.Pair(*(jnp.pad(side, ((0, 2), (0, 0)), constant_values=0.5) for side in PAIR))
 
@@ -55,7 +55,7 @@ ONE = jnp.array([0, 1])
 
 # Closed forms ------------------------------------------------------------------------------------
 
-# The chance that noise of scale 1 (binomial: 30 coins) on 1 and on 0 is above 1/2.
+# The probability that 1 and 0, with noise of scale 1 (binomial: 30 coins), exceed 1/2.
 SCALES = {name: 30.0 if name == "binomial" else 1.0 for name in noise.LAWS}
 
 
@@ -100,7 +100,7 @@ def test_log_densities_are_those_of_scipy(name):
             ),
         }[name](scale)
         found = noise.LAWS[name].log_density(jnp.float32(k), jnp.float32(scale))
-        # Where scipy underflows there is nothing to compare.
+        # If scipy underflows, there is no reference value.
         known = np.isfinite(expected)
         np.testing.assert_allclose(np.asarray(found)[known], expected[known], atol=1e-3)
 
@@ -146,7 +146,7 @@ def exceeding(key, loss):
 
 
 def flipped(value):
-    """The chance that more than 3 of 5 bits, ``value`` of them ones, are ones afterwards."""
+    """The probability of more than 3 ones after flips of 5 bits with ``value`` ones."""
     flip = 1 / (1 + math.e)
     kept = scipy.stats.binom.pmf(np.arange(6), value, 1 - flip)
     added = scipy.stats.binom.pmf(np.arange(6), 5 - value, flip)
@@ -192,11 +192,11 @@ def test_members_of_a_vmap_multiply():
     )
 
 
-# The traps ---------------------------------------------------------------------------------------
+# Pitfalls ----------------------------------------------------------------------------------------
 
 
 def test_a_draw_that_is_not_used_tells_nothing():
-    """The arm is drawn anew only if a coin says so: it must not be taken for the action."""
+    """The arm is redrawn only if a coin says so: the unused draw must not count as the action."""
 
     def release(key, loss):
         coin_key, arm_key = jr.split(key)
@@ -223,7 +223,7 @@ def test_a_draw_in_a_branch_that_is_not_taken_counts_once():
 
 
 def test_noise_after_an_enumerated_draw_is_not_divided_by_its_mean():
-    """Given the action it does not have mean 1."""
+    """Given the action, its mean is not 1."""
 
     def release(key, loss):
         coin_key, noise_key = jr.split(key)
@@ -253,7 +253,7 @@ def test_resampling_is_in_proportion_and_leaves_the_kept_run():
 
 
 def test_the_attack_reads_the_actions_alone():
-    """The same history has the same score, whatever noise of the runs was hidden."""
+    """A history has the same score, whatever noise was hidden."""
     learner = of_release(lambda key, loss: noise.laplace(key, loss[0], 1.0) > 0.5)
     made = REVEALED.Filters(learner, PAIR, 16)
     played = [made.plays(side, jr.key(i), 500) for i, side in enumerate(PAIR)]
@@ -266,11 +266,11 @@ def test_the_attack_reads_the_actions_alone():
 def test_the_kept_run_is_a_particle_of_its_own_filter():
     learner = of_release(lambda key, loss: noise.laplace(key, loss[0], 1.0) > 0.5)
     found = REVEALED.Filters(learner, PAIR, 1).kept(PAIR, jr.key(0), 2**12)
-    # With one particle it is the ratio of the release, which goes up to e in size.
+    # With one particle, it is the ratio of the release, which can be as large as e.
     assert np.abs(found.log_ratio).max() == pytest.approx(1.0, abs=1e-4)
-    # Half of the runs are on either sequence.
+    # Each sequence has half of the runs.
     assert scipy.special.expit(found.log_ratio).mean() == pytest.approx(0.5, abs=0.02)
-    # At epsilon = 0 the mean is the total variation of two Laplace laws, 1 - e^(-1/2).
+    # At epsilon = 0 the mean is the total variation of the two Laplace distributions, 1 - e^(-1/2).
     (losses,) = REVEALED.privacy_losses(found.log_ratio, np.zeros(1))
     low, high = mean_interval(losses / 2.0, 0.005)
     assert 2.0 * low < 1.0 - math.exp(-0.5) < 2.0 * high < 0.5
@@ -279,7 +279,7 @@ def test_the_kept_run_is_a_particle_of_its_own_filter():
 
 
 def test_a_history_that_one_sequence_never_shows():
-    """Its ratio is e^10. Runs on the first sequence alone would never play it."""
+    """Its ratio is e^10. Runs on the first sequence alone would never show it."""
     scale = 0.1
     learner = of_release(lambda key, loss: noise.laplace(key, -loss[0], scale) > 0.2)
     found = [
@@ -289,7 +289,7 @@ def test_a_history_that_one_sequence_never_shows():
     assert found == pytest.approx([10.0, -10.0], abs=0.2)
 
 
-# A prefix sum is the action, so that all noise is hidden but for one bit a round.
+# The action depends on a prefix sum, so only one bit per round is visible.
 def of_sums(mechanism):
     stream = mechanism.stream((), scale=2.0)
 
@@ -305,7 +305,7 @@ def of_sums(mechanism):
 
 
 def frequencies(learner, pair, runs, key=9):
-    """ln P'/P of each history by counting, its standard error, and which were seen often."""
+    """ln P'/P of each history by counting, its standard error, and whether it was frequent."""
     made = REVEALED.Filters(learner, pair, 1)
     arms = learner.action_set.count
     base = arms ** np.arange(learner.horizon)[::-1]
@@ -319,7 +319,7 @@ def frequencies(learner, pair, runs, key=9):
 
 
 def scores_against_frequencies(learner, pair, particles, runs):
-    """Differences of filters and frequencies over their standard error."""
+    """Differences between filters and frequencies, over their standard error."""
     counted, error, often = frequencies(learner, pair, runs)
     made = REVEALED.Filters(learner, pair, particles)
     table = REVEALED.all_histories(made.one.learner)[often]
@@ -349,7 +349,7 @@ def test_prefix_sums_agree_with_frequencies(name):
 def test_a_stream_whose_noise_is_drawn_at_the_start_is_refused():
     with pytest.raises(ValueError, match="prefix sums draw no noise of their own"):
         audit.revealed(of_sums(mechanisms.square_root(4)), LONG, jr.key(0), [0.0])
-    # Of the change in round 3 some sum has noise from a loop alone. Its ratio is not a number.
+    # For the change in round 3, some sum has noise only from a loop. Its ratio is NaN.
     learner, zeros = of_sums(mechanisms.kary(14, k=3)), jnp.zeros((14, 2))
     pair = audit.Pair(zeros.at[2].set(1.0), zeros)
     assert np.isnan(ratio_of(learner, pair, jnp.zeros(14, jnp.int32), 64))
@@ -379,7 +379,7 @@ def test_intervals_of_means_cover(mean):
     rng = np.random.default_rng(0)
     missed = 0
     for _ in range(200):
-        # Mostly 0 and now and then 1, or uniform: both have this mean.
+        # Mostly 0 and occasionally 1, or uniform: both have this mean.
         values = rng.random(400) < mean if rng.random() < 0.5 else 2 * mean * rng.random(400)
         low, high = mean_interval(values, 0.05)
         missed += not low <= mean <= high
@@ -392,7 +392,7 @@ TINY = of_release(lambda key, loss: noise.laplace(key, loss[0], 0.5) > 0.5, roun
 
 
 def test_the_upper_curve_is_never_below_the_exact_one():
-    """Whatever the number of particles, on average and with its interval."""
+    """For any number of particles, on average and with its interval."""
     learner = learners.explore_then_commit(4, 2, epsilon=1.0, rounds=1)
     epsilons = np.array([0.0, 0.3, 0.6, 0.9])
     exact = audit.revealed(learner, LONG, jr.key(0), epsilons, particles=2**13)
@@ -405,8 +405,8 @@ def test_the_upper_curve_is_never_below_the_exact_one():
         above.append(np.maximum(*means))
         assert (above[-1] >= exact.above - 0.015).all()
     assert (above[0] > above[1]).all() and (above[1] > above[2]).all()
-    # One particle: the curve of one Laplace release, 1 - e^((epsilon - 1) / 2), in those runs in
-    # which arm 0 is explored first.
+    # One particle: the curve of one Laplace release, 1 - e^((epsilon - 1) / 2), in runs that
+    # explore arm 0 first.
     np.testing.assert_allclose(above[0], -0.5 * np.expm1(0.5 * (epsilons - 1.0)), atol=0.02)
 
 
@@ -433,7 +433,7 @@ def test_actions_that_show_all_draws_need_one_particle(monkeypatch):
 
 
 def test_the_worst_history_is_estimated_with_other_keys():
-    """The largest of many noisy estimates would be far above the truth, which is 0 here."""
+    """Otherwise the largest of many noisy estimates would be far above the truth, here 0."""
 
     def release(key, loss):
         coin_key, noise_key = jr.split(key)
@@ -449,7 +449,7 @@ def test_the_worst_history_is_estimated_with_other_keys():
 
 
 def test_the_worst_history_is_chosen_by_many_filters():
-    """It has arm 0 after the first loss. One filter each would often take noise of another one.
+    """It has arm 0 after the first loss. With one filter each, noise would often pick another.
 
     P(arm 0) is e^-0.5 / 2 and e^-1.5 / 2.
     """
@@ -485,7 +485,7 @@ def test_bad_arguments_are_named():
         audit.worst_history(TINY, PAIR, jr.key(0), filters=1)
 
 
-# Filters with a mistake --------------------------------------------------------------------------
+# Faulty filters ----------------------------------------------------------------------------------
 
 
 def halved(site, inputs, released, right=densities.log_density):
@@ -534,7 +534,7 @@ EXACT = {"exp3": 0.68, "limited_updates": 0.81, "explore_then_commit": 0.71, "dp
 
 
 def named(name):
-    """A pair of 8 rounds and two arms: base sequence / what differs / in which round."""
+    """A pair of 8 rounds and two arms: base sequence / changed entries / changed round."""
     eye, t = np.eye(2, dtype=np.float32), np.arange(8)[:, None]
     ones = np.ones((8, 2), np.float32)
     bases = {
@@ -570,7 +570,7 @@ def test_exact_epsilons_of_eight_rounds(name):
 
 
 def test_hedge_reveals_all_that_it_pays():
-    """Its worst history has the ratio that a replay adds up, if one round moves all draws alike."""
+    """The ratio of its worst history equals the replay's sum if one round moves all draws alike."""
     for rate in (None, 0.1):
         learner = learners.hedge(8, 2, epsilon=1.0, rate=rate)
         pair = named("arm 0 good/against/1")
@@ -593,7 +593,7 @@ def test_the_pair_that_reveals_most_is_found():
     pairs = audit.worst_rounds(learner)
     place = audit.most_revealing(learner, pairs, jr.key(0), runs=16, particles=64)
     differs = np.asarray((pairs.losses[place] != pairs.others[place]).any(axis=1))
-    # Rounds 1 and 2 explore; what is seen later is never used.
+    # Rounds 1 and 2 explore; later observations are never used.
     assert differs.sum() == 1 and differs[:2].any()
 
 
@@ -603,7 +603,7 @@ def test_the_attack_of_an_audit_is_that_of_the_better_statistic():
     pairs = audit.worst_rounds(learner)
     found = audit.attack(learner, pairs, jr.key(0), jr.key(1), runs=2**15)
     assert 0.5 < found.epsilon < 1.0
-    # Points have no probability, and are attacked as before.
+    # Points have no probability, so the usual attack runs.
     ftrl = audit.releases(mechanisms.tree(4), (2,), scale=1.0)
     found = audit.attack(ftrl, LONG_PAIRS, jr.key(0), jr.key(1), runs=2**13)
     assert found.event.startswith("statistic")

@@ -1,8 +1,8 @@
-"""Stopping times and recommendations are releases: what they cost, and leaks through them.
+"""Stopping times and recommendations are releases: their cost, and leaks through them.
 
-The actions of all rounds show both, since a learner that has stopped plays the arm that it
-recommends. So replays and attacks see a stopping time that depends on the losses in another way
-than through private sums.
+The actions of all rounds show both, since a stopped learner plays the arm that it recommends. So
+replays and attacks detect a stopping time that depends on the losses other than through private
+sums.
 """
 
 import jax
@@ -22,7 +22,7 @@ from tests.play import play_table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 HORIZON = 64
-# So large that the learners stop within the horizon.
+# Large enough that the learners stop within the horizon.
 EPSILON, FAILURE = 8.0, 0.9
 OPTIONS = {
     "adap_tt": {}, "dp_tt": {}, "dp_tt, kept": {"forget": False, "ratio": 1.7}, "ctb_tt": {}
@@ -37,12 +37,12 @@ def learner_of(name, horizon=HORIZON, epsilon=EPSILON, **more):
 
 
 def bits(arms=2, horizon=HORIZON):
-    """The losses of the first arm are 0, those of the others 1."""
+    """The first arm's losses are 0, the others' are 1."""
     return jnp.tile(jnp.array([0.0] + [1.0] * (arms - 1)), (horizon, 1))
 
 
 def replays(learner, losses, *keys):
-    """A replay for each key and each round, in which the losses l of this round become 1 - l."""
+    """One replay per key and per round whose losses l become 1 - l."""
     here = jnp.eye(len(losses), dtype=bool)[:, :, None]
     others = jnp.where(here, 1.0 - losses, losses)
 
@@ -55,7 +55,7 @@ def replays(learner, losses, *keys):
 
 
 def complete_at(arms, ratio):
-    """For each round, the one with which the phase of its arm is complete; T where none is."""
+    """For each round, the round that completes its arm's phase, or T if none does."""
     ends = np.full(len(arms), len(arms))
     for arm in np.unique(arms):
         rounds, begun = np.flatnonzero(arms == arm), 0
@@ -70,7 +70,7 @@ def complete_at(arms, ratio):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_loss_of_a_complete_phase_costs_epsilon_and_any_other_nothing(name):
-    """Whichever round it is: in a phase that is complete, in one that is not, after the stop."""
+    """For rounds in complete phases, in incomplete phases, and after the stop."""
     learner, losses, key = learner_of(name), bits(), jr.key(3)
     found = replays(learner, losses, key)
     for check in CHECKS:
@@ -86,7 +86,7 @@ def test_a_loss_of_a_complete_phase_costs_epsilon_and_any_other_nothing(name):
 
 
 def test_a_loss_of_sequential_halving_costs_epsilon_until_one_arm_is_left():
-    """Three arms, of which each plays for 10 rounds, and two for 16 more; 2 rounds are left."""
+    """Three arms of 10 rounds each, then two of 16 rounds each; 2 rounds are left."""
     learner = learners.sequential_halving(HORIZON, 3, epsilon=EPSILON)
     found = replays(learner, bits(3), jr.key(0))
     for check in CHECKS:
@@ -112,9 +112,9 @@ def test_the_local_model_is_declared_for_randomized_response():
 
 
 def stopping_by_exact_means(learner):
-    """The classical leak: private means choose the arms, and exact ones decide when to stop.
+    """The classical leak: private means choose the arms, but exact means decide when to stop.
 
-    It stops when every arm was played and the means are 1 apart.
+    It stops once every arm was played and the means are 1 apart.
     """
 
     def init(key):
@@ -139,7 +139,7 @@ def stopping_by_exact_means(learner):
 
 
 def recommending_by_exact_means(learner):
-    """Private means choose the arms, and the exact sum of the first arm's losses the report."""
+    """Private means choose the arms, but the exact sum of the first arm's losses the report."""
 
     def init(key):
         state, batch = learner.init(key)
@@ -160,7 +160,7 @@ def recommending_by_exact_means(learner):
 
 @pytest.mark.parametrize("name", ["adap_tt", "sequential_halving"])
 def test_a_recommendation_by_exact_sums_is_seen_in_the_report(name):
-    """The actions of these learners show nothing of it."""
+    """These learners' actions do not show it."""
     horizon, eps = 8, 1.0
     learner = getattr(learners, name)(horizon, 2, epsilon=eps)
     leaking = recommending_by_exact_means(learner)
@@ -172,7 +172,7 @@ def test_a_recommendation_by_exact_sums_is_seen_in_the_report(name):
     assert audit.verdict(learner, pairs, jr.key(0)).failed == ()
     hidden = leaking._replace(privacy=leaking.privacy._replace(reported=()))
     assert audit.verdict(hidden, pairs, jr.key(0)).failed == ()
-    # So does an attack, which reads the recommendation among what is released.
+    # So does an attack, which reads the recommendation among the released values.
     actions, report = jax.jit(lambda key: audit.play(leaking, pair.losses, key))(jr.key(0))
     assert actions.shape == (horizon,) and len(report) == 3
     one = jax.tree.map(lambda leaf: leaf[0], pairs)
@@ -197,7 +197,7 @@ def test_the_last_round_is_replayed_since_the_report_depends_on_it(name):
 
 
 def looking_into_phases(monkeypatch):
-    """Makes the stopping rule read the losses of phases that are not complete, too."""
+    """Makes the stopping rule also read the losses of incomplete phases."""
     honest = stopping_rules.hoeffding
 
     def rule(*arguments):
@@ -230,14 +230,14 @@ LONG_ENOUGH, WEAK = 24, 4.0
 
 
 def first_of_the_last_arm(arms):
-    """The stopping time as anybody sees it: from when one arm is played to the end."""
+    """The stopping time as an observer sees it: from when one arm is played to the end."""
     rounds = jnp.arange(arms.shape[0])
     return jnp.max(jnp.where(arms == arms[-1], 0, 1 + rounds)).astype(jnp.float32)
 
 
 @pytest.mark.parametrize("leak", [False, True])
 def test_an_attack_on_the_stopping_time_tells_the_leak_apart(leak):
-    """A loss of the first round that changes shows in the leaking learner's stopping time."""
+    """A change of the first round's loss shows in the leaking learner's stopping time."""
     learner = learner_of("adap_tt", horizon=LONG_ENOUGH, epsilon=WEAK)
     learner = learner._replace(privacy=learner.privacy._replace(reported=()))  # arms alone
     losses = jnp.tile(jnp.array([0.0, 1.0]), (LONG_ENOUGH, 1))

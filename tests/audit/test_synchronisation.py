@@ -1,8 +1,8 @@
-"""An agent that sends noisy sums to a server, at times that depend on what it hides.
+"""An agent that sends noisy sums to a server, at times that depend on the data it hides.
 
-It stands for a synchronisation rule on raw data, as Zhou & Chowdhury 2023 (arXiv 2302.13945) report
-of FedUCB (Dubey & Pentland 2020): noise on what is sent does not help where the time of sending
-tells the data apart. A rule on what was released before is private.
+An example of a synchronisation rule on raw data, as Zhou & Chowdhury 2023 (arXiv 2302.13945) report
+of FedUCB (Dubey & Pentland 2020): noise on the messages does not help if the sending times reveal
+the data. A rule on previously released values is private.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class Agent(NamedTuple):
 
 
 def agent(*, trigger_on, threshold=3.5):
-    """Its action is whether it sends, with the noisy sums that it sends, (3,)."""
+    """Its action is whether it sends, and the noisy sums that it sends, (3,)."""
 
     def step(state, key, row):
         square = row[:, None] * row[None, :]
@@ -43,7 +43,7 @@ def agent(*, trigger_on, threshold=3.5):
     return Learner(lambda key: (start, jnp.zeros(3)), step, full, None, HORIZON, declared)
 
 
-# The second of two unit vectors is that of the first, or orthogonal to it: det(I + sum) is 3 or 4.
+# The second unit vector equals the first or is orthogonal to it: det(I + sum) is 3 or 4.
 ROWS = jnp.zeros((HORIZON, 2)).at[:2, 0].set(1.0)
 PAIR = Pair(ROWS, ROWS.at[1].set(jnp.array([0.0, 1.0])))
 
@@ -55,7 +55,7 @@ def test_a_trigger_on_raw_data_is_a_release_without_noise():
     assert not bool(found.same_actions) and bool(found.noise_seen)
     assert float(audit.spent(found, 1e-5)) == np.inf
     assert "the actions depend on the losses in another way" in audit.explain(found)[0]
-    # The flag of round 3 alone tells the sequences apart, whatever the key.
+    # The flag of round 3 alone distinguishes the sequences, for any key.
     flags = [
         jax.vmap(lambda key, rows=rows: audit.play(agent(trigger_on="raw"), rows, key)[2, 2])(
             jr.split(jr.key(1), 50)

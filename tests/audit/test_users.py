@@ -1,4 +1,4 @@
-"""Users with several rounds: what they spend, and learners that count a user as one round."""
+"""Users with several rounds: their cost, and learners that count a user as one round."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ K, TAU, HORIZON = 3, 4, 13
 
 
 def noisy_sums(release, declared):
-    """Plays batches of TAU rounds, and shows the noisy sum of each in its next action."""
+    """Plays batches of TAU rounds, and its next action shows each batch's noisy sum."""
 
     def step(state, key, total):
         return state, Batch(release(key, total), jnp.int32(TAU))
@@ -56,7 +56,7 @@ TOGETHER, SPREAD = changing(0, 1, 2), changing(0, 4, 8)
 
 @quickly
 def test_k_rounds_spend_k_epsilon_and_k_squared_or_k_rho():
-    """In one batch and in k of them. One round of the user spends what a round does."""
+    """In one batch and in k batches. A user with one round spends as much as a round."""
     learner = user_level(noisy_sums(laplace, Privacy(epsilon=0.2)), rounds_per_user=K)
     run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0)))
     for pair, touched in ((TOGETHER, 1), (SPREAD, 3)):
@@ -74,7 +74,7 @@ def test_k_rounds_spend_k_epsilon_and_k_squared_or_k_rho():
     for pair, expected in ((TOGETHER, K**2 * rho), (SPREAD, K * rho)):
         found = run(pair)
         assert float(found.rho) == pytest.approx(expected) == float(found.gaussian)
-        # Group privacy of (epsilon, delta) is not exact, but hardly loses.
+        # Group privacy of (epsilon, delta) is not exact, but nearly tight.
         spent = float(audit.spent(found, float(learner.privacy.delta)))
         assert spent <= float(learner.privacy.epsilon)
     assert float(audit.spent(run(TOGETHER), float(learner.privacy.delta))) > 0.55
@@ -82,7 +82,7 @@ def test_k_rounds_spend_k_epsilon_and_k_squared_or_k_rho():
 
 @quickly
 def test_a_mechanism_adds_up_the_norms_of_all_changed_columns():
-    """A bound: columns of the encoder overlap, so that to add up squares would be too little."""
+    """A bound: columns of the encoder overlap, so adding their squares would be too little."""
     rho, k = 0.02, 3
     mechanism = mechanisms.tree(9, noise="gaussian")
     scale = mechanism.sensitivity[1] / np.sqrt(2.0 * rho)
@@ -105,7 +105,7 @@ def test_a_mechanism_adds_up_the_norms_of_all_changed_columns():
 @quickly
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
-    """The worst three rounds spend all that is declared, others less; a user as one round more."""
+    """The worst three rounds spend all that is declared, others less; as one round, too much."""
     horizon, k, index = 9, 3, int(law == "gaussian")
     mechanism = mechanisms.tree(horizon, noise=law)
     scale = 4.0 * mechanism.sensitivity[index]
@@ -132,7 +132,7 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
     worst = 0 if index else 2
     assert found[worst] == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
     assert min(found) < 0.8 * max(found)
-    # A user who is counted as one round: the declaration of a round, or noise of a third.
+    # A user counted as one round: the declaration of a round, or a third of the noise.
     pair = changing(*((0, 1, 2) if index else (0, 2, 4)), horizon=horizon)
     pairs = jax.tree.map(lambda side: side[None, :, 0], pair)
     assert audit.verdict(learner, pairs, jr.key(1), mechanism=mechanism).failed == ()
@@ -148,7 +148,7 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
 
 @quickly
 def test_a_cap_on_the_rounds_in_a_release_is_what_a_user_spends():
-    """Rounds in TAU = 4 rounds a batch: k = 5 of which at most 2 share one, 2^2 + 2^2 + 1."""
+    """Rounds in batches of TAU = 4: k = 5, and at most 2 share a batch, 2^2 + 2^2 + 1."""
     rho, k, most = 0.5 / 25.0, 5, 2
     one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
                   sums=Sums("gaussian", "releases"))  # fmt: skip
@@ -167,7 +167,7 @@ def test_a_cap_on_the_rounds_in_a_release_is_what_a_user_spends():
     assert float(found.rho) == pytest.approx(9 * rho)
     spent = float(audit.spent(found, 1e-5))
     assert spent == pytest.approx(float(learner.privacy.epsilon), rel=1e-5)
-    # Three rounds of a user in one batch are more than the declaration allows for.
+    # Three rounds of a user in one batch exceed the declaration.
     assert float(run(beyond).rho) == pytest.approx(13 * rho)
     mutant = audit.mutants(learner, within.losses)["one user counted as one round"]
     pairs = jax.tree.map(lambda side: side[None], within)
@@ -180,7 +180,7 @@ def test_a_cap_on_the_rounds_in_a_release_is_what_a_user_spends():
 
 @quickly
 def test_a_release_of_several_batches_has_one_cap():
-    """Six rounds of a user in six batches of one phase of AdaP-TT move its sum by up to six."""
+    """Six rounds of a user in six batches of one phase of AdaP-TT change its sum by up to six."""
     horizon, k = 120, 6
     options = {"delta": 1e-3, "noise": "gaussian", "failure": 0.9}
     plain = learners.adap_tt(horizon, 2, epsilon=1.0, **options)
@@ -195,7 +195,7 @@ def test_a_release_of_several_batches_has_one_cap():
     def one(at, key):
         return run(Pair(losses, losses.at[at].set(jnp.array([1.0, 1.0]))), key).reached
 
-    # The releases that each round alone reaches: six rounds of one and the same.
+    # The releases that each round alone affects: six rounds affect one and the same.
     key = jr.key(0)
     reached = np.stack([np.asarray(one(at, key)) for at in range(horizon)])
     place = reached.sum(axis=0).argmax()
@@ -207,7 +207,7 @@ def test_a_release_of_several_batches_has_one_cap():
     pairs = jax.tree.map(lambda side: side[None], pair)
     keys = jr.split(key, 1)
     assert float(audit.replay(often, pair, keys[0]).rho) > k * rho
-    # More rounds of the user are in this release than the first declaration covers.
+    # This release has more rounds of the user than the first declaration covers.
     assert "no release" in audit.verdict(once, pairs, key).failed
     found = audit.verdict(often, pairs, key)
     assert found.failed == () and found.spent[0] > 0.99 * float(often.privacy.epsilon)
@@ -230,14 +230,14 @@ def test_pairs_cover_all_rounds_of_a_user_and_verdicts_those_that_the_cap_allows
     # Changes of opposite signs in one batch may cancel.
     assert not found.spent[~covered].any() and (found.spent[covered] > 0.0).mean() > 0.8
     assert found.spent.max() == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
-    # As if each of the user's rounds were in a release of its own.
+    # As if each of the user's rounds were in a separate release.
     wrong = learner._replace(privacy=learner.privacy._replace(rho=k * rho))
     assert "rho" in audit.verdict(wrong, pairs, jr.key(1)).failed
 
 
 @quickly
 def test_two_rounds_of_one_vector_may_move_it_in_one_direction():
-    """AdaC-GOPE releases one vector for a phase, which several batches move."""
+    """AdaC-GOPE releases one vector per phase, which several batches change."""
     actions = np.concatenate([np.ones((1, 3)), np.eye(3)])
     plain = learners.adac_gope(64, actions, rho=0.1)
     learner = user_level(plain, rounds_per_user=2, rounds_per_release=1)
@@ -245,7 +245,7 @@ def test_two_rounds_of_one_vector_may_move_it_in_one_direction():
     verdict = audit.verdict(learner, pairs, key)
     keys = jr.split(key, 64)
     spent = jax.jit(jax.vmap(lambda pair, key: audit.replay(plain, pair, key).rho))(pairs, keys)
-    assert float(spent.max()) > 1.3 * float(learner.privacy.rho)  # of pairs that it leaves out
+    assert float(spent.max()) > 1.3 * float(learner.privacy.rho)  # on pairs outside its declaration
     assert not {"rho", "epsilon"} & set(verdict.failed)
     group = user_level(plain, rounds_per_user=2)
     assert audit.verdict(group, pairs, key).failed == ()
@@ -258,7 +258,7 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     tree = mechanisms.tree(8)
     with pytest.raises(ValueError, match="^mechanism must be the learner's: it sums 8 values"):
         user_level(lazy, rounds_per_user=2, mechanism=tree)
-    # Nothing is summed here before it is noised, so that a tree's columns say nothing of it.
+    # Nothing is summed before noise is added, so a tree's columns do not apply.
     for other in (
         learners.dp_exp3_lap(8, 2, epsilon=1.0),
         learners.dp_ucb_bound(8, 2, epsilon=1.0),
@@ -278,7 +278,7 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     batches = learners.projection_free(8, domains.ball(2), epsilon=1.0)
     with pytest.raises(ValueError, match="the learner of 8 rounds declares [1-7] values"):
         user_level(batches, rounds_per_user=2, mechanism=tree)
-    # A round of these is not one value of the mechanism, though its horizon is that of the game.
+    # A round of these is not one value of the mechanism, although its horizon is the game's.
     for made in (
         doubling(lambda horizon: learners.ftrl(horizon, domains.ball(2), epsilon=1.0), 8, first=4),
         interleave(lambda horizon: learners.ftrl(horizon, domains.ball(2), epsilon=1.0), 8, 1),
@@ -334,7 +334,7 @@ def test_learners_of_other_kinds_spend_no_more_for_a_user(name, domain):
     """Prefix sums, draws and contexts, with a delta calibrated by its inverse.
 
     Prefix sums spend all. Two rounds of Hedge have 4 times the rho of one, which is 0.93 at the
-    delta that is declared. So no pair spends more, although group privacy declares 1.
+    declared delta. So no pair spends more, although group privacy declares 1.
     """
     epsilon, delta = privacy.individual_privacy(1.0, 1e-3, 2)
     options = {"delta": float(delta)} if name == "linucb" else {}
@@ -352,7 +352,7 @@ def test_learners_of_other_kinds_spend_no_more_for_a_user(name, domain):
 @quickly
 @pytest.mark.parametrize("contexts", [False, True])
 def test_pairs_of_a_user_differ_in_k_rounds_together_or_spread(contexts):
-    """Never in the last round. The pairs of users with one round are those of rounds."""
+    """Never in the last round. Pairs of users with one round equal the pairs of rounds."""
 
     def made(k):
         if contexts:

@@ -1,4 +1,4 @@
-"""The command line, called as a function, and once as a process."""
+"""The command line, called as a function and once as a process."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ DIAGNOSES = str(ROOT / "tests" / "data" / "diagnoses.csv")
 
 
 def call(capsys, *arguments):
-    """Exit code, what was printed, and what was complained of."""
+    """Exit code, stdout and stderr."""
     try:
         code = main(list(arguments))
     except SystemExit as exit_:
@@ -50,7 +50,7 @@ def test_run_prints_the_table_and_writes_the_files(capsys, tmp_path):
 
 
 def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_path, monkeypatch):
-    """Of no command; where it is said they are, and what a killed run left there does not count."""
+    """By no command. With the option they are, and files left by a killed run do not count."""
     monkeypatch.setattr(papers.tossou2017, "reproduce", lambda out, **sizes: "played")
     monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: ("played", ""))
     monkeypatch.setattr("dpjax.cli.run.run", lambda *arguments, **options: "played")
@@ -217,7 +217,7 @@ def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypat
 
 
 def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
-    """In a process of its own: the number of devices is settled once. The output is the same."""
+    """In a separate process, since the number of devices is set once. The output is the same."""
     code = (
         "import sys; from dpjax import cli; from dpjax.study import study\n"
         "planned = study.planned\n"
@@ -247,7 +247,7 @@ def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):
 
 
 def test_devices_as_a_process(tmp_path):
-    """Importing the command must not start JAX, which then could not be told."""
+    """Importing the command must not start JAX, or the option would come too late."""
     code = (
         "import sys, jax; from dpjax.cli import main; "
         "code = main(sys.argv[1:]); assert jax.device_count() == 2; sys.exit(code)"
@@ -279,7 +279,7 @@ def test_what_a_killed_run_left_in_its_folder_is_removed_by_the_next(tmp_path):
 
 
 def test_as_a_process():
-    """python -m dpjax, from a folder that is not the project's."""
+    """python -m dpjax, from a folder outside the project."""
     done = subprocess.run(
         [sys.executable, "-m", "dpjax", "list"], capture_output=True, text=True, cwd="/"
     )

@@ -1,4 +1,4 @@
-"""``dpjax compare`` on files: what is played and written, what is flagged, what is refused."""
+"""``dpjax compare`` on files: plays, outputs, flags and refusals."""
 
 import csv
 import importlib
@@ -11,10 +11,10 @@ from dpjax.cli import main
 from dpjax.cli.learner_files import find_factory
 from dpjax.study.standard import standard
 
-# The package has the function of the same name.
+# The package exports the function under the module's name.
 comparing = importlib.import_module("dpjax.study.compare")
 
-# The learner of docs/adding/learner.md, whose noise has the declared scale times FACTOR.
+# The learner of docs/adding/learner.md, with the declared noise scale times FACTOR.
 GREEDY = """
 import jax.numpy as jnp
 from dpjax import noise, privacy
@@ -54,7 +54,7 @@ def rows(out, name):
 
 
 class Reader(HTMLParser):
-    """Collects tags, attributes and text, and checks that tags close in order."""
+    """Collects tags, attributes and text, and checks that tags are closed in order."""
 
     VOID = ("meta", "img")
 
@@ -79,7 +79,7 @@ class Reader(HTMLParser):
 
 
 def one_file(page, figures=6):
-    """The page, after a check that it is whole and refers to nothing outside of itself."""
+    """Returns the page, after checks that it is complete and self-contained."""
     read = Reader(page)
     assert not {"script", "link", "iframe", "object", "a"} & {*read.tags}
     images = [value for name, value in read.attributes if name == "src"]
@@ -103,7 +103,7 @@ def copied(horizon, arms, *, epsilon):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
-    """Trials are paired, and the same game is the same to the bit; the title is escaped."""
+    """Trials are paired, and equal games agree bit for bit; the title is escaped."""
     file, out = written(tmp_path, COPY, "a<b>&.py"), tmp_path / "out"
     command = ["compare", file, "--against", "dp_exp3_lap", *SMALL, "--epsilon", "inf"]
     command += ["--out", str(out)]
@@ -132,9 +132,9 @@ def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_search_plays_all_on_the_worst_instance_of_each(tmp_path, capsys, monkeypatch):
-    """The copy has the worst instance and the regrets of the built-in learner, to the bit.
+    """The copy has the built-in learner's worst instance and regrets, bit for bit.
 
-    So it has at all gaps. The largest of them is that of the profile, and is at a gap of the grid.
+    This holds at all gaps. The largest regret is that of the profile, and is at a gap of the grid.
     """
     small = partial(comparing.worst_case, trials=4, final=8, population=8, generations=2)
     monkeypatch.setattr(comparing, "worst_case", small)
@@ -188,7 +188,7 @@ def test_a_copy_of_a_private_learner_passes_the_audit(tmp_path, capsys):
 def test_half_the_noise_is_flagged_on_the_page_in_the_table_and_by_the_status(
     tmp_path, capsys, monkeypatch
 ):
-    """On one environment, to spare compilation."""
+    """On one environment, to save compilation."""
     monkeypatch.setattr("dpjax.study.compare.standard", lambda *of: standard(*of)[:1])
     file = written(tmp_path, GREEDY.replace("FACTOR = 1.0", "FACTOR = 0.5"))
     out = tmp_path / "out"
@@ -252,7 +252,7 @@ def test_what_is_no_learner_is_refused_in_a_sentence(case, tmp_path, capsys):
 
 
 def test_a_regret_that_is_not_a_number_is_refused(tmp_path, capsys):
-    """Of a point of a ball that is NaN."""
+    """On a point of a ball that is NaN."""
     text = """
 import jax.numpy as jnp
 from dpjax.core import Learner, Privacy

@@ -1,4 +1,4 @@
-"""What a command compiled, the next one reads: in processes of their own."""
+"""Programs compiled by one command are read by the next, in separate processes."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 from dpjax import keep_compiled
 from tests import ROOT
 
-# The events of JAX's compilation cache are counted, and printed last.
+# Counts events of JAX's compilation cache and prints them last.
 CODE = """
 import collections, sys
 import jax
@@ -27,7 +27,7 @@ LOSSES = ROOT / "tests" / "data" / "diagnoses.csv"
 
 
 def run(out, **environment):
-    """How many programs a process read, how many it compiled, and its tables of results."""
+    """How many programs a process read and compiled, and its tables of results."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     done = subprocess.run(
         [sys.executable, "-c", CODE.format(losses=LOSSES, out=out)],
@@ -55,7 +55,7 @@ def test_a_second_command_compiles_nothing(tmp_path):
 
 @pytest.fixture
 def updates(monkeypatch):
-    """What the settings of JAX are changed to, which they are not."""
+    """The changes of JAX's settings, recorded instead of made."""
     monkeypatch.delenv("DPJAX_CACHE")
     seen = {}
     monkeypatch.setattr(jax.config, "update", seen.__setitem__)

@@ -1,4 +1,4 @@
-"""Studies from files: they are played as written, and what is wrong is named."""
+"""Studies from files are played as written, and mistakes are named."""
 
 from functools import partial
 

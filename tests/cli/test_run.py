@@ -1,4 +1,4 @@
-"""A user's own loss table: reading it, refusing it, playing on it."""
+"""A user's own loss table: reading it, refusing it, playing it."""
 
 import csv
 import hashlib
@@ -37,7 +37,7 @@ def write(path, text):
 
 
 def test_the_real_table_reads_as_it_was_written():
-    """569 patients, 5 rules; counts of wrong diagnoses taken from the file by hand (awk)."""
+    """569 patients, 5 rules; wrong diagnoses counted independently (awk)."""
     table = run.read_losses(DIAGNOSES)
     assert table.arms == (
         "worst area",
@@ -169,7 +169,7 @@ def test_run_writes_curves_table_figure_and_parameters(tmp_path):
 
 
 def test_regret_on_the_real_table_is_regret_against_the_best_rule():
-    """Without noise EXP3 does better than uniform play; at epsilon = 0.1 it learns nothing."""
+    """Without noise EXP3 beats uniform play; at epsilon = 0.1 it learns nothing."""
     data = play(run.read_losses(DIAGNOSES).losses, "dp_exp3_lap", epsilons=(0.1, np.inf), seeds=200)
     noisy, plain = data["final_regret"].values
     uniform = np.mean([84, 100, 164, 202, 204]) - 84
@@ -193,7 +193,7 @@ def test_learners_of_points_play_arms_drawn_from_them():
 
 
 def test_a_learner_of_vectors_plays_the_columns():
-    """As unit vectors: a column that is clearly best is found."""
+    """As unit vectors: a clearly best column is found."""
     table = np.tile([0.9, 0.1, 0.9], (3000, 1))
     data = play(table, "linear_elimination", epsilons=[10.0], seeds=4)
     assert (data["final_regret"] < 0.5 * 0.8 * 3000 * 2 / 3).all()
@@ -201,7 +201,7 @@ def test_a_learner_of_vectors_plays_the_columns():
 
 @pytest.mark.parametrize("learner", ["scrible", "projection_free", "one_point_gradient"])
 def test_learners_of_points_with_value_feedback_see_the_loss_of_the_drawn_arm(learner):
-    """They find the best of three arms; one that saw anything else, as the arm's number, would not.
+    """They find the best of three arms. Given anything else, such as its number, they would not.
 
     Uniform play has regret 0.4 T = 6554.
     """
@@ -211,7 +211,7 @@ def test_learners_of_points_with_value_feedback_see_the_loss_of_the_drawn_arm(le
 
 
 def test_a_learner_that_takes_rho_is_played_at_every_epsilon():
-    """It is given epsilon^2 / 2, of which it declares the epsilon at T^-2."""
+    """It receives rho = epsilon^2 / 2 and declares the epsilon of this rho at T^-2."""
     given = {"epsilons": (1.0, np.inf), "seeds": 2}
     played = run.study_of(np.full((16, 2), 0.5), "adac_ucb", **given).run(progress=False)
     assert played["privacy_rho"].squeeze().values.tolist() == [0.5, np.inf]
@@ -262,7 +262,7 @@ def test_one_seed_has_a_line_and_no_band(tmp_path):
 
 
 def test_parameters_say_what_table_and_what_program(tmp_path):
-    """The hash is of the file, as sha256sum prints it; any change of a loss changes it."""
+    """The hash is the file's, as sha256sum prints it; any change of a loss changes it."""
     found = []
     for loss in (0.5, 0.25):
         path, out = write(tmp_path / "losses.csv", f"1,0\n{loss},1\n"), tmp_path / str(loss)

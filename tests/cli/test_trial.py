@@ -1,4 +1,4 @@
-"""``dpjax trial`` on files of outcomes: what is read, played and written, and what is refused."""
+"""``dpjax trial`` on outcome files: reads, plays, outputs and refusals."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ def written(folder, text):
 
 
 def test_rates_are_those_of_the_file():
-    """The trial of the Medical Research Council, 1948: who lived after six months."""
+    """The trial of the Medical Research Council, 1948: survival after six months."""
     outcomes = trial.read_outcomes(STREPTOMYCIN)
     assert outcomes.treatments == ("streptomycin", "bed rest")
     np.testing.assert_array_equal(outcomes.patients, [55, 52])
@@ -39,7 +39,7 @@ DRAWN: list = []
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """One private and one plain learner, 100 trials; DRAWN keeps the figure and its data."""
+    """One private and one non-private learner, 100 trials; DRAWN keeps the figure and its data."""
     out = tmp_path_factory.mktemp("trial") / "out"
     draw = trial.figure
 

@@ -1,4 +1,4 @@
-"""What competes, against what, and which lower bounds hold; points and features."""
+"""Competitors, references, and applicable lower bounds; points and features."""
 
 import importlib
 from functools import partial
@@ -19,7 +19,7 @@ from dpjax.study import competitors
 from dpjax.study.standard import sizes, standard
 from dpjax.study.worst_case import described
 
-# The package has the function of the same name.
+# The package exports the function under the module's name.
 comparing = importlib.import_module("dpjax.study.compare")
 HORIZON = 64
 FIELDS = {
@@ -46,7 +46,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-# Those that refuse the domain of the others: it is no set of vertices, or has no barrier.
+# Learners that refuse the others' domain: it is no set of vertices, or has no barrier.
 LEFT_OUT = {
     **dict.fromkeys(("ftrl", "scrible", "two_point_gradient"), FIELDS["cucb"]),
     "cucb": {"scrible"},
@@ -54,7 +54,7 @@ LEFT_OUT = {
 
 
 def built(name):
-    """A built-in learner of the standard sizes, as a user's own would be."""
+    """A built-in learner of standard size, as if it were a user's own."""
     given = sizes(HORIZON) | ({"domain": domains.capped_simplex(5, 2)} if name == "cucb" else {})
     return competitors.entrant(getattr(learners, name), HORIZON, given).build(HORIZON)
 
@@ -75,7 +75,7 @@ def test_every_learner_competes_somewhere():
 
 
 def test_who_refuses_the_domain_is_left_out_with_the_reason():
-    """SCRiBLE needs a barrier, which a user's own domain has not."""
+    """SCRiBLE needs a barrier, which a user's own domain lacks."""
     ball = domains.ball(3)
     own = domains.from_minimizer(
         3, ball.minimizer, centre=np.zeros(3), diameter=2.0, losses=ball.losses, inradius=1.0
@@ -105,7 +105,7 @@ def test_lower_bounds_are_those_of_the_instance_and_of_the_declaration():
 
     pure = at(0.1, 0.0)
     assert pure[0] == ("d_epsilon", pytest.approx(bounds.d_epsilon(10**5, means, 0.1)))
-    # In losses in [0, 1]; the function is in units of rewards in {-1, 1}.
+    # For losses in [0, 1]; the function uses rewards in {-1, 1}.
     assert pure[1:] == [("shariff_sheffet", pytest.approx(3.0 * np.log(10**5) / 40.0))]
     assert pure[0].value > 400.0 * pure[1].value * 0.999
     for epsilon, delta in ((np.inf, 0.0), (0.1, 1e-10)):
@@ -127,7 +127,7 @@ def test_lower_bounds_are_those_of_the_instance_and_of_the_declaration():
 
 
 def centre(horizon, domain):
-    """Plays the centre of a set, whatever comes."""
+    """Plays the centre of a set, whatever the losses."""
     middle = jnp.asarray(domain.centre, jnp.float32)
     return Learner(lambda key: ((), middle), lambda state, key, loss: ((), middle), full, domain,
                    horizon, Privacy())  # fmt: skip
@@ -148,7 +148,7 @@ def small_search(monkeypatch):
 
 
 def weak_at_one_gap(horizon, arms):
-    """Best so far, after each arm once; after a loss of 1 - GAPS[12], the last arm for ever."""
+    """Plays each arm once, then the best; after a loss of 1 - GAPS[12], always the last arm."""
 
     def step(state, key, loss):
         t, least, best, weak = state
@@ -165,7 +165,7 @@ def weak_at_one_gap(horizon, arms):
 
 @pytest.mark.usefixtures("quick_compilation", "small_search")
 def test_the_largest_regret_of_a_profile_is_at_the_gap_that_was_planted():
-    """With constant losses: all rounds but the first cost the gap there, and 3 rounds elsewhere."""
+    """With constant losses, all rounds but the first cost the gap there, and 3 rounds elsewhere."""
     found = dpjax.compare(weak_at_one_gap, against=["ucb1"], epsilons=[np.inf], horizon=HORIZON,
                           trials=4, search=True, progress=False)  # fmt: skip
     worst = found.worst.set_index(["instance", "learner"])
@@ -203,7 +203,7 @@ def test_a_learner_over_features_is_searched():
 def test_a_learner_over_points_and_one_over_features(
     factory, against, environment, epsilons, monkeypatch
 ):
-    """On one of the three environments, to spare compilation."""
+    """On one of the three environments, to save compilation."""
 
     def one(*arguments):
         return [each for each in standard(*arguments) if each.name == environment]
@@ -233,7 +233,7 @@ def test_sizes_of_ones_own_are_bound_by_partial():
 
 
 def test_the_words_of_an_audit():
-    """Of one that passes, one of a learner that declares nothing, and three that do not pass."""
+    """For one that passes, one that declares nothing, and three that fail."""
     row = {"epsilon": 1.0, "declared": 1.0, "delta": 0.0, "replay": 0.9, "pairs": 64, "runs": 100,
            "horizon": 16, "attack": 0.5, "checks": "pass", "flagged": False}  # fmt: skip
     passed = audits.finding(row)

@@ -1,4 +1,4 @@
-"""Makes diagnoses.csv, the real loss table of the tests, and patients.csv, of the notebooks.
+"""Make diagnoses.csv, the real loss table of the tests, and patients.csv of the notebooks.
 
 Needs scikit-learn, which tests and notebooks do not.
 
@@ -6,11 +6,11 @@ Data: "Breast Cancer Wisconsin (Diagnostic)", W. Wolberg, O. Mangasarian, N. Str
 UCI Machine Learning Repository, 1995, licence CC BY 4.0, as scikit-learn ships it
 (sklearn.datasets.load_breast_cancer): 569 patients in the order of the file.
 
-A round is a patient, an arm a rule of one measurement: "malignant if it exceeds the median over
-all patients". The loss is 1 where the rule is wrong about the patient, else 0. One patient's
+A round is a patient, and an arm is a rule with one measurement: "malignant if it exceeds the median
+over all patients". The loss is 1 if the rule is wrong about the patient, else 0. A patient's
 diagnosis decides the losses of exactly one round.
 
-patients.csv has three measurements of each patient, and 1 where the diagnosis is malignant, else 0.
+patients.csv has three measurements of each patient, and 1 if the diagnosis is malignant, else 0.
 """
 
 import csv
@@ -40,7 +40,7 @@ def main():
 
 
 def write(name, header, rows):
-    """A table beside this file."""
+    """Writes a table beside this file."""
     with open(Path(__file__).with_name(name), "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)

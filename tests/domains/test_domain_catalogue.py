@@ -1,4 +1,4 @@
-"""The catalogue of decision sets, each against the same set written down in NumPy."""
+"""The catalogue of decision sets, each against the same set written in NumPy."""
 
 from functools import cache
 from itertools import combinations, permutations, product
@@ -21,11 +21,11 @@ WEIGHTS = np.array([1.0, 2.0, 0.5, 3.0, 1.0])
 
 
 class Known(NamedTuple):
-    """A set by its extreme points, some of them where they are not finitely many."""
+    """A set by its extreme points, or by some of them if there are infinitely many."""
 
     domain: Any
     vertices: np.ndarray
-    least: Any = None  # g (..., d) -> the least <g, x>; by default that of the vertices
+    least: Any = None  # g (..., d) -> the least <g, x>; by default over the vertices
 
 
 def subsets(dim):
@@ -33,7 +33,7 @@ def subsets(dim):
 
 
 def greedy_vertices(dim, function):
-    """Of a base polytope, from F of sets: one vertex for each order (Edmonds)."""
+    """Vertices of the base polytope of a set function F, one for each order (Edmonds)."""
     rows = []
     for order in permutations(range(dim)):
         row = np.zeros(dim)
@@ -113,7 +113,7 @@ def spectral(size, trace):
 
 
 def projections(size, rank):
-    """Random projections on so many directions, and the least value in closed form."""
+    """Random projections onto this many directions, and the least value in closed form."""
     drawn = np.random.default_rng(10).normal(size=(400, size, rank))
     frames = np.linalg.qr(drawn)[0]
     vertices = (frames @ np.swapaxes(frames, -1, -2)).reshape(-1, size * size)
@@ -142,7 +142,7 @@ def lp(dim, p, radius):
 
 
 def corners(rows, bounds):
-    """All points of A x <= b in which d rows meet."""
+    """All points of A x <= b at which d rows meet."""
     found = []
     for chosen in map(list, combinations(range(len(rows)), rows.shape[1])):
         if abs(np.linalg.det(rows[chosen])) > 1e-9:
@@ -152,7 +152,7 @@ def corners(rows, bounds):
     return np.unique(np.round(found, 12), axis=0)
 
 
-# A row that is redundant, one that is there twice, and one that touches the body in an edge.
+# A redundant row, a repeated row, and one that touches the body in an edge.
 ROWS = np.concatenate([directions(3, 12)[:9], 2 * np.eye(3), -np.eye(3), [[1, 1, 0], [2, 0, 0]]])
 BOUNDS = np.array([1.2] * 9 + [2.0] * 3 + [1.0] * 3 + [2.0, 2.0])
 LOW, HIGH = np.array([0.0, -1.0, 2.0]), np.array([1.0, 3.0, 2.5])
@@ -213,7 +213,7 @@ DOMAINS = {
     "nuclear ball": Known(domains.nuclear_ball(3, 2, 1.5), *nuclear(3, 2, 1.5)),
 }
 every_domain = pytest.mark.parametrize("name", DOMAINS)
-# Up to a bound: Frank-Wolfe on sets that are no polytopes, and bounds on diameters.
+# Only up to a bound: Frank-Wolfe on sets that are not polytopes, and bounds on diameters.
 BOUNDED = {"concave", "coverage", "directed cut", "spanning trees", "forests"}
 
 
@@ -226,7 +226,7 @@ def mixtures(name, count=1000, seed=0):
 
 
 def gradients(name):
-    """Random, huge, with ties, along the axes, zero; (n, d) float32."""
+    """Random, huge, tied, axis-parallel and zero gradients; (n, d) float32."""
     dim = DOMAINS[name].domain.dim
     rng = np.random.default_rng(1)
     normal, ties = rng.normal(size=(40, dim)), rng.integers(-1, 2, size=(40, dim))
@@ -246,7 +246,7 @@ def least(name, g):
 
 
 def beyond(domain, points):
-    """How far points (n, d) lie outside of a set along some of 400 directions and the axes."""
+    """How far points (n, d) lie outside a set, along some of 400 directions and the axes."""
     axes = np.eye(domain.dim)
     g = np.concatenate([directions(domain.dim, 11), axes, -axes])
     lowest = np.asarray(jax.jit(jax.vmap(domain.minimizer))(g.astype(np.float32)), np.float64)
@@ -259,7 +259,7 @@ def size_of(g):
 
 @every_domain
 def test_the_minimizer_attains_the_least_of_all_extreme_points(name):
-    """Enumerated, or in closed form; and it is itself a point of the set."""
+    """Enumerated or in closed form; and it is itself a point of the set."""
     g = gradients(name).astype(np.float64)
     attained = np.sum(g * minimizers(name), axis=1)
     scale = size_of(g) * max(1.0, np.abs(DOMAINS[name].vertices).max())
@@ -274,38 +274,38 @@ def test_the_minimizer_beats_a_thousand_points(name):
     lowest = (g @ mixtures(name).T).min(axis=1)
     slack = 2e-5 * size_of(g) * np.abs(DOMAINS[name].vertices).sum(axis=1).max()
     assert (np.sum(g * minimizers(name), axis=1) <= lowest + slack).all()
-    # The minimizers of other gradients do not.
+    # The minimizers of other gradients are not minimal.
     wrong = np.sum(g * np.roll(minimizers(name), 1, axis=0), axis=1)
     assert not (wrong <= lowest + slack).all()
 
 
 @every_domain
 def test_one_by_one_it_is_the_same(name):
-    """Not under vmap; and at g = 0 or with ties the choice is always the same one."""
+    """Without vmap; and at g = 0 or with ties, the choice is always the same."""
     one = jax.jit(DOMAINS[name].domain.minimizer)
     for i in (0, 85, 121, 130, -1):
         alone = np.asarray(one(gradients(name)[i]))
         if name in ("spectrahedron", "fantope", "nuclear ball") and i not in (0, 85):
-            continue  # of equal eigenvalues any eigenvector will do
+            continue  # any eigenvector of equal eigenvalues is right
         np.testing.assert_allclose(alone, minimizers(name)[i], atol=1e-5)
 
 
 @every_domain
 def test_it_is_the_gradient_of_the_support_function(name):
-    """By differences of the least value, where it is unique."""
+    """By finite differences of the least value, where it is unique."""
     domain = DOMAINS[name].domain
     g = np.random.default_rng(5).normal(size=domain.dim)
     step = 1e-4 * np.eye(domain.dim)
     slopes = (least(name, g + step) - least(name, g - step)) / 2e-4
     x = np.asarray(domain.minimizer(jnp.asarray(g, jnp.float32)))
-    if name in ("spectrahedron", "fantope"):  # of which only the symmetric part of g is seen
+    if name in ("spectrahedron", "fantope"):  # only the symmetric part of g matters
         x = (x + x.reshape(3, 3).T.ravel()) / 2
     np.testing.assert_allclose(x, slopes, atol=2e-3)
 
 
 @every_domain
 def test_membership(name):
-    """Mixtures are in; what the least value of some g excludes is out."""
+    """Mixtures are members; points below the least value of some g are not."""
     domain = DOMAINS[name].domain
     points = np.concatenate([mixtures(name), domain.centre[None]]).astype(np.float32)
     contains = jax.jit(jax.vmap(domain.contains))
@@ -326,7 +326,7 @@ def test_membership(name):
 
 @every_domain
 def test_sizes(name):
-    """Diameter and radius cover the extreme points, and are attained where they are no bounds."""
+    """Diameter and radius cover the extreme points, and are attained if they are exact."""
     domain, vertices = DOMAINS[name].domain, DOMAINS[name].vertices
     some = vertices[:: max(1, len(vertices) // 500)]
     widest = np.linalg.norm(some[:, None] - some[None], axis=-1).max()
@@ -339,10 +339,10 @@ def test_sizes(name):
 
 @every_domain
 def test_tangent_and_inradius(name):
-    """The tangent spans the differences of extreme points, and nothing else.
+    """The tangent spans exactly the differences of extreme points.
 
-    r is the least of h(g) - <g, c> over unit g in the tangent, h the support function: no random
-    g is below it, and one that climbs down from the best of them comes near it.
+    r is the least of h(g) - <g, c> over unit g in the tangent, where h is the support function. No
+    random g is below it, and descent from the best of them comes close to it.
     """
     domain, vertices = DOMAINS[name].domain, DOMAINS[name].vertices
     basis = np.eye(domain.dim) if domain.tangent is None else domain.tangent
@@ -374,7 +374,7 @@ def test_tangent_and_inradius(name):
 
 @every_domain
 def test_projection(name):
-    """Onto the set; points of it stay; no feasible point is nearer (variational inequality)."""
+    """Onto the set; its points stay; no feasible point is nearer (variational inequality)."""
     domain = DOMAINS[name].domain
     rng = np.random.default_rng(8)
     away = (domain.centre + rng.normal(size=(30, domain.dim)) * domain.diameter).astype(np.float32)
@@ -392,7 +392,7 @@ def test_projection(name):
 
 
 def test_the_chains_are_those_of_their_set_functions():
-    """F of the first 1, 2, ... elements, in random orders; the minimizers above rest on them."""
+    """F of the first 1, 2, ... elements, in random orders; the minimizers above rely on them."""
     rng = np.random.default_rng(0)
     for _ in range(5):
         order = rng.permutation(4)
@@ -408,7 +408,7 @@ def test_the_chains_are_those_of_their_set_functions():
 
 
 def test_equal_weights_give_a_permutahedron():
-    """F(S) = sqrt(|S|): the steps of the square root, in all orders."""
+    """F(S) = sqrt(|S|): the increments of the square root, in all orders."""
     base = domains.base_polytope(4, domains.concave_of_weights(np.ones(4)))
     same = domains.permutahedron(np.diff(np.sqrt(np.arange(5.0))))
     g = jr.normal(jr.key(0), (50, 4))
@@ -418,7 +418,7 @@ def test_equal_weights_give_a_permutahedron():
 
 
 def test_sorting_many_is_the_same_as_comparing_all_pairs():
-    """From 65 entries on the ranks come from a sort."""
+    """From 65 entries on, ranks come from a sort."""
     few, many = domains.capped_simplex(60, 7), domains.permutahedron(np.arange(70.0))
     g = jr.normal(jr.key(1), (60,))
     assert set(np.flatnonzero(few.minimizer(g))) == set(np.argsort(g)[:7].tolist())

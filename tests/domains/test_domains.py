@@ -1,4 +1,4 @@
-"""Domains, loss sets and regularizers, each against the same set written down in NumPy."""
+"""Domains, loss sets and regularizers, each against the same set written in NumPy."""
 
 from collections.abc import Callable
 from functools import cache
@@ -21,9 +21,9 @@ from dpjax import domains
 class Known(NamedTuple):
     """A convex set by its definition, in float64."""
 
-    excess: Callable  # x (..., d) -> by how much x breaks the worst of its constraints
+    excess: Callable  # x (..., d) -> the largest violation of its constraints
     least: Callable  # g (..., d) -> the least <g, x>
-    points: np.ndarray  # extreme points, among them all at which a size is attained, then 1000
+    points: np.ndarray  # extreme points, including all that attain a size, then 1000 more
 
 
 def known_simplex(dim):
@@ -44,7 +44,7 @@ def known_box(dim, low, high):
 
 
 def special_directions(dim):
-    """All with entries -1, 0, 1: axes, diagonals, differences of two axes."""
+    """All vectors with entries -1, 0, 1: axes, diagonals, differences of two axes."""
     grid = np.array(list(product([-1.0, 0.0, 1.0], repeat=dim)))
     return grid[np.abs(grid).sum(axis=1) > 0]
 
@@ -72,7 +72,7 @@ def known_l1(dim, radius):
 
 
 def own_l1_ball(steps=100):
-    """Radius 2, dimension 4, known to the library by its linear minimizer only."""
+    """Radius 2, dimension 4, given to the library by its linear minimizer only."""
 
     def minimizer(g):
         largest = jnp.arange(4) == jnp.argmax(jnp.abs(g))
@@ -84,7 +84,7 @@ def own_l1_ball(steps=100):
 
 
 def own_ball(steps=100):
-    """Radius 1.5, dimension 3, likewise; projections start away from its middle."""
+    """Radius 1.5, dimension 3, likewise; projections start away from its centre."""
     return domains.from_minimizer(
         3, domains.ball(3, 1.5).minimizer, centre=[0.5, 0.0, -1.0], diameter=3.0,
         losses=domains.ball_losses(3), project=steps,
@@ -122,7 +122,7 @@ RANDOM, RATE = 40, 0.7
 
 
 def inputs(known):
-    """Vectors to put into every function, float32: 0, sizes from 0.5 to 1e30, points of the set."""
+    """Inputs for every function, float32: 0, sizes from 0.5 to 1e30, points of the set."""
     dim = known.points.shape[1]
     random = np.random.default_rng(4).normal(size=(RANDOM, dim))
     scaled = [size * random for size in (3.0, 0.5, 1e10, 1e30)]
@@ -136,7 +136,7 @@ def unit(g):
 
 @cache
 def values(name):
-    """Every function of a domain at its inputs: compiled once."""
+    """Every function of a domain at its inputs, compiled once."""
     domain, known = DOMAINS[name]
 
     def every(g):
@@ -160,7 +160,7 @@ def values(name):
 
 @every_domain
 def test_minimizer_is_a_point_of_the_set_and_none_is_better(name):
-    """Against the least of the set in closed form and at 1000 points; also for g = 0."""
+    """Against the least value in closed form and at 1000 points; also for g = 0."""
     _, known = DOMAINS[name]
     g, found = values(name)
     x = found["minimizer"]
@@ -172,7 +172,7 @@ def test_minimizer_is_a_point_of_the_set_and_none_is_better(name):
 
 
 def test_ties_on_the_simplex_go_to_the_lowest_index():
-    """Of two, of all, and where all are 0."""
+    """Ties of two, of all, and with all 0."""
     minimizer = jax.jit(domains.simplex(4).minimizer)
     for g, index in [([1, 0, 2, 0], 1), ([3, 3, 3, 3], 0), ([0, 0, 0, 0], 0), ([5, 5, -1, -1], 2)]:
         np.testing.assert_array_equal(minimizer(jnp.array(g, jnp.float32)), np.eye(4)[index])
@@ -180,7 +180,7 @@ def test_ties_on_the_simplex_go_to_the_lowest_index():
 
 @every_domain
 def test_support_function_is_the_largest_and_its_gradient_the_maximizer(name):
-    """In closed form; the gradient by differences in float64 and by differentiation."""
+    """In closed form; its gradient by differences in float64 and by differentiation."""
     _, known = DOMAINS[name]
     g, found = values(name)
     size = np.maximum(np.linalg.norm(g, axis=1), 1.0)
@@ -205,7 +205,7 @@ def test_support_functions_by_hand():
 
 @every_closed_form
 def test_projection_is_the_nearest_point(name):
-    """<y - x, w - x> <= 0 for 1000 points w, however far y is; and a second time it rests."""
+    """<y - x, w - x> <= 0 for 1000 points w, however far y is; and it is idempotent."""
     _, known = DOMAINS[name]
     y, found = values(name)
     x = found["nearest"]
@@ -214,7 +214,7 @@ def test_projection_is_the_nearest_point(name):
     away = unit(y - x)
     assert (away @ known.points.T - np.sum(away * x, axis=1)[:, None]).max() <= 2e-6 * largest
     np.testing.assert_allclose(found["again"], x, atol=1e-6 * largest)
-    # Points of the set stay where they are.
+    # Points of the set do not move.
     count = len(known.points[:300])
     np.testing.assert_allclose(x[-count:], known.points[:300], atol=1e-6 * largest)
 
@@ -227,7 +227,7 @@ def test_projection_is_the_nearest_point(name):
     ],
 )
 def test_projection_by_linear_minimization_is_within_its_error(name, make, exact):
-    """2 diameter / sqrt(steps + 2) after 1, 10 and 100 steps; closer with more; never outside."""
+    """2 diameter / sqrt(steps + 2) after 1, 10 and 100 steps; smaller with more; never outside."""
     domain, known = DOMAINS[name]
     steps = np.array([1, 10, 100])
     made = [make(count) for count in steps]
@@ -239,14 +239,14 @@ def test_projection_by_linear_minimization_is_within_its_error(name, make, exact
     assert (errors <= 2 * domain.diameter / np.sqrt(steps + 2)).all()
     assert errors[0] > 2 * errors[1] > 4 * errors[2]
     assert errors[2] < 0.1
-    # Far away, where one vertex is the nearest point, there is no error at all; 100 is the default.
+    # Far away, where one vertex is nearest, there is no error; 100 is the default.
     far = slice(2 * RANDOM, 4 * RANDOM)
     np.testing.assert_allclose(values(name)[1]["nearest"][far], nearest[far], atol=1e-5)
 
 
 @every_domain
 def test_centre_radius_and_diameter(name):
-    """Distances that are attained and never exceeded; the diameter bounds both for one's own."""
+    """Distances that are attained and never exceeded; for own sets, the diameter bounds both."""
     domain, known = DOMAINS[name]
     assert domain.dim == known.points.shape[1] and domain.centre.shape == (domain.dim,)
     assert known.excess(domain.centre) <= 1e-12
@@ -292,7 +292,7 @@ def test_regularized_minimizer_against_the_closed_form_and_against_points(name):
 
 
 def test_squared_norm_is_taken_from_the_centre():
-    """For a set that is known by its minimizer: the projection of centre - s / 2, to its error."""
+    """Known by its minimizer only, it gives the projection of centre - s / 2 up to its error."""
     domain = DOMAINS["own ball"][0]
     s, found = values("own ball")
     y = domain.centre - RATE * s / 2
@@ -303,7 +303,7 @@ def test_squared_norm_is_taken_from_the_centre():
 
 @every_closed_form
 def test_range_is_the_largest_less_the_least(name):
-    """Of R: at vertices and at the centre."""
+    """Of R: between vertices and the centre."""
     domain, known = DOMAINS[name]
     function = regularizer_in_numpy(name)
     found = function(known.points).max() - function(domain.centre)
@@ -312,7 +312,7 @@ def test_range_is_the_largest_less_the_least(name):
 
 
 def test_exponential_weights_stay_finite_where_the_noise_is_huge():
-    """s of 1e11 in a compiled program, scaled within it, for 200 draws one by one and at once."""
+    """s of 1e11, scaled within a compiled program, for 200 draws one by one and at once."""
     argmin = domains.simplex(5).regularizer.argmin
     s = 1e11 * jr.normal(jr.key(0), (200, 5))
     alone = jax.jit(lambda s, rate: argmin(s, rate))
@@ -327,8 +327,8 @@ ROUNDS, RATES = 48, (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 def regrets(domain, losses, known_losses, regularizer=None):
     """Regret of x_t = argmin(rate L_(t-1)), (sequences, rates), and its two terms, (rates,).
 
-    Sequences: constant; swinging between a vector and its mirror image; blocks of four vectors;
-    random; and one that maximizes the loss of the current x.
+    The sequences are constant; alternating between a vector and its mirror image; blocks of four
+    vectors; random; and one that maximizes the loss of the current x.
     """
     regularizer = regularizer or domain.regularizer
     rng = np.random.default_rng(5)
@@ -378,7 +378,7 @@ def test_regret_of_the_regularized_leader_is_within_its_bound_and_of_no_smaller_
     assert (regret > range_term + stability_term / 2).any()
 
 
-# Eigenvalues 1 and 16, in directions that are no axes.
+# Eigenvalues 1 and 16, in directions other than the axes.
 BASIS = np.linalg.qr(np.random.default_rng(6).normal(size=(4, 4)))[0]
 MATRIX = ((BASIS * [1.0, 3.0, 9.0, 16.0]) @ BASIS.T).astype(np.float32)
 STEPS = (4, 40, 300)
@@ -394,10 +394,10 @@ def quadratic(domain, steps=100):
 
 @pytest.mark.parametrize("name", ["simplex, 4", "ball, 4", "cube, 4"])
 def test_numerical_regularizer_is_optimal_to_first_order(name):
-    """For x^T A x / 2 the largest <gradient, x - w> is below 1e-4 after 300 steps, and shrinks.
+    """For x^T A x / 2, the largest <gradient, x - w> is below 1e-4 after 300 steps, and shrinks.
 
-    The error of x is at most sqrt(17) of the first one times (1 - 1/4)^(steps / 2), which plain
-    gradient steps miss after 40. And |x - c|^2, with sigma and L both 2, takes one step.
+    The error of x is at most sqrt(17) times the first error times (1 - 1/4)^(steps / 2), which
+    plain gradient steps violate after 40 steps. |x - c|^2, with sigma and L both 2, takes one step.
     """
     known = known_simplex(4) if name == "simplex, 4" else DOMAINS[name][1]
     domain = domains.simplex(4) if name == "simplex, 4" else DOMAINS[name][0]
@@ -409,7 +409,7 @@ def test_numerical_regularizer_is_optimal_to_first_order(name):
     closed = domains.squared_norm(domain.project, domain.centre, domain.radius)
     made = [*(quadratic(domain, steps) for steps in STEPS), in_one, closed]
 
-    rng = np.random.default_rng(7)  # optima inside and on the border
+    rng = np.random.default_rng(7)  # optima inside and on the boundary
     s = (rng.uniform(0.1, 6.0, (50, 1)) * rng.normal(size=(50, 4))).astype(np.float32)
     rate = np.float32(RATE)
     found = jax.jit(jax.vmap(lambda s: [regularizer.argmin(s, rate) for regularizer in made]))(s)
@@ -429,7 +429,7 @@ def test_numerical_regularizer_is_optimal_to_first_order(name):
 
 
 def test_numerical_regularizer_declares_what_its_arguments_imply():
-    """D_R as given and S = |l|^2 / (2 sigma), within which the regret on the ball is."""
+    """D_R as given and S = |l|^2 / (2 sigma); the regret on the ball is within this bound."""
     domain = domains.ball(4)
     regularizer = quadratic(domain)
     assert regularizer.range == 8.0
@@ -443,7 +443,7 @@ def test_numerical_regularizer_declares_what_its_arguments_imply():
 
 @cache
 def loss_values(name):
-    """Every function of a loss set at its inputs: compiled once."""
+    """Every function of a loss set at its inputs, compiled once."""
     losses, known = LOSSES[name]
 
     def every(g):
@@ -456,7 +456,7 @@ def loss_values(name):
 
 @every_loss_set
 def test_clipping_gives_the_nearest_vector(name):
-    """<y - l, w - l> <= 0 for 1000 vectors w of the set; what lies in it stays."""
+    """<y - l, w - l> <= 0 for 1000 vectors w of the set; its vectors do not move."""
     known = LOSSES[name][1]
     y, (clipped, again, _) = loss_values(name)
     assert known.excess(clipped).max() <= 1e-6
@@ -496,13 +496,13 @@ def test_sizes_of_a_loss_set_are_attained_and_never_exceeded(name):
 
 
 def changes(known, neighbours, unit):
-    """Changes of one vector between neighbours, by search: (n, d)."""
+    """Changes of one vector between neighbours, by search, (n, d)."""
     points = known.points[:400]
     if unit == "round":
         if neighbours == "zero_out":
             return points
         return (points[:, None] - points[None]).reshape(-1, points.shape[1])
-    # The first entry takes every value on a grid for which the vector stays in the set.
+    # The first entry takes every value on a grid that keeps the vector in the set.
     vectors = np.concatenate([points[:100], 0 * points[:1]])
     if neighbours == "zero_out":
         return vectors * (np.arange(points.shape[1]) == 0)
@@ -517,7 +517,7 @@ def changes(known, neighbours, unit):
 @pytest.mark.parametrize("unit", ["round", "entry"])
 @every_loss_set
 def test_sensitivity_is_the_largest_change_between_neighbours(name, unit, neighbours):
-    """L1 and L2, by search over extreme vectors and the entries that may follow."""
+    """L1 and L2, by search over extreme vectors and entries of neighbours."""
     losses, known = LOSSES[name]
     found = changes(known, neighbours, unit)
     expected = [np.linalg.norm(found, order, axis=1).max() for order in (1, 2)]
@@ -655,7 +655,7 @@ BAD_ARGUMENTS = [
 
 @pytest.mark.parametrize("case", range(len(BAD_ARGUMENTS)))
 def test_bad_arguments_are_refused_by_name(case):
-    """One sentence that begins with the argument."""
+    """One sentence that begins with the argument's name."""
     argument, error, factory = BAD_ARGUMENTS[case]
     with pytest.raises(error, match=rf"^{argument} must [^\n]+$"):
         factory()

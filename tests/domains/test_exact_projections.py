@@ -1,4 +1,4 @@
-"""Projections that do not expand: exactness over the whole set, and pairs of close points."""
+"""Nonexpansive projections: exactness over the whole set, and pairs of close points."""
 
 from functools import cache
 
@@ -16,7 +16,7 @@ UNIT = exact_projections.UNIT
 APPROXIMATE = {"concave", "coverage", "directed cut", "paths", "spanning trees", "forests"}
 APPROXIMATE |= {"polytope", "polytope in a plane"}
 EXACT = [name for name in DOMAINS if name not in APPROXIMATE]
-# Where the error of what is taken off shrinks with it.
+# Sets for which the error of the removed part shrinks with its length.
 SHARP = [name for name in EXACT if not DOMAINS[name].domain.exact_projection.absolute]
 FOUND = {"l1.5 ball", "l3 ball", "k-support", "spectrahedron", "fantope", "nuclear ball"}
 every_exact = pytest.mark.parametrize("name", EXACT)
@@ -27,7 +27,7 @@ COUNT = 300
 
 @cache
 def project(name):
-    """Of COUNT points at once: compiled once."""
+    """Projects COUNT points at once, compiled once."""
     return jax.jit(jax.vmap(DOMAINS[name].domain.project))
 
 
@@ -42,7 +42,7 @@ def two(points):
 
 
 def around(name, seed):
-    """Points on the boundary and within, moved by 1e-6 to 3 diameters; float64 of two words."""
+    """Points near the boundary and inside, moved by 1e-6 to 3 diameters; float64 from two words."""
     domain = DOMAINS[name].domain
     rng = np.random.default_rng(seed)
     away = rng.normal(size=(COUNT, domain.dim)) * domain.diameter
@@ -72,7 +72,7 @@ def test_which_domains_have_one():
 
 @every_exact
 def test_it_is_the_nearest_point_of_the_whole_set(name):
-    """By the variational inequality, to the rounding that is stated, be the excess 1e-6 or 3."""
+    """By the variational inequality, to the stated rounding, for an excess of 1e-6 or 3."""
     domain = DOMAINS[name].domain
     exact = domain.exact_projection
     y, wide = around(name, 0)
@@ -85,7 +85,7 @@ def test_it_is_the_nearest_point_of_the_whole_set(name):
     slack = 32 * UNIT * length(first) * (length(first - near) + domain.diameter)
     assert (gap(name, first, first - near) <= slack).all()
     assert beyond(domain, near) <= 2e-5
-    # Of what another point was off the slack is far exceeded.
+    # With the removed part of another point, the slack is far exceeded.
     other = np.roll(taken, 1, axis=0)
     assert (gap(name, wide, other) > 100 * UNIT * domain.diameter**2).any()
 
@@ -109,7 +109,7 @@ def test_it_brings_close_points_no_farther_apart(name):
 
 @pytest.mark.parametrize("name", ["k-sparse", *sorted(FOUND), "permutahedron"])
 def test_frank_wolfe_does(name):
-    """The approximation that every set has, from its minimizer: at least half as far again."""
+    """Frank-Wolfe's approximation, available for every set, expands by at least half."""
     domain = DOMAINS[name].domain
     searched = domains.from_minimizer(
         domain.dim, domain.minimizer, centre=domain.centre, diameter=domain.diameter
@@ -120,7 +120,7 @@ def test_frank_wolfe_does(name):
 
 @pytest.mark.parametrize("name", SHARP)
 def test_near_the_set_not_even_points_a_millionth_apart(name):
-    """In two words: each is a few roundings of float32 long."""
+    """In two words: their distance is a few roundings of float32."""
     domain = DOMAINS[name].domain
     rng = np.random.default_rng(3)
     away = domain.centre + rng.normal(size=(COUNT, domain.dim)) * domain.diameter
@@ -141,7 +141,7 @@ def test_near_the_set_not_even_points_a_millionth_apart(name):
     ],
 )  # fmt: skip
 def test_ends_of_the_families(domain):
-    """Against the greatest <w, v> over the set, by its minimizer; two are Euclidean balls."""
+    """Against the greatest <w, v> over the set, from its minimizer; two are Euclidean balls."""
     rng = np.random.default_rng(4)
     step = domain.diameter * 10.0 ** rng.uniform(-3, 2, size=(COUNT, 1))
     y = (step * rng.normal(size=(COUNT, domain.dim))).astype(np.float32)

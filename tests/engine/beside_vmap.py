@@ -1,4 +1,4 @@
-"""Functions as batch_last and as jax.vmap map them, for tests that compare the two."""
+"""Functions mapped by batch_last and by jax.vmap, for tests that compare the two."""
 
 import jax
 import jax.numpy as jnp
@@ -12,17 +12,17 @@ B = 5
 
 
 def compiled(function, *arguments):
-    """What a function gives, compiled as sweeps are.
+    """The value of a function, compiled as sweeps are.
 
-    By its own choice of vectors LLVM contracts the products and sums of a few numbers a row in some
-    places and not in others, so that the same draws of two layouts differ in their last bits.
+    LLVM chooses its own vector lengths, and contracts products and sums of short rows in some
+    places and not in others. Then the same draws in two layouts differ in their last bits.
     """
     options = one_kernel._OPTIONS_OF_MANY if jax.default_backend() == "cpu" else None
     return jax.jit(function).lower(*arguments).compile(options)(*arguments)
 
 
 def both(function, batched, *arguments):
-    """What vmap and batch_last make of a function, compiled."""
+    """The compiled values of a function under vmap and under batch_last."""
     axes = tuple(-1 if flag else None for flag in batched)
     expected = compiled(jax.vmap(function, in_axes=axes, out_axes=-1), *arguments)
     return expected, compiled(batch_last(function, batched), *arguments)
@@ -41,7 +41,7 @@ def assert_same_bits(expected, found):
 
 
 def check(function, *arguments, batched=None):
-    """All arguments batched, unless said otherwise."""
+    """All arguments are batched by default."""
     assert_same_bits(*both(function, batched or (True,) * len(arguments), *arguments))
 
 

@@ -1,8 +1,8 @@
-"""Runs a program without compiling it: every equation is a program of its own, which JAX keeps.
+"""Run a program without compiling it: JAX compiles and keeps each equation separately.
 
-Compiling the rounds of all learners takes minutes, and compilers contract products and sums as they
-please. Here every equation is rounded by itself, so that two programs of the same arithmetic have
-the same bits.
+Compiling the rounds of all learners takes minutes, and compilers contract products and sums at
+their discretion. Here every equation is rounded separately, so two programs with the same
+arithmetic agree bit for bit.
 """
 
 import jax
@@ -13,13 +13,13 @@ from dpjax.engine.evaluate import ValueDomain, called, rebind
 
 
 def run(function, *arguments) -> list:
-    """The leaves of the value that a function returns, as arrays."""
+    """The leaves of a function's value, as arrays."""
     closed = jax.make_jaxpr(function)(*arguments)
     return ONE_BY_ONE.evaluate(closed, list(map(jnp.asarray, jax.tree.leaves(arguments))))
 
 
 class _OneByOne(ValueDomain):
-    """The domain of arrays that are there. Conditions and loops are those of Python."""
+    """A domain of concrete arrays. Conditions and loops run in Python."""
 
     def bind(self, eqn, operands):
         is_block = called(eqn) is not None and eqn.params.get("name", "").startswith("block of ")

@@ -1,4 +1,4 @@
-"""A small game of every learner, with an environment of what it plays."""
+"""A small game of every learner, with an environment of matching actions."""
 
 import numpy as np
 from jax import random as jr
@@ -20,7 +20,7 @@ SIZES = {
 
 
 def game_of(name, horizon, sizes=SIZES):
-    """The game of a point, the learner's epsilon."""
+    """A game whose point is the learner's epsilon."""
 
     def game(epsilon):
         learner = factories.build(name, horizon, sizes, epsilon=epsilon)

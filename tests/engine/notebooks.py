@@ -1,4 +1,4 @@
-"""Games in cells of a notebook, which change while their names stay the same."""
+"""Games in notebook cells that change while their names stay the same."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ POINTS = np.array([1.0, 3.0])
 
 
 def game_of(loss):
-    """Two rounds that cost this each, whatever is played."""
+    """Two rounds with the given loss each, whatever is played."""
     environment = Environment(
         init=lambda key: (),
         step=lambda state, key, arm: (state, Outcome(jnp.zeros(2), jnp.asarray(loss, jnp.float32))),
@@ -31,7 +31,7 @@ def play(game, **options):
 
 
 class Notebook:
-    """Cells that share their names, as those of a notebook do."""
+    """Cells that share a namespace, as in a notebook."""
 
     def __init__(self, *cells):
         self.names = {
@@ -53,7 +53,7 @@ class Notebook:
         return self.names["game"]
 
 
-# What JAX itself keeps under a function that is given to it by name.
+# Functions of JAX that keep what they trace under the function passed to them.
 KEPT = {
     "jit": "jax.jit(cost)(point)",
     "cond": "lax.cond(point > 0.0, cost, cost, point)",

@@ -1,7 +1,7 @@
-"""Plays games on some devices of some processes: a program that tests run in processes of its own.
+"""Play games on some devices of some processes, for tests that run this program as a process.
 
 ``python -m tests.engine.on_devices OUT --devices N [--process I --processes M --port P] NAME ...``
-writes what this process has computed of each learner's sweep, a file a block.
+writes this process's blocks of each learner's sweep, one file per block.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def write_blocks(name, mesh, out) -> None:
-    """What this process computes of a sweep: OUT/NAME-POINT-SEED.npz, a leaf an entry."""
+    """Writes the blocks that this process computes: OUT/NAME-POINT-SEED.npz, one entry per leaf."""
     from dpjax.engine.compute import compute
     from dpjax.engine.devices import share
 

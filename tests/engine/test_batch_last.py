@@ -1,4 +1,4 @@
-"""The map over last axes gives the numbers of jax.vmap, and shares what does not depend on it."""
+"""The map over last axes gives the numbers of jax.vmap, and does not copy unbatched values."""
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +99,7 @@ def test_conditions():
 
 
 def test_a_branch_that_no_member_takes():
-    """Neither its numbers, NaN here, nor its keys are seen, of whatever kind they are."""
+    """Its numbers (NaN here) and its keys of any kind have no effect."""
 
     def function(v, i, key, other):
         return (
@@ -126,7 +126,7 @@ def test_loops():
             lax.while_loop(lambda c: jnp.max(c[0]) > 0.1, halve, (jnp.abs(v), 0, key)),
             lax.fori_loop(0, i, lambda t, x: x + t.astype(jnp.float32), v),
             lax.fori_loop(0, 4, lambda t, x: x.at[t % 3].add(1.0), v),
-            # What is carried becomes batched one round after another.
+            # The carry becomes batched one entry per round.
             lax.scan(shift, (jnp.zeros(3), jnp.zeros(3), v), jnp.ones((4, 3))),
             lax.scan(lambda c, k: (c + jr.uniform(k), c), 0.0, jr.split(key, 4), reverse=True),
         )
@@ -136,7 +136,7 @@ def test_loops():
 
 @pytest.mark.parametrize("batched", [(True, False), (False, True), (True, True)])
 def test_members_of_a_mapped_loop_stop_apart(batched):
-    """Members of a jax.vmap. All axes have the same length, so that a mix-up shows."""
+    """For members of a jax.vmap. All axes have the same length, so that a mix-up is found."""
 
     def function(starts, shared):
         def until_five(start):
@@ -156,7 +156,7 @@ def test_members_of_a_mapped_loop_stop_apart(batched):
 
 
 def random_function(seed):
-    """A program of fifteen random equations, with a loop and a condition in it."""
+    """A program of fifteen random equations, with one loop and one condition."""
     rng = np.random.default_rng(seed)
     unary = [
         jnp.sin,
@@ -195,7 +195,7 @@ def random_function(seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(seed):
-    """To rounding: where compilers contract a product and a sum differs between layouts."""
+    """Up to rounding: compilers contract products and sums differently in each layout."""
     batched = [(True, True, True), (True, False, True), (False, False, True)][seed % 3]
     arguments = [VECTOR if flag else VECTOR[:, i] for i, flag in enumerate(batched[:2])]
     expected, found = both(random_function(seed), batched, *arguments, KEYS)
@@ -204,7 +204,7 @@ def test_random_programs(seed):
 
 
 def test_what_is_shared_carries_no_batch():
-    """A round counter stays a number through a loop, and a write at it one slice for all."""
+    """A round counter stays a scalar in a loop, and a write at it is one slice for all members."""
 
     def function(x):
         def body(t, carry):
@@ -221,7 +221,7 @@ def test_what_is_shared_carries_no_batch():
 
 
 def test_twice():
-    """Over points and then over seeds: what the inner map shares, the outer one still maps."""
+    """Over points and then seeds: the outer map still maps what the inner one shares."""
 
     def function(point, seed):
         nature = jr.normal(jr.fold_in(jr.key(0), seed), (3,))
@@ -248,7 +248,7 @@ EPSILONS = np.array([0.1, 1.0, np.inf], np.float32)
 
 
 def check_game(learner, environment, points):
-    """A game over points and then seeds, its actions and final state beside its regret."""
+    """A game over points and then seeds: its actions and final state, and its regret."""
 
     def cell(point, seed):
         played = conformance.recorded(learner(point), environment)
@@ -260,9 +260,9 @@ def check_game(learner, environment, points):
     inner = batch_last(cell, (True, False))
     found = compiled(batch_last(inner, (False, True)), points, seeds)
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
-        # Equal bits but for sums of products, which compilers may contract: in SCRiBLE. The low
-        # word of a compensated sum is what rounding left of numbers about 1. So it differs by as
-        # much as these.
+        # Bits are equal except for sums of products, which compilers may contract, in SCRiBLE. The
+        # low word of a compensated sum is the rounding error of numbers about 1, so it differs by
+        # as much as they do.
         a, b = data(a), data(b)
         largest = float(np.max(np.abs(a), initial=0.1, where=np.isfinite(a)))
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6 * largest)

@@ -1,4 +1,4 @@
-"""Keys and draws of batched programs are those of jax.random."""
+"""Keys and draws of batched programs equal those of jax.random."""
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +20,12 @@ def test_random_bits(shape, dtype):
 
 
 def test_words_are_kept_whatever_numbers_they_look_like():
-    """The two words of a key go from one kernel to the next as one complex number."""
+    """The two words of a key pass between kernels as one complex number."""
     keys = jr.split(jr.key(1), 2048)
     words = jr.key_data(jax.vmap(lambda key: jr.fold_in(key, 1))(keys))
     floats = np.asarray(words).view(np.float32)
     tiny = np.abs(floats) < np.finfo(np.float32).tiny
-    # Of NaN that signal and NaN that do not, infinity aside, and of numbers that are flushed to 0.
+    # Signalling and quiet NaN, infinity, and numbers that would be flushed to 0.
     quiet = (np.asarray(words) >> 22 & 1).astype(bool)
     assert (np.isnan(floats) & quiet).any() and (np.isnan(floats) & ~quiet).any() and tiny.any()
 
@@ -38,7 +38,7 @@ def test_words_are_kept_whatever_numbers_they_look_like():
 
 @pytest.mark.parametrize("shape", [(), (1,), (4,), (5,), (2, 3)])
 def test_noise(shape):
-    """Of 64 members: vmap's few short rows are what LLVM contracts in some places only."""
+    """For 64 members, since LLVM contracts vmap's few short rows in some places only."""
     keys = jr.split(jr.key(0), 64)
     scale = np.arange(64, dtype=np.float32)
 
@@ -108,7 +108,7 @@ def test_threefry_without_partitioning_is_left_to_vmap():
 
 
 def test_the_block_function_is_threefry():
-    """Known answers of Salmon et al. 2011: all zeros, all ones, digits of pi."""
+    """Known answers from Salmon et al. 2011: all zeros, all ones, digits of pi."""
     for key, counter, expected in [
         ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
         ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
@@ -120,6 +120,6 @@ def test_the_block_function_is_threefry():
 
 
 def test_draws_are_written_out():
-    """No block function is left to a loop of its own."""
+    """No block function is left in a loop."""
     program = jax.make_jaxpr(batch_last(lambda key: jr.uniform(jr.fold_in(key, 1)), (True,)))(KEYS)
     assert "threefry2x32" not in str(program) and "random_bits" not in str(program)

@@ -1,4 +1,4 @@
-"""All that functions read is found, and if it changed JAX traces them anew."""
+"""All values that functions read are found, and if one changed, JAX traces them anew."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def test_what_jax_keeps_is_traced_again_where_it_reads_something_else():
-    """One of these that is stale would show in the sum."""
+    """A stale value would change the sum."""
     cells = Notebook(*CALLED, f"def game(point): return game_of({' + '.join(KEPT.values())})")
     usual = [2.0 * len(KEPT), 6.0 * len(KEPT)]
     assert play(cells.game) == usual
@@ -24,7 +24,7 @@ def test_what_jax_keeps_is_traced_again_where_it_reads_something_else():
 
 @pytest.mark.parametrize("call", KEPT)
 def test_what_jax_keeps(call):
-    """By itself; the tests would show nothing else."""
+    """JAX's own behaviour, without which the other tests would prove nothing."""
     cells = Notebook(*CALLED, f"def calls(point): return {KEPT[call]}")
     trace = lambda: str(jax.make_jaxpr(lambda x: cells.names["calls"](x))(1.0))  # noqa: E731
     first = trace()
@@ -33,7 +33,7 @@ def test_what_jax_keeps(call):
 
 
 def is_traced_anew(game):
-    """Whether a game is traced in a context of its own, apart from all that JAX keeps."""
+    """Whether a game is traced in its own context, apart from everything that JAX keeps."""
     with closure_digest.as_now(game):
         return closure_digest._context.value != ""
 
@@ -149,7 +149,7 @@ PLACES = {
         "def helper(high, low): return high",
     ),
 }  # fmt: skip
-# They keep what they read, and are themselves given to JAX by name.
+# They keep the values that they read, and are passed to JAX by name.
 OBJECTS = {
     "a partial": (
         "import functools\ntable = np.ones(1)\n"
@@ -181,7 +181,7 @@ def test_what_a_function_reads_is_found(place):
 
 @pytest.mark.parametrize("given", OBJECTS)
 def test_objects_that_jax_keeps_traces_under(given):
-    """Also if the game that uses them is new."""
+    """Even if the game that uses them is new."""
     cell, edit = OBJECTS[given]
     game = "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
     cells = Notebook(cell, game)
@@ -192,7 +192,7 @@ def test_objects_that_jax_keeps_traces_under(given):
 
 
 def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps():
-    """Redefined too; libraries are not looked into."""
+    """Even after a redefinition; libraries are not inspected."""
     cells = Notebook(*CELLS)
     for _ in range(2):
         assert not is_traced_anew(cells.game)
@@ -217,7 +217,7 @@ ODD = {
 
 @pytest.mark.parametrize("odd", ODD)
 def test_a_value_that_cannot_be_read_stops_no_game(odd):
-    """It is traced anew, if nothing shows whether the value has changed."""
+    """It is traced anew if a change of the value could go unnoticed."""
     cells = Notebook(ODD[odd], *CALLED, f"def game(point): return game_of({KEPT['cond']})")
     cells.names["odd"] = (cells.names["odd"],)
     assert play(cells.game) == [2.0, 6.0]
@@ -228,7 +228,7 @@ def test_a_value_that_cannot_be_read_stops_no_game(odd):
 
 
 def test_what_jax_keeps_of_another_game():
-    """The function in cond is the same, the game that uses it is new."""
+    """The function in cond is the same, but the game that uses it is new."""
     of_cond = f"def game(point): return game_of({KEPT['cond']})"
     cells = Notebook(*CALLED, of_cond)
     assert play(cells.game) == [2.0, 6.0]
@@ -238,7 +238,7 @@ def test_what_jax_keeps_of_another_game():
 
 
 def test_clear_caches_leaves_nothing_stale():
-    """JAX's traces go with what is remembered of functions, or the second would be the first."""
+    """JAX's traces and the remembered functions go together, or the second run would be stale."""
     cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
     assert play(cells.game) == [2.0, 6.0]
     cells.run("factor = 2.0")
@@ -249,7 +249,7 @@ def test_clear_caches_leaves_nothing_stale():
 
 
 def test_traces_in_contexts_are_let_go(monkeypatch):
-    """After some of them, and with right numbers all along."""
+    """After a number of contexts, and numbers are right throughout."""
     monkeypatch.setattr(closure_digest, "_CONTEXTS", 3)
     closure_digest.forget()
     cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")

@@ -1,4 +1,4 @@
-"""The choice of a platform and of a compiler, and programs for devices that are not here."""
+"""The choice of platform and compiler, and programs for absent devices."""
 
 import importlib
 import sys
@@ -48,7 +48,7 @@ def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):
 
 
 def test_a_sweep_asks_for_kernels_only_on_an_accelerator(monkeypatch, caplog):
-    """And plays without them if Pallas has changed, so that they cannot be imported."""
+    """It plays without kernels if Pallas has changed and cannot be imported."""
     monkeypatch.setitem(sys.modules, "dpjax.kernels", None)
     caplog.set_level("INFO", logger="dpjax")
 
@@ -105,7 +105,7 @@ def test_a_compiler_says_why_it_does_not_serve():
 @pytest.mark.parametrize("meshed", [False, True])
 @pytest.mark.parametrize("target", ["cuda", "rocm", "tpu"])
 def test_a_block_lowers_for_an_accelerator(target, meshed):
-    """Without a card: nothing of it is made for CPU, and its rounds stay one loop."""
+    """Without an accelerator: nothing is specific to CPU, and the rounds remain one loop."""
     mesh = jax.make_mesh((1,), ("one",)) if meshed else None
     if meshed:
         mesh = devices.local(mesh)
@@ -121,7 +121,7 @@ def test_a_block_lowers_for_an_accelerator(target, meshed):
 
 
 def test_only_cpu_keeps_draws_in_kernels_of_their_own():
-    """In conditions that always hold, of which an accelerator has none."""
+    """In conditions that are always true; an accelerator's program has none."""
     one = traced()
     shapes = compile.block_shapes(one, SIZE, None)
 
@@ -133,7 +133,7 @@ def test_only_cpu_keeps_draws_in_kernels_of_their_own():
 
 
 def test_a_sweep_compiled_as_for_an_accelerator_has_the_same_numbers(monkeypatch):
-    """To rounding: which products and sums are contracted depends on the program around them."""
+    """Up to rounding: which products and sums are contracted depends on the surrounding program."""
 
     def played():
         clear_caches()

@@ -1,4 +1,4 @@
-"""Sweeps on several devices and processes, in memory that is short, with trajectories that fail."""
+"""Sweeps on several devices and processes, with little memory, and with failing trajectories."""
 
 import importlib.util
 import os
@@ -29,7 +29,7 @@ module = sys.modules["dpjax.study.sweep"]  # dpjax.sweep itself is the function
 
 
 def run_children(commands, limit, variables=None):
-    """Runs Python with these arguments at once, each in a process; none is left behind."""
+    """Runs Python with each list of arguments in a process, all at once, and leaves none behind."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     variables = variables or [{}] * len(commands)
     children = [
@@ -69,17 +69,17 @@ def on_two_processes(out, names):
     common = ["-m", "tests.engine.on_devices", out, "--devices", 1, "--processes", 2]
     common += ["--port", free_port(), *names]
     outputs = run_children([[*common, "--process", i] for i in range(2)], limit(names))
-    # Neither process went on before both had written.
+    # Neither process continued before both had written.
     assert all(f"{len(list(out.glob('*.npz')))} files" in output for output in outputs)
 
 
 def limit(names):
-    """Seconds that children may take; a learner takes a few."""
+    """Seconds allowed for child processes; a learner takes a few."""
     return 60 + 30 * len(names)
 
 
 def put_together(out, name):
-    """The leaves of a whole sweep from the files of its blocks; every cell is there once."""
+    """The leaves of a whole sweep from its block files; every cell occurs once."""
     whole, seen = None, np.zeros((len(EPSILONS), SEEDS), int)
     for path in out.glob(f"{name}-*.npz"):
         corner = [int(number) for number in path.stem.split("-")[1:]]
@@ -122,7 +122,7 @@ NAMES = ["dp_exp3_lap", "ftrl", "linucb"]
     ],
 )
 def test_devices_and_processes_change_no_bit(elsewhere, names, tmp_path):
-    """Blocks differ in size and place; what one process computes is only its share."""
+    """Blocks differ in size and place; one process computes only its share."""
     elsewhere(tmp_path, names)
     for name in names:
         assert len(list(tmp_path.glob(f"{name}-*.npz"))) > 1
@@ -130,7 +130,7 @@ def test_devices_and_processes_change_no_bit(elsewhere, names, tmp_path):
 
 
 def test_a_mesh_of_any_axes_and_what_is_none():
-    """One device with a mesh gives what it gives without."""
+    """One device with a mesh gives the same result as without a mesh."""
     game = one_arm_spoiled(at_round=0)
     plain = sweep(game, POINTS, 5, jr.key(0))
     meshed = sweep(game, POINTS, 5, jr.key(0), mesh=jax.make_mesh((1, 1), ("a", "b")))
@@ -149,7 +149,7 @@ POINTS = np.array([0.5, 1.0, 2.0], np.float32)
 
 
 def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon == 1.0):
-    """Eight rounds whose account some trajectories lose in one round (0: none does)."""
+    """Eight rounds in which some trajectories lose their tally in one round (0: in none)."""
 
     def game(epsilon):
         def step(state, key, arm):
@@ -194,7 +194,7 @@ def test_trajectories_that_are_not_finite_are_named_and_the_rest_kept(value):
 
 
 class Fussy:
-    """A program that refuses blocks of more than so many trajectories as a device would."""
+    """A program that refuses blocks of more than some number of trajectories, as a device would."""
 
     def __init__(self, make, most, error):
         self.make, self.most, self.error, self.tried = make, most, error, []
@@ -219,7 +219,7 @@ class Fussy:
     ],
 )
 def test_a_chunk_that_does_not_fit_is_halved_with_a_notice(error, meshed, monkeypatch):
-    """Down to what fits, once for all blocks, and nothing else changes."""
+    """Down to a size that fits, once for all blocks, and nothing else changes."""
     mesh = jax.make_mesh((1,), ("one",)) if meshed else None
     game = one_arm_spoiled(0)
     whole = sweep(game, POINTS, 30, jr.key(0), chunk=24)
@@ -255,7 +255,7 @@ def test_blocks_are_halved_along_seeds_first():
 
 
 def test_the_chunk_fits_into_memory(monkeypatch):
-    """Of its own accord, with no notice: as large as the compiled program says that it may be."""
+    """Automatically and without a notice: as large as the compiled program allows."""
     game = one_arm_spoiled(0)
     whole = sweep(game, POINTS, 128, jr.key(0), chunk=96)
     plan = module.planned(game, POINTS, 128, jr.key(0), module.simulate, 100, 96, None)
@@ -275,7 +275,7 @@ def test_the_chunk_fits_into_memory(monkeypatch):
 
 
 def test_memory_of_this_machine(monkeypatch):
-    """Half of it, shared by what runs at once; of an accelerator's own nine tenths."""
+    """Half of it, shared by concurrent computations; nine tenths of an accelerator's own."""
 
     def memory(mesh, workers):
         return compile.platform_of(mesh).memory(mesh, workers)
@@ -305,7 +305,7 @@ def test_memory_of_this_machine(monkeypatch):
     ],
 )
 def test_a_control_group_limits_memory(line, folder, file, monkeypatch, tmp_path):
-    """In the two versions that Linux has."""
+    """In both versions of Linux control groups."""
     group = tmp_path / folder
     (group / "step").mkdir(parents=True)
     (group / "step" / file).write_text("max\n")
@@ -317,7 +317,7 @@ def test_a_control_group_limits_memory(line, folder, file, monkeypatch, tmp_path
 
 
 def test_results_wait_for_a_slow_reader():
-    """So that memory does not fill up with what nobody has read yet."""
+    """So memory does not fill up with results that are not read yet."""
     begun = []
     stream = devices.completed(begun.append, range(100), 2)
     for _ in range(3):
@@ -337,7 +337,7 @@ def example(name):
 
 
 def test_two_slurm_tasks_fill_one_store_and_a_later_run_finds_it_complete(tmp_path):
-    """examples/pod.py as docs/guides/clusters.md starts it, with the variables that SLURM sets."""
+    """examples/pod.py as started in docs/guides/clusters.md, with the variables that SLURM sets."""
     path = tmp_path / "pod.zarr"
     slurm = {
         "SLURM_JOB_ID": "7",
@@ -361,5 +361,5 @@ def test_two_slurm_tasks_fill_one_store_and_a_later_run_finds_it_complete(tmp_pa
 
 
 def times(folder):
-    """When each file of a folder was written."""
+    """The modification time of each file in a folder."""
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}

@@ -1,4 +1,4 @@
-"""Evaluating programs equation by equation: the same numbers, and the same sites wherever."""
+"""Evaluating programs equation by equation: the same numbers, and the same sites everywhere."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from tests.shadow import shadowed
 
 @jax.custom_jvp
 def released(key, x):
-    """A release within a call that is not of jit."""
+    """A release within a call other than jit."""
     return noise.laplace(key, x, 1.0)
 
 
@@ -30,7 +30,7 @@ released.defjvp(lambda primals, tangents: (released(*primals), tangents[1]))
 
 
 def function(x, n, key):
-    """All that calls, loops and chooses, and constants of both kinds."""
+    """Every primitive that calls, loops or chooses, and constants of both kinds."""
     table = np.arange(6, dtype=np.float32).reshape(2, 3)
     rows = (jnp.asarray(table), jr.split(key, 2))
     last, sums = lax.scan(lambda c, r: (c + r[0], jnp.sum(c) + jr.uniform(r[1])), x, rows)
@@ -61,7 +61,7 @@ def test_a_program_that_is_evaluated_returns_the_same_values(n):
 
 
 def until_five(start):
-    """A loop that takes another number of rounds from each start, and carries several shapes."""
+    """A loop whose number of rounds depends on the start, with a carry of several shapes."""
 
     def again(carry):
         x, total, key, square = carry
@@ -77,7 +77,7 @@ STARTS = jnp.float32([0.7, 3.0, 9.0])
 
 @pytest.mark.parametrize("domain", [ValueDomain(), ONE_BY_ONE], ids=["compiled", "one by one"])
 def test_members_of_a_mapped_loop_stop_apart(domain):
-    """The condition of such a loop is a vector. A member that has stopped keeps its values."""
+    """The condition of such a loop is a vector. A stopped member keeps its values."""
     closed = jax.make_jaxpr(jax.vmap(until_five))(STARTS)
     expected = [jnp.stack(column) for column in zip(*map(until_five, STARTS), strict=True)]
     assert expected[1][:, 0].tolist() == [3.0, 1.0, 0.0]
@@ -86,7 +86,7 @@ def test_members_of_a_mapped_loop_stop_apart(domain):
 
 
 def test_members_of_a_mapped_loop_stop_apart_in_float64():
-    """Sums of thirds, which the shadow adds up more closely."""
+    """Sums of thirds, which the shadow adds more accurately."""
 
     def summed(start):
         carry = lax.while_loop(lambda c: c[0] < 5.0, lambda c: (c[0] + start, c[1] + c[0]),
@@ -102,7 +102,7 @@ def test_members_of_a_mapped_loop_stop_apart_in_float64():
 
 
 def test_a_primitive_calls_what_its_parameter_holds():
-    """A primitive of JAX that calls one closed program with all of its operands is in the table."""
+    """The table has every JAX primitive that calls one closed program with all of its operands."""
     closed = jax.make_jaxpr(function)(*arguments())
     calls = {
         eqn.primitive.name
@@ -136,7 +136,7 @@ def flow(function, flags):
 
 
 def test_dependence_goes_through_calls_conditions_and_loops():
-    """What is known exactly: which outputs can change when the first input alone does."""
+    """It is known exactly: which outputs can change if only the first input changes."""
     first = [True, False, False]
     assert flow(lambda a, b, c: (a, b, b + c, 2.0, jax.nn.relu(a)), first) == [
         True, False, False, False, True,
@@ -149,7 +149,7 @@ def test_dependence_goes_through_calls_conditions_and_loops():
     assert flow(choice, first) == [False, True, False, True]
 
     def shift(a, b, c):
-        """The first is carried on to the second in one round and to the third in two."""
+        """The first moves to the second place in one round and to the third in two."""
         carry, rows = lax.scan(lambda x, r: ((x[0], x[0], x[1], x[3] + r), (x[2], x[3])),
                                (a, b, c, c), jnp.ones(3))  # fmt: skip
         return carry, rows

@@ -45,7 +45,7 @@ def run(chosen=game):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder for compiled programs, which are kept."""
+    """An empty folder for compiled programs, with keeping enabled."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("DPJAX_CACHE")
     return tmp_path / "dpjax" / "executables"
@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The sizes of the blocks that were compiled."""
+    """The sizes of the compiled blocks."""
     sizes, compile_block = [], programs.compile_block
 
     def counted(traced, size, mesh):
@@ -69,7 +69,7 @@ def files(folder):
 
 
 def process(home, keep=False):
-    """(how many programs a process compiled, a digest of its regret)."""
+    """(number of programs that a process compiled, a digest of its regret)."""
     inherited = {k: v for k, v in os.environ.items() if k != "DPJAX_CACHE"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(keep=keep)], cwd=ROOT, capture_output=True, text=True,
@@ -85,7 +85,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
 
 
 def test_what_jax_read_from_its_own_cache_is_not_copied(tmp_path):
-    """Such a copy fails when it runs."""
+    """A copy of such a program would fail when it runs."""
     first = process(tmp_path, keep=True)
     (kept,) = files(tmp_path / "dpjax" / "executables")
     kept.unlink()
@@ -123,7 +123,7 @@ def test_a_damaged_file_is_named_and_written_again(folder, compiled, damage):
     assert len(compiled) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run()  # from the file, which is whole again
+        run()  # from the file, which is intact again
     assert len(compiled) == 2 and files(folder) == [kept]
     np.testing.assert_array_equal(first, second)
 

@@ -1,4 +1,4 @@
-"""Reads and writes at each member's own index give the numbers of jax.vmap."""
+"""Reads and writes at an index per member give the numbers of jax.vmap."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from tests.engine.beside_vmap import INDEX, KEYS, MATRIX, VECTOR, B, both, check
 
 
 def test_a_place_of_each_members_own():
-    """Among few places, also out of range, where jax moves it inside; among many; of keys."""
+    """Among few places, also out of range, which jax clamps; among many; and of keys."""
     many = np.zeros((1100, B), np.float32)
 
     def function(m, v, i, key, many):
@@ -34,13 +34,13 @@ def test_a_place_of_each_members_own():
 NUMBERS = lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers
 MODES = ("clip", "fill", "promise_in_bounds")
 UPDATES = ("set", "add", "subtract", "multiply", "min", "max")
-# What is neither to leak from other places nor to be lost: the sign of 0 and the bits of NaN too.
+# Must neither leak from other places nor get lost: the sign of 0 and the bits of NaN.
 ODD = np.float32([np.nan, np.inf, -np.inf, -0.0, 0.0])
 OUT_OF_RANGE = np.array([-70, -5, -4, -1, 0, 1, 3, 4, 5, 70, 2**31 - 1, -(2**31)], np.int32)
 
 
 def of_dtype(dtype, shape, seed=0):
-    """Random numbers, a third of them odd where they are floats."""
+    """Random numbers; of floats, a third are special values."""
     rng = np.random.default_rng(seed)
     numbers = 3.0 * rng.normal(size=shape)
     if np.issubdtype(dtype, np.floating):
@@ -50,7 +50,7 @@ def of_dtype(dtype, shape, seed=0):
 
 
 def same_words(function, *arguments, batched=None):
-    """The words of vmap, those of NaN too; and no index of a member's own is left to a gather."""
+    """The words equal vmap's, including NaN; and no index per member is left to a gather."""
     flags = batched or (True,) * len(arguments)
     program = str(jax.make_jaxpr(batch_last(function, flags))(*arguments))
     assert not any(word in program for word in ("gather", "scatter", "dynamic_"))
@@ -62,7 +62,7 @@ def same_words(function, *arguments, batched=None):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_place_of_few_is_read_by_comparison(mode):
-    """Rows, columns and entries, at any index: out of range each mode does what it does."""
+    """Rows, columns and entries, at any index: out of range, each mode behaves as usual."""
     count = len(OUT_OF_RANGE)
     matrix, cube = (of_dtype(np.float32, shape, 1) for shape in ((4, 3, count), (4, 1, 3, count)))
 
@@ -125,7 +125,7 @@ def test_indices_of_other_types(index):
 
 
 def test_flags_and_keys_at_a_place():
-    """The draws of keys, and what stands for one that is missing, are those of vmap."""
+    """The draws of keys, and the values for missing ones, are those of vmap."""
     flags = MATRIX > 0.0
     keys = jax.vmap(lambda key: jr.split(key, 4), out_axes=-1)(jr.split(jr.key(0), B))
 
@@ -160,9 +160,9 @@ def test_many_places_and_functions_of_an_entry_are_left_to_vmap():
 
 
 def test_random_indexing():
-    """Arrays of up to three axes, any of them at an index of each member's own or at a shared one.
+    """Arrays of up to three axes, each indexed per member or by a shared index.
 
-    By the functions of lax, whose parts have any size that fits and whose starts are anywhere.
+    Uses the functions of lax, with slices of any size that fits and starts anywhere.
     """
     rng = np.random.default_rng(3)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Programs that differ in numbers are one program, whose arguments are these numbers."""
+"""Programs that differ only in numbers are one program with these numbers as arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ X = jnp.float32([0.3, -1.2, 0.0])
 
 
 def function(factor, steps, table):
-    """Numbers in all that calls, loops and chooses, in constants, and in what draws."""
+    """Numbers in every primitive that calls, loops or chooses, in constants, and in draws."""
 
     @jax.custom_jvp
     def grown(x):
@@ -51,7 +51,7 @@ def numbers(of):
 
 
 def test_a_program_with_the_numbers_of_another_computes_the_same_bits():
-    """Compiled once for both, and each of them is that of its own numbers."""
+    """Compiled once for both; each gives the result of its own numbers."""
     closed = [traced(of) for of in (FIRST, SECOND)]
     own = [programs.digests(each) for each in closed]
     assert own[0][1] == own[1][1]  # their texts
@@ -64,7 +64,7 @@ def test_a_program_with_the_numbers_of_another_computes_the_same_bits():
         for a, b in zip(jax.jit(of)(X, jr.key(0)), result, strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=3e-7)
-    # So the wrong numbers are seen in every output.
+    # So wrong numbers would change every output.
     for a, b in zip(*results, strict=True):
         assert not np.array_equal(a, b)
 
@@ -73,7 +73,7 @@ def test_numbers_of_a_type_are_one_vector_without_duplicates():
     found = lifted(numbers(FIRST), numbers(SECOND))[1]
     assert found.vectors.keys() == {"float32", "int32"}
     assert found.vectors["int32"].tolist() == [3]
-    # The factor, its negative or inverse as far as Python computes it, steps as a float, the table.
+    # The factor, its negative or its inverse (computed in Python), the steps as a float, the table.
     floats = found.vectors["float32"].tolist()
     assert np.float32(0.7) in floats and floats.count(np.float32(0.7)) == 1
     assert len(floats) <= 6 + 4
@@ -82,7 +82,7 @@ def test_numbers_of_a_type_are_one_vector_without_duplicates():
 
 
 def test_what_is_equal_in_both_stays():
-    """And a program of the same numbers is left as it is."""
+    """A program with equal numbers is not changed at all."""
     shared = with_arguments(traced(FIRST), lifted(numbers(FIRST), numbers(SECOND))[1])
     left = [x.val for eqn in equations(shared.jaxpr) for x in eqn.invars if hasattr(x, "val")]
     assert 1.0 in left and not any(np.any(np.float32(each) == np.float32(0.7)) for each in left)
@@ -93,7 +93,7 @@ def test_what_is_equal_in_both_stays():
 
 
 def test_calls_stay_calls():
-    """What draws is one call, which the layout of trials keeps in a kernel of its own."""
+    """A draw is one call, which the layout of trials keeps in a separate kernel."""
     own = traced(FIRST)
     shared = with_arguments(own, lifted(programs.digests(own)[3], numbers(SECOND))[1])
 
@@ -105,7 +105,7 @@ def test_calls_stay_calls():
 
 
 def test_numbers_where_no_argument_comes_stay():
-    """In a checkpoint, whose program is not interpreted: another number is another program."""
+    """For instance in a checkpoint, which is not interpreted: another number, another program."""
 
     def of(factor):
         return lambda x, key: jax.checkpoint(lambda x: jnp.sin(x) * factor)(x) * factor

@@ -1,4 +1,4 @@
-"""Programs compiled as one kernel: the same numbers, and a way back where they cannot be."""
+"""Programs compiled as one kernel: the same numbers, and a fallback if that fails."""
 
 import re
 from collections import Counter
@@ -32,7 +32,7 @@ def compile_for_cpu(function, arguments, batched):
 
 
 def is_one_kernel(program) -> bool:
-    """Whether nothing but one call stands in the program, and copies to another layout."""
+    """Whether the program has one call and nothing else but copies to another layout."""
     text = program.as_text()
     entry = text[text.index("ENTRY") :]
     lines = entry[: entry.index("\n}")].splitlines()[1:]
@@ -70,7 +70,7 @@ def test_one_kernel_has_the_numbers_of_many(name):
     program = compile_for_cpu(function, [SHAPE], [True])
     assert is_one_kernel(program) or name == "indices"
     expected = jax.jit(function)(example())
-    # To rounding: sums of many kernels are those of a library.
+    # Up to rounding: with many kernels, sums come from a library.
     jax.tree.map(
         lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5),
         program(example()), expected,
@@ -93,14 +93,14 @@ def test_one_kernel_has_the_numbers_of_many(name):
 def test_what_needs_kernels_of_its_own_has_many(function, capfd):
     program = compile_for_cpu(function, [SHAPE], [True])
     assert not is_one_kernel(program)
-    # To rounding: jax.jit has products of matrices by another library.
+    # Up to rounding: jax.jit takes matrix products from another library.
     np.testing.assert_allclose(program(example()), jax.jit(function)(example()), 1e-5, 1e-6)
-    # The compiler, which complains at length, was not asked.
+    # The compiler, which would print many complaints, was not called.
     assert not capfd.readouterr().err
 
 
 def test_a_compiler_that_refuses(monkeypatch):
-    """It is asked as for many kernels, though of a loop as small as this it may make one."""
+    """The compiler gets the options for many kernels, but may make one of so small a loop."""
     compile_, made = jax.stages.Lowered.compile, []
 
     def refuses(lowered, options=None):
@@ -164,7 +164,7 @@ def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
     for trials in (128, 5, 4):
         monkeypatch.setattr(one_kernel, "_TRIALS", trials)
         monkeypatch.setattr(one_kernel, "_TRIALS_OF_MANY", trials)
-        clear_caches()  # which knows nothing of these numbers
+        clear_caches()  # it does not know these numbers
         results.append(sweep(game, points, 22, jr.key(0), chunk=22, progress=False))
     for other in results[1:]:
         jax.tree.map(np.testing.assert_array_equal, results[0], other)
@@ -172,7 +172,7 @@ def test_pieces_of_a_sweep_change_nothing(game, monkeypatch):
 
 @pytest.mark.parametrize(("draws", "trials"), [(4, 5), (8, 3), (8, 4), (1, 1), (3, 7)])
 def test_a_trial_has_the_same_bits_among_few_and_many(draws, trials):
-    """Of a few trials LLVM once contracted some products and sums and not others."""
+    """With few trials, LLVM once contracted some products and sums and not others."""
     keys = jr.split(jr.key(0), 300)
 
     def played(keys):
@@ -184,7 +184,7 @@ def test_a_trial_has_the_same_bits_among_few_and_many(draws, trials):
 
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 8])
 def test_pieces_are_put_together_again(size):
-    """Of pieces of at most three; a shared argument, keys, and leaves of several ranks."""
+    """Pieces of at most three; with a shared argument, keys, and leaves of several ranks."""
     numbers = np.arange(2.0 * size, dtype=np.float32).reshape(2, size)
     keys, shared, seen = jr.split(jr.key(0), size), jnp.float32(3.0), []
 

@@ -1,4 +1,4 @@
-"""What a sweep costs, by counting: operations, programs, bytes. No clocks, so nothing to flake."""
+"""The cost of a sweep in counts of operations, programs and bytes, which do not depend on load."""
 
 import re
 from collections import Counter
@@ -43,7 +43,7 @@ GAMES = {"exp3": exp3_over(HORIZON), "ftrl": ftrl_over(HORIZON)}
 
 @contextmanager
 def compiled_programs():
-    """Collects what is compiled ahead of time within the block, also what was before."""
+    """Collects programs compiled ahead of time within the block, even those compiled before."""
     clear_caches()
     compile_, found = jax.stages.Lowered.compile, []
 
@@ -57,7 +57,7 @@ def compiled_programs():
 
 
 def program_of(game, points=1, seeds=SEEDS):
-    """The one program that a sweep compiles, of a block of exactly these points and seeds."""
+    """The one program that a sweep compiles for a block of exactly these points and seeds."""
     with compiled_programs() as found:
         sweep(
             game, np.full(points, 0.1), cores() * seeds, jr.key(0), checkpoints=1,
@@ -73,12 +73,12 @@ def programs():
 
 
 def operations(program) -> Counter:
-    """How often each operation of HLO stands in the program, fusions looked into."""
+    """Counts of each HLO operation in the program, including those inside fusions."""
     return Counter(re.findall(r" ([a-z][a-z0-9\-]*)\(", program.as_text()))
 
 
 def random_blocks(function, *arguments) -> int:
-    """Blocks of threefry that a function asks for: one a word of 32 bits, one a derived key."""
+    """Threefry blocks that a function needs: one per 32-bit word, one per derived key."""
 
     def count(jaxpr):
         total = 0
@@ -98,7 +98,7 @@ def random_blocks(function, *arguments) -> int:
 
 
 def blocks_of_a_round(learner, environment) -> int:
-    """As simulate plays it: a key a round for nature, and one for the learner."""
+    """As played by simulate: one key per round for nature, and one for the learner."""
 
     keys, states = start(learner, environment, jr.key(0))
     play = lambda *now: one_round(learner, environment, *now)[0]  # noqa: E731
@@ -108,10 +108,10 @@ def blocks_of_a_round(learner, environment) -> int:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        # Two keys, the loss of the arm in play (a word of a key of its own, whatever the number of
-        # arms) and one number to choose the next by.
+        # Two keys, the loss of the played arm (a word of its own key, for any number of arms), and
+        # one number to choose the next arm.
         ("exp3", 2 + 1 + 1),
-        # Two keys and N draws of noise, two a block; the losses are given.
+        # Two keys and N noise draws, two per block; the losses are given.
         ("ftrl", 2 + EXPERTS // 2),
     ],
 )
@@ -130,13 +130,13 @@ def test_random_blocks_are_counted():
 @pytest.mark.parametrize(
     ("name", "a_round"),
     [
-        ("exp3", ARMS),  # one exp of each exponent; the weights themselves would need one in all
-        ("ftrl", 2 * EXPERTS),  # a log a draw of noise, an exp an entry
+        ("exp3", ARMS),  # one exp per exponent; the weights themselves would need one overall
+        ("ftrl", 2 * EXPERTS),  # a log per noise draw, an exp per entry
     ],
 )
 def test_logarithms_and_exponentials_of_a_round(programs, name, a_round):
-    # The body of a loop is counted once, and so is what precedes the first round: the empty prefix
-    # has no noise, and of equal exponents the compiler knows the exp.
+    # A loop body is counted once, and so is the code before the first round: the empty prefix has
+    # no noise, and the compiler knows the exp of equal exponents.
     total = programs[name].cost_analysis()["transcendentals"]
     assert total <= SEEDS * a_round
 
@@ -158,7 +158,7 @@ def test_a_round_of_the_tree_writes_one_row(programs):
 
 
 def test_draws_are_not_repeated(programs, monkeypatch):
-    """XLA repeats what it fuses; draws are in conditions, into which it does not look."""
+    """XLA repeats fused code. Draws are inside conditions, which XLA does not fuse."""
     monkeypatch.setattr("dpjax.engine.batch_last.always_true", lambda arrays: None)
     for name, over in (("exp3", exp3_over), ("ftrl", ftrl_over)):
         joined = operations(program_of(over(HORIZON)))
@@ -181,12 +181,12 @@ def test_a_callback_would_be_seen():
 
 
 def test_memory_and_operations_do_not_grow_with_the_horizon(programs):
-    # 1024 rounds: losses are given up to there. The program is a loop, whatever its length.
+    # 1024 rounds, as many as the losses given. The program is a loop for any number of rounds.
     for name, over in (("exp3", exp3_over), ("ftrl", ftrl_over)):
         short, long = programs[name], program_of(over(16 * HORIZON))
         few, many = (p.memory_analysis().temp_size_in_bytes for p in (short, long))
-        # Four more levels of the tree, of N numbers a trial, and as much again for the copy of the
-        # carry that the compiler may keep.
+        # Four more tree levels of N numbers per trial, and the same again for a copy of the carry
+        # that the compiler may keep.
         assert many - few <= 2 * 4 * SEEDS * EXPERTS * 4
         few, many = (p.cost_analysis()["flops"] for p in (short, long))
         assert many <= 1.5 * few
@@ -199,7 +199,7 @@ def test_cost_is_linear_in_trials(programs):
 
 
 def test_points_share_what_is_drawn(programs):
-    # Eight points are far from eight times as much: nature and coins are drawn once a seed.
+    # Eight points need far less than eight times as much: nature and coins are drawn once per seed.
     eight = program_of(GAMES["exp3"], points=8)
     ratio = eight.cost_analysis()["flops"] / programs["exp3"].cost_analysis()["flops"]
     assert 1.0 < ratio < 4.0
@@ -214,10 +214,10 @@ def test_a_second_sweep_compiles_nothing(name):
 
     first = play(np.array([0.1, 0.2]), cores() * SEEDS, jr.key(0))
     with compilations() as events:
-        # Other epsilons, another key, twice as many blocks of seeds.
+        # Other epsilons, another key, twice as many seed blocks.
         second = play(np.array([0.3, 0.9]), 2 * cores() * SEEDS, jr.key(1))
         assert not events
     assert not np.array_equal(first, second[:, : first.shape[1]])
     with compilations() as events:
         jax.jit(lambda x: x + len(name))(jnp.zeros(3))
-    assert events  # what is counted here is counted at all
+    assert events  # the counter works

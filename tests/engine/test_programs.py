@@ -1,4 +1,4 @@
-"""Compiled programs are kept under what a game does: nothing stale, nothing compiled twice."""
+"""Compiled programs are identified by a game's behaviour: never stale, never compiled twice."""
 
 import importlib
 import sys
@@ -51,7 +51,7 @@ def attribute(tmp_path, monkeypatch):
 
 
 def module_reloaded(tmp_path, monkeypatch):
-    """Where the game is in a notebook, and its helper in a module."""
+    """The game is in a notebook, and its helper in a module."""
     file = tmp_path / "helpers_of_a_test.py"
     file.write_text("def cost(point):\n    return 1.0 * point\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -66,7 +66,7 @@ def module_reloaded(tmp_path, monkeypatch):
     return lambda point: game_of(helpers.cost(point)), change
 
 
-LARGE = "np.ones((4096, 16), np.float32)"  # which JAX does not copy on CPU
+LARGE = "np.ones((4096, 16), np.float32)"  # JAX does not copy it on CPU
 CHANGES = {
     "a helper": notebook(
         ["def cost(point): return 1.0 * point", "def game(point): return game_of(cost(point))"],
@@ -125,11 +125,11 @@ def test_what_a_game_reads_may_change(change, tmp_path, monkeypatch):
 
 @every_change
 def test_a_store_holds_what_the_game_does_now(change, tmp_path, monkeypatch):
-    """The old store is refused, and a new one filled with the new numbers."""
+    """The old store is refused, and a new one gets the new numbers."""
     game, edit = CHANGES[change](tmp_path, monkeypatch)
     assert play(game, store=tmp_path / "old") == [2.0, 6.0]
     edit()
-    # What Python computes as the program runs is no part of it.
+    # Values that Python computes while the program runs are not part of it.
     if change != "what is called back":
         with pytest.raises(ValueError, match="was made with another game"):
             play(game, store=tmp_path / "old")
@@ -175,7 +175,7 @@ def test_nothing_is_stale_in_batches():
 
 
 def test_a_setting_of_jax_makes_another_program(tmp_path):
-    """Here one that changes what keys are split into, which a store does not mix."""
+    """Here a setting that changes key splitting, which must not be mixed in a store."""
 
     def game(point):
         learner, environment = game_of(0.0)
@@ -194,7 +194,7 @@ def test_a_setting_of_jax_makes_another_program(tmp_path):
 
 
 def test_what_was_traced_is_what_is_compiled():
-    """Also if an array changes in between, as it can before a smaller block is compiled."""
+    """Even if an array changes in between, for instance before a smaller block is compiled."""
     table = np.ones((4096, 16), np.float32)
     traced = programs.trace(
         lambda point: game_of(point * jnp.max(jnp.asarray(table))),
@@ -209,13 +209,13 @@ def test_what_was_traced_is_what_is_compiled():
 
 
 def test_a_game_that_does_the_same_is_not_compiled_again():
-    """All cells run again, arrays are others with the same numbers; points, key and seeds too."""
+    """All cells run again, with new arrays of equal numbers; points, key and seeds also change."""
     cells = Notebook(*CELLS)
     first = play(cells.game)
     for again in (cells, Notebook(*CELLS)):
         for cell in CELLS:
             again.run(cell)
-        again.game(POINTS[0])  # what is computed outside of the program
+        again.game(POINTS[0])  # runs the code outside the program
         with compilations() as events:
             assert play(again.game) == first
             sweep(again.game, POINTS + 1.0, 2, jr.key(1), checkpoints=1, progress=False)
@@ -223,11 +223,11 @@ def test_a_game_that_does_the_same_is_not_compiled_again():
     cells.run("table[4999] = -1.0")
     with compilations() as events:
         assert play(cells.game) != first
-    assert events  # what is counted here is counted at all
+    assert events  # the counter works
 
 
 def test_programs_are_kept_within_bounds(monkeypatch):
-    """Those that were used last; one is kept however large it is, and none after clear_caches."""
+    """The most recently used are kept, one of any size, and none after clear_caches."""
     sizes = [(2, seeds) for seeds in (2, 3, 4)]
     clear_caches()
     traced = programs.trace(game_at(1.0), simulate, np.array([2]), POINTS, jr.key(0).dtype)
@@ -267,7 +267,7 @@ def test_all_that_is_kept_has_a_bound():
 
 
 def test_a_loop_over_games_that_differ_in_numbers_is_told_once(monkeypatch):
-    """And a loop over the same game, or over games of other shapes or horizons, is not."""
+    """Loops over the same game, or over games of other shapes or horizons, get no message."""
 
     monkeypatch.setattr(programs, "_ALIKE", 4)
 
@@ -294,7 +294,7 @@ def traced(function, *arguments):
 
 
 def test_digests_tell_numbers_from_the_rest():
-    """Where they are: in constants, in literals, within programs; and what else there is."""
+    """By place: in constants, in literals, within programs; and everything else."""
     x = jnp.float32(1.0)
     table = np.arange(64.0, dtype=np.float32)
 
@@ -311,7 +311,7 @@ def test_digests_tell_numbers_from_the_rest():
     for another in (look(table[:63]), look(table, other=jnp.cos), lambda x: x):
         digest, text, _ = traced(another, x)
         assert text != first[1] and digest != first[0]
-    # The same numbers in other places.
+    # The same numbers in different places.
     swap = lambda a, b: lambda x: (x * np.float32(a)) - (x * np.float32(b))  # noqa: E731
     assert traced(swap(2.0, 3.0), x)[0] != traced(swap(3.0, 2.0), x)[0]
     wires = [lambda x, y: x - y, lambda x, y: y - x, lambda x, y: x - x]
@@ -319,7 +319,7 @@ def test_digests_tell_numbers_from_the_rest():
 
 
 def test_a_constant_that_nothing_reads_is_no_part_of_a_program():
-    """JAX keeps the constant of the checkpoints as long as the Result that holds it."""
+    """JAX keeps the constant of the checkpoints as long as a Result holds it."""
     held = []
 
     def holds(*game, checkpoints):

@@ -1,4 +1,4 @@
-"""Expert advice: its law, its tally, and tables of one's own."""
+"""Expert advice: its distribution, its tally, and a user's tables."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ def rounds(environment, count, seed=0):
 
 
 def test_advice_is_of_laws_that_follow_the_losses():
-    """Expert i loses (1 - w_i) <uniform, l> + w_i min l, in each round: losses are 0 or 1."""
+    """Expert i loses (1 - w_i) <uniform, l> + w_i min l in each round; losses are 0 or 1."""
     weights = np.array([0.0, 0.5, 1.0])
     environment = environments.advice([0.3, 0.5, 0.6, 0.9], 3, informative=weights)
     assert environment.action_set == Policies(3, 4)
@@ -35,12 +35,12 @@ def test_advice_is_of_laws_that_follow_the_losses():
 
 
 def test_noise_breaks_ties_and_hides_small_differences():
-    """Losses 0.5 and 0.75: U + 0.5 < V + 0.75 has the probability 1 - 0.75^2 / 2 = 0.71875."""
+    """For losses 0.5 and 0.75, P(U + 0.5 < V + 0.75) = 1 - 0.75^2 / 2 = 0.71875."""
     environment = environments.advice(np.array([[0.5, 0.75]]), 2, informative=[1.0, 1.0])
     advice, _ = rounds(environment, 20_000).loss
     share = np.asarray(advice[:, 0, :]).mean(axis=0)
     assert np.abs(share - (1 - 0.75**2 / 2)).max() < 4 * 0.45 / 20_000**0.5
-    assert 0.5 < np.mean(advice[:, 0, 0] == advice[:, 0, 1]) < 0.7  # experts draw apart
+    assert 0.5 < np.mean(advice[:, 0, 0] == advice[:, 0, 1]) < 0.7  # experts draw independently
 
 
 def test_tables_are_replayed():

@@ -1,4 +1,4 @@
-"""The adversary that spends what is played: its rule, its regret, and whom it separates."""
+"""The adversary that spends played pairs: its rule, its regret, and the learners it separates."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ PAIRS, ROUNDS = 12, 10
 
 
 def played(arms, nature=0, flip=0.0, pairs=PAIRS):
-    """(losses (T, K), what each arm would have met (T, K, K), regret (T,)) of given arms."""
+    """(losses (T, K), the losses each arm would meet (T, K, K), regret (T,)) for given arms."""
     environment = environments.consensus(len(arms), pairs, flip=flip)
     everything = jnp.arange(2 * pairs)
     outcomes, met, regret = play_actions(
@@ -25,7 +25,7 @@ def played(arms, nature=0, flip=0.0, pairs=PAIRS):
 
 
 def test_a_pair_is_spent_by_either_of_its_experts():
-    """In NumPy: signs in the first round, 1 for both experts from the round after on."""
+    """In NumPy: signs in the first round, then 1 for both experts from the next round on."""
     arms = [4, 4, 5, 0, 1, 23, 7, 6, 6, 22]
     losses, _, regret = played(arms)
     signs, used = losses[0, ::2], np.zeros(PAIRS, bool)
@@ -34,7 +34,7 @@ def test_a_pair_is_spent_by_either_of_its_experts():
         expected = np.where(used[:, None], 1.0, np.stack([signs, 1.0 - signs], axis=1))
         np.testing.assert_array_equal(losses[t], expected.reshape(-1))
         used[arm // 2] = True
-    # Pairs 2, 0, 11 and 3 are spent: both experts of a pair mark it once.
+    # Pairs 2, 0, 11 and 3 are spent: each expert of a pair marks it once.
     assert used.sum() == 4
     own = losses[np.arange(ROUNDS), arms].cumsum()
     np.testing.assert_allclose(regret, own - losses.cumsum(axis=0).min(axis=1))
@@ -46,7 +46,7 @@ def test_the_loss_does_not_depend_on_the_current_arm():
 
 
 def test_flips_are_fresh_in_each_round():
-    """Of pairs that nobody plays, the losses of one expert change with the given probability."""
+    """The losses of an expert in an unplayed pair change with the given probability."""
     losses, _, _ = played([0] * 2000, flip=0.25)
     free = losses[:, 2::2]
     np.testing.assert_array_equal(free + losses[:, 3::2], 1.0)
@@ -69,7 +69,7 @@ def test_a_tenth_of_the_pairs_is_left():
 
 
 def test_uniform_play_suffers_half_and_half_of_what_is_spent():
-    """Mean regret is T (1/2 + the mean share of spent pairs / 2), in 200 games."""
+    """Mean regret is T (1/2 + mean share of spent pairs / 2), in 200 games."""
     horizon, pairs = 60, default_pairs(60)
 
     def one(key):
@@ -84,7 +84,7 @@ def test_uniform_play_suffers_half_and_half_of_what_is_spent():
 
 
 def test_it_separates_the_dartboard_from_its_own_recording():
-    """Without privacy the dartboard collapses and Hedge does not; both learn the recording."""
+    """Without privacy the dartboard fails and Hedge does not; both learn the recording."""
     horizon = 128
     adversary = environments.consensus(horizon)
     arms = adversary.action_set.count

@@ -15,7 +15,7 @@ def always(arm):
 
 
 def rounds(environment, policy, count, key=0, games=1):
-    """Features (games, count, K, d), losses, tallies, of one policy."""
+    """Features (games, count, K, d), losses and tallies of one policy."""
 
     def one(key):
         state = environment.init(jr.fold_in(key, 0))
@@ -32,7 +32,7 @@ def rounds(environment, policy, count, key=0, games=1):
 
 @pytest.mark.parametrize("dim, gap", [(2, 0.1), (3, 0.0), (5, 0.1), (12, 0.3)])
 def test_gap_arms_are_unit_vectors_with_the_law_of_the_paper(dim, gap):
-    """One mean of 0.75, the others as uniform points of the sphere, cut to [-0.75, 0.75 - gap]."""
+    """One mean is 0.75; the others are uniform points of the sphere within [-0.75, 0.75 - gap]."""
     count = 400
     environment = environments.gap_arms(dim, gap=gap, arms=16)
     states, outcomes = rounds(environment, always(0), count, games=8)
@@ -44,7 +44,7 @@ def test_gap_arms_are_unit_vectors_with_the_law_of_the_paper(dim, gap):
     best = np.sort(reward, axis=-1)
     np.testing.assert_allclose(best[..., -1], 0.75, atol=1e-5)
     assert best[..., -2].max() <= 0.75 - gap + 1e-5 and best.min() >= -0.75 - 1e-5
-    # Which arm is best says nothing: no position is favoured.
+    # The best arm's position is uniform.
     places = np.bincount(np.argmax(reward, axis=-1).ravel(), minlength=16)
     assert stats.chisquare(places).pvalue > 1e-3
     law = stats.beta(0.5 * (dim - 1), 0.5 * (dim - 1))
@@ -59,7 +59,7 @@ def test_gap_arms_are_unit_vectors_with_the_law_of_the_paper(dim, gap):
     if dim > 2:
         wrong = stats.beta(0.5 * dim, 0.5 * dim)
         assert stats.kstest(others.ravel(), lambda x: wrong.cdf(0.5 * (1.0 + x))).pvalue < 1e-6
-    # Across theta directions are uniform: no other coordinate has a mean.
+    # Orthogonal to theta, directions are uniform: all other coordinates have mean 0.
     across = features + reward[..., None] * theta[:, None, None]
     error = across.std(axis=(1, 2)) / (count * 16) ** 0.5
     assert np.abs(across.mean(axis=(1, 2)) / error).max() < 5.0
@@ -67,7 +67,7 @@ def test_gap_arms_are_unit_vectors_with_the_law_of_the_paper(dim, gap):
 
 @pytest.mark.parametrize("dim", [2, 5, 12])
 def test_a_traced_gap_has_the_arms_of_a_plain_one(dim):
-    """Up to rounding: the law of a traced gap is a series in the gap."""
+    """Up to rounding, since a traced gap uses a series in the gap."""
     key = jr.key(3)
 
     def features(gap):
@@ -90,7 +90,7 @@ def test_losses_of_gap_arms_have_their_means_and_the_tally_is_the_gap(losses):
         assert set(np.unique(loss)) == {-1.0, 1.0}
     residual = (loss - mean)[..., 4].ravel()
     assert abs(residual.mean()) < 4.0 * residual.std() / residual.size**0.5
-    # As a function of the mean, too.
+    # Also as a function of the mean.
     slope = np.corrcoef(residual, mean[..., 4].ravel())[0, 1]
     assert abs(slope) < 4.0 / residual.size**0.5
     np.testing.assert_allclose(outcomes.tally, mean[..., 4] + 0.75, atol=1e-5)
@@ -109,7 +109,7 @@ def test_paper_has_as_many_arms_as_the_square_of_the_dimension():
 
 
 def test_fixed_actions():
-    """Their features, means and gaps; on unit vectors a bandit."""
+    """Their features, means and gaps; with unit vectors it is a bandit."""
     actions, theta = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, -1.0]]), np.array([0.5, -0.25])
     environment = environments.fixed_actions(actions, theta)
     _, outcomes = rounds(environment, always(1), 20_000)
@@ -168,7 +168,7 @@ CASES = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [9.0, 5.0]]), np.array(["b
 
 
 def test_a_data_set_is_drawn_case_by_case_with_one_arm_for_each_label():
-    """Each case is met as often as chance has it, and its loss is -1 for its own label alone."""
+    """Cases occur with equal probability, and only the arm of a case's label has loss -1."""
     environment, count = environments.classification(*CASES), 4000
     assert environment.action_set.dim == 9
     _, outcomes = rounds(environment, always(1), count)
@@ -187,7 +187,7 @@ def test_a_data_set_is_drawn_case_by_case_with_one_arm_for_each_label():
 
 
 def test_the_comparator_of_a_data_set_is_its_least_squares_fit():
-    """On classes that lines tell apart it is always right; on labels at random it is not."""
+    """On linearly separable classes it is always right; on random labels it is not."""
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (200, 2))
     for labels, low, high in [(x[:, 0] > 0, -1.0, -0.9), (rng.integers(2, size=200), -0.4, 0.4)]:
@@ -210,7 +210,7 @@ def test_a_bad_data_set_is_refused(features, labels, message):
 
 
 def test_the_program_of_gap_arms_does_not_grow_with_the_dimension():
-    """One operation a coordinate takes the compiler most of a minute for sixty of them."""
+    """With an operation per coordinate, sixty of them would take most of a minute to compile."""
     sizes = []
     for dim in (20, 40):
         environment = environments.gap_arms(dim, arms=4)

@@ -1,4 +1,4 @@
-"""Convex losses: kinds, regret against a certified optimum, a user's own function."""
+"""Convex losses: kinds, regret against a certified optimum, a user's function."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ ROUNDS = 60
 
 @cache
 def played(kind, family="distance", seed=0):
-    """(rows met, plays, losses of three probes, regret) of a learner that plays at random."""
+    """(rows met, plays, losses at three probes, regret) of a learner that plays at random."""
     made = getattr(loss_families, family)(CAPPED)
     environment = environments.convex_losses(CAPPED, made, kind, count=5, period=10)
     nature = jr.key(seed)
@@ -31,7 +31,7 @@ def played(kind, family="distance", seed=0):
         state, total = carry
         key = jr.fold_in(nature, t)
         action = CAPPED.minimizer(jr.normal(jr.fold_in(jr.key(9), t), (4,)))
-        # What the round reveals, had the action been another one.
+        # The losses that other actions would have met in this round.
         met = jax.vmap(lambda probe: environment.step(state, key, probe)[1].loss(action))(probes)
         state, outcome = environment.step(state, key, action)
         total = jax.tree.map(jnp.add, total, outcome.tally)
@@ -52,7 +52,7 @@ def played(kind, family="distance", seed=0):
 
 @pytest.mark.parametrize("kind", ["iid", "drifting", "switching", "adaptive"])
 def test_kinds(kind):
-    """Which row is met when; a loss does not depend on the action of its round."""
+    """Which row is met in which round; a loss does not depend on its round's action."""
     rows, plays, seen, tally, parameters, _ = played(kind)
     np.testing.assert_allclose(seen, np.broadcast_to(seen[:, :1], seen.shape), rtol=1e-6)
     assert tally.suffered == pytest.approx(seen[:, 0].sum(), rel=1e-5)
@@ -77,7 +77,7 @@ def test_kinds(kind):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_are_small_near_points_of_the_domain(family):
-    """Each loss is 0 somewhere on the domain, as PRIVATEBANDIT asks."""
+    """Each loss is 0 somewhere on the domain, as PRIVATEBANDIT requires."""
     made = getattr(loss_families, family)(CAPPED)
     environment = environments.convex_losses(CAPPED, made, count=6)
     parameters = environment.init(jr.key(0)).parameters
@@ -90,7 +90,7 @@ def test_rows_are_small_near_points_of_the_domain(family):
         return best.value, best.lower
 
     value_, lower = least(parameters)
-    if family != "largest":  # which may fall below 0
+    if family != "largest":  # it may fall below 0
         assert (np.abs(value_) < 0.03).all()
     assert (lower < 0.03).all() and (value_ < 0.03).all()
 
@@ -131,7 +131,7 @@ def test_the_optimum_is_certified(family, domain):
 
 
 def test_regret_is_over_the_certified_bound():
-    """Of 60 rounds, against SciPy; and never below the regret against a point of the domain."""
+    """Over 60 rounds, against SciPy; never below the regret against a point of the domain."""
     *_, tally, parameters, regret = played("iid")
 
     project = jax.jit(CAPPED.project)
@@ -159,7 +159,7 @@ def still(horizon, domain, point):
 
 
 def test_a_users_own_function_and_rows():
-    """cosh(<a, x>) of rows a, one a round: the sum is least at 0."""
+    """cosh(<a, x>) for rows a, one per round: the sum is least at 0."""
     rows = jr.normal(jr.key(0), (ROUNDS, 3))
 
     def own(parameters, x):
@@ -182,7 +182,7 @@ def test_a_users_own_function_and_rows():
 
 
 def test_a_vector_stands_for_its_linear_loss():
-    """feedback.value takes both, and learners with value feedback both environments."""
+    """feedback.value accepts both, and learners with value feedback accept both environments."""
     x, loss = jnp.array([1.0, 2.0]), jnp.array([3.0, -1.0])
     assert float(value(loss, x)) == 1.0
     assert float(value(jax.tree_util.Partial(jnp.vdot, loss), x)) == 1.0

@@ -1,4 +1,4 @@
-"""Duels: the law of a duel, the three regrets, batches, and bad preferences."""
+"""Duels: their distribution, the three regrets, batches, and bad preferences."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from dpjax.core import Arms, Pairs
 from dpjax.feedback import bandit
 from dpjax.learners import dueling_elimination
 
-# The first arm beats each other one by 0.05, and has the smallest Borda score.
+# The first arm beats every other arm by 0.05, and has the smallest Borda score.
 NARROW = np.array([
     [0.5, 0.55, 0.55, 0.55], [0.45, 0.5, 1.0, 0.9], [0.45, 0.0, 0.5, 0.5], [0.45, 0.1, 0.5, 0.5],
 ])  # fmt: skip
@@ -31,7 +31,7 @@ def lost(environment, pair):
 
 @pytest.mark.parametrize("pair", [(0, 1), (1, 2), (2, 1), (3, 3)])
 def test_the_row_player_loses_as_often_as_the_other_one_beats_it(pair):
-    """An exact binomial test; the transposed matrix is told apart."""
+    """An exact binomial test; it rejects the transposed matrix."""
     row, column = pair
     bits = lost(environments.dueling(NARROW), jnp.int32(4 * row + column))
     assert set(np.unique(bits)) <= {0.0, 1.0}
@@ -42,7 +42,7 @@ def test_the_row_player_loses_as_often_as_the_other_one_beats_it(pair):
 
 
 def tallies(environment):
-    """(K, K), the regret of a round of each pair."""
+    """(K, K), the regret of one round of each pair."""
     pairs = jnp.arange(environment.action_set.count)
     found = jax.vmap(lambda pair: environment.step((), jr.key(0), pair)[1].tally)(pairs)
     return np.asarray(found).reshape([environment.action_set.players] * 2)
@@ -63,7 +63,7 @@ def test_the_three_regrets_are_half_the_sum_of_two_gaps():
 
 
 def test_traced_preferences_have_the_numbers_of_others():
-    """Mean losses and matrices, in a sweep that is compiled once."""
+    """Mean losses and matrices, in a sweep compiled once."""
     for preferences in (np.array([0.3, 0.1, 0.9], np.float32), NARROW.astype(np.float32)):
         made = jax.jit(lambda x: jnp.stack([
             environments.dueling(x).step((), jr.key(0), pair)[1].tally for pair in (1, 2)

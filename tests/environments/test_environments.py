@@ -1,7 +1,7 @@
-"""Environments: a contract that all of them keep, then each against its paper and its law.
+"""Environments: a contract that all of them satisfy, then each against its paper and its law.
 
-Games are played here with the keys of ``simulate``: init folds 0 into nature's key, round t
-folds t, so that what nature draws can be computed beside the environment.
+Games use the keys of ``simulate``: init folds 0 into nature's key, round t folds t. So nature's
+draws can be computed independently of the environment.
 """
 
 from functools import cache
@@ -26,9 +26,9 @@ SEGMENTS, ENDS = [MEANS, [0.5, 0.6, 0.3], [0.2, 0.9, 0.5]], [5, 12, ROUNDS]
 TABLE = np.random.default_rng(0).random((ROUNDS, ARMS)).astype(np.float32)
 
 
-# Examples of each factory, over three arms and of at least 24 rounds.
+# Examples of each factory, over three arms and with at least 24 rounds.
 def seasonal(t):
-    """Means of three arms that take turns."""
+    """Means of three arms that alternate."""
     return 0.5 + 0.4 * jnp.cos(t / 1 + jnp.array([0.0, 2.0, 4.0]))
 
 
@@ -62,10 +62,10 @@ EXAMPLES = {
     },
     "table": {"": lambda: environments.table(TABLE)},
 }
-# Of which the losses depend on the arms of earlier rounds.
+# Environments whose losses depend on the arms of earlier rounds.
 ADAPTIVE = {("memory", "m=2"), ("switching_cost", "multiscale"), ("switching_cost", "gaussian")}
 
-# Of which the losses have no bounds: learners meet them clipped.
+# Environments with unbounded losses, which learners see clipped.
 UNBOUNDED = {"gaussian", "heavy_tailed"}
 
 CASES = [(name, example) for name in EXAMPLES for example in EXAMPLES[name]]
@@ -73,12 +73,12 @@ every_environment = pytest.mark.parametrize(("name", "example"), CASES)
 
 
 def all_losses(outcome):
-    """An outcome with the losses of all arms drawn, (K,)."""
+    """An outcome with the drawn losses of all arms, (K,)."""
     return outcome._replace(loss=full(outcome.loss, jnp.int32(0)))
 
 
 def play(environment, arms, nature, probe=False):
-    """Arms (T,): outcomes, what each arm would have met (T, arm, K), regret after each round."""
+    """For arms (T,): outcomes, losses each arm would meet (T, arm, K), regret after each round."""
     return play_actions(environment, arms, nature, jnp.arange(ARMS) if probe else None)
 
 
@@ -90,7 +90,7 @@ SEQUENCES = np.concatenate([CONSTANT, VARIED]).astype(np.int32)
 
 @cache
 def played_twice(name, example):
-    """All sequences under one key and under another: (outcomes, probes, regret) of (2, S, T)."""
+    """All sequences under two keys: (outcomes, probes, regret) of (2, S, T)."""
     environment = EXAMPLES[name][example]()
 
     def game(nature, arms):
@@ -107,12 +107,12 @@ def played(name, example):
 
 
 def suffered(losses):
-    """Losses of the arms that were played, (S, T), of losses (S, T, K)."""
+    """Losses of the played arms, (S, T), from losses (S, T, K)."""
     return np.take_along_axis(losses, SEQUENCES[:, :, None], axis=2)[:, :, 0]
 
 
 def test_the_examples_cover_the_registry():
-    """A new environment over arms comes with an example here; others have files of their own."""
+    """A new environment over arms needs an example here; others have their own files."""
     contextual = {
         "advice", "classification", "contextual_table", "fixed_actions", "gap_arms", "glm_arms",
     }  # fmt: skip
@@ -123,7 +123,7 @@ def test_the_examples_cover_the_registry():
 
 @every_environment
 def test_init_and_step_agree_in_tree_shape_and_dtype(name, example):
-    """A state fits into scan, tallies are float32 and regret is a scalar."""
+    """A state fits into scan, tallies are float32, and regret is a scalar."""
     environment = EXAMPLES[name][example]()
     first = jax.eval_shape(environment.init, jr.key(0))
     arm = jax.ShapeDtypeStruct((), jnp.int32)
@@ -150,7 +150,7 @@ def test_init_and_step_agree_in_tree_shape_and_dtype(name, example):
 
 @every_environment
 def test_the_loss_does_not_depend_on_the_current_arm(name, example):
-    """In every state reached, all arms meet the same loss vector, to the rounding of float32."""
+    """In every state reached, all arms meet the same loss vector, up to float32 rounding."""
     losses, _, probes, _ = played(name, example)
     expected = np.broadcast_to(losses[:, :, None, :], probes.shape)
     np.testing.assert_allclose(probes, expected, rtol=0, atol=2**-23)
@@ -158,14 +158,14 @@ def test_the_loss_does_not_depend_on_the_current_arm(name, example):
 
 @every_environment
 def test_losses_lie_in_the_unit_interval(name, example):
-    """Also where the arm has just been switched; unless they are unbounded, and say so."""
+    """Also right after a switch of arms; except for environments that declare unbounded losses."""
     losses = played(name, example)[0]
     assert (losses.min() >= 0.0 and losses.max() <= 1.0) != (name in UNBOUNDED)
 
 
 @every_environment
 def test_nature_is_the_same_whatever_the_arms(name, example):
-    """One key: oblivious losses agree bit for bit; adaptive ones in what a fixed arm suffers."""
+    """Under one key, oblivious losses agree bit for bit; adaptive ones agree for a fixed arm."""
     losses, tally, _, _ = played(name, example)
     if (name, example) not in ADAPTIVE:
         np.testing.assert_array_equal(losses, np.broadcast_to(losses[:1], losses.shape))
@@ -178,14 +178,14 @@ def test_nature_is_the_same_whatever_the_arms(name, example):
 
 @every_environment
 def test_another_key_is_another_nature(name, example):
-    """Unless there is nothing to draw."""
+    """Except if there is nothing to draw."""
     first, second = played_twice(name, example)[0].loss
     assert (first == second).all() == (name in {"deterministic", "table"})
 
 
 @every_environment
 def test_regret_is_what_was_suffered_less_the_best_fixed_arm(name, example):
-    """After each round, against games in which one arm was played throughout, in NumPy.
+    """After each round, against games that play one arm throughout, in NumPy.
 
     Tallies are sums of at most 24 float32 terms of size 1: an error below 24 * 24 * 2^-24.
     """
@@ -193,7 +193,7 @@ def test_regret_is_what_was_suffered_less_the_best_fixed_arm(name, example):
     if example in ("pseudo", "segments", "seasonal"):
         means = np.array(MEANS if example == "pseudo" else SEGMENTS)
         gaps = means - means.min(axis=-1, keepdims=True)
-        # The means of each round, of which a segment ends with its last one.
+        # The means of each round; a segment includes its last round.
         of_round = np.searchsorted(ENDS, np.arange(1, ROUNDS + 1)) if means.ndim == 2 else ...
         gaps = np.broadcast_to(gaps[of_round], (ROUNDS, ARMS))
         if example == "seasonal":
@@ -205,7 +205,7 @@ def test_regret_is_what_was_suffered_less_the_best_fixed_arm(name, example):
         return
     total = np.cumsum(suffered(losses).astype(np.float64), axis=1)
     np.testing.assert_allclose(regret, total - total[:ARMS].min(axis=0), atol=4e-5)
-    # So always playing the arm that turns out best has none.
+    # So always playing the best arm in hindsight has no regret.
     assert np.abs(regret[:ARMS, -1]).min() < 4e-5
 
 
@@ -216,7 +216,7 @@ DRAWS = 200_000
 
 
 def sampled_outcomes(environment, key, arm=0):
-    """Many independent first rounds of an environment that keeps no state."""
+    """Many independent first rounds of a stateless environment."""
     step = jax.jit(
         jax.vmap(lambda key, arm: all_losses(environment.step((), key, arm)[1]), (0, None))
     )
@@ -260,7 +260,7 @@ def test_realised_tallies_average_to_the_gaps():
 
 
 def test_pseudo_and_realised_regret_share_their_losses():
-    """The account differs, the game does not."""
+    """Only the accounting differs, not the game."""
     realised, pseudo = played("bernoulli", "realised"), played("bernoulli", "pseudo")
     np.testing.assert_array_equal(realised[0], pseudo[0])
     assert environments.bernoulli(MEANS).batch is None
@@ -302,7 +302,7 @@ def test_a_batch_of_bernoulli_rounds_sums_like_its_rounds():
 
 
 def test_each_segment_has_its_own_means():
-    """Frequencies of ones over 4000 games, in each round; a segment too long is 30 errors off."""
+    """Frequencies of ones in 4000 games, per round; a segment too long by one is 30 errors off."""
     environment, games = environments.piecewise(SEGMENTS, ENDS), 4000
     arms = jnp.zeros(ROUNDS, jnp.int32)
     losses = jax.vmap(lambda key: play(environment, arms, key)[0].loss)(jr.split(jr.key(30), games))
@@ -331,7 +331,7 @@ def test_bad_segments_are_refused(means, ends, name):
 
 
 def test_each_round_has_the_means_of_the_function():
-    """Frequencies over 4000 games; a function that begins a round late is 30 errors off."""
+    """Frequencies over 4000 games; a function that starts one round late is 30 errors off."""
     games, arms = 4000, jnp.ones(ROUNDS, jnp.int32)
 
     def errors(means):
@@ -346,7 +346,7 @@ def test_each_round_has_the_means_of_the_function():
 
 
 def test_segments_are_means_of_the_round():
-    """The same losses and regret as of piecewise, whose means are a function of the round too."""
+    """The same losses and regret as piecewise, whose means are also a function of the round."""
     arms, key = jnp.array([0, 1, 2, 0] * 4)[:ROUNDS], jr.key(3)
 
     def means(t):
@@ -386,7 +386,7 @@ def test_bad_means_are_refused(means, message):
 
 
 def test_gaussian_losses_have_their_law():
-    """Kolmogorov-Smirnov on each arm; the arms are independent. Another deviation is rejected."""
+    """Kolmogorov-Smirnov per arm; arms are independent. Another deviation is rejected."""
     losses, tally = sampled_outcomes(
         environments.gaussian([-1.0, 0.5, 3.0], deviation=0.25), jr.key(20), 2
     )
@@ -395,7 +395,7 @@ def test_gaussian_losses_have_their_law():
         assert stats.kstest(column, stats.norm(mean, 0.26).cdf).pvalue < 1e-6
     correlation = np.corrcoef(losses.T)[np.triu_indices(3, 1)]
     assert np.abs(correlation).max() < 4 / np.sqrt(DRAWS)
-    # Pseudo-regret: the gap of the arm, whatever was drawn.
+    # Pseudo-regret is the gap of the arm, whatever was drawn.
     np.testing.assert_array_equal(tally, 4.0)
 
 
@@ -442,7 +442,7 @@ def test_fully_oblivious_is_bernoulli_in_law():
 
 
 def test_the_half_width_sets_the_first_arms_gain():
-    """e = 0: all arms alike. e = 1/4, means of the first arm from 1/2 to 1: loss mean 1/4."""
+    """e = 0: all arms alike. e = 1/4: the first arm's gains are 1/2 to 1, its mean loss is 1/4."""
     for half_width, first in [(0.0, 0.5), (0.25, 0.25)]:
         environment = environments.fully_oblivious(3, half_width=half_width)
         losses = sampled_outcomes(environment, jr.key(7)).loss
@@ -451,7 +451,7 @@ def test_the_half_width_sets_the_first_arms_gain():
 
 @cache
 def oblivious_losses(rounds, *period):
-    """Losses (rounds, 32) of the oblivious adversary: two draws agree once in 2^32."""
+    """Losses (rounds, 32) of the oblivious adversary: two draws agree with probability 2^-32."""
     environment = environments.oblivious(32, *period)
 
     arms = jnp.zeros(rounds, jnp.int32)
@@ -461,7 +461,7 @@ def oblivious_losses(rounds, *period):
 
 @pytest.mark.parametrize(("rounds", "period"), [(23, 5), (6, 1), (401, None)])
 def test_oblivious_redraws_at_multiples_of_its_period(rounds, period):
-    """There and nowhere else; rounds before the first multiple share a draw of their own.
+    """Only there; rounds before the first multiple share a separate draw.
 
     The period is 200 unless given.
     """
@@ -474,7 +474,7 @@ def test_oblivious_redraws_at_multiples_of_its_period(rounds, period):
 
 
 def test_an_oblivious_redraw_is_a_fully_oblivious_round():
-    """Under the same key they draw the same losses, so they have the same law."""
+    """Under the same key both draw the same losses, so they have the same law."""
     losses = oblivious_losses(23, 5)
     step = environments.fully_oblivious(32).step
     fresh = jax.jit(jax.vmap(lambda t: step((), jr.fold_in(jr.key(8), t), jnp.int32(0))[1].loss))
@@ -496,9 +496,9 @@ SWITCHING = np.resize([0, 0, 1, 1, 0, 0, 3], 100)
 
 @pytest.fixture(scope="module")
 def long_games():
-    """First 100 rounds of 2^18 for each walk: outcomes of the four fixed arms and of SWITCHING.
+    """The first 100 rounds of 2^18 for each walk: outcomes of the four fixed arms and of SWITCHING.
 
-    And the normal draws xi_1, xi_2, ... under the same keys.
+    Also returns the normal draws xi_1, xi_2, ... under the same keys.
     """
     arms = np.concatenate([np.tile(np.arange(4)[:, None], 100), SWITCHING[None]]).astype(np.int32)
 
@@ -514,7 +514,7 @@ def long_games():
 
 
 def fixed_arm_losses(outcomes):
-    """Losses (100, 4) that each arm suffers if it is played throughout."""
+    """Losses (100, 4) of each arm if it is played throughout."""
     return np.stack([outcomes.loss[arm, :, arm] for arm in range(4)], axis=1)
 
 
@@ -524,7 +524,7 @@ def parent(t, walk):
 
 @every_walk
 def test_the_walk_against_its_recursion(walk, long_games):
-    """W_t = W_rho(t) + sigma xi_t with xi drawn beside it; the other recursion is far away."""
+    """W_t = W_rho(t) + sigma xi_t with independently drawn xi; the other recursion is far off."""
     games, normals = long_games
     expected = {name: np.zeros(101) for name in WALKS}
     for t in range(1, 101):
@@ -544,11 +544,12 @@ def test_sigma_and_gap_of_the_first_papers_experiment(walk, long_games):
     losses = fixed_arm_losses(games[walk])
     w = np.concatenate([[0.5], losses.max(axis=1)])
     steps = w[1:] - w[[parent(t, walk) for t in range(1, 101)]]
-    # Least squares; the rounding of 100 losses, 2^-25 each, over |xi| = 10.
+    # Least squares; 100 losses are rounded to 2^-25 each, over |xi| = 10.
     assert steps @ normals / (normals @ normals) == pytest.approx(SIGMA, rel=1e-5)
-    # Losses near 1/2 are rounded to 2^-25: the mean of 100 differences has 4e-9, or 3e-5 of it.
+    # Losses near 1/2 are rounded to 2^-25: the mean of 100 differences has 4e-9, or 3e-5 of the
+    # gap.
     assert (losses.max(axis=1) - losses.min(axis=1)).mean() == pytest.approx(GAP, rel=2e-4)
-    # All arms but the best, which is the same throughout, share the walk.
+    # All arms except the best share the walk; the best is the same throughout.
     best = losses.argmin(axis=1)
     assert (best == best[0]).all()
     others = np.delete(losses, best[0], axis=1)
@@ -559,7 +560,7 @@ def test_sigma_and_gap_of_the_first_papers_experiment(walk, long_games):
 
 @every_walk
 def test_a_switch_costs_the_whole_loss_and_the_comparator_pays_none(walk, long_games):
-    """Loss 1 in the round of a switch, the fixed arm's loss elsewhere; tallies against L_t."""
+    """Loss 1 in a switching round, the fixed arm's loss otherwise; tallies against L_t."""
     outcomes = long_games[0][walk]
     fixed = fixed_arm_losses(outcomes)
     losses, tally = outcomes.loss[4], outcomes.tally[4]
@@ -567,10 +568,10 @@ def test_a_switch_costs_the_whole_loss_and_the_comparator_pays_none(walk, long_g
     switched = np.append(False, SWITCHING[1:] != SWITCHING[:-1])
     np.testing.assert_array_equal(switched[:9], [0, 0, 1, 0, 1, 0, 1, 1, 0])
     paid = np.where(switched, 1.0, fixed[rounds, SWITCHING])
-    # Numbers in [0, 1] and their differences, rounded to 2^-24 or less in each operation.
+    # Numbers in [0, 1] and their differences, rounded to 2^-24 or less per operation.
     np.testing.assert_allclose(losses[rounds, SWITCHING], paid, rtol=0, atol=2e-7)
     np.testing.assert_allclose(tally, paid[:, None] - fixed, rtol=0, atol=2e-7)
-    # In round 1 no arm is a switch; later every arm is, but for that of the round before.
+    # In round 1 no arm is a switch; later every arm is, except the previous one.
     same = np.arange(4) == SWITCHING[:-1, None]
     np.testing.assert_allclose(losses[0], fixed[0], rtol=0, atol=2e-7)
     np.testing.assert_allclose(losses[1:], np.where(same, fixed[1:], 1.0), rtol=0, atol=2e-7)
@@ -581,7 +582,7 @@ GAMES = 4000
 
 @pytest.fixture(scope="module")
 def many_walks():
-    """Losses L_t (games, 32, 3) of a horizon of 1024, for each walk, under many keys."""
+    """Losses L_t (games, 32, 3) at horizon 1024, for each walk, under many keys."""
 
     def game(nature):
         played = []
@@ -597,7 +598,7 @@ def many_walks():
 
 
 def test_the_best_arm_is_uniform(many_walks):
-    """Chi-square over 4000 keys, whichever the walk."""
+    """Chi-square over 4000 keys, for either walk."""
     best = {walk: many_walks[walk].argmin(axis=2) for walk in WALKS}
     for found in best.values():
         np.testing.assert_array_equal(found, np.broadcast_to(found[:, :1], found.shape))
@@ -614,12 +615,12 @@ def variance_p(samples, variance):
 
 @every_walk
 def test_the_variance_of_the_walk(walk, many_walks):
-    """Var W_t is sigma^2 for each bit set in t, or for each round, over 4000 keys.
+    """Var W_t is sigma^2 times the number of set bits of t, or times t, over 4000 keys.
 
-    Twice sigma, a level less or more, and the other walk are rejected.
+    Twice sigma, one level more or less, and the other walk are rejected.
     """
     sigma = 1 / 90
-    # Any arm but the best; 1/2 is 8 standard deviations away from clipping.
+    # Any arm but the best; 1/2 is 8 standard deviations from clipping.
     samples = many_walks[walk].max(axis=2) - 0.5
     for t in (1, 2, 3, 7, 8, 12, 15, 16, 31, 32):
         levels = t.bit_count() if walk == "multiscale" else t
@@ -629,8 +630,8 @@ def test_the_variance_of_the_walk(walk, many_walks):
         assert variance_p(w, 4 * levels * sigma**2) < 1e-6
         wrong = {t, t.bit_count()} - {levels}
         if levels <= 5:
-            # Five levels against six: 1/6 of the variance, where it has a standard error of
-            # sqrt(2 / 4000), or 7.5 of them.
+            # Five levels instead of six: 1/6 of the variance, which has a standard error of sqrt(2
+            # / 4000), so 7.5 standard errors.
             wrong |= {levels - 1, levels + 1} - {0}
         for other in wrong:
             assert variance_p(w, other * sigma**2) < 1e-6
@@ -656,16 +657,16 @@ def test_losses_are_clipped_where_the_walk_leaves_the_unit_interval():
     best = losses.mean(axis=1).argmin(axis=1)
     advantage = np.where(np.arange(ARMS) == best[:, None], gap, 0.0)
     expected = np.clip(walk[:, :, None] - advantage[:, None], 0.0, 1.0)
-    # 2^12 sums, rounded to 2^-25 (2^-24 beyond 1): a random walk of them stays below this.
+    # 2^12 sums, rounded to 2^-25 (2^-24 above 1): the error is a random walk and stays below this.
     np.testing.assert_allclose(losses, expected, rtol=0, atol=10 * np.sqrt(horizon) * 2**-24)
 
 
 def test_uniform_play_has_a_policy_regret_of_half_its_switches():
     """Over 500 games of 256 rounds, within 4 standard errors.
 
-    A switch costs 1 - L = 1/2 - W + gap against the best arm, staying at another arm costs the
-    gap, and W is centred and independent of the arms: the mean of regret - switches / 2 -
-    gap (switches + rounds that stay elsewhere) is 0.
+    A switch costs 1 - L = 1/2 - W + gap against the best arm, and staying at another arm costs the
+    gap. W is centred and independent of the arms. So regret - switches / 2 - gap (switches + rounds
+    that stay elsewhere) has mean 0.
     """
     horizon, games = 256, 500
     environment = environments.switching_cost(horizon, ARMS)
@@ -685,7 +686,7 @@ def test_uniform_play_has_a_policy_regret_of_half_its_switches():
     switches = switched.sum(axis=1)
     rest = regret - switches / 2 - gap * (switches + elsewhere)
     assert abs(rest.mean()) < 4 * rest.std(ddof=1) / np.sqrt(games)
-    # Nearly all of the regret is forfeited gains: a round adds 1/3 by its switches and at most a
+    # Nearly all of the regret comes from switching: a round adds 1/3 by its switches and at most a
     # gap of 0.0031, 0.94 % of that.
     assert regret.mean() / switches.mean() == pytest.approx(0.5, abs=0.01)
 
@@ -705,7 +706,7 @@ def digits(text):
 def memory_games():
     """Outcomes and regret over 40 rounds, m = 0..3 by row: warm losses 0, or Bernoulli.
 
-    Rows of arms: the sequence by hand, which then stays at arm 1, and random ones.
+    Rows of arms: the sequence worked by hand, which then stays at arm 1, and random ones.
     """
     random = np.random.default_rng(2).integers(0, ARMS - 1, (20, LENGTH))
     random[10:] = np.repeat(random[10:, ::4], 4, axis=1)  # long enough to warm up
@@ -723,14 +724,14 @@ def memory_games():
 
 
 def test_memory_by_hand(memory_games):
-    """Cold for m rounds after a switch, warm in the first rounds of the first arm."""
+    """Cold for m rounds after a switch; warm in the first rounds of the first arm."""
     arms, (losses, tally, regret) = memory_games
     rounds = np.arange(10)
     for m, text in HAND_COLD.items():
-        # With warm losses of 0, what is suffered is the mask of cold rounds.
+        # With warm losses of 0, the suffered loss is the mask of cold rounds.
         cold = digits(text)
         np.testing.assert_array_equal(losses[0, m, 0, rounds, arms[0, :10]], cold)
-        # A fixed arm is warm throughout and suffers nothing.
+        # A fixed arm is always warm and suffers nothing.
         np.testing.assert_array_equal(tally[0, m, 0, :10], np.tile(cold[:, None], (1, ARMS)))
         np.testing.assert_array_equal(regret[0, m, 0, :10], np.cumsum(cold))
         if m:  # arm 2 is never played: cold from round 2 on
@@ -738,7 +739,7 @@ def test_memory_by_hand(memory_games):
 
 
 def test_memory_looks_at_the_last_m_rounds_and_no_further(memory_games):
-    """Warm exactly where the arm was played in all of the last m rounds, by that definition.
+    """Warm exactly if the arm was played in all of the last m rounds, by that definition.
 
     Rounds before the first count as rounds of the first arm.
     """
@@ -747,11 +748,11 @@ def test_memory_looks_at_the_last_m_rounds_and_no_further(memory_games):
         window = [arms[row, max(t - i, 0)] for i in range(1, m + 1)]
         warm = np.array([all(a == arm for a in window) for arm in range(ARMS)])
         np.testing.assert_array_equal(losses[0, m, row, t], np.where(warm, 0, 1))
-    assert (losses[0, :, :, 0] == 0).all()  # before the first round nothing was played
+    assert (losses[0, :, :, 0] == 0).all()  # nothing was played before the first round
 
 
 def test_memory_1_is_a_switching_cost_and_memory_0_none_on_bernoulli_losses(memory_games):
-    """Under the same key: the losses of ``bernoulli``, and 1 where the arm changes."""
+    """Under the same key: the losses of ``bernoulli``, and 1 if the arm changes."""
     arms, (losses, _, _) = memory_games
     free = played("bernoulli", "realised")[0][0]
     for row in range(len(arms)):
@@ -768,7 +769,7 @@ def test_memory_1_is_a_switching_cost_and_memory_0_none_on_bernoulli_losses(memo
 
 
 def test_a_table_is_replayed_row_by_row():
-    """Integers and truth values as well; its horizon is its number of rows."""
+    """Also integers and booleans; its horizon is its number of rows."""
     np.testing.assert_array_equal(played("table", "")[0][0], TABLE)
     for losses in ([[0, 1], [1, 0], [1, 1]], np.eye(3, 2, dtype=bool), jnp.eye(3, 2)):
         environment = environments.table(losses)
@@ -862,7 +863,7 @@ def test_bad_arguments_are_refused_by_name(case):
 
 @pytest.mark.parametrize("integer", [np.int32, np.int64])
 def test_sizes_may_be_numpy_integers(integer):
-    """As they come out of array shapes and loops over arrays."""
+    """As from array shapes and loops over arrays."""
     n = integer(3)
     for environment in (
         environments.deterministic(n),
@@ -875,7 +876,7 @@ def test_sizes_may_be_numpy_integers(integer):
 
 
 def test_floats_may_be_traced():
-    """Means, half widths and memories under vmap equal those given as plain numbers."""
+    """Means, half widths and memories under vmap give the results of plain numbers."""
     rows = jnp.array([[0.1, 0.9, 0.5], [0.7, 0.2, 0.5]])
 
     def first_losses(means, half_width, m):

@@ -1,4 +1,4 @@
-"""Families: their members keep the contract of environments, and have the losses that they say."""
+"""Families: their members satisfy the contract of environments, and have the stated losses."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ ACTIONS = np.random.default_rng(1).integers(0, ARMS, (6, ROUNDS)).astype(np.int3
 
 
 def members(family, count=5):
-    """Parameters all over the box, the first ones at its two corners, as arrays of float32."""
+    """Parameters across the box, beginning with its two corners, as float32 arrays."""
     generator = np.random.default_rng(0)
     shares = [0.0, 1.0, *generator.random(count - 2)]
     return [
@@ -43,7 +43,7 @@ def members(family, count=5):
 
 @pytest.mark.parametrize("name", OVER_ARMS)
 def test_regret_over_arms_is_against_the_best_fixed_arm(name):
-    """In NumPy, on the losses as they were. These lie in [0, 1] and ignore the current arm."""
+    """In NumPy, on the recorded losses, which lie in [0, 1] and ignore the current arm."""
     family = OVER_ARMS[name]
 
     @jax.jit
@@ -64,7 +64,7 @@ def test_regret_over_arms_is_against_the_best_fixed_arm(name):
 
 @pytest.mark.parametrize("name", OVER_POINTS)
 def test_regret_over_points_is_against_the_best_fixed_point(name):
-    """On a ball: <l, x> summed, plus the length of the summed losses, which lie on the sphere."""
+    """On a ball: the sum of <l, x> plus the norm of the summed losses, which lie on the sphere."""
     family = OVER_POINTS[name]
     points = np.random.default_rng(2).normal(size=(ROUNDS, 2)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -96,7 +96,7 @@ def test_gaps_are_as_wide_as_they_say():
 
 
 def test_changes_are_those_of_a_piecewise_environment_with_the_same_ends():
-    """Ends that are traced are rounded down, and come in any order."""
+    """Traced ends are rounded down, and may be unsorted."""
     means = np.float32([[0.2, 0.8, 0.5], [0.9, 0.1, 0.5], [0.5, 0.5, 0.1]])
     expected = environments.piecewise(means, [5, 12, ROUNDS], regret="realised")
     family = OVER_ARMS["changes"]
@@ -121,7 +121,7 @@ def test_periodic_losses_by_hand():
 
 
 def test_thresholds_react_to_what_was_played():
-    """With a memory of two rounds, an arm is expensive if it was played in one of the last two."""
+    """With a memory of two rounds, an arm costs more if it was played in one of the last two."""
     family = families.thresholds(2)
     same = {"threshold": [0.2, 0.2], "above": [1.0, 0.75], "below": [0.0, 0.25], "octaves": 1.0}
     found = losses_of(family, jnp.int32([0, 0, 1, 1, 1, 1]), **same)
@@ -130,7 +130,7 @@ def test_thresholds_react_to_what_was_played():
 
 
 def test_reactions_depend_on_the_last_point():
-    """Losses point up after a point to the right, and down otherwise."""
+    """Losses point up after a point on the right, and down otherwise."""
     points = jnp.float32([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8]])
     found = losses_of(families.reactions(BALL), points, watched=[1.0, 0.0], threshold=0.5,
                       above=[0.0, 1.0], below=[0.0, -1.0])  # fmt: skip
@@ -148,9 +148,9 @@ def test_directions_change_once_and_then_alternate():
 
 @pytest.mark.parametrize("dim", [4, 12])
 def test_contexts_have_a_direction_a_gap_and_scales(dim):
-    """Means lie in [-0.75 + gap, -0.75 + gap + 1.4 scale] but for the best arm, as asked for.
+    """Means lie in [-0.75 + gap, -0.75 + gap + 1.4 scale] except for the best arm, as requested.
 
-    Coordinates with a scale of 0.01 are small beside the others.
+    Coordinates with a scale of 0.01 are small compared to the others.
     """
     parameter, scales = np.eye(dim, dtype=np.float32)[1] * 0.5, np.full(dim, 0.01, np.float32)
     scales[:2] = 0.5, 1.0

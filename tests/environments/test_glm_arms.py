@@ -34,7 +34,7 @@ def test_losses_have_logistic_means_and_the_tally_is_the_gap():
     error = residual.std() / residual.size**0.5
     assert abs(residual.mean()) < 4.0 * error
     assert abs(np.corrcoef(residual, mean[..., 2].ravel())[0, 1]) < 4.0 / residual.size**0.5
-    # Losses of half the log-odds would be seen.
+    # The test would find losses of half the log-odds.
     other = 1.0 / (1.0 + np.sqrt(1.0 / mean - 1.0))
     assert np.corrcoef((losses - other)[..., 2].ravel(), mean[..., 2].ravel())[0, 1] > 0.05
     np.testing.assert_allclose(outcomes.tally, mean[..., 2] - mean.min(axis=-1), atol=1e-5)

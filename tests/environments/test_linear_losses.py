@@ -1,6 +1,6 @@
-"""Losses on convex sets: where they lie, what they depend on, their laws, regret against them.
+"""Losses on convex sets: their sets, dependence, laws, and the regret against them.
 
-Games are played with the keys of ``simulate``: init folds 0 into nature's key, round t folds t.
+Games use the keys of ``simulate``: init folds 0 into nature's key, round t folds t.
 """
 
 from functools import cache
@@ -23,14 +23,14 @@ DOMAINS = {"simplex": domains.simplex(DIM), "ball": domains.ball(DIM), "cube": d
 every_domain = pytest.mark.parametrize("name", DOMAINS)
 every_case = pytest.mark.parametrize("kind", KINDS)
 
-# Points of the simplex and, with signs, of the others: two games of actions that differ.
+# Points of the simplex and, with signs, of the others: two games with different actions.
 MIXTURES = np.random.default_rng(0).dirichlet(np.ones(DIM), (2, ROUNDS)).astype(np.float32)
 SIGNS = np.random.default_rng(1).choice([-1.0, 1.0], (2, ROUNDS, DIM)).astype(np.float32)
 SIGNED = SIGNS * MIXTURES
 ACTIONS = {"simplex": MIXTURES, "ball": SIGNED, "cube": SIGNED}
-PROBES = np.eye(DIM, dtype=np.float32)  # other actions, in all three
+PROBES = np.eye(DIM, dtype=np.float32)  # other actions, valid in all three
 
-# By how much a loss vector is outside the set that it is from, in closed form.
+# How far a loss vector is outside its set, in closed form.
 OUTSIDE = {
     "simplex": lambda loss: np.maximum(loss - 1, -loss).max(axis=-1),
     "ball": lambda loss: np.linalg.norm(loss, axis=-1) - 1,
@@ -44,13 +44,13 @@ LEAST = {
 
 
 def play(environment, actions, nature):
-    """Losses (T, d), what other actions would have met (T, probes, d), regret after each round."""
+    """Losses (T, d), losses at other actions (T, probes, d), regret after each round."""
     outcomes, met, regret = play_actions(environment, actions, nature, PROBES)
     return outcomes.loss, met, regret
 
 
 def games(environment, actions, count=GAMES):
-    """play under several keys, of several sequences of actions (A, T, d): (keys, A, T, ...)."""
+    """``play`` under several keys, for several action sequences (A, T, d): (keys, A, T, ...)."""
     over_actions = jax.vmap(lambda actions, key: play(environment, actions, key), (0, None))
     over_both = jax.jit(jax.vmap(over_actions, (None, 0)))
     return jax.tree.map(np.asarray, over_both(actions, jr.split(jr.key(0), count)))
@@ -58,14 +58,14 @@ def games(environment, actions, count=GAMES):
 
 @cache
 def played(name, kind):
-    """Of each kind on each domain: two sequences of actions under four keys."""
+    """Each kind on each domain: two action sequences under four keys."""
     environment = environments.linear_losses(DOMAINS[name], kind, period=8)
     return games(environment, ACTIONS[name])
 
 
 @cache
 def guided(kind):
-    """Losses on the ball where noise is nothing beside the direction, of which l_t is the unit."""
+    """Losses on the ball with negligible noise, so that l_t is the unit vector of the direction."""
     environment = environments.linear_losses(DOMAINS["ball"], kind, bias=1e6, period=10)
     return games(environment, ACTIONS["ball"])[0]
 
@@ -76,7 +76,7 @@ def guided(kind):
 @every_domain
 @every_case
 def test_losses_lie_in_the_loss_set(name, kind):
-    """And those that are drawn are extreme: a corner, a unit vector, a signed axis."""
+    """Drawn losses are extreme points: a corner, a unit vector, a signed axis."""
     losses = played(name, kind)[0]
     assert losses.dtype == np.float32
     assert OUTSIDE[name](losses.astype(np.float64)).max() <= 1e-6
@@ -88,10 +88,10 @@ def test_losses_lie_in_the_loss_set(name, kind):
 @every_domain
 @every_case
 def test_what_a_loss_depends_on(name, kind):
-    """Never the action of its round; the actions before it for "adaptive" alone; the key mostly."""
+    """Never on its round's action; on earlier ones only if "adaptive"; mostly on the key."""
     losses, met, _ = played(name, kind)
     expected = np.broadcast_to(losses[:, :, :, None], met.shape)
-    np.testing.assert_allclose(met, expected, rtol=0, atol=5e-7)  # a batch is rounded otherwise
+    np.testing.assert_allclose(met, expected, rtol=0, atol=5e-7)  # a batch is rounded differently
     same = (losses[:, 0] == losses[:, 1]).all(axis=(0, 2))
     assert same.all() if kind != "adaptive" else same[0] and not same.all()
     assert (losses[:1] == losses).all() == (kind == "alternating")
@@ -105,13 +105,13 @@ def test_regret_is_what_was_suffered_less_the_best_fixed_point(name, kind):
     losses = losses.astype(np.float64)
     suffered = np.cumsum(np.sum(losses * ACTIONS[name], axis=-1), axis=-1)
     least = LEAST[name](np.cumsum(losses, axis=-2))
-    # Sums of 40 float32 terms of size 1.
+    # Sums of 40 float32 terms of size at most 1.
     np.testing.assert_allclose(regret, suffered - least, atol=5e-5)
 
 
 @pytest.mark.parametrize("kind", ["iid", "alternating"])
 def test_another_loss_set_may_be_asked_for(kind):
-    """Experts with losses in [-1, 1], both ends of it."""
+    """Experts with losses in [-1, 1]; both ends occur."""
     environment = environments.linear_losses(
         DOMAINS["simplex"], kind, loss_set=domains.box_losses(DIM)
     )
@@ -125,7 +125,7 @@ DRAWS = 40_000
 
 
 def drawn(environment, state):
-    """The losses of many rounds that start from one state, (DRAWS, d)."""
+    """The losses of many rounds from one state, (DRAWS, d)."""
     step = lambda key: environment.step(state, key, jnp.zeros(DIM))[1].loss  # noqa: E731
     return np.asarray(jax.jit(jax.vmap(step))(jr.split(jr.key(5), DRAWS)), np.float64)
 
@@ -133,8 +133,8 @@ def drawn(environment, state):
 def test_iid_entries_of_a_box_have_the_law_of_their_direction():
     """P(entry = 1) = Phi(bias u_i) in 40 000 rounds; entries and rounds are uncorrelated.
 
-    z-tests at four standard errors. An entry that were the sign of bias u_i alone, or of noise
-    alone, is refused.
+    z-tests at four standard errors. Entries that are the sign of bias u_i alone, or of noise alone,
+    are rejected.
     """
     environment = environments.linear_losses(DOMAINS["simplex"], "iid", bias=0.7)
     key = jr.key(7)
@@ -152,7 +152,7 @@ def test_iid_entries_of_a_box_have_the_law_of_their_direction():
 
 
 def test_rounds_of_a_game_are_independent():
-    """Of 4000 consecutive i.i.d. rounds: the game's keys do not tie a round to the next."""
+    """4000 consecutive i.i.d. rounds: the game's keys do not correlate successive rounds."""
     environment = environments.linear_losses(DOMAINS["simplex"], "iid", bias=0.0)
     losses = games(environment, np.zeros((1, 4000, DIM), np.float32), 1)[0][0, 0]
     centred = 2 * losses - 1
@@ -165,7 +165,7 @@ def test_adaptive_entries_of_a_box_have_the_law_of_the_last_action():
     environment = environments.linear_losses(DOMAINS["simplex"], "adaptive", bias=0.7)
     state = environment.init(jr.key(0))
     state, _ = environment.step(state, jr.key(1), jnp.array([1.0, 0.0, 0.0]))
-    # Of length 1: the first vertex less the centre, over the radius.
+    # Of length 1: the first vertex minus the centre, over the radius.
     direction = np.array([2.0, -1.0, -1.0]) / 6**0.5
     mean = stats.norm.cdf(0.7 * 3**0.5 * direction)
     error = np.sqrt(mean * (1 - mean) / DRAWS)
@@ -173,20 +173,20 @@ def test_adaptive_entries_of_a_box_have_the_law_of_the_last_action():
 
 
 def test_iid_directions_stay_and_differ_from_game_to_game():
-    """One direction in a game, whatever the actions."""
+    """One direction per game, whatever the actions."""
     losses = guided("iid")
     np.testing.assert_allclose(losses, np.broadcast_to(losses[:, :1, :1], losses.shape), atol=1e-4)
     assert directions_differ(losses[:, 0, 0])
 
 
 def directions_differ(directions):
-    """No two of them (n, d), unit vectors, point the same way."""
+    """No two of these unit vectors (n, d) point in the same direction."""
     cosines = directions @ directions.T
     return (cosines[~np.eye(len(cosines), dtype=bool)] < 0.999).all()
 
 
 def test_switching_draws_a_direction_exactly_every_period():
-    """Rounds 11, 21, 31 bring new ones; four games have sixteen different ones."""
+    """Rounds 11, 21, 31 bring new directions; four games have sixteen different ones."""
     losses = guided("switching")[:, 0]
     blocks = losses.reshape(GAMES, 4, 10, DIM)
     np.testing.assert_allclose(blocks, np.broadcast_to(blocks[:, :, :1], blocks.shape), atol=1e-4)
@@ -194,7 +194,7 @@ def test_switching_draws_a_direction_exactly_every_period():
 
 
 def test_drifting_goes_round_once_a_period_in_a_plane():
-    """Back after 10 rounds, opposite after 5, never out of two dimensions, not resting."""
+    """Back after 10 rounds, opposite after 5, always in one plane, and never at rest."""
     losses = guided("drifting")[:, 0]
     np.testing.assert_allclose(losses[:, 10:], losses[:, :-10], atol=1e-3)
     np.testing.assert_allclose(losses[:, 5:], -losses[:, :-5], atol=1e-3)
@@ -202,7 +202,7 @@ def test_drifting_goes_round_once_a_period_in_a_plane():
         assert np.linalg.matrix_rank(game[:10], tol=1e-2) == 2
         assert np.linalg.norm(np.diff(game, axis=0), axis=1).min() > 0.01
     assert directions_differ(losses[:, 0])
-    # The first round looks where i.i.d. losses would.
+    # The first round has the direction of i.i.d. losses.
     np.testing.assert_allclose(losses[:, 0], guided("iid")[:, 0, 0], atol=1e-4)
 
 
@@ -214,7 +214,7 @@ def test_adaptive_losses_point_to_the_last_action():
 
 
 def test_alternating_losses_by_hand():
-    """Half a step up, then down and up again: the running sum changes sign every round."""
+    """Half a step up, then full steps down and up: the running sum changes sign every round."""
     for name, middle, half in [("simplex", 0.5, 0.5), ("ball", 0.0, 1.0), ("cube", 0.0, 1.0)]:
         losses = played(name, "alternating")[0][0, 0]
         steps = half * np.array([0.5] + [-1.0, 1.0] * (ROUNDS // 2))[:ROUNDS]
@@ -222,11 +222,11 @@ def test_alternating_losses_by_hand():
         np.testing.assert_array_equal(losses[:, 1:], middle)
 
 
-# --- what a deterministic leader suffers ---
+# --- losses of a deterministic leader ---
 
 
 def follow_the_leader(domain, horizon):
-    """No regularization: the minimizer of the exact sums."""
+    """The minimizer of the exact sums, without regularization."""
     leader = domains.Regularizer(lambda s, rate=1.0: domain.minimizer(s), 1.0, lambda losses: 1.0)
     return learners.ftrl(horizon, domain._replace(regularizer=leader), epsilon=np.inf)
 
@@ -245,9 +245,9 @@ def follow_the_leader(domain, horizon):
 def test_the_leader_suffers_every_round_and_the_regularized_one_does_not(name, kind, slope):
     """Linear regret, after 500 rounds and after 1000, in 8 games; FTRL's is <= 2 sqrt(D_R S T).
 
-    Alternating: a quarter of the range on the simplex, where only one entry moves and the leader
-    is there or elsewhere; half the range, which is 2, on the others. Adaptive: about half of what
-    is measured.
+    Alternating: a quarter of the range on the simplex, where only one entry moves and the leader is
+    at it or elsewhere; half the range, which is 2, on the others. Adaptive: about half of the
+    measured value.
     """
     domain = DOMAINS[name]
     environment = environments.linear_losses(domain, kind, bias=2.0)
@@ -261,7 +261,7 @@ def test_the_leader_suffers_every_round_and_the_regularized_one_does_not(name, k
     stability = domain.regularizer.stability(domain.losses)
     bound = 2 * (domain.regularizer.range * stability * 1000) ** 0.5
     assert np.max(regularized) <= bound
-    assert slope * 1000 > 2 * bound  # so that the two are far apart
+    assert slope * 1000 > 2 * bound  # the two are far apart
 
 
 # --- a user's own ---
@@ -274,7 +274,7 @@ def constant(point, horizon):
 
 
 def test_a_users_own_losses_are_replayed_row_by_row():
-    """Integers, lists and JAX arrays as well; the horizon is the number of rows."""
+    """Also integers, lists and JAX arrays; the horizon is the number of rows."""
     rows = np.random.default_rng(2).uniform(size=(ROUNDS, DIM)).astype(np.float32)
     for given in (rows, rows.astype(np.float64), rows.tolist(), jnp.asarray(rows), rows > 0.5):
         environment = environments.linear_losses(DOMAINS["simplex"], given)
@@ -289,7 +289,7 @@ def test_a_users_own_losses_are_replayed_row_by_row():
 
 
 def test_rows_may_be_traced():
-    """A sweep over data: rows under vmap give what they give as plain arrays."""
+    """A sweep over data: rows under vmap give the results of plain arrays."""
     tables = np.random.default_rng(3).uniform(size=(2, 3, DIM)).astype(np.float32)
 
     def second_round(rows):
@@ -301,7 +301,7 @@ def test_rows_may_be_traced():
 
 
 def test_rows_are_checked_while_a_game_is_traced():
-    """A factory called inside jit, with rows that are known: nothing escapes, bad ones are seen."""
+    """A factory called inside jit with concrete rows: no tracer escapes, and bad rows are found."""
 
     def first_loss(key, rows):
         environment = environments.linear_losses(DOMAINS["ball"], rows)
@@ -314,7 +314,7 @@ def test_rows_are_checked_while_a_game_is_traced():
 
 
 def test_a_longer_game_than_there_are_rows_is_refused():
-    """As many rounds as rows are played."""
+    """A game with as many rounds as rows is allowed."""
     rows = np.full((5, DIM), 0.5)
     environment = environments.linear_losses(DOMAINS["simplex"], rows)
     point = np.eye(DIM)[0]
@@ -324,7 +324,7 @@ def test_a_longer_game_than_there_are_rows_is_refused():
 
 
 def test_tallies_stay_accurate_over_many_rounds():
-    """2^16 rounds at a fixed point that loses 0.1: within 3e-5 of float64; a plain sum is not."""
+    """2^16 rounds at a fixed point with loss 0.1: within 3e-5 of float64; a plain sum is not."""
     rows = np.random.default_rng(5).uniform(0.05, 0.15, (2**16, DIM)).astype(np.float32)
     rows[:, 0] = 0.1
     environment = environments.linear_losses(DOMAINS["simplex"], rows)
@@ -389,7 +389,7 @@ def test_bad_losses_are_refused_in_one_sentence(name, case):
 
 
 def test_rounding_does_not_put_a_row_outside():
-    """Unit vectors in float32, and rows to 5e-6 outside; the set is the given one."""
+    """Unit vectors in float32, and rows up to 5e-6 outside; the set itself does not change."""
     rows = np.random.default_rng(4).normal(size=(1000, DIM))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     environments.linear_losses(DOMAINS["ball"], rows * np.float32(1 + 5e-6))

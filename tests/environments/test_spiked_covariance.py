@@ -1,4 +1,4 @@
-"""Online PCA: gram losses and their sensitivities, the environment, and what follows a leader."""
+"""Online PCA: Gram losses and their sensitivities, the environment, and perturbed leaders."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def unit(rng, count, size=SIZE):
 
 
 def test_sensitivities_of_gram_losses():
-    """sqrt 2 of two orthogonal directions, not 2; n of all entries alike; n sqrt 2 in L1."""
+    """sqrt 2 for two orthogonal directions, not 2; n for equal entries; n sqrt 2 in L1."""
     rng = np.random.default_rng(0)
     difference = outer(unit(rng, 20_000)) - outer(unit(rng, 20_000))
     l1, l2 = np.abs(difference).sum(axis=1).max(), np.linalg.norm(difference, axis=1).max()
@@ -45,14 +45,14 @@ def test_sensitivities_of_gram_losses():
 
 
 def test_gram_losses_are_clipped_to_the_nearest():
-    """Eigenvalues by quadratic programming in NumPy; members stay; the maximizer is the largest."""
+    """Eigenvalues by quadratic programming; members do not move; the maximizer is largest."""
     rng = np.random.default_rng(1)
     given = rng.normal(size=(50, SIZE, SIZE)).astype(np.float32)
     nearest = np.asarray(jax.vmap(GRAM.clip)(given.reshape(50, -1))).reshape(50, SIZE, SIZE)
     values = np.linalg.eigvalsh(nearest)
     assert values.max() < 1e-5 and values.sum(axis=1).min() > -1 - 1e-5
     symmetric = (given + np.swapaxes(given, 1, 2)) / 2
-    # The nearest point has the least product with what was taken off (a variational inequality).
+    # The nearest point has the least product with the removed part (a variational inequality).
     members = -outer(unit(rng, 500)).reshape(-1, SIZE, SIZE)
     off = symmetric - nearest
     product = np.einsum("aij,bij->ab", off, members) - np.sum(off * nearest, axis=(1, 2))[:, None]
@@ -68,7 +68,7 @@ def test_gram_losses_are_clipped_to_the_nearest():
 
 
 def test_the_law_of_the_directions_and_the_regret():
-    """Variances by the signal, regret by eigenvalues in NumPy; without a signal all are alike."""
+    """Variances from the signal, regret from eigenvalues; without a signal all are equal."""
     environment = environments.spiked_covariance(SIZE, RANK, signal=8.0)
     actions = jnp.tile(FANTOPE.centre.astype(np.float32)[None], (2000, 1))
     outcome, _, regret = play_actions(environment, actions, jr.key(0))
@@ -94,7 +94,7 @@ def leader(horizon, epsilon, **changes):
     )
 
 
-# The learners that serve PCA as they are.
+# Learners that solve PCA without changes.
 SERVE = {
     "ftpl": leader,
     "ftrl": lambda horizon, epsilon, domain=FANTOPE, **changes: learners.ftrl(
@@ -111,7 +111,7 @@ SERVE = {
     ["ftrl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ftpl", "private_ftal"))],
 )
 def test_a_replaced_direction_spends_what_is_declared(name):
-    """Replay of v v' against w w', orthogonal; the sensitivity 1, of a loss of 0, fails."""
+    """Replay of v v' against w w', orthogonal; the sensitivity 1, that of a zeroed loss, fails."""
     rows = jnp.asarray(-outer(np.tile(np.eye(SIZE)[:1], (8, 1))), jnp.float32)
     other = rows.at[0].set(jnp.asarray(-outer(np.eye(SIZE)[1:2])[0], jnp.float32))
     pair = audit.Pair(rows, other)
@@ -145,7 +145,7 @@ def final(make, epsilon, horizon=256, trials=64, size=SIZE, rank=RANK):
 
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_the_leader_keeps_its_bound(epsilon):
-    """2 k sigma sqrt(n) + T / (4 sqrt(pi) sigma); the bound without privacy fails at epsilon 1."""
+    """2 k sigma sqrt(n) + T / (4 sqrt(pi) sigma); the noiseless bound fails at epsilon 1."""
     regret = final(leader, epsilon)
     upper, lower = (regret.mean() + sign * 4 * stats.sem(regret) for sign in (1, -1))
     noise = 0.0
@@ -163,7 +163,7 @@ def test_the_leader_keeps_its_bound(epsilon):
 
 
 def test_the_matrix_exponential_is_ftrl():
-    """exp(-eta L) / tr by SciPy; sqrt(T ln(n) / 2) holds, and a tenth of the regret does not."""
+    """exp(-eta L) / tr by SciPy; the mean regret is below sqrt(T ln(n) / 2)."""
     from scipy.linalg import expm
 
     entropy = domains.von_neumann_entropy(SIZE)
@@ -199,7 +199,7 @@ def test_the_second_derivative_of_the_leader_is_below_its_bound():
 
 
 def test_programs_that_decompose_matrices_are_played_one_at_a_time():
-    """Two of them at once wait for each other within XLA, on its own threads."""
+    """Two of them at once wait for each other inside XLA, on its threads."""
 
     def takes_turns(domain):
         program = jax.make_jaxpr(lambda x: domain.project(x))(jnp.zeros(domain.dim))
@@ -211,7 +211,7 @@ def test_programs_that_decompose_matrices_are_played_one_at_a_time():
 
 @pytest.mark.slow
 def test_a_sweep_over_matrices_of_16_by_16_ends():
-    """It did not in four of five runs of two threads."""
+    """Before, it hung in four of five runs with two threads."""
     code = (
         "import numpy as np, jax\n"
         "from dpjax import domains, environments, learners, sweep\n"

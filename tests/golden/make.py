@@ -1,9 +1,9 @@
-"""Writes the golden trajectories that tests/test_golden.py compares with.
+"""Write the golden trajectories of tests/test_golden.py.
 
     python -m tests.golden.make              # every learner
     python -m tests.golden.make exp3 ...     # these
 
-A golden file records what a learner did when a person last looked. Make it again only after a
+A golden file records a learner's behaviour when a person last checked it. Rewrite it only after a
 change that is meant to change trajectories, and say so in CHANGELOG.md.
 """
 
@@ -30,12 +30,12 @@ KNOWN = {
     "domain": DOMAIN, "dim": ARMS, "experts": ARMS, "epsilon": EPSILON, "delta": 1e-6,
     "rho": 0.5,
 }  # fmt: skip
-# All unit vectors tie in its first batch, and fresh ones do but for rounding.
+# All unit vectors tie in its first batch; fresh ones do so up to rounding.
 TIED = ("federated_linucb",)
 
 
 def build(name):
-    """The learner of that name, from the parameters that its factory has."""
+    """The learner of that name, with the parameters that its factory takes."""
     sizes, keywords = [], {}
     for parameter in inspect.signature(getattr(learners, name)).parameters.values():
         optional = parameter.name == "delta" and parameter.default is None
@@ -53,17 +53,17 @@ def build(name):
 
 
 def takes_points(name):
-    """Whether the learner plays points of a domain, not arms."""
+    """Whether the learner plays points of a domain instead of arms."""
     return isinstance(build(name).action_set, Domain)
 
 
 def plays_policies(name):
-    """Whether the learner plays policies, functions of features."""
+    """Whether the learner plays policies, which are functions of features."""
     return isinstance(build(name).action_set, Policies)
 
 
 def natures(name):
-    """An oblivious adversary and some that remember what was played."""
+    """An oblivious adversary and some that remember the actions."""
     if takes_points(name):
         kinds = ("switching", "adaptive")
         return {kind: environments.linear_losses(DOMAIN, kind, period=16) for kind in kinds}
@@ -87,7 +87,7 @@ def natures(name):
 
 
 def recorded(environment):
-    """The same game, whose tally also holds the action and the suffered loss of each round."""
+    """The same game; its tally also records the action and the suffered loss of each round."""
 
     def init(key):
         return environment.init(key), jnp.zeros((), jnp.int32)
@@ -114,13 +114,13 @@ def recorded(environment):
 
 
 def plain(value):
-    """A JSON number; nine digits tell every float32 apart."""
+    """A JSON number; nine digits distinguish all float32 numbers."""
     number = np.asarray(value).item()
     return float(f"{number:.9g}") if isinstance(number, float) else number
 
 
 def trajectories(name):
-    """{environment: arms or points, losses, regret and report} of one game of each kind."""
+    """{environment: arms or points, losses, regret and report} for one game of each kind."""
     learner = build(name)
 
     @jax.jit
@@ -154,7 +154,7 @@ def path(name):
 
 
 def write(name):
-    """A line for each quantity, so that a change reads well in a diff."""
+    """One line per quantity, so that a diff is readable."""
     games = []
     for nature, game in trajectories(name).items():
         lines = ",\n".join(f'    "{key}": {json.dumps(value)}' for key, value in game.items())

@@ -1,6 +1,6 @@
-"""A target for NVIDIA GPUs through Mosaic instead of Triton, as far as jax 0.10 goes.
+"""A target for NVIDIA GPUs through Mosaic instead of Triton, as far as jax 0.10 supports it.
 
-It lowers EXP3. docs/accelerators.md says what it still lacks.
+It lowers EXP3. docs/accelerators.md lists what is missing.
 """
 
 import jax.numpy as jnp
@@ -12,18 +12,18 @@ from dpjax.kernels.targets import Mosaic, Triton
 
 
 def _floor(eqn, x):
-    """Of numbers that fit an int32, which those of a game do."""
+    """For numbers that fit an int32, as those of a game do."""
     del eqn
     whole = x.astype(jnp.int32).astype(x.dtype)
     return jnp.where(whole > x, whole - 1, whole)
 
 
 class MosaicGPU(Mosaic):
-    """Four warps with a trial for each of their threads; other numbers of lanes have no layout."""
+    """Four warps with one trial per thread; other numbers of lanes have no layout."""
 
     name = "cuda"
     lanes = (128,)
-    # Mosaic has code for some thirty elementwise operations fewer than Triton. EXP3 needs these.
+    # Mosaic lacks some thirty elementwise operations that Triton has. EXP3 needs these.
     replaced = {  # noqa: RUF012
         **Triton.replaced,
         "floor": _floor,
@@ -37,6 +37,6 @@ class MosaicGPU(Mosaic):
         return {"compiler_params": mosaic_gpu.CompilerParams()}
 
     def shared(self, array):
-        size = -(-max(len(array), 1) // 4) * 4  # memory is read by 16 bytes
+        size = -(-max(len(array), 1) // 4) * 4  # memory is read in units of 16 bytes
         space = pl.BlockSpec((size,), lambda i: (0,), memory_space=mosaic_gpu.GMEM)
         return jnp.pad(array, (0, size - len(array))), space

@@ -1,4 +1,4 @@
-"""Plays rounds on entries in plain Python: every operation is rounded by itself."""
+"""Play rounds on entries in plain Python, where every operation is rounded separately."""
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +9,13 @@ from dpjax.kernels.targets import Target
 
 
 class Rows:
-    """What stands for a reference to memory: rows that are read and written at an index."""
+    """Replaces a memory reference: rows that are read and written at an index."""
 
     def __init__(self, array):
         self.rows = [jnp.asarray(row) for row in array]
 
     def __getitem__(self, place):
-        if np.shape(place):  # trials read at places of their own
+        if np.shape(place):  # each trial reads its own place
             return jnp.stack(self.rows)[place]
         return self.rows[int(place)]
 
@@ -24,7 +24,7 @@ class Rows:
 
 
 class Python(Target):
-    """A kernel that is called, and not compiled. Its loops are loops of Python."""
+    """A kernel that is called without compiling. Its loops are Python loops."""
 
     def __init__(self, trials):
         self.lanes = (trials,)
@@ -41,6 +41,6 @@ class Python(Target):
 
 
 def run(closed, flags, *arguments) -> list:
-    """What a program returns for some trials, whose main loop is run on entries."""
+    """The results of a program for some trials, with its main loop run on entries."""
     trials = next(x.shape[-1] for x, flag in zip(arguments, flags, strict=True) if flag)
     return played_by_kernel(closed, flags, Python(trials))(*arguments)

@@ -1,10 +1,9 @@
-"""Every learner's game, compiled for an H100 and a TPU v5e that are not here.
+"""Every learner's game, compiled for an H100 and a TPU v5e without having them.
 
     pytest -m accelerator -n 2
 
-takes some ten minutes on two cores. Compilers that are not installed (``pip install -e
-'.[accelerator]'``) are downloaded for the tests alone: half a gigabyte, 1.3 on disk. Nothing is
-run on a card.
+takes some ten minutes on two cores. Missing compilers (``pip install -e '.[accelerator]'``) are
+downloaded for these tests only: half a gigabyte, 1.3 on disk. Nothing runs on an accelerator.
 """
 
 import importlib.util
@@ -34,9 +33,9 @@ def kernels():
 
 @pytest.fixture(scope="module")
 def compilers():
-    """The settings of processes that find the packages of the extra, which stay out of this one.
+    """Settings for processes that find the extra's packages, which this process must not import.
 
-    Where these are installed, JAX looks for cards whenever it starts.
+    If they are installed, JAX looks for accelerators at every start.
     """
     if all(importlib.util.find_spec(name) for name in ("libtpu", "jax_cuda13_plugin")):
         yield {}
@@ -64,9 +63,9 @@ def compilers():
 def test_every_learner_compiles_as_one_kernel(kernels, compilers, name, platform, monkeypatch):
     for variable, value in compilers.items():
         monkeypatch.setenv(variable, value)
-    monkeypatch.delenv("XLA_FLAGS", raising=False)  # libtpu refuses those of tests/__init__.py
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # libtpu rejects the flags of tests/__init__.py
     found = kernels.in_process(name, platform)
     assert found["layout"] == "one kernel", found["why"]
     assert found.get("spilled", 0) <= (16 if name == "track_and_stop" else 0)
-    # For a TPU, writing out what the compiler did takes longer than compiling.
+    # For a TPU, writing the compiler's output takes longer than compiling.
     assert found["seconds"] < 20 or platform == "tpu"

@@ -1,4 +1,4 @@
-"""Rounds on entries have the numbers of the rounds as they are traced."""
+"""Rounds on entries have the numbers of the traced rounds."""
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +18,13 @@ from tests.kernels import on_entries
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
 TRIALS = 4
-# The others take minutes together: every shape that is met for the first time is compiled.
-SHORT = [x for x in learners.__all__ if x != "track_and_stop"]  # it takes a million operations
+# The others take minutes in total: every shape is compiled when it first occurs.
+SHORT = [x for x in learners.__all__ if x != "track_and_stop"]  # it has a million operations
 OFTEN = {"dp_exp3_lap", "dp_ucb", "exp3", "exp3_minibatch", "ftrl", "lazy_ucb", "ucb1"}
 
 
 def assert_same(program, *given):
-    """Bit for bit, if every operation is rounded by itself."""
+    """Bit for bit, since every operation is rounded separately."""
     given = given or (jnp.float32(1.0), jnp.arange(TRIALS, dtype=jnp.int32), jr.key(3))
     expected = equation_by_equation.run(
         batch_last(jaxpr_as_fun(program), FLAGS, isolate_draws=False), *given
@@ -35,7 +35,7 @@ def assert_same(program, *given):
 
 @pytest.fixture(autouse=True)
 def rounds_of_any_length(monkeypatch):
-    """The limit is for compilers."""
+    """Removes a limit that is meant for compilers."""
     monkeypatch.setattr(domain, "MOST_OPERATIONS", 10**9)
 
 
@@ -71,7 +71,7 @@ OPERATIONS = [
     lambda x, i: (jr.normal(jr.fold_in(jr.key(1), i), (2,)), jr.bits(jr.split(jr.key(2), 3)[1])),
     lambda x, i: (jnp.where(i > 1, x, 0.0), jnp.all(x > 0.0), jnp.max(x), jnp.prod(x, 0)),
     lambda x, i: (jnp.unstack(x, axis=1)[0], [*x][1]),
-    # Each row stops by itself.
+    # Each row stops independently.
     lambda x, i: jax.vmap(
         lambda row: lax.while_loop(lambda c: jnp.sum(c) < 9.0, lambda c: 2.0 * c, row)
     )(jnp.abs(x) + jnp.arange(1.0, 4.0)[:, None]),
@@ -79,7 +79,7 @@ OPERATIONS = [
 
 
 def looped(function):
-    """A function within a loop, whose length is not known when it is traced."""
+    """A function in a loop whose length is unknown at tracing."""
 
     def play(x, seed, _):
         index = seed % 3
@@ -102,7 +102,7 @@ def test_operations(function):
 
 
 def test_entries_move_as_their_numbers_do():
-    """By a rule of no primitive's own, whatever the index says."""
+    """By a general rule for all primitives, for any index."""
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
     program = jax.make_jaxpr(lambda x, i: (lax.rev(x, (0,)), lax.dynamic_slice(x, (i, 0), (2, 3))))
     eqns = program(x, jnp.int32(0)).jaxpr.eqns
@@ -117,7 +117,7 @@ def test_entries_move_as_their_numbers_do():
 
 
 def test_products_are_added_up_in_the_order_of_their_entries():
-    """The library that JAX calls for a product alone rounds a product and a sum together."""
+    """The library that JAX calls for a single product rounds product and sum together."""
     x = np.random.default_rng(0).normal(size=(3, 3, 2)).astype(np.float32)
     program = jax.make_jaxpr(lambda x: lax.fori_loop(0, 2, lambda _, x: x.T @ x, x))(x[..., 0])
     (found,) = on_entries.run(program, [True], x)

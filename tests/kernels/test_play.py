@@ -1,7 +1,7 @@
-"""One kernel for all rounds: it lowers for cards that are not here, and has the numbers of a sweep.
+"""One kernel for all rounds: it lowers for absent accelerators, and has the numbers of a sweep.
 
-No accelerator runs these tests. Kernels are lowered by plain JAX, which shows what they cannot
-hold, and run by Pallas's interpreter on CPU.
+No accelerator runs these tests. JAX lowers the kernels, which shows what they cannot hold, and
+Pallas's interpreter runs them on CPU.
 """
 
 import logging
@@ -30,15 +30,15 @@ from tests.kernels.mosaic_gpu import MosaicGPU
 from tests.test_generators import FOUR
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
-TRIALS = 40  # more than a block of 32, and not two of them
+TRIALS = 40  # more than one block of 32, and less than two
 CARDS = "cuda", "tpu"
-# Compilers take some ten seconds for each of the others.
+# Compiling takes some ten seconds for each of the others.
 OFTEN = {"dp_exp3_lap", "exp3", "successive_elimination"}
 
 
 @pytest.fixture(autouse=True)
 def rounds_of_any_length(monkeypatch):
-    """The limit is for compilers, which take long over some."""
+    """Removes a limit that is meant for compilers, which are slow on some."""
     monkeypatch.setattr(domain, "MOST_OPERATIONS", 10**6)
 
 
@@ -47,7 +47,7 @@ def arguments(trials=TRIALS):
 
 
 def kernels(program, platform):
-    """How many kernels of Pallas a game becomes."""
+    """The number of Pallas kernels of a game."""
     function = played_by_kernel(program, FLAGS, TARGETS[platform])
     return lowered(function, arguments(2048), platform).count(KERNEL[platform])
 
@@ -60,7 +60,7 @@ def test_every_learner_lowers_as_one_kernel(name):
 
 @pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="Mosaic of jax 0.12 asserts otherwise")
 def test_a_target_is_a_class():
-    """EXP3 for NVIDIA GPUs through Mosaic, in place of Triton."""
+    """EXP3 for NVIDIA GPUs through Mosaic instead of Triton."""
     program = traced(game_of("exp3", 64), [32, 64]).program
     function = played_by_kernel(program, FLAGS, MosaicGPU())
     assert "mosaic_gpu" in lowered(function, arguments(256), "cuda")
@@ -83,7 +83,7 @@ def test_each_device_of_a_mesh_has_a_kernel():
 
 
 def test_numbers_that_are_arguments_are_arguments_of_the_kernel():
-    """It lowers for cards, and another horizon's numbers make the game of that horizon."""
+    """It lowers for accelerators, and with another horizon's numbers it is that horizon's game."""
     games = [traced(game_of("exp3", horizon), [horizon]) for horizon in (48, 64)]
     first, second = games[0].compared(games[1]), games[1].compared(games[0])
     assert first == second and first.lifted.places
@@ -103,7 +103,7 @@ TABLE = np.random.default_rng(0).uniform(size=(64, 3)).astype(np.float32)
 FEATURES = np.broadcast_to(np.eye(3, dtype=np.float32), (64, 3, 3))
 BALL = domains.ball(3)
 DISTANCE = loss_families.distance(BALL)
-# An environment of each factory, beside those that the games of all learners have.
+# One environment of each factory, besides those in the games of all learners.
 ENVIRONMENTS = {
     "advice": lambda: environments.advice([0.3, 0.5, 0.7], 3),
     "consensus": lambda: environments.consensus(64, 2),
@@ -125,7 +125,7 @@ ENVIRONMENTS = {
 }
 
 
-# No kernel reads rows of a data set that differ from trial to trial, or computes eigenvectors.
+# No kernel reads data rows that differ between trials, or computes eigenvectors.
 WITHOUT = {"classification", "spiked_covariance"}
 
 
@@ -151,7 +151,7 @@ def test_every_environment_lowers_as_one_kernel(name):
 
 
 def assert_same(program, play):
-    """To the last bits that compilers change where they contract products and sums."""
+    """Up to the last bits, which change when compilers contract products and sums."""
     options = {"xla_cpu_prefer_vector_width": 512}
 
     def run(function):
@@ -183,7 +183,7 @@ def test_a_kernel_plays_by_batches(quick_compilation):
 
 @pytest.mark.parametrize("impl", [generators.threefry13, FOUR], ids=["threefry13", "four words"])
 def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog, impl):
-    """Points and seeds are one axis of trials there."""
+    """Points and seeds form one axis of trials there."""
 
     def game(epsilon):
         return learners.dp_exp3_lap(8, 3, epsilon=epsilon), environments.bernoulli([0.3, 0.5, 0.5])
@@ -206,7 +206,7 @@ def test_a_sweep_by_kernels_has_its_numbers(monkeypatch, caplog, impl):
 
 
 def test_arrays_in_memory():
-    """A sieve, and numbers of each trial's own, updated at places that all trials share."""
+    """A sieve, and numbers per trial, updated at places shared by all trials."""
 
     def sieve(_, seed, key):
         del key
@@ -230,7 +230,7 @@ def test_arrays_in_memory():
 
 @pytest.mark.parametrize("rounds", [13, 20])
 def test_the_text_of_a_block_is_threefry(rounds):
-    """The text for the assembler of NVIDIA's cards, run by an interpreter of its six statements."""
+    """The assembler text for NVIDIA GPUs, run by an interpreter of its six statements."""
     key = np.random.default_rng(0).integers(0, 2**32, (3, 50), np.uint32)
     expected = generators.threefry2x32(key[0], key[1], np.uint32(0), key[2], rounds)
     for index, words in enumerate(expected):
@@ -277,7 +277,7 @@ def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
 
 @pytest.mark.parametrize(("mantissa", "fits"), [(23, True), (7, False)])
 def test_a_number_is_rounded_to_no_other_precision(mantissa, fits):
-    """A kernel has no code for it. To the precision that a number has, nothing is rounded."""
+    """A kernel has no code for rounding, and needs none to a number's own precision."""
     closed = jax.make_jaxpr(lambda x: lax.reduce_precision(x, 8, mantissa))(jnp.float32(0.1))
     entry = Entry(jnp.full(32, 0.1, jnp.float32))
     on_card = domain.Entries(TARGETS["cuda"], Moves([]), None, [])
@@ -290,7 +290,7 @@ def test_a_number_is_rounded_to_no_other_precision(mantissa, fits):
 
 
 def test_a_sweep_shows_the_reason_on_request(monkeypatch, caplog):
-    """A kernel that cannot hold a game leaves it to XLA, and no number changes."""
+    """If a kernel cannot hold a game, XLA plays it, and no number changes."""
 
     def game(epsilon):
         return learners.exp3(8, 3), environments.bernoulli([0.3, 0.5, 0.5])

@@ -1,4 +1,4 @@
-"""What tests of batch learners share: releases, ties, and the law of regret in both engines."""
+"""Shared by tests of batch learners: releases, ties, and the law of regret in both engines."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from tests.learners.given_noise import perturbed_values
 
 
 def reusing(learner):
-    """A mutant that adds the sum of the batch before, so that each loss is released twice."""
+    """A mutant that adds the previous batch's sum, so that each loss is released twice."""
 
     def init(key):
         state, batch = learner.init(key)
@@ -26,14 +26,13 @@ def reusing(learner):
 
 
 def changes_of_releases(make, losses, released, key):
-    """What each release changes by where the loss l of each round in turn becomes 1 - l.
+    """The change of each release if the loss l of one round becomes 1 - l, for every round.
 
-    The releases themselves are given, (n,), so that all worlds play the same arms, which is
-    checked.
+    The releases are fixed, (n,), so that all worlds play the same arms, which is checked.
 
     Returns:
-      The rounds of the releases from 0 (n,), the scales of their noise (n,), and the changes
-      (T, n), of which row i is for round i.
+      The rounds of the releases from 0 (n,), their noise scales (n,), and the changes (T, n), whose
+      row i is for round i.
     """
     (arms, base), (all_arms, others) = perturbed_values(make, losses, released, key)
     np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
@@ -43,7 +42,7 @@ def changes_of_releases(make, losses, released, key):
 
 
 def with_pulls(environment, arms):
-    """The same environment, whose tally also counts the pulls of each arm."""
+    """The same environment; its tally also counts the pulls of each arm."""
 
     def count(arm):
         return (jnp.arange(arms) == arm).astype(jnp.float32)
@@ -60,7 +59,7 @@ def with_pulls(environment, arms):
 
 
 def told_sums(learner, totals):
-    """The state after as many steps as there are totals, and the batches (arm, rounds) played."""
+    """The state after one step per total, and the batches (arm, rounds) played."""
     state, batch = learner.init(jr.key(0))
     played = [(int(batch.action), int(batch.rounds))]
     for total in totals:
@@ -70,7 +69,7 @@ def told_sums(learner, totals):
 
 
 def told_one(learner, batches, seed, games=6000):
-    """Arms (games, batches) of a learner that is told a sum of 1 after each batch."""
+    """Arms (games, batches) of a learner that sees a sum of 1 after each batch."""
 
     def arms(key):
         state, batch = learner.init(key)
@@ -84,13 +83,13 @@ def told_one(learner, batches, seed, games=6000):
 
 
 def check_even_ties(learner):
-    """Of four arms that are told 1, arm 0 plays first, then the others in an even order.
+    """With all sums 1, arm 0 of four plays first, then the others in a uniformly random order.
 
     The fifth batch is a tie of all four. The orders are tested by chi-square.
     """
     played = told_one(learner, 5, seed=7)
     assert (np.sort(played[:, :4], axis=1) == np.arange(4)).all()
-    # Each arm plays once at first, so that it costs nothing to begin with arm 0.
+    # Each arm plays once at first, so beginning with arm 0 costs nothing.
     assert (played[:, 0] == 0).all()
     for column, options in [(1, 3), (2, 3), (4, 4)]:
         counts = np.bincount(played[:, column], minlength=4)[4 - options :]
@@ -99,9 +98,9 @@ def check_even_ties(learner):
 
 
 def check_both_engines_agree(game):
-    """Round by round and by batches the final regret has one law at epsilon 2: Kolmogorov-Smirnov.
+    """Round by round and by batches, final regret has one law at epsilon 2 (Kolmogorov-Smirnov).
 
-    The law at epsilon 0.2 is told apart.
+    The law at epsilon 0.2 is rejected.
     """
 
     def final(play, epsilons, seed):

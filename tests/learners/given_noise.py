@@ -1,4 +1,4 @@
-"""Games on a table of losses with the Laplace noise given: what is released, and when."""
+"""Games on a table of losses with given Laplace noise: the released values and their rounds."""
 
 from typing import Any, NamedTuple
 from unittest import mock
@@ -14,9 +14,9 @@ from tests.play import play_table
 
 
 class Log(NamedTuple):
-    count: Any  # () int32, steps of the learner so far; each asks for one release
-    value: Any  # () float32, what the last step released, before its noise
-    scale: Any  # () float32, of the noise that was asked for
+    count: Any  # () int32, steps of the learner so far; each requests one release
+    value: Any  # () float32, the last released value, without noise
+    scale: Any  # () float32, the requested noise scale
 
 
 class Logged(NamedTuple):
@@ -25,9 +25,9 @@ class Logged(NamedTuple):
 
 
 def with_releases(learner, released):
-    """The learner with ``released(i, value, scale)`` in place of its i-th noisy sum.
+    """The learner with ``released(i, value, scale)`` as its i-th noisy sum.
 
-    For learners that release once a step, which is checked.
+    For learners that release once per step, which is checked.
     """
 
     def init(key):
@@ -72,14 +72,14 @@ class ByHand(NamedTuple):
 
 
 def games_of_indices(learner, losses, seed, index, slack) -> ByHand:
-    """Games in which each arm plays once at first, and then one of the smallest index, is checked.
+    """Plays games, and checks that each arm plays once at first and then one of the smallest index.
 
     Args:
       learner: a Learner over arms.
       losses: (games, T, K).
-      seed: of the learner's keys.
+      seed: for the learner's keys.
       index: (t, pulls (K,), sums of losses (K,)) before round t -> the index of each arm, (K,).
-      slack: indices (K,) -> how much above the least an index is a tie in float32.
+      slack: indices (K,) -> how far above the least an index is still a tie in float32.
     """
     run = jax.jit(jax.vmap(lambda table, key: play(learner, table, key)))
     all_arms, states = jax.device_get(run(losses, jr.split(jr.key(seed), len(losses))))
@@ -97,12 +97,12 @@ def games_of_indices(learner, losses, seed, index, slack) -> ByHand:
 
 
 def from_draws(draws):
-    """Noise of these standard draws, (n,), one a step."""
+    """Noise from these standard draws (n,), one per step."""
     return lambda i, value, scale: value + scale * draws[i]
 
 
 def without_noise(i, value, scale):
-    """Every release as it is."""
+    """Releases without noise."""
     del i, scale
     return value
 
@@ -119,7 +119,7 @@ def laplace_draws(seed, games, count):
 
 
 def many_games(make, seed, losses, draws):
-    """``play`` on many tables, each with its own draws; arrays of NumPy."""
+    """``play`` on many tables, each with its own draws, as NumPy arrays."""
 
     def game(losses, draws, key):
         return play(with_releases(make(), from_draws(draws)), losses, key)
@@ -129,10 +129,10 @@ def many_games(make, seed, losses, draws):
 
 
 def perturbed_values(make, losses, released, key):
-    """What each step would release, (T, T, ...), had the losses of one round been replaced.
+    """The values of each step's release, (T, T, ...), if the losses of one round are replaced.
 
-    The releases themselves are given, (n,), so that all worlds have the same batches. Losses l
-    become 1 - l in round i of world i. Returns the values of the world as it is, too.
+    The releases are fixed, (n,), so that all worlds have the same batches. In world i, the losses l
+    of round i become 1 - l. Also returns the values of the original world.
     """
 
     def world(losses):

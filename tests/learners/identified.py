@@ -1,4 +1,4 @@
-"""Games of learners that stop, by batches: when they stopped, and what they recommended."""
+"""Games of learners that stop, by batches: stopping times and recommendations."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ HORIZON = 10**8
 
 
 class Case(NamedTuple):
-    """What a game is played with; the arm of the largest gain, 1 minus its mean loss, is best."""
+    """The settings of a game; the arm with the largest gain, 1 minus its mean loss, is best."""
 
     gains: Any  # (K,)
     epsilon: Any = np.inf
@@ -22,7 +22,7 @@ class Case(NamedTuple):
 
 @cache
 def game_of(name, horizon, arms, options):
-    """The game of a Case, of which nothing is static, so that all cases share one program."""
+    """The game of a Case, entirely traced, so that all cases share one program."""
 
     def game(case):
         sizes = {"arms": arms, "epsilon": case.epsilon, "failure": case.failure}

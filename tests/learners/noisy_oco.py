@@ -14,7 +14,7 @@ from dpjax.feedback import full
 
 
 class NoisyMap(NamedTuple):
-    """An approximation of the gradient of omega*, a stream that may remember what it was given."""
+    """An approximate gradient of omega*, as a stream that may remember its inputs."""
 
     init: Callable  # key -> (state, x near the gradient of omega* at 0, (d,))
     step: Callable  # (state, key, dual (d,)) -> (state, x near the gradient of omega* at the dual)
@@ -31,11 +31,11 @@ def noisy_oco(horizon, domain, noisy_gradient, noisy_map, *, rate) -> Learner:
 
         x_t = NoisyMap(-eta s_(t-1)),   g_t = NoisyGrad(f_t, x_t),   s_t = s_(t-1) + g_t.
 
-    Whatever an algorithm adds goes into one of the oracles: noise for privacy, early stopping,
-    gradients of smoothed losses, and answers that come late. In the instance
-    :func:`dpjax.learners.projection_free` rounds are batches, and the gradient is the sum of a
+    All additions of an algorithm are part of an oracle: noise for privacy, early stopping,
+    gradients of smoothed losses, and delayed answers. In the instance
+    :func:`dpjax.learners.projection_free`, rounds are batches, and the gradient is the sum of a
     batch's one-point estimates. Its map adds the noise of the tree, finds points by the conditional
-    gradient method, and answers with the point that it was asked for one round before.
+    gradient method, and returns the point requested one round before.
 
     Args:
       horizon: T, rounds.

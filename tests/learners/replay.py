@@ -1,4 +1,4 @@
-"""A learner with value feedback on given losses; a mechanism whose releases are given."""
+"""A learner with value feedback on given losses, and a mechanism with given releases."""
 
 from typing import Any, NamedTuple
 
@@ -10,25 +10,26 @@ from tests.play import play_table
 
 
 def play(learner, losses, key):
-    """Plays (T, d), what was seen (T,) and the last state, on loss vectors (T, d)."""
+    """Plays (T, d), observations (T,) and the last state, on loss vectors (T, d)."""
     return played(learner, losses, key)[:3]
 
 
 def played(learner, losses, key):
-    """As :func:`play`, and how many losses were clipped."""
+    """As :func:`play`, with the number of clipped losses."""
     game = play_table(learner, losses, key)
     return game.actions[:-1], game.seen, game.last, game.clipped
 
 
 class Recorded(NamedTuple):
     count: Any  # () int32, values so far
-    values: Any  # (horizon, *shape), in the order of their arrival
+    values: Any  # (horizon, *shape), in order of arrival
 
 
 def given_releases(releases, like, asked=None):
-    """A factory of mechanisms that records its values and releases what it is told, (n, *shape).
+    """A factory of mechanisms that records its values and returns the given releases, (n, *shape).
 
-    Its declared sensitivity is that of the factory ``like``; (horizon, scale) go to ``asked``.
+    Its declared sensitivity is that of the factory ``like``; (horizon, scale) are added to
+    ``asked``.
     """
 
     def factory(horizon, *, noise):
@@ -62,9 +63,9 @@ def changed_rounds(losses, other):
 
 
 def worlds(learner, losses, key):
-    """``play`` on several sequences of losses (n, T, d) under one key; NumPy.
+    """``play`` on several sequences of losses (n, T, d) under one key, in NumPy.
 
-    One after the other: side by side, sums may be rounded in different orders.
+    One after the other, since in a batch sums may be rounded in different orders.
     """
     run = jax.jit(lambda every: lax.map(lambda own: play(learner, own, key), every))
     return jax.device_get(run(losses))

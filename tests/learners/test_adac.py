@@ -1,4 +1,4 @@
-"""AdaC-UCB: its noise and indices by hand, what one loss costs, and its bound."""
+"""AdaC-UCB: its noise and indices by hand, the cost of one loss, and its bound."""
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ def test_sums_and_indices_by_hand():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_loss_among_a_billion_costs_rho():
-    """Of each batch in turn, short or long; with half the noise four times as much."""
+    """In each batch in turn, short or long; with half the noise, four times as much."""
     batches = 62
     learner = given_totals(adac_ucb(LONGEST, 2, rho=RHO), batches)
     pairs = neighbours(batches)
@@ -60,7 +60,7 @@ def test_one_loss_among_a_billion_costs_rho():
 
 
 def test_declared_numbers():
-    """rho, and the epsilon of sqrt(2 rho)-GDP; none where no noise is added."""
+    """rho, and the epsilon of sqrt(2 rho)-GDP; none without noise."""
     declared = adac_ucb(1000, ARMS, rho=0.5, delta=1e-6).privacy
     assert (float(declared.rho), declared.delta) == (0.5, 1e-6)
     assert float(declared.epsilon) == pytest.approx(float(privacy.gaussian_epsilon(1.0, 1e-6)))
@@ -71,7 +71,7 @@ def test_declared_numbers():
 
 @pytest.mark.slow
 def test_regret_is_within_its_bound_and_privacy_costs_less_than_pure_privacy():
-    """At T = 10^5 on C2, and at rho = epsilon^2 / 2 below AdaP-UCB for little epsilon."""
+    """At T = 10^5 on C2; with rho = epsilon^2 / 2 it is below AdaP-UCB at small epsilon."""
     means = np.array([0.25, 0.375, 0.5, 0.625, 0.75])
     environment, epsilons = environments.bernoulli(means, regret="pseudo"), [0.05, 1.0, np.inf]
 

@@ -1,4 +1,4 @@
-"""AdaC-GOPE: its whitened vector and estimates by hand, and what one loss costs."""
+"""AdaC-GOPE: its whitened vector and estimates by hand, and the cost of one loss."""
 
 import importlib
 
@@ -23,7 +23,7 @@ PULLS, SUMS = np.array([30, 0, 25, 0, 18, 0]), np.array([12.25, 0.0, 20.5, 0.0, 
 
 @pytest.mark.parametrize(("dim", "left"), [(1, 4), (3, 12), (3, 2), (9, 14)])
 def test_whitened_actions_have_the_products_of_the_inverse(dim, left):
-    """<W x, W y> = x' V^-1 y, also where the arms that are left do not span R^d."""
+    """<W x, W y> = x' V^-1 y, also if the remaining arms do not span R^d."""
     points = np.random.default_rng(dim).normal(size=(16, dim))
     active = np.arange(16) < left
     weights = np.asarray(designs.g_optimal(jnp.float32(points), jnp.asarray(active)), np.float64)
@@ -37,7 +37,7 @@ def test_whitened_actions_have_the_products_of_the_inverse(dim, left):
 
 @pytest.fixture
 def of_a_phase(monkeypatch):
-    """(sums of a phase that has seen SUMS, evaluate, its state) of the learner at RHO."""
+    """(sums of a phase with SUMS, evaluate, its state) of the learner at RHO."""
     monkeypatch.setattr(MODULE, "elimination_phases", lambda *arguments: arguments)
     _, points, _, nothing, record, evaluate, _ = adac_gope(1000, ACTIONS, rho=RHO)
     zero, false = jnp.zeros((), jnp.int32), jnp.bool(False)
@@ -58,7 +58,7 @@ def of_a_phase(monkeypatch):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_estimates_are_least_squares_with_gaussian_noise(of_a_phase):
-    """Of covariance g^2 / (2 rho) X V^-1 X', which another rho would miss; gamma by hand."""
+    """The covariance is g^2 / (2 rho) X V^-1 X', which rejects another rho; gamma by hand."""
     points, evaluate, state = of_a_phase
     estimates, gamma = jax.jit(jax.vmap(evaluate, (0, None)))(jr.split(jr.key(1), 20_000), state)
     inverse = np.linalg.inv(points.T @ (PULLS[:, None] * points))
@@ -77,7 +77,7 @@ def test_estimates_are_least_squares_with_gaussian_noise(of_a_phase):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_loss_among_a_billion_costs_rho():
-    """In each batch in turn, short or long; half the noise, that of 4 rho, costs four times it."""
+    """In each batch in turn, short or long; half the noise, that of 4 rho, costs four times rho."""
     batches = 39
     pairs = neighbours(batches)
 
@@ -106,7 +106,7 @@ def test_bad_arguments_are_named():
 
 @pytest.mark.slow
 def test_without_noise_it_plays_as_linear_elimination():
-    """The same arms are left after the same phases."""
+    """The same arms remain after the same phases."""
     learners = (
         adac_gope(4096, ACTIONS, rho=np.inf), linear_elimination(4096, ACTIONS, epsilon=np.inf)
     )  # fmt: skip

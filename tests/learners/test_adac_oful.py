@@ -36,10 +36,10 @@ def private():
 
 
 def in_numpy(features, losses, drawn):
-    """The same game in float64, with a given draw of scale 1 in each release.
+    """The same game in float64, with a given draw of scale 1 for each release.
 
     Returns:
-      (arms, leads, batches): leads are how far the chosen arm is ahead in each round.
+      (arms, leads, batches): leads are the margins of the chosen arm in each round.
     """
     alpha, ridge, growth, scale = 0.01, 0.7, 0.5, 2.0 / np.sqrt(2.0 * RHO)
     volume = DIM * np.log1p(HORIZON / (DIM * ridge))
@@ -83,7 +83,7 @@ def test_with_given_noise_it_plays_as_in_numpy(monkeypatch):
 
 @partial(jax.jit, static_argnames="dim")
 def beliefs(key, dim):
-    """The beliefs of one game of fresh features and losses that are linear up to noise."""
+    """The beliefs in one game with fresh features and losses that are linear plus noise."""
     feature_key, noise_key, key = jr.split(key, 3)
     theta = jnp.full(dim, 0.5)
     features = jr.normal(feature_key, (200, 4, dim))
@@ -96,7 +96,7 @@ def beliefs(key, dim):
 
 
 def test_the_confidence_ellipsoid_holds_theta():
-    """In all rounds of at least half of the games, for noise seven times as large as a loss."""
+    """In all rounds of at least half of the games, with noise seven times as large as a loss."""
     seen, batches = jax.vmap(lambda key: beliefs(key, DIM))(jr.split(jr.key(0), 100))
     assert batches.min() > 8
     lower = np.zeros((*seen.spread.shape[:2], DIM, DIM))
@@ -104,7 +104,7 @@ def test_the_confidence_ellipsoid_holds_theta():
     off = (np.asarray(seen.estimate) - 0.5)[..., None]
     inside = np.linalg.norm(np.linalg.solve(np.swapaxes(lower, -1, -2), off)[..., 0], axis=-1)
     assert (inside.max(axis=1) <= 1.0).mean() >= 0.5
-    # The noise matters: a third of the width would not do.
+    # The noise matters: a third of the width is too small.
     assert (inside.max(axis=1) > 1.0 / 3.0).mean() > 0.5
 
 
@@ -118,12 +118,12 @@ def test_privacy_is_that_of_one_release():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_scale_without_the_diameter_is_caught():
-    """Losses in [-1, 1] move by 2; noise for a change of 1 spends four times the rho."""
+    """Losses in [-1, 1] change by 2; noise for a change of 1 spends four times rho."""
     learner, pairs = audits.subject("adac_oful", "", 1.0, count=32)
     mutant = adac_oful(audits.HORIZON, audits.ARMS, rho=2.0)
     mutant = mutant._replace(privacy=learner.privacy)
     assert {"epsilon", "rho"} <= {*audits.replays(mutant, pairs).failed}
-    # Features are public, so that both sequences of a pair have the same.
+    # Features are public, so both sequences of a pair share them.
     (features, losses), (others, other_losses) = pairs
     np.testing.assert_array_equal(features, others)
     assert ((losses != other_losses).any(axis=2).sum(axis=1) == 1).all()

@@ -1,4 +1,4 @@
-"""AdaP-UCB and AdaP-KLUCB: doubling episodes, their indices by hand, and one release a loss."""
+"""AdaP-UCB and AdaP-KLUCB: doubling episodes, indices by hand, and one release per loss."""
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,7 @@ def bound_by_hand(name, mean, samples, t, epsilon, alpha):
 @every_learner
 @pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 20.0, np.inf])
 def test_games_by_hand(name, epsilon):
-    """Each episode goes to an arm of the smallest index, and its mean is of that episode alone."""
+    """Each episode plays an arm of smallest index, and its mean is from that episode alone."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
     draws = laplace_draws(2, GAMES, HORIZON)
     alpha = 2.0
@@ -72,7 +72,7 @@ def test_games_by_hand(name, epsilon):
                     bound_by_hand(name, latest[a], max(pulls[a] // 2, 1), t + 1, epsilon, alpha)
                     for a in range(ARMS)
                 ]
-                # What float32 leaves open is a tie.
+                # Float32 cannot decide it, so it counts as a tie.
                 assert index[arm] <= min(index) + 1e-5
             rounds = max(pulls[arm], 1)
             assert (arms[t : t + rounds] == arm).all()
@@ -91,9 +91,9 @@ def test_games_by_hand(name, epsilon):
 @every_learner
 @pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
-    """Each round's loss is replaced in turn, releases being fixed: one sum changes, by 1.
+    """Each round's loss is replaced in turn, with fixed releases: one sum changes, by 1.
 
-    No loss of the episode that the horizon cuts short is released.
+    If the horizon cuts an episode short, none of its losses is released.
     """
     horizon, epsilon = 70, 0.5
     losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
@@ -116,7 +116,7 @@ def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
 
 @every_learner
 def test_scaled_indices(name):
-    """epsilon, alpha and ln t where they belong: at t = 4 with one loss an arm, by hand."""
+    """epsilon, alpha and ln t in the right places: at t = 4 with one loss per arm, by hand."""
     learner = LEARNERS[name](100, ARMS, epsilon=np.inf, exploration=0.1)
     state, batch = learner.init(jr.key(0))
     told = {0: 1.0, 1: 0.0, 2: 1.0}
@@ -139,7 +139,7 @@ def test_ties_are_broken_evenly(name):
 
 
 def test_klucb_ties_at_zero_do_not_leak_the_order():
-    """With a tiny epsilon all optimistic means are 0: the best arm's place does not matter."""
+    """With a tiny epsilon all optimistic means are 0: the best arm's position does not matter."""
 
     def regret(means):
         def one(key):
@@ -157,7 +157,7 @@ def test_klucb_ties_at_zero_do_not_leak_the_order():
 
 
 def test_smallest_is_uniform_among_the_ties():
-    """Of 2 to 5 ties among 6, by chi-square; never another index, at infinities either."""
+    """For 2 to 5 ties among 6, by chi-square; never another index, even among infinities."""
     cases = jnp.array(
         [
             [1.0, 0.0, 0.0, 2.0, 3.0, 0.5],
@@ -192,8 +192,10 @@ def test_round_by_round_and_by_batches_agree_in_law():
 
 @pytest.mark.slow
 def test_regret_is_within_its_bound_and_klucb_is_better():
-    """On C2 with T = 1e5: AdaP-KLUCB below AdaP-UCB by many standard errors, both within the
-    printed bound, and more privacy costs more."""
+    """On C2 with T = 1e5, AdaP-KLUCB is below AdaP-UCB by many standard errors.
+
+    Both are within the printed bound, and more privacy costs more.
+    """
     epsilons = np.array([0.1, 1.0, np.inf], np.float32)
     environment = environments.bernoulli(C2, regret="pseudo")
     regret = {}
@@ -211,7 +213,7 @@ def test_regret_is_within_its_bound_and_klucb_is_better():
         for values in (ucb, klucb):
             assert values.mean() < bounds.adap_ucb(10**5, C2, epsilon)
         error = np.hypot(ucb.std(), klucb.std()) / np.sqrt(100)
-        # At epsilon 0.1 the private bonus outweighs what the divergence gains.
+        # At epsilon 0.1 the private bonus outweighs the gain of the divergence.
         assert ucb.mean() - klucb.mean() > (4 * error if epsilon >= 1 else 0.0)
     for values in regret.values():
         assert (np.diff(values.mean(axis=1)) < 0).all()

@@ -8,7 +8,7 @@ import pytest
 from dpjax import learners
 
 NAN, INF = float("nan"), float("inf")
-# Of every learner below that takes them.
+# For every learner below that takes them.
 COMMON = {"horizon": (0, -1, 2.5), "arms": (1, 0, 2.5), "epsilon": (0.0, -1.0, NAN, np.nan)}
 OWN = {
     "adac_ucb": {"exploration": (0.0, -1.0, NAN), "rho": (0.0, -1.0, NAN), "delta": (0.0, 1.0)},

@@ -1,4 +1,4 @@
-"""Batched bandits: how long a batch is, what its noise hides, and the bases."""
+"""Batched bandits: the length of a batch, its noise, and the bases."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from tests.play import play_table, told
     [(1e-9, 1000), (1e-3, 1000), (0.1, 10), (0.3, 4), (1.0, 1), (7.0, 1), (np.inf, 1)],
 )
 def test_rounds_of_a_batch(epsilon, rounds):
-    """ceil(1 / epsilon) between 1 and T, before the cast."""
+    """ceil(1 / epsilon), clipped to 1 .. T before the cast to an integer."""
     assert batch_rounds(1000, epsilon) == rounds
     batch = batched_bandit(1000, 3, epsilon=epsilon).init(jr.key(0))[1]
     assert batch.rounds == rounds and batch.rounds.dtype == jnp.int32
@@ -29,7 +29,7 @@ def test_rounds_of_a_batch(epsilon, rounds):
 @pytest.mark.parametrize("base", ["htinf", "exp2"])
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 5.0])
 def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
-    """The change of the value that is released over the noise's scale, for one replaced loss."""
+    """The change of the released value for one replaced loss, over the noise scale."""
     asked = []
 
     def asked_total(law, key, total, scale):
@@ -46,12 +46,12 @@ def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
         learner.step(state, jr.key(1), exact_sums.of(0.5 * (rounds - 1) + last))
     (low, scale), (high, _) = asked
     assert (high - low) / scale == pytest.approx(epsilon, rel=1e-6)
-    # Of the average.
+    # Change of the average.
     assert scale / rounds <= 1.0 + 1e-6
 
 
 def test_losses_are_clipped_before_they_are_averaged():
-    """A loss of 9 counts as 1: otherwise it would move the average by more than 1 / tau."""
+    """A loss of 9 counts as 1; otherwise it would change the average by more than 1 / tau."""
     learner = batched_bandit(100, 2, epsilon=0.2)
     assert seen_inside(learner, jnp.array([9.0, -3.0]), 0)[0] == 1.0
     assert seen_inside(learner, jnp.array([9.0, -3.0]), 1)[0] == 0.0
@@ -59,7 +59,7 @@ def test_losses_are_clipped_before_they_are_averaged():
 
 @pytest.mark.slow
 def test_unfinished_batches_teach_nothing():
-    """7 rounds in batches of 5: one noisy average."""
+    """7 rounds in batches of 5 give one noisy average."""
     assert told(batched_bandit(7, 2, epsilon=0.2), [0.5] * 7).last.learner.round == 2
 
 
@@ -75,7 +75,7 @@ def test_batches_of_one_round_over_exp2_are_exp2(epsilon):
 
 
 def test_htinf_by_hand():
-    """Three rounds of 100 games in float64; large losses are skipped while the clock goes on."""
+    """Three rounds of 100 games in float64; large losses are skipped, but the round counts."""
     learner = htinf(8, 3, jnp.float32(1.5))
     table = np.array([[0.1, 0.9, -0.3], [2.5, 0.2, -2.0], [0.3, -0.1, 0.7]])
 
@@ -102,7 +102,7 @@ def test_htinf_by_hand():
 
 
 def test_symmetric_noise_beyond_a_threshold_has_no_negative_mean():
-    """E[(l + Z) 1{|l + Z| > r}] >= 0 for l >= 0, which HTINF needs; it fails for centred losses."""
+    """E[(l + Z) 1{|l + Z| > r}] >= 0 for l >= 0, as HTINF needs; it fails for centred losses."""
     draws = np.random.default_rng(0).laplace(size=400_000)
     for loss in (0.0, 0.4, 1.0):
         for r in (0.1, 0.5, 2.0):
@@ -119,7 +119,7 @@ EPSILONS = np.array([0.03, 0.3, np.inf], np.float32)
 @pytest.mark.slow
 @pytest.mark.parametrize("base", ["htinf", "exp2"])
 def test_regret_is_below_the_bound(base):
-    """48 seeds of 16 384 rounds: below the bound, and far below uniform play for larger epsilon."""
+    """48 seeds of 16 384 rounds: below the bound, and far below uniform play at larger epsilon."""
 
     def game(epsilon):
         learner = batched_bandit(16_384, 3, epsilon=epsilon, base=base)
@@ -145,7 +145,7 @@ def test_small_epsilon_over_many_rounds():
 
 
 def test_declaration():
-    """Pure and central; the epsilon that was asked for, not that of an average."""
+    """Pure and central; the requested epsilon, not that of an average."""
     for epsilon in (0.01, 1.0, np.inf):
         privacy = batched_bandit(100, 3, epsilon=epsilon).privacy
         assert (privacy.epsilon, privacy.delta) == (epsilon, 0.0)

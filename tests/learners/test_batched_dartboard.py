@@ -1,4 +1,4 @@
-"""The shrinking dartboard in batches and with shifts: its exact law, what it costs, its regret."""
+"""The shrinking dartboard in batches and with shifts: its exact law, its cost, its regret."""
 
 import itertools
 
@@ -43,14 +43,14 @@ def game_law(means, rate, restart, budget, share=0.0):
 
 
 def all_means(steps, arms, batch):
-    """The mean losses of all sequences of losses 0 and 1 in batches: rows, and tables of rows."""
+    """The mean losses of all 0/1 loss sequences in batches: rows, and tables of rows."""
     rows = np.array(list(itertools.product(np.arange(batch + 1) / batch, repeat=arms)))
     tables = rows[np.array(list(itertools.product(range(len(rows)), repeat=steps)))]
     return rows, tables
 
 
 def worst_log_ratio(law, rows, steps, batch):
-    """The largest log-ratio of arms over tables that differ in one round of one batch."""
+    """The largest log-ratio of arms between tables that differ in one round of one batch."""
     logs = np.log(law).reshape(-1, *[len(rows)] * steps)
     near = (np.abs(rows[:, None] - rows) <= 1 / batch + 1e-9).all(-1)
     worst = 0.0
@@ -68,7 +68,7 @@ def setting_at(rate, restart, budget):
 @pytest.mark.parametrize("share", [0.0, 0.02])
 @pytest.mark.parametrize(("horizon", "batch", "arms"), [(6, 2, 2), (6, 2, 3), (6, 3, 2), (5, 1, 2)])
 def test_log_ratios_of_all_small_games(horizon, batch, arms, share):
-    """All sequences of losses: within the formula, and somewhere above half of it."""
+    """All loss sequences: within the formula, and somewhere above half of it."""
     steps = horizon // batch - 1
     rows, tables = all_means(steps, arms, batch)
     tightest = 0.0
@@ -84,7 +84,7 @@ def test_log_ratios_of_all_small_games(horizon, batch, arms, share):
 
 
 def test_the_marginal_law_is_that_of_exponential_weights_on_means():
-    """With fixed share and without, as long as the budget lasts: to 1e-12, by enumeration."""
+    """With and without fixed share, until the budget is spent: to 1e-12, by enumeration."""
     rng = np.random.default_rng(0)
     means = rng.uniform(size=(1, 4, 3))
     for share in (0.0, 0.3):
@@ -100,7 +100,7 @@ def test_the_marginal_law_is_that_of_exponential_weights_on_means():
 @pytest.mark.parametrize("shifts", [0, 1.5])
 @pytest.mark.parametrize("epsilon", [4.0, np.inf])
 def test_games_have_the_exact_law(epsilon, shifts):
-    """40 000 games of 8 rounds in batches of 2, by a chi-square; a wrong rate is rejected."""
+    """40 000 games of 8 rounds in batches of 2, by chi-square; a wrong rate is rejected."""
     games, horizon, arms, batch = 40_000, 8, 3, 2
     losses = np.array(jr.uniform(jr.key(1), (horizon, arms)))
     losses[:, 0] *= 0.1
@@ -186,14 +186,14 @@ def test_the_closed_bound_of_batches_is_allowed_by_pure_privacy():
 
 
 def test_replays_know_the_batch():
-    """Batches of 4 spend what they declare and no more; too small an account is caught."""
+    """Batches of 4 spend what they declare and no more; an account that is too small is found."""
     horizon, rate, restart = 32, 0.3, 0.3
     given = {"epsilon": np.inf, "rate": rate, "restart": restart}
     learner = shrinking_dartboard(horizon, 3, batch=4, **given)
     pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     found = audits.replays(learner, pairs)
     assert found.failed == ()
-    # By the account of single rounds it would declare much more than it spends.
+    # The account of single rounds would declare much more than it spends.
     single = shrinking_dartboard(horizon, 3, **given).privacy
     assert found.spent.max() < 0.5 * float(single.epsilon)
     # A change of the weights of keep / B^2 is too little.
@@ -206,7 +206,7 @@ def test_replays_know_the_batch():
 
 
 def test_a_jump_that_reads_data_is_caught():
-    """With shifts a replay spends what is declared, but not where a kept arm jumps to P."""
+    """With shifts a replay spends the declared amount, but not if a kept arm jumps to P."""
     learner = shrinking_dartboard(256, 3, epsilon=1.0, shifts=1)
     pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert audits.replays(learner, pairs).failed == ()
@@ -214,7 +214,7 @@ def test_a_jump_that_reads_data_is_caught():
 
     def step(state, key, loss):
         after, _ = original(state, key, loss)
-        # The arm of the mutant is drawn from P in every round, as that of fixed share.
+        # The mutant draws its arm from P in every round, as fixed share does.
         law = logits(after.learned, 0.1)
         arm = noise.categorical(jr.fold_in(key, 7), law)
         return after._replace(arm=arm), arm
@@ -224,7 +224,7 @@ def test_a_jump_that_reads_data_is_caught():
 
 
 def test_printed_batches():
-    """B, p and eta of Corollary 6, and its epsilon by Theorem 5, where it left out a root of 12."""
+    """B, p and eta of Corollary 6, and its epsilon by Theorem 5: it omits a root of 12."""
     horizon, arms, epsilon, delta = 2**18, 10, 0.1, 1e-6
     learner = shrinking_dartboard(
         horizon, arms, epsilon=epsilon, delta=delta, calibration="printed", batch=None
@@ -252,7 +252,7 @@ def test_batches_that_are_none_are_refused():
 
 
 def test_the_best_batch_is_traced_with_epsilon():
-    """Without privacy it is 1; it grows as epsilon falls; the report says what it was."""
+    """Without privacy it is 1; it grows as epsilon falls; the report contains it."""
 
     def batch(epsilon):
         learner = shrinking_dartboard(2**14, 10, epsilon=epsilon, batch=None)

@@ -8,7 +8,7 @@ import pytest
 from dpjax import learners
 from tests.play import told
 
-# Learners with bandit feedback, with what their factories need.
+# Learners with bandit feedback, and the arguments that their factories need.
 LEARNERS = {
     "dp_ts_ucb": {},
     "dp_ucb": {"epsilon": np.inf},
@@ -28,7 +28,7 @@ LEARNERS = {
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", LEARNERS)
 def test_losses_outside_the_range_are_clipped_and_counted(name):
-    """-3 and nan act as 0 and 7 as 1, in the state and in what is played."""
+    """-3 and nan act as 0 and 7 as 1, in the state and in the actions."""
     learner = getattr(learners, name)(10, 2, **LEARNERS[name])
     wild, tame = [-3.0, 7.0, 0.5, 0.0, 1.0, np.nan], [0.0, 1.0, 0.5, 0.0, 1.0, 0.0]
     games = jax.jit(jax.vmap(lambda losses: told(learner, losses)))(jnp.array([wild, tame]))

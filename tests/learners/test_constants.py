@@ -1,4 +1,4 @@
-"""Rates and other constants: their defaults, traced values, bad values, and what they declare."""
+"""Rates and other constants: defaults, traced values, bad values, and their declarations."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,11 +21,11 @@ class Constant(NamedTuple):
     learner: str
     argument: str
     default: float  # the paper's value for these arguments, computed here in float64
-    other: float  # a value with which the play is another
-    bad: tuple = (INF,)  # refused, in addition to 0, -1 and NaN
+    other: float  # a value that changes the play
+    bad: tuple = (INF,)  # refused, besides 0, -1 and NaN
     given: Any = ()  # further arguments, (name, value)
     horizon: int = HORIZON
-    gap: float = 0.0  # by which the first arm is better than the others
+    gap: float = 0.0  # the first arm's advantage over the others
 
 
 BY_CONFIDENCE = [
@@ -53,7 +53,7 @@ def mixing(rounds):
 
 
 def exp2_rates(epsilon):
-    """(eta, gamma) for losses in [0, 1], of which 1/2 is subtracted."""
+    """(eta, gamma) for losses in [0, 1], minus 1/2."""
     scale = 1 / epsilon
     reach = ARMS * (0.5 + 2 * scale * np.log(HORIZON))
     price = ARMS * (0.25 + 2 * scale**2) + reach
@@ -87,7 +87,7 @@ SAMPLED = [
 
 
 def flaxman():
-    """(zeta, nu, eta) of the one-point learners on the simplex, whose losses are signed."""
+    """(zeta, nu, eta) of the one-point learners on the simplex, for signed losses."""
     domain = conformance.ARGUMENTS["domain"]
     dim, lipschitz = ARMS - 1, domain.losses.norms[1]
     bound, r = lipschitz * domain.diameter, domain.inradius
@@ -98,7 +98,7 @@ def flaxman():
 
 
 def scrible_rate(epsilon):
-    """On the simplex, whose barrier has the parameter K in K - 1 dimensions; losses in [0, 1]."""
+    """On the simplex, whose barrier has parameter K in K - 1 dimensions; losses in [0, 1]."""
     second_moment = 0.25 + 2 / epsilon**2
     return np.sqrt(ARMS * np.log(HORIZON) / (2 * (ARMS - 1) ** 2 * HORIZON * second_moment))
 
@@ -131,7 +131,7 @@ OTHERS = [
     Constant("shrinking_dartboard", "restart", HORIZON**-0.5, 0.5, bad=(0.6, INF), given=PRINTED),
 ]  # fmt: skip
 CONSTANTS = [*BY_CONFIDENCE, *SAMPLED, *OF_POINTS, *OTHERS]
-# Those on which the privacy of the learner's own draws, or the scale of its noise, depends.
+# Constants on which the privacy of the learner's draws, or its noise scale, depends.
 SPENDING = {("hedge", "rate"), ("exp3_minibatch", "mixing"), ("private_one_point", "smoothing"),
             ("shrinking_dartboard", "restart")}  # fmt: skip
 POST_PROCESSING = [
@@ -139,7 +139,7 @@ POST_PROCESSING = [
     for constant in CONSTANTS
     if constant[:2] not in SPENDING and "calibration" not in dict(constant.given)
 ]
-# The others are as quick, but there are many.
+# The others are as quick, but numerous.
 QUICK_REPLAYS = {"dp_klucb", "dp_exp3_lap"}
 QUICK = {"ucb1", "dp_klucb", "adap_klucb", "successive_elimination", "exp2", "hedge",
          "one_point_gradient", "linear_elimination", "thompson"}  # fmt: skip
@@ -150,7 +150,7 @@ def name_of(constant):
 
 
 def marked(constants, quick):
-    """Cases of a test, of which those of the ``quick`` learners alone are no slow ones."""
+    """Cases of a test; only those of ``quick`` learners are not marked slow."""
     return pytest.mark.parametrize(
         "constant",
         [
@@ -169,7 +169,7 @@ def learner_of(constant, **changes):
 
 
 def actions(constant, game, points):
-    """(points, seeds, T, ...) of a sweep over float32 points, and the calls that were traced."""
+    """(points, seeds, T, ...) of a sweep over float32 points, and the traced calls."""
     traced = []
     note = traced.append
     means = np.float32([0.5 - constant.gap / 2, *[0.5 + constant.gap / 2] * (ARMS - 1)])
@@ -186,7 +186,7 @@ def actions(constant, game, points):
 
 @cache
 def played_by_default(learner, given, horizon, gap):
-    """Without the constant, of which the learner is then not told."""
+    """Actions of the learner without passing it the constant."""
     constant = Constant(learner, "", 0.0, 0.0, given=given, horizon=horizon, gap=gap)
     return actions(constant, lambda point: learner_of(constant), [0.0])[0][0]
 
@@ -194,7 +194,7 @@ def played_by_default(learner, given, horizon, gap):
 @quickly
 @marked(CONSTANTS, QUICK)
 def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
-    """One compiled sweep over three values: the default's play is the same, another's is not."""
+    """One compiled sweep over three values: the default's play is equal, another's is not."""
     values = [constant.default, constant.other, 0.5 * (constant.default + constant.other)]
 
     def game(value):
@@ -204,7 +204,7 @@ def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
     assert traced == 1
     usual = played_by_default(constant.learner, constant.given, constant.horizon, constant.gap)
     np.testing.assert_allclose(played[0], usual, rtol=1e-4, atol=1e-5)
-    # A difference that is not rounding, in some round of some seed.
+    # A difference beyond rounding, in some round of some seed.
     assert np.abs(played[1] - usual).max() > 1e-2
 
 
@@ -219,7 +219,7 @@ def test_bad_values_are_refused_by_name(constant):
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 3.1])
 def test_a_mean_may_be_off_by_as_much_in_every_epoch_as_a_confidence_bound_says(alpha):
-    """sqrt(alpha L / (2 n)) + alpha L / (epsilon n), as with the constant of AdaP-UCB."""
+    """sqrt(alpha L / (2 n)) + alpha L / (epsilon n), with the constant of AdaP-UCB."""
     epoch, active, epsilon, failure = 2, 4, 0.5, 1e-4
     first, second = (alpha * np.log(c * active * epoch**2 / failure) for c in (8, 4))
     length = max(32 * first * 4.0**epoch, 8 * second * 2.0**epoch / epsilon) + 1
@@ -231,7 +231,7 @@ def test_a_mean_may_be_off_by_as_much_in_every_epoch_as_a_confidence_bound_says(
 
 
 def audited(name, epsilon=1.0, **options):
-    """A learner of the size of audits."""
+    """A learner of the size used in audits."""
     return audits.build(name, audits.domains_of(name)[-1], audits.HORIZON, epsilon, **options)
 
 
@@ -243,7 +243,7 @@ def numbers(declared):
 @marked(POST_PROCESSING, QUICK_REPLAYS)
 def test_noise_on_losses_hides_them_whatever_the_constant(constant):
     """The declaration is that of the default, and a replay at another value spends no more."""
-    # At epsilon = 1 the interval of DP-UCB-Int is longer than the game.
+    # At epsilon = 1, DP-UCB-Int's interval is longer than the game.
     epsilon = 100.0 if constant.learner == "dp_ucb_int" else 1.0
     options = {key: value for key, value in constant.given if key != "epsilon"}
     usual = audited(constant.learner, epsilon, **options)
@@ -269,7 +269,7 @@ def test_noise_on_losses_hides_them_whatever_the_constant(constant):
     ],
 )
 def test_draws_spend_what_is_declared_at_their_own_rate(name, epsilon, value, covers_less):
-    """And more than is declared at another one, the default of Hedge or that of more mixing."""
+    """The declaration at another rate (Hedge's default, or with more mixing) is too small."""
     learner, other = audited(name, epsilon, **value), audited(name, epsilon, **covers_less)
     pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert float(other.privacy.epsilon) < float(learner.privacy.epsilon) < INF
@@ -279,7 +279,7 @@ def test_draws_spend_what_is_declared_at_their_own_rate(name, epsilon, value, co
 
 
 def test_a_rate_beyond_what_epsilon_allows_is_cut():
-    """Hedge declares no more than it was asked for."""
+    """Hedge declares no more than requested."""
     asked, greedy = (audited("hedge", 0.5, **given) for given in ({}, {"rate": 5.0}))
     assert numbers(greedy.privacy) == pytest.approx(numbers(asked.privacy))
     assert float(greedy.privacy.epsilon) <= 0.5 * (1 + 1e-6)
@@ -287,7 +287,7 @@ def test_a_rate_beyond_what_epsilon_allows_is_cut():
 
 @quickly
 def test_the_noise_of_one_point_estimates_follows_the_radius():
-    """Estimates grow as 1 / zeta: the noise of the default, 0.41, is half of what 0.2 needs."""
+    """Estimates grow as 1 / zeta: the noise at the default, 0.41, is half of that at 0.2."""
     learner = audited("private_one_point", smoothing=0.2)
     pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert audits.replays(learner, pairs).failed == ()

@@ -1,4 +1,4 @@
-"""CUCB: buffers, indices and reading by hand, its law at k = 1, and what its releases spend."""
+"""CUCB: buffers, indices and reading by hand, its law at k = 1, and the cost of its releases."""
 
 from unittest import mock
 
@@ -37,7 +37,7 @@ def tables(horizon=HORIZON, seed=0):
 
 
 def paired(first, second, horizon, at=0):
-    """Losses of 1/2 but for one round, which is ``first`` or ``second``."""
+    """Losses of 1/2 except in one round, which is ``first`` or ``second``."""
     base = np.full((horizon, len(first)), 0.5, np.float32)
     losses, others = base.copy(), base.copy()
     losses[at], others[at] = first, second
@@ -79,7 +79,7 @@ def test_bad_arguments_are_refused_by_name():
 
 
 def by_hand(states, losses, draws, read, local, epsilon):
-    """Samples and means (T, d) after each round, given the actions and which entry was read."""
+    """Samples and means (T, d) after each round, given the actions and the entries read."""
     scale = (1.0 if read == "one" else ONES) / epsilon
     samples, totals, buffers = np.zeros(DIM, int), np.zeros(DIM), [[] for _ in range(DIM)]
     reads = np.zeros(DIM, int)
@@ -88,7 +88,7 @@ def by_hand(states, losses, draws, read, local, epsilon):
         before = samples + [len(buffer) for buffer in buffers]
         after = np.asarray(states.samples[t + 1] + states.buffer.pulls[t + 1])
         if read == "one":
-            # The entry that was read moved its buffer, or was released from it.
+            # The entry that was read advanced its buffer, or was released from it.
             moved = (np.asarray(states.samples[t + 1]) != samples) | (after != before)
             assert moved.sum() == 1 and moved[action].sum() == 1
             assert before[moved][0] == before[action].min()
@@ -112,7 +112,7 @@ def by_hand(states, losses, draws, read, local, epsilon):
 @pytest.mark.parametrize("epsilon", [0.5, np.inf])
 @quickly
 def test_buffers_means_and_indices_by_hand(read, model, epsilon):
-    """Means are of the latest full buffer; in the local model, of all losses that were read."""
+    """Means are of the latest full buffer; in the local model, of all losses read."""
     losses, domain = tables(), CATALOGUE["sets"][0]
     draws = np.random.default_rng(1).laplace(size=(HORIZON, DIM)).astype(np.float32)
     given = jnp.asarray(draws)
@@ -126,7 +126,7 @@ def test_buffers_means_and_indices_by_hand(read, model, epsilon):
     for t, (samples, means) in enumerate(by_hand(states, losses, draws, read, local, epsilon)):
         np.testing.assert_array_equal(states.samples[t + 1], samples)
         if not (samples > 0).all():
-            # Some entry that was never read is played next.
+            # An entry that was never read is played next.
             assert (samples[np.asarray(states.action[t + 1]) > 0] == 0).any()
             continue
         log_t = np.log(t + 2)
@@ -139,14 +139,14 @@ def test_buffers_means_and_indices_by_hand(read, model, epsilon):
 
 
 def _vector_log(start):
-    """The log of releases with a value for each entry."""
+    """A log of releases with one value per entry."""
     state, action = start
     return state._replace(log=state.log._replace(value=jnp.zeros(DIM, jnp.float32))), action
 
 
 @quickly
 def test_at_one_arm_of_k_it_has_the_law_of_lazy_ucb():
-    """With its radius, and from private means: the loss of 400 games by Kolmogorov-Smirnov."""
+    """With its radius and private means: the loss of 400 games by Kolmogorov-Smirnov."""
     horizon, domain = 256, domains.simplex(3)
     nature = environments.linear_losses(domain, "iid", bias=1.0)
 
@@ -176,7 +176,7 @@ def test_at_one_arm_of_k_it_has_the_law_of_lazy_ucb():
 @models
 @quickly
 def test_a_replaced_round_spends_epsilon_and_not_more(read, model):
-    """In the first round all entries change: "all" spends epsilon / k for each, "one" all at one.
+    """In the first round all entries change: "all" spends epsilon / k on each, "one" all on one.
 
     Half of the noise spends twice as much, and noise for one entry k times as much.
     """
@@ -207,7 +207,7 @@ def test_no_pair_spends_more_over_the_catalogue(name, read, model):
 @pytest.mark.parametrize("name", CATALOGUE)
 @quickly
 def test_it_plays_vertices_and_learns_the_best(name):
-    """Entries of small mean are played in the end; actions are 0/1 points of the domain."""
+    """It ends by playing entries of small mean; actions are 0/1 points of the domain."""
     domain, ones = CATALOGUE[name]
     losses = tables(1500)
     learner = cucb(1500, domain, epsilon=np.inf, exploration=0.5)
@@ -222,7 +222,7 @@ def test_it_plays_vertices_and_learns_the_best(name):
 
 @quickly
 def test_the_order_of_entries_does_not_matter():
-    """The first action is each set alike, and of two entries either is read first."""
+    """All first actions are equally likely, and either of two entries is read first."""
     domain = CATALOGUE["sets"][0]
     learner = cucb(4, domain, epsilon=1.0)
 

@@ -11,7 +11,7 @@ from dpjax.learners.parts import dartboard, fixed_share
 from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from tests.renyi import dartboard_epsilon
 
-# The horizon, arms, epsilon, delta, batch and shifts of games.
+# Horizon, arms, epsilon, delta, batch and shifts of the games.
 GAMES = [
     (2**12, 10, 0.3, None, 8, 0.0),
     (2**12, 10, 1.0, None, 3, 4.0),
@@ -23,7 +23,7 @@ GAMES = [
 
 
 def leave(eta, p, batch):
-    """ln of how much likelier a draw is at mean loss 1 / B than at 0."""
+    """ln of the ratio of a draw's probabilities at mean loss 1 / B and at 0."""
     return np.log((1 - (1 - p) * (1 - eta) ** (1 / batch)) / p)
 
 
@@ -32,7 +32,7 @@ def keep(eta, batch):
 
 
 def pure(eta, p, batch, most):
-    """The worse one of a coin's two sides, and each of the draws after the first one."""
+    """The worse of a coin's two sides, plus each draw after the first."""
     return max(leave(eta, p, batch), keep(eta, batch)) + 2 * (most - 1) * keep(eta, batch)
 
 
@@ -43,7 +43,7 @@ def zcdp(eta, p, batch, most):
 
 
 def path_cost(rounds, arms, shifts):
-    """-ln of the chance that a chain has a path with so many shifts, at the share S / (n - 1)."""
+    """-ln of the probability of a path with this many shifts, at the share S / (n - 1)."""
     share = min(shifts / (rounds - 1), 0.5)
     moved = shifts * np.log(share / arms) if shifts else 0.0
     return np.log(arms) - moved - (rounds - 1 - shifts) * np.log(1 - share + share / arms)
@@ -85,7 +85,7 @@ SETTINGS = [(0.5, 0.5, 1, 9), (0.3, 0.3, 4, 5), (0.02, 0.1, 2, 40), (0.4, 0.05, 
 
 
 def spends(formula, ours):
-    """Whether the package has these values of a formula of (eta, p, B, M), to 1e-5."""
+    """Whether the package agrees with a formula of (eta, p, B, M), to 1e-5."""
     found = []
     for eta, p, batch, most in SETTINGS:
         setting = dartboard.Setting(jnp.float32(eta), jnp.float32(p), jnp.int32(most))
@@ -250,7 +250,7 @@ def test_the_best_batch_by_a_search_of_our_own(horizon, arms, epsilon, delta):
     eta, p = float(setting.rate), float(setting.restart)
     ours = bounds.shrinking_dartboard(horizon, arms, eta, p, best)
     assert float(ours) == pytest.approx(found[best], rel=2e-3)
-    # Where a draw was counted half, bounds would come out smaller.
+    # If a draw were counted half, bounds would come out smaller.
     half = tuned(
         horizon, arms, epsilon, None, best, 0.0,
         lambda e, p, b, m: pure(e, p, b, m) - (m - 1) * keep(e, b),

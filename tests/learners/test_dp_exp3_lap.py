@@ -1,4 +1,4 @@
-"""DP-EXP3-Lap: EXP3 behind Laplace noise, its rejections, and the noise that epsilon asks for."""
+"""DP-EXP3-Lap: EXP3 on Laplace noise, its rejections, and its calibration."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from dpjax.learners import dp_exp3_lap, exp3
 from tests.play import play_table, step
 
 ARMS = 3
-# The law of one round, at a threshold b that rejects often: b = ln 4 / epsilon.
+# The law of one round, at a threshold b with many rejections: b = ln 4 / epsilon.
 HORIZON, EPSILON = 4, 0.8
 THRESHOLD = np.log(4) / EPSILON
 TRIALS = 100_000
@@ -26,7 +26,7 @@ def losses(horizon):
 
 
 def trajectory(learner, horizon, key, round_key=lambda key: key):
-    """Every state and arm of a learner on the table; ``round_key`` maps the key of a round."""
+    """All states and arms of a learner on the table; ``round_key`` maps each round's key."""
     step = lambda state, key, loss: learner.step(state, round_key(key), loss)  # noqa: E731
     game = play_table(learner._replace(step=step), losses(horizon), key)
     return game.states, game.actions
@@ -38,8 +38,8 @@ def assert_same_bits(a, b):
 
 
 def test_it_is_laplace_feedback_over_exp3():
-    """Bit for bit, states and arms, with threshold ln T / epsilon and the null loss of gains."""
-    # Calibrated for 8 rounds and played for 200, so that rounds are rejected.
+    """States and arms, bit for bit, with threshold ln T / epsilon and the null loss of gains."""
+    # Calibrated for 8 rounds but played for 200, so that rounds are rejected.
     horizon, rounds, epsilon, key = 8, 200, 3.0, jr.key(0)
     threshold = jnp.log(jnp.float32(horizon)) / epsilon
     states, arms = trajectory(dp_exp3_lap(horizon, ARMS, epsilon=epsilon), rounds, key)
@@ -52,16 +52,16 @@ def test_it_is_laplace_feedback_over_exp3():
 
     assert_same_bits((states, arms), composed(1.0))
     assert states.rejected[-1] > 0
-    # The null loss matters: that of estimates of losses is another game.
+    # The null loss matters: with that of loss estimates, the game differs.
     other = composed(0.0)[0].base.exponents
     assert (np.asarray(other) != np.asarray(states.base.exponents)).any()
 
 
 def test_at_infinite_epsilon_it_is_exp3():
-    """Step by step under the same inner key, and no round is rejected."""
+    """Step by step under the same inner key; no round is rejected."""
     horizon = 200
     private = trajectory(dp_exp3_lap(horizon, ARMS, epsilon=jnp.inf), horizon, jr.key(1))
-    # laplace_feedback splits the key of a round into one for the noise and one for the base.
+    # laplace_feedback splits a round's key into one for the noise and one for the base.
     plain = trajectory(exp3(horizon, ARMS), horizon, jr.key(1), lambda key: jr.split(key)[1])
     states, arms = private
     assert_same_bits((states.base, arms), plain)
@@ -70,13 +70,13 @@ def test_at_infinite_epsilon_it_is_exp3():
 
 
 def test_three_rounds_by_hand():
-    """200 games equal a float64 loop, with rounds accepted and rounds rejected."""
+    """200 games equal a float64 loop, with accepted and rejected rounds."""
     learner = dp_exp3_lap(HORIZON, ARMS, epsilon=EPSILON)
     mixing = min(1.0, np.sqrt(ARMS * np.log(ARMS) / ((np.e - 1) * HORIZON)))
     rows = losses(3)
 
     def game(key):
-        # The standard Laplace draw and the uniform one that each round consumes.
+        # The standard Laplace draw and the uniform draw of each round.
         keys = [jr.split(jr.fold_in(key, t)) for t in range(1, 4)]
         draws = jnp.stack([noise.laplace(noise_key, 0.0, 1.0) for noise_key, _ in keys])
         uniforms = jnp.stack([jr.uniform(base_key) for _, base_key in keys])
@@ -105,18 +105,18 @@ def test_three_rounds_by_hand():
             np.testing.assert_allclose(exponents[t + 1], theta - theta.max(), atol=1e-6)
             if rejected[t + 1] > rejected[t]:
                 np.testing.assert_array_equal(exponents[t + 1], exponents[t])
-    # Both kinds of rounds occurred, in each of the three.
+    # Each of the three rounds was accepted in some games and rejected in others.
     assert (np.diff(states.rejected, axis=1).sum(axis=0) > 0).all()
     assert (np.diff(states.rejected, axis=1).sum(axis=0) < 200).all()
 
 
 def rejecting(patch, value):
-    """Replaces the Laplace draw by one that releases ``value``, whatever the loss."""
+    """Makes the Laplace draw release ``value`` for any loss."""
     patch.setattr(noise, "laplace", lambda key, loss, scale: jnp.float32(value))
 
 
 def test_a_rejected_round_redraws_the_arm_from_the_same_law(monkeypatch):
-    """EXP3's exponents stay as they are; the arms have the law that they had (chi-square)."""
+    """EXP3's exponents do not change, and the arms keep their law (chi-square)."""
     learner = dp_exp3_lap(100, ARMS, epsilon=1.0)
     state, _ = learner.init(jr.key(0))
     exponents = jnp.array([-1.0, 0.0, -0.5])
@@ -137,9 +137,9 @@ def test_a_rejected_round_redraws_the_arm_from_the_same_law(monkeypatch):
 
 @pytest.fixture(scope="module")
 def one_round():
-    """Rejections and what the base is fed, for losses 1/2 and 0, by the multiple of the scale.
+    """Rejections and inputs of the base, for losses 1/2 and 0, by multiple of the noise scale.
 
-    The base keeps what it is fed. {scale: (rejected (2, n), fed (2, n))}, thresholds all the same.
+    The base records its inputs. {scale: (rejected (2, n), fed (2, n))}, with equal thresholds.
     """
 
     def keep(state, key, loss):
@@ -173,7 +173,7 @@ LOSSES = np.array([0.5, 0.0], np.float32)
 
 
 def rejection_z(rejected, loss):
-    """z of the rejected fraction against the Laplace tails beyond -b and 1 + b."""
+    """z of the rejected fraction against the Laplace tails below -b and above 1 + b."""
     tails = np.exp(-EPSILON * (THRESHOLD + loss)), np.exp(-EPSILON * (1 + THRESHOLD - loss))
     p = sum(tails) / 2
     return (rejected.mean() - p) / np.sqrt(p * (1 - p) / len(rejected))
@@ -181,7 +181,7 @@ def rejection_z(rejected, loss):
 
 @pytest.mark.parametrize("case", [0, 1])
 def test_rejection_rate(one_round, case):
-    """The fraction rejected is the exact Laplace probability; half the noise is told apart."""
+    """The rejected fraction is the exact Laplace probability; half the noise is rejected."""
     assert abs(rejection_z(one_round[1.0][0][case], LOSSES[case])) < 4
     assert abs(rejection_z(one_round[0.5][0][case], LOSSES[case])) > 20
 
@@ -196,10 +196,10 @@ def fed_pvalue(rejected, fed, loss):
 
 @pytest.mark.parametrize("case", [0, 1])
 def test_law_of_the_fed_value(one_round, case):
-    """Given acceptance it is a truncated Laplace draw, rescaled to [0, 1]; half the noise fails."""
+    """If accepted, it is a truncated Laplace draw rescaled to [0, 1]; half the noise fails."""
     rejected, fed = one_round[1.0][0][case], one_round[1.0][1][case]
     accepted = fed[rejected == 0]
-    # An accepted value lies in [0, 1] to one rounding of the quotient.
+    # An accepted value is in [0, 1] up to one rounding of the quotient.
     assert accepted.min() >= 0.0 and accepted.max() <= 1.0 + 1e-7
     assert (fed[rejected == 1] == -1.0).all()
     assert fed_pvalue(rejected, fed, LOSSES[case]) > 1e-3
@@ -207,7 +207,7 @@ def test_law_of_the_fed_value(one_round, case):
 
 
 def released(patch, epsilon, loss):
-    """The value and the scale that the Laplace draw was asked for."""
+    """The value and the scale passed to the Laplace draw."""
     asked = []
 
     def record(key, value, scale):
@@ -225,15 +225,15 @@ def released(patch, epsilon, loss):
 def test_log_density_ratio_of_an_observed_loss(monkeypatch, epsilon):
     """Losses 0 and 1 release densities whose log-ratio is at most epsilon, and attains it.
 
-    The scale is 1 / epsilon exactly; half of it exceeds epsilon. Losses beyond [0, 1] are clipped
-    before the noise and so do no worse.
+    The scale is exactly 1 / epsilon; half of it exceeds epsilon. Losses outside [0, 1] are clipped
+    before noise is added, so they do no worse.
     """
     zero, scale = released(monkeypatch, epsilon, 0.0)
     one, _ = released(monkeypatch, epsilon, 1.0)
     assert scale == np.float32(1.0) / np.float32(epsilon)
     assert released(monkeypatch, epsilon, -5.0) == (zero, scale)
     assert released(monkeypatch, epsilon, 9.0) == (one, scale)
-    grid = np.linspace(-20, 21, 4101)  # with 0 and 1, beyond which the ratio is constant
+    grid = np.linspace(-20, 21, 4101)  # with 0 and 1; outside them the ratio is constant
 
     def largest(scale):
         return np.abs(np.abs(grid - one) - np.abs(grid - zero)).max() / scale
@@ -245,7 +245,7 @@ def test_log_density_ratio_of_an_observed_loss(monkeypatch, epsilon):
 
 @pytest.mark.parametrize(("epsilon", "threshold"), [(243.29193, 0.0512826), (1.0, 12.4766)])
 def test_threshold(monkeypatch, epsilon, threshold):
-    """b = ln T / epsilon at T = 2^18: noisy losses are accepted in [-b, 1 + b], and fed scaled."""
+    """b = ln T / epsilon at T = 2^18: noisy losses in [-b, 1 + b] are accepted and rescaled."""
     assert np.log(2.0**18) / epsilon == pytest.approx(threshold, rel=1e-5)
     exact = np.log(2.0**18) / epsilon
     learner = dp_exp3_lap(2**18, 4, epsilon=epsilon)
@@ -255,7 +255,7 @@ def test_threshold(monkeypatch, epsilon, threshold):
         rejecting(monkeypatch, noisy)
         return bool(learner.step(state, jr.key(1), jnp.float32(0.5))[0].rejected)
 
-    # Float32 rounds 1 + b to 1.2e-7 of itself and b likewise: 1e-5 b is above both.
+    # Float32 rounds 1 + b and b to relative 1.2e-7; 1e-5 b is above both errors.
     assert not is_rejected(-exact * (1 - 1e-5)) and is_rejected(-exact * (1 + 1e-5))
     assert not is_rejected(1 + exact * (1 - 1e-5)) and is_rejected(1 + exact * (1 + 1e-5))
 
@@ -270,7 +270,7 @@ def test_report_counts_rejections(monkeypatch):
 
 
 def test_declared_privacy():
-    """Pure epsilon as asked for, local, for one replaced round."""
+    """Pure epsilon as requested, local, for one replaced round."""
     for epsilon in (0.1, 1.0, jnp.inf):
         privacy = dp_exp3_lap(64, 3, epsilon=epsilon).privacy
         assert (privacy.epsilon, privacy.delta) == (epsilon, 0.0)

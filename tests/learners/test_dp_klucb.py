@@ -1,4 +1,4 @@
-"""DP-KLUCB and DP-IMED: geometric batches, indices by hand, and one release a loss."""
+"""DP-KLUCB and DP-IMED: geometric batches, indices by hand, and one release per loss."""
 
 import jax
 import numpy as np
@@ -24,7 +24,7 @@ every_learner = pytest.mark.parametrize("name", LEARNERS)
 
 
 def kl(p, q):
-    """In float64; inf where q is 0 and p is not."""
+    """In float64; inf if q is 0 and p is not."""
     with np.errstate(divide="ignore"):
         return sum(
             a * (np.log(a) - np.log(b)) if a > 0 else 0.0 for a, b in ((p, q), (1 - p, 1 - q))
@@ -32,7 +32,7 @@ def kl(p, q):
 
 
 def divergence(x, y, epsilon):
-    """The definition, the infimum taken numerically: epsilon (x - z) + kl(z, y) over [y, x]."""
+    """The definition with a numerical infimum: epsilon (x - z) + kl(z, y) over z in [y, x]."""
     if x <= y:
         return 0.0
     if np.isinf(epsilon):
@@ -69,7 +69,7 @@ def index_by_hand(name, means, pulls, t, epsilon):
     [pytest.param(0.3, 1.5, marks=pytest.mark.slow), (2.0, 2.0), (np.inf, 1.5)],
 )
 def test_games_by_hand(name, epsilon, ratio):
-    """Batches go to an arm of the smallest index and take n to ceil(ratio n); sums add up."""
+    """Batches play an arm of smallest index and grow from n to ceil(ratio n); sums add up."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
     draws = laplace_draws(2, GAMES, HORIZON)
 
@@ -89,7 +89,7 @@ def test_games_by_hand(name, epsilon, ratio):
             else:
                 means = np.clip(totals / pulls, 0.0, 1.0)
                 index = index_by_hand(name, means, pulls, t + 1, epsilon)
-                # What float32 leaves open is a tie.
+                # Float32 cannot decide it, so it counts as a tie.
                 assert index[arm] <= min(index) + 2e-5 * (1 + abs(min(index)))
                 checked += 1
             rounds = int(np.ceil(ratio * pulls[arm])) - pulls[arm] or 1
@@ -110,7 +110,7 @@ def test_games_by_hand(name, epsilon, ratio):
 @every_learner
 @pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(name, wrap):
-    """Each round's loss is replaced in turn, releases being fixed: one sum changes, by 1."""
+    """Each round's loss is replaced in turn, with fixed releases: one sum changes, by 1."""
     horizon, epsilon = 60, 0.25
     losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
     released = jr.uniform(jr.key(6), (horizon,)) * 2.0
@@ -137,7 +137,7 @@ def test_ties_are_broken_evenly(name):
 
 @pytest.mark.parametrize("ratio", [1.05, 1.1, 1.25, 1.5, 2.0, 3.0])
 def test_batches_of_one_arm_grow_by_the_ratio(ratio):
-    """Pulls n, ceil(ratio n), ...: exactly for n up to 2000, and cut at the horizon."""
+    """Pulls n, ceil(ratio n), ...: exact for n up to 2000, and cut at the horizon."""
     learner = dp_klucb(2000, 2, epsilon=np.inf, ratio=ratio)
     step = jax.jit(learner.step)
     state, batch = learner.init(jr.key(0))
@@ -146,7 +146,7 @@ def test_batches_of_one_arm_grow_by_the_ratio(ratio):
         # Losses of 0 for arm 0, and 1 for the other.
         arm, rounds = int(batch.action), int(batch.rounds)
         if arm == 0:
-            # To the rounding of a product in float32, where it comes close to an integer.
+            # Up to the float32 rounding of a product close to an integer.
             exact = ratio * n
             allowed = (
                 {1} if n == 0 else {int(np.ceil(exact * (1 + e))) - n for e in (-1e-7, 0, 1e-7)}
@@ -170,10 +170,10 @@ def test_round_by_round_and_by_batches_agree_in_law():
 
 @pytest.mark.slow
 def test_regret_lies_between_the_lower_bound_and_dp_se():
-    """On C2 at T = 1e5, epsilon 1/4 and 1, with standard errors; batches that double.
+    """On C2 at T = 1e5, epsilon 1/4 and 1, with standard errors; batches double.
 
-    The lower bound is asymptotic: half of it is asked for. With smaller ratios more noise adds up
-    early on, and a few games stay with a bad arm: their regret is heavy-tailed.
+    The lower bound is asymptotic, so regret must exceed half of it. With smaller ratios more noise
+    adds up early, and a few games stay with a bad arm: their regret is heavy-tailed.
     """
     environment = environments.bernoulli(C2, regret="pseudo")
     epsilons = np.array([0.25, 1.0], np.float32)

@@ -1,4 +1,4 @@
-"""DP-TS-UCB: games by hand, and what the draws from one mean cost."""
+"""DP-TS-UCB: games by hand, and the cost of all draws from one mean."""
 
 from functools import cache, partial
 
@@ -19,7 +19,7 @@ ARMS = 3
 
 
 class ByHand:
-    """The learner in NumPy, from the standard draws of each round."""
+    """The learner in NumPy, given each round's standard draws."""
 
     def __init__(self, horizon, draws, exponent):
         self.power, self.draws = np.log(horizon) ** exponent, draws
@@ -28,7 +28,7 @@ class ByHand:
         self.fresh = [[] for _ in range(ARMS)]
 
     def round(self, arm, loss, normal):
-        """Takes a loss, and returns what the arms are compared by, and which ones drew."""
+        """Processes a loss, and returns the values compared and the arms that drew."""
         self.fresh[arm].append(loss)
         if len(self.fresh[arm]) == max(1, 2 * self.n[arm]):
             self.n[arm], self.mean[arm] = len(self.fresh[arm]), np.mean(self.fresh[arm])
@@ -45,7 +45,7 @@ class ByHand:
     ("draws", "exponent"), [(3, 0.0), pytest.param(8, 1.0, marks=pytest.mark.slow)]
 )
 def test_games_by_hand(draws, exponent):
-    """Every arm once, then the smallest draw, or the best of the draws that a mean has had."""
+    """Every arm once, then the arm with the smallest draw, or with the best of a mean's draws."""
     horizon, games = 120, 6
     losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
     keys = jr.split(jr.key(2), games)
@@ -71,7 +71,7 @@ def test_games_by_hand(draws, exponent):
     assert spent > 100 and len(np.unique(arms)) == ARMS
 
 
-# What the draws cost --------------------------------------------------------------------------
+# Cost of the draws ----------------------------------------------------------------------------
 
 
 HORIZON, KEYS, DRAWS = 24, 48, 4
@@ -83,7 +83,7 @@ def learner_of(draws=DRAWS):
 
 @cache
 def replayed(mistake=None):
-    """A compiled replay of (pair, keys), of the learner or of a copy with a mistake."""
+    """A compiled replay of (pair, keys), for the learner or for a copy with a mistake."""
 
     def one(pair, key):
         learner = learner_of(2 * DRAWS if mistake == "draws not counted" else DRAWS)
@@ -95,7 +95,7 @@ def replayed(mistake=None):
 
 
 def pair_of(changed):
-    """Neighbours that differ in one round, from 0: its losses are 1, or 0. The first arm is bad."""
+    """Neighbours that differ in round ``changed``, from 0: losses 1, or 0. The first arm is bad."""
     sides = np.full((2, HORIZON, ARMS), 0.5, np.float32)
     sides[..., 0] = 1.0
     sides[0, changed], sides[1, changed] = 1.0, 0.0
@@ -103,14 +103,14 @@ def pair_of(changed):
 
 
 def rho_by_hand(arms, changed):
-    """What the draws from the mean with the changed loss cost: 1 / (2 n ln^alpha(T)) each."""
+    """The cost of draws from the mean with the changed loss: 1 / (2 n ln^alpha(T)) each."""
     hand, arm, rho = ByHand(HORIZON, DRAWS, 0.5), arms[changed], 0.0
-    member = None  # n of the mean with the changed loss, once it is in one
+    member = None  # size n of the mean with the changed loss, once there is one
     for t in range(HORIZON - 1):
         before = hand.n[arm]
         _, drawing = hand.round(arms[t], 0.0, np.zeros(ARMS))
         if hand.n[arm] != before:
-            # A mean was renewed, and the changed loss is in the first one from its round on.
+            # The first mean renewed from the changed round on contains the changed loss.
             member = hand.n[arm] if t >= changed and member is None else 0 if member else member
         if member and drawing[arm]:
             rho += 0.5 / (member * hand.power)
@@ -138,7 +138,7 @@ def test_a_replay_finds_the_sum_over_the_draws_of_one_mean(changed):
     ],
 )
 def test_the_worst_mean_costs_what_is_declared(mistake, factor):
-    """The mean of one loss with all of its draws; mistakes cost more than that."""
+    """The mean of one loss with all of its draws; with mistakes it costs more."""
     found, _ = jax.device_get(replayed(mistake)(pair_of(0), jr.split(jr.key(1), KEYS)))
     declared = float(learner_of().privacy.rho)
     assert declared == pytest.approx(DRAWS / (2 * np.log(HORIZON) ** 0.5))
@@ -150,7 +150,7 @@ def test_the_worst_mean_costs_what_is_declared(mistake, factor):
     [(0.0, 1396, 37.4, 875), (0.5, 114, 5.80, 43.6), (1.0, 43, 1.93, 10.55)],
 )
 def test_draws_and_privacy_of_long_games(exponent, draws, mu, epsilon):
-    """phi draws below the true mean with probability Q each all miss it once in T games."""
+    """phi draws, each below the true mean with probability Q, all miss it once in T games."""
     assert int(draws_of_a_mean(10**5, exponent)) == draws
     below = stats.norm.sf(np.sqrt(np.log(1e5) ** (1 - exponent) / 2))
     assert (1 - below) ** draws <= 1e-5 < (1 - below) ** (draws - 1)
@@ -160,7 +160,7 @@ def test_draws_and_privacy_of_long_games(exponent, draws, mu, epsilon):
 
 
 def test_short_games_have_fewer_draws_than_a_mean_may_have():
-    """T - K of them; none at all up to round K + 1."""
+    """Only T - K; none up to round K + 1."""
     declared = dp_ts_ucb(10, 3, draws=100, exponent=0.0).privacy
     assert float(declared.rho) == pytest.approx(3.5)
     declared = dp_ts_ucb(3, 3).privacy

@@ -1,4 +1,4 @@
-"""Private UCB on trees: levels and scale of its nodes, its bonus, and its index by hand."""
+"""Private UCB on trees: levels and noise scale of nodes, its bonus, and its index by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ HORIZON, ARMS, GAMES = 200, 3, 8
 
 @pytest.fixture
 def unit_noise(monkeypatch):
-    """Every Laplace draw is one scale: prefix t of a tree then has popcount(t) of them."""
+    """Makes every Laplace draw one scale, so that prefix t of a tree has popcount(t) of them."""
     scales = []
 
     def one_scale(law, key, value, scale):
@@ -31,9 +31,9 @@ def unit_noise(monkeypatch):
 @pytest.mark.parametrize("split", ["parallel", "paper"])
 @pytest.mark.parametrize("epsilon", [2.0, pytest.param(400.0, marks=pytest.mark.slow), np.inf])
 def test_games_by_hand(split, epsilon, unit_noise):
-    """L~ / n - sqrt(2 ln t / n) - Gamma / n in round t, the smallest plays.
+    """In round t the smallest L~ / n - sqrt(2 ln t / n) - Gamma / n plays.
 
-    Nodes have scale ceil(log2 T) / e, with e = epsilon or, for the paper's split, epsilon / K.
+    Nodes have scale ceil(log2 T) / e, where e is epsilon or, for the paper's split, epsilon / K.
     """
     failure = 0.2
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
@@ -55,14 +55,14 @@ def test_games_by_hand(split, epsilon, unit_noise):
 
 
 def test_the_bonus_enters_with_its_sign_and_size():
-    """Gamma / n decides where losses are equal: arms are pulled nearly in turn."""
+    """With equal losses, Gamma / n decides: arms are pulled nearly in turn."""
     losses = jnp.full((60, 3), 0.5)
     arms, _ = play(dp_ucb(60, 3, epsilon=1.0), losses, jr.key(0))
     assert np.ptp(np.bincount(arms)) <= 4
 
 
 def test_what_each_split_declares():
-    """What they have: in parallel each tree has all of epsilon, in the paper a K-th."""
+    """In parallel, each tree has all of epsilon; in the paper, a K-th of it."""
     parallel = dp_ucb(64, 4, epsilon=0.5).privacy
     paper = dp_ucb(64, 4, epsilon=0.5, split="paper").privacy
     for declared, epsilon in ((parallel, 0.5), (paper, 0.125)):
@@ -75,7 +75,7 @@ def test_what_each_split_declares():
 
 
 def test_a_round_changes_one_tree_by_its_loss():
-    """The other trees get 0: the exact sums after a round differ in the arm that was played."""
+    """The other trees get 0: exact sums after a round differ only in the played arm."""
     losses = losses_of_games(2, 1, 50, [0.4, 0.5, 0.6])[0] * 0.75
     arms, states = play(dp_ucb(50, 3, epsilon=np.inf), losses, jr.key(1))
     totals = np.asarray(states.sums.total)

@@ -1,4 +1,4 @@
-"""DP-UCB-Bound: hybrid counters on the arms' own clocks, and the bound on their noise by hand."""
+"""DP-UCB-Bound: hybrid counters, each on its arm's clock, and the bound on their noise by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -16,15 +16,15 @@ HORIZON, ARMS, GAMES = 250, 3, 8
 
 @pytest.fixture
 def unit_noise(monkeypatch):
-    """Every Laplace draw is one scale."""
+    """Makes every Laplace draw one scale."""
     monkeypatch.setattr(noise.Law, "__call__", lambda law, key, value, scale: value + scale)
 
 
 def noise_by_hand(n, epsilon):
-    """Of a counter with unit draws after n losses.
+    """The noise of a counter with unit draws after n losses.
 
-    A total at 1, 2, 4, ..., each at epsilon / 2; after the total at 2^k a tree of k levels, each at
-    epsilon / (2 k), whose prefix of u losses is the sum of popcount(u) nodes.
+    It has a total at 1, 2, 4, ..., each at epsilon / 2. After the total at 2^k it has a tree of k
+    levels, each at epsilon / (2 k), whose prefix of u losses sums popcount(u) nodes.
     """
     if n == 0:
         return 0.0
@@ -34,7 +34,7 @@ def noise_by_hand(n, epsilon):
 
 @pytest.mark.parametrize("epsilon", [3.0, 100.0, np.inf])
 def test_games_by_hand(epsilon, unit_noise):
-    """L~ / n - sqrt(2 ln t / n) - nu / n in round t, with nu by hand; the smallest plays."""
+    """In round t the smallest L~ / n - sqrt(2 ln t / n) - nu / n plays, with nu by hand."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
     learner = dp_ucb_bound(HORIZON, ARMS, epsilon=epsilon)
 
@@ -57,7 +57,7 @@ def test_games_by_hand(epsilon, unit_noise):
 
 
 def test_the_noise_of_a_counter_has_its_variance():
-    """Sums less exact sums over 4000 games against twice the squared scales; z-test.
+    """Sums minus exact sums in 4000 games against twice the squared scales; z-test.
 
     Half the scale is rejected.
     """
@@ -71,7 +71,7 @@ def test_the_noise_of_a_counter_has_its_variance():
         k = n.bit_length() - 1
         return 8 / epsilon**2 * (k + 1 + (n - 2**k).bit_count() * k**2)
 
-    # Later pulls depend on the noise; after two rounds each arm has one loss whatever it is.
+    # Later pulls depend on the noise; after two rounds each arm has one loss in any case.
     second = states.sums[:, 1].ravel().astype(np.float64)
     assert (states.pulls[:, 1] == 1).all()
     square = second**2
@@ -85,7 +85,7 @@ def test_the_noise_of_a_counter_has_its_variance():
 
 
 def test_the_counter_spends_epsilon():
-    """With scale 1 / epsilon the largest sum of |C| over a loss is 1: half total, half tree."""
+    """With scale 1 / epsilon, the largest sum of |C| over a loss is 1: half total, half tree."""
     for horizon in (8, 64, 1000):
         assert mechanisms.hybrid(horizon, totals="separate").sensitivity[0] == 1.0
     learner = dp_ucb_bound(64, 2, epsilon=0.3)
@@ -93,7 +93,7 @@ def test_the_counter_spends_epsilon():
 
 
 def test_a_loss_enters_the_counter_of_its_arm_alone():
-    """Exact sums after a round differ in the arm that was played, on that arm's own clock."""
+    """Exact sums after a round differ only in the played arm, on that arm's clock."""
     losses = losses_of_games(2, 1, 50, [0.4, 0.5, 0.6])[0] * 0.75
     arms, states = play(dp_ucb_bound(50, 3, epsilon=1.0), losses, jr.key(1))
     totals = np.asarray(states.counters.total)
@@ -103,11 +103,11 @@ def test_a_loss_enters_the_counter_of_its_arm_alone():
 
 
 def test_counters_have_noises_of_their_own():
-    """Two arms after one loss each: no correlation, over 4000 games."""
+    """Two arms after one loss each: no correlation in 4000 games."""
     learner, losses = dp_ucb_bound(8, 2, epsilon=1.0), jnp.zeros((2, 2))
     run = jax.jit(jax.vmap(lambda key: play(learner, losses, key)))
     arms, states = jax.device_get(run(jr.split(jr.key(7), 4000)))
     first, second = states.sums[:, 1].T
     assert abs(stats.spearmanr(first, second).statistic) < 4 / np.sqrt(4000)
-    # The first arm is either, equally often.
+    # Either arm is first, with equal probability.
     assert stats.binomtest(int((arms[:, 0] == 0).sum()), 4000).pvalue > 1e-3

@@ -24,12 +24,12 @@ from tests.zcdp import least_epsilon
 
 ARMS = 3
 LONG = pytest.mark.slow
-# The name of the module is that of the factory.
+# The module and the factory have the same name.
 dp_ucb_int_module = sys.modules["dpjax.learners.dp_ucb_int"]
 
 
 def by_hand(horizon, arms, interval, delta, exponent):
-    """(rho, epsilon) of an arm that plays all rounds after the first K f, each release by itself.
+    """(rho, epsilon) of an arm that plays all rounds after the first K f, by direct sums.
 
     The release at n pulls is n^(-v / 2)-DP. It precedes an action if n <= T - 1 - (K - 1) f.
     """
@@ -40,7 +40,7 @@ def by_hand(horizon, arms, interval, delta, exponent):
 
 @pytest.mark.parametrize("exponent", [1.0001, 1.1, 1.5])
 def test_spending_against_direct_sums(exponent):
-    """In float64, for few releases and many, near the power 1, and up to no release at all."""
+    """In float64, for few and many releases, near the power 1, and down to no release."""
     for horizon in (1, 2, 8, 999, 10**5):
         for interval in (1, 2, 3, 10, 333, 2000):
             releases = most_releases(horizon, ARMS, interval)
@@ -57,7 +57,7 @@ def test_rho_and_epsilon_of_the_papers_setting():
 
 
 def interval_of(**arguments):
-    """f, the losses in the first mean of the first arm; the horizon where none is released."""
+    """f, the number of losses in the first arm's first mean; the horizon if none is released."""
     horizon = arguments.pop("horizon", 2000)
     learner = dp_ucb_int(horizon, 2, **arguments)
     _, states = play(learner, jnp.full((horizon, 2), 0.5), jr.key(0))
@@ -71,7 +71,7 @@ SIZES = [(2, 2), (8, 2), (100, 2), (300, 7), (2048, 3)]
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("horizon", "arms"), [*SIZES, pytest.param(125_000, 5, marks=LONG)])
 def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
-    """Every f is tried, at the epsilons of the direct sums, which fall as f grows."""
+    """Every f is tried, with the epsilons of the direct sums, which fall as f grows."""
     epsilons = np.array([1e-3, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0], np.float32)
     exponents = np.array([1.05, 1.1, 1.5], np.float32)
     for delta in (1e-5, float(horizon) ** -2.0):
@@ -90,7 +90,7 @@ def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
 
 
 def test_most_of_the_epsilon_is_declared():
-    """The f that counted infinitely many releases was 18628, with 0.0465 declared for 0.1."""
+    """Counting infinitely many releases gave f = 18628, which declared 0.0465 of 0.1."""
     interval = int(derived_interval(125_000, 5, 0.1, 125_000.0**-2, 1.1))
     assert interval == 3473
     declared = dp_ucb_int(125_000, 5, epsilon=0.1).privacy
@@ -102,7 +102,7 @@ def test_most_of_the_epsilon_is_declared():
 
 @pytest.mark.slow
 def test_a_replay_spends_what_is_declared_and_a_shorter_interval_more_than_asked(monkeypatch):
-    """Arm 0 alone has no losses, so that it plays on after the first K f rounds.
+    """Only arm 0 has no losses, so it plays on after the first K f rounds.
 
     All epsilons are traced at once. One round less for f, or half the noise, fails.
     """
@@ -129,7 +129,7 @@ def test_a_replay_spends_what_is_declared_and_a_shorter_interval_more_than_asked
     declared, spent = of_all()
     np.testing.assert_allclose(spent, declared, rtol=1e-5)
     assert (declared <= epsilons).all() and (declared[2:] > 0.8 * epsilons[2:]).all()
-    assert declared[0] == 0.0  # No release is made.
+    assert declared[0] == 0.0  # There is no release.
     _, spent = of_all("noise halved")
     assert (spent[1:] > 1.5 * declared[1:]).all()
     smallest = dp_ucb_int_module.derived_interval
@@ -141,7 +141,7 @@ def test_a_replay_spends_what_is_declared_and_a_shorter_interval_more_than_asked
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("epsilon", "interval"), [(1.0, 1), (0.3, 4), (0.1, 10), (7.0, 1)])
 def test_the_printed_interval(epsilon, interval):
-    """ceil(1 / epsilon), and a declaration of what it is worth: more than what was asked for."""
+    """ceil(1 / epsilon); the declaration is its actual epsilon, which exceeds the requested one."""
     assert interval_of(epsilon=epsilon, calibration="printed") == interval
     declared = dp_ucb_int(2000, 2, epsilon=epsilon, calibration="printed").privacy
     delta = 2000.0**-2
@@ -152,7 +152,7 @@ def test_the_printed_interval(epsilon, interval):
 
 
 def test_extreme_epsilons():
-    """No release within the horizon at 1e-9, f = 1 and no declaration at infinity."""
+    """At 1e-9 no release within the horizon; at infinity f = 1 and no declaration."""
     for calibration in ("derived", "printed"):
         none = dp_ucb_int(100, 2, epsilon=1e-9, calibration=calibration)
         assert float(none.privacy.epsilon) == 0.0
@@ -167,9 +167,10 @@ HORIZON, GAMES = 300, 12
 
 @pytest.mark.parametrize(("epsilon", "exponent"), [(0.21, 1.1), (1.0, 1.5), (np.inf, 1.1)])
 def test_games_by_hand(epsilon, exponent):
-    """Means with n^-(1 - v / 2) draws at multiples of f, kept to the next; sqrt(2 ln t / n) moves.
+    """Means with n^-(1 - v / 2) draws at multiples of f, kept until the next multiple.
 
-    The draw is that of the round; the smallest bound plays.
+    The bonus sqrt(2 ln t / n) changes every round. The draw is that of the round, and the smallest
+    bound plays.
     """
     interval = 1 if np.isinf(epsilon) else int(np.ceil(1 / epsilon))
     losses = losses_of_games(1, GAMES, HORIZON, [0.2, 0.5, 0.8])
@@ -202,15 +203,15 @@ def test_games_by_hand(epsilon, exponent):
 
 
 def test_a_loss_is_in_every_later_release_of_its_arm_and_rho_is_their_sum():
-    """Each round's loss is replaced in turn, releases being fixed.
+    """Each round's loss is replaced in turn, with fixed releases.
 
-    The sum of release n moves by 1 at noise of scale n^(v / 2): epsilons of n^(-v / 2), whose
-    squares over two add up to at most the declared rho. The first loss of an arm that plays to the
-    end of the game attains it.
+    The sum of release n changes by 1 under noise of scale n^(v / 2), which costs n^(-v / 2). Half
+    the squares add up to at most the declared rho. The first loss of an arm that plays to the end
+    attains it.
     """
     horizon, exponent, interval = 60, 1.2, 3
     losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
-    # Arm 1 is the best from its first release on, whatever comes.
+    # Arm 1 is the best from its first release on, for any losses.
     released = jnp.where(jnp.arange(horizon) < 2 * interval - 1, 1e3, -1e6)
 
     def make():
@@ -220,7 +221,7 @@ def test_a_loss_is_in_every_later_release_of_its_arm_and_rho_is_their_sum():
     (arms, base), (all_arms, others) = perturbed_values(make, losses, released, jr.key(5))
     np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
     pulls = base.inner.sums.pulls[np.arange(horizon), arms]
-    # The release of the last round has no action after it.
+    # No action follows the release of the last round.
     made = (pulls % interval == 0) & (np.arange(horizon) < horizon - 1)
     change = np.abs(others.log.value - base.log.value)[:, made]
     n = pulls[made]
@@ -229,15 +230,15 @@ def test_a_loss_is_in_every_later_release_of_its_arm_and_rho_is_their_sum():
     spent = 0.5 * ((change / base.log.scale[made]) ** 2).sum(axis=1)
     declared = float(make().privacy.rho)
     assert declared == pytest.approx(by_hand(horizon, 2, interval, 0.1, exponent)[0], rel=1e-5)
-    # Arm 0 is played in the first 2 f rounds only.
+    # Arm 0 is played only in the first 2 f rounds.
     assert np.bincount(arms).tolist() == [interval, horizon - interval]
     assert spent.max() == pytest.approx(declared, rel=1e-5)
-    # With noise of half the scale it would be four times as much.
+    # With half the noise scale it would be four times as much.
     assert 4 * spent.max() > declared
 
 
 def test_ties_are_broken_evenly():
-    """Among three arms with the same mean of one loss; the fourth has a worse one."""
+    """Among three arms with equal means of one loss; the fourth arm is worse."""
     learner = dp_ucb_int(50, 4, epsilon=np.inf)
     state, _ = learner.init(jr.key(0))
     state = state._replace(
@@ -251,7 +252,7 @@ def test_ties_are_broken_evenly():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_traced_epsilon_gives_the_same_declaration():
-    """Under vmap, over both calibrations."""
+    """Under vmap, for both calibrations."""
     epsilons = jnp.array([1e-3, 0.1, 1.0, 10.0, np.inf], jnp.float32)
     for calibration in ("derived", "printed"):
 

@@ -1,4 +1,4 @@
-"""Dueling elimination: widths, a NumPy reference, one count a duel, and sparring."""
+"""Dueling elimination: widths, a NumPy reference, one count per duel, and sparring."""
 
 import importlib
 from functools import partial
@@ -61,7 +61,7 @@ def test_gaps_of_scores_are_larger_than_those_of_a_pair_by_s_over_s_minus_1():
 
 
 def test_all_failures_add_up_to_less_than_beta():
-    """3 s e^-x over all phases. With 4 in place of 5 they would be 1.23 beta."""
+    """3 s e^-x over all phases. With 4 instead of 5 they would be 1.23 beta."""
     phases = np.arange(1.0, 1e5)
     total = np.sum(3 * 7 * np.exp(-np.asarray(exponent(phases, 7.0, 0.1), np.float64)))
     assert 0.98 * 0.1 < total < 0.1 < 5 / 4 * total
@@ -69,7 +69,7 @@ def test_all_failures_add_up_to_less_than_beta():
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])
 def test_the_noise_leaves_its_width_with_probability_e_to_the_minus_x(factor):
-    """An exact binomial test at x = 3. A width for half of the noise is told apart."""
+    """An exact binomial test at x = 3. The width for half the noise is rejected."""
     draws, x = 40_000, 3.0
     width = float(radius(1e9, x, 2.0) - radius(1e9, x, 0.0)) * 1e9
     drawn = np.abs(np.asarray(noise.laplace(jr.key(0), jnp.zeros(draws), 2.0)))
@@ -139,7 +139,7 @@ def test_games_by_hand(compare, monkeypatch):
 
         def one(carry, bit):
             state, pair = carry
-            # The draw of the phase stands in place of the key of the noise.
+            # The phase's draw replaces the noise key.
             monkeypatch.setattr(jr, "split", lambda key: (draws[state.learner.number - 1], key))
             return learner.step(state, jr.key(0), bit.reshape(-1)[pair]), pair
 
@@ -171,21 +171,21 @@ def spent(learner, count=32):
 
 @pytest.mark.parametrize("compare", ["scores", "pairs"])
 def test_replay(compare):
-    """A replaced duel spends epsilon. Half the noise is that of 2 epsilon, and spends it."""
+    """A replaced duel spends epsilon. Half the noise, that of 2 epsilon, spends 2 epsilon."""
     assert spent(small(1.0, compare=compare)) == pytest.approx(1.0, rel=1e-4)
     halved = small(2.0, compare=compare)._replace(privacy=small(1.0).privacy)
     assert spent(halved) == pytest.approx(2.0, rel=1e-4)
 
 
 def test_a_scale_for_one_of_the_two_counts_spends_twice(monkeypatch):
-    """A duel moves the counts of both of its players."""
+    """A duel changes the counts of both players."""
     module = importlib.import_module("dpjax.learners.dueling_elimination")
     monkeypatch.setattr(module.privacy, "laplace_scale", lambda change, epsilon: 1.0 / epsilon)
     assert spent(small(1.0)) == pytest.approx(2.0, rel=1e-4)
 
 
 def test_counts_that_are_kept_across_phases_spend_more(monkeypatch):
-    """A duel is then released at the end of each later phase, too."""
+    """A duel is then also released at the end of each later phase."""
 
     def by_stages(horizon, arms, begin, record, evaluate, *rest):
         def keeping(key, state):
@@ -219,7 +219,7 @@ def tail(distance, scale):
 
 @pytest.mark.parametrize(("epsilon", "revealed"), [(0.1, 0.058), (1.0, 0.626), (10.0, 5.40)])
 def test_what_the_actions_of_two_arms_reveal(epsilon, revealed):
-    """Exactly, after the first phase: that arm 0, arm 1 or neither left, by the duels that 0 lost.
+    """Exactly, after the first phase: whether arm 0, arm 1 or neither left, given arm 0's losses.
 
     The probabilities are those of the learner's own draws. Half the noise reveals more.
     """
@@ -227,7 +227,7 @@ def test_what_the_actions_of_two_arms_reveal(epsilon, revealed):
     for scale in (2.0 / epsilon, 1.0 / epsilon):
         duels = int(np.ceil(float(duels_of_a_pair(1.0, 2.0, x, 2.0 / epsilon))))
         room = 2.0 * duels * float(radius(float(duels), x, 2.0 / epsilon))
-        lead = 2.0 * np.arange(duels + 1) - duels  # lost duels of arm 0 less those of arm 1
+        lead = 2.0 * np.arange(duels + 1) - duels  # arm 0's lost duels minus those of arm 1
         first, second = tail(room - lead, scale), tail(room + lead, scale)
         laws = np.stack([first, second, 1.0 - first - second])
         found.append(np.abs(np.diff(np.log(laws), axis=1)).max())
@@ -250,7 +250,7 @@ def test_what_the_actions_of_two_arms_reveal(epsilon, revealed):
 
 
 def test_both_counts_of_two_arms_are_all_duels():
-    """Before noise the two counts add up to the duels of the phase."""
+    """Without noise, the two counts add up to the phase's duels."""
     learner = dueling_elimination(10_000, 2, epsilon=np.inf)
     state, batch = learner.init(jr.key(0))
     told = exact_sums.of(jnp.float32(0.75 * int(batch.rounds)))
@@ -290,7 +290,7 @@ def test_scores_remove_a_condorcet_winner_that_loses_by_borda_and_pairs_keep_it(
 
 
 def test_in_a_cycle_no_arm_leaves():
-    """Each arm loses to another one; a phase then ends with all three arms."""
+    """Each arm loses to another; a phase then ends with all three arms."""
     learner = dueling_elimination(10**5, 3, epsilon=np.inf, compare="pairs", failure=0.5)
     report = jax.jit(lambda key: simulate_batches(
         learner, environments.dueling(CYCLE, regret="borda"), key, checkpoints=1
@@ -299,7 +299,7 @@ def test_in_a_cycle_no_arm_leaves():
 
 
 def test_the_local_model_by_randomized_response():
-    """The bits of both players are flipped together, so that the best arm still wins."""
+    """The bits of both players are flipped together, so the best arm still wins."""
     base = dueling_elimination(2**16, 3, epsilon=np.inf)
     learner = combinators.randomized_response(base, epsilon=2.0)
     assert learner.privacy.model == "local" and learner.action_set == Pairs(9)
@@ -333,14 +333,14 @@ def test_arguments(argument, value):
 
 
 def test_regret_is_the_sum_of_both_players():
-    """Of the losses that both saw, less those of the best arm, in expectation."""
+    """The expected losses that both saw, minus those of the best arm."""
     horizon, arms, trials = 4096, 3, 40
     learner = combinators.sparring(learners.batched_bandit, horizon, arms, epsilon=2.0)
     environment = environments.dueling(MEANS, regret="utility")
 
     def step(state, key, pair):
         state, outcome = environment.step(state, key, pair)
-        # The mean loss of each player's arm, less that of the best arm.
+        # The mean loss of each player's arm, minus that of the best arm.
         lost = jnp.asarray(0.5 + 0.5 * (MEANS[:, None] - MEANS[None]), jnp.float32)
         row, column = pair // arms, pair % arms
         both = lost[row, column] - lost[0, column] + lost[column, row] - lost[0, row]
@@ -367,7 +367,7 @@ def test_sparring_spends_epsilon_in_two_halves():
 
 
 def doubled(make, horizon, arms, *, epsilon):
-    """A player with half of the noise."""
+    """A player with half the noise."""
     return make(horizon, arms, epsilon=2.0 * epsilon)
 
 
@@ -381,7 +381,7 @@ def test_rho_and_delta_of_sparring_are_twice_a_players():
 
 
 def test_the_column_player_wins_what_the_row_player_loses():
-    """Two fixed players that report what they saw."""
+    """Two fixed players that report their observations."""
     from dpjax.core import Arms, Learner
     from dpjax.feedback import bandit
 

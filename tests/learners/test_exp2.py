@@ -1,4 +1,4 @@
-"""EXP2: its estimates, its rates and the condition behind them, its design over vectors."""
+"""EXP2: its estimates, its rates and their condition, its design over vectors."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from dpjax.learners.exp2 import (
 from tests.play import told
 
 VECTORS = np.array([[1.0, 0.2], [-0.3, 1.0], [0.0, -1.0], [0.8, 0.7], [-1.0, 0.1]])
-# In R^3, but in a plane; and two of them are the same.
+# In R^3 but in one plane; two of them are equal.
 FLAT = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 0.0]])
 STATES = [np.zeros(5), np.array([0, -1, -2, -0.3, -4.0]), np.array([-9, 0, -9, -9, -0.1])]
 
@@ -56,7 +56,7 @@ def test_estimates_are_unbiased(actions, features, exponents):
 
 
 def test_the_arm_is_drawn_from_p():
-    """Chi-square over 20 000 keys; the weights without mixing are told apart."""
+    """Chi-square over 20 000 keys; the weights without mixing are rejected."""
     rates = (jnp.float32(0.1), jnp.float32(0.3), False)
     learner = exponential_weights(8, arms_as_actions(5), rates, 0.5)
     state, _ = learner.init(jr.key(0))
@@ -70,7 +70,7 @@ def test_the_arm_is_drawn_from_p():
 
 
 def test_three_rounds_by_hand(monkeypatch):
-    """One game, noise of exactly one scale: exponents -eta (f - 1/2) / p, in float64."""
+    """One game with noise of exactly one scale: exponents -eta (f - 1/2) / p, in float64."""
     horizon, epsilon, arms = 100, 2.0, 3
     monkeypatch.setattr(noise, "laplace", lambda key, value, scale: value + scale)
     learner = exp2(horizon, arms, epsilon=epsilon)
@@ -96,8 +96,11 @@ GRID = [
 
 
 def test_derived_rates_keep_the_condition_and_printed_ones_do_not():
-    """gamma >= eta N (M + 2 lambda ln T) for ours; the printed proof asks for
-    gamma >= eta N (1 + 4 lambda ln NT), which its own gamma never meets with noise."""
+    """Ours satisfy gamma >= eta N (M + 2 lambda ln T).
+
+    The printed proof requires gamma >= eta N (1 + 4 lambda ln NT), which its own gamma never
+    satisfies with noise.
+    """
     failures = 0
     for horizon, arms, epsilon in GRID:
         actions, scale = arms_as_actions(arms), jnp.float32(2 / epsilon)
@@ -123,7 +126,7 @@ def test_printed_rates_by_hand():
 
 
 def test_derived_rates_give_the_bound():
-    """ln K / eta + eta T (r (M^2 + 2 lambda^2) + w g (M + B)) + w is bounds.exp2, its minimum."""
+    """bounds.exp2 is ln K / eta + eta T (r (M^2 + 2 lambda^2) + w g (M + B)) + w at its minimum."""
     for horizon, arms, epsilon in [(10**6, 4, 1.0), (10**5, 10, np.inf), (10**6, 3, 5.0)]:
         scale = 1 / epsilon
         eta, _, capped = derived_rates(
@@ -142,7 +145,7 @@ def test_derived_rates_give_the_bound():
 
 
 def test_violations_and_the_cap_are_reported(monkeypatch):
-    """A draw of -50 scales breaks eta l~ >= -1, and one of 50 scales does not; T = 4 is capped."""
+    """A draw of -50 scales violates eta l~ >= -1, a draw of 50 scales does not; T = 4 is capped."""
     for draw, broken in ((-50.0, 1), (50.0, 0), (-1.0, 0)):
         monkeypatch.setattr(noise, "laplace", lambda key, v, scale, draw=draw: v + draw * scale)
         learner = exp2(1000, 3, epsilon=0.1)
@@ -160,10 +163,10 @@ def test_losses_out_of_range_are_counted():
 
 
 def test_g_optimal_design():
-    """Known designs, a random set and a flat one: the spread is the rank, to 1 %."""
+    """Known designs, a random set and a flat one: the spread equals the rank, to 1 %."""
     cross = np.concatenate([np.eye(3), -np.eye(3)])
     mu, spread, white = g_optimal_design(cross)
-    np.testing.assert_allclose(mu[:3] + mu[3:], 1 / 3)  # however it is shared by a and -a
+    np.testing.assert_allclose(mu[:3] + mu[3:], 1 / 3)  # in any division between a and -a
     assert spread == pytest.approx(3.0)
     for vectors, rank in [(np.random.default_rng(0).normal(size=(200, 6)), 6), (FLAT, 2)]:
         mu, spread, white = g_optimal_design(vectors)
@@ -183,7 +186,7 @@ EPSILONS = np.array([0.3, 1.0, np.inf], np.float32)
 
 
 def test_regret_over_arms_is_below_the_bound():
-    """48 seeds at each epsilon, and without privacy below half of uniform play."""
+    """48 seeds per epsilon; without privacy it is below half of uniform play."""
 
     def game(epsilon):
         return exp2(8192, 3, epsilon=epsilon), environments.bernoulli([0.2, 0.6, 0.6])
@@ -196,7 +199,7 @@ def test_regret_over_arms_is_below_the_bound():
 
 @pytest.mark.slow
 def test_corners_of_a_square_against_moving_losses():
-    """Points from value feedback alone, on each kind of adversary; i.i.d. ones are learnt."""
+    """Points from value feedback, against each kind of adversary; i.i.d. losses are learned."""
     corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
     square = domains.cube(2)
 

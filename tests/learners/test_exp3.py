@@ -20,13 +20,13 @@ from dpjax.learners.exp3 import (
 from tests.play import play_table
 from tests.zcdp import least_epsilon
 
-# A fixed state for the tests of one draw: exponents whose largest is 0, far from uniform.
+# A fixed state for tests of one draw: the largest exponent is 0, and they are far from uniform.
 EXPONENTS = np.array([-1.2, 0.0, -4.0, -0.3], np.float32)
 MIXING = 0.2
 
 
 def p_by_hand(estimates, mixing):
-    """p = (1 - gamma) exp(gamma G / K) / sum + gamma / K in float64, G as it is."""
+    """p = (1 - gamma) exp(gamma G / K) / sum + gamma / K in float64, with unshifted G."""
     estimates = np.asarray(estimates, np.float64)
     weights = np.exp(mixing * estimates / len(estimates))
     return (1 - mixing) * weights / weights.sum() + mixing / len(estimates)
@@ -47,7 +47,7 @@ def test_three_rounds_by_hand():
     learner = exp3(3, arms, mixing=mixing)
 
     def game(key):
-        # What the learner's one draw a round consumes.
+        # The uniform number of the learner's single draw per round.
         uniform = [jr.uniform(jr.fold_in(key, t)) for t in range(4)]
         return play_table(learner, losses.astype(np.float32), key).states, jnp.stack(uniform)
 
@@ -71,7 +71,7 @@ def test_three_rounds_by_hand():
 
 @pytest.fixture(scope="module")
 def arm_counts():
-    """How often 100 000 keys drew each arm from the fixed state; a loss of 1 leaves it alone."""
+    """How often 100 000 keys drew each arm from the fixed state; a loss of 1 does not change it."""
     learner = exp3(100, 4, mixing=MIXING)
 
     def arm(key):
@@ -97,13 +97,13 @@ def test_law_of_the_arms(arm_counts):
 
 
 def test_law_of_the_arms_has_power(arm_counts):
-    """The same test rejects an exploration that is doubled, 10 % larger, or dropped."""
+    """The same test rejects doubled, 10 % larger, or missing exploration."""
     for wrong in (2 * MIXING, 1.1 * MIXING, 0.0):
         assert draw_pvalue(arm_counts, wrong) < 1e-6
 
 
 def test_gain_estimates_are_unbiased():
-    """The exact mean over the arms of the change of G is the vector of gains, up to a shift."""
+    """The exact mean over arms of the change of G is the gain vector, up to a shift."""
     gains = np.array([0.8, 0.1, 0.6, 1.0])
     p = p_at_exponents(MIXING)
     learner = exp3(100, 4, mixing=MIXING)
@@ -116,30 +116,29 @@ def test_gain_estimates_are_unbiased():
     moved = jax.vmap(after)(jnp.arange(4), jnp.asarray(p, jnp.float32), losses)
     change = (np.asarray(moved, np.float64) - EXPONENTS) * 4 / MIXING
     mean = p @ change
-    # Exponents of size 4 are within 2.4e-7 of exact, 20 times that in units of G.
+    # Exponents of size 4 are exact to 2.4e-7, which is 20 times that in units of G.
     np.testing.assert_allclose(mean - mean.mean(), gains - gains.mean(), atol=1e-5)
 
 
 def test_default_mixing():
-    """The rate of Auer et al. 2002, Corollary 3.2, for a long game and where it is cut at 1."""
+    """The rate of Auer et al. 2002, Corollary 3.2, for a long game and when capped at 1."""
     exact = np.sqrt(4 * np.log(4) / ((np.e - 1) * 2**18))
     assert exact == pytest.approx(0.00350865, abs=5e-9)
     assert float(default_mixing(2**18, 4)) == pytest.approx(exact, rel=1e-6)
     for arms in (3, 4, 10):
         assert default_mixing(1, arms) == 1.0
-    # With two arms K ln K is below e - 1.
+    # With two arms, K ln K is below e - 1.
     assert float(default_mixing(1, 2)) == pytest.approx(np.sqrt(np.log(4) / (np.e - 1)), rel=1e-6)
     assert float(default_mixing(jnp.int32(2**18), 4)) == float(default_mixing(2**18, 4))
 
 
-# Stability: one changed gain never moves a probability by more than a factor e, whatever the
-# history. The two worlds play the same arms; they are computed in float64, so that the claims are
-# tested to rounding.
+# Stability: for any history, one changed gain changes no probability by more than a factor e. The
+# two worlds play the same arms, and are computed in float64 so that the claims hold up to rounding.
 
 MIXINGS = (0.0035, 0.05, 0.3, 0.8)
 ROUNDS = 300
-CHANGED = 20  # rounds of common history before the change, of those that start level
-CHOICES = 4  # of arms: uniform, by the first world's law, its least and its most likely arm
+CHANGED = 20  # rounds of common history before the change, if histories start level
+CHOICES = 4  # ways to choose arms: uniform, by the first world's law, least likely, most likely
 
 
 def compare(first, second, mixing):
@@ -150,14 +149,14 @@ def compare(first, second, mixing):
 
 
 def play(first, second, arm, gain, other, mixing):
-    """One round of both worlds: the same arm, gains ``gain`` and ``other``."""
+    """One round of both worlds with the same arm and gains ``gain`` and ``other``."""
     first = update(first, arm, probabilities(first, mixing)[arm], gain, mixing)
     second = update(second, arm, probabilities(second, mixing)[arm], other, mixing)
     return first, second
 
 
 def random_history(start, key, mixing, choice, gain_kind, changed):
-    """Ranges and ratios (ROUNDS,) along one history; round ``changed`` differs in its gain."""
+    """Ranges and ratios (ROUNDS,) along one history; the gain differs in round ``changed``."""
     arms = start.shape[0]
 
     def one_round(worlds, t):
@@ -178,7 +177,7 @@ def random_history(start, key, mixing, choice, gain_kind, changed):
 
 
 def skewed(rng, cases, arms):
-    """Exponents down to where the exploration outweighs them: what long histories lead to."""
+    """Exponents as after long histories, down to values dominated by the exploration."""
     start = -rng.random((cases, arms)) * 12.0
     return start - start.max(axis=1, keepdims=True)
 
@@ -186,11 +185,11 @@ def skewed(rng, cases, arms):
 @pytest.mark.slow
 @pytest.mark.parametrize("arms", [2, 4, 10])
 def test_a_changed_gain_stays_bounded_along_random_histories(arms):
-    """Range of the difference of exponents: at most 1, and never growing after the change."""
+    """The range of the difference of exponents is at most 1, and never grows after the change."""
     rng = np.random.default_rng(arms)
     grid = np.meshgrid(MIXINGS, range(CHOICES), range(3), range(8), indexing="ij")
     mixing, choice, gain_kind, repeat = (axis.ravel() for axis in grid)
-    # Even repeats start level and change a gain later on; odd ones start skewed, changed at once.
+    # Even repeats start level and change a gain later; odd repeats start skewed and change at once.
     start = np.where(repeat[:, None] % 2, skewed(rng, len(mixing), arms), 0.0)
     changed = np.where(repeat % 2, 0, CHANGED)
     with jax.enable_x64(True):
@@ -201,12 +200,12 @@ def test_a_changed_gain_stays_bounded_along_random_histories(arms):
         ranges, ratios = np.asarray(ranges), np.asarray(ratios)
     before = np.arange(ROUNDS) < changed[:, None]
     assert (ranges[before] == 0.0).all()
-    # Exponents of at most a few hundred, each sum within 2^-53 of them: 1e-13 a round.
+    # Exponents are at most a few hundred, and each sum is exact to 2^-53 of them: 1e-13 per round.
     assert ranges.max() <= 1 + 1e-10
     after = np.arange(1, ROUNDS) > changed[:, None]
     assert np.diff(ranges)[after].max() <= 1e-11
     assert (ratios <= ranges + 1e-10).all()
-    # The bound is nearly attained: the histories are not tame.
+    # The bound is nearly attained, so the histories are extreme enough.
     assert ranges.max() > 0.99
 
 
@@ -215,10 +214,10 @@ STEPS = 25
 
 
 def greedy_history(start, key, mixing):
-    """Ranges and ratios after a change in round 1, then after each (arm, gain) that looks best.
+    """Ranges and ratios after a change in round 1, then after each greedily chosen (arm, gain).
 
-    The change is 0 against 1 for a random arm. Every other round is played at random, to leave
-    the local maximum that the greedy choice runs into.
+    The change is 0 against 1 for a random arm. Every other round is random, to leave local maxima
+    of the greedy choice.
     """
     arms = start.shape[0]
     candidates = [jnp.repeat(jnp.arange(arms), 3), jnp.tile(jnp.asarray(GAINS), arms)]
@@ -243,11 +242,11 @@ def greedy_history(start, key, mixing):
 
 @pytest.mark.parametrize("arms", [2, 4, 10])
 def test_search_for_the_largest_change_of_a_probability(arms):
-    """No history moves ln p by 1: the largest change that a search finds lies in [.27, .32].
+    """No history changes ln p by 1: the largest change found by a search is in [.27, .32].
 
-    With x the ratio of the two parts of p, weights over exploration, a change of one gain from
-    0 to 1 moves the exponent by 1 / (1 + x) and p by (1 + x e^(1 / (1 + x))) / (1 + x), at
-    most e^0.2855 in the limit of small gamma. The search finds no history that adds to it.
+    Let x be the ratio of the two parts of p, weights over exploration. A change of one gain from 0
+    to 1 changes the exponent by 1 / (1 + x), and p by the factor (1 + x e^(1 / (1 + x))) / (1 + x),
+    at most e^0.2855 for small gamma. The search finds no history that exceeds it.
     """
     rng = np.random.default_rng(arms)
     mixing = np.tile(MIXINGS, 500)
@@ -265,7 +264,7 @@ def test_search_for_the_largest_change_of_a_probability(arms):
 
 
 def round_robin(sign):
-    """The largest |ln(p' / p)| over 400 rounds of 1, 2, 3, 4, 1, ..., all gains ``sign``."""
+    """The largest |ln(p' / p)| over 400 rounds of 1, 2, 3, 4, 1, ..., all with gain ``sign``."""
     mixing, zero = jnp.float32(0.1), jnp.zeros(4, jnp.float32)
 
     def one_round(worlds, t):
@@ -277,9 +276,9 @@ def round_robin(sign):
 
 
 def test_the_loss_form_is_not_stable():
-    """With losses, theta_j -= (gamma / K) loss / p_j, one changed loss moves ln p by up to the cap.
+    """With losses, theta_j -= (gamma / K) loss / p_j: a changed loss changes ln p by up to the cap.
 
-    The history is the simplest there is, and harmless in gain form: arms in turn, all losses 1.
+    The history is the simplest one, and harmless with gains: arms in turn, all losses 1.
     """
     cap = float(log_ratio_cap(4, 0.1))
     assert cap == pytest.approx(3.611, abs=5e-4)
@@ -309,13 +308,13 @@ def printed_by_hand(horizon, arms, mixing):
 @pytest.mark.parametrize("mixing", [None, 0.0035, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("arms", [2, 4, 10])
 def test_declared_epsilon(arms, mixing):
-    """What is declared and what is printed equal float64 arithmetic, from 1 round to 2^20."""
+    """The declared and the printed values equal float64 arithmetic, from 1 round to 2^20."""
     for horizon in (1, 2, 64, 2**18, 2**20):
         derived = exp3(horizon, arms, mixing=mixing).privacy
         printed = exp3(horizon, arms, mixing=mixing, calibration="printed").privacy
         gamma = mixing or min(1.0, np.sqrt(arms * np.log(arms) / ((np.e - 1) * horizon)))
         epsilon, rho = derived_by_hand(horizon, arms, gamma)
-        # The logarithm of the cap cancels where gamma is near 1: a few 2^-24 over 0.1.
+        # The logarithm of the cap cancels if gamma is close to 1: a few 2^-24 over 0.1.
         assert float(derived.epsilon) == pytest.approx(epsilon, rel=1e-5, abs=2e-6)
         assert float(derived.rho) == pytest.approx(rho, rel=1e-5)
         assert float(printed.paper_epsilon) == pytest.approx(
@@ -345,13 +344,13 @@ def test_one_round_is_free():
     ],
 )
 def test_printed_epsilon_has_three_terms(horizon, arms, mixing, smallest):
-    """Each term of the printed minimum is the smallest somewhere; delta = 2^-36."""
+    """Each term of the printed minimum is the smallest in some case; delta = 2^-36."""
     value = float(printed_epsilon(horizon, arms, mixing, 2.0**-36))
     assert value == pytest.approx(smallest, rel=1e-6)
 
 
 def test_log_ratio_cap():
-    """The cap is the ratio of the extreme probabilities, one arm having all the weight."""
+    """The cap is the ratio of the extreme probabilities if one arm has all the weight."""
     for arms, mixing in [(2, 0.1), (4, 0.1), (10, 0.8), (3, 1.0)]:
         exponents = jnp.where(jnp.arange(arms) == 0, 0.0, -80.0)
         p = np.asarray(probabilities(exponents, mixing), np.float64)

@@ -1,4 +1,4 @@
-"""EXP3_tau: the constants of its accounting, the inverses of it, and the play of batches."""
+"""EXP3_tau: the constants of its accounting, their inverses, and the play of batches."""
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +25,13 @@ TAU = (HORIZON / (28 * np.log(4))) ** (1 / 3)
 
 
 def test_switching_cost_tau():
-    """The batch length of the corollary on switching costs, 18.9020 in the published run."""
+    """The batch length of the corollary on switching costs: 18.9020 in the published run."""
     assert pytest.approx(18.9020, abs=5e-5) == TAU
     assert float(switching_cost_tau(HORIZON, ARMS)) == pytest.approx(TAU, rel=1e-6)
 
 
 def test_printed_epsilon_of_the_published_run():
-    """28 K ln K + sqrt(112 K ln K ln T) = 155.26 + 88.03: not a small epsilon."""
+    """28 K ln K + sqrt(112 K ln K ln T) = 155.26 + 88.03, which is not a small epsilon."""
     first, second = 28 * 4 * np.log(4), np.sqrt(112 * 4 * np.log(4) * np.log(HORIZON))
     assert first == pytest.approx(155.26497, abs=5e-6)
     assert second == pytest.approx(88.02696, abs=5e-6)
@@ -42,11 +42,11 @@ def test_printed_epsilon_of_the_published_run():
 
 
 def test_the_published_run_accounted_again():
-    """The same batches with draws that are 1 / tau-DP, not 2 / tau; tau before it is rounded."""
+    """The same batches with 1 / tau-DP draws instead of 2 / tau, at the unrounded tau."""
     batches = HORIZON / TAU
     two_terms = float(privacy.advanced_composition(batches, 1 / TAU, DELTA))
     assert two_terms == pytest.approx(82.830, abs=5e-4)
-    # With the expected loss e0 tanh(e0 / 2) of a draw for e0^2, as in Kairouz, Oh & Viswanath
+    # With a draw's expected loss e0 tanh(e0 / 2) instead of e0^2, as in Kairouz, Oh & Viswanath
     # 2015, Theorem 3.4.
     expected = batches / TAU * np.tanh(0.5 / TAU)
     spread = np.sqrt(2 * batches * np.log(1 / DELTA)) / TAU
@@ -54,7 +54,7 @@ def test_the_published_run_accounted_again():
     rho = float(privacy.bounded_range_rho(1 / TAU, batches))
     assert rho == pytest.approx(HORIZON / (8 * TAU**3), rel=1e-6)
     assert float(privacy.zcdp_epsilon(rho, DELTA)) == pytest.approx(25.965, abs=5e-4)
-    # Sum of the log-ratios: pure differential privacy.
+    # The sum of the log-ratios: pure differential privacy.
     assert batches / TAU == pytest.approx(733.7, abs=0.05)
 
 
@@ -64,7 +64,7 @@ def test_printed_tau_inverts_printed_epsilon(horizon, delta):
     tau = np.array([float(printed_tau(horizon, e, delta)) for e in EPSILONS])
     ratio, log_term = horizon / tau**3, np.log(1 / delta)
     exact = 4 * ratio + np.sqrt(8 * log_term * ratio)
-    # tau is within a few 2^-24 of exact, its cube within three times as much.
+    # tau is exact to a few 2^-24, its cube to three times as much.
     np.testing.assert_allclose(exact, EPSILONS, rtol=1e-5)
     back = [float(printed_epsilon(horizon, t, delta)) for t in tau]
     np.testing.assert_allclose(back, EPSILONS, rtol=1e-4)
@@ -73,7 +73,7 @@ def test_printed_tau_inverts_printed_epsilon(horizon, delta):
 
 @pytest.mark.parametrize(("horizon", "delta"), [(64, 1e-3), (HORIZON, DELTA), (10**6, 1e-9)])
 def test_derived_tau_inverts_zcdp(horizon, delta):
-    """T / tau batches of rho = 1 / (8 tau^2) have the epsilon asked for; tau is 0 at infinity."""
+    """T / tau batches of rho = 1 / (8 tau^2) have the requested epsilon; tau is 0 at infinity."""
     tau = np.array([float(derived_tau(horizon, e, delta)) for e in EPSILONS])
     rho = horizon / (8 * tau**3)
     exact = [least_epsilon(x, delta) for x in rho]
@@ -100,7 +100,7 @@ def declared_by_hand(horizon, arms, tau, delta):
 @pytest.mark.parametrize("calibration", ["derived", "printed"])
 @pytest.mark.parametrize(("horizon", "arms"), [(1, 2), (100, 3), (HORIZON, ARMS)])
 def test_declared_epsilon_is_at_most_the_one_asked_for(horizon, arms, calibration):
-    """It equals float64 arithmetic at the integer tau; only a tau cut at T may exceed."""
+    """It equals float64 arithmetic at the integer tau; only a tau capped at T may exceed."""
     taus = []
     for epsilon in [1e-9, *EPSILONS.tolist(), np.inf]:
         learner = exp3_minibatch(horizon, arms, epsilon=epsilon, calibration=calibration)
@@ -109,7 +109,7 @@ def test_declared_epsilon_is_at_most_the_one_asked_for(horizon, arms, calibratio
         declared = learner.privacy
         delta = 1 / max(horizon, 2) ** 2
         exact, rho = declared_by_hand(horizon, arms, tau, delta)
-        # atol: where gamma is 1 the cap is exactly 0.
+        # atol: if gamma is 1, the cap is exactly 0.
         np.testing.assert_allclose(float(declared.epsilon), exact, rtol=1e-5, atol=1e-12)
         np.testing.assert_allclose(float(declared.rho), rho, rtol=1e-5, atol=1e-12)
         assert declared.delta == delta
@@ -124,7 +124,7 @@ def test_declared_epsilon_is_at_most_the_one_asked_for(horizon, arms, calibratio
 
 
 def test_tau_is_rounded_up_from_the_accounting():
-    """The integer tau is the ceiling of the solution, for a given epsilon and delta."""
+    """The integer tau is the ceiling of the solution for a given epsilon and delta."""
     for calibration, solve in [("derived", derived_tau), ("printed", printed_tau)]:
         for epsilon in (0.5, 3.0, 243.29193):
             learner = exp3_minibatch(
@@ -140,7 +140,7 @@ def test_tau_is_rounded_up_from_the_accounting():
 
 
 def test_derived_is_tighter_than_printed():
-    """At one tau our epsilon is smaller than the paper's; at one epsilon the derived tau is."""
+    """At equal tau our epsilon is smaller than the paper's; at equal epsilon, our tau is."""
     for tau in (1, 5, 19, 300):
         derived, printed = (
             exp3_minibatch(HORIZON, ARMS, tau=tau, calibration=name).privacy
@@ -157,7 +157,7 @@ def table(horizon, arms=3):
 
 
 def trajectory(learner, losses, key):
-    """The arm of each round, and EXP3's state after it."""
+    """Each round's arm, and EXP3's state after it."""
     game = play_table(learner, losses, key)
     states = jax.tree.map(lambda leaf: leaf[1:], game.states)
     return game.actions[:-1], getattr(states, "learner", states)
@@ -171,16 +171,16 @@ def test_batches_of_one_round_are_exp3(arguments):
     plain_arms, plain_states = trajectory(exp3(150, 3), losses, key)
     np.testing.assert_array_equal(arms, plain_arms)
     np.testing.assert_array_equal(states.arm, plain_states.arm)
-    # The two programs may be fused differently; 150 sums of exponents of size 1 each round.
+    # The two programs may be fused differently; 150 rounded sums of exponents of size 1.
     np.testing.assert_allclose(states.probability, plain_states.probability, rtol=1e-5)
     np.testing.assert_allclose(states.exponents, plain_states.exponents, atol=1e-5)
     assert len(np.unique(arms)) == 3
 
 
 def test_batches_by_hand():
-    """100 games equal a float64 loop that plays each arm 5 rounds and feeds the averages.
+    """100 games equal a float64 loop that plays each arm for 5 rounds and feeds the averages.
 
-    23 rounds make four batches and a cut fifth, which is played and never reported.
+    23 rounds make four batches and a cut fifth, which is played but not reported.
     """
     horizon, tau, arms = 23, 5, 3
     losses = table(horizon)
@@ -208,27 +208,27 @@ def test_batches_by_hand():
             # Known from the batch's last round on.
             after = exponents[min(start + tau, horizon) - 1]
             np.testing.assert_allclose(after, theta - theta.max(), atol=1e-6)
-    # EXP3 is not touched within a batch, and not by the last one.
+    # EXP3 is not updated within a batch, nor by the last one.
     changes = (np.diff(states.exponents, axis=1) != 0).any(axis=(0, 2))
     np.testing.assert_array_equal(np.flatnonzero(changes) + 1, [4, 9, 14, 19])
 
 
 def test_losses_outside_the_range_are_clipped_before_they_are_averaged():
-    """One wild loss moves an average by no more than 1 / tau: -5 acts as 0, and 9 as 1."""
+    """One extreme loss changes an average by at most 1 / tau: -5 acts as 0, and 9 as 1."""
     learner = every_round(exp3_minibatch(4, 3, tau=2))
     wild = jnp.array([[-5.0], [0.5], [9.0], [0.5]]) * jnp.ones((4, 3))
     arms, states = trajectory(learner, wild, jr.key(7))
     tame_arms, tame_states = trajectory(learner, jnp.clip(wild, 0.0, 1.0), jr.key(7))
     np.testing.assert_array_equal(arms, tame_arms)
     np.testing.assert_array_equal(states.exponents, tame_states.exponents)
-    # Gains 1 and 1/2, an average of 3/4, at probability 1/3 and gamma / K.
+    # Gains 1 and 1/2, average 3/4, at probability 1/3 and gamma / K.
     mixing = np.sqrt(3 * np.log(3) / ((np.e - 1) * 2))
     moved = float(states.exponents[1].max() - states.exponents[1].min())
     assert moved == pytest.approx(mixing / 3 * 0.75 * 3, rel=1e-6)
 
 
 def test_a_fractional_tau_is_rounded_down_and_cut_at_the_horizon():
-    """tau = 18.9 plays batches of 18 rounds and declares those; one above T plays T."""
+    """tau = 18.9 plays and declares batches of 18 rounds; a tau above T plays T."""
     for tau, rounds in [(18.9, 18), (1.0, 1), (99.5, 99), (1e12, 100), (np.inf, 100)]:
         learner = exp3_minibatch(100, 3, tau=tau)
         assert learner.init(jr.key(0))[1].rounds == rounds
@@ -244,7 +244,7 @@ def test_a_single_batch_declares_nothing_lost():
 
 
 def test_a_traced_epsilon_gives_the_same_batches():
-    """Under jit and vmap, epsilon and tau traced."""
+    """Under jit and vmap, with epsilon and tau traced."""
 
     def rounds(epsilon):
         return exp3_minibatch(HORIZON, ARMS, epsilon=epsilon).init(jr.key(0))[1].rounds
@@ -268,7 +268,7 @@ def test_a_traced_epsilon_gives_the_same_batches():
     ],
 )
 def test_bad_arguments_are_named(arguments, name):
-    """The message names the argument that is wrong; exactly one of epsilon and tau is needed."""
+    """The message names the wrong argument; exactly one of epsilon and tau is required."""
     arguments = {"horizon": 64, "arms": 3, **arguments}
     with pytest.raises(ValueError, match=name):
         exp3_minibatch(arguments.pop("horizon"), arguments.pop("arms"), **arguments)

@@ -1,4 +1,4 @@
-"""EXP4: its law of arms, estimates and rates, and the one step of its proof that differs."""
+"""EXP4: its law of arms, estimates and rates, and the changed step of its proof."""
 
 from itertools import product
 
@@ -15,7 +15,7 @@ from dpjax.learners import exp4
 from dpjax.learners.exp4 import Mixture, follow, law_of_arms
 from tests.learners.test_cucb import spent
 
-# E, a row for each of five experts on three arms.
+# E has one row for each of five experts on three arms.
 ADVICE = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.25, 0.5, 0.25], [0.25, 0.625, 0.125], [0, 0, 1.0]]
 ADVICE = np.array(ADVICE, np.float32)
 EXPERTS, ARMS = ADVICE.shape
@@ -46,7 +46,7 @@ def test_no_coin_draws_an_arm_of_probability_0_or_none():
 
 
 def test_the_environment_and_the_feedback_get_the_same_arm():
-    """The policy holds its coin: the tally has the loss that the learner saw."""
+    """The policy contains its coin: the tally has the loss that the learner saw."""
     learner = exp4(64, ARMS, EXPERTS, epsilon=1.0)
     environment = environments.advice(np.arange(ARMS * 8).reshape(8, ARMS) / 24.0, ADVICE)
     _, policy = learner.init(jr.key(3))
@@ -60,7 +60,7 @@ def test_the_environment_and_the_feedback_get_the_same_arm():
 
 @pytest.mark.parametrize("gamma", [0.01, 0.3])
 def test_estimates_are_unbiased(gamma):
-    """sum_a p_a E_ia l_a / p_a = <E_i, l>, exactly: every arm is enumerated, through the step."""
+    """sum_a p_a E_ia l_a / p_a = <E_i, l>, exactly: the step is run for every arm."""
     learner = exp4(100, ARMS, EXPERTS, epsilon=np.inf)
     state, policy = learner.init(jr.key(0))
     state = state._replace(exponents=jnp.log(Q))
@@ -71,7 +71,7 @@ def test_estimates_are_unbiased(gamma):
         seen = jnp.asarray(ADVICE[:, arm]), jnp.float32(loss[arm])
         after = np.asarray(learner.step(state, jr.key(1), seen)[0].exponents, np.float64)
         step = after - np.log(Q)
-        # Exponents are shifted; the expert with the least advice for this arm fixes the shift.
+        # Exponents are shifted; the expert with the least advice for this arm sets the shift.
         free = np.argmin(ADVICE[:, arm])
         assert ADVICE[free, arm] == 0.0
         moved += p[arm] * (step - step[free])
@@ -88,7 +88,7 @@ def derived_eta(horizon, epsilon, arms=ARMS, experts=EXPERTS):
 def test_the_step_of_the_proof_that_differs():
     """sum_i q_i E[y_i^2] <= K E[f^2] / (1 - gamma), over vertices and 3000 random advice sets.
 
-    It is nearly met by experts who advise one arm each. The same with K - 1 does not hold.
+    Experts who advise one arm each nearly attain it. With K - 1 instead of K it fails.
     """
     rng = np.random.default_rng(0)
     worst = 0.0
@@ -136,7 +136,7 @@ def test_rounds_by_hand(monkeypatch):
 
 
 def test_a_short_game_is_capped_and_counts_what_the_proof_excludes():
-    """gamma = 1/2 at eps = 0.01; a step above 1 is a violation, one below is none."""
+    """gamma = 1/2 at eps = 0.01; a step above 1 is a violation, one below is not."""
     learner = exp4(10, ARMS, EXPERTS, epsilon=0.01)
     state, policy = learner.init(jr.key(0))
     assert policy.args[0].mixing == 0.5 and learner.report(state).capped == 1
@@ -147,7 +147,7 @@ def test_a_short_game_is_capped_and_counts_what_the_proof_excludes():
 
 
 def test_experts_of_one_arm_each_are_exp2():
-    """The same exponents as EXP2 over arms, if both play the same arms and noise is fixed."""
+    """Exponents equal those of EXP2 over arms, if both play the same arms and noise is fixed."""
     horizon = 200
     learner, other = exp4(horizon, 3, 3, epsilon=np.inf), learners.exp2(horizon, 3, epsilon=np.inf)
     state, policy = learner.init(jr.key(0))
@@ -166,7 +166,7 @@ def test_experts_of_one_arm_each_are_exp2():
 
 
 def pair_of(horizon, loss, other):
-    """Losses that differ in round 1, in all arms; advice is the same."""
+    """Losses that differ in round 1, in all arms, with the same advice."""
     features = np.broadcast_to(ADVICE.T, (horizon, ARMS, EXPERTS))
     losses = np.full((horizon, ARMS), loss, np.float32)
     others = losses.copy()
@@ -190,7 +190,7 @@ def test_noise_on_the_estimate_in_place_of_the_loss_is_caught():
 
     def step(state, key, seen):
         advised, loss = seen
-        p = jnp.mean(advised)  # of the first round, up to mixing
+        p = jnp.mean(advised)  # in the first round, up to mixing
         return learner.step(state, key, (advised, loss / p))
 
     assert spent(learner._replace(step=step), pair_of(8, 0.0, 1.0)) > 1.4
@@ -200,7 +200,7 @@ def test_noise_on_the_estimate_in_place_of_the_loss_is_caught():
 
 
 def test_regret_is_below_the_bound_and_far_below_uniform_play():
-    """One informed expert among 16; four times the rounds, and the mean over trials."""
+    """One informed expert among 16; at two horizons, for the mean over trials."""
     good = 0.9 * np.eye(16)[3]
     environment = environments.advice(np.full(4, 0.5), 16, informative=good)
 
@@ -214,7 +214,7 @@ def test_regret_is_below_the_bound_and_far_below_uniform_play():
     for i, epsilon in enumerate((10.0, np.inf)):
         assert 0.0 < regret[i, 1] < bounds.exp4(16_384, 4, 16, epsilon)
         assert regret[i, 1] < 0.3 * uniform
-        assert regret[i, 1] < 3.0 * regret[i, 0]  # linear regret would be 4 times as large
+        assert regret[i, 1] < 3.0 * regret[i, 0]  # linear regret would grow fourfold
     assert regret[1, 1] < regret[0, 1]
     assert np.asarray(found.report.violations).max() == 0
 

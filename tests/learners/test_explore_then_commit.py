@@ -30,7 +30,7 @@ def test_it_explores_all_arms_and_commits_to_the_best():
 
 
 def test_the_bound_on_errors():
-    """Each part is exact or Hoeffding's: Laplace draws alone, and 0 or 1 in place of a tail."""
+    """Each part is exact or Hoeffding's: Laplace draws alone, and 0 or 1 instead of a tail."""
     assert bounds.explore_then_commit_error(0.2, 1000.0, np.inf) == pytest.approx(np.exp(-10.0))
     rng = np.random.default_rng(0)
     draws = rng.laplace(size=(2, 10**6))
@@ -38,7 +38,7 @@ def test_the_bound_on_errors():
     value = bounds.explore_then_commit_error(1.0, 60.0, 0.1) - np.exp(-15.0)
     assert value == pytest.approx(tail, abs=4e-4)
     assert bounds.explore_then_commit_error(0.1, 1.0, 0.01) == 1.0
-    # At m = 60 the losses of both arms, and the noise, err less often than the bound.
+    # At m = 60, losses of both arms with noise err less often than the bound.
     for epsilon in (0.1, 1.0):
         sums = rng.binomial(60, [[0.2], [0.5]], (2, 10**5)) + rng.laplace(size=(2, 10**5)) / epsilon
         wrong = (sums[0] >= sums[1]).mean()
@@ -46,7 +46,7 @@ def test_the_bound_on_errors():
 
 
 def test_the_default_rounds():
-    """By hand without a gap, and with one no other number has a smaller bound, up to the grid."""
+    """By hand without a gap; with a gap, no other number has a smaller bound, up to the grid."""
     horizon = 10**4
     log = np.log(horizon)
     assert derived_rounds(horizon, 2, np.inf) == np.ceil(5000 ** (2 / 3) * log ** (1 / 3))
@@ -66,7 +66,7 @@ def test_the_default_rounds():
 
 
 def test_regret_is_below_the_bound_and_a_known_gap_helps():
-    """With a hundred times less noise than it should have it would be told apart."""
+    """The test would find a hundredth of the right noise."""
     horizon, epsilons = 10**4, np.array([0.05, 0.5, np.inf], np.float32)
     means = [0.4, 0.6]
 
@@ -84,7 +84,7 @@ def test_regret_is_below_the_bound_and_a_known_gap_helps():
     for found, m in ((plain, rounds), (known, fewer)):
         assert (found <= bounds.explore_then_commit(horizon, means, epsilons, m) * 1.001).all()
     assert (known[1:] < plain[1:]).all()
-    # Each arm plays m rounds at least.
+    # Each arm plays at least m rounds.
     assert (plain >= 0.2 * rounds * 0.999).all()
 
 
@@ -100,7 +100,7 @@ def test_the_wrong_arm_wins_as_often_as_the_law_says():
         progress=False,
     )  # fmt: skip
     wrong = int((result.report.arm == 1).sum())
-    # The tail of a difference of two Laplace draws beyond 1.
+    # The tail of a difference of two Laplace draws above 1.
     expected = 0.25 * 3.0 * np.exp(-1.0)
     assert stats.binomtest(wrong, 4000, expected).pvalue > 1e-3
     assert stats.binomtest(wrong, 4000, 0.25 * 4.0 * np.exp(-2.0)).pvalue < 1e-6

@@ -1,4 +1,4 @@
-"""Federated LinUCB: LinUCB with a delay, noise of silos, what replays spend, and mistakes."""
+"""Federated LinUCB: LinUCB with a delay, noise per silo, replays, and mistakes."""
 
 from functools import partial
 from unittest import mock
@@ -49,7 +49,7 @@ def test_one_silo_with_batches_of_one_user_is_linucb(epsilon):
 
 
 def test_without_noise_it_is_oful_that_is_renewed_after_each_batch():
-    """In NumPy. 50 rounds of batches of 12; the last two rounds are of one that is cut short."""
+    """In NumPy: 50 rounds in batches of 12; the last two rounds form a cut batch."""
     horizon, users, dim = 50, 12, 3
     features, losses = table(horizon, 4, dim)
     found = beliefs(federated(horizon, 4, 3, np.inf, dim=dim), (features, losses))
@@ -113,7 +113,7 @@ def noise_of_messages(silos, batches, keys):
 
 
 def test_the_noise_of_a_sum_has_m_times_popcount_of_the_variance_of_a_draw():
-    """And the draws of silos are independent. Half the scale is far off."""
+    """The silos' draws are independent. Half the scale is far off."""
     silos, batches, keys = 3, 7, 2000
     noise = noise_of_messages(silos, batches, keys)
     scale = np.sqrt(3.0) * 2.0 * float(privacy.gaussian_inverse_mu(1.0, DELTA))
@@ -131,7 +131,7 @@ HORIZON, SILOS, BATCH = 16, 4, 1
 
 
 def pair(at=4, horizon=HORIZON, features=False):
-    """One arm e1 a round, with loss 1; in one round the loss is -1, or else the arm is e2.
+    """One arm e1 per round, with loss 1; in one round the loss is -1, or else the arm is e2.
 
     (e1, 1) and (e1, -1) are orthogonal rows of the largest length, whose sums differ most.
     """
@@ -169,7 +169,7 @@ def test_the_row_of_a_user_is_in_the_sum_of_the_own_silo_only():
 
 
 def altered(change, horizon=HORIZON, silos=SILOS):
-    """``federated``, with calibrated sums that ``change`` alters."""
+    """``federated``, with calibrated sums altered by ``change``."""
     calibrate = prefix_sums.calibrate
 
     def altered_sums(leaves, shape, size, **keywords):
@@ -180,14 +180,14 @@ def altered(change, horizon=HORIZON, silos=SILOS):
 
 
 def of_a_secure_sum(calibrate, shape):
-    """Mistake: each silo adds s / sqrt(M), as for a secure sum, and sends that message itself."""
+    """Mistake: each silo adds s / sqrt(M), as for a secure sum, but sends its message itself."""
     made = calibrate(shape)
     stream = made.mechanism.stream(shape, scale=made.scale / SILOS**0.5)
     return made._replace(init=stream.init, step=stream.step)
 
 
 def shared(calibrate, shape):
-    """Mistake: all silos add the same draw, which the first silo makes."""
+    """Mistake: all silos add the same draw, made by the first silo."""
     made = calibrate((1, shape[1]))
 
     def init(key):
@@ -204,12 +204,12 @@ def shared(calibrate, shape):
 
 
 def with_own_rows(learner):
-    """Mistake: the silo of the next round adds its own rows, without noise, to its policy."""
+    """Mistake: the next round's silo adds its own rows, without noise, to its policy."""
 
     def step(state, key, seen):
         state, policy = learner.step(state, key, seen)
         belief = policy.args[0]
-        own = state.rows[state.round % SILOS, 3:5]  # of sum loss x, in the packed sum
+        own = state.rows[state.round % SILOS, 3:5]  # the sum of loss x within the packed sum
         return state, jax.tree_util.Partial(
             most_optimistic, belief._replace(estimate=belief.estimate + own)
         )
@@ -226,7 +226,7 @@ def test_noise_of_a_secure_sum_on_each_message_spends_m_times_rho():
 
 @pytest.mark.parametrize("at", [4, 5])
 def test_noise_that_silos_share_hides_no_row(at):
-    """Whether the row is of the silo that draws the noise, or of another one."""
+    """Whether the row belongs to the silo that draws the noise or to another."""
     assert not replayed(altered(shared), at=at).same_actions
 
 
@@ -242,7 +242,7 @@ LIMIT = 3.5  # between the determinants 3 of I + 2 e1 e1' and 4 of I + e1 e1' + 
 
 
 def remembered(calibrate, shape):
-    """The same sums, with the last messages in the state."""
+    """The same sums, with the last messages kept in the state."""
     made = calibrate(shape)
 
     def init(key):
@@ -259,7 +259,7 @@ def remembered(calibrate, shape):
 def triggered(raw):
     """Agents that adopt the server's policy once det(I + sum x x') is at least LIMIT.
 
-    They read the sum without noise, or as it was released.
+    They read the sum without noise (``raw``) or as released.
     """
     base = altered(remembered, 4, 1)
     weights = np.where(np.equal(*ellipsoids.indices(DIM + 1)), np.sqrt(2.0), 1.0)
@@ -282,7 +282,7 @@ def triggered(raw):
 
 
 def test_a_schedule_that_depends_on_raw_rows_is_found():
-    """Dubey & Pentland 2020, as Zhou & Chowdhury 2023 describe it. The noise of sums is the same.
+    """Dubey & Pentland 2020, as described by Zhou & Chowdhury 2023. The noise of sums is unchanged.
 
     The rows of rounds 1 and 2 are e1, e1 or e1, e2.
     """
@@ -312,7 +312,7 @@ def synchronisations(rows, limit):
 
 
 def test_one_row_moves_a_synchronisation_in_a_sixth_of_all_streams():
-    """So the leak is no corner case: 300 unit rows with d = 3, of which one is replaced."""
+    """So the leak is no corner case: 300 unit rows with d = 3, one of them replaced."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(500, 300, 3))
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
@@ -324,7 +324,7 @@ def test_one_row_moves_a_synchronisation_in_a_sixth_of_all_streams():
 
 
 def test_its_bound_at_batches_of_one_round_is_that_of_linucb_times_the_root_of_two():
-    """But for the 2 d log2(1 + T / d) rounds in which a determinant may double."""
+    """Except for the 2 d log2(1 + T / d) rounds in which a determinant may double."""
     plain, batched = bounds.linucb(10**4, 5, 1.0, 1.0, 0.0), []
     for users in (1.0, 101.0):
         batched.append(float(bounds.federated_linucb(10**4, 5, users, 1.0, 1.0, 0.0)))

@@ -1,4 +1,4 @@
-"""FTPL: the law of its perturbation, what privacy adds, and the printed scale."""
+"""FTPL: the law of its perturbation, the noise that privacy adds, and the printed scale."""
 
 from functools import cache
 
@@ -14,7 +14,7 @@ from dpjax.learners.ftpl import default_perturbation, printed_scale
 from tests.play import play_table
 
 HORIZON, DIM = 64, 3
-# A domain whose linear minimizer shows what it was given.
+# A domain whose linear minimizer returns its input.
 WINDOW = domains.ball(DIM)._replace(minimizer=lambda g: g)
 
 
@@ -30,13 +30,13 @@ def program(**options):
 
 
 def perturbations(epsilon, seeds=4000, **options):
-    """L~_t - L_t on losses that are 0, as the minimizer sees it: (seeds, T, d)."""
+    """L~_t - L_t on losses 0, as seen by the minimizer: (seeds, T, d)."""
     return np.asarray(program(**options)(jnp.float32(epsilon), jr.split(jr.key(1), seeds)))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1000.0, np.inf])
 def test_each_prefix_is_perturbed_by_the_larger_of_what_privacy_and_a_leader_need(epsilon):
-    """KS of 4000 draws at several t, the first included; half of it is rejected."""
+    """KS of 4000 draws at several t including the first; half of it is rejected."""
     seen = perturbations(epsilon)
     needed = default_perturbation(HORIZON, WINDOW.losses)
     assert needed == pytest.approx(8 / (2 * np.pi * 3) ** 0.25)
@@ -54,7 +54,7 @@ def test_each_prefix_is_perturbed_by_the_larger_of_what_privacy_and_a_leader_nee
 
 @pytest.mark.slow
 def test_without_privacy_any_mechanism_leaves_the_leaders_own_perturbation():
-    """The same draws: only the mechanism's are gone."""
+    """The same draws; only the mechanism's are absent."""
     plays = [
         perturbations(np.inf, 10, mechanism=mechanism)
         for mechanism in (mechanisms.tree, mechanisms.buffered, mechanisms.exact)
@@ -81,7 +81,7 @@ def test_regret_bound_on_the_ball():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_the_printed_scale_is_private_and_at_least_three_times_ours(epsilon):
-    """On the paper's instances at T = 128 and 2^14, of the share that privacy asks for."""
+    """On the paper's instances at T = 128 and 2^14, for the noise that privacy requires."""
     for horizon in (128, 2**14):
         nodes, delta = np.log2(horizon), 1e-6
         for losses in (domains.box_losses(10), domains.ball_losses(10), domains.l1_losses(10)):

@@ -1,4 +1,4 @@
-"""FTRL: the paper's key lemma, its bound, plain FTRL without noise, and what noise does."""
+"""FTRL: the paper's key lemma, its bound, plain FTRL without noise, and the effect of noise."""
 
 from functools import cache, partial
 
@@ -36,7 +36,7 @@ def play(learner, losses, key):
 
 @cache
 def table(name):
-    """Losses of a domain's own set in which one direction stands out."""
+    """Losses from a domain's own set, with one dominant direction."""
     losses = DOMAINS[name].losses
     directions = jr.normal(jr.key(3), (HORIZON, 3)) + jnp.array([0.5, 0.0, -0.5])[None]
     return jax.vmap(losses.maximizer)(directions)
@@ -44,7 +44,7 @@ def table(name):
 
 @pytest.mark.parametrize("name", DOMAINS)
 def test_without_privacy_it_is_ftrl(name):
-    """Exponential weights, and lazy projections, in float64; the default rate is explicit."""
+    """Exponential weights and lazy projections, in float64; the default rate is explicit."""
     rate = {"simplex": np.sqrt(8 * np.log(3) / 64), "ball": 2 / 8, "cube": np.sqrt(4 * 3 / 64)}
     learner = learners.ftrl(HORIZON, DOMAINS[name], epsilon=np.inf)
     expected = numpy_ftrl(name, np.asarray(table(name), np.float64), rate[name])
@@ -71,7 +71,7 @@ def test_any_mechanism_without_noise_is_exact(mechanism):
 
 
 def one_shot_regrets(name, scale, levels, trials):
-    """Regrets of the algorithm that draws Z, a sum of Laplace draws, once: argmin with L + Z."""
+    """Regrets if Z, a sum of Laplace draws, is drawn only once: argmin with L + Z."""
     losses = np.asarray(table(name), np.float64)
     rate = float(np.sqrt(DOMAINS[name].regularizer.range / HORIZON))
     rate /= np.sqrt(DOMAINS[name].regularizer.stability(DOMAINS[name].losses))
@@ -90,9 +90,9 @@ def one_shot_regrets(name, scale, levels, trials):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOMAINS)
 def test_expected_regret_is_that_of_noise_drawn_once(name):
-    """The paper's key lemma, with one law over the rounds: two means of 40 000 trials each.
+    """The paper's key lemma, with one noise law for all rounds: two means of 40 000 trials each.
 
-    Half the draws give another mean: 8 standard errors away on the cube, where that is least.
+    Half the draws give another mean: at least 8 standard errors away (on the cube).
     """
     domain, trials, epsilon = DOMAINS[name], 40_000, 8.0
     learner = learners.ftrl(HORIZON, domain, epsilon=epsilon, mechanism=TREE)
@@ -163,9 +163,9 @@ def test_half_the_noise_shows():
 
 
 def test_regret_on_losses_and_on_noisy_losses_agree_in_expectation():
-    """Lemma 4.3: fed l_t + n_t, independent and of mean 0, its regret on l is that on l + n.
+    """Lemma 4.3: with inputs l_t + n_t (independent noise of mean 0), regrets on l and l + n agree.
 
-    20 000 trials along the same runs; noise of another mean does not leave it so.
+    20 000 trials along the same runs; noise with a nonzero mean makes them differ.
     """
     domain = DOMAINS["ball"]
     learner = learners.ftrl(
@@ -233,7 +233,7 @@ def test_printed_scale_and_where_it_is_refused():
 
 
 def test_the_bound_as_a_curve_is_the_one_of_these_rates():
-    """bounds.ftrl without noise is 2 sqrt(D_R S T) of the paper's instances."""
+    """Without noise, bounds.ftrl is 2 sqrt(D_R S T) on the paper's instances."""
     instances = {
         "simplex": (domains.simplex(5), domains.box_losses(5)),
         "ball": (domains.ball(5), domains.ball_losses(5)),

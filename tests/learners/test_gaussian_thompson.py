@@ -1,4 +1,4 @@
-"""Gaussian Thompson sampling: games by hand, what its draws cost, and what its actions tell."""
+"""Gaussian Thompson sampling: games by hand, the cost of draws, and what actions reveal."""
 
 from functools import cache, partial
 
@@ -22,7 +22,7 @@ ARMS = 3
     ("pulls", "variance"), [(2, 0.3), pytest.param(0, 1.0, marks=pytest.mark.slow)]
 )
 def test_games_by_hand(pulls, variance):
-    """The first pulls go round, and then the smallest draw plays."""
+    """The first pulls are in turn; then the smallest draw plays."""
     horizon, games = 60, 6
     losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
     keys = jr.split(jr.key(2), games)
@@ -44,7 +44,7 @@ def test_games_by_hand(pulls, variance):
     assert len(np.unique(arms)) == ARMS
 
 
-# What the draws cost --------------------------------------------------------------------------
+# Cost of the draws ----------------------------------------------------------------------------
 
 
 HORIZON, KEYS = 16, 24
@@ -52,7 +52,7 @@ HORIZON, KEYS = 16, 24
 
 @cache
 def replayed(pulls, rewrite=None):
-    """A compiled replay of (variance, pair, keys), of the learner or of one of its mutants."""
+    """A compiled replay of (variance, pair, keys), for the learner or one of its mutants."""
 
     def one(variance, pair, key):
         learner = gaussian_thompson(HORIZON, ARMS, pulls=pulls, variance=variance)
@@ -68,14 +68,14 @@ def keys_of(seed):
 
 
 def pair_of(changed, losses):
-    """Neighbours that differ in one round, from 0: its losses are 1, or 0."""
+    """Neighbours that differ in round ``changed``, from 0: its losses are 1, or 0."""
     sides = np.stack([losses, losses]).astype(np.float32)
     sides[0, changed], sides[1, changed] = 1.0, 0.0
     return Pair(*jnp.asarray(sides))
 
 
 def rho_by_hand(arms, changed, pulls, variance):
-    """The sum of 1 / (2 c (N_a(t) + 1)) over the draws after the changed round, for its arm a."""
+    """The sum of 1 / (2 c (N_a(t) + 1)) over draws after the changed round, for its arm a."""
     pulled = np.cumsum(arms == arms[changed])  # before rounds 2, 3, ...
     first = max(changed + 1, ARMS * pulls)
     return sum(0.5 / (variance * (n + 1.0)) for n in pulled[first - 1 : HORIZON - 1])
@@ -84,7 +84,7 @@ def rho_by_hand(arms, changed, pulls, variance):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("pulls", "changed"), [(0, 0), (0, 5), (2, 1), (2, 9)])
 def test_a_replay_finds_the_sum_over_rounds(pulls, changed):
-    """And half the noise four times as much."""
+    """Half the noise costs four times as much."""
     pair = pair_of(changed, np.full((HORIZON, ARMS), 0.5))
     found, arms = jax.device_get(replayed(pulls)(0.7, pair, keys_of(1)))
     expected = [rho_by_hand(row, changed, pulls, 0.7) for row in arms]
@@ -110,7 +110,7 @@ def test_a_replay_finds_the_sum_over_rounds(pulls, changed):
     ],
 )
 def test_the_declaration_is_reached_where_an_arm_never_plays_again(pulls, draws, least):
-    """With hardly any noise an arm with a loss of 1 is given up, and its mean is drawn from."""
+    """With negligible noise an arm with loss 1 is dropped, but draws from its mean continue."""
     variance = 1e-4
     losses = np.zeros((HORIZON, ARMS))
     losses[:, 0] = 1.0
@@ -133,11 +133,11 @@ def test_declared_numbers():
         assert (float(learner.privacy.rho), float(learner.privacy.epsilon)) == (0.0, 0.0)
 
 
-# What the actions tell ------------------------------------------------------------------------
+# What the actions reveal ----------------------------------------------------------------------
 
 
 def log_ratios(arms, ours, theirs):
-    """ln of the ratio of the probabilities of these arms (n, T), given tables of two arms, (n,)."""
+    """ln of the ratio of the probabilities of these arms (n, T), given two-arm tables, (n,)."""
     rows, ratio = np.arange(len(arms)), np.zeros(len(arms))
     count, sums = np.zeros((len(arms), 2)), np.zeros((2, len(arms), 2))
     for t, arm in enumerate(arms.T):
@@ -161,7 +161,7 @@ def test_the_actions_tell_far_less_than_the_draws():
         log_ratios(np.asarray(run(side, jr.split(jr.key(seed), runs))), *map(np.asarray, pair))
         for seed, side in enumerate(pair)
     ]
-    # One half chooses the threshold, and the other one counts.
+    # One half chooses the threshold, the other half is counted.
     choice, count = np.stack(values)[:, : runs // 2], np.stack(values)[:, runs // 2 :]
     thresholds = np.quantile(choice, np.linspace(0.005, 0.995, 200))
 
@@ -176,7 +176,7 @@ def test_the_actions_tell_far_less_than_the_draws():
 
 
 def pair_of_length(horizon):
-    """All losses are 0, but for those of the first round in one of the two sequences."""
+    """All losses are 0, except in the first round of one of the two sequences."""
     sides = np.zeros((2, horizon, ARMS), np.float32)
     sides[0, 0] = 1.0
     return Pair(*jnp.asarray(sides))

@@ -15,7 +15,7 @@ from dpjax.cli import audits
 from dpjax.learners.glm_sgd import coin_lead, coin_message, coin_stretch, gradient_ball
 from tests.play import play_table
 
-# The name in the package is that of the factory.
+# The package exports the factory under the module's name.
 MODULE = sys.modules[coin_message.__module__]
 DELTA = 1e-3
 
@@ -48,12 +48,12 @@ def test_the_ball_holds_all_gradients_and_no_smaller_one_does(length):
     # Two gradients are a diameter apart, so a smaller ball holds only one of them.
     farthest = gradients[np.argmax(np.abs(gradients[:, 1]))]
     assert 2.0 * abs(farthest[1]) == pytest.approx(2.0 * radius, abs=1e-5)
-    if 1.0 <= length <= 5.0:  # A ball of this radius around 0 holds too few.
+    if 1.0 <= length <= 5.0:  # A ball of this radius around 0 misses some gradients.
         assert np.linalg.norm(gradients, axis=1).max() > radius + 0.1
 
 
 def test_the_diameter_by_hand():
-    """It is 1, 1.099, 1.270, 1.419 and 1.617, not the 2 of unit vectors."""
+    """It is 1, 1.099, 1.270, 1.419 and 1.617, not 2 as for unit vectors."""
     found = [2.0 * float(gradient_ball(length)[1]) for length in (0.0, 1.0, 2.0, 3.0, 5.0)]
     np.testing.assert_allclose(found, [1.0, 1.099, 1.270, 1.419, 1.617], atol=1e-3)
 
@@ -68,7 +68,7 @@ def messages(offset, radius, epsilon, count=2**17):
 
 
 def bias(offset, radius, epsilon):
-    """The largest deviation of the mean of an entry, in standard errors."""
+    """The largest deviation of an entry's mean, in standard errors."""
     drawn = np.asarray(messages(jnp.asarray(offset, jnp.float32), radius, epsilon), np.float64)
     return np.abs((drawn.mean(axis=0) - offset) / drawn.std(axis=0) * len(drawn) ** 0.5).max()
 
@@ -83,21 +83,21 @@ def test_messages_are_unbiased_and_have_one_length(offset):
 
 
 def test_a_radius_that_is_too_small_is_private_and_biased():
-    """The coin saturates. A replay cannot see that; the mean does."""
+    """The coin saturates. A replay cannot see this, but the mean shows it."""
     assert bias(np.array([0.2, -0.1, 0.4]), 0.55 / 2.0, 1.5) > 50.0
 
 
 def test_second_moments_by_hand():
-    """Without centring at S = 1 in five dimensions: 63, 17.8 and 4.1 at epsilon = 0.5, 1 and 4."""
+    """Without centring, at S = 1 in five dimensions: 63, 17.8 and 4.1 at epsilon = 0.5, 1 and 4."""
     length = logistic(1.0) * float(coin_stretch(5)) / np.tanh(0.5 * np.array([0.5, 1.0, 4.0]))
     np.testing.assert_allclose(length**2, [63.4, 17.8, 4.1], rtol=5e-3)
-    # Centring takes 43 % off the variance: R = 0.550 in place of 0.731.
+    # Centring reduces the variance by 43 %: R = 0.550 instead of 0.731.
     assert (float(gradient_ball(1.0)[1]) / logistic(1.0)) ** 2 == pytest.approx(0.565, abs=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 3.0, 10.0, 20.0])
 def test_the_coin_has_its_epsilon(epsilon):
-    """In float32 the ratio of its probabilities is at most e^epsilon, and near it up to 15."""
+    """In float32 the ratio of its probabilities is at most e^epsilon, and close to it up to 15."""
     half, lead = np.float64(0.5), np.float64(coin_lead(jnp.float32(epsilon)))
     ratio = np.log((half + lead) / (half - lead))
     assert ratio <= epsilon * (1.0 + 1e-6)
@@ -115,7 +115,7 @@ def found(learner, pairs=None):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("epsilon", [0.1, 5.0])
 def test_the_local_learner_spends_one_coin(epsilon, monkeypatch):
-    """And with the lead of another epsilon it is caught: its radius is that of all gradients."""
+    """With the coin of another epsilon it is found: its radius is that of all gradients."""
     made, pairs = found(learners.glm_sgd(16, 3, epsilon=epsilon))
     assert (made.failed, made.touched) == ((), 1)
     assert made.spent.max() == pytest.approx(epsilon, rel=1e-3)
@@ -128,7 +128,7 @@ def test_the_local_learner_spends_one_coin(epsilon, monkeypatch):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("epsilon", [20.0, 1e3])
 def test_a_coin_at_a_large_epsilon_falls_both_ways(epsilon):
-    """e^-1000 is 0 in float32. With a coin that always falls one way a replay spent inf."""
+    """e^-1000 is 0 in float32. If the coin always fell one way, a replay would spend inf."""
     made, _ = found(learners.glm_sgd(16, 3, epsilon=epsilon))
     assert (made.failed, made.touched) == ((), 1)
     assert made.spent.max() == pytest.approx(23 * np.log(2), rel=1e-3)
@@ -137,7 +137,7 @@ def test_a_coin_at_a_large_epsilon_falls_both_ways(epsilon):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("model", ["joint", "shuffle"])
 def test_a_round_is_in_one_noisy_sum(model, monkeypatch):
-    """Noise for the radius in place of the diameter spends four times the rho."""
+    """Noise for the radius instead of the diameter spends four times rho."""
     learner = joint(epsilon=1.0, model=model, batch=4)
     made, pairs = found(learner)
     assert (made.failed, made.touched) == ((), 1)
@@ -183,7 +183,7 @@ def table(horizon, arms, dim, seed=0):
 
 
 def in_numpy(features, losses, batch, m, bound):
-    """SGD that is played greedily: theta (T + 1, d) of each round, and how many steps were cut."""
+    """Greedily played SGD: theta (T + 1, d) per round, and the number of clipped steps."""
     theta, total, waiting, j, cut = np.zeros(features.shape[2]), 0.0, 0, 0, 0
     thetas = [theta]
     for x, y in zip(features.astype(np.float64), losses, strict=True):
@@ -298,7 +298,7 @@ def test_trusting_the_shuffler_or_the_server_pays():
 
 
 def test_features_that_do_not_spread_break_it():
-    """The first arm looks better than an unseen one forever: regret is linear in T."""
+    """The first arm looks better than an unseen arm forever: regret is linear in T."""
     gap = logistic(-1.0) - logistic(-1.5)
 
     def regret(horizon):

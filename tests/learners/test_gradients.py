@@ -1,4 +1,4 @@
-"""Learners of linear losses on the gradients of convex ones: bounds, clipping, and privacy."""
+"""Learners of linear losses on gradients of convex losses: bounds, clipping, and privacy."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def loss_set(family, **changes):
 
 
 def ball_of(losses):
-    """The ball, with these losses."""
+    """The ball with these losses."""
     return BALL._replace(losses=losses)
 
 
@@ -36,7 +36,7 @@ def follower(horizon=HORIZON, family=None, **options):
 
 @pytest.mark.parametrize("name", ["ftrl", "online_gradient", "private_ftal"])
 def test_on_linear_losses_it_is_full_information(name):
-    """The same losses as functions and as vectors: equal plays to rounding."""
+    """The same losses as functions and as vectors: equal plays up to rounding."""
     family = loss_families.linear(BALL)
     rows = jax.vmap(family.draw)(
         jr.split(jr.key(0), HORIZON), jr.uniform(jr.key(1), (HORIZON, DIM))
@@ -52,7 +52,7 @@ def test_on_linear_losses_it_is_full_information(name):
 
 
 def test_the_gradient_is_taken_at_the_play():
-    """Of |x - z|^2 / 2 it is x - z; a vector is its own gradient."""
+    """For |x - z|^2 / 2 it is x - z; a vector is its own gradient."""
     z, x = jnp.array([0.5, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0])
     loss = jax.tree_util.Partial(loss_families.quadratic(BALL).function, z)
     np.testing.assert_allclose(feedback.gradient(loss, x), x - z, rtol=1e-6)
@@ -68,7 +68,7 @@ def regrets(game, epsilons, trials=200):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_noisy_bound_holds_for_every_family(family):
-    """D sqrt(T (G^2 + 2 G z)) in mean, against random and adaptive losses; nothing is clipped."""
+    """D sqrt(T (G^2 + 2 G z)) on average, on random and adaptive losses; nothing is clipped."""
     made = getattr(loss_families, family)(BALL)
     longest = made.lipschitz(0.0)
     epsilons = [1.0, 30.0, np.inf]
@@ -127,7 +127,7 @@ def test_the_rate_is_that_of_its_formula():
 
 @pytest.mark.parametrize("name", ["entropy", "own"])
 def test_the_noisy_bound_holds_for_other_regularizers(name):
-    """The plays move by no more than the bound says, for noise of any direction.
+    """The plays change by no more than the bound states, for noise in any direction.
 
     <l, x - x'> <= eta 2 sqrt(S S_z) for the argmins at s and at s + noise.
     """
@@ -156,7 +156,7 @@ def test_the_noisy_bound_holds_for_other_regularizers(name):
 
 
 def test_strongly_convex_losses_have_logarithmic_regret():
-    """private_ftal with H = 1 on quadratics keeps its bound; with H = 20 it does not learn."""
+    """private_ftal with H = 1 on quadratics is within its bound; with H = 20 it does not learn."""
     made = loss_families.quadratic(BALL)
     epsilons = [30.0, np.inf]
 
@@ -179,7 +179,7 @@ def test_strongly_convex_losses_have_logarithmic_regret():
 
 
 def test_longer_gradients_are_clipped_and_counted():
-    """Quadratics with the G of distances: each gradient that is longer than 1 counts."""
+    """Quadratics with the G of distances: each gradient longer than 1 counts."""
     made = loss_families.quadratic(BALL)
     learner = follower(epsilon=5.0, domain=ball_of(domains.ball_losses(DIM, 1.0)))
     rows = jax.vmap(BALL.project)(jr.normal(jr.key(0), (HORIZON, DIM)))
@@ -202,7 +202,7 @@ def opposite(family, rows, others):
 def test_a_replaced_function_spends_what_is_declared(name):
     """Distances to opposite points have opposite gradients at the centre, 2 G apart.
 
-    With the sensitivity G, as of a loss that is zeroed out, replay finds 2 epsilon.
+    With sensitivity G, that of a zeroed loss, replay finds 2 epsilon.
     """
     family = loss_families.distance(BALL)
     rows = jnp.tile(jnp.ones(DIM) / DIM**0.5, (8, 1))
@@ -216,7 +216,7 @@ def test_a_replaced_function_spends_what_is_declared(name):
 
 @pytest.mark.slow
 def test_the_whole_audit_of_a_learner_on_gradients():
-    """Verdict on vectors that are clipped to G, an attack from the standard pairs, and mutants."""
+    """Verdict on vectors clipped to G, an attack from the standard pairs, and mutants."""
     learner = follower(16, epsilon=1.0)
     pairs = audit.pairs_for(learner, 16, jr.key(0))
     found = audit.verdict(learner, pairs, jr.key(1))

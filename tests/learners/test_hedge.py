@@ -1,4 +1,4 @@
-"""Hedge: its draws, and what they reveal exactly."""
+"""Hedge: its draws, and exactly how much they reveal."""
 
 import itertools
 
@@ -27,7 +27,7 @@ def plain_by_hand(horizon, arms):
 
 
 def rate_by_hand(horizon, arms, epsilon, delta):
-    """eta in float64: sqrt(8 ln K / T), or the larger of what the sum and zCDP allow."""
+    """eta in float64: sqrt(8 ln K / T), or the larger of those allowed by the sum and by zCDP."""
     draws = horizon - 1
     if draws == 0 or np.isinf(epsilon):
         return plain_by_hand(horizon, arms)
@@ -59,7 +59,7 @@ def law(losses, rate):
 
 
 def largest_log_ratio(ours, theirs):
-    """The largest log-ratio of a sequence of arms: the draws of one table are independent."""
+    """The largest log-ratio of an arm sequence; draws on one table are independent."""
     return (np.log(ours) - np.log(theirs)).max(-1).sum(-1)
 
 
@@ -69,7 +69,7 @@ def play(learner, losses, keys):
 
 
 def played(learner, losses, keys):
-    """As ``play``, and how many losses were clipped, (n,)."""
+    """As ``play``, with the number of clipped losses, (n,)."""
 
     def game(key):
         made = play_table(learner, losses, key)
@@ -80,7 +80,7 @@ def played(learner, losses, keys):
 
 @pytest.mark.parametrize("epsilon", [2.0, np.inf])
 def test_games_by_hand(epsilon):
-    """100 games equal a float64 loop; one at twice the rate, which is half the noise, does not."""
+    """100 games equal a float64 loop; with twice the rate, which is half the noise, they do not."""
     horizon, arms = 40, 3
     losses = np.array(jr.uniform(jr.key(1), (horizon, arms)))
     keys = jr.split(jr.key(2), 100)
@@ -108,14 +108,14 @@ def test_games_by_hand(epsilon):
 @pytest.mark.parametrize("delta", [None, 1e-30, 1e-6, 0.5])
 @pytest.mark.parametrize("horizon", [1, 2, 16, 2**10, 2**20])
 def test_declared_epsilon(horizon, delta):
-    """Within the one asked for, and equal to float64 arithmetic at the largest such rate."""
+    """At most the requested one, and equal to float64 arithmetic at the largest such rate."""
     for epsilon in EPSILONS:
         privacy = hedge(horizon, 5, epsilon=epsilon, delta=delta).privacy
         used = max(horizon, 2) ** -2.0 if delta is None else delta
         rate = rate_by_hand(horizon, 5, epsilon, used)
         exact, rho = declared_by_hand(horizon, rate, used)
-        # Some dozen float32 operations. Where delta allows for most of it, epsilon is a difference
-        # of terms that cancel.
+        # Some dozen float32 operations. If delta allows most of it, epsilon is a difference of
+        # terms that cancel.
         assert float(privacy.epsilon) == pytest.approx(exact, rel=1e-5, abs=2e-6)
         assert float(privacy.rho) == pytest.approx(rho, rel=2e-5)
         assert float(privacy.epsilon) <= epsilon * (1 + 1e-6)
@@ -126,7 +126,7 @@ def test_declared_epsilon(horizon, delta):
 
 
 def test_both_accountants_are_used():
-    """A few draws at a tiny delta add up to less than their zCDP; many draws do not."""
+    """At a tiny delta a few draws sum to less than their zCDP; many draws do not."""
     for horizon, by_sum in [(8, True), (4096, False)]:
         privacy = hedge(horizon, 4, epsilon=1.0, delta=1e-30).privacy
         rate = np.sqrt(2 * float(privacy.rho) / (horizon - 1))
@@ -136,9 +136,9 @@ def test_both_accountants_are_used():
 @pytest.mark.parametrize(("horizon", "arms"), [(5, 2), (4, 3)])
 @pytest.mark.parametrize("rate", [0.05, 0.5, 2.0])
 def test_log_ratios_of_all_small_games(horizon, arms, rate):
-    """Over all tables of losses 0 and 1 and all replaced rounds: never above 2 eta a draw.
+    """Over all 0/1 loss tables and all replaced rounds: never above 2 eta per draw.
 
-    Nor is any law of a draw outside a window of length 2 eta. Arms of the whole game, exactly.
+    No draw's log-ratios leave a window of length 2 eta. Arms of the whole game, exactly.
     """
     rows = np.array(list(itertools.product([0.0, 1.0], repeat=arms)))
     index = np.array(list(itertools.product(range(len(rows)), repeat=horizon - 1)))
@@ -155,7 +155,7 @@ def test_log_ratios_of_all_small_games(horizon, arms, rate):
 
 
 def test_the_sum_of_log_ratios_is_tight():
-    """Where one arm has all the weight the others have log-ratios near 2 eta in every round."""
+    """If one arm has all the weight, the others have log-ratios near 2 eta in every round."""
     horizon, arms = 40, 64
     learner = hedge(horizon, arms, epsilon=60.0, delta=1e-30)
     rate = rate_of(learner)
@@ -166,7 +166,7 @@ def test_the_sum_of_log_ratios_is_tight():
     ours[0], theirs[0] = best, ~best
     exact = largest_log_ratio(law(ours, rate), law(theirs, rate))
     assert 0.8 * 60 < exact <= 60
-    # Half the noise is more than was declared.
+    # Half the noise exceeds the declaration.
     assert largest_log_ratio(law(ours, 2 * rate), law(theirs, 2 * rate)) > 1.6 * 60
 
 
@@ -179,7 +179,7 @@ def exact_delta(p, q, draws, epsilon):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-3), (1.0, 1e-6), (3.0, 1e-5)])
 def test_delta_of_a_game_whose_first_round_is_replaced(epsilon, delta):
-    """Two arms, losses (1, 0) or (0, 1) and then none: T - 1 like draws, exact by binomials."""
+    """Two arms, losses (1, 0) or (0, 1) and then none: T - 1 equal draws, exact by binomials."""
     horizon = 2000
     learner = hedge(horizon, 2, epsilon=epsilon, delta=delta)
     declared = float(learner.privacy.epsilon)
@@ -192,14 +192,14 @@ def test_delta_of_a_game_whose_first_round_is_replaced(epsilon, delta):
         return exact_delta(p, q, horizon - 1, declared)
 
     rate = rate_of(learner)
-    # (The conversion from zCDP has room: 125 to 440 times here.)
+    # (The conversion from zCDP is loose: by factors of 125 to 440 here.)
     assert delta / 1000 < delta_at(rate) <= delta
-    # Half the noise is more than was declared.
+    # Half the noise exceeds the declaration.
     assert delta_at(2 * rate) > 2 * delta
 
 
 def test_probabilities_of_large_sums():
-    """softmax(-eta L) for sums of a million that differ by little: to 1e-5, against float64."""
+    """softmax(-eta L) for sums near a million that differ by little: to 1e-5, against float64."""
     whole = np.array([2**30, 2**30 + 1, 2**30 + 700, 2**31 - 1], np.int32)
     part = np.array([0.75, 0.0, 0.5, 0.0])
     exact = np.exp(-0.01 * (whole.astype(np.float64) + part - 2**30))
@@ -210,7 +210,7 @@ def test_probabilities_of_large_sums():
 
 
 def adversarial(horizon, arms):
-    """Losses 1 for the half of the arms that lead, and 0 for the others: Hedge is behind."""
+    """Losses 1 for the leading half of the arms, and 0 for the others, so that Hedge is behind."""
     total, losses = np.zeros(arms), np.zeros((horizon, arms), np.float32)
     for t in range(horizon):
         losses[t, np.argsort(total + 1e-6 * np.arange(arms))[: arms // 2]] = 1.0
@@ -219,10 +219,10 @@ def adversarial(horizon, arms):
 
 
 def test_regret_is_within_its_bound():
-    """Mean over 400 games on an adversary's table, and no less than a third of sqrt(T ln K / 2)."""
+    """Mean over 400 games on an adversary's table; at least a third of sqrt(T ln K / 2)."""
     horizon, arms, trials = 1024, 8, 400
     losses = adversarial(horizon, arms)
-    # From the middle on there is a best arm, to be found in time.
+    # From the middle on there is a best arm, with enough time to find it.
     losses[horizon // 2 :, 1:] = np.maximum(losses[horizon // 2 :, 1:], 0.5)
     epsilons = np.array([0.5, 5.0, np.inf])
 
@@ -240,7 +240,7 @@ def test_regret_is_within_its_bound():
 
 
 def test_traced_arguments_give_the_same_declaration():
-    """Under jit and vmap, epsilon and delta traced."""
+    """Under jit and vmap, with epsilon and delta traced."""
 
     def declared(epsilon, delta):
         return hedge(100, 3, epsilon=epsilon, delta=delta).privacy.epsilon
@@ -253,7 +253,7 @@ def test_traced_arguments_give_the_same_declaration():
 
 
 def test_losses_outside_the_range_are_clipped_and_counted():
-    """-3 acts as 0 and 7 as 1; the entries are counted, and no other."""
+    """-3 acts as 0 and 7 as 1; exactly these entries are counted."""
     wild = jnp.array([[-3.0, 0.5, 7.0], [0.0, 1.0, 1.5], [0.2, 0.3, 0.4]])
     learner = hedge(4, 3, epsilon=1.0)
     arms, state, clipped = played(learner, wild, jr.key(0)[None])
@@ -267,7 +267,7 @@ def test_losses_outside_the_range_are_clipped_and_counted():
 
 
 def test_sharing_nothing_is_hedge_draw_for_draw():
-    """And sharing by hand, in float64, is what is drawn from where something is shared."""
+    """With a positive share, arms are drawn from the law computed by hand in float64."""
     horizon, arms = 60, 3
     losses = np.array(jr.uniform(jr.key(1), (horizon, arms)))
     keys = jr.split(jr.key(2), 50)
@@ -297,7 +297,7 @@ def test_sharing_nothing_is_hedge_draw_for_draw():
 
 @pytest.mark.parametrize("share", [0.0, 1e-42])
 def test_an_arm_that_fell_far_behind_comes_back(share):
-    """Sharing nothing is Hedge after any losses. A law in place of sums stayed 0 where it was 0."""
+    """Sharing nothing is Hedge after any losses. A law kept instead of sums stayed at 0 forever."""
     rounds = 400
     learner = hedge(20_000, 2, epsilon=np.inf, rate=1.0, share=share)
     plain = hedge(20_000, 2, epsilon=np.inf, rate=1.0)
@@ -311,10 +311,10 @@ def test_an_arm_that_fell_far_behind_comes_back(share):
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [None, 0.0, 1e-42, 1e-3])
 def test_laws_of_arms_far_behind_stay_within_the_declaration(share):
-    """A replaced round around which the weight of an arm leaves the range of float32: e^-87.
+    """A replaced round around which an arm's weight leaves the range of float32, e^-87.
 
-    The replay spends at most what is declared, and more than a fiftieth of it. A law rounded
-    to 0 on one of the two has no finite epsilon.
+    The replay spends at most the declared epsilon, and more than a fiftieth of it. If a law were
+    rounded to 0 on one side only, epsilon would be infinite.
     """
     rounds = 256
     learner = hedge(rounds, 2, epsilon=200.0, rate=0.5, share=share)
@@ -329,11 +329,11 @@ def test_laws_of_arms_far_behind_stay_within_the_declaration(share):
 
 
 def test_sharing_declares_what_hedge_declares_and_spends_no_more():
-    """The rates are the same where epsilon sets them; half of the declaration is too little."""
+    """Rates set by epsilon are the same; half of the declaration is too little."""
     plain = hedge(16, 3, epsilon=0.5).privacy
     for share in (0.0, 0.02, 0.3):
         declared = hedge(16, 3, epsilon=0.5, share=share).privacy
-        # No paper is stated, which is a NaN that equals no other.
+        # There is no paper's epsilon: a NaN, which equals nothing.
         assert np.isnan(declared.paper_epsilon) and np.isnan(plain.paper_epsilon)
         assert declared._replace(paper_epsilon=0.0) == plain._replace(paper_epsilon=0.0)
     learner = hedge(16, 3, epsilon=0.5, rate=1.0, share=0.02)
@@ -372,14 +372,14 @@ def test_a_share_that_is_none_is_refused(share):
 
 @pytest.mark.parametrize(("epsilon", "spent"), [(1.0, 0.8531), (5.0, 4.9346), (20.0, 26.055)])
 def test_the_printed_rate_has_about_what_it_states(epsilon, spent):
-    """eta = 2 epsilon / sqrt(8 T ln(1/delta)), which is below the derived one for small epsilon."""
+    """eta = 2 epsilon / sqrt(8 T ln(1/delta)), below the derived rate at small epsilon."""
     horizon, delta = 2**16, 1e-6
     printed = hedge(horizon, 3, epsilon=epsilon, delta=delta, rate=9.0, calibration="printed")
     rate = 2 * epsilon / np.sqrt(8 * horizon * np.log(1 / delta))
     assert rate_of(printed) == pytest.approx(rate, rel=1e-5)
     declared = printed.privacy
     assert float(declared.paper_epsilon) == pytest.approx(epsilon, rel=1e-5)
-    # The paper leaves out rho, and its conversion has no ln(1 - 1 / order).
+    # The paper omits rho, and its conversion has no ln(1 - 1 / order).
     exact = least_epsilon((horizon - 1) * rate**2 / 2, delta)
     assert float(declared.epsilon) == pytest.approx(exact, rel=1e-5)
     assert exact == pytest.approx(spent, rel=1e-3)
@@ -390,7 +390,7 @@ def test_the_printed_rate_has_about_what_it_states(epsilon, spent):
 
 
 def test_the_printed_rate_without_privacy_is_that_of_hedge():
-    """And the rate that is best without privacy caps it, in what the paper states too."""
+    """The best rate without privacy caps it, also in the paper's statement."""
     plain = hedge(64, 3, epsilon=np.inf)
     for epsilon in (np.inf, 1e4):
         printed = hedge(64, 3, epsilon=epsilon, calibration="printed")

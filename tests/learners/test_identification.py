@@ -1,4 +1,4 @@
-"""Learners that stop: how often they err, when they stop, and that they stay stopped."""
+"""Learners that stop: error rates, stopping times, and that they stay stopped."""
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from dpjax.maths import transport
 from tests.learners.identified import Case, played
 
 GAINS = (0.7, 0.5, 0.3)
-# One each for which the noise matters little, somewhat, and most.
+# Cases whose noise matters little, somewhat, and most.
 INSTANCES = [
     Case(GAINS, 0.1, 0.1), Case((0.6, 0.5, 0.4), 1.0, 0.1), Case((0.95, 0.8, 0.1), 0.01, 0.1)
 ]  # fmt: skip
@@ -22,7 +22,7 @@ TRIALS = 7000
 
 
 def check_errors(found, cases):
-    """No more errors than ``failure``, by Clopper and Pearson at 0.999; nearly all trials stop."""
+    """At most ``failure`` errors, by Clopper-Pearson at 0.999; nearly all trials stop."""
     assert found.stopped.mean() > 0.999
     wrong = (found.stopped & (found.recommendation != 0)).sum(axis=1)
     for count, case in zip(wrong.tolist(), cases, strict=True):
@@ -50,12 +50,12 @@ def test_errors_of_the_others_are_rarer_than_failure(name, options):
 
 
 def test_a_threshold_without_the_noise_fails(monkeypatch):
-    """The radius at epsilon = inf errs in a quarter of the trials where noise matters."""
+    """The radius at epsilon = inf errs in a quarter of the trials if noise matters."""
     radius = transport.hoeffding_radius
     monkeypatch.setattr(
         transport, "hoeffding_radius", lambda *numbers: radius(*numbers[:-1], np.inf)
     )
-    # Another horizon is another program.
+    # Another horizon needs another program.
     found = played("adap_tt", INSTANCES, 1000, horizon=10**8 + 1)
     with pytest.raises(AssertionError):
         check_errors(found, INSTANCES)
@@ -64,7 +64,7 @@ def test_a_threshold_without_the_noise_fails(monkeypatch):
 
 
 def test_the_rule_of_the_public_code_errs_more_than_it_says():
-    """0.172 for 0.1, in 20 000 trials with another key."""
+    """0.172 instead of 0.1, in 20 000 trials with another key."""
     found = played("adap_tt", [Case(GAINS, 0.01, 0.1)], 1000, rule="released")
     wrong = int((found.stopped & (found.recommendation != 0)).sum())
     assert stats.binomtest(wrong, 1000).proportion_ci(0.998, "exact").low > 0.1
@@ -75,10 +75,10 @@ def test_the_rule_of_the_public_code_errs_more_than_it_says():
 
 
 def test_stopping_times_scale_with_epsilon():
-    """As 1 / epsilon where the noise is large; where it is small, epsilon does not matter.
+    """As 1 / epsilon if the noise is large; if it is small, epsilon does not matter.
 
-    Another program, in NumPy, has the means below, from 60 to 200 trials. Phases double, so that an
-    eighth of epsilon is three of them.
+    Another program, in NumPy, has the means below, from 60 to 200 trials. Phases double, so an
+    eighth of epsilon is three phases.
     """
     known = {0.001: None, 0.008: None, 0.01: (81493, 1510), 1.0: (2970, 81), np.inf: (2616, 73)}
     found = played("dp_tt", [Case(GAINS, epsilon, 0.01) for epsilon in known], 500)
@@ -92,7 +92,7 @@ def test_stopping_times_scale_with_epsilon():
 
 
 def test_stopping_times_have_no_long_tail():
-    """Nor any trial that never comes to its end because the best arm looked bad at first."""
+    """No trial fails to end because the best arm looked bad at first."""
     gains = (0.95, 0.9, 0.9, 0.9, 0.5)
     found = played("adap_tt", [Case(gains, 0.1, 0.01)], 1000)
     assert found.stopped.all()
@@ -100,16 +100,16 @@ def test_stopping_times_have_no_long_tail():
 
 
 FAILURES = (1e-2, 1e-12, 1e-30)
-# r times where all is kept, 4 where all but the latest phase is forgotten.
+# A factor r if everything is kept, 4 if all but the latest phase is forgotten.
 FACTORS = [("adap_tt", {}, 4.0), ("ttucb", {}, 1.1)]
 
 
 @pytest.mark.parametrize(("name", "options", "factor"), FACTORS)
 def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
-    """Over ln(1 / failure), within the factor, and another 2 for playing the leader half the time.
+    """Over ln(1 / failure), within the factor, and 2 more for playing the leader half the time.
 
-    What a further unit of ln(1 / failure) costs is within the factor itself: on this instance the
-    leader's optimal share is 0.476. Nobody can stop earlier than the lower bound.
+    A further unit of ln(1 / failure) costs at most the factor itself: on this instance the leader's
+    optimal share is 0.476. No learner can stop before the lower bound.
     """
     epsilons = (np.inf,) if name == "ttucb" else (1.0, np.inf)
     logs = -np.log(np.array(FAILURES))
@@ -129,7 +129,7 @@ def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
 
 @pytest.mark.parametrize("name", ["adap_tt", "ttucb"])
 def test_the_horizon_changes_nothing_before_the_stop(name):
-    """And the rest of a game that has stopped is one batch, however long it is."""
+    """The rest of a stopped game is one batch of any length."""
     reports, steps = [], []
     for horizon in (10**6, 10**8):
         keywords = {"epsilon": 1.0} if name == "adap_tt" else {}
@@ -154,7 +154,7 @@ def test_the_horizon_changes_nothing_before_the_stop(name):
         report = learner.report(state)
         assert report.stopped and batch.action == report.recommendation
         assert batch.rounds == horizon - report.stopping_time
-        # The last batch ends at the horizon and comes in. It changes nothing.
+        # The last batch ends at the horizon and is processed. It changes nothing.
         after = step(carry, jr.key(7))[0][0]
         for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -164,7 +164,7 @@ def test_the_horizon_changes_nothing_before_the_stop(name):
 
 
 def test_the_same_reports_at_two_horizons():
-    """Of whole sweeps."""
+    """For whole sweeps."""
     cases = [Case(GAINS, 1.0, 0.3)]
     short, long = (played("adap_tt", cases, 200, horizon=n) for n in (10**6, 10**8))
     assert short.stopped.all()
@@ -176,7 +176,7 @@ def test_the_same_reports_at_two_horizons():
 
 @pytest.mark.parametrize("name", ["adap_tt", pytest.param("ctb_tt", marks=pytest.mark.slow)])
 def test_batch_play_and_round_play_have_one_law(name):
-    """Kolmogorov-Smirnov on stopping times; another epsilon is told apart."""
+    """Kolmogorov-Smirnov on stopping times; another epsilon is rejected."""
     gains, horizon, trials = (0.9, 0.1, 0.2), 3000, 500
     cases = [Case(gains, epsilon, 0.3) for epsilon in (0.5, 1.0)]
     by_batch = played(name, cases, trials, horizon=horizon)
@@ -214,7 +214,7 @@ def test_successive_elimination_that_is_cut_has_not_stopped():
 
 
 def test_sequential_halving_errs_no_more_than_its_bound():
-    """And less with more privacy budget."""
+    """It errs less with a larger privacy budget."""
     gains = (0.75, 0.625, 0.5, 0.375, 0.25, 0.25, 0.25, 0.25)
     epsilons = (0.01, 0.1, 1.0, np.inf)
     cases = [Case(gains, epsilon) for epsilon in epsilons]
@@ -233,7 +233,7 @@ def test_sequential_halving_errs_no_more_than_its_bound():
     ("horizon", "stopped"), [(1, False), (4, False), (14, False), (15, True), (16, True)]
 )
 def test_sequential_halving_plays_what_it_can(horizon, stopped):
-    """Seven arms and three stages of 7, 4 and 2 * 2 rounds, of which 15 are enough."""
+    """Seven arms and three stages of 7, 4 and 2 * 2 rounds; 15 rounds suffice."""
     means = [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     found = played("sequential_halving", [Case(1.0 - np.array(means))], 200, horizon=horizon)
     assert (found.stopped == stopped).all()

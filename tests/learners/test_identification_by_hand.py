@@ -1,4 +1,4 @@
-"""AdaP-TT without noise against a NumPy reference, arm by arm; arguments that no learner takes."""
+"""AdaP-TT without noise against a NumPy reference, arm by arm, and invalid arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from tests.play import play_table
 def reference(losses, failure, ratio, forget):
     """(arms (T,), stopping time, recommendation) of AdaP-TT with Hoeffding's rule, epsilon = inf.
 
-    It plays by batches, as the learner does, and reads the losses round by round.
+    It plays by batches, like the learner, and reads the losses round by round.
     """
     horizon, arms = losses.shape
     pulls, waiting, phases, samples = (np.zeros(arms, int) for _ in range(4))
@@ -43,7 +43,7 @@ def reference(losses, failure, ratio, forget):
             arm = int(np.argmin(phases))
             length = room(arm)
             continue
-        # The rule: Hoeffding's radius at ln((K - 1) j (j + 1) j' (j' + 1) / failure).
+        # Hoeffding's radius at ln((K - 1) j (j + 1) j' (j' + 1) / failure).
         shares = phases * (phases + 1)
         exponents = np.log((arms - 1) * shares[best] * shares / failure)
         radii = np.sqrt(exponents / 2.0 * (1.0 / samples[best] + 1.0 / samples))
@@ -66,7 +66,7 @@ def reference(losses, failure, ratio, forget):
 
 @pytest.mark.parametrize(("forget", "ratio"), [(True, 2.0), (False, 1.5)])
 def test_games_by_hand(forget, ratio, monkeypatch):
-    """Losses are real numbers, so that ties are rare but for those at first, broken in order."""
+    """With real-valued losses, ties are rare after the first ones, which are broken in order."""
     for module in (identification, top_two):
         monkeypatch.setattr(module, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
     horizon, games, failure = 700, 12, 0.25
@@ -92,7 +92,7 @@ def test_games_by_hand(forget, ratio, monkeypatch):
 
 
 def test_a_ratio_with_more_than_48_phases_is_refused_where_they_are_kept():
-    """The threshold of DP-TT has tables for so many draws in a sum."""
+    """The threshold of DP-TT has tables for sums of this many draws."""
     text = r"^ratio: an arm may have \d+ phases, of which 48 may be kept; give a larger ratio"
     with pytest.raises(ValueError, match=text):
         learners.dp_tt(10**9, 3, epsilon=1.0, forget=False, ratio=1.2)

@@ -1,4 +1,4 @@
-"""Integer noise on one-point estimates, whose entries are no losses but far larger numbers."""
+"""Integer noise on one-point estimates, whose entries are far larger than losses."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ LEARNERS = {
 @pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "skellam"])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_replay_spends_at_most_what_is_declared(name, law):
-    """At losses that jump from one end of the range to the other; half the noise is found."""
+    """On losses that jump between the ends of the range; half the noise is found."""
     delta = None if law == "discrete_laplace" else 1e-3
     learner = LEARNERS[name](
         epsilon=1.0, delta=delta, noise=law, smoothing=0.1, loss_range=(-1.0, 1.0)
@@ -51,7 +51,7 @@ def test_a_replay_spends_at_most_what_is_declared(name, law):
 
 @pytest.mark.parametrize("size", [4.0, 40.0])
 def test_the_change_of_a_rounded_estimate_is_that_of_the_estimate(size):
-    """By rounding estimates of both neighbours at the same uniform numbers, in NumPy."""
+    """Rounds the estimates of both neighbours with the same uniform numbers, in NumPy."""
     domain = domains.ball(3)
     losses = values(domain, (-1.0, 1.0), 1.0, 0.0)
     change = size * (losses.high - losses.low)

@@ -1,4 +1,4 @@
-"""Anytime-Lazy-UCB and Lazy-DP-TS: buffers that double, indices and posteriors by hand."""
+"""Anytime-Lazy-UCB and Lazy-DP-TS: doubling buffers, indices and posteriors by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +28,9 @@ every_learner = pytest.mark.parametrize("name", LEARNERS)
 
 
 def statistics_by_hand(losses, arms, draws, epsilon):
-    """Samples O and noisy means (T, K) after each round of one game, and the rounds of releases.
+    """Samples O and noisy means (T, K) after each round of one game, and the release rounds.
 
-    Round t brings draw t, which is used where a buffer is full: at 1, 2, 4, ... losses.
+    Round t has draw t, which is used if a buffer is full: at 1, 2, 4, ... losses.
     """
     samples, means = np.zeros(ARMS, int), np.zeros(ARMS)
     buffers = [[] for _ in range(ARMS)]
@@ -62,7 +62,7 @@ def test_buffers_and_means_by_hand(name, epsilon):
         return LEARNERS[name](HORIZON, ARMS, epsilon=epsilon)
 
     arms, states = many_games(make, 3, losses, draws)
-    # Each arm once, at first.
+    # Each arm once at first.
     np.testing.assert_array_equal(arms[:, :ARMS], np.tile(np.arange(ARMS), (GAMES, 1)))
     for game in range(GAMES):
         samples, means, renewed = statistics_by_hand(
@@ -75,7 +75,7 @@ def test_buffers_and_means_by_hand(name, epsilon):
 
 @pytest.mark.parametrize(("epsilon", "base"), [(0.5, 2.0), (3.0, np.e), (np.inf, 10.0)])
 def test_lazy_ucb_plays_the_smallest_index(epsilon, base):
-    """mean - sqrt(3 log t / O) - 3 log t / (epsilon O) in round t, to that base."""
+    """mean - sqrt(3 log t / O) - 3 log t / (epsilon O) in round t, with this base of log."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.1, 0.5, 0.9])
     draws = laplace_draws(2, GAMES, HORIZON)
 
@@ -92,7 +92,7 @@ def test_lazy_ucb_plays_the_smallest_index(epsilon, base):
         log_t, o = log_of(t, base), samples[before]
         index = means[before] - np.sqrt(3 * log_t / o) - 3 * log_t / (epsilon * o)
         chosen = np.take_along_axis(index, arms[game, ARMS:, None].astype(int), axis=1)[:, 0]
-        # What float32 leaves open is a tie.
+        # Float32 cannot decide it, so it counts as a tie.
         slack = 1e-6 * (1 + np.abs(index).max(axis=1))
         assert (chosen <= index.min(axis=1) + slack).all()
     assert len(np.unique(arms)) == ARMS
@@ -103,7 +103,7 @@ SAMPLES, MEANS = np.array([4, 16, 8]), np.array([0.8, 0.5, 0.6])
 
 @jax.jit
 def arms_of_round_11(epsilon, base, key):
-    """Arms of many games with these statistics after nine rounds, which the tenth leaves."""
+    """Arms of many games that share these statistics after nine rounds; the tenth changes none."""
     zero, samples = jnp.zeros((), jnp.int32), jnp.asarray(SAMPLES, jnp.int32)
     means = jnp.asarray(MEANS, jnp.float32)
     state = LazyState(jnp.int32(9), DoublingMeans(samples, means, no_losses(ARMS)), zero)
@@ -117,7 +117,7 @@ def arms_of_round_11(epsilon, base, key):
 def test_lazy_thompson_draws_from_its_posteriors(epsilon, base):
     """The arm of round 11 is the smallest of three Beta draws: chi-square against scipy's.
 
-    The other base of the logarithm is told apart, and so is the other sign of the bonus.
+    The other base of the logarithm is rejected, as is the other sign of the bonus.
     """
     arms = arms_of_round_11(jnp.float32(epsilon), jnp.float32(base), jr.key(1))
     counts = np.bincount(arms, minlength=ARMS)
@@ -135,7 +135,7 @@ def test_lazy_thompson_draws_from_its_posteriors(epsilon, base):
 
 
 def released_values(states):
-    """(rounds at which a mean was renewed, values before noise of every round)."""
+    """(rounds that renewed a mean, values before noise of every round)."""
     samples = states.inner.kept.samples
     renewed = (np.diff(samples, axis=-2, prepend=0) != 0).any(axis=-1)
     return renewed, states.log.value
@@ -144,7 +144,7 @@ def released_values(states):
 @pytest.mark.slow
 @every_learner
 def test_each_loss_enters_one_release_with_sensitivity_one(name):
-    """Each round's loss is replaced in turn, releases being fixed: one sum changes, by 1."""
+    """Each round's loss is replaced in turn, with fixed releases: one sum changes, by 1."""
     horizon, epsilon = 60, 0.25
     losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
     released = jr.uniform(jr.key(6), (horizon,)) * 2.0
@@ -160,13 +160,13 @@ def test_each_loss_enters_one_release_with_sensitivity_one(name):
     uses = (change > 0).sum(axis=1)
     assert uses.max() == 1
     np.testing.assert_allclose(change.max(axis=1), uses, rtol=1e-6)
-    # Losses of the buffers that were never full are not released.
+    # Losses of unfilled buffers are not released.
     assert uses.sum() == base.inner.kept.samples[-1].sum() * 2 - ARMS
 
 
 @every_learner
 def test_the_scale_of_a_mean_is_that_of_a_sum_over_its_size(name):
-    """With draws of 1: the mean of n losses is off by 1 / (epsilon n)."""
+    """With draws of 1, the mean of n losses is off by 1 / (epsilon n)."""
     horizon, epsilon = 40, 0.5
     losses = jnp.zeros((horizon, ARMS))
     learner = with_releases(

@@ -1,4 +1,4 @@
-"""Limited updates: what a batch is drawn from, what that reveals exactly, and its regret."""
+"""Limited updates: the law of a batch's draw, exactly how much it reveals, and regret."""
 
 import itertools
 import math
@@ -35,7 +35,7 @@ def table(horizon, arms=3):
 
 
 def p_by_hand(total, epsilon):
-    """exp(-epsilon S / 2) over its sum, in float64."""
+    """exp(-epsilon S / 2), normalized, in float64."""
     weights = np.exp(-epsilon / 2 * (np.asarray(total, np.float64) - np.min(total)))
     return weights / weights.sum()
 
@@ -44,7 +44,7 @@ def p_by_hand(total, epsilon):
 def test_games_by_hand(epsilon):
     """300 games equal a float64 loop over batches of 1, 2, 4, ... rounds, the last one cut short.
 
-    One at twice the epsilon, which is half the noise, does not.
+    At twice the epsilon, which is half the noise, they do not.
     """
     horizon = 45
     losses, keys = table(horizon), jr.split(jr.key(2), 300)
@@ -67,9 +67,9 @@ def test_games_by_hand(epsilon):
 
 
 def test_each_round_is_used_once():
-    """Under the same keys, other losses in one round change arms of the next batch, and no other.
+    """Under the same keys, other losses in one round change only arms of the next batch.
 
-    At epsilon = 1000 and losses that are nearly even, so that one loss moves many draws.
+    At epsilon = 1000 and with nearly equal losses, so that one loss changes many draws.
     """
     horizon = 31
     losses, keys = np.full((horizon, 3), 0.5, np.float32), jr.split(jr.key(3), 20)
@@ -91,8 +91,8 @@ def test_each_round_is_used_once():
 def test_log_ratios_of_all_small_games(epsilon):
     """Arms of 8 rounds, exactly: over all tables of 2 arms with losses 0 and 1.
 
-    Three draws see data, from 1, 2 and 4 rounds. No replaced round moves the log-likelihood of the
-    game by more than epsilon, which is reached after longer batches.
+    Three draws see data, from 1, 2 and 4 rounds. No replaced round changes the game's
+    log-likelihood by more than epsilon, which longer batches attain.
     """
 
     def worst(rounds, epsilon):
@@ -105,9 +105,9 @@ def test_log_ratios_of_all_small_games(epsilon):
 
     ratios = [worst(rounds, epsilon) for rounds in (1, 2, 4)]
     assert max(ratios) <= epsilon * (1 + 1e-5)
-    # Twice epsilon, half the noise, is more than was declared.
+    # Twice epsilon, that is half the noise, exceeds the declaration.
     assert worst(4, 2.05 * epsilon) > epsilon
-    # Reached by an arm far behind the leader, where a round turns from favouring the one to the
+    # Attained by an arm far behind the leader, if a round turns from favouring one to favouring the
     # other.
     far = np.ceil(40 / epsilon)
     before, after = (
@@ -128,7 +128,7 @@ def test_declared_privacy():
 
 
 def test_infinite_epsilon_follows_the_leader_of_the_batch():
-    """The best arm of the batch before; among equals a uniform draw; and nothing is nan."""
+    """The best arm of the previous batch, uniformly among ties; and nothing is nan."""
     losses = table(60)
     learner = limited_updates(60, 3, epsilon=np.inf)
     played = np.asarray(play(learner, losses, jr.split(jr.key(5), 50)))
@@ -149,7 +149,7 @@ def bound(horizon, arms, epsilon):
 
 
 def test_regret_is_within_its_bound_on_iid_losses():
-    """Mean over 400 games, for a clear and for a hard instance; more privacy costs more."""
+    """Mean over 400 games, for an easy and a hard instance; more privacy costs more."""
     horizon, trials = 2048, 400
     epsilons = np.array([0.05, 0.5, 5.0, np.inf])
     for means in ([0.2, 0.8, 0.8, 0.8], [0.45, 0.5, 0.5, 0.5]):
@@ -166,7 +166,7 @@ def test_regret_is_within_its_bound_on_iid_losses():
 
 
 def test_regret_is_linear_against_an_adversary():
-    """Losses that change sides with every batch mislead it: its bound is for i.i.d. losses only."""
+    """Losses that switch with every batch mislead it: its bound is for i.i.d. losses only."""
     horizon = 2**11 - 1
     rounds = np.arange(1, horizon + 1)
     odd = np.floor(np.log2(rounds)) % 2
@@ -181,7 +181,7 @@ def test_regret_is_linear_against_an_adversary():
 
 
 def test_losses_outside_the_range_are_clipped_before_they_are_summed():
-    """-5 acts as 0 and 9 as 1: one wild loss moves a sum by no more than 1."""
+    """-5 acts as 0 and 9 as 1: one extreme loss changes a sum by at most 1."""
     wild = 4 * table(31) - 1.5
     learner, keys = limited_updates(31, 3, epsilon=2.0), jr.split(jr.key(8), 100)
     tame = play(learner, np.clip(wild, 0.0, 1.0), keys)
@@ -189,7 +189,7 @@ def test_losses_outside_the_range_are_clipped_before_they_are_summed():
 
 
 def test_batches_fill_any_horizon():
-    """Lengths double to 2^30, which is as far as int32 rounds go, and no further."""
+    """Lengths double up to 2^30, the limit of int32 rounds, and no further."""
     learner = limited_updates(2**31 - 1, 3, epsilon=1.0)
     state, batch = learner.init(jr.key(0))
     lengths = [int(batch.rounds)]
@@ -200,7 +200,7 @@ def test_batches_fill_any_horizon():
 
 
 def test_play_by_batches_is_refused():
-    """An environment sums the losses of one arm for a whole batch, not those of all."""
+    """An environment sums a batch's losses of one arm, not of all."""
     learner = limited_updates(64, 2, epsilon=1.0)
     environment = environments.bernoulli([0.2, 0.5], regret="pseudo")
     with pytest.raises(ValueError, match="bandit feedback"):
@@ -224,7 +224,7 @@ def permutations_by_hand(total, epsilon):
 
 @pytest.mark.parametrize("total", [[0.0, 0.0], [0.0, 1.5, 1.5], [3.0, 2.0, 9.0, 2.5, 2.0]])
 def test_permute_and_flip_equals_all_permutations(total):
-    """And the law of the noisy minimum with exponential noise, by 4e5 draws."""
+    """It is also the law of the noisy minimum with exponential noise, by 4e5 draws."""
     sums = exact_sums.of(jnp.float32(total))
     p = np.asarray(permute_and_flip(sums, jnp.float32(0.8)))
     np.testing.assert_allclose(p, permutations_by_hand(total, 0.8), rtol=1e-5)
@@ -232,7 +232,7 @@ def test_permute_and_flip_equals_all_permutations(total):
     found = np.bincount(noisy.argmin(1), minlength=len(total)) / 4e5
     error = np.sqrt(p * (1 - p) / 4e5)
     assert (np.abs(found - p) < 4.5 * error).all()
-    # Half the noise has another law, but where all sums are equal.
+    # Half the noise has another law, unless all sums are equal.
     if np.ptp(total):
         sharper = permutations_by_hand(total, 1.6)
         assert (np.abs(found - sharper) > 10 * error).any()
@@ -240,7 +240,7 @@ def test_permute_and_flip_equals_all_permutations(total):
 
 @pytest.mark.parametrize("arms", [50, 51, 1000])
 def test_permute_and_flip_of_many_arms(arms):
-    """Level arms are equally likely, as by exact integration; at epsilon = inf ties are, too."""
+    """Level arms are equally likely, as by exact integration; at epsilon = inf so are ties."""
     level = permute_and_flip(exact_sums.nothing((arms,)), jnp.float32(1.0))
     np.testing.assert_allclose(level, 1 / arms, rtol=1e-5)
     some = exact_sums.of(jnp.arange(arms, dtype=jnp.float32) // 2)
@@ -254,7 +254,7 @@ def largest_log_ratio(law, epsilon):
     before = np.stack(np.meshgrid(steps, steps, [0.0]), -1).reshape(-1, 1, 3) + 10.0
     moves = np.array(list(itertools.product([-1.0, 0.0, 1.0], repeat=3)))
     sums = np.concatenate([before, before + moves], axis=1).astype(np.float32)
-    # Two steps above one another lie in the same table, since the first entry may move too.
+    # Replaced rounds two steps away are in the same table, since the first entry may change too.
     p = jax.vmap(jax.vmap(lambda s: law(exact_sums.of(s), jnp.float32(epsilon))))(sums)
     logs = np.log(np.asarray(p, np.float64))
     return np.abs(logs[:, 1:] - logs[:, :1]).max()
@@ -262,7 +262,7 @@ def largest_log_ratio(law, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_log_ratios_of_permute_and_flip(epsilon):
-    """At most epsilon, and nearly that somewhere; half the noise has more."""
+    """At most epsilon, and nearly that somewhere; half the noise exceeds it."""
     found = largest_log_ratio(permute_and_flip, epsilon)
     assert 0.8 * epsilon < found <= epsilon * (1 + 1e-4)
     assert largest_log_ratio(lambda s, e: permute_and_flip(s, 2 * e), epsilon) > 1.5 * epsilon
@@ -271,7 +271,7 @@ def test_log_ratios_of_permute_and_flip(epsilon):
 @pytest.mark.parametrize("selector", ["permute_and_flip", "laplace"])
 @pytest.mark.usefixtures("quick_compilation")
 def test_other_selectors_spend_no_more_than_they_declare(selector):
-    """By replay; and all mutants are caught."""
+    """By replay; and all mutants are found."""
     learner = audits.build("limited_updates", "", 16, 1.0, selector=selector)
     assert float(learner.privacy.epsilon) == 1.0 and float(learner.privacy.rho) == 0.5
     pairs = audit.pairs_for(learner, 32, audits.keys()[0])
@@ -283,7 +283,7 @@ def test_other_selectors_spend_no_more_than_they_declare(selector):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_the_printed_laplace_selector_spends_twice_what_the_paper_states():
-    """Two sums that move against each other; and exactly, by the law of two arms far apart."""
+    """Two sums change in opposite directions; also exactly, by the law of two arms far apart."""
     learner = audits.build(
         "limited_updates", "", 16, 1.0, selector="laplace", calibration="printed"
     )
@@ -313,7 +313,7 @@ def test_the_least_noisy_value_has_its_law():
 
 @pytest.mark.parametrize("selector", ["exponential", "permute_and_flip", "laplace"])
 def test_regret_at_fixed_gaps_does_not_grow(selector):
-    """From T = 2^12 to 2^16 within 3 standard errors, and within a bound that stays too."""
+    """From T = 2^12 to 2^16 within 3 standard errors, and within a bound that does not grow."""
     means, trials = [0.3, 0.6, 0.6, 0.7], 300
     found = []
     for horizon in (2**12, 2**16):

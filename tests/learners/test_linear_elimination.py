@@ -57,7 +57,7 @@ def test_the_tilt_is_within_one_percent_of_the_best():
 
 
 def test_noise_width_covers_the_noise():
-    """P(sum_a c_a z_a > width) <= e^-L for L = 3, and 0.4 of it does not; 10^5 draws."""
+    """P(sum_a c_a z_a > width) <= e^-L for L = 3, but not for 0.4 of the width; 10^5 draws."""
     random = np.random.default_rng(0)
     for draws in ([1, 1, 1, 1], [1, 0, 0, 1], [40, 3, 1, 0]):
         coefficients = np.array([0.3, -1.2, 0.6, 0.9])
@@ -72,7 +72,7 @@ def test_noise_width_covers_the_noise():
 
 
 def test_noise_width_by_hand():
-    """One draw; many equal ones; nothing; none at epsilon = inf."""
+    """One draw; many equal draws; no draw; and none at epsilon = inf."""
 
     def width(coefficients, draws, epsilon=2.0):
         arrays = (jnp.asarray(x, jnp.float32) for x in (coefficients, draws))
@@ -90,8 +90,11 @@ def test_noise_width_by_hand():
 
 
 def test_printed_and_chernoff_radius_by_hand():
-    """Golden numbers in float64; the coefficient of L / epsilon is 2 d in print, and more by
-    Chernoff's bound; the same at epsilon = inf."""
+    """Golden numbers in float64.
+
+    The coefficient of L / epsilon is 2 d in print, and larger by Chernoff's bound; the same at
+    epsilon = inf.
+    """
     length, dim, core, term = 3000.0, 3, 5, 30.0
     plain = np.sqrt(4 * 3 * 30 / 3000)
     printed = plain + (2 * 5 * 3 + 2 * 3 * 30) / (0.1 * 3000)
@@ -99,7 +102,7 @@ def test_printed_and_chernoff_radius_by_hand():
     u = np.sqrt(30 / 35)
     chernoff = plain + 2 * 3 / 3000 * tail(u, 5, 30) / 0.1
     assert float(chernoff_radius(length, dim, core, term, 0.1)) == pytest.approx(chernoff, rel=1e-5)
-    # At L = N it is the plain choice u = 1 / sqrt(2): 2.83 d L + 1.96 d N, over epsilon q^i.
+    # At L = N it is the simple choice u = 1 / sqrt(2): 2.83 d L + 1.96 d N, over epsilon q^i.
     simple = (2.828427 * 3 * 30 + 1.960516 * 3 * 30) / (0.1 * 3000)
     assert float(chernoff_radius(length, dim, 30.0, term, 0.1)) - plain == pytest.approx(
         simple, rel=1e-5
@@ -125,7 +128,7 @@ def test_exact_radii_of_arms_by_hand():
 
 
 def least_squares(actions, active, pulls):
-    """x' V^-1 a in float64, (K, K); 0 for actions that are not active."""
+    """x' V^-1 a in float64, (K, K); 0 for inactive actions."""
     chosen = np.where(active[:, None], actions, 0.0)
     information = chosen.T @ (pulls[:, None] * chosen)
     return chosen @ np.linalg.pinv(information, 1e-9, hermitian=True) @ chosen.T
@@ -134,7 +137,7 @@ def least_squares(actions, active, pulls):
 def radii_by_hand(
     kind, products, pulls, active, phase, horizon, dim, epsilon, local=False, shrink=1.0
 ):
-    """gamma_a in float64, with shrink L in place of L."""
+    """gamma_a in float64, with shrink L instead of L."""
     q = (2 * horizon) ** (1 / np.log(horizon))
     term = shrink * np.log(4 * active.sum() * horizon**2)
     core = (pulls > 0).sum()
@@ -161,7 +164,7 @@ def radii_by_hand(
 
 @pytest.mark.parametrize("local", [False, True])
 def test_radii_are_ordered(local):
-    """exact <= chernoff for every arm of random designs; printed < chernoff but at inf."""
+    """exact <= chernoff for every arm of random designs; printed < chernoff except at inf."""
     random = np.random.default_rng(1)
     for _ in range(40):
         actions = random.normal(size=(9, 3))
@@ -187,7 +190,7 @@ def test_radii_are_ordered(local):
 
 
 def test_lengths_of_the_phases():
-    """q = (2T)^(1 / ln T); those up to ln T - 1 have at most 1.1 T rounds."""
+    """q = (2T)^(1 / ln T); phases up to ln T - 1 have at most 1.1 T rounds in total."""
     for horizon in (100, 10**5, 10**9):
         q = (2 * horizon) ** (1 / np.log(horizon))
         lengths = [float(phase_length(i, horizon)) for i in range(1, 25)]
@@ -201,12 +204,12 @@ def test_lengths_of_the_phases():
 
 @pytest.fixture
 def in_order(monkeypatch):
-    """The arms of a phase play by their numbers, not at random."""
+    """The arms of a phase play in order of their numbers, not at random."""
     for module in (elimination, elimination_phases):
         monkeypatch.setattr(module, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
 
 
-SHRINK = 0.1  # of L, or else nothing leaves in games that are short enough
+SHRINK = 0.1  # of L; otherwise no arm leaves in games short enough for a test
 
 
 @pytest.fixture
@@ -218,7 +221,7 @@ near_optimal = jax.jit(designs.g_optimal)
 
 
 def reference(losses, draws, kind, epsilon):
-    """Arms of one game (T,), the i-th noisy sum with the i-th draw; and the masks that it met."""
+    """Arms of one game (T,), with the i-th draw in the i-th noisy sum; and the masks met."""
     horizon = len(losses)
     points = designs.span_coordinates(ACTIONS)
     q = (2 * horizon) ** (1 / np.log(horizon))
@@ -266,7 +269,7 @@ def test_games_by_hand(kind, in_order, small_radii):
         )
         np.testing.assert_array_equal(mine, expected)
         met |= set(masks)
-    assert len(met) >= 3  # arms leave, and not the same in every game
+    assert len(met) >= 3  # arms leave, at different times in different games
 
 
 # --- what is released ---
@@ -275,9 +278,9 @@ def test_games_by_hand(kind, in_order, small_radii):
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(wrap, small_radii):
-    """Each round's loss is replaced in turn, releases being fixed: one of the sums changes, by 1.
+    """Each round's loss is replaced in turn, with fixed releases: one sum changes, by 1.
 
-    The scale of the noise is 1 / epsilon. Learners that reuse losses are caught.
+    The noise scale is 1 / epsilon. Learners that reuse losses are found.
     """
     horizon, epsilon = 300, 0.5
     losses = losses_of_games(4, 1, horizon, MEANS)[0]
@@ -298,7 +301,7 @@ def test_each_loss_enters_one_release_with_sensitivity_one(wrap, small_radii):
 
 
 def first_releases(law):
-    """The first noisy sum of 20 000 learners, less the sum itself, at epsilon 1/4 and inf."""
+    """The first noisy sum of 20 000 learners minus the exact sum, at epsilon 1/4 and inf."""
 
     def release(key, epsilon):
         learner = linear_elimination(10**4, ACTIONS, epsilon=epsilon, noise=law)
@@ -320,7 +323,7 @@ def one_draw(x):
 
 
 def two_draws(x):
-    """Of the sum of two."""
+    """Distribution function of the sum of two such draws."""
     tail = np.exp(-np.abs(x / 4)) * (2 + np.abs(x / 4)) / 4
     return np.where(x < 0, tail, 1 - tail)
 
@@ -330,7 +333,7 @@ def two_draws(x):
     [("laplace", one_draw, "total"), ("local_laplace", two_draws, "sum")],
 )
 def test_law_of_a_release(law, distribution, function, monkeypatch):
-    """On the sum of two losses: one Laplace draw of scale 1 / epsilon, or one for each loss.
+    """On the sum of two losses: one Laplace draw of scale 1 / epsilon, or one per loss.
 
     Half the noise is rejected.
     """
@@ -360,13 +363,16 @@ def test_declarations():
 
 
 def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
-    """Four unit vectors: estimates are mean losses less 1/2. With a radius of 1/4 an arm at a
-    distance of exactly 1/2 stays, one beyond leaves; unlike radii are told apart."""
+    """Four unit vectors, so estimates are mean losses minus 1/2.
+
+    With a radius of 1/4, an arm at distance exactly 1/2 stays, and one beyond it leaves. Unequal
+    radii are distinguished.
+    """
     monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     cases = [
         ([0.25] * 4, [True, True, True, False]),
         ([0.125] * 4, [True, True, False, False]),
-        # Of a wide arm the least loss may be small; one that is surely good puts others out.
+        # A wide arm's least loss may be small; a surely good arm eliminates others.
         ([0.25, 0.25, 0.25, 0.5], [True, True, True, True]),
         ([0.0, 0.25, 0.5, 0.5], [True, True, True, False]),
     ]
@@ -392,7 +398,7 @@ def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
 
 
 def test_arms_that_did_not_play_are_judged_by_the_others(monkeypatch, in_order):
-    """(1, 1) is the sum of two unit vectors, (1, 0.9) nearly; nothing of them is seen."""
+    """(1, 1) is the sum of two unit vectors, (1, 0.9) nearly so; neither is observed."""
     monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(4, 0.1))
     actions = np.array([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0], [0.5, 0.5]])
@@ -401,13 +407,13 @@ def test_arms_that_did_not_play_are_judged_by_the_others(monkeypatch, in_order):
     state, played = told_sums(learner, [2.0, 0.0])
     assert played[:2] == [(0, 8), (1, 8)]
     np.testing.assert_array_equal(state.active, [False, True, True, False])
-    # The next phase starts with nothing.
+    # The next phase starts from zero.
     assert (state.number, state.left) == (2, 1000 - 16)
     np.testing.assert_array_equal(state.stage.kept, 0.0)
 
 
 def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
-    """One batch of all rounds that are left, and nothing is judged by it."""
+    """One batch of all remaining rounds, which eliminates nothing."""
     monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(2, 0.1))
     learner = linear_elimination(1000, np.eye(2), epsilon=np.inf)
@@ -418,7 +424,7 @@ def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
 
 
 def test_a_phase_that_does_not_fit_goes_to_the_best_estimate(monkeypatch, in_order):
-    """32 rounds for two phases of 16: with 31 the second is not begun; with 33 one is left."""
+    """32 rounds fit two phases of 16: with 31 the second does not start; with 33 one is left."""
     monkeypatch.setattr(elimination_phases, "phase_length", lambda *_: jnp.float32(16.0))
     monkeypatch.setattr(MODULE, "exact_radii", lambda *_, **__: jnp.full(2, 10.0))
     for horizon, second in [(31, (1, 15)), (32, (0, 8)), (33, (0, 8))]:
@@ -427,7 +433,7 @@ def test_a_phase_that_does_not_fit_goes_to_the_best_estimate(monkeypatch, in_ord
         assert played[2] == second
     _, played = told_sums(learner, [8.0, 0.0, 8.0, 0.0])
     assert played[4] == (1, 1)
-    # Not even the first one: any arm.
+    # Not even the first phase fits: any arm plays.
     assert told_sums(linear_elimination(15, np.eye(2), epsilon=1.0), [])[1] == [(0, 15)]
 
 
@@ -440,9 +446,9 @@ def game(horizon, kind="exact", **keywords):
 
 
 def survivors(epsilons, play=simulate_batches):
-    """Of 512 games of 2e5 rounds: the regret, and whether the best arm was played at the end.
+    """For 512 games of 2e5 rounds: the regret, and whether the best arm was played at the end.
 
-    The rounds that are left for the last arm are a seventh of all.
+    A seventh of all rounds are left for the last arm.
     """
     result = sweep(
         game(200_000), np.array(epsilons, np.float32), 512, jr.key(0),
@@ -463,7 +469,7 @@ def test_the_best_arm_survives_and_regret_is_below_the_bound():
 
 @SLOW
 def test_too_small_radii_lose_the_best_arm(monkeypatch):
-    """The test above would notice."""
+    """So the test above can fail."""
     monkeypatch.setattr(MODULE, "log_term", lambda *arguments: 0.05 * log_term(*arguments))
     assert not survivors([0.05])[1].all()
 
@@ -484,13 +490,13 @@ def test_masks_that_games_meet_have_small_leverages(small_radii):
         ), float)  # fmt: skip
         products = least_squares(ACTIONS, mask, weights)
         assert np.diag(products).max() <= 2 * np.linalg.matrix_rank(ACTIONS[mask]) * (1 + 1e-4)
-    # And every core set that was played is in its active set.
+    # Every core set that was played is a subset of its active set.
     assert not (inner.stage.pulls.astype(bool) & ~inner.active).any()
 
 
 @SLOW
 def test_round_by_round_and_by_batches_agree_in_law(small_radii):
-    """Kolmogorov-Smirnov on regret and pulls of 300 games; another epsilon is told apart."""
+    """Kolmogorov-Smirnov on regret and pulls of 300 games; another epsilon is rejected."""
     epsilons, horizon = np.array([0.3, 3.0], np.float32), 1000
     played = game(horizon)
     by_batch, by_round = (
@@ -514,18 +520,18 @@ def test_round_by_round_and_by_batches_agree_in_law(small_radii):
         np.testing.assert_array_equal(pulls.sum(axis=2), horizon)
 
 
-# --- the ends ---
+# --- edge cases ---
 
 
 def arms_played(actions, horizon=400, **keywords):
-    """Arms of one game without noise but for the losses."""
+    """Arms of one game whose only noise is in the losses."""
     learner = linear_elimination(horizon, actions, epsilon=1.0, **keywords)
     losses = losses_of_games(11, 1, horizon, MEANS)
     return many_games(lambda: learner, 12, losses, laplace_draws(13, 1, 64))[0][0]
 
 
 def test_actions_that_do_not_span_and_other_bases(small_radii):
-    """The same arms play when the plane lies in R^4, stretched and turned."""
+    """The same arms play if the plane lies in R^4, stretched and rotated."""
     plain = arms_played(ACTIONS)
     embedded = ACTIONS @ np.random.default_rng(14).normal(size=(2, 4))
     np.testing.assert_array_equal(arms_played(embedded), plain)
@@ -544,15 +550,15 @@ def test_duplicates_zeros_and_more_dimensions_than_arms(small_radii):
     np.testing.assert_array_equal(active[..., 5], active[..., 6])
     assert active.any(axis=-1).all() and not active.all()
     wide = linear_elimination(50, np.random.default_rng(18).normal(size=(3, 8)), epsilon=1.0)
-    # Three actions that span three dimensions: one of them each.
+    # Three actions that span three dimensions play once each.
     assert told_sums(wide, [1.0, 1.0])[1][0][1] == np.ceil(float(phase_length(1, 50)) / 3)
-    # Only zeros are left once the others are gone.
+    # Only zeros remain once the others have left.
     zeros = linear_elimination(100, [[1.0], [0.0], [0.0]], epsilon=np.inf)
     assert told_sums(zeros, [])[1] == [(0, np.ceil(float(phase_length(1, 100))))]
 
 
 def test_all_but_zero_actions_leave(monkeypatch, in_order):
-    """The remaining set spans nothing: one of them goes on, and all rounds are played."""
+    """The remaining set spans nothing: one of its actions continues, and all rounds are played."""
     monkeypatch.setattr(MODULE, "log_term", lambda *arguments: 0.001 * log_term(*arguments))
     learner = linear_elimination(60, [[1.0], [0.0], [0.0]], epsilon=np.inf)
     state, played = told_sums(learner, [4.0])
@@ -579,7 +585,7 @@ def test_a_billion_rounds_and_extreme_epsilons(law):
 
 
 def test_linear_losses_in_another_range():
-    """Losses -<theta, a> in [-1, 1]: through rescale_losses, and the mean is 1/2 + linear."""
+    """Losses -<theta, a> in [-1, 1]: through rescale_losses, with mean 1/2 + linear."""
     learner = rescale_losses(linear_elimination(10, ACTIONS, epsilon=1.0), -1, 1)
     assert isinstance(learner, BatchLearner) and learner.privacy.loss_range == (-1.0, 1.0)
     losses = (-3.0, -1.0, 0.0, 0.5, 1.0)

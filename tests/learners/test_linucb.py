@@ -1,4 +1,4 @@
-"""LinUCB: the algorithm against NumPy, its privacy, and what its constants cost."""
+"""LinUCB: the algorithm against NumPy, its privacy, and the cost of its constants."""
 
 from functools import cache, partial
 
@@ -23,7 +23,7 @@ DELTA = 0.1
 
 
 def table(horizon, arms, dim, seed=0):
-    """Random features of length at most 1 and losses -1 and 1 of linear mean."""
+    """Random features of length at most 1 and losses -1 and 1 with linear means."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(horizon, arms, dim))
     features /= np.linalg.norm(features, axis=2, keepdims=True)
@@ -44,13 +44,13 @@ def _trajectory(learner_of, features, losses, key):
 
 
 def trajectory(learner_of, features, losses, key=0):
-    """Arms (T,), beliefs, report and losses that were clipped, of one game on a table."""
+    """Arms (T,), beliefs, report and clipped losses of one game on a table."""
     made = _trajectory(learner_of, jnp.asarray(features), jnp.asarray(losses), jr.key(key))
     return jax.tree.map(np.asarray, made)
 
 
 def oful(features, losses, bound=1.0, alpha=None):
-    """OFUL in NumPy, ridge 1, and the smallest lead of an arm over the next one: (arms, leads)."""
+    """OFUL in NumPy with ridge 1: (arms, leads), where leads are the least margins of an arm."""
     horizon, _, dim = features.shape
     alpha = 1.0 / horizon if alpha is None else alpha
     v, u, arms, leads = np.eye(dim), np.zeros(dim), [], []
@@ -79,7 +79,7 @@ def on_exact_sums(dim):
 @pytest.mark.parametrize("dim", [3, 10])
 @pytest.mark.parametrize("make", [without_privacy, on_exact_sums])
 def test_without_noise_it_is_oful(make, dim):
-    """Arm for arm as in NumPy; the closest call is far above what rounding moves."""
+    """Arm for arm as in NumPy; the closest margin is far above rounding."""
     features, losses = table(300, 6, dim)
     expected, leads = oful(features, losses)
     assert leads.min() > 2e-5
@@ -100,7 +100,7 @@ def test_on_unit_vectors_it_is_a_bandit():
     for t in range(horizon):
         beta = np.sqrt(2 * np.log(horizon) + np.log(n).sum()) + 1.0
         index = total / n - beta / np.sqrt(n)
-        # Equal counts and sums tie; rounding may tell them apart.
+        # Equal counts and sums tie, but rounding may separate them.
         assert index[arms[t]] <= index.min() + 1e-6
         n[arms[t]] += 1
         total[arms[t]] += losses[t, arms[t]]
@@ -114,12 +114,13 @@ VARIANTS = {
     "local": gram.gaussian(mechanism=mechanisms.per_item),
     "shuffled": gram.gaussian(mechanism=partial(mechanisms.per_item, batch=10)),
 }
-# Beyond 1, how often the bound on the losses' noise may fail: once for each regularizer.
+# Number of events, if not 1, that share the failure of the losses' noise bound: one per
+# regularizer.
 EVENTS = {"local": 64, "shuffled": 64}
 
 
 def gram_sums_of(variant, horizon, dim):
-    """The private Gram matrices that a learner of that variant keeps."""
+    """The private Gram matrices of a learner of that variant."""
     bounds = gram.Bounds(1.0, 1.0, 1.0)
     given = {"epsilon": 1.0, "delta": DELTA, "failure": 1.0 / horizon}
     return VARIANTS[variant].noise(horizon, dim, bounds, **given)
@@ -156,7 +157,7 @@ def two_games(variant):
         (last, _), seen = jax.lax.scan(step, start, rows)
         return *seen, learner.report(last[0])
 
-    # One after the other: side by side, sums may be rounded in different orders.
+    # One after the other, since in a batch sums may be rounded in different orders.
     tables = np.stack([features, other_features]), np.stack([losses, other_losses])
     made = jax.jit(lambda both: jax.lax.map(play, both))(tables)
     return jax.tree.map(np.asarray, made)
@@ -187,7 +188,7 @@ def test_beliefs_follow_from_the_releases(variant):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_policies_do_not_depend_on_later_rounds_nor_on_the_rounds_own_data(variant):
-    """Round 20 replaced: policies 1 .. 20 are the same to the bit, a later one is not."""
+    """With round 20 replaced, policies 1 .. 20 agree bit for bit, and a later one differs."""
     beliefs, _, _, _ = two_games(variant)
     for one, other in beliefs:
         np.testing.assert_array_equal(one[:20], other[:20])
@@ -211,7 +212,7 @@ def test_declared_privacy_is_joint():
 
 @pytest.mark.parametrize("mechanism", [mechanisms.tree, mechanisms.exact])
 def test_a_game_in_many_dimensions_can_be_one_kernel_of_the_same_size(mechanism):
-    """It calls no library of matrices, whose calls from several programs may block each other."""
+    """It calls no matrix library, because calls from several programs may block each other."""
 
     def operations(dim):
         def game(epsilon):
@@ -247,11 +248,11 @@ def test_trials_of_many_dimensions_do_not_depend_on_each_other():
     np.testing.assert_array_equal(many.regret[:, :1], few.regret)
 
 
-# What standard differential privacy would cost
+# The cost of standard differential privacy
 
 
 def two_contexts():
-    """Context c is 0 or 1 by a coin, arm a has features e_(2c + a), and arm c loses nothing.
+    """Context c is 0 or 1 by a coin, arm a has features e_(2c + a), and arm c is right.
 
     Losses are -1 for the arm of the context, and 1 for the other.
     """
@@ -268,7 +269,7 @@ def two_contexts():
 
 
 def answer_by_randomized_response(learner, epsilon):
-    """The same learner, whose arm of each round is itself epsilon-DP in the round's context."""
+    """The same learner, with each round's arm epsilon-DP in that round's context."""
 
     def rule(policy, key, features):
         lie = jr.bernoulli(key, 1.0 / (1.0 + jnp.exp(epsilon)))
@@ -286,13 +287,13 @@ def answer_by_randomized_response(learner, epsilon):
 
 @pytest.mark.slow
 def test_standard_privacy_costs_linear_regret():
-    """Claim 13: at least T / 4 for epsilon < ln 2, here even without noise on what is learned."""
+    """Claim 13: at least T / 4 for epsilon < ln 2, here even without noise on the statistics."""
     epsilon, horizon, early = 0.69, 2**14, 2**11
     joint = learners.linucb(horizon, 4, epsilon=epsilon, delta=0.1, parameter_bound=2.0)
     known = learners.linucb(horizon, 4, epsilon=jnp.inf, delta=0.1, parameter_bound=2.0)
 
     def share(learner):
-        """Regret over rounds, after the first ones and after all."""
+        """Regret over rounds, after the first rounds and after all."""
         play = jax.vmap(
             lambda key: simulate(learner, two_contexts(), key, checkpoints=(early, horizon))
         )
@@ -306,7 +307,7 @@ def test_standard_privacy_costs_linear_regret():
     assert whole < 0.6 * first and whole < 0.1
 
 
-# What the constants cost
+# The cost of the constants
 
 
 @cache
@@ -321,7 +322,7 @@ def final_regret(law=gram.gaussian, horizon=2**12, seeds=32, **options):
 
 @pytest.mark.slow
 def test_tight_constants_have_several_times_less_regret_at_the_same_level():
-    """Where uniform play has 0.83 a round."""
+    """With uniform play at 0.83 per round."""
     printed = final_regret(calibration="printed", norm_bound="paper").regret[:, :, -1]
     tight = final_regret().regret[:, :, -1]
     np.testing.assert_allclose(printed[1], tight[1], rtol=1e-5)
@@ -460,7 +461,7 @@ def test_a_missing_delta_is_named():
 
 
 def test_features_of_another_dimension_are_refused():
-    """By the policy itself, too, where no environment has said its dimension."""
+    """Also by the policy itself, if no environment has given its dimension."""
     _, policy = private(3).init(jr.key(0))
     with pytest.raises(
         ValueError, match=r"features must have shape \(K, 3\) for dim = 3.*\(9, 4\)"
@@ -470,7 +471,7 @@ def test_features_of_another_dimension_are_refused():
 
 @pytest.mark.slow
 def test_public_features_have_no_noise_and_need_none():
-    """Entries without noise are no missing noise. A changed feature would be charged for."""
+    """Entries without noise are not reported as missing noise. A changed feature is charged."""
     learner = learners.linucb(16, 3, epsilon=1.0, delta=1e-3, gram=gram.losses_only())
     pairs = audit.pairs_for(learner, 8, jr.key(0))
     verdict = audit.verdict(learner, pairs, jr.key(1))

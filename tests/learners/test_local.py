@@ -1,4 +1,4 @@
-"""Learners on ``mechanisms.per_item``: each message is private by itself, or each batch is."""
+"""Learners on ``mechanisms.per_item``: each message, or each batch, is private by itself."""
 
 import inspect
 import itertools
@@ -17,7 +17,7 @@ from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
 
 DELTA = 1e-3
-# The learners that take a mechanism, and those of them that sum up one value of each round.
+# The learners that take a mechanism, and those of them that sum one value per round.
 TAKE = [
     name
     for name in learners.__all__
@@ -27,7 +27,7 @@ TWINS = [name for name in TAKE if name != "projection_free"]
 
 
 def twin(name, noise="gaussian", mechanism=mechanisms.per_item, **options):
-    """The learner on a mechanism with these options, of the size of all audits."""
+    """The learner on a mechanism with these options, with the size used in audits."""
     law = {"noise": noise} if name not in ("ftpl", "linucb") else {}
     law |= {"delta": DELTA if noise == "gaussian" else None}
     domain, mechanism = audits.domains_of(name)[-1], partial(mechanism, **options)
@@ -36,7 +36,7 @@ def twin(name, noise="gaussian", mechanism=mechanisms.per_item, **options):
 
 
 def halved(horizon, noise, **options):
-    """Noise on each item of half the scale that it is asked for."""
+    """Noise on each item at half the requested scale."""
     built = mechanisms.per_item(horizon, noise=noise, **options)
     return built._replace(stream=lambda shape, *, scale: built.stream(shape, scale=0.5 * scale))
 
@@ -60,9 +60,9 @@ FEW = [("laplace", "ftrl"), ("gaussian", "linucb")]
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_changed_round_touches_one_message_and_costs_what_is_declared(name, noise, batch):
-    """The worst pair spends epsilon = 1 exactly, and half the scale spends more.
+    """The worst pair spends exactly epsilon = 1, and half the scale spends more.
 
-    Estimates from one or two points have random directions, whose L1 norm is seldom the largest.
+    Estimates from one or two points have random directions, whose L1 norm is seldom maximal.
     """
     learner = twin(name, noise, batch=batch)
     pairs = audit.pairs_for(learner, 16, audits.keys()[0])
@@ -78,7 +78,7 @@ def test_one_changed_round_touches_one_message_and_costs_what_is_declared(name, 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_declarations(name):
-    """The model follows from the mechanism, and epsilon is what was asked for."""
+    """The model follows from the mechanism, and epsilon is the requested one."""
     local, shuffled = (twin(name, batch=batch).privacy for batch in (1, 3))
     assert (local.model, local.released) == ("local", "messages 1..T")
     assert shuffled.model == "shuffle" and "shuffled messages" in shuffled.released
@@ -113,7 +113,7 @@ def test_every_mutant_of_a_twin_is_caught(name):
     assert all(verdict.failed for verdict in found.values()), found
 
 
-# What it costs --------------------------------------------------------------------------------
+# Cost -----------------------------------------------------------------------------------------
 
 
 def final_regrets(mechanism, horizon, name="ball", kind="iid", rate=None, trials=400):
@@ -131,7 +131,7 @@ def final_regrets(mechanism, horizon, name="ball", kind="iid", rate=None, trials
 
 @pytest.mark.slow
 def test_noise_on_each_item_beats_the_plain_tree_in_short_games_only():
-    """FTRL on the ball. The k-ary tree, for which the server is trusted, is better than both."""
+    """FTRL on the ball. The k-ary tree, which needs a trusted server, is better than both."""
 
     def means(horizon, trials):
         found = (
@@ -149,7 +149,7 @@ def test_noise_on_each_item_beats_the_plain_tree_in_short_games_only():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["simplex", "ball", "cube"])
 def test_the_bound_of_local_ftrl(name):
-    """At its rate, against three adversaries; a fifth of it is exceeded by one of them."""
+    """At its rate, against three adversaries; one of them exceeds a fifth of it."""
     horizon = 256
     rate = float(bounds.ftrl_local_rate(horizon, 4, 2.0, domain=name))
     bound = bounds.ftrl_local(horizon, 4, 2.0, domain=name)
@@ -173,7 +173,7 @@ def private_sums(horizon, dim, batch, **changed):
 
 
 def noise_alone(sums, horizon, dim, trials):
-    """Releases of rows of zeros, (trials, T, packed), and the regularizers (T,)."""
+    """Releases of zero rows, (trials, T, packed), and the regularizers (T,)."""
 
     def one(key):
         state, first = sums.init(jr.fold_in(key, 0))
@@ -192,10 +192,10 @@ def noise_alone(sums, horizon, dim, trials):
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_regularizers_grow_with_the_noise(batch):
-    """Upsilon = s sqrt(messages) (2 sqrt d + 2 sqrt(ln(8 T / alpha))), which bounds its norm.
+    """Upsilon = s sqrt(messages) (2 sqrt d + 2 sqrt(ln(8 T / alpha))) bounds the noise's norm.
 
-    Each bound is one on a round, and fails with probability alpha / (2 T). A third of the norm
-    bound is exceeded by most matrices.
+    Each bound is for one round, and fails with probability alpha / (2 T). Most matrices exceed a
+    third of the norm bound.
     """
     horizon, dim, trials, alpha = 21, 2, 4000, 0.1
     made, found = noise_alone(private_sums(horizon, dim, batch), horizon, dim, trials)
@@ -224,7 +224,7 @@ def test_regularizers_grow_with_the_noise(batch):
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_policies_change_where_a_message_was_sent(batch):
-    """Within a batch the policy stays the same, to the bit."""
+    """Within a batch the policy does not change, bit for bit."""
     law = gram.gaussian(mechanism=partial(mechanisms.per_item, batch=batch))
     learner = learners.linucb(17, 2, epsilon=1.0, delta=DELTA, gram=law)
     rng = np.random.default_rng(0)
@@ -253,10 +253,10 @@ def test_policies_change_where_a_message_was_sent(batch):
 
 
 def test_one_confidence_bound_for_all_rounds_fails_where_the_regularizer_grows():
-    """Why beta has ln(2 T / alpha): without the T, the bound of OFUL holds for one regularizer.
+    """Why beta has ln(2 T / alpha): without T, the bound of OFUL holds for one regularizer only.
 
-    With a variable that is always 1 and a regularizer sqrt(t), the sum of normal noise leaves the
-    ellipsoid of alpha = 0.05 in some round of 20 000 with probability 0.067.
+    With features 1 and a regularizer sqrt(t), the sum of normal noise leaves the ellipsoid of alpha
+    = 0.05 in some round of 20 000 with probability 0.067.
     """
     rounds, trials, alpha = 20_000, 3000, 0.05
     t, rng = np.arange(1.0, rounds + 1), np.random.default_rng(1)

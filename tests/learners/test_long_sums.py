@@ -1,4 +1,4 @@
-"""Replays of batches of up to 2^30 rounds: what one loss among them is seen to cost."""
+"""Replays of batches of up to 2^30 rounds: the cost of one loss among them."""
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,10 @@ LONGEST = 2**31 - 1
 
 
 def given_totals(learner, batches):
-    """A BatchLearner as a Learner whose rounds are batches, and whose losses are what sums them.
+    """A BatchLearner as a Learner whose rounds are batches and whose losses determine their sums.
 
-    The loss is a pair: of the batch's last round (), or (K,) with full information, and of each of
-    the others.
+    The loss is a pair: of the batch's last round, () or (K,) with full information, and of each
+    other round.
     """
 
     def total(losses, batch):
@@ -41,9 +41,9 @@ def given_totals(learner, batches):
 
 
 def neighbours(batches, last=0.0, changed=1.0):
-    """Pairs in which the last loss of batch 1, 2, ... is replaced, with that axis in front.
+    """Pairs that replace the last loss of batch 1, 2, ..., with that axis in front.
 
-    The other losses have a mean for each batch, the same for all arms, so that no two batches tie.
+    The other losses have one mean per batch, equal for all arms, so that no two batches tie.
     """
     shape = np.shape(last)
     means = np.linspace(0.95, 0.99, batches).reshape(batches, *[1] * len(shape))
@@ -55,14 +55,14 @@ def neighbours(batches, last=0.0, changed=1.0):
 
 
 def spent(learner, pairs):
-    """Of each pair, in multiples of the declared epsilon."""
+    """The cost of each pair, in multiples of the declared epsilon."""
     replayed = jax.jit(jax.vmap(lambda pair: audit.replay(learner, pair, jr.key(0))))(pairs)
     assert np.all(replayed.same_actions) and np.all(replayed.same_scales)
     return np.asarray(replayed.pure) / float(learner.privacy.epsilon)
 
 
 def longest_batch(learner, pairs):
-    """Rounds of the longest batch that the learner is told about."""
+    """Rounds of the longest batch that the learner sees."""
 
     def one(carry, inputs):
         state, batch = carry
@@ -76,7 +76,7 @@ def longest_batch(learner, pairs):
 
 
 TWO = [[1.0, 0.0], [0.0, 1.0]]
-# Each with a number of batches that are told to it within the horizon, and of which it makes use.
+# Each with the number of batches that it sees within the horizon and uses.
 BY_BATCHES = {
     "adap_ucb": (lambda e: learners.adap_ucb(LONGEST, 2, epsilon=e), 62),
     "adap_klucb": (lambda e: learners.adap_klucb(LONGEST, 2, epsilon=e), 62),
@@ -102,10 +102,10 @@ QUICK = {"adap_ucb", "batched_bandit"}
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in BY_BATCHES],
 )
 def test_one_loss_among_a_billion_costs_what_is_declared(name):
-    """Of each batch in turn, short or long, it is epsilon; with half the noise twice as much."""
+    """In each batch in turn, short or long, it is epsilon; with half the noise, twice as much."""
     make, batches = BY_BATCHES[name]
     learner, pairs = given_totals(make(1.0), batches), neighbours(batches)
-    assert longest_batch(learner, pairs) > 2**27  # beyond what one float32 tells apart
+    assert longest_batch(learner, pairs) > 2**27  # beyond the resolution of one float32
     found = spent(learner, pairs)
     np.testing.assert_allclose(found, 1.0, rtol=1e-6)
     one = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
@@ -115,9 +115,9 @@ def test_one_loss_among_a_billion_costs_what_is_declared(name):
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_loss_vector_among_a_billion_moves_the_draw_of_limited_updates():
-    """Between arms that are level, (0, 1) for (1, 0) costs epsilon / 2 after a batch of any size.
+    """Between level arms, (0, 1) for (1, 0) costs epsilon / 2 after a batch of any size.
 
-    With twice the epsilon, which is half the noise, it is epsilon.
+    With twice the epsilon, which is half the noise, it costs epsilon.
     """
     pairs = neighbours(31, last=(0.0, 1.0), changed=(1.0, 0.0))
     for epsilon, expected in [(1.0, 0.5), (2.0, 1.0)]:
@@ -132,7 +132,7 @@ def at_the_end_of_a_billion(name):
         jnp.array([2**30 - 1, 5], jnp.int32),
         ExactSum(jnp.array([2**30 - 2**20, 3], jnp.int32), jnp.array([2**29, 7], jnp.int32)),
     )
-    # Of dp_ucb_int with so much epsilon that it releases a mean in every round.
+    # dp_ucb_int has so much epsilon that it releases a mean in every round.
     epsilon, field = (1.0, "buffer") if name == "lazy_ucb" else (1000.0, "sums")
     learner = getattr(learners, name)(LONGEST, 2, epsilon=epsilon)
     state, arm = learner.init(jr.key(0))
@@ -144,7 +144,7 @@ def at_the_end_of_a_billion(name):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("name", ["lazy_ucb", "dp_ucb_int"])
 def test_the_billionth_loss_of_an_arm_costs_what_is_declared(name):
-    """Epsilon for a mean that is released once, n^(-v / 2) for release n of dp_ucb_int."""
+    """Epsilon for a mean released once, n^(-v / 2) for release n of dp_ucb_int."""
     learner = at_the_end_of_a_billion(name)
     pair = Pair(jnp.array([[0.0, 0.5], [0.0, 0.5]]), jnp.array([[1.0, 0.5], [0.0, 0.5]]))
     declared = 2.0 ** (-30 * 1.1 / 2) if name == "dp_ucb_int" else 1.0

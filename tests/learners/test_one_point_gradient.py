@@ -18,7 +18,7 @@ every_domain = pytest.mark.parametrize("name", DOMAINS)
 
 
 def transcribed(domain, losses, key, horizon, private):
-    """Both updates in NumPy, without noise; u_t by the keys of the learners."""
+    """Both updates in NumPy, without noise; u_t from the learners' keys."""
     space = directions(domain)
     zeta = float(flaxman_radius(horizon, domain, 1.5, 1.0))
     nu = domain.radius / (1.5 * horizon**0.5)
@@ -66,7 +66,7 @@ def test_the_updates(name, private):
 
 @every_domain
 def test_sensitivity_of_a_round_is_that_of_the_calibration(name):
-    """By replay: one estimate changes, by (n / zeta) W; half the noise would spend too much."""
+    """By replay: one estimate changes, by (n / zeta) W; half the noise spends too much."""
     domain = DOMAINS[name]
     n, asked = directions(domain).dim, []
     releases = 20.0 * jr.normal(jr.key(2), (HORIZON, n))
@@ -103,7 +103,7 @@ def test_regret_is_below_the_bound():
     regret = result.regret[0, :, 0]
     upper = regret.mean() + 4 * regret.std() / 32**0.5
     assert upper < 2 * horizon**0.75 * (3 * 3 * 1.0 * (1.0 + 1.0)) ** 0.5
-    # The centre loses about 0.9 a round, the best point some 0.2.
+    # The centre loses about 0.9 per round, the best point some 0.2.
     assert upper < 0.5 * 0.7 * horizon
 
 

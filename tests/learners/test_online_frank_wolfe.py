@@ -26,7 +26,7 @@ QUADRATIC = loss_families.quadratic(BALL)
 
 
 def ball_of(longest):
-    """The ball, with losses whose gradients are at most this long."""
+    """The ball with losses whose gradients have length at most ``longest``."""
     return BALL._replace(losses=domains.ball_losses(DIM, longest))
 
 
@@ -42,7 +42,7 @@ def functions(rows):
 
 
 def test_the_recursion_of_the_paper():
-    """d_t and x_t in float64 without noise; |w_t| <= G + beta D on the way, and above G."""
+    """d_t and x_t in float64 without noise; |w_t| <= G + beta D, and sometimes above G."""
     z = np.asarray(targets(), np.float64)
     learner = learners.online_frank_wolfe(HORIZON, epsilon=np.inf, **SMOOTH)
     game = play_table(learner, functions(targets()), jr.key(0))
@@ -61,7 +61,7 @@ def test_the_recursion_of_the_paper():
 
 
 def test_late_steps_are_not_lost_to_rounding():
-    """From round 2^22 on the step to the best corner is below the last digit of what is near 1."""
+    """From round 2^22 on, the step to the best corner is below the resolution of numbers near 1."""
     learner = learners.online_frank_wolfe(2**23, domains.simplex(2), epsilon=np.inf)
     environment = environments.linear_losses(domains.simplex(2), jnp.array([[0.0, 1.0]]))
     start = jnp.array([0.9, 0.1])
@@ -69,7 +69,7 @@ def test_late_steps_are_not_lost_to_rounding():
     loss = environment.step(environment.init(jr.key(0)), jr.key(0), start)[1].loss
     step = jax.jit(lambda _, state: learner.step(state, jr.key(0), loss)[0])
     point = jax.lax.fori_loop(0, 2**12, step, state).point
-    # All that is missing to the corner shrinks by 2^22 / (2^22 + 2^12).
+    # The distance to the corner shrinks by the factor 2^22 / (2^22 + 2^12).
     expected = 1.0 - 0.1 * 2**22 / (2**22 + 2**12)
     assert float(point[0]) - 0.9 == pytest.approx(expected - 0.9, rel=1e-2)
 
@@ -89,14 +89,14 @@ def test_longer_summands_are_clipped_and_counted():
 def test_a_replaced_loss_spends_what_is_declared():
     """Vectors of length G + beta D against their opposites, by replay.
 
-    With the sensitivity 2 G, which forgets that the points move, replay finds more than declared.
+    The sensitivity 2 G ignores that the points move: with it, replay finds more than declared.
     """
     rows = 4.0 / DIM**0.5 * jnp.ones((8, DIM))
     pair = audit.Pair(rows, rows.at[0].set(-rows[0]))
     learner = learners.online_frank_wolfe(8, epsilon=1.0, **SMOOTH)
     spent = float(audit.spent(audit.replay(learner, pair, jr.key(0)), 0.0))
     assert spent == pytest.approx(1.0, rel=1e-3)
-    # The declaration of a learner for G alone, whose noise is half of it.
+    # The declaration of a learner for G alone, which has half the noise.
     flat = learners.online_frank_wolfe(8, ball_of(2.0), epsilon=1.0)
     assert float(audit.spent(audit.replay(flat, pair, jr.key(0)), 0.0)) == pytest.approx(1.0, 1e-3)
     twice = learners.online_frank_wolfe(8, epsilon=2.0, **SMOOTH)
@@ -106,8 +106,8 @@ def test_a_replaced_loss_spends_what_is_declared():
 def test_functions_that_are_replaced_move_one_summand_by_more_than_twice_g():
     """Slopes of 1 that turn by beta D within the set, and their mirror images, in a late round.
 
-    f(x) = <a, x> + (beta / 2) <b, x>^2 with the points moving along b: w_t has (t - 1)(x_t -
-    x_(t-1)) beyond the gradient. The change is above 2 G and within 2 (G + beta D).
+    f(x) = <a, x> + (beta / 2) <b, x>^2 with points moving along b: beyond the gradient, w_t has (t
+    - 1)(x_t - x_(t-1)). The change is above 2 G and at most 2 (G + beta D).
     """
     line = domains.ball(1)
 
@@ -129,7 +129,7 @@ def test_functions_that_are_replaced_move_one_summand_by_more_than_twice_g():
 
 
 def pseudo_regret(epsilon, horizon, trials=48):
-    """Sum of F(x_t) - min F for the mean F of all rows, and the bound."""
+    """The sum of F(x_t) - min F for the mean F of all rows, and its bound."""
     rows = targets(5, 16)
     centre = rows.mean(axis=0)
 
@@ -151,10 +151,10 @@ def pseudo_regret(epsilon, horizon, trials=48):
 
 @pytest.mark.parametrize("epsilon", [30.0, np.inf])
 def test_the_bound_holds_for_losses_that_are_drawn(epsilon):
-    """The best point lies within the ball, as the mean of the targets does."""
+    """The best point is inside the ball, like the mean of the targets."""
     found, bound = pseudo_regret(epsilon, 512)
     assert 0 < found.mean() + 4 * stats.sem(found) < bound
-    # What the centre loses in each round is not so little.
+    # The centre's loss per round is not so small.
     if epsilon == np.inf:
         assert found.mean() < 0.02 * 512
 

@@ -1,4 +1,4 @@
-"""Online gradients: textbook descent without noise, any optimizer of optax with it."""
+"""Online gradients: textbook descent without noise, any optax optimizer with it."""
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ def test_regret_bound_without_privacy():
     ids=["adam", "clipped momentum", "adagrad"],
 )
 def test_any_optimizer_runs_on_private_gradients(optimizer):
-    """It follows constant losses to the far side of the ball, with noise on the way."""
+    """It follows constant losses to the far side of the ball, despite the noise."""
     domain = domains.ball(3)
     learner = learners.online_gradient(
         HORIZON, domain, optimizer, epsilon=50.0, delta=1e-6, noise="gaussian",
@@ -70,7 +70,7 @@ def test_any_optimizer_runs_on_private_gradients(optimizer):
 
 
 def test_what_the_optimizer_sees_sums_to_the_release():
-    """Gradients are differences of releases: their noise does not add up."""
+    """Gradients are differences of releases, so their noise does not accumulate."""
     domain = domains.ball(2, 1e6)
     learner = learners.online_gradient(HORIZON, domain, optax.sgd(1.0), epsilon=1.0)
     losses = jnp.tile(jnp.array([0.6, 0.0]), (HORIZON, 1))

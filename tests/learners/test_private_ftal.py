@@ -1,4 +1,4 @@
-"""Private follow the approximate leader: it minimizes what it says."""
+"""Private follow the approximate leader: it minimizes the stated function."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def test_each_point_minimizes_the_noisy_sum_plus_quadratics_around_its_own_past(
         game = jax.device_get(play_table(learner, losses[:-1], jr.key(1)))
         points, inner = game.actions.astype(np.float64), game.states.sums
         for t in range(1, HORIZON):
-            # What is released: the sum kept by the mechanism, and its noise.
+            # The released value: the mechanism's sum with its noise.
             level = (t & -t).bit_length() - 1
             release = (inner.total[t] + inner.noise.walk[t, level]).astype(np.float64)
 
@@ -40,7 +40,7 @@ def test_each_point_minimizes_the_noisy_sum_plus_quadratics_around_its_own_past(
 
 
 def test_default_curvature_is_the_least_of_its_bound():
-    """H = sqrt(2 A / (D^2 T)), A = (G^2 / 2)(1 + ln T): the step after a small loss shows it."""
+    """H = sqrt(2 A / (D^2 T)), A = (G^2 / 2)(1 + ln T), seen from the step after a small loss."""
     domain, loss = domains.ball(3, 100.0), jnp.array([0.001, 0.0, 0.0])
     learner = learners.private_ftal(100, domain, epsilon=np.inf)
     _, point = learner.step(learner.init(jr.key(0))[0], jr.key(0), loss)

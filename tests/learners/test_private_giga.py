@@ -1,4 +1,4 @@
-"""The noisy output gradient method: its hidden sensitivity, and the noise that hides it."""
+"""The noisy output gradient method: its hidden sensitivity, and the noise for it."""
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,13 @@ def hidden_point(state, domain):
 
 
 def hidden_points(game, domain):
-    """The points that are never shown, after each round of a game, (T, d)."""
+    """The hidden points after each round of a game, (T, d)."""
     after = jax.tree.map(lambda leaf: leaf[1:], game.states)
     return jax.vmap(lambda state: hidden_point(state, domain))(after)
 
 
 def hidden(name, losses):
-    """The points that are never shown, after each round, (T, d)."""
+    """The hidden points after each round, (T, d)."""
     learner = learners.private_giga(
         HORIZON, DOMAINS[name], epsilon=np.inf, delta=1e-6, strong_convexity=ALPHA
     )
@@ -37,7 +37,7 @@ def hidden(name, losses):
 
 @pytest.mark.parametrize("name", DOMAINS)
 def test_a_changed_round_moves_the_hidden_point_by_at_most_the_sensitivity_over_t(name):
-    """Delta_2 / (alpha t) after round t, for 300 pairs; attained where no border is in the way."""
+    """Delta_2 / (alpha t) after round t, for 300 pairs; attained away from the boundary."""
     losses = DOMAINS[name].losses
     keys = jr.split(jr.key(1), 300)
 
@@ -56,11 +56,11 @@ def test_a_changed_round_moves_the_hidden_point_by_at_most_the_sensitivity_over_
     allowed = losses.diameters[1] / (ALPHA * np.arange(1, HORIZON + 1))
     assert (moved <= allowed * (1 + 1e-4) + 1e-5).all()
     if name == "ball":
-        assert (moved.max(axis=0) > 0.99 * allowed).all()  # so that less noise would not do
+        assert (moved.max(axis=0) > 0.99 * allowed).all()  # less noise would not suffice
 
 
 def test_the_outputs_compose_to_the_declared_mu():
-    """Noise of each of T - 1 outputs by KS; (sensitivity / noise)^2 sums to mu^2, exactly."""
+    """The noise of each of T - 1 outputs by KS; (sensitivity / noise)^2 sums to mu^2, exactly."""
     epsilon, delta = 2.0, 1e-6
     wide = domains.ball(3, 1e6)
     learner = learners.private_giga(
@@ -86,7 +86,7 @@ def test_the_outputs_compose_to_the_declared_mu():
 
 
 def test_without_privacy_it_is_the_mean_of_the_losses():
-    """x_(t+1) = -mean(l_1 .. l_t) / alpha where no border is in the way, and nothing is added."""
+    """x_(t+1) = -mean(l_1 .. l_t) / alpha away from the boundary, with no noise."""
     losses = jax.vmap(domains.ball_losses(3).maximizer)(jr.normal(jr.key(4), (HORIZON, 3)))
     points = hidden("ball", losses)
     means = np.cumsum(np.asarray(losses, np.float64), axis=0) / np.arange(1, HORIZON + 1)[:, None]
@@ -135,7 +135,7 @@ def test_horizons_that_float32_does_not_carry_are_refused(domain, limit):
 
 
 def half_the_noise(epsilon, delta):
-    """The epsilon that is declared where the noise is half of that for ``epsilon``."""
+    """The epsilon that is declared with half the noise for ``epsilon``."""
     wanted = float(privacy.gaussian_inverse_mu(epsilon, delta)) / 2
 
     def apart(other):
@@ -145,7 +145,7 @@ def half_the_noise(epsilon, delta):
 
 
 def leaning(key, horizon, losses):
-    """A pair whose losses lean in one direction, so that hidden points stay on the boundary."""
+    """A pair whose losses favour one direction, so that hidden points stay on the boundary."""
     keys = jr.split(key, 4)
 
     def extreme(key, *shape):
@@ -161,7 +161,7 @@ def leaning(key, horizon, losses):
 
 
 def check_replays(domain, horizon, count):
-    """No pair spends what is declared; with half the noise some pair does."""
+    """No pair spends more than declared; with half the noise some pair does."""
     declared, delta = 10.0, 1e-6
     halves = (
         jax.vmap(lambda key: leaning(key, horizon, domain.losses))(jr.split(jr.key(0), count // 2)),
@@ -186,7 +186,7 @@ def check_replays(domain, horizon, count):
 
 @pytest.mark.slow
 def test_replays_on_the_sparse_hull(quick_compilation):
-    """By Frank-Wolfe steps leaning pairs spent up to 330 of the 10 that were declared."""
+    """With Frank-Wolfe steps, such pairs spent up to 330 against a declared 10."""
     check_replays(domains.k_sparse(5, 2), 1024, 12)
 
 
@@ -199,7 +199,7 @@ def test_replays_on_every_domain_of_the_catalogue(name, quick_compilation):
 def hidden_cost(monkeypatch, domain, horizon, strong_convexity, count=8):
     """mu^2 of default pairs: the squared distance of two hidden points in units of the noise.
 
-    A replay without its twins, for long horizons: what would be released, before the noise.
+    A cheaper replay for long horizons: the values before noise are compared directly.
     """
     shown = []
 
@@ -231,14 +231,14 @@ def hidden_cost(monkeypatch, domain, horizon, strong_convexity, count=8):
 
 
 def check_hidden(monkeypatch, domain, horizon, strong_convexity=None):
-    """At most what is declared; with half the noise more."""
+    """At most the declared value; with half the noise, more."""
     cost = hidden_cost(monkeypatch, domain, horizon, strong_convexity).max()
     declared = 1 / float(privacy.gaussian_inverse_mu(1.0, 1e-6)) ** 2
     assert cost <= declared < 4 * cost
 
 
 def test_rounding_does_not_add_up_beyond_what_is_declared(monkeypatch):
-    """A strong pull to the centre, where a change is soon as small as rounding: one word failed."""
+    """With a strong pull to the centre, a change is soon as small as rounding; one word failed."""
     check_hidden(monkeypatch, domains.simplex(3), 2**13, 100.0)
 
 

@@ -1,4 +1,4 @@
-"""PRIVATEBANDIT: its schedule, its sensitivity and its calibrations, its certificate, bad input."""
+"""PRIVATEBANDIT: its schedule, sensitivity, calibrations, certificate, and bad input."""
 
 import math
 import warnings
@@ -20,7 +20,7 @@ from tests.learners.replay import changed_rounds, given_releases, play, played, 
 
 
 def make(horizon, domain, **given):
-    """PRIVATEBANDIT, for losses of L = 1."""
+    """PRIVATEBANDIT for losses with L = 1."""
     unit = domains.ball_losses(domain.dim)
     return learners.projection_free(horizon, domain._replace(losses=unit), **given)
 
@@ -35,7 +35,7 @@ every_domain = pytest.mark.parametrize("name", DOMAINS)
 
 
 def vectors(domain, seed=0, horizon=HORIZON):
-    """Losses of one direction and random lengths, (T, d)."""
+    """Losses with one direction and random lengths, (T, d)."""
     way = domain.losses.maximizer(jr.normal(jr.key(seed), (domain.dim,)))
     return jr.uniform(jr.key(seed + 1), (horizon, 1), minval=0.2) * way[None]
 
@@ -44,7 +44,7 @@ def vectors(domain, seed=0, horizon=HORIZON):
 
 
 def as_printed(domain, losses, key, batch, zeta, eta):
-    """Algorithm 1 in NumPy, batch by batch, without noise; u_t by the keys of the learner."""
+    """Algorithm 1 in NumPy, batch by batch, without noise; u_t from the learner's keys."""
     space = directions(domain)
 
     def direction(t):
@@ -66,7 +66,7 @@ def as_printed(domain, losses, key, batch, zeta, eta):
             u = direction(t)
             plays.append(x + zeta * u)
             g += space.dim / zeta * float(losses[t] @ plays[-1]) * u
-        # The answer to the sums of the batches before, played in the next one.
+        # The answer to the sums of earlier batches, played in the next one.
         x, s = conditional_gradient(x, s), s + g
     return np.array(plays)
 
@@ -83,7 +83,7 @@ def test_it_is_algorithm_1(name):
 
 
 def oracles(domain, key, stream, zeta, eta, batch):
-    """The two noisy oracles of which the learner is made, over rounds that are batches."""
+    """The learner's two noisy oracles, with batches as rounds."""
     space = directions(domain)
     centre = jnp.asarray(domain.centre, jnp.float32)
 
@@ -103,7 +103,7 @@ def oracles(domain, key, stream, zeta, eta, batch):
         return (sums, eta * space.lift(release), none, centre, jnp.zeros((), jnp.int32)), centre
 
     def step(state, _, dual):
-        """Late by one round, noisy, and near the point that it should be."""
+        """Delayed by one round, noisy, and near the exact point."""
         sums, linear, before, x, t = state
         for _ in range(batch):
             x, _ = domains.conditional_gradient_step(domain, x, x - centre + linear)
@@ -120,7 +120,7 @@ def oracles(domain, key, stream, zeta, eta, batch):
 @pytest.mark.slow
 @every_domain
 def test_it_is_an_instance_of_noisy_oco(name):
-    """Batch by batch NoisyOCO's points are the bases, with the noise of the tree."""
+    """Batch by batch, NoisyOCO's points are the bases, with the noise of the tree."""
     domain, key, batches = DOMAINS[name], jr.key(5), HORIZON // BATCH
     zeta, eta, n = 0.3, 0.02, directions(domain).dim
     asked = []
@@ -157,12 +157,12 @@ def test_it_is_an_instance_of_noisy_oco(name):
     assert np.abs(np.diff(bases[BATCH * 2 :: BATCH], axis=0)).max() > 0.01
 
 
-# --- what depends on what ---
+# --- dependence ---
 
 
 @cache
 def neighbours(name, epsilon):
-    """Plays (T + 1, T, d): the world as it is, then those with one round's loss turned over."""
+    """Plays (T + 1, T, d): the original world, then those with one round's loss reversed."""
     domain = DOMAINS[name]
     given = vectors(domain)
     learner = make(HORIZON, domain, epsilon=epsilon, smoothing=0.3, rate=0.05)
@@ -173,10 +173,10 @@ def neighbours(name, epsilon):
 @pytest.mark.parametrize("epsilon", [1e3, np.inf])
 @every_domain
 def test_batch_r_depends_on_batches_up_to_r_minus_2_only(name, epsilon):
-    """The same key and noise; a loss is changed in each round in turn.
+    """With the same key and noise, the loss of each round is changed in turn.
 
-    Plays are the same to the bit up to the end of the batch after it, and differ in the first play
-    after that; the last two batches change nothing at all.
+    Plays agree bit for bit up to the end of the next batch, and differ in the first play after it.
+    The last two batches change nothing.
     """
     plays = neighbours(name, epsilon)
     usual, others = plays[0], plays[1:]
@@ -191,7 +191,7 @@ def test_batch_r_depends_on_batches_up_to_r_minus_2_only(name, epsilon):
 
 @cache
 def leaves(name, loss_range):
-    """(asked, values (T + 1, leaves, n)) with extreme values against each other, given releases."""
+    """(asked, values (T + 1, leaves, n)) with opposite extreme values, under fixed releases."""
     domain = DOMAINS[name]
     n = directions(domain).dim
     releases = 20.0 * jr.normal(jr.key(2), (HORIZON // BATCH, n))
@@ -200,7 +200,7 @@ def leaves(name, loss_range):
         HORIZON, domain, epsilon=0.5, smoothing=0.3, rate=0.05, loss_range=loss_range,
         mechanism=given_releases(releases, mechanisms.tree, asked),
     )  # fmt: skip
-    # Numbers that lie far out of range, so that every value is one of the ends.
+    # Numbers far out of range, so that every value is one of the ends.
     huge = 1e6 * jnp.ones((HORIZON, 1))
     values = jnp.concatenate([huge[None], changed_rounds(huge, -huge)])
     told = learner._replace(feedback=Feedback("told", lambda loss, action: loss[0]))
@@ -210,9 +210,9 @@ def leaves(name, loss_range):
 
 @every_domain
 def test_sensitivity_of_a_leaf_is_that_of_the_calibration(name):
-    """By replay, releases fixed: one leaf changes, by Delta_2 exactly, and by Delta_1 at most.
+    """By replay with fixed releases: one leaf changes, by exactly Delta_2 and at most Delta_1.
 
-    The tree's column then bounds the loss of privacy by epsilon; with half the noise it does not.
+    The tree's column then bounds the privacy loss by epsilon; with half the noise it does not.
     """
     loss_range = (-1.0, 2.0)
     learner, (horizon, scale), values = leaves(name, loss_range)
@@ -243,7 +243,7 @@ def test_the_default_range_is_signed_and_reaches_as_far_as_plays():
 
 
 def scale_of(**arguments):
-    """The scale that a factory of mechanisms is asked for."""
+    """The scale requested from a factory of mechanisms."""
     asked = []
     like = arguments.pop("mechanism", mechanisms.tree)
 
@@ -283,7 +283,7 @@ TABLE = [
 def test_printed_and_single_change_scales(horizon, n, printed, ours, sigma, our_sigma):
     """Against numbers worked out by hand, to their two digits.
 
-    Those for Gaussian noise took the classical scale sqrt(2 ln(1.25 / delta)); the exact one is
+    For Gaussian noise they use the classical scale sqrt(2 ln(1.25 / delta)); the exact one is
     smaller, by less than a third.
     """
     asked = partial(
@@ -304,7 +304,7 @@ def test_signed_losses_have_twice_the_width():
 
 
 def test_where_the_printed_noise_suffices():
-    """sqrt(T) ln T >= h (T^(1/4) + sqrt n), twice that for signed losses, on both sides of it."""
+    """sqrt(T) ln T >= h (T^(1/4) + sqrt n), twice that for signed losses; cases on both sides."""
     for horizon, n in [(400, 2), (400, 300), (10**4, 10), (10**4, 20_000), (10**6, 100)]:
         levels = (math.isqrt(horizon) - 2).bit_length()
         for word, times in [("nonnegative", 1), ("signed", 2)]:
@@ -329,7 +329,7 @@ def test_printed_formulas():
 
 
 def test_batch_norm_is_the_norm_of_a_whole_batch():
-    """b times "single_change" for Laplace; for Gaussian noise at most that, less for n large."""
+    """b times "single_change" for Laplace; for Gaussian noise at most that, less for large n."""
     for n, share in [(10, 1.0), (400, 0.87)]:
         asked = partial(scale_of, horizon=10**6, domain=sphere(n), epsilon=1.0)
         assert asked(calibration="batch_norm")[1] == pytest.approx(1000 * asked()[1], rel=1e-5)
@@ -364,7 +364,7 @@ def test_lemma_9_under_both_readings_of_its_hypothesis():
 
 
 def test_gaussian_noise_is_one_mechanism_over_the_tree():
-    """sigma = sqrt(h) Delta_2 / mu, checked by the epsilon of the whole; half of it has more."""
+    """sigma = sqrt(h) Delta_2 / mu, checked by the epsilon of the whole; half of it exceeds it."""
     n, horizon, zeta, epsilon, delta = 3, 400, 0.4, 0.7, 1e-5
     releases, sigma = scale_of(
         horizon=horizon, domain=domains.ball(n), epsilon=epsilon, noise="gaussian", delta=delta,
@@ -379,7 +379,7 @@ def test_gaussian_noise_is_one_mechanism_over_the_tree():
 
 @pytest.mark.parametrize("mechanism", sorted(set(mechanisms.__all__) - {"exact"}))
 def test_any_mechanism(mechanism):
-    """Calibrated by its own sensitivity, over the prefixes that are released."""
+    """Calibrated to its own sensitivity, over the released prefixes."""
     like = getattr(mechanisms, mechanism)
     releases, scale = scale_of(
         horizon=100, domain=domains.ball(2), epsilon=2.0, smoothing=0.5, loss_range=(0.0, 1.0),
@@ -403,7 +403,7 @@ def test_declaration():
 
 
 def test_the_schedule_of_defaults():
-    """D = 2, n = 2, T = 10^4: zeta = 2 sqrt(2) / 10; the rate comes near the printed one."""
+    """D = 2, n = 2, T = 10^4: zeta = 2 sqrt(2) / 10; the rate is close to the printed one."""
     report = make(100**2, domains.ball(2), epsilon=1.0)
     state, _ = report.init(jr.key(0))
     assert float(report.report(state).reach) == pytest.approx(0.2 * 2**0.5)
@@ -438,7 +438,7 @@ def test_plays_stay_in_the_hull_and_within_reach(name):
 
 
 def test_regret_counts_the_point_that_is_played():
-    """|x|^2 / 2 at the centre is 0, and at what is played it is zeta^2 / 2."""
+    """|x|^2 / 2 is 0 at the centre and zeta^2 / 2 at the played point."""
     ball, zeta = domains.ball(3), 0.25
     environment = environments.convex_losses(
         ball, loss_families.quadratic(ball), "rows", parameters=jnp.zeros((64, 3))
@@ -453,7 +453,7 @@ def test_regret_counts_the_point_that_is_played():
 def test_the_certificate_bounds_the_distance(name):
     """distance <= D sqrt(13.5 / (b + 1)) (Jaggi's Theorem 2), under noise of every size.
 
-    And it is one: the bases of the ball are no further from their minimizers, in closed form.
+    It is valid: on the ball, bases are no further from their minimizers, in closed form.
     """
     domain, horizon = DOMAINS[name], 400
     given = vectors(domain, 3, horizon)
@@ -470,7 +470,7 @@ def test_the_certificate_bounds_the_distance(name):
     assert (distance <= domain.diameter * (13.5 / 21) ** 0.5 * (1 + 1e-4)).all()
     assert distance.max() > 1e-4
     if name == "ball":
-        # The last base answers to the sums that the last batch still holds.
+        # The last base answers to the sums in the last batch's state.
         wanted = jax.vmap(domain.project)(-state.linear)
         off = np.linalg.norm(np.asarray(state.solver - wanted), axis=1)
         assert (off <= np.maximum(distance, 1e-3)).all()
@@ -481,8 +481,10 @@ def test_the_certificate_bounds_the_distance(name):
 
 @pytest.mark.slow
 def test_single_change_learns_where_the_printed_noise_does_not():
-    """T = 4096 on the ball, n = 5, Gaussian noise at epsilon = 1: below 0.6 of what the centre
-    loses, against about as much as it does. 32 trials."""
+    """T = 4096 on the ball, n = 5, Gaussian noise at epsilon = 1, in 32 trials.
+
+    The loss is below 0.6 of the centre's loss, and about equal to it with the printed noise.
+    """
     ball, horizon = domains.ball(5), 4096
 
     def game(point, calibration="single_change"):

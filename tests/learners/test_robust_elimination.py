@@ -1,4 +1,4 @@
-"""Robust elimination: its radius against the exact bias, coverage, sensitivity, and heavy tails."""
+"""Robust elimination: its radius against the exact bias, coverage, sensitivity, heavy tails."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def by_hand(level, rounds, exponent, moment, order, epsilon, model):
 @pytest.mark.parametrize("model", ["central", "local"])
 @pytest.mark.parametrize("order", [1.3, 1.7, 2.0])
 def test_the_rounds_give_the_radius_and_no_level_needs_fewer(order, model):
-    """At R the radius is met to rounding; over a fine grid of levels R is least to 2 percent."""
+    """At R the radius is attained to rounding; over a fine grid of levels R is least to 2 %."""
     for epsilon in (0.1, 1.0, np.inf):
         at = (0.2, 9.0, 1.5, order, epsilon, model)
         level, rounds = (float(x) for x in clipped_mean(*at))
@@ -48,7 +48,7 @@ def test_the_bias_of_clipping_is_attained(order):
 
 @pytest.mark.parametrize(("tail", "order"), [(2.1, 1.9), (3.0, 2.0)])
 def test_coverage(tail, order):
-    """Of 400 private means at most 3 are off. With a thirtieth of the rounds more than 12 are."""
+    """Of 400 private means at most 3 are off. With a thirtieth of the rounds, more than 12 are."""
     moment = largest_moment([0.5, 0.5], order, tail=tail)
     level, rounds = clipped_mean(0.5, np.log(60.0), moment, order, 1.0)
     rng, count = np.random.default_rng(0), int(np.ceil(float(rounds)))
@@ -73,7 +73,7 @@ def test_moments():
 
 @pytest.mark.parametrize("family", ["pareto", "student"])
 def test_the_law_of_losses(family):
-    """Kolmogorov-Smirnov against SciPy; a tail index of 1.9 in place of 1.6 fails."""
+    """Kolmogorov-Smirnov against SciPy; a tail index of 1.9 instead of 1.6 fails."""
     nature = environments.heavy_tailed([0.0, 2.0], family=family, tail=1.6, spread=[1.0, 0.5])
     keys = jr.split(jr.key(1), 40000)
     loss = jax.vmap(lambda key: nature.step((), key, jnp.int32(0))[1].loss)(keys)
@@ -91,15 +91,17 @@ def test_the_law_of_losses(family):
     [(1.0, "central"), (2.0, "central"), pytest.param(1.0, "local", marks=pytest.mark.slow)],
 )
 def test_replay(epsilon, model):
-    """A replaced loss spends epsilon where it moves from -B to B. At epsilon = 2, which is the
-    mutant with half the noise of epsilon = 1, it spends 2."""
+    """A replaced loss spends epsilon if it changes from -B to B.
+
+    At epsilon = 2, which is the mutant with half the noise of epsilon = 1, it spends 2.
+    """
     learner = robust_elimination(4, 2, epsilon=epsilon, model=model)
     pairs = audit.pairs_for(learner, 4, jr.key(0))
     assert float(audit.verdict(learner, pairs, jr.key(1)).spent.max()) == pytest.approx(epsilon)
 
 
 def test_regret_against_heavy_tails_is_below_the_bound():
-    """Where DP-SE on clipped losses would prefer the arm with rare large losses."""
+    """DP-SE on clipped losses would prefer the arm with rare large losses."""
     means, tail, order, horizon = [0.0, 1.0], 3.0, 2.0, 4000
     moment = largest_moment(means, order, tail=tail)
     given = {"moment": moment, "order": order, "failure": 0.05}

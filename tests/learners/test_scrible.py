@@ -1,4 +1,4 @@
-"""SCRiBLE: its estimates, the points that it plays, and the noise that epsilon asks for."""
+"""SCRiBLE: its estimates, its points, and its noise calibration."""
 
 from functools import cache
 
@@ -46,7 +46,7 @@ def estimates(name, sampling, size, draws=100_000):
 
 
 def worst_z(name, sample):
-    """The largest z of the mean against the loss; on the simplex both modulo constants."""
+    """The largest z of the mean against the loss; on the simplex both up to constants."""
     loss = np.array(LOSSES[name])
     if name == "simplex":
         sample, loss = sample[:, 1:] - sample[:, :1], loss[1:] - loss[0]
@@ -60,8 +60,8 @@ def worst_z(name, sample):
 def test_estimates_are_unbiased(name, sampling, size):
     """At the start, inside and near the boundary, up to the scatter of 100 000 draws.
 
-    A missing factor n, and a ball in place of the sphere (which shrinks the mean by n / (n + 2)),
-    are told apart where the scatter is small enough.
+    If the scatter is small enough, a missing factor n is rejected, and so is the ball instead of
+    the sphere, which shrinks the mean by n / (n + 2).
     """
     sample = estimates(name, sampling, SUMS[size])
     assert worst_z(name, sample) < 4.5
@@ -72,7 +72,7 @@ def test_estimates_are_unbiased(name, sampling, size):
 
 
 def tallying_distance(environment, domain):
-    """The same game, whose tally is how many points were further than 1e-6 outside the domain."""
+    """The same game; its tally counts points more than 1e-6 outside the domain."""
 
     def step(state, key, point):
         state, outcome = environment.step(state, key, point)
@@ -99,7 +99,7 @@ def test_every_point_is_feasible(name):
 
 @pytest.mark.parametrize("name", DOMAINS)
 def test_regret_is_below_the_bound(name):
-    """48 seeds, i.i.d. losses; at epsilon = inf below half of what the centre would suffer."""
+    """48 seeds, i.i.d. losses; at epsilon = inf it is below half of the centre's regret."""
     # The bound is for the unit ball.
     domain = {**DOMAINS, "ball": domains.ball(3)}[name]
 
@@ -124,7 +124,7 @@ def test_regret_is_below_the_bound(name):
 
 
 def asked(monkeypatch, **arguments):
-    """Scale of the noise, and the value before it, in the first round; loss l at the point."""
+    """The noise scale and the value before noise, in the first round; loss l at the point."""
     scales = []
     with monkeypatch.context() as patch:
         for name in ("__call__", "along"):
@@ -136,7 +136,7 @@ def asked(monkeypatch, **arguments):
 
 
 def test_scales(monkeypatch):
-    """Scalar 2M / epsilon; vector 2 |Y|_1 / epsilon, printed half of that."""
+    """Scalar 2M / epsilon; vector 2 |Y|_1 / epsilon, and half of it printed."""
     cases = [
         (domains.simplex(4), 1.0, 8.0),
         (domains.ball(4), 2.0, 4.0),
@@ -154,14 +154,14 @@ def test_scales(monkeypatch):
 
 
 def test_step_size_by_hand():
-    """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))): the minimum of the bound, and its value."""
+    """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), which minimizes the bound, and its value."""
     barrier = domains.simplex(4).barrier
     eta = float(step_size(1000, barrier, 0.5, 8 * 0.25 / 4))
     spread = 2 * 9 * 1000 * (0.25 + 0.5)
     assert eta == pytest.approx(np.sqrt(4 * np.log(1000) / spread))
     bound = 4 * np.log(1000) / eta + eta * spread + 1
     assert bound == pytest.approx(bounds.scrible(1000, 4, 2.0, domain="simplex"))
-    # An estimate of one round shows the rate: eta L~ is what the point is around.
+    # The estimate of one round shows the rate: the point is around eta L~.
     learner = scrible(1000, domains.cube(2), epsilon=jnp.inf)
     state, _ = learner.init(jr.key(0))
     state = state._replace(base=state.base._replace(sums=jnp.array([300.0, -80.0])))
@@ -178,7 +178,7 @@ def test_step_size_by_hand():
 
 
 def test_violations_are_reported(monkeypatch):
-    """eta n |f| > 1/4 is counted and played: draws of 30 scales, and not of a tenth."""
+    """eta n |f| > 1/4 is counted and played: for draws of 30 scales, not for a tenth."""
     for draw, broken in ((30.0, 1), (-30.0, 1), (0.1, 0)):
         monkeypatch.setattr(noise, "laplace", lambda key, v, scale, draw=draw: v + draw * scale)
         learner = scrible(1000, domains.cube(2), epsilon=1e-3)
@@ -189,7 +189,7 @@ def test_violations_are_reported(monkeypatch):
 
 
 def test_small_epsilon_breaks_the_condition_of_the_proof():
-    """At T = 64 it fails in more than a round a trial, and the report says so."""
+    """At T = 64 it fails in more than one round per trial, and the report says so."""
 
     def game(epsilon):
         domain = domains.ball(3)

@@ -1,4 +1,4 @@
-"""SCRiBLE on polytopes: unbiased estimates, plays within the body, privacy, and what it reports."""
+"""SCRiBLE on polytopes: unbiased estimates, plays inside the body, privacy, and its report."""
 
 from functools import cache
 
@@ -27,7 +27,7 @@ def estimator():
     def one(key, sums):
         draw_key, next_key = jr.split(key)
         state = start._replace(sums=sums, dual=jnp.zeros(3))
-        for _ in range(6):  # Until x has caught up with the sums, which were moved by hand.
+        for _ in range(6):  # Until x follows the sums, which were changed by hand.
             state, point = learner.step(state, draw_key, jnp.float32(0.3))
         value = learner.feedback(jnp.asarray(LOSS, jnp.float32), point)
         after, _ = learner.step(state, next_key, value)
@@ -38,9 +38,9 @@ def estimator():
 
 @pytest.mark.parametrize("size", [0.0, 3.0, 12.0])
 def test_estimates_are_unbiased(size):
-    """Of 2^16 draws, in coordinates y with x = centre + W y, where the loss is W l.
+    """Over 2^16 draws, in coordinates y with x = centre + W y; the loss in them is W l.
 
-    A missing factor n is told apart.
+    A missing factor n is rejected.
     """
     sums = size * jnp.array([1.0, -0.4, 0.3])
     sample, points = estimator()(jr.split(jr.key(1), 2**16), sums)
@@ -54,9 +54,9 @@ def test_estimates_are_unbiased(size):
 
 
 def map_of(domain):
-    """W = (sum_i a_i a_i' / r_i^2)^(-1/2) at the analytic centre, over the rows that are facets."""
+    """W = (sum_i a_i a_i' / r_i^2)^(-1/2) at the analytic centre, over rows that are facets."""
     slacks = BOUNDS - ROWS @ domain.centre
-    # A row is a facet if there is a minimizer on it for its own direction.
+    # A row is a facet if some minimizer for its own direction lies on it.
     ends = np.asarray(jax.vmap(domain.minimizer)(jnp.asarray(-ROWS, jnp.float32)), np.float64)
     facets = np.abs(np.sum(ROWS * ends, axis=1) - BOUNDS) < 1e-5
     assert facets.sum() == domain.barrier.parameter
@@ -66,13 +66,13 @@ def map_of(domain):
 
 
 def excess(points):
-    """How far points are outside, (count,)."""
+    """The distance of points outside the body, (count,)."""
     over = np.asarray(points, np.float64) @ ROWS.T - BOUNDS
     return (over / np.linalg.norm(ROWS, axis=1)).max(axis=-1)
 
 
 def tallying_excess(environment):
-    """The same game, whose tally is how many plays were further than 1e-6 outside."""
+    """The same game; its tally counts plays more than 1e-6 outside."""
     lengths = np.linalg.norm(ROWS, axis=1)
     rows, ends = np.float32(ROWS / lengths[:, None]), np.float32(BOUNDS / lengths)
 
@@ -88,7 +88,7 @@ def tallying_excess(environment):
     ("horizon", "seeds"), [(2**11, 17), pytest.param(2**14, 21, marks=pytest.mark.slow)]
 )
 def test_every_play_is_feasible(horizon, seeds):
-    """10^5 rounds of constant losses, which drive the learner to a vertex; or 10^6 of them."""
+    """10^5 or 10^6 rounds of constant losses, which drive the learner to a vertex."""
 
     def game(epsilon):
         environment = environments.linear_losses(BODY, np.array([LOSS] * horizon))
@@ -102,7 +102,7 @@ def test_every_play_is_feasible(horizon, seeds):
 
 
 def test_regret_is_below_the_bound_and_nothing_is_left_of_the_decrement():
-    """i.i.d. losses; where no round breaks the condition of the proof, residuals are rounding."""
+    """i.i.d. losses; if no round violates the proof's condition, residuals are rounding errors."""
     horizon = 4096
 
     def game(epsilon):
@@ -142,7 +142,7 @@ def test_the_rate_and_the_noise(monkeypatch):
 def test_replay_finds_no_violation_and_half_the_noise_is_caught():
     learner = scrible(8, BODY, epsilon=1.0)
     pairs = audit.pairs(jr.key(1), 8, BODY.losses, 32)
-    # The values of losses that a pair changes are far apart, so that all of the range is used.
+    # The values of a changed pair's losses are far apart, so that the whole range is used.
     pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
     found = audit.verdict(learner, pairs, jr.key(2))
     assert found.failed == () and found.spent.max() <= 1.0 + 1e-3

@@ -1,4 +1,4 @@
-"""FTRL for semi-bandits: laws of sets and paths, estimates, batches, and what releases spend."""
+"""FTRL for semi-bandits: laws of sets and paths, estimates, batches, and the cost of releases."""
 
 import jax
 import jax.numpy as jnp
@@ -72,13 +72,13 @@ def test_draws_are_vertices_with_these_marginals(name):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_sampling_has_its_marginals_exactly(seed):
-    """Over all places of u, for marginals that are hard: near 0, near 1, and off in their sum."""
+    """Over all values of u, for difficult marginals: near 0, near 1, and with an inexact sum."""
     rng = np.random.default_rng(seed)
     n, k = 9, int(rng.integers(1, 9))
     x = rng.choice([0.0, 1e-7, 0.3, 1.0 - 1e-7, 1.0], n) + 1e-6 * rng.normal(size=n)
     x = np.clip(x, 0.0, 1.0)
     x = np.clip(x * k / max(x.sum(), 1e-3), 0.0, 1.0)
-    while abs(x.sum() - k) > 1e-4:  # as the bisection leaves it
+    while abs(x.sum() - k) > 1e-4:  # as the bisection returns it
         x = np.clip(x + (k - x.sum()) / n, 0.0, 1.0)
     units, bits = lotteries._in_units(jnp.asarray(x, jnp.float32), k)
     law = []
@@ -127,14 +127,14 @@ def test_other_domains_are_refused():
 
 
 def estimates(domain, losses, read, epsilon=1.0, count=2**16, start=None, horizon=10**9):
-    """What a round adds to L (count, d), and the marginals of the round."""
+    """The change of L in a round (count, d), and the round's marginals."""
     learner = semi_bandit_ftrl(horizon, domain, epsilon=epsilon, read=read)
     start = jnp.zeros(domain.dim) if start is None else start
 
     def one(key):
         first, second, third = jr.split(key, 3)
         state, _ = learner.init(first)
-        # A step on loss 0 from L = start, without noise in what is read: it draws the action.
+        # A step on loss 0 from L = start, without noise on what is read, draws the action.
         state = state._replace(estimates=start, reads=jnp.zeros(domain.dim, bool))
         state, action = learner.step(state, second, jnp.zeros(domain.dim))
         after, _ = learner.step(state, third, jnp.asarray(losses, jnp.float32) * action)
@@ -149,7 +149,7 @@ def estimates(domain, losses, read, epsilon=1.0, count=2**16, start=None, horizo
 )
 @quickly
 def test_estimates_are_unbiased(name, read):
-    """At weights that are far from equal, and with a path's own number of edges."""
+    """At weights far from equal, with the number of edges of each path."""
     losses = np.array([0.1, 0.9, 0.4, 0.0, 1.0])
     learner = semi_bandit_ftrl(10**9, ON[name], epsilon=1.0, read=read)
     lottery, moment = ON[name].lottery, {"one": 3.0, "all": 1 + 2 * ON[name].lottery.ones ** 2}
@@ -172,7 +172,7 @@ def test_second_moments_of_estimates(read, expected):
 
 
 def test_a_step_costs_what_the_proof_says():
-    """max_z <y, x - z> - D(z, x) of the Tsallis entropy is eta x^1.5 y^2 / (1 + u)."""
+    """max_z <y, x - z> - D(z, x) for the Tsallis entropy is eta x^1.5 y^2 / (1 + u)."""
     eta, x = 0.3, 0.2
     for u in (-0.5, -0.2, 0.4, 3.0):
         y = u / eta / np.sqrt(x)
@@ -190,7 +190,7 @@ def test_a_step_costs_what_the_proof_says():
 @pytest.mark.parametrize("name", ["sets", "paths"])
 @quickly
 def test_large_estimates_are_skipped_and_counted(name):
-    """On one side of the limit a noisy loss moves L, and on the other it does not."""
+    """A noisy loss changes L on one side of the limit, and not on the other."""
     learner = semi_bandit_ftrl(100, ON[name], epsilon=np.inf)
     state, _ = jax.jit(learner.init)(jr.key(0))
     lottery = ON[name].lottery
@@ -217,7 +217,7 @@ def test_large_estimates_are_skipped_and_counted(name):
 )  # fmt: skip
 @quickly
 def test_a_replaced_round_spends_epsilon_and_not_more(read, model, delta):
-    """All entries change: with "all" by k together. Half of the noise spends twice as much."""
+    """All entries change; with "all", by k together. Half of the noise spends twice as much."""
     domain, horizon = ON["sets"], 12
     pair = paired(np.zeros(5), np.ones(5), horizon)
     learner = as_learner(
@@ -244,7 +244,7 @@ def test_no_pair_spends_more_over_the_catalogue(name, model):
 
 @quickly
 def test_noise_whose_scale_follows_the_marginals_is_caught():
-    """A mutant of the estimate: noise on f / x in place of f, as large as for x = 1."""
+    """A mutant of the estimate: noise on f / x instead of f, as large as for x = 1."""
     learner = semi_bandit_ftrl(12, ON["sets"], epsilon=0.7)
 
     def step(state, key, loss):
@@ -261,7 +261,7 @@ def test_noise_whose_scale_follows_the_marginals_is_caught():
 
 @quickly
 def test_batches_play_one_action_and_read_the_same_entries():
-    """tau = ceil(sqrt 2 / epsilon), with "all" k times that, and sigma for Gaussian noise."""
+    """tau = ceil(sqrt 2 / epsilon); "all" needs k times that, and sigma for Gaussian noise."""
     for given, expected in (
         ({"epsilon": 0.3}, 5), ({"epsilon": 0.3, "read": "all"}, 10), ({"epsilon": np.inf}, 1),
         ({"epsilon": 1e-6}, 64),
@@ -282,7 +282,7 @@ def test_batches_play_one_action_and_read_the_same_entries():
 )
 @quickly
 def test_regret_is_below_the_bound_and_far_below_uniform_play(name, read, model):
-    """Against losses that lean to one vertex, drawn once a trial; four times the rounds."""
+    """On losses that favour one vertex, drawn once per trial; at two horizons."""
     domain, horizon = ON[name], 4000
     box = domains.box_losses(5, 0.0, 1.0)
     paths = len(PATHS) if name == "paths" else None
@@ -300,7 +300,7 @@ def test_regret_is_below_the_bound_and_far_below_uniform_play(name, read, model)
             horizon, 5, domain.lottery.ones, epsilon, read=read, model=model, paths=paths
         )
         assert 0.0 < regret[i, 1] < 0.7 * bound
-        assert regret[i, 1] < 2.8 * regret[i, 0]  # linear regret would be 4 times as large
+        assert regret[i, 1] < 2.8 * regret[i, 0]  # linear regret would grow fourfold
     assert regret[1, 1] < regret[0, 1]
 
 

@@ -51,14 +51,14 @@ def table(horizon, arms):
     return np.array(jr.uniform(jr.key(1), (horizon, arms)))
 
 
-# The law of the algorithm, in float64 and apart from the learner.
+# The law of the algorithm, in float64 and independent of the learner.
 
 
 def game_law(losses, rate, restart, budget):
-    """Paths of arms and draws, and their probabilities on tables (n, T - 1, K): exactly.
+    """Exact probabilities of all paths of arms and draws on tables (n, T - 1, K).
 
-    Returns the arms of each path, (m, T), and probabilities, (n, m). A path also says in which
-    rounds an arm was drawn, the same one perhaps.
+    Returns the arms of each path, (m, T), and probabilities, (n, m). A path also contains the
+    rounds in which an arm was drawn, even if it was the same arm.
     """
     count, rounds, arms = losses.shape
     paths = [((x,), 1, np.full(count, 1 / arms)) for x in range(arms)]
@@ -82,7 +82,7 @@ def game_law(losses, rate, restart, budget):
 
 
 def of_arms(played, law):
-    """The law of the arms alone: paths with the same arms added up."""
+    """The law of the arms alone, summed over paths with the same arms."""
     names, index = np.unique(played, axis=0, return_inverse=True)
     merged = np.zeros((len(names), len(law)))
     np.add.at(merged, index.ravel(), law.T)
@@ -90,7 +90,7 @@ def of_arms(played, law):
 
 
 def all_tables(rounds, arms):
-    """All (rounds, arms) tables of losses 0 and 1, the last row varying fastest."""
+    """All 0/1 loss tables (rounds, arms), with the last row varying fastest."""
     rows = np.array(list(itertools.product([0.0, 1.0], repeat=arms)))
     return rows[np.array(list(itertools.product(range(len(rows)), repeat=rounds)))]
 
@@ -107,9 +107,9 @@ PARAMETERS = [(0.5, 0.5), (0.45, 0.45), (0.3, 0.3), (0.3, 0.05), (0.05, 0.2), (0
 
 @pytest.mark.parametrize(("horizon", "arms"), SMALL)
 def test_log_ratios_of_all_small_games(horizon, arms):
-    """Over all tables, replaced rounds and budgets: arms and draws are within pure_epsilon.
+    """Over all tables, replaced rounds and budgets, arms and draws are within pure_epsilon.
 
-    Arms alone reveal less, and yet more than 99 % of the claim for one of the parameters.
+    Arms alone reveal less, but for one parameter setting more than 99 % of the declaration.
     """
     tables, tightest = all_tables(horizon - 1, arms), 0.0
     for rate, restart in PARAMETERS:
@@ -126,9 +126,9 @@ def test_log_ratios_of_all_small_games(horizon, arms):
 
 
 def test_the_coin_counts_both_ways():
-    """Near p = eta = 1/2 a kept arm tells more than a drawn one: without that it is exceeded.
+    """Near p = eta = 1/2 a kept arm reveals more than a drawn one; ignoring it is too little.
 
-    On five rounds by paths, whose last round may draw, after a coin that kept the arm.
+    Five rounds by paths; the last round may draw, after a coin that kept the arm.
     """
     rate, restart = 0.5, 0.5
     leave, keep = np.log1p((1 - restart) * rate / restart), -np.log1p(-rate)
@@ -143,9 +143,9 @@ def test_the_coin_counts_both_ways():
 
 
 def log_law_of(played, losses, rate, restart, budget):
-    """ln of the exact probability of one sequence of arms, over all ways to draw it."""
+    """ln of the exact probability of an arm sequence, over all ways to draw it."""
     arms, total = losses.shape[1], np.zeros(losses.shape[1])
-    drawn = np.zeros(budget + 1)  # probability by the number of arms drawn, scaled
+    drawn = np.zeros(budget + 1)  # probability by number of arms drawn, scaled
     drawn[1], log_law = 1.0, -np.log(arms)
     for t in range(1, len(played)):
         x, y = played[t - 1], played[t]
@@ -161,9 +161,9 @@ def log_law_of(played, losses, rate, restart, budget):
 
 @pytest.mark.parametrize("budget", [2, 6, 10])
 def test_the_sum_of_log_ratios_is_tight(budget):
-    """The arms alone come within 1e-4 of the claim: the coin and each of the B - 1 draws count.
+    """The arms alone come within 1e-4 of the declaration: the coin and all B - 1 draws are needed.
 
-    Arm 0 is far ahead; in one round arm 0 loses, or the others do; then arms 1 and 2 in turn.
+    Arm 0 is far ahead; in one round arm 0 loses, or the others do; then arms 1 and 2 alternate.
     """
     rate, restart, before = 0.2, 0.05, 60
     rounds = before + budget + 1
@@ -177,7 +177,7 @@ def test_the_sum_of_log_ratios_is_tight(budget):
     )
     declared = float(pure_epsilon(setting_at(rate, restart, budget)))
     assert 0.9999 * declared < exact <= declared * (1 + 1e-6)
-    # What each part is for.
+    # The contribution of each part.
     draws = 2 * (budget - 1) * -np.log1p(-rate)
     assert exact > draws
     assert exact > declared + np.log1p(-rate)
@@ -191,7 +191,7 @@ def renyi(ours, theirs, order):
 def test_zcdp_of_all_small_games(rate, restart):
     """Renyi divergences of arms and draws, over all neighbours, are at most rho times the order.
 
-    Half of rho is too little somewhere, and so it is for the (epsilon, delta) that follow.
+    Half of rho is too little somewhere, as is half of the (epsilon, delta) from it.
     """
     horizon, arms = 4, 2
     tightest = 0.0
@@ -233,7 +233,7 @@ def derived_by_hand(setting, delta):
 @pytest.mark.parametrize("delta", [None, 1e-30, 1e-6, 0.1])
 @pytest.mark.parametrize("horizon", [1, 2, 16, 1000, 2**20])
 def test_derived_setting(horizon, delta):
-    """The largest eta whose epsilon, in float64, is within the one asked for; p and B follow it."""
+    """The largest eta whose epsilon, in float64, is at most the requested one, with its p and B."""
     arms = 6
     cap = min(np.sqrt(np.log(arms) / horizon), 0.5)
     least = 1 / np.sqrt(8 * horizon) if delta is None else horizon ** (-1 / 3) / 3
@@ -248,12 +248,12 @@ def test_derived_setting(horizon, delta):
         assert budget == (horizon if np.isinf(epsilon) else wanted)
         exact = derived_by_hand(setting, delta)
         declared = shrinking_dartboard(horizon, arms, epsilon=epsilon, delta=delta).privacy
-        # Where delta allows for most of it, epsilon is a difference of terms that cancel.
+        # If delta allows most of it, epsilon is a difference of terms that cancel.
         assert float(declared.epsilon) == pytest.approx(exact, rel=2e-6, abs=1e-6)
         assert float(declared.epsilon) <= epsilon * (1 + 1e-6)
         assert declared.delta == (delta or 0.0)
         if rate < 0.999 * cap:
-            # A larger eta is too much, or buys a larger budget, which is.
+            # A larger eta is too much, or needs a larger budget, which is too much.
             more = 1.0001 * rate
             larger = max(more, least)
             budget = np.clip(np.floor(4 * horizon * larger), 1, horizon)
@@ -266,7 +266,7 @@ def test_derived_setting(horizon, delta):
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_a_rate_of_ones_own(delta):
-    """It caps eta, and the declaration follows; at that of Hedge the law is Hedge's."""
+    """It caps eta, and the declaration follows; with Hedge's rate the law is Hedge's."""
     horizon, arms = 2**14, 10
     plain = float(plain_rate(horizon, arms))
     rate = -np.expm1(-plain)
@@ -295,7 +295,7 @@ def test_a_rate_that_is_none_is_refused(rate):
 
 
 def test_restart_probabilities_are_the_best_for_small_epsilon():
-    """At T = 10^6 and epsilon = 0.01: no other p allows a larger eta, by more than 1 %."""
+    """At T = 10^6 and epsilon = 0.01: no other p allows an eta larger by more than 1 %."""
     horizon, arms = 10**6, 5
     for delta in (None, 1e-6):
         rate, restart, _ = (
@@ -310,7 +310,7 @@ def test_restart_probabilities_are_the_best_for_small_epsilon():
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("horizon", [16, 1000, 2**20])
 def test_printed_setting(horizon):
-    """eta and p of the corollaries for epsilon <= 1, by hand; epsilon is at most the one asked."""
+    """The corollaries' eta and p for epsilon <= 1, by hand; epsilon is at most the given one."""
     for epsilon, delta in itertools.product([1e-3, 0.3, 1.0], [None, 1e-6, 1e-3]):
         setting = printed_setting(horizon, 4, jnp.float32(epsilon), delta)
         rate, restart, budget = (float(x) for x in setting)
@@ -332,7 +332,7 @@ def test_printed_setting(horizon):
         )
         assert float(learner.privacy.paper_epsilon) == pytest.approx(declared, rel=1e-5)
         assert declared <= epsilon
-        # The exact account of the same parameters is smaller: the theorem has room.
+        # The exact account of the same parameters is smaller: the theorem is loose.
         exact = derived_by_hand(setting, delta)
         assert float(learner.privacy.epsilon) == pytest.approx(exact, rel=1e-4)
         assert exact < float(printed_epsilon(horizon, setting, delta))
@@ -341,7 +341,7 @@ def test_printed_setting(horizon):
 
 
 def test_printed_plays_its_setting_and_at_infinity_that_of_hedge():
-    """The rate in play, from how often an arm that always loses is left."""
+    """The rate played, estimated from how often an arm that always loses is left."""
     losses, keys = np.ones((64, 3), np.float32), jr.split(jr.key(9), 4000)
     for epsilon, setting in [
         (1.0, printed_setting(64, 3, jnp.float32(1.0), None)),
@@ -353,14 +353,14 @@ def test_printed_plays_its_setting_and_at_infinity_that_of_hedge():
         leave = 1 - (1 - restart) * (1 - rate)
         asked = (state.draws - 1 + state.refused).mean()
         assert asked == pytest.approx(64 * leave, abs=4 * np.sqrt(64 * leave / 4000))
-    # What Hedge's law has by itself, without an epsilon that anybody has asked for.
+    # The privacy of Hedge's law itself, without a requested epsilon.
     plain = shrinking_dartboard(64, 3, epsilon=np.inf).privacy
     assert learner.privacy[:3] == plain[:3] and np.isinf(learner.privacy.paper_epsilon)
 
 
 @partial(jax.jit, static_argnums=0)
 def uniforms(rounds, keys):
-    """The coin and the number that draws an arm, of each round, and that of the first arm."""
+    """Each round's coin and the number that draws an arm, and that of the first arm."""
 
     def of_game(key):
         def of_round(t):
@@ -411,7 +411,7 @@ LAW_HORIZON, LAW_SEEDS = 200, 40_000
 
 @pytest.fixture(scope="module", params=[(10.0, None), (4.0, 1e-3), (np.inf, None)])
 def law_games(request):
-    """Losses, setting, arms and states of 40 000 games in which arm 2 falls behind, then leads."""
+    """Losses, setting, arms and states of 40 000 games: arm 2 falls behind, then leads."""
     epsilon, delta = request.param
     losses = 0.5 * table(LAW_HORIZON, 3)
     losses[:100, 2] += 0.5
@@ -423,9 +423,9 @@ def law_games(request):
 
 
 def test_each_arm_has_the_law_of_hedge(law_games):
-    """As long as the budget lasts; chi-square at five rounds, which a rate 10 % off does not pass.
+    """Until the budget runs out; by chi-square at five rounds, which rejects a rate 10 % off.
 
-    The budget runs out in so few games that it does not show.
+    The budget runs out in too few games to matter.
     """
     losses, setting, played, state = law_games
     assert (state.refused > 0).mean() < 1e-3
@@ -448,7 +448,7 @@ def test_each_arm_has_the_law_of_hedge(law_games):
 
 @pytest.mark.parametrize("loss", [0.0, 1.0])
 def test_how_many_arms_are_drawn(loss):
-    """Binomial(T, 1 - (1 - p) (1 - eta)^l) where all losses are l; chi-square over 20 000 games.
+    """Binomial(T, 1 - (1 - p) (1 - eta)^l) if all losses are l; chi-square over 20 000 games.
 
     The same test rejects twice the p.
     """
@@ -472,7 +472,7 @@ def test_how_many_arms_are_drawn(loss):
 
 
 def test_the_budget_is_kept():
-    """No more than B arms are ever drawn, and later rounds keep the last."""
+    """At most B arms are ever drawn, and later rounds keep the last one."""
     learner = shrinking_dartboard(20, 3, epsilon=0.5)
     setting = derived_setting(20, 3, jnp.float32(0.5), None)
     rounds = 400
@@ -484,7 +484,7 @@ def test_the_budget_is_kept():
 
 
 def test_regret_is_within_its_bound():
-    """Mean over 400 games against the leaders losing, for four epsilons with and without delta."""
+    """Mean over 400 games with losing leaders, for four epsilons with and without delta."""
     horizon, arms, trials = 1024, 4, 400
     losses, total = np.zeros((horizon, arms), np.float32), np.zeros(arms)
     for t in range(horizon):
@@ -511,7 +511,7 @@ def test_regret_is_within_its_bound():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_traced_arguments_give_the_same_declaration():
-    """Under jit and vmap, epsilon and delta traced, in both calibrations."""
+    """Under jit and vmap, with epsilon and delta traced, in both calibrations."""
     epsilons, deltas = np.float32(EPSILONS), np.geomspace(1e-8, 0.1, 8).astype(np.float32)
     for calibration in ("derived", "printed"):
 
@@ -531,7 +531,7 @@ def test_renyi_divergences_are_declared_if_they_are_smaller():
     setting = derived_setting(2**16, 4, jnp.float32(1.0), 1e-6)
     assert float(derived_epsilon(setting, 1e-6)) == pytest.approx(1.0, rel=1e-5)
     assert float(pure_epsilon(setting)) > 5.0
-    # zCDP alone, which takes the coin for a draw of bounded range, would ask for more.
+    # zCDP alone, which counts the coin as a draw of bounded range, would give more.
     assert float(privacy.zcdp_epsilon(rho(setting), 1e-6)) > 1.1
     setting = derived_setting(16, 4, jnp.float32(1.0), 1e-30)
     assert float(pure_epsilon(setting)) == pytest.approx(1.0, rel=1e-5)
@@ -542,10 +542,10 @@ def test_renyi_divergences_are_declared_if_they_are_smaller():
     [(0.3, 0.5, 6, 1e-2), (0.05, 0.5, 6, 1e-3), (0.005, 0.01, 2, 1e-3), (0.3, 0.05, 3, 1e-2)],
 )
 def test_delta_of_the_exact_law(rate, restart, budget, delta):
-    """Over all neighbours of games with three arms, at the epsilon of the accountant.
+    """Over all neighbours of small games, at the accountant's epsilon.
 
-    Draws with half of their range spend more than delta in the first two games, and a coin that
-    costs nothing does in the third.
+    Draws counted with half of their range spend more than delta in the first two games, and a coin
+    that counts nothing does in the third.
     """
     horizon, arms = (5, 3) if budget > 2 else (3, 2)
     law = game_law(all_tables(horizon - 1, arms), rate, restart, budget)[1]
@@ -579,7 +579,7 @@ def test_the_orders_are_close_enough():
 
 
 def test_a_coin_is_worst_at_loss_zero():
-    """Among mean losses l and l + w, as the derivatives say."""
+    """Among mean losses l and l + w, as the derivatives predict."""
     for eta, p in [(0.3, 0.3), (0.02, 0.01), (0.5, 0.5)]:
         at_zero = coin(eta, p)
         for loss in (0.1, 0.5, 2.0):
@@ -587,7 +587,7 @@ def test_a_coin_is_worst_at_loss_zero():
 
 
 def test_probabilities_of_large_sums():
-    """(1 - eta)^L for sums of 2^30 that differ by little, against float64."""
+    """(1 - eta)^L for sums near 2^30 that differ by little, against float64."""
     whole = np.array([2**30, 2**30 + 1, 2**30 + 700], np.int32)
     part = np.array([0.75, 0.0, 0.5])
     exact = 0.99 ** (whole.astype(np.float64) + part - 2**30)
@@ -611,7 +611,7 @@ def test_losses_outside_the_range_are_clipped_and_counted():
 
 @pytest.mark.parametrize("shifts", [0.0, jnp.float32(0.0)])
 def test_no_shifts_given_as_a_float_are_the_dartboard_draw_for_draw(shifts):
-    """After losses that would make the weight of an arm 0 in float32, e^-100, it comes back."""
+    """An arm recovers after losses at which its weight would be 0 in float32, e^-100."""
     rounds = 300
     losses = np.repeat([[0.0, 1.0], [1.0, 0.0]], rounds // 2, axis=0).astype(np.float32)
     keys = jr.split(jr.key(2), 20)
@@ -627,10 +627,10 @@ def test_no_shifts_given_as_a_float_are_the_dartboard_draw_for_draw(shifts):
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0])
 def test_a_coin_of_60_bits_has_the_log_ratio_that_is_charged(monkeypatch, epsilon):
-    """At T = 2^20, of the parts that a step tosses with, exactly; a coin of 23 bits has more.
+    """At T = 2^20, exactly, from the parts used by a step; a coin of 23 bits has more.
 
-    Of float32 numbers below 1, of which the coin kept the arm before, two neighbours are 2^-24
-    apart, which is 1.7e-4 of a probability p of 3.5e-4 to draw.
+    The coin used to keep the arm by comparing float32 numbers below 1. Two neighbours among them
+    are 2^-24 apart, which is 1.7e-4 of a draw probability p of 3.5e-4.
     """
     horizon = 2**20
     learner = shrinking_dartboard(horizon, 2, epsilon=epsilon)

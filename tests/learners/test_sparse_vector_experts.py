@@ -1,4 +1,4 @@
-"""Sparse vector experts: the exact law of small games, what comparisons cost, and regret."""
+"""Sparse vector experts: the exact law of small games, the cost of comparisons, and regret."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def tail(x):
 
 
 def answers(values, level, scale, exceeded):
-    """The probability that of values (n,) none is above the noisy level, or just the last one."""
+    """The probability that none of values (n,) exceeds the noisy level, or only the last one."""
     above = tail((level - np.asarray(values, float)[:, None]) / scale + GRID)
     stay = 1.0 - above
     if exceeded:
@@ -34,7 +34,7 @@ def answers(values, level, scale, exceeded):
 
 
 def law(losses, level, scale, gamma, budget):
-    """{((whether drawn anew, arm) of each round): probability} on losses (T - 1, K), in float64."""
+    """{((whether drawn anew, arm) per round): probability} on losses (T - 1, K), in float64."""
     losses = np.asarray(losses, float)
     rounds, arms = losses.shape
     choices = [(False, 0), *((True, arm) for arm in range(arms))]
@@ -70,13 +70,13 @@ SMALL = {"level": 1.0, "budget": 2}
 
 
 def small_law(losses, epsilon, factor=1.0):
-    """Of a game of two arms with two draws; ``factor`` times the noise that epsilon asks for."""
+    """For a game of two arms with two draws; ``factor`` scales the calibrated noise."""
     first, gamma = split(epsilon, 2.0)
     return law(losses, scale=factor / first, gamma=gamma / factor, **SMALL)
 
 
 def test_games_have_their_law():
-    """Arms of 4 rounds, 10^5 games, by all paths; half the noise has another law."""
+    """Arms of 4 rounds in 10^5 games, by all paths; half the noise has another law."""
     losses, runs, epsilon = np.array([[1, 0], [0.5, 0.2], [1, 0], [0, 0]]), 100_000, 2.0
     learner = sparse_vector_experts(4, 2, epsilon=epsilon, threshold=1.0, draws=2)
     play = jax.jit(jax.vmap(lambda key: play_table(learner, losses, key).actions[:-1]))
@@ -99,7 +99,7 @@ def test_games_have_their_law():
 
 
 def worst(epsilon, factor=1.0):
-    """The largest log-ratio of a path over all losses 0 and 1 of 3 rounds, two arms."""
+    """The largest log-ratio of a path over all 0/1 losses of 3 rounds, two arms."""
     rows = list(itertools.product([0.0, 1.0], repeat=2))
     tables = list(itertools.product(rows, repeat=3))
     logs = np.array(
@@ -110,14 +110,14 @@ def worst(epsilon, factor=1.0):
 
 
 def test_log_ratios_of_all_small_games():
-    """Paths of 4 rounds, exactly: within epsilon, and half the noise is more."""
+    """Paths of 4 rounds, exactly: within epsilon, and above it with half the noise."""
     epsilon = 1.0
     assert 0.6 * epsilon < worst(epsilon) <= epsilon * (1 + 1e-4)
     assert worst(epsilon, 0.5) > 1.1 * epsilon
 
 
 def test_comparisons_cost_no_less_than_their_exact_law():
-    """Four values and any changes of them; in one case nearly all of the cost is reached."""
+    """Four values and any changes of them; one case attains nearly the whole cost."""
     rng = np.random.default_rng(0)
     largest = 0.0
     for case in range(40):
@@ -147,22 +147,22 @@ def charged(units, exceeded, keys):
 
 
 def test_each_armed_threshold_is_charged_once():
-    """One change from some round on costs 1, whatever its sign; changes of both signs cost 3."""
+    """A change from some round on costs 1, with either sign; changes of both signs cost 3."""
     none = [False] * 4
     assert charged([0, 1, 1, 1], none, [7] * 4) == (1.0, [True, False, False, False])
     assert charged([0, -1, -1, -1], none, [7] * 4)[0] == 1.0
     assert charged([1, -1, 1, -1], none, [7] * 4)[0] == 3.0
-    # A fresh threshold is charged by itself, and one that goes on after it fired is a first again.
+    # A fresh threshold is charged separately; one that continues after firing counts as fresh.
     fired = [False, True, False, False]
     assert charged([0, 1, 1, 1], fired, [7, 7, 8, 8]) == (2.0, [True, False, True, False])
     assert charged([0, 1, 0, 0], fired, [7] * 4) == (1.0, [True, False, True, False])
-    # Two thresholds may take turns: 7 is compared in rounds 1 and 3.
+    # Two thresholds may alternate: 7 is compared in rounds 1 and 3.
     assert charged([0, 1, 1, 1], none, [7, 8, 7, 8]) == (2.0, [True, False, True, False])
 
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_replay_finds_a_threshold_that_is_not_renewed_or_that_is_known():
-    """And a declaration of half the noise; the learner itself passes."""
+    """And a declaration for half the noise; the learner itself passes."""
     learner = audits.build("sparse_vector_experts", "", 16, 1.0)
     pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     assert audits.replays(learner, pairs).failed == ()
@@ -196,7 +196,7 @@ def test_a_comparison_has_its_law():
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, np.inf])
 def test_regret_is_within_its_bound_where_one_expert_has_no_loss(epsilon):
-    """Experts that die one after the other; and it does not grow with T once they are dead."""
+    """Experts die one after the other; regret does not grow with T after that."""
     arms, trials = 8, 100
     found = []
     for horizon in (2048, 4096):
@@ -217,7 +217,7 @@ def test_regret_is_within_its_bound_where_one_expert_has_no_loss(epsilon):
 
 
 def test_the_budget_is_what_the_bound_needs():
-    """M fair coins show fewer heads with probability below 1 / T; the bound has the same M."""
+    """M fair coins show fewer heads with probability below 1 / T; the bound uses the same M."""
     from scipy import stats
 
     for horizon, arms in [(2**10, 4), (2**14, 100), (2**20, 1000)]:
@@ -231,7 +231,7 @@ def test_the_budget_is_what_the_bound_needs():
 
 
 def test_report_and_declaration():
-    """The budget's end is reported; epsilon in all, of which half is the comparisons'."""
+    """The budget's end is reported; epsilon is the total, half of it for comparisons."""
     learner = sparse_vector_experts(64, 3, epsilon=2.0, threshold=0.5, draws=3)
     state = play_table(learner, np.ones((64, 3)), jr.key(0)).last
     report = learner.report(state)

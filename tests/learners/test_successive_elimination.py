@@ -1,4 +1,4 @@
-"""DP-SE: printed epoch lengths, its modes on C2, a NumPy reference, and one release a loss."""
+"""DP-SE: printed epoch lengths, its modes on C2, a NumPy reference, and one release per loss."""
 
 import importlib
 
@@ -45,7 +45,7 @@ LENGTHS = {
 
 @pytest.mark.parametrize(("horizon", "epsilon"), LENGTHS)
 def test_epoch_lengths(horizon, epsilon):
-    """Golden numbers, to the round."""
+    """Golden numbers, exact to the round."""
     for epoch, lengths in enumerate(LENGTHS[horizon, epsilon], start=1):
         for active, length in zip((5, 2), lengths, strict=True):
             assert np.ceil(epoch_length(epoch, active, epsilon, 1 / horizon)) == length
@@ -62,7 +62,7 @@ def by_hand(epoch, active, epsilon, failure):
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 500.0, np.inf])
 def test_lengths_and_radii_in_float64(epsilon):
-    """The radius is at most Delta_e / 4: an arm of gap Delta_e cannot stay, but for a failure."""
+    """The radius is at most Delta_e / 4: an arm of gap Delta_e stays only after a failure."""
     for epoch in range(1, 13):
         for active in (2, 5):
             length, radius = by_hand(epoch, active, epsilon, 1e-5)
@@ -82,31 +82,31 @@ def on_c2(epsilon):
 
 @pytest.fixture(scope="module")
 def games_on_c2():
-    """4000 games at each epsilon, regret at every hundredth round."""
+    """4000 games at each epsilon, with regret at every hundredth round."""
     return sweep(
         on_c2, EPSILONS, SEEDS, jr.key(0), play=simulate_batches, checkpoints=1000, progress=False
     )
 
 
 def staying_probability(epsilon, worse):
-    """Probability that an arm survives epoch 1 of C2 beside the best one.
+    """Probability that an arm survives epoch 1 of C2 together with the best one.
 
-    Lattice sums of two binomials and the exact tail of a difference of two Laplace draws. That
-    a third arm may have the smallest mean changes little.
+    Computed by lattice sums of two binomials and the exact tail of a difference of two Laplace
+    draws. It neglects that a third arm may have the smallest mean, which changes little.
     """
     better = C2[0]
     length, radius = by_hand(1, 5, epsilon, 1 / HORIZON)
     n = int(np.ceil(length))
     first, second = (stats.binom(n, mean).pmf(np.arange(n + 1)) for mean in (better, worse))
     pmf = np.convolve(second, first[::-1])
-    room = 2 * radius - np.arange(-n, n + 1) / n  # what the noise may add
+    room = 2 * radius - np.arange(-n, n + 1) / n  # largest change by the noise
     z = np.abs(room) * epsilon * n
     tail = (0.5 + z / 4) * np.exp(-np.minimum(z, 700))
     return float(pmf @ np.where(room >= 0, 1 - tail, tail))
 
 
 def test_modes_of_the_regret_on_c2(games_on_c2):
-    """Regret takes the values 2433.75 and 3436.875 only; at epsilon = 0.1, 3906.875 at least."""
+    """Regret is 2433.75 or 3436.875 only; at epsilon = 0.1 it is at least 3906.875."""
     final = games_on_c2.regret[:, :, -1]
     for row in final[:3]:
         assert set(np.unique(row)) <= {np.float32(2433.75), np.float32(3436.875)}
@@ -119,15 +119,15 @@ def test_modes_of_the_regret_on_c2(games_on_c2):
     values, counts = np.unique(late, return_counts=True)
     np.testing.assert_array_equal(values, np.float32(2433.75 - 35 * gaps[::-1]))
     assert stats.chisquare(counts).pvalue > 1e-3
-    # By round 9800 the best arm, or the one beside it, has played 65 rounds more.
+    # By round 9800 the best arm, or the arm with it, has played 65 more rounds.
     after = np.unique(games_on_c2.regret[1, :, rounds.index(9800)])
     np.testing.assert_array_equal(after, np.float32([2433.75, 2433.75 + 65 * 0.125]))
 
 
 def test_share_of_the_modes(games_on_c2):
-    """Arms stay after epoch 1 as often as the exact law says, by a z-test.
+    """Arms survive epoch 1 with the exact probability, by a z-test.
 
-    Arm 2, with a gap of Delta_1 / 4, at epsilon 500, 1 and 1/4, arm 3 at 1/10.
+    Arm 2, with a gap of Delta_1 / 4, at epsilon 500, 1 and 1/4, and arm 3 at 1/10.
     """
     final = games_on_c2.regret[:, :, -1]
     stayed = [*(final[:3] > 3000).mean(axis=1), (final[3] > 4000).mean()]
@@ -154,7 +154,7 @@ def small_game(epsilon):
 
 
 def played_small(play, epsilons, seed):
-    """Final regret (P, S), in units of a thousandth, and pulls (P, S, 3)."""
+    """Final regret (P, S), in thousandths, and pulls (P, S, 3)."""
     result = sweep(
         small_game,
         np.array(epsilons, np.float32),
@@ -175,7 +175,7 @@ def small_by_batch():
 
 @pytest.mark.slow
 def test_round_by_round_and_by_batches_agree_in_law(small_by_batch):
-    """Kolmogorov-Smirnov on regret and on the pulls of each arm; another epsilon is told apart."""
+    """Kolmogorov-Smirnov on regret and on each arm's pulls; another epsilon is rejected."""
     regret, pulls = played_small(simulate, [0.2, 1.0], 2)
     for point in (0, 1):
         other = 1 - point
@@ -189,7 +189,7 @@ def test_round_by_round_and_by_batches_agree_in_law(small_by_batch):
 
 
 def test_epochs_of_half_the_length_are_told_apart(small_by_batch, monkeypatch):
-    """The comparison of laws would notice."""
+    """So the comparison of laws has power."""
     monkeypatch.setattr(MODULE, "epoch_length", lambda *args: 0.5 * epoch_length(*args))
     learner = successive_elimination(SMALL_HORIZON, 3, epsilon=1.0, failure=0.5)
     environment = environments.bernoulli(SMALL, regret="pseudo")
@@ -209,11 +209,11 @@ def test_the_best_arm_stays_and_the_others_are_pulled_no_more_than_the_bound(sma
             assert (row[:, arm] > most).mean() <= 0.5
             # The union bound is loose.
             assert (row[:, arm] > most).mean() < 0.01
-        # Where another is left beside it, one of the two has a round more.
+        # If another arm remains, one of the two has one round more.
         assert (row[:, 0] >= row.max(axis=1) - 1).mean() > 0.99
         bound = bounds.successive_elimination(SMALL_HORIZON, SMALL, epsilon, failure=0.5)
         assert (row @ (SMALL - SMALL[0])).mean() <= bound
-    # At epsilon = inf an arm of gap 1/2 leaves after the first epoch, of 497 rounds, always.
+    # At epsilon = inf an arm of gap 1/2 always leaves after the first epoch of 497 rounds.
     assert np.ceil(by_hand(1, 3, np.inf, 0.5)[0]) == 497
     assert (pulls[2, :, 2] == 497).all()
 
@@ -223,12 +223,12 @@ def test_the_best_arm_stays_and_the_others_are_pulled_no_more_than_the_bound(sma
 
 @pytest.fixture
 def in_order(monkeypatch):
-    """The arms of an epoch play by their numbers, not at random."""
+    """The arms of an epoch play in order of their numbers, not at random."""
     monkeypatch.setattr(ELIMINATION, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
 
 
 def reference(losses, draws, epsilon, failure):
-    """Arms of one game (T,) by the pseudo-code, the i-th noisy mean with the i-th draw."""
+    """Arms of one game (T,) by the pseudo-code, with the i-th draw in the i-th noisy mean."""
     horizon, arms = losses.shape
     active, played, epoch, draws = list(range(arms)), [], 1, iter(draws)
     while len(active) > 1:
@@ -270,16 +270,16 @@ def test_games_by_hand(epsilon, in_order):
 
 
 def short_epochs(monkeypatch, radius):
-    """Epochs of 4, 7, 10, ... rounds an arm, with a threshold of twice the given radius."""
+    """Epochs of 4, 7, 10, ... rounds per arm, with a threshold of twice the given radius."""
     monkeypatch.setattr(MODULE, "epoch_length", lambda epoch, *_: 3.0 * epoch.astype(float) + 0.5)
     monkeypatch.setattr(MODULE, "epoch_radius", lambda *_: jnp.float32(radius))
 
 
 @pytest.mark.parametrize("wrap", [lambda learner: learner, reusing])
 def test_each_loss_enters_one_release_with_sensitivity_one(wrap, monkeypatch):
-    """Each round's loss is replaced in turn, releases being fixed: one of the sums changes, by 1.
+    """Each round's loss is replaced in turn, with fixed releases: one sum changes, by 1.
 
-    The scale of the noise is 1 / epsilon. Learners that reuse losses are caught.
+    The noise scale is 1 / epsilon. Learners that reuse losses are found.
     """
     short_epochs(monkeypatch, 0.2)
     horizon, epsilon = 60, 0.5
@@ -290,7 +290,7 @@ def test_each_loss_enters_one_release_with_sensitivity_one(wrap, monkeypatch):
         return wrap(successive_elimination(horizon, 3, epsilon=epsilon, failure=0.5))
 
     ends, scales, change = changes_of_releases(make, losses, released, jr.key(5))
-    # Epochs of 4, 7, 10 rounds an arm, and one that does not fit, whose sums no one looks at.
+    # Epochs of 4, 7, 10 rounds per arm, and one that does not fit, whose sums are unused.
     np.testing.assert_array_equal(ends + 1, [4, 8, 12, 19, 26, 36, 46, 53, 60])
     np.testing.assert_array_equal(scales, 1 / epsilon)
     uses = (change > 0).sum(axis=1)
@@ -302,8 +302,10 @@ def test_each_loss_enters_one_release_with_sensitivity_one(wrap, monkeypatch):
 
 
 def test_a_neighbour_moves_each_mean_by_no_more_than_its_noise_allows(in_order):
-    """Before noise, the mean of n losses moves by 1 / n; the noise of a mean has scale
-    1 / (epsilon n), the actual n being ceil(R_1)."""
+    """Before noise, the mean of n losses changes by 1 / n.
+
+    The noise of a mean has scale 1 / (epsilon n), where n = ceil(R_1) is the actual number.
+    """
     epsilon, failure = 0.7, 0.5
     length = int(np.ceil(by_hand(1, 2, epsilon, failure)[0]))
     horizon = 2 * length + 10
@@ -323,17 +325,17 @@ def test_a_neighbour_moves_each_mean_by_no_more_than_its_noise_allows(in_order):
     assert float(moved - at_zero) == pytest.approx(1 / length, rel=1e-4)
 
 
-# --- the ends of games ---
+# --- ends of games ---
 
 
 def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
-    """With radius 1/4 an arm at a distance of exactly 1/2 stays, one beyond leaves."""
+    """With radius 1/4 an arm at distance exactly 1/2 stays, and one beyond it leaves."""
     short_epochs(monkeypatch, 0.25)
     learner = successive_elimination(1000, 4, epsilon=np.inf, failure=0.5)
     state, played = told_sums(learner, [2.0, 0.0, 1.0, 3.0])
     assert played == [(0, 4), (1, 4), (2, 4), (3, 4), (0, 7)]
     np.testing.assert_array_equal(state.active, [True, True, True, False])
-    # Old means and arms that have left do not count: arm 1, with mean 0 before, is now the worst.
+    # Old means and eliminated arms do not count: arm 1, with mean 0 before, is now the worst.
     state, played = told_sums(learner, [2.0, 0.0, 1.0, 3.0, 0.0, 7.0, 0.0])
     np.testing.assert_array_equal(state.active, [True, False, True, False])
     assert played[-1] == (0, 10)
@@ -342,7 +344,7 @@ def test_the_threshold_is_twice_the_radius_and_strict(monkeypatch, in_order):
 
 
 def test_means_of_arms_that_have_left_do_not_count(monkeypatch, in_order):
-    """Arm 3 leaves with mean 1/2; in the next epoch, whose means are all 1, no arm does."""
+    """Arm 3 leaves with mean 1/2; in the next epoch all means are 1, so no arm leaves."""
     short_epochs(monkeypatch, 0.125)
     learner = successive_elimination(1000, 4, epsilon=np.inf, failure=0.5)
     state, played = told_sums(learner, [0.0, 1.0, 1.0, 2.0, 7.0, 7.0, 7.0])
@@ -351,7 +353,7 @@ def test_means_of_arms_that_have_left_do_not_count(monkeypatch, in_order):
 
 
 def test_the_last_arm_plays_on_to_the_end(monkeypatch, in_order):
-    """One batch of all rounds that are left."""
+    """One batch of all remaining rounds."""
     short_epochs(monkeypatch, 0.125)
     learner = successive_elimination(1000, 3, epsilon=np.inf, failure=0.5)
     state, played = told_sums(learner, [4.0, 0.0, 2.0])
@@ -377,12 +379,12 @@ def arms_played(horizon, arms):
     ],
 )
 def test_an_epoch_that_does_not_fit_is_shared_equally(horizon, arms, expected, in_order):
-    """To one round, whatever the losses; also where there are fewer rounds than arms."""
+    """Up to one round, for any losses, even if there are fewer rounds than arms."""
     np.testing.assert_array_equal(arms_played(horizon, arms), expected)
 
 
 def test_an_epoch_that_just_fits_is_evaluated(monkeypatch):
-    """Of 12 rounds, three arms of 4; with 11 the epoch is cut."""
+    """Three arms with 4 rounds each fit 12 rounds; with 11 the epoch is cut."""
     short_epochs(monkeypatch, 0.125)
     environment = environments.table(np.tile([0.0, 0.5, 1.0], (13, 1)))
     for horizon, epochs in [(11, 0), (12, 1), (13, 1)]:
@@ -393,21 +395,21 @@ def test_an_epoch_that_just_fits_is_evaluated(monkeypatch):
 
 
 def test_epochs_of_more_rounds_than_int32():
-    """At epsilon = 1e-9 the first epoch has 10^12 rounds: it is cut, at the largest horizon too."""
+    """At epsilon = 1e-9 the first epoch has 10^12 rounds: it is cut even at the largest horizon."""
     horizon = 2**31 - 1
     learner = successive_elimination(horizon, 4, epsilon=1e-9)
     _, batch = learner.init(jr.key(0))
     assert isinstance(batch, Batch)
     assert batch.rounds == horizon // 4 + 1
     environment = environments.bernoulli([0.1, 0.2, 0.3, 0.4], regret="pseudo")
-    # Losses of a cut epoch are not drawn, but for its first arms: no more than a few steps here.
+    # Of a cut epoch, only the first arms' losses are drawn, so this takes few steps.
     short = successive_elimination(10**6, 4, epsilon=1e-9)
     result = jax.jit(lambda: simulate_batches(short, environment, jr.key(0), checkpoints=1))()
     assert float(result.regret[-1]) == pytest.approx(0.15 * 10**6, rel=1e-6)
 
 
 def test_default_failure_is_one_over_the_horizon():
-    """Epochs of C2 at T = 1e5; half where T is 1."""
+    """Epochs of C2 at T = 1e5; half if T is 1."""
     learner = successive_elimination(HORIZON, 5, epsilon=1.0)
     assert isinstance(learner, BatchLearner)
     assert learner.init(jr.key(0))[1].rounds == 1947
@@ -416,7 +418,7 @@ def test_default_failure_is_one_over_the_horizon():
 
 
 def test_losses_outside_the_range_are_clipped_before_they_are_summed():
-    """Of a batch of 5 rounds, -3 counts as 0 and 7 as 1."""
+    """In a batch of 5 rounds, -3 counts as 0 and 7 as 1."""
     learner = successive_elimination(10, 2, epsilon=np.inf)
     seen = [float(seen_inside(learner, jnp.array([loss, 0.5]), 0)[0]) for loss in (-3.0, 0.25, 7.0)]
     assert seen == [0.0, 0.25, 1.0]

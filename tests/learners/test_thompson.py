@@ -33,7 +33,7 @@ def test_posterior_draws_are_beta(losses, gains):
 
 
 def test_draws_near_0_and_1_stay_apart():
-    """Where float32 rounds theta to 1, ln(theta / (1 - theta)) still orders the arms."""
+    """If float32 rounds theta to 1, ln(theta / (1 - theta)) still orders the arms."""
     draws = posterior_draws(jr.key(0), jnp.full(1000, 1e8), jnp.zeros(1000))
     assert np.isfinite(draws).all()
     assert len(np.unique(draws)) > 900
@@ -43,7 +43,7 @@ def test_draws_near_0_and_1_stay_apart():
 
 
 def test_counts_by_hand():
-    """Ones and zeros of each arm over 300 rounds of 0 and 1; the arm is that of the table."""
+    """Ones and zeros of each arm over 200 rounds, with losses 0 and 1 from a table."""
     horizon, games = 200, 4
     losses = losses_of_games(1, games, horizon, [0.2, 0.5, 0.6])
     run = jax.jit(jax.vmap(lambda table, key: play(thompson(horizon, 3), table, key)))
@@ -59,7 +59,7 @@ def test_counts_by_hand():
 
 @jax.jit
 def steps_from(ones, zeros, loss, key):
-    """States after one more round of arm 0, many times."""
+    """States after one more round of arm 0, for many keys."""
     start = ThompsonState(ones, zeros, jnp.int32(0))
     step = jax.vmap(thompson(10, 3).step, (None, 0, None))
     return step(start, jr.split(key, DRAWS), loss)
@@ -72,7 +72,7 @@ def step_from(ones, zeros, loss, seed):
 
 
 def test_the_arm_has_the_smallest_of_three_beta_draws():
-    """Chi-square against 10^6 draws of scipy's; arms ordered the other way are rejected."""
+    """Chi-square against 10^6 scipy draws; the reverse order of arms is rejected."""
     ones, zeros = [3, 1, 4], [4, 3, 2]
     _, arms = step_from(ones, zeros, 1.0, 3)
     draws = np.random.default_rng(0).beta(
@@ -86,7 +86,7 @@ def test_the_arm_has_the_smallest_of_three_beta_draws():
 
 
 def test_a_fractional_loss_counts_as_one_with_that_probability():
-    """A binomial test at 0.3; 0 and 1 are certain."""
+    """A binomial test at 0.3; 0 and 1 are deterministic."""
     states, _ = step_from([0, 0, 0], [0, 0, 0], 0.3, 4)
     ones = int(states.ones[:, 0].sum())
     assert stats.binomtest(ones, DRAWS, 0.3).pvalue > 1e-3

@@ -24,7 +24,7 @@ def by_bisection(estimates, rate):
 
 @pytest.mark.parametrize("arms", [2, 3, 50, 10_000])
 def test_probabilities(arms):
-    """Against bisection, for estimates near together, far apart and in two groups."""
+    """Against bisection, for estimates close together, far apart and in two groups."""
     generator = np.random.default_rng(0)
     cases = [
         np.zeros(arms),
@@ -39,7 +39,7 @@ def test_probabilities(arms):
 
 
 def test_three_rounds_by_hand():
-    """100 games equal a float64 loop: eta_t = 2 / sqrt(t), and l / p for the arm played."""
+    """100 games equal a float64 loop: eta_t = 2 / sqrt(t), and l / p for the played arm."""
     learner = tsallis_inf(3, 3)
     table = np.asarray(jr.uniform(jr.key(1), (3, 3)), np.float64)
 

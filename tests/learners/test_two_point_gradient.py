@@ -1,4 +1,4 @@
-"""Two points a round: the estimate, its sensitivity by replay, clipping, bounds, bad input."""
+"""Two points per round: the estimate, its sensitivity by replay, clipping, bounds, bad input."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ BALL = domains.ball(DIM)
 
 @pytest.mark.parametrize("domain", [BALL, domains.simplex(4)], ids=["ball", "simplex"])
 def test_the_updates(domain):
-    """In NumPy without noise, with u_t by the keys of the learner; both points are in the set."""
+    """In NumPy without noise, with u_t from the learners' keys; both points are in the set."""
     given = np.asarray(0.5 * jr.normal(jr.key(0), (HORIZON, domain.dim)))
     steep = domain._replace(losses=domains.ball_losses(domain.dim, 3.0))
     learner = learners.two_point_gradient(HORIZON, steep, epsilon=np.inf)
@@ -63,7 +63,8 @@ def test_values_and_their_mean_are_those_of_the_points():
 def test_a_replaced_loss_spends_at_most_what_is_declared(domain):
     """Opposite slopes of 100 are clipped to 2 n G along u; half the noise would spend twice that.
 
-    In L1 a direction has norm sqrt(n) only where its entries are alike: in one dimension always.
+    In L1 a direction has norm sqrt(n) only if its entries are equal in size: in one dimension
+    always.
     """
     rows = 100.0 * jnp.ones((8, domain.dim))
     pair = audit.Pair(rows, rows.at[0].set(-rows[0]))
@@ -94,7 +95,7 @@ def test_steeper_losses_are_clipped_and_counted():
 
 
 def test_the_mean_square_of_an_estimate_is_below_its_bound():
-    """n^2 / (n - 1) G^2, of losses of slope 1: linear ones have n, and none is above."""
+    """n^2 / (n - 1) G^2 for losses of slope 1: linear losses have n, and none exceeds the bound."""
     u = np.random.default_rng(0).normal(size=(20_000, DIM))
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     bound = DIM**2 / (DIM - 1)
@@ -132,7 +133,7 @@ def test_regret_is_below_its_bound(kind, epsilon):
 
 
 def test_two_points_are_worth_more_than_one():
-    """On the same losses, trial by trial, without privacy: a third of the regret or less."""
+    """On the same losses, trial by trial, without privacy: at most a third of the regret."""
 
     def two(horizon, epsilon):
         return learners.two_point_gradient(horizon, BALL, epsilon=epsilon)

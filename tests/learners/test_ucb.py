@@ -34,7 +34,7 @@ def bound_by_hand(name, mean, n, played):
 
 @every_learner
 def test_games_by_hand(name):
-    """Each round goes to an arm of the smallest index, fractional losses included."""
+    """Each round plays an arm of smallest index, also with fractional losses."""
     losses = losses_of_games(1, GAMES, HORIZON, [0.3, 0.5, 0.6])
     losses = losses.at[::2].multiply(0.75)
 
@@ -50,7 +50,7 @@ def test_games_by_hand(name):
 
 @every_learner
 def test_ties_are_broken_evenly(name):
-    """The order of the first arms, and a tie of four afterwards: chi-square."""
+    """The order of the first arms, and a later tie of four: chi-square."""
     learner = LEARNERS[name](8, 4)
     losses = jnp.full((6, 4), 0.5)
     run = jax.jit(jax.vmap(lambda key: play(learner, losses, key)[0]))
@@ -76,5 +76,5 @@ def test_regret_on_c2():
     for better, worse in [(thompson, kl_ucb), (kl_ucb, ucb1)]:
         assert mean[worse] - mean[better] > 3 * np.hypot(error[better], error[worse])
     assert mean[ucb1] < bounds.ucb1(horizon, C2)
-    # Half an asymptotic bound: regret at a finite horizon may be below it.
+    # Half an asymptotic bound, since regret at a finite horizon may be below the bound.
     assert mean[thompson] > 0.5 * bounds.lai_robbins(horizon, C2)

@@ -1,4 +1,4 @@
-"""Barriers: closed forms against the Hessians they come from, and near the boundary in float32."""
+"""Barriers: closed forms against their Hessians, and float32 near the boundary."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from dpjax import domains
 from dpjax.maths import barriers
 
 DIM = 4
-# Twice the size and a set that is not the unit one, where a radius could be lost.
+# Twice the size and not the unit set, so that a missing radius is found.
 BARRIERS = {
     "ball": (barriers.ball(DIM, 2.0), lambda x: -np.log(1 - np.sum(x * x) / 4)),
     "cube": (barriers.cube(DIM, 2.0), lambda x: -np.sum(np.log(1 - x * x / 4))),
@@ -21,7 +21,7 @@ every_barrier = pytest.mark.parametrize("name", BARRIERS)
 
 
 def vectors(dim):
-    """Small, medium and large s, with a negative first entry and none at all."""
+    """Small, medium and large s, with a negative first entry, and s = 0."""
     base = np.array([-0.7, 1.9, 0.2, -1.1], np.float32)[:dim]
     return [np.zeros(dim, np.float32), 0.1 * base, base, 5 * base, -60 * base]
 
@@ -35,7 +35,7 @@ def columns(barrier, s):
 
 
 def second_derivative(function, x, v, w, h=1e-3):
-    """D^2 R(x)[v, w] by central differences; v and w have about unit length in the local norm."""
+    """D^2 R(x)[v, w] by central differences; v and w have about unit local norm."""
     at = [function(x + h * (a * v + b * w)) for a, b in [(1, 1), (1, -1), (-1, 1), (-1, -1)]]
     return (at[0] - at[1] - at[2] + at[3]) / (4 * h * h)
 
@@ -70,14 +70,14 @@ def test_argmin_is_where_the_gradient_vanishes(name):
 
 @every_barrier
 def test_parameter_bounds_the_newton_decrement(name):
-    """|D R(x)[v]|^2 <= nu for unit v, the definition of nu; and it is attained in the limit."""
+    """|D R(x)[v]|^2 <= nu for unit v, the definition of nu; attained in the limit."""
     barrier, _ = BARRIERS[name]
     dim = barrier.dim + (name in ("simplex", "pair"))
     largest = 0.0
     for s in [*vectors(dim), 100 * np.arange(1, dim + 1, dtype=np.float32)]:
         _, axes, _ = columns(barrier, s)
         decrement = np.sum((axes.T @ np.asarray(s, np.float64)) ** 2)
-        # On the simplex in the plane alone: the part along x is gone, which leaves nu - 1.
+        # On the simplex only in the plane: without the part along x, nu - 1 is left.
         largest = max(largest, decrement)
         # Axes are differences of float32 points here, off by 1e-3 close to the boundary.
         assert decrement <= barrier.parameter * (1 + 4e-3)
@@ -87,7 +87,7 @@ def test_parameter_bounds_the_newton_decrement(name):
 @pytest.mark.parametrize("scale", [1e3, 1e5, 1e8, 1e12, 1e18])
 @pytest.mark.parametrize("name", ["ball", "cube", "simplex"])
 def test_float32_near_the_boundary(name, scale):
-    """Points stay in the set to rounding, and A^+' is finite, however large s is."""
+    """Points stay in the set up to rounding, and A^+' is finite, for any size of s."""
     barrier, _ = BARRIERS[name]
     generator = np.random.default_rng(0)
     s = (scale * generator.normal(size=(200, DIM))).astype(np.float32)
@@ -108,9 +108,9 @@ def outside(name, points):
 
 @pytest.mark.parametrize("dim", [2, 3, 100, 10_000])
 def test_root_on_the_simplex(dim):
-    """Against bisection in float64, for s near together, far apart and in two groups.
+    """Against bisection in float64, for s close together, far apart and in two groups.
 
-    The last 40 are what is hardest for Newton's method: half of its steps fail there.
+    The last 40 are hardest for Newton's method: half of its steps fail there.
     """
     generator = np.random.default_rng(1)
     cases = [
@@ -131,7 +131,7 @@ def test_root_on_the_simplex(dim):
             middle = (low + high) / 2
             low, high = (middle, high) if np.sum(1 / (gap + middle)) > 1 else (low, middle)
         x = argmin(jnp.asarray(s, jnp.float32))
-        # s itself carries 6e-8 of its largest entry.
+        # s itself is off by 6e-8 of its largest entry.
         np.testing.assert_allclose(x, 1 / (gap + low), rtol=2e-5)
 
 

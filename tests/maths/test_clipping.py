@@ -1,4 +1,4 @@
-"""Losses that are moved into their range, and counted."""
+"""Losses are clipped to their range, and counted."""
 
 import jax.numpy as jnp
 import numpy as np

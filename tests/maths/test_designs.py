@@ -1,4 +1,4 @@
-"""Designs: leverages of at most 2 r on every mask, in float64; nets; what is refused."""
+"""Designs: leverages of at most 2 r on every mask, in float64; nets; refused arguments."""
 
 from itertools import product
 
@@ -33,7 +33,7 @@ def design(actions, active):
 
 
 def largest_leverage(actions, weights):
-    """Of all actions, in float64, and their rank; inf where the weights do not span them."""
+    """Over all actions, in float64, with their rank; inf if the weights do not span them."""
     columns, lengths, _ = np.linalg.svd(actions, full_matrices=False)
     columns = columns[:, lengths > 1e-6 * lengths[0]]
     information = columns.T @ (weights[:, None] * columns)
@@ -68,7 +68,7 @@ def test_leverages_are_at_most_twice_the_rank_on_random_masks(kind, actions):
 
 
 def test_all_masks_of_a_small_set():
-    """Each of the 255 subsets of eight actions in R^3, two of them the same and one 0."""
+    """Each of the 255 subsets of eight actions in R^3; two are equal and one is 0."""
     active = jnp.array([False, True, True])
     np.testing.assert_array_equal(designs.g_optimal(jnp.zeros((3, 2)), active), [0, 1, 0])
     actions = np.random.default_rng(2).normal(size=(8, 3))
@@ -84,7 +84,7 @@ def test_all_masks_of_a_small_set():
 
 
 def test_the_start_alone_would_not_do():
-    """Uniform weights on the basis have leverages above 2 r now and then."""
+    """Uniform weights on the basis sometimes have leverages above 2 r."""
     actions = np.random.default_rng(3).normal(size=(300, 20, 5))
     everything = np.ones((300, 20), bool)
     _, _, basis = jax.device_get(design(jnp.asarray(actions, jnp.float32), everything))
@@ -95,7 +95,7 @@ def test_the_start_alone_would_not_do():
 
 
 def test_number_of_steps():
-    """By hand for d = 2: a step gains ln(4 / 3), from at most ln 8 below the maximum."""
+    """By hand for d = 2: a step gains ln(4 / 3), starting at most ln 8 below the maximum."""
     assert [designs.core_set_steps(dim) for dim in (1, 2)] == [0, 8]
     assert np.ceil(np.log(8) / np.log(4 / 3)) == 8
     steps = [designs.core_set_steps(dim) for dim in range(1, 12)]
@@ -104,14 +104,14 @@ def test_number_of_steps():
 
 
 def test_a_smaller_ratio():
-    """To 5 % of the least that there is."""
+    """To 5 % of the minimum."""
     actions = jnp.asarray(np.random.default_rng(4).normal(size=(30, 4)), jnp.float32)
     weights = np.asarray(designs.g_optimal(actions, ratio=1.05), np.float64)
     assert 4.0 <= largest_leverage(np.asarray(actions, float), weights)[0] <= 4.2 * (1 + 1e-3)
 
 
 def test_coordinates_are_those_of_a_basis():
-    """Actions are combinations of the basis, with coefficients of modulus at most 2^(d - 1)."""
+    """Actions are combinations of the basis with coefficients of modulus at most 2^(d - 1)."""
     random = np.random.default_rng(5)
     for dim, rank in [(1, 1), (3, 3), (6, 4)]:
         actions = random.normal(size=(15, rank)) @ random.normal(size=(rank, dim))
@@ -140,7 +140,7 @@ def test_inverse():
 
 
 def test_leverages_do_not_depend_on_the_basis():
-    """Those of A M are those of A, for the same weights."""
+    """Those of A M equal those of A for the same weights."""
     random = np.random.default_rng(7)
     actions, weights = random.normal(size=(10, 3)), random.random(10)
     turned = actions @ random.normal(size=(3, 3))
@@ -155,7 +155,7 @@ def test_leverages_do_not_depend_on_the_basis():
 
 @pytest.mark.parametrize("zeta", [1.5, 1.0, 0.3, 0.1, 0.01])
 def test_net_covers_the_circle(zeta):
-    """Every point is within zeta of the net, and of no evenly spaced one with a point less."""
+    """Every point is within zeta of the net, but not of an even net with one point less."""
     net = designs.circle_net(zeta)
     np.testing.assert_allclose(np.linalg.norm(net, axis=1), 1.0)
 
@@ -172,7 +172,7 @@ def test_net_covers_the_circle(zeta):
 
 
 def test_size_of_a_net():
-    """At most the 3 / zeta squared, plus 2, of the covering argument; about pi / zeta."""
+    """At most the (3 / zeta)^2 + 2 of the covering argument; about pi / zeta."""
     for zeta in (1.0, 0.1, 0.01):
         assert np.pi / zeta * 0.9 <= len(designs.circle_net(zeta)) <= (3 / zeta) ** 2 + 2
     assert len(designs.circle_net(1.0)) == 3
@@ -182,7 +182,7 @@ def test_size_of_a_net():
 
 
 def test_span_coordinates():
-    """Orthonormal columns, as many as the rank; scales far from 1 and d > K included."""
+    """Orthonormal columns, as many as the rank; also for scales far from 1 and d > K."""
     random = np.random.default_rng(8)
     for shape, rank in [((6, 3), 3), ((6, 9), 6), ((2, 1), 1)]:
         for scale in (1e-30, 1.0, 1e30):

@@ -1,4 +1,4 @@
-"""Divergences and their inverses in float32 against float64, at extreme arguments too."""
+"""Divergences and their inverses in float32 against float64, also at extreme arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,7 @@ def kl_lower_by_hand(x, radius):
 
 
 def d_epsilon_by_search(x, y, epsilon):
-    """The infimum over z in [y, x] of epsilon (x - z) + kl(z, y), taken numerically."""
+    """The infimum over z in [y, x] of epsilon (x - z) + kl(z, y), numerically."""
 
     def cost(z):
         return epsilon * (x - z) + kl_by_hand(z, y)
@@ -63,7 +63,7 @@ def d_epsilon_by_search(x, y, epsilon):
 
 
 def d_epsilon_by_hand(x, y, epsilon):
-    """The closed form in float64, checked against the search below."""
+    """The closed form in float64, checked against the search."""
     if x <= y:
         return 0.0
     if np.isinf(epsilon):
@@ -79,7 +79,7 @@ def d_epsilon_by_hand(x, y, epsilon):
 
 
 def d_epsilon_lower_by_hand(x, radius, epsilon):
-    """That of kl where the slope of kl is at most epsilon there, else of the straight piece."""
+    """The inverse of kl if its slope there is at most epsilon, else that of the linear piece."""
     below = kl_lower_by_hand(x, radius)
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.log(x) - np.log1p(-x) - np.log(below) + np.log1p(-below)
@@ -94,9 +94,9 @@ def d_epsilon_lower_by_hand(x, radius, epsilon):
 
 
 def assert_bounds_close(computed, exact, x):
-    """Off by less than 2e-4 of x - y, or by no more than three units in the last place of x.
+    """Off by less than 2e-4 of x - y, or by at most three units in the last place of x.
 
-    What matters is the width x - y; float32 cannot tell it where y is a neighbour of x.
+    The width x - y matters; float32 cannot resolve it if y is a neighbour of x.
     """
     error = np.abs(np.asarray(computed, np.float64) - exact)
     allowed = np.maximum(2e-4 * (x - exact), 6 * 2.0**-24 * x + 1e-37)
@@ -113,14 +113,14 @@ def test_kl_lower():
     assert computed.dtype == np.float32
     assert (computed >= 0).all() and (computed <= x).all()
     assert_bounds_close(computed, exact, x)
-    # Small bounds are accurate relative to themselves.
+    # Small bounds have a small relative error.
     small = (exact > 1e-30) & (exact < 0.1 * x)
     np.testing.assert_allclose(computed[small], exact[small], rtol=1e-4)
     assert small.sum() > 20
 
 
 def test_kl_lower_falls_with_the_radius():
-    """And rises with x: no step of Newton's method is off."""
+    """It rises with x: no step of Newton's method overshoots."""
     x = jnp.linspace(0.0, 1.0, 201)
     radius = jnp.geomspace(1e-6, 50.0, 151)
     values = np.asarray(jax.vmap(lambda r: kl_lower(x, r))(radius))
@@ -129,7 +129,7 @@ def test_kl_lower_falls_with_the_radius():
 
 
 def test_kl():
-    """Within 3e-7 of float64, and 0 or infinite where it is."""
+    """Within 3e-7 of float64, and 0 or infinite exactly where float64 is."""
     x, y = (grid.ravel() for grid in np.meshgrid(MEANS, MEANS))
     computed = np.asarray(jax.jit(kl)(x, y), np.float64)
     exact = np.array([kl_by_hand(float(a), float(b)) for a, b in zip(x, y, strict=True)])
@@ -150,9 +150,9 @@ def test_the_closed_form_is_the_infimum():
 
 
 def test_d_epsilon():
-    """Within 1e-6 of itself, or 1e-7; never negative, at most kl and epsilon (x - y)."""
+    """Relative error 1e-6, or absolute 1e-7; never negative, at most kl and epsilon (x - y)."""
     x, y, epsilon = (grid.ravel() for grid in np.meshgrid(MEANS, MEANS, EPSILONS))
-    # At y = 0 and a finite epsilon x e^-epsilon has to be a float32 that is not 0.
+    # At y = 0 and finite epsilon, x e^-epsilon must not be 0 in float32.
     below = (y <= x) & ((y > 0) | (epsilon <= 60) | np.isinf(epsilon))
     x, y, epsilon = x[below], y[below], epsilon[below]
     computed = np.asarray(jax.jit(d_epsilon)(x, y, epsilon), np.float64)
@@ -167,7 +167,7 @@ def test_d_epsilon():
 
 
 def test_d_epsilon_spot_checks():
-    """Worked out by hand, for gains: means are mirrored where y > x."""
+    """By hand, for gains: means are mirrored if y > x."""
     for epsilon, x, y, value in [(0.1, 0.5, 0.75, 0.0240470), (0.5, 0.25, 0.75, 0.2247022)]:
         assert float(d_epsilon(1 - x, 1 - y, epsilon)) == pytest.approx(value, abs=2e-7)
     plain = float(d_epsilon(0.3, 0.25, 1.0))
@@ -176,7 +176,7 @@ def test_d_epsilon_spot_checks():
 
 
 def test_d_epsilon_lower():
-    """Against float64 over a grid of means, radii and epsilons; infinity is kl_lower."""
+    """Against float64 over a grid of means, radii and epsilons; at infinity it is kl_lower."""
     x, radius, epsilon = (grid.ravel() for grid in np.meshgrid(MEANS, RADII, EPSILONS))
     computed = np.asarray(jax.jit(d_epsilon_lower)(x, radius, epsilon))
     cases = zip(x.astype(float), radius.astype(float), epsilon.astype(float), strict=True)
@@ -188,7 +188,7 @@ def test_d_epsilon_lower():
 
 
 def test_d_epsilon_lower_inverts_d_epsilon():
-    """At the bound the divergence is the radius, wherever the bound is above 0."""
+    """At the bound the divergence equals the radius, if the bound is above 0."""
     random = np.random.default_rng(1)
     x, radius, epsilon = random.uniform(0.05, 0.95, 500), 10 ** random.uniform(-3, 0.5, 500), 0
     epsilon = 10 ** random.uniform(-1, 2, 500)
@@ -203,7 +203,7 @@ def test_d_epsilon_lower_inverts_d_epsilon():
 
 
 def test_under_vmap_and_jit_as_by_itself():
-    """The same numbers to rounding, whichever argument is mapped."""
+    """The same numbers up to rounding, for any mapped argument."""
     x, radius = jnp.linspace(0.0, 1.0, 11), jnp.geomspace(1e-3, 2.0, 11)
     for function in (kl_lower, lambda x, r: d_epsilon_lower(x, r, 0.7)):
         whole = function(x, radius)

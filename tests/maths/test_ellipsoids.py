@@ -1,4 +1,4 @@
-"""Factors of matrices against NumPy, in both forms: up to eight rows, and more."""
+"""Matrix factors against NumPy, in both forms: up to eight rows, and more."""
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +64,7 @@ def all_at_once(packed, points):
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="kernels of a CPU")
 @pytest.mark.parametrize("dim", [9, 16, 20, 60])
 def test_a_trial_has_the_same_bits_among_few_and_many(dim):
-    """Of 40 matrices each third one is indefinite."""
+    """Every third of 40 matrices is indefinite."""
     many = np.array([positive(dim, seed) for seed in range(40)])
     many[::3] -= 2.0 * np.median(np.linalg.eigvalsh(many[0])) * np.eye(dim)
     many = jnp.stack([packed(v) for v in many], axis=-1)

@@ -20,7 +20,7 @@ VALUES = np.concatenate([
 
 
 def units(total):
-    """A sum in units of 2^-30, as Python's integers."""
+    """A sum in units of 2^-30, as a Python integer."""
     assert ((np.asarray(total.part) >= 0) & (np.asarray(total.part) < 2**30)).all()
     pairs = zip(np.ravel(total.whole), np.ravel(total.part), strict=True)
     return [int(whole) * 2**30 + int(part) for whole, part in pairs]
@@ -63,13 +63,13 @@ def test_floats_are_near_and_have_all_digits_near_zero():
 
 
 def test_a_shift_is_cut_where_it_leaves_the_range():
-    """Above and below, for shifts of any size; the ends are reached."""
+    """Above and below, for shifts of any size; the ends are attained."""
     start = ExactSum(*(jnp.array(x, jnp.int32) for x in ([2**31 - 1, 2**30, -(2**30), 5], [0] * 4)))
     for shift, expected in [
         (0.5, [2**31 - 1, 2**30, -(2**30), 5]),
         (2.0**30, [2**31 - 1, 2**31 - 1, 0, 2**30 + 5]),
         (-(2.0**30), [2**30 - 1, 0, -(2**31), 5 - 2**30]),
-        (1e30, [2**31 - 1] * 4),  # not 5 + 1e30 cut, which would show the 5
+        (1e30, [2**31 - 1] * 4),  # not the clipped sum of 5 and 1e30, which would reveal the 5
         (-1e30, [-(2**31)] * 4),
         (np.nan, [2**31 - 1] * 4),
     ]:
@@ -78,7 +78,7 @@ def test_a_shift_is_cut_where_it_leaves_the_range():
 
 
 def test_a_batch_is_the_sum_of_its_rounds():
-    """Drawn at once, a batch has the sum of the losses that add up to as many ones."""
+    """A batch drawn at once has the sum of losses with the same number of ones."""
     environment = environments.bernoulli([0.3, 0.6], regret="pseudo")
     seen = lambda loss, arm: 0.1 + 0.7 * bandit(loss, arm)  # noqa: E731
     _, total, _ = environment.batch((), jr.key(0), jnp.int32(1), jnp.int32(1000), seen)
@@ -91,7 +91,7 @@ def test_a_batch_is_the_sum_of_its_rounds():
 
 
 def added(release, total, seed, scale=1.0, count=50_000):
-    """What a release adds to a sum, in integers on the host."""
+    """The noise that a release adds to a sum, in integers on the host."""
     start = exact_sums.of(total)
     keys = jr.split(jr.key(seed), count)
     released = jax.jit(jax.vmap(lambda key: release(key, start, scale)))(keys)
@@ -104,7 +104,7 @@ def added(release, total, seed, scale=1.0, count=50_000):
 def test_noise_on_a_sum_has_its_law_at_any_size(total, epsilon):
     """Kolmogorov-Smirnov on 5e4 draws; half and twice the scale are rejected."""
     law = stats.laplace(scale=1 / epsilon).cdf
-    total = total - 500.0 if total > 2.0**30 else total  # the noise is not to be cut
+    total = total - 500.0 if total > 2.0**30 else total  # the noise must not be clipped
     for seed, factor, right in [(0, 1.0, True), (1, 0.5, False), (2, 2.0, False)]:
         draws = added(noise.laplace.total, total, seed, factor / epsilon)
         p_value = stats.kstest(draws, law).pvalue
@@ -112,7 +112,7 @@ def test_noise_on_a_sum_has_its_law_at_any_size(total, epsilon):
 
 
 def test_noise_on_a_float32_sum_is_lost():
-    """What the exact sum is there for."""
+    """The reason for exact sums."""
     total = jnp.full(50_000, 2.0**27)
     draws = np.asarray(noise.laplace(jr.key(0), total, 1.0) - total, np.float64)
     assert np.mean(draws == 0.0) > 0.95
@@ -121,7 +121,7 @@ def test_noise_on_a_float32_sum_is_lost():
 
 @pytest.mark.parametrize("total", [2.0**27, 2.0**30])
 def test_noise_of_each_loss_on_a_sum_has_its_law_at_any_size(total):
-    """The sum of four Laplace draws, against sums of NumPy's; half the scale is rejected."""
+    """The sum of four Laplace draws against NumPy's; half the scale is rejected."""
     others = np.random.default_rng(1).laplace(size=(200_000, 4)).sum(axis=1)
 
     def release(key, start, scale):
@@ -139,7 +139,7 @@ def test_no_noise_at_scale_0(value):
 
 
 def test_one_draw_for_each_sum_and_key():
-    """Sums of shape (3,) get three draws, the same as values get from that key."""
+    """Sums of shape (3,) get three draws, equal to those of values with that key."""
     total = exact_sums.of(jnp.array([1.0, 2.0, 3.0]))
     released = exact_sums.to_float(noise.laplace.total(jr.key(6), total, 2.0))
     plain = noise.laplace(jr.key(6), jnp.array([1.0, 2.0, 3.0]), 2.0)

@@ -1,4 +1,4 @@
-"""The barrier of a polytope: against closed forms and Hessians, its Newton steps, its rounding."""
+"""The barrier of a polytope: closed forms, Hessians, its Newton steps, its rounding."""
 
 from functools import cache, partial
 from itertools import combinations
@@ -16,7 +16,7 @@ CUBE = np.concatenate([np.eye(3), -np.eye(3)])
 
 
 def drawn(count, dim, seed=0):
-    """Rows in random directions, of different lengths, with bounds that leave 0 inside."""
+    """Rows in random directions, with different lengths, and bounds that leave 0 inside."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, dim)), rng.uniform(0.5, 2.0, size=count)
 
@@ -34,7 +34,7 @@ BODIES = {
 
 
 def compiled(domain):
-    """The same with its barrier's functions compiled."""
+    """The same domain with compiled barrier functions."""
     path = domain.barrier.path
     return domain._replace(
         minimizer=jax.jit(domain.minimizer),
@@ -48,7 +48,7 @@ def compiled(domain):
 
 @cache
 def made(name):
-    """A barrier, and R from the rows that are left of the body."""
+    """A barrier, and R from the remaining rows of the body."""
     rows, bounds, equalities = BODIES[name]
     domain = compiled(domains.polytope(rows, bounds, equalities=equalities))
     kept = domain.barrier.parameter
@@ -64,7 +64,7 @@ def made(name):
 
 
 def corners(rows, bounds):
-    """All feasible points in which n rows meet."""
+    """All feasible points at which n rows meet."""
     dim, found = rows.shape[1], []
     for chosen in combinations(range(len(rows)), dim):
         chosen = list(chosen)
@@ -92,7 +92,7 @@ def test_semi_axes_and_argmin_against_the_numerical_hessian_and_gradient(name):
 
 
 def test_cube_and_simplex_have_their_closed_forms():
-    """The same minimizers, and ellipsoids: the duals of all z have the same lengths."""
+    """The same minimizers and ellipsoids: the duals of all z have the same lengths."""
     plane = (np.ones((1, 4)), [1.0])
     pairs = [
         (compiled(domains.polytope(CUBE, np.ones(6))), domains.cube(3)),
@@ -110,7 +110,7 @@ def hessians(s, body, known):
     """The Hessian of the first barrier in axes of the second one, and the unit matrix.
 
     The duals of n orthonormal z are columns of a D with D D' = R''. On the simplex they may be off
-    by constants, which axes within the plane do not see.
+    by constants, which are orthogonal to axes in the plane.
     """
     n = known.barrier.dim
     eye = jnp.eye(n, dtype=jnp.float32)
@@ -122,7 +122,7 @@ def hessians(s, body, known):
 
 
 def flat(duals):
-    """Duals (n, d) in coordinates (n, n) of the plane where entries sum to 0, if d = n + 1."""
+    """Duals (n, d) in coordinates (n, n) of the plane with entries of sum 0, if d = n + 1."""
     duals = np.asarray(duals, np.float64)
     if duals.shape[0] == duals.shape[1]:
         return duals
@@ -130,7 +130,7 @@ def flat(duals):
 
 
 def followed(domain, newton, estimate, rounds=60, seed=0):
-    """Decrements that are left when each round moves s by ``estimate`` in the local norm."""
+    """Remaining decrements if each round changes s by ``estimate`` in the local norm."""
     path = domain.barrier.path
     n = domain.barrier.dim
     if newton:
@@ -150,7 +150,7 @@ def followed(domain, newton, estimate, rounds=60, seed=0):
 
 
 def normal_form(domain):
-    """Q, the centre and the map of x = centre + map y, from facets that are found anew."""
+    """Q, the centre and the map of x = centre + map y, from independently found facets."""
     rows, bounds, _ = BODIES["drawn"]
     slacks = bounds - rows @ domain.centre
     facets = corners(rows, bounds)
@@ -174,7 +174,7 @@ def test_the_normal_form_is_centred_and_round():
 
 
 def test_five_newton_steps_leave_nothing_and_two_do_not():
-    """Rounds at the limit that the proof allows, eta n |f| = 1/4; two steps leave 1e-2 of it."""
+    """Rounds at the limit of the proof, eta n |f| = 1/4; two steps leave 1e-2 of it."""
     domain, _ = made("drawn")
     assert followed(domain, None, 0.25).max() < 2e-5
     assert followed(domain, 5, 0.25).max() < 2e-5
@@ -182,7 +182,7 @@ def test_five_newton_steps_leave_nothing_and_two_do_not():
 
 
 def test_a_large_move_is_reported_and_caught_up():
-    """A round that moves s by 100 in the local norm leaves a decrement; later rounds remove it."""
+    """A round that changes s by 100 in the local norm leaves a decrement; later ones remove it."""
     path = made("drawn")[0].barrier.path
     z = jnp.array([1.0, 0.0, 0.0, 0.0])
     s = jnp.array([60.0, -80.0, 5.0, 1.0])
@@ -195,7 +195,7 @@ def test_a_large_move_is_reported_and_caught_up():
 
 @pytest.mark.parametrize("scale", [1e2, 1e4, 1e6, 1e12, 1e30, 3e38])
 def test_float32_near_the_boundary(scale):
-    """Points stay in the body to rounding, and all is finite, however large s is."""
+    """Points stay in the body up to rounding, and all values are finite, for any size of s."""
     domain, _ = made("drawn")
     rng = np.random.default_rng(0)
     s = np.clip(scale * rng.normal(size=(200, 4)), -3e38, 3e38).astype(np.float32)
@@ -209,7 +209,7 @@ def test_float32_near_the_boundary(scale):
 
 
 def test_the_order_and_length_of_rows_do_not_matter():
-    """Nor does a redundant row, or a row that is there twice."""
+    """Neither does a redundant or a repeated row."""
     rows, bounds, _ = BODIES["drawn"]
     rng = np.random.default_rng(2)
     order, lengths = rng.permutation(14), 10.0 ** rng.uniform(-3, 3, size=14)
@@ -233,7 +233,7 @@ def test_the_order_and_length_of_rows_do_not_matter():
 
 
 def test_values_are_the_range_over_all_vertices():
-    """The polytope of the cube has the cube's, and that of the simplex has [0, 1]."""
+    """The cube as a polytope has the cube's values, and the simplex as a polytope has [0, 1]."""
     cube = domains.polytope(2.0 * CUBE, 4.0 * np.ones(6)).barrier
     assert cube.values(domains.ball_losses(3)) == pytest.approx((-(12**0.5), 12**0.5), rel=1e-5)
     assert cube.values(domains.l1_losses(3)) == pytest.approx((-2.0, 2.0), rel=1e-5)

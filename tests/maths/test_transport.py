@@ -31,7 +31,7 @@ def convex(r):
 
 
 def departure(mean, rest, distance, epsilon):
-    """d_epsilon(mean + distance, mean) in float64, where kl is a sum of positive terms."""
+    """d_epsilon(mean + distance, mean) in float64, with kl as a sum of positive terms."""
     shrunk = np.exp(-epsilon)
     straight = mean * rest * -np.expm1(-epsilon) / (mean + rest * shrunk)
     part = np.minimum(distance, straight)
@@ -40,7 +40,7 @@ def departure(mean, rest, distance, epsilon):
 
 
 def cost_by_search(x, y, n, m, epsilon):
-    """The infimum by golden section for its value, in the logit of the part of the way from x."""
+    """The infimum by golden section, over the logit of the fraction of the way from x."""
 
     def cost(logit):
         part = (y - x) / (1 + np.exp(-logit))
@@ -82,7 +82,7 @@ def laplace_sums(random, draws, scale, size):
 
 
 def test_transport_cost():
-    """Relative errors below 2e-5 on a grid of means, counts and epsilons, 0 where y <= x."""
+    """Relative errors below 2e-5 on a grid of means, counts and epsilons; 0 if y <= x."""
     grid = np.meshgrid(MEANS, MEANS, COUNTS, COUNTS, EPSILONS)
     x, y, n, m, epsilon = (values.ravel() for values in grid)
     computed = np.asarray(transport_cost(x, y, n, m, epsilon))
@@ -134,12 +134,12 @@ def test_hoeffding_radius():
         exponent, epsilon = random.uniform(0.5, 40), np.exp(random.uniform(-20, 3))
         arguments = (*np.float32([n, m, *draws, exponent, epsilon]),)
         exact = radius_by_search(*(float(value) for value in arguments))
-        # The search has a bound on the relative position only, and float64 enough digits.
+        # The search bounds only the relative position, and float64 has enough digits.
         assert float(hoeffding_radius(*arguments)) == pytest.approx(exact, rel=2e-5)
 
 
 def test_hoeffding_radius_without_noise():
-    """Hoeffding's radius at infinity, and for exponents, counts and epsilon in order."""
+    """Hoeffding's radius at infinity, monotone in exponents, counts and epsilon."""
     n, m = np.float32([1, 100, 1e9]), np.float32([50, 1, 1e9])
     exact = np.sqrt(2 * 7 * 0.25 * (1 / n + 1 / m))
     for epsilon in (np.inf, 1e9):
@@ -176,7 +176,7 @@ def test_threshold_coefficients():
 
 
 def test_thresholds():
-    """Golden numbers, and e^-exponent for the tail in float64 at every threshold."""
+    """Golden numbers, and the float64 tail is e^-exponent at every threshold."""
     small, large = -np.log(1e-4), -np.log(1e-2)
     for draws, golden in [
         (0, [11.7564, 6.63835]),
@@ -201,7 +201,7 @@ def test_thresholds():
     for j, k in [(0, 0), (1, 1), (48, 48), (48, 0), (3, 17), (1, 40)]:
         kept = transport_threshold_kept(exponents, max(j, k))
         for exponent, c in zip(exponents, kept, strict=True):
-            # It may be a little too high, and never too low.
+            # It may be slightly too high, but never too low.
             reached = -np.log(tail(table[j, k], float(c)))
             assert reached >= exponent * (1 - 2e-6) - 2e-5
             if j == k and exponent < 200:
@@ -216,7 +216,7 @@ def test_thresholds():
 def test_thresholds_are_quantiles_of_their_law(draws):
     """Two exponential draws and the noise exceed c with probability e^-exponent.
 
-    Without the term for noise, or with noise of twice the scale, they do so more often.
+    Without the noise term, or under noise of twice the scale, they do so more often.
     """
     random, size = np.random.default_rng(3), 200_000
     noise = [np.maximum(laplace_sums(random, draws, 1.0, size), 0) for _ in range(2)]
@@ -224,7 +224,7 @@ def test_thresholds_are_quantiles_of_their_law(draws):
     for exponent in (2.0, 4.0, 6.0):
         c = float(transport_threshold_kept(exponent, draws))
         allowed = np.exp(-exponent)
-        error = 5 * np.sqrt(allowed / size) + 0.02 * allowed  # lines lie a little too high
+        error = 5 * np.sqrt(allowed / size) + 0.02 * allowed  # the lines are slightly too high
         assert np.mean(chance + sum(noise) >= c) == pytest.approx(allowed, abs=error)
         plain = float(transport_threshold_plain(exponent))
         assert np.mean(chance + sum(noise) >= plain) > allowed + 2 * error
@@ -232,11 +232,11 @@ def test_thresholds_are_quantiles_of_their_law(draws):
 
 
 def private_means(random, mean, n, draws, epsilon, size):
-    """Means of n Bernoulli losses with Laplace noise of scale 1 / epsilon in the sum."""
+    """Means of n Bernoulli losses with Laplace noise of scale 1 / epsilon on the sum."""
     return (random.binomial(n, mean, size) + laplace_sums(random, draws, 1 / epsilon, size)) / n
 
 
-# (mean, n, m, draws of each, epsilon): noise rules, noise and sampling are alike, sampling rules.
+# (mean, n, m, draws of each, epsilon): noise dominates, noise equals sampling, sampling dominates.
 GAMES = [
     (0.3, 4096, 4096, 1, 0.01),
     (0.5, 512, 2048, 1, 0.1),
@@ -249,7 +249,7 @@ GAMES = [
 def test_equal_arms_rarely_pass(game):
     """Both tests pass with probability at most e^-exponent, under the law of losses and noise.
 
-    Where noise rules, tests that ignore it, or take half of its scale, pass too often.
+    If noise dominates, tests that ignore it, or use half its scale, pass too often.
     """
     mean, n, m, draws, epsilon = game
     random, size = np.random.default_rng(4), 200_000
@@ -260,7 +260,7 @@ def test_equal_arms_rarely_pass(game):
     allowed = np.exp(-exponents) + 5 * np.sqrt(np.exp(-exponents) / size)
 
     def passes(assumed, draws):
-        """Both tests' frequencies of passing, for noise as at this epsilon."""
+        """Frequencies with which both tests pass, for noise as at this epsilon."""
         radii = hoeffding_radius(n, m, draws, draws, exponents, assumed)
         costs = np.asarray(transport_cost(*clipped, n, m, assumed))
         thresholds = transport_threshold_kept(exponents, draws)
@@ -278,7 +278,7 @@ def test_equal_arms_rarely_pass(game):
 
 
 def test_phase_exponent():
-    """The tests' probabilities add up to failure, over all pairs of phases and wrong arms."""
+    """The tests' probabilities sum to failure, over all pairs of phases and wrong arms."""
     failure, arms = 0.05, 4
     phases = jnp.arange(1.0, 2001.0)
     exponents = sampling_phases.phase_exponent(failure, arms, phases[:, None], phases)
@@ -291,7 +291,7 @@ def test_phase_exponent():
 
 
 def test_first_phase():
-    """The formula for doubling, the learner's grids, and no test that passes before it."""
+    """The formula for doubling, the learner's grids, and no earlier test that passes."""
     failure, arms = 0.01, 5
     needed = np.log((arms - 1) / failure)
     for epsilon in np.float32([1e-3, 0.02, 0.5, 3, 6, 100]):
@@ -309,7 +309,7 @@ def test_first_phase():
         for epsilon in (1e-3, 0.03, 1.0):
             k0 = int(sampling_phases.first_phase(failure, arms, epsilon, *arguments))
             assert (grid[: k0 - 1] * epsilon < needed).all() and grid[k0 - 1] * epsilon >= needed
-            if k0 > 1:  # The clearest test of the phase before fails.
+            if k0 > 1:  # The clearest test of the previous phase fails.
                 exponent, n = sampling_phases.phase_exponent(failure, arms, 1, 1), grid[k0 - 2]
                 assert hoeffding_radius(n, 1e9, 1, 1, exponent, epsilon) > 1
                 cost = transport_cost(0.0, 1.0, n, 1e9, epsilon)
@@ -336,7 +336,7 @@ def test_optimal_weights():
 
 
 def test_inside_jit_vmap_and_scan():
-    """With epsilon traced, infinite for some, the thresholds are chosen by where."""
+    """With epsilon traced and infinite for some, thresholds are selected by where."""
     epsilons = jnp.float32([0.1, 1.0, jnp.inf])
     means, counts = jnp.float32([0.2, 0.4, 0.45]), jnp.float32([100, 200, 50])
 

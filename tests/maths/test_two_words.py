@@ -11,7 +11,7 @@ COUNT = 20_000
 
 
 def numbers(seed):
-    """(as two words, in float64), of sizes from 1e-3 to 1e3."""
+    """(as two words, in float64), with sizes from 1e-3 to 1e3."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=COUNT) * 10.0 ** rng.uniform(-3, 3, size=COUNT)
     high = values.astype(np.float32)
@@ -24,7 +24,7 @@ def wide(x):
 
 
 def test_sums_and_quotients_are_good_to_46_bits_and_products_exact():
-    """Compiled, where products might be fused with sums; one word is good to 24 bits only."""
+    """Compiled, since products might be fused with sums; one word is exact to 24 bits only."""
     (x, a), (y, b) = numbers(0), numbers(1)
 
     @jax.jit
@@ -51,7 +51,7 @@ def test_sums_and_quotients_are_good_to_46_bits_and_products_exact():
 
 
 def test_a_million_small_steps_are_not_lost():
-    """Of 2^-30 each, beside 1."""
+    """Steps of 2^-30, added to 1."""
     step = two_words.of(jnp.float32(2.0**-30))
     start = two_words.of(jnp.float32(1.0))
     end = jax.jit(lambda x: jax.lax.fori_loop(0, 2**20, lambda _, x: two_words.add(x, step), x))

@@ -1,4 +1,4 @@
-"""Mechanisms with noise of integers: releases are integers, and hide changes by integers."""
+"""Mechanisms with integer noise: releases are integers, and hide integer changes."""
 
 from functools import partial
 
@@ -44,7 +44,7 @@ def released(factory, law, scale, values, keys):
 @pytest.mark.parametrize("name", FACTORIES)
 @pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "skellam"])
 def test_noise_of_prefixes_is_of_integers_and_has_its_variance(name, law):
-    """The variance of each prefix is that of its draws; 10 % more is rejected in all together."""
+    """Each prefix has the variance of its draws; jointly, 10 % more is rejected."""
     scale, values = 3.0, jnp.arange(HORIZON - 1, dtype=jnp.float32) % 2
     found = released(FACTORIES[name], law, scale, values, jr.split(jr.key(0), 8000))
     assert (found == np.round(found)).all()
@@ -59,7 +59,7 @@ def test_noise_of_prefixes_is_of_integers_and_has_its_variance(name, law):
 
 
 def test_values_are_rounded_without_a_bias_and_not_at_all_without_noise():
-    """A value of 0.3 is 1 in 30 % of the runs, by a binomial test; 0.33 is rejected."""
+    """A value of 0.3 is 1 in 30 % of runs, by a binomial test; 0.33 is rejected."""
     values = jnp.full(HORIZON - 1, 0.3)
     found = released(
         mechanisms.per_item, "discrete_laplace", 1e-9, values, jr.split(jr.key(1), 3000)
@@ -72,7 +72,7 @@ def test_values_are_rounded_without_a_bias_and_not_at_all_without_noise():
 
 
 def test_the_change_of_a_rounded_value():
-    """Integer boxes keep theirs; others grow by 1 an entry, within the integers around them."""
+    """Integer boxes keep theirs; others grow by 1 per entry, within the integers around them."""
     assert of_rounded((4.0, 2.0), (4,), (0.0, 1.0), "round") == (4.0, 2.0)
     assert of_rounded((1.0, 1.0), (4,), (0.0, 1.0), "entry") == (1.0, 1.0)
     assert of_rounded((2.0 * 3**0.5, 2.0), (3,), (-1.0, 1.0), "round") == (6.0, 3**0.5 * 2.0)
@@ -99,7 +99,7 @@ def game(law, mechanism):
     ],
 )
 def test_a_replay_spends_what_is_declared(law, mechanism):
-    """At losses that go from one corner to the other; half the scale is found."""
+    """At losses that go from one corner to another; half the scale is found."""
     learner = game(law, mechanism)
     losses = jnp.zeros((8, 2)).at[4].set(1.0)
     others = losses.at[2].set(1.0)
@@ -109,7 +109,7 @@ def test_a_replay_spends_what_is_declared(law, mechanism):
     assert found.touched == 1 or mechanism is mechanisms.tree
     halved = mutants(learner, losses)["noise halved"]
     assert spent(replay(halved, Pair(losses, others), jr.key(0)), delta) > 1.9
-    # Losses that are no integers are rounded alike in both worlds, or apart by one.
+    # Non-integer losses are rounded equally in both worlds, or differ by one.
     between = losses.at[2].set(0.4)
     rounded = spent(replay(learner, Pair(losses, between), jr.key(0)), delta)
     assert rounded <= float(learner.privacy.epsilon) * (1.0 + 1e-4)

@@ -1,7 +1,7 @@
-"""Mechanisms: theorems and exact matrices first, then laws by tests that are shown to have power.
+"""Mechanisms: theorems and exact matrices first, then laws by tests with proven power.
 
-Whatever is in ``mechanisms.__all__`` is tested by all of it, and so are the variants below.
-``exact`` alone is an exception where noise is looked at: it has none.
+Everything in ``mechanisms.__all__`` is tested by all tests, as are the variants below. The only
+exception is ``exact`` in tests of noise, which it does not have.
 """
 
 import inspect
@@ -43,7 +43,7 @@ ULP = 2.0**-23
 
 
 def law(name):
-    """Of a variant's noise, as its signature has it."""
+    """A variant's noise, as in its signature."""
     return inspect.signature(ALL[name]).parameters["noise"].default
 
 
@@ -61,11 +61,11 @@ def play(factory, horizon, key, scale, values):
 
 
 def product(left, right):
-    """Of two matrices, without BLAS, whose threads stall where workers share the cores."""
+    """The matrix product without BLAS, whose threads stall if workers share the cores."""
     return np.einsum("ij,jk->ik", left, right)
 
 
-# One compiled program a variant serves most tests, in many lanes.
+# One compiled program per variant serves most tests, in many lanes.
 HORIZON, SHAPE, LANES = 21, (2,), 2000
 ZEROS = np.zeros((LANES, HORIZON, *SHAPE), np.float32)
 traces = Counter()
@@ -73,7 +73,7 @@ traces = Counter()
 
 @lru_cache
 def lanes(name):
-    """(keys, scales, values (T, *SHAPE)) a lane -> releases 0 .. T, one more than serves."""
+    """(keys, scales, values (T, *SHAPE)) per lane -> releases 0 .. T, one more than needed."""
 
     def lane(key, scale, values):
         traces[name] += 1
@@ -94,13 +94,13 @@ def scales(scale):
 
 
 def check_factorization(mechanism, horizon):
-    """A = B C, and what is declared of B and C is what they are, with equality."""
+    """A = B C, and the declared properties of B and C hold with equality."""
     decoder, encoder = mechanism.matrices()
     prefixes, count = np.tri(horizon, horizon - 1, -1), horizon - 1
     assert decoder.shape == (horizon, len(encoder)) and encoder.shape == (len(encoder), count)
     if count <= 64:
         np.testing.assert_allclose(product(decoder, encoder), prefixes, rtol=0, atol=1e-9)
-    # Random projections differ with probability 1 where the products do.
+    # Random projections differ with probability 1 if the products do.
     probes = np.random.default_rng(0).normal(size=(count, 2))
     found = product(decoder, product(encoder, probes))
     np.testing.assert_allclose(found, product(prefixes, probes), rtol=0, atol=1e-9)
@@ -127,7 +127,7 @@ def test_the_factorization_of_every_size(name):
 
 
 def test_the_factorization_test_has_power():
-    """A sensitivity of one level fewer, of half the scale, a variance or a matrix that is off."""
+    """It rejects a level too few, half the scale, or a wrong variance or matrix."""
     tree = mechanisms.tree(64)
     decoder, encoder = tree.matrices()
     fewer = mechanisms.tree(32).sensitivity
@@ -136,7 +136,7 @@ def test_the_factorization_test_has_power():
         {"sensitivity": fewer},
         {"sensitivity": (tree.sensitivity[0] / 2, tree.sensitivity[1] / 2)},
         {"sensitivity": (tree.sensitivity[0], fewer[1])},
-        {"sensitivity": (tree.sensitivity[0] + 1, tree.sensitivity[1])},  # safe, and not tight
+        {"sensitivity": (tree.sensitivity[0] + 1, tree.sensitivity[1])},  # safe, but not tight
         {"variance": lambda: mechanisms.honaker(64).variance()},
         {"matrices": lambda: (decoder[:, longest], encoder[longest])},
         {"matrices": lambda: (decoder[::-1], encoder)},
@@ -149,9 +149,9 @@ def test_the_factorization_test_has_power():
 
 @every_noisy
 def test_the_sensitivity_is_the_privacy_loss_for_adaptive_values(name):
-    """A change of one value, shifted noise: the same releases; its price is the declared one.
+    """With a change of one value and shifted noise, releases agree, at the declared cost.
 
-    The values, and the change itself, follow from the releases before them.
+    The values and the change itself depend on the earlier releases.
     """
     horizon = 14
     mechanism = ALL[name](horizon)
@@ -171,13 +171,14 @@ def test_the_sensitivity_is_the_privacy_loss_for_adaptive_values(name):
     worst = np.zeros(2)
     for value in range(1, horizon):
         column = encoder[:, value - 1]
-        # What offsets a change does not move what came before, so that the change may depend on it.
+        # The shift that offsets a change affects no earlier release, so the change may depend on
+        # them.
         np.testing.assert_allclose(decoder[:value] @ column, 0, atol=1e-12)
         draws = rng.laplace(size=len(encoder))
         before = releases(draws)
         shifted = draws - change(before[:value]) * column
         np.testing.assert_allclose(releases(shifted, value), before, atol=1e-9)
-        # Log-ratio of Laplace densities, largest where all draws have the signs of the shift.
+        # The log-ratio of Laplace densities is largest if all draws have the signs of the shift.
         loss = np.abs(draws + column).sum() - np.abs(draws).sum()
         assert loss <= mechanism.sensitivity[0] + 1e-9
         draws = np.abs(draws) * np.sign(column)
@@ -186,14 +187,14 @@ def test_the_sensitivity_is_the_privacy_loss_for_adaptive_values(name):
     np.testing.assert_allclose(worst, mechanism.sensitivity, rtol=1e-9)
 
 
-# --- both back-ends, exactly ---
+# --- both back ends, exactly ---
 
 
-WIDTH = 384  # more than the draws of any of them; one for all, so that kernels are reused
+WIDTH = 384  # more than any of them draws; one for all, so that kernels are reused
 
 
 def as_rows_of_draws(monkeypatch):
-    """Every scalar draw becomes a new unit vector: noise then is its own matrix.
+    """Every scalar draw becomes a new unit vector, so that the noise is its own matrix.
 
     No key may draw twice.
     """
@@ -212,7 +213,7 @@ def as_rows_of_draws(monkeypatch):
 
 
 def check_rows(rows, decoder, one_by_one):
-    """The matrix of the noise is B up to a rotation of the draws, or one by one up to sign."""
+    """The noise matrix is B up to a rotation of the draws or, one by one, up to signs."""
     largest = max(1.0, (decoder**2).sum(1).max())
     rows = np.asarray(rows, np.float64)
     squares = product(rows, rows.T), product(decoder, decoder.T)
@@ -225,7 +226,7 @@ def check_rows(rows, decoder, one_by_one):
 
 
 def signed_columns(matrix):
-    """The columns that are not 0, the first entry of each made positive."""
+    """The nonzero columns, with the first entry of each made positive."""
     columns = matrix.T[np.abs(matrix.T).max(axis=1, initial=0.0) > 1e-6]
     first = np.argmax(np.abs(columns) > 1e-6, axis=1)
     return columns * np.sign(columns[np.arange(len(columns)), first])[:, None]
@@ -234,29 +235,29 @@ def signed_columns(matrix):
 @every_noisy
 @pytest.mark.parametrize("horizon", [1, 2, 3, 17, 41])
 def test_noise_is_b_times_independent_draws(name, horizon, monkeypatch):
-    """A stream makes each release of the draws in its row of B.
+    """A stream makes each release from the draws in its row of B.
 
-    Gaussian draws may be rotated. Of Laplace draws each has to stand by itself.
+    Gaussian draws may be rotated. Laplace draws must match one by one.
     """
     decoder, _ = ALL[name](horizon).matrices()
     with jax.disable_jit():
         as_rows_of_draws(monkeypatch)
         values = jnp.zeros((horizon, WIDTH), jnp.float32)
-        # One step more than is released: of no use, but it has to run.
+        # One step more than is released: unused, but it has to run.
         rows = play(ALL[name], horizon, jr.key(0), 1.0, values)
         assert rows.shape == (horizon + 1, WIDTH) and np.isfinite(rows).all()
         check_rows(rows[:horizon], decoder, law(name) == "laplace")
 
 
 def test_the_test_of_rows_has_power():
-    """A draw missing, twice the draw for two of them, a wrong sign, half the scale."""
+    """A missing draw, one draw used twice, a wrong sign, half the scale."""
     decoder, _ = mechanisms.kary(41, k=3).matrices()
     check_rows(-decoder[:, ::-1], decoder, True)
     alone, merged = np.eye(3)[:, :1], np.array([[1.0, 1.0, 0.0], [0, 0, 0], [0, 0, 0]])
     check_rows(np.sqrt(2) * alone, merged, False)
     fewer, negative = decoder.copy(), decoder.copy()
     fewer[40, np.argmax(decoder[40] != 0)] = 0
-    # The sign of a whole column is that of its draw, and free.
+    # The sign of a whole column is that of its draw, and arbitrary.
     row, column = np.argwhere((decoder < 0) & ((decoder != 0).sum(0) > 1))[0]
     negative[row, column] *= -1
     wrong = [(np.sqrt(2) * alone, merged), (fewer, decoder), (negative, decoder)]
@@ -278,7 +279,7 @@ def samples(name):
 
 
 def check_covariance(draws, expected):
-    """Every entry of the second moments within 5.5 of its standard errors; no mean but 0."""
+    """Every second moment is within 5.5 of its standard errors; means are 0."""
     n = len(draws)
     draws = draws.reshape(n, -1)
     moments = product(draws.T, draws) / n
@@ -288,7 +289,7 @@ def check_covariance(draws, expected):
 
 
 def covariance(name):
-    """Of the noise in units of the scale, over prefixes and coordinates; these are independent."""
+    """Covariance of the noise over prefixes and coordinates, in units of the scale."""
     decoder, _ = ALL[name](HORIZON).matrices()
     rows = decoder @ decoder.T if name != "exact" else np.zeros((HORIZON, HORIZON))
     return (2 if law(name) == "laplace" else 1) * np.kron(rows, np.eye(2))
@@ -296,7 +297,7 @@ def covariance(name):
 
 @every
 def test_covariance_of_the_noise(name):
-    """scale^2 B B^T (Laplace: twice it), on 20 000 draws; off by a tenth is rejected."""
+    """scale^2 B B^T (Laplace: twice that), on 20 000 draws; a tenth off is rejected."""
     draws, expected = samples(name), SCALE**2 * covariance(name)
     check_covariance(draws, expected)
     if name != "exact":
@@ -307,16 +308,16 @@ def test_covariance_of_the_noise(name):
 
 @pytest.mark.parametrize(("name", "draws"), [("tree, one law", 5), ("smooth", 4)])
 def test_one_law_for_all_prefixes(name, draws):
-    """Kolmogorov-Smirnov on 40 000 numbers: 5 (of 8 bits: 4) Laplace draws, at t = 0 as later.
+    """Kolmogorov-Smirnov on 40 000 numbers: 5 (for 8 bits: 4) Laplace draws, at t = 0 as later.
 
-    A draw more, a draw fewer and one wide draw in place of all are told apart.
+    One draw more, one draw fewer, and one wide draw instead of all are rejected.
     """
     by_time = samples(name).transpose(1, 0, 2).reshape(HORIZON, -1)
     fresh = SCALE * np.random.default_rng(2).laplace(size=(6, by_time.shape[1]))
     half = by_time.shape[1] // 2
     for t in (0, 1, 2, 15, 16, 20):
         assert stats.ks_2samp(by_time[t], fresh[:draws].sum(0)).pvalue > 1e-3
-        # One stream's prefixes share draws: these are of different streams.
+        # Prefixes of one stream share draws, so these come from different streams.
         assert stats.ks_2samp(by_time[t][:half], by_time[7][half:]).pvalue > 1e-3
     wrong = fresh[: draws - 1].sum(0), fresh[: draws + 1].sum(0), np.sqrt(draws) * fresh[0]
     for sums in wrong:
@@ -324,7 +325,7 @@ def test_one_law_for_all_prefixes(name, draws):
 
 
 def test_without_completion_laws_differ():
-    """The plain tree: as many draws as bits set, one at t = 1 and four at t = 15."""
+    """The plain tree has as many draws as set bits: one at t = 1 and four at t = 15."""
     by_time = samples("tree").transpose(1, 0, 2).reshape(HORIZON, -1)
     assert (by_time[0] == 0).all()
     assert stats.ks_2samp(by_time[1], by_time[15]).pvalue < 1e-6
@@ -333,10 +334,10 @@ def test_without_completion_laws_differ():
     np.testing.assert_array_equal(mechanisms.tree(HORIZON).variance(), bits)
 
 
-# --- how large the noise is ---
+# --- size of the noise ---
 
-# N, factory, its arguments, and mean and largest variance over the prefixes 1 .. N, as printed:
-# times the squared L2 sensitivity for Gaussian noise (2 rho = 1), twice it times the squared L1
+# N, factory, its arguments, and the printed mean and largest variance over the prefixes 1 .. N:
+# times the squared L2 sensitivity for Gaussian noise (2 rho = 1), or twice the squared L1
 # sensitivity for Laplace noise (epsilon = 1).
 GAUSSIAN = [
     (1023, "tree", {}, "50.05", "100"),
@@ -374,7 +375,7 @@ LAPLACE = [
 
 @pytest.mark.parametrize("table", ["gaussian", "laplace"])
 def test_variance_at_equal_privacy(table):
-    """To the digits that are printed."""
+    """To the printed digits."""
     for count, name, arguments, mean, largest in GAUSSIAN if table == "gaussian" else LAPLACE:
         mechanism = getattr(mechanisms, name)(count + 1, **arguments)
         l1, l2 = mechanism.sensitivity
@@ -384,7 +385,7 @@ def test_variance_at_equal_privacy(table):
 
 
 def test_the_best_branching_is_the_best():
-    """Against all odd k, N = 1 .. 60, both laws; of equal ones the least."""
+    """Against all odd k, N = 1 .. 60, both laws; the least of equal ones."""
     for count in range(1, 61):
         costs = {"laplace": {}, "gaussian": {}}
         for k in range(3, max(2 * count + 1, 3) + 1, 2):
@@ -407,7 +408,7 @@ def test_the_best_branching_of_longer_streams():
 
 @pytest.mark.parametrize("count", [1, 2, 30, 1000])
 def test_the_widest_tree_is_noise_on_each_value(count):
-    """k = 2N + 1: sensitivity 1, and prefix t carries t draws."""
+    """k = 2N + 1: sensitivity 1, and prefix t has t draws."""
     mechanism = mechanisms.kary(count + 1, k=2 * count + 1)
     assert mechanism.sensitivity == (1.0, 1.0)
     np.testing.assert_array_equal(mechanism.variance(), np.arange(count + 1))
@@ -415,7 +416,7 @@ def test_the_widest_tree_is_noise_on_each_value(count):
 
 
 def deviation(name, horizon, noise):
-    """The root mean square error over the prefixes 1 .. T - 1 at unit sensitivity and epsilon."""
+    """The root mean square error over prefixes 1 .. T - 1 at unit sensitivity and epsilon."""
     mechanism = getattr(mechanisms, name)(horizon, noise=noise)
     draw = 2.0 if noise == "laplace" else 1.0
     mean = mechanism.variance()[1:].mean()
@@ -423,8 +424,9 @@ def deviation(name, horizon, noise):
 
 
 def test_up_to_512_rounds_the_laplace_tree_is_worse_than_noise_on_each_item():
-    """At a thousand rounds both are equal, and at 2048 the tree is better. The Gaussian one is
-    better from 32 rounds on.
+    """At a thousand rounds they are equal, and at 2048 the tree is better.
+
+    The Gaussian tree is better from 32 rounds on.
     """
     for horizon in (3, 16, 64, 512):
         assert deviation("per_item", horizon, "laplace") < deviation("tree", horizon, "laplace")
@@ -446,7 +448,7 @@ def test_the_sensitivity_of_the_square_root_grows_as_stated():
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_the_hybrid_does_not_know_the_horizon(noise):
-    """Sensitivity 1 of its own law, whatever the horizon, and the same variance at the same t."""
+    """Sensitivity 1 of its own law for any horizon, and the same variance at the same t."""
     longest = mechanisms.hybrid(1000, noise=noise).variance()
     for horizon in (2, 3, 4, 5, 63, 64, 65, 999):
         mechanism = mechanisms.hybrid(horizon, noise=noise)
@@ -456,7 +458,7 @@ def test_the_hybrid_does_not_know_the_horizon(noise):
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_buffers_for_an_unknown_horizon(noise):
-    """Made for 2^20 prefixes: as printed at t = 1, 16, 64, 1024, whatever the horizon."""
+    """Made for 2^20 prefixes: as printed at t = 1, 16, 64, 1024, for any horizon."""
     mechanism = mechanisms.buffered(2**14, noise=noise, made_for=2**20)
     error = mechanism.sensitivity[1] * np.sqrt(mechanism.variance())
     np.testing.assert_allclose(error[[1, 16, 64, 1024]], [2.33, 3.26, 3.72, 4.29], atol=0.005)
@@ -508,12 +510,12 @@ def test_normalized_columns_have_norm_1_and_less_noise(factory, horizon, mean, l
         decoder, encoder = normalized.matrices()
         np.testing.assert_allclose(np.linalg.norm(encoder, axis=0), 1.0, rtol=1e-12)
         np.testing.assert_allclose(np.sum(decoder**2, axis=1)[1:], variance, rtol=1e-9)
-        # Above the lower bound on all factorizations, by what the paper says of this one.
+        # Above the lower bound on all factorizations, by the factor that the paper states.
         assert np.log(horizon) / np.pi + 0.701 < found[1] < np.log(horizon) / np.pi + 0.88
 
 
 def test_the_variances_of_long_normalized_streams():
-    """N operations give what N^2 operations give, and the largest deviation is below the plain."""
+    """N operations equal N^2 operations, and the largest deviation is below the plain one."""
     decays, scales = BUFFERED[1024]
     mechanism = mechanisms.buffered(700, normalized=True, parameters=(decays, scales))
     decoder, _ = mechanism.matrices()
@@ -525,7 +527,7 @@ def test_the_variances_of_long_normalized_streams():
 
 @pytest.mark.parametrize("factory", [mechanisms.square_root, mechanisms.buffered])
 def test_noise_without_the_weights_has_another_covariance(factory):
-    """The plain noise at the normalized scale, as by a copy that forgets the weights, is found."""
+    """A copy without the weights, with the plain noise at the normalized scale, is found."""
     normalized = partial(factory, normalized=True)
     decoder, _ = normalized(HORIZON).matrices()
     expected = SCALE**2 * decoder @ decoder.T
@@ -539,14 +541,14 @@ def test_noise_without_the_weights_has_another_covariance(factory):
     check_covariance(drawn(normalized), expected)
     with pytest.raises(AssertionError):
         check_covariance(drawn(factory), expected)
-    # The scale of the largest norm hides every value, and the weights alone make it less.
+    # The scale of the largest norm hides every value; the weights alone reduce the noise.
     longest = factory(HORIZON).sensitivity[1]
     with pytest.raises(AssertionError):
         check_covariance(longest * drawn(factory), expected)
 
 
 def test_normalized_noise_stays_accurate():
-    """Noise of 2^20 rounds in float32 is within 1e-3 of the plain noise, weighted in float64."""
+    """Noise of 2^20 rounds in float32 is within 1e-3 of the plain noise weighted in float64."""
     horizon = 2**20
     zeros = jnp.zeros(horizon - 1)
     for factory in (mechanisms.square_root, mechanisms.buffered):
@@ -574,8 +576,9 @@ def test_normalized_needs_the_horizon():
 
 @pytest.mark.parametrize("count", BUFFERED)
 def test_the_kept_parameters_are_nearly_the_square_root(count):
-    """Four buffers, at equal L2 sensitivity: the largest standard deviation is within 0.5 % of the
-    square root's up to 2^16 prefixes, and within 1.6 % up to 2^20.
+    """Four buffers at equal L2 sensitivity, compared by the largest standard deviation.
+
+    It is within 0.5 % of the square root's up to 2^16 prefixes, and within 1.6 % up to 2^20.
     """
     both = (make(count + 1) for make in (ALL["buffered"], ALL["square_root"]))
     buffered, root = (np.sqrt(m.variance().max()) * m.sensitivity[1] for m in both)
@@ -586,7 +589,7 @@ def test_the_kept_parameters_are_nearly_the_square_root(count):
 
 
 def test_prefix_sums_stay_accurate():
-    """2^20 rounds of 0.1 in float32: within 1e-6 all along, where a plain sum is off by 1e-3."""
+    """2^20 rounds of 0.1 in float32: always within 1e-6, while a plain sum is off by 1e-3."""
     rounds = 2**20
     tree = mechanisms.tree(rounds + 1).stream((), scale=0.0)
 
@@ -605,7 +608,7 @@ def test_prefix_sums_stay_accurate():
 
 @pytest.mark.parametrize("horizon", [2, 3, 64, 1000])
 def test_stationary_noise_is_stationary(horizon):
-    """V = 1/2 + sum 1 / sin(pi k / 2T) / 2T over odd k; covariances depend on the distance."""
+    """V = 1/2 + sum 1 / sin(pi k / 2T) / 2T over odd k; covariances depend on the distance only."""
     mechanism = mechanisms.stationary(horizon)
     odd = np.arange(1, 2 * horizon, 2)
     squared = 0.5 + np.sum(1.0 / np.sin(np.pi * odd / (2 * horizon))) / (2 * horizon)
@@ -632,7 +635,7 @@ BATCHES = [(1, 1), (1, 3), (4, 4), (13, 3), (14, 3), (20, 1), (300, 17)]
 @pytest.mark.parametrize(("horizon", "batch"), BATCHES)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_batches_leave_out_what_waits_and_hide_each_item_once(horizon, batch, noise):
-    """B C sums up the complete batches, and a column of C has a single 1, or none at the end."""
+    """B C sums the complete batches, and a column of C has a single 1, or none at the end."""
     mechanism = mechanisms.per_item(horizon, noise=noise, batch=batch)
     decoder, encoder = mechanism.matrices()
     complete = np.arange(horizon) // batch * batch
@@ -680,7 +683,7 @@ def values():
 
 @every
 def test_scale_0_adds_nothing(name, values):
-    """Bit for bit what the exact mechanism releases, which is within float32 of the sums."""
+    """Bit for bit the release of the exact mechanism, which equals the sums up to float32."""
     releases = lanes(name)(keys(3), scales(0.0), values)
     np.testing.assert_array_equal(releases, lanes("exact")(keys(4), scales(1.0), values))
     np.testing.assert_array_equal(releases[:, 0], 0)
@@ -690,7 +693,7 @@ def test_scale_0_adds_nothing(name, values):
 
 @every
 def test_a_release_depends_on_earlier_values_only(name, values):
-    """Value t, changed under the same keys, moves the releases from t on, each by the change."""
+    """Changing value t under the same keys changes the releases from t on, each by the change."""
     changed, times = values.copy(), 1 + np.arange(LANES) % HORIZON
     change = np.random.default_rng(4).normal(size=(LANES, *SHAPE)).astype(np.float32)
     changed[np.arange(LANES), times - 1] += change
@@ -705,7 +708,7 @@ def test_a_release_depends_on_earlier_values_only(name, values):
 
 @every
 def test_a_grid_of_scales_is_one_program(name, values):
-    """The scale may be traced; the noise is proportional to it, exactly so for powers of 2."""
+    """The scale may be traced; noise is proportional to it, exactly for powers of 2."""
     grid = 2.0 ** (np.arange(LANES) % 40 - 20)
     same = jnp.broadcast_to(jr.key(6), (LANES,))
     drawn = np.asarray(lanes(name)(same, jnp.asarray(grid, jnp.float32), ZEROS), np.float64)
@@ -716,7 +719,7 @@ def test_a_grid_of_scales_is_one_program(name, values):
 
 @every
 def test_compiled_is_what_runs_step_by_step(name, values):
-    """jit, vmap and scan release what plain calls in a loop do, up to rounding."""
+    """jit, vmap and scan release the values of plain calls in a loop, up to rounding."""
     compiled = lanes(name)(keys(8), scales(1.0), values)
     with jax.disable_jit():
         plain = play(ALL[name], HORIZON, keys(8)[5], 1.0, values[5, :9])
@@ -725,7 +728,7 @@ def test_compiled_is_what_runs_step_by_step(name, values):
 
 
 def test_a_horizon_of_one_round():
-    """Only the empty prefix is released, of which nothing is to be hidden; step runs all the same.
+    """Only the empty prefix is released, with nothing to hide; step still has to run.
 
     One program for all.
     """
@@ -744,7 +747,7 @@ def test_a_horizon_of_one_round():
     ("horizon", "shape"), [(1, ()), (2, (3,)), (3, (2, 3)), (1, (2, 3)), (30, ()), (30, (0,))]
 )
 def test_shapes_and_types_are_kept(name, horizon, shape):
-    """The state and the release that step returns are like those of init."""
+    """The state and the release returned by step are like those of init."""
     stream = ALL[name](horizon).stream(shape, scale=1.0)
     value = jax.ShapeDtypeStruct(shape, jnp.float32)
     first = jax.eval_shape(stream.init, jr.key(0))
@@ -770,7 +773,7 @@ def test_shapes_and_types_are_kept(name, horizon, shape):
     ],
 )
 def test_a_bad_argument_is_named(name, argument, bad):
-    """At the step that takes it: the horizon and the law first, the shape and the scale then."""
+    """At the step that takes it: first the horizon and the law, then the shape and the scale."""
     first = {"horizon": 8} | ({argument: bad} if argument in ("horizon", "noise") else {})
     then = {"shape": (), "scale": 1.0} | ({} if argument in first else {argument: bad})
     with pytest.raises((ValueError, TypeError), match=f"^{argument} must be "):
@@ -804,7 +807,7 @@ def test_bad_parameters_are_named(parameters):
 
 
 def test_a_horizon_beyond_the_kept_parameters_is_named():
-    """2^20 + 1 is the last; with parameters of one's own there is no last."""
+    """2^20 + 1 is the last; with parameters of your own there is no limit."""
     longest = max(BUFFERED) + 1
     assert mechanisms.buffered(longest).horizon == longest
     with pytest.raises(ValueError, match="^horizon: .* pass parameters$"):

@@ -1,4 +1,4 @@
-"""What the tests of papers share: reading tables, leaving learners out, counting programs."""
+"""Shared by tests of papers: reading tables, leaving out learners, counting programs."""
 
 import csv
 
@@ -14,20 +14,20 @@ def read_rows(path):
 
 
 def keep_only(patch, paper, **names):
-    """Leaves only the given names in dicts of a paper, such as BY_BATCHES=("DP-SE",)."""
+    """Keeps only the given names in dicts of a paper, such as BY_BATCHES=("DP-SE",)."""
     for table, kept in names.items():
         everything = getattr(paper, table)
         patch.setattr(paper, table, {name: everything[name] for name in kept})
 
 
-PROGRAMS: dict[str, int] = {}  # of each paper, in the small run of its tests
+PROGRAMS: dict[str, int] = {}  # number of programs of each paper in the small run of its tests
 
 
 def counted(reproduce):
-    """``reproduce``, which notes how many programs of the engine it needs.
+    """``reproduce``, with a record of how many engine programs it needs.
 
-    What other tests left compiled counts too, so that the number is that of a fresh process. A game
-    that is compiled for each of its epsilons counts as many times.
+    Programs compiled by earlier tests count too, so the number is that of a fresh process. A game
+    compiled for each of its epsilons counts as many times.
     """
 
     def run(*arguments, **options):

@@ -1,4 +1,4 @@
-"""The reproduction of Agarwal & Singh 2017: its statistics, its files, and what it shows."""
+"""The reproduction of Agarwal & Singh 2017: its statistics, its files, and its results."""
 
 import json
 
@@ -14,13 +14,13 @@ from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
-    """A small run of everything, with some of the learners: (folder, what was printed)."""
+    """A small run of everything, with some of the learners: (folder, printed text)."""
     out = tmp_path_factory.mktemp("results") / "agarwal2017"
     with pytest.MonkeyPatch.context() as patch:
         some = ("FTRL", "FTRL, identical law", "FTRL, Gaussian, buffered")
         keep_only(patch, agarwal2017_games, LEARNERS=some)
         patch.setattr(agarwal2017, "HORIZON_LEARNERS", ("FTRL",))
-        # A program for each: one of them shows that they are run; slopes are tested by themselves.
+        # One program each, to show that they run; slopes are tested separately.
         patch.setattr(agarwal2017, "HORIZONS", (2**7,))
         patch.setattr(agarwal2017, "QUICK_DIMS", (4,))
         printed = counted(agarwal2017.reproduce)(out, horizon=2**9, trials=16, progress=False)
@@ -41,7 +41,7 @@ def test_files_and_their_rows(reproduced):
     expected += [f"agarwal2017{end}.csv" for end in tables] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)
     free = read_rows(out / "agarwal2017_free.csv")
-    assert len(free) == 3 * 3 + 2  # of experts also Hedge and the dartboard
+    assert len(free) == 3 * 3 + 2  # for experts, also Hedge and the dartboard
     for row in free:
         assert float(row["low"]) <= float(row["epsilon"]) <= float(row["high"])
         assert row["learner"] in printed
@@ -51,7 +51,7 @@ def test_files_and_their_rows(reproduced):
 
 @pytest.mark.slow
 def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
-    """From near always playing the centre to near FTRL without privacy, 16 trials."""
+    """From nearly always the centre to nearly FTRL without privacy, in 16 trials."""
     rows = read_rows(reproduced[0] / "agarwal2017.csv")
     for instance, about in agarwal2017_games.INSTANCES.items():
         keys = {"instance": instance, "learner": "FTRL, identical law", "horizon": "512"}
@@ -69,7 +69,7 @@ def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
 
 
 def test_free_epsilon_is_where_the_ratio_crosses_ten_percent():
-    """Ratios 2, 1.2, 1, 1: halfway in logarithm between 1 and 10. Never free, always free."""
+    """Ratios 2, 1.2, 1, 1: halfway between 1 and 10 in logarithm. Also never free, always free."""
     ratios = np.array([[2.0, 1.2, 1.0, 1.0], [2.0, 2.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
     regret = xarray.DataArray(
         ratios[None, :, None, None, :, None] * np.ones(5),
@@ -86,7 +86,7 @@ def test_free_epsilon_is_where_the_ratio_crosses_ten_percent():
 
 
 def test_slope_finds_a_power_law_and_its_interval_covers_it():
-    """cost = x^1.5 with 20 % of noise on each of 200 trials; unusable points are left out."""
+    """cost = x^1.5 with 20 % noise on each of 200 trials; unusable points are left out."""
     x = xarray.DataArray(2.0 ** np.arange(6), dims="x")
     noise = 1.0 + 0.2 * np.random.default_rng(0).normal(size=(6, 200))
     cost = x.values[:, None] ** 1.5 * noise
@@ -101,7 +101,7 @@ def test_slope_finds_a_power_law_and_its_interval_covers_it():
 
 
 def test_exponents_are_fitted_where_all_learners_can_be_read():
-    """Of three epsilons the first learner is read at the last two, the second at the first two."""
+    """Of three epsilons, one learner is usable at the last two, the other at the first two."""
     rng = np.random.default_rng(0)
     sizes, trials = 4, 50
     clear = 10.0 + rng.normal(size=(sizes, trials))
@@ -115,13 +115,13 @@ def test_exponents_are_fitted_where_all_learners_can_be_read():
     assert agarwal2017.readable(data, "dim") == 1.0
     assert agarwal2017.readable(data.sel(learner=["A"]), "dim") == 1.0
     assert agarwal2017.readable(data.sel(learner=["B"]), "dim") == 0.1
-    # Where the cost is all there is to lose it is not read either.
+    # If the cost is as large as it can be, it is not usable either.
     assert agarwal2017.usable(data).any()
     assert not agarwal2017.usable(data.assign(centre=data.centre / 10.0)).any()
 
 
 def test_the_dartboard_plays_at_the_rate_of_hedge():
-    """Its law declares by itself what eta = 1 - exp(-sqrt(8 ln K / T)) has, that of Hedge's law."""
+    """Its law declares the epsilon of eta = 1 - exp(-sqrt(8 ln K / T)), as in Hedge's law."""
     horizon, arms = 2**14, 10
     learner = agarwal2017_games.ARM_LEARNERS["shrinking dartboard"](horizon, arms, np.inf)
     keep = np.sqrt(8 * np.log(arms) / horizon)

@@ -69,7 +69,7 @@ def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
 def test_slope_finds_a_power_law_where_something_is_learned():
     generator = np.random.default_rng(0)
     x = xarray.DataArray([1.0, 4.0, 16.0, 64.0], dims="x")
-    # The easier of the two difficulties does not matter; the last point has learned nothing.
+    # The easier of the two difficulties does not matter; the last point has not learned anything.
     noise = generator.uniform(0.9, 1.1, (4, 2, 40))
     values = x.values[:, None, None] ** 0.7 * np.array([[0.1], [1.0]]) * noise
     regrets = xarray.DataArray(values, dims=["x", "difficulty", "trial"])

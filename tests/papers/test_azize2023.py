@@ -1,4 +1,4 @@
-"""The reproduction of Azize et al. 2023: its instances, its tables and figures, what they show."""
+"""The reproduction of Azize et al. 2023: its instances, tables, figures and results."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
-    """A small run on one instance: the folder and what was printed."""
+    """A small run on one instance: the folder and the printed text."""
     out = tmp_path_factory.mktemp("results") / "azize2023"
     with pytest.MonkeyPatch.context() as patch:
         keep_only(patch, azize2023, GAINS=("mu4",), LEARNERS=("DP-TT", "DP-SE"),
@@ -37,9 +37,9 @@ def test_times_stand_beside_the_lower_bound(reproduced):
 
 
 def test_privacy_begins_to_cost_where_the_bounds_meet(reproduced):
-    """Within a factor of ten: constants of the rules stand before both of them.
+    """Within a factor of ten, because the rules have constants in front of both bounds.
 
-    DP-SE takes less than twice as long at 0.1, the smallest epsilon here: the table has 0.
+    DP-SE takes less than twice as long at 0.1, the smallest epsilon here, so the table has 0.
     """
     found = {row["learner"]: row for row in read_rows(reproduced[0] / "azize2023_onset.csv")}
     for row in found.values():

@@ -12,13 +12,13 @@ from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
-    """A small run on the ball alone: (folder, what was printed)."""
+    """A small run on the ball only: (folder, printed text)."""
     out = tmp_path_factory.mktemp("results") / "ene2021"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
         patch.setattr(ene2021_games, "RATES", (1.0, 1 / 64))
         patch.setattr(ene2021, "QUICK_DIMS", (2,))
-        # A program for each: one of them shows that they are run.
+        # One program each, to show that they run.
         keep_only(
             patch,
             ene2021_games,
@@ -44,7 +44,7 @@ def test_files_and_their_rows(reproduced):
     assert "PRIVATEBANDIT" in printed
     assert json.loads((out / "parameters.json").read_text())["trials"] == 16
     rows = read_rows(out / "ene2021.csv")
-    # Ten points over epsilon, then two horizons and a dimension at seven points.
+    # Ten points over epsilon, then two horizons and one dimension at seven points.
     assert len(rows) == 3 * 7 + 10
     for row in rows:
         assert float(row["certified_distance"]) <= 2.0 * (13.5 / 17) ** 0.5
@@ -63,13 +63,13 @@ def test_regret_falls_with_epsilon_and_with_the_noise(reproduced):
     baselines = read_rows(reproduced[0] / "ene2021_baselines.csv")
     by_name = {(row["learner"], float(row["epsilon"])): float(row["regret"]) for row in baselines}
     assert by_name["PRIVATEBANDIT", 1.0] > by_name["PRIVATEBANDIT", np.inf]
-    # The learner by itself and the one that is given a scale are the same.
+    # The learner alone and the learner with a given scale are the same.
     assert by_name["PRIVATEBANDIT", np.inf] == pytest.approx(none, rel=1e-4)
     assert by_name["PRIVATEBANDIT", 1.0] == pytest.approx(regret["single_change", 1.0], rel=1e-3)
 
 
 def test_slopes_of_regret_and_of_what_noise_costs():
-    """Regret is x^0.75, what noise costs is 3 x^0.5; the last point has learned nothing."""
+    """Regret is x^0.75, the cost of noise is 3 x^0.5; the last point has not learned anything."""
     x = np.array([1.0, 4.0, 16.0, 64.0])
     plain, cost = x**0.75, 3.0 * x**0.5
     noise = 1.0 + 0.1 * np.random.default_rng(0).normal(size=(2, 4, 100))

@@ -1,4 +1,4 @@
-"""What figures of the papers must not do: hide a mark, a label or a line of the legend."""
+"""Figures of the papers must not hide a mark, a label or a line of the legend."""
 
 import numpy as np
 import xarray

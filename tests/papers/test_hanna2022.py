@@ -1,4 +1,4 @@
-"""The reproduction of Hanna et al. 2022: its files, and what its tables say."""
+"""The reproduction of Hanna et al. 2022: its files and its tables."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
-    """A small run of everything, with some of the learners: (folder, what was printed)."""
+    """A small run of everything, with some of the learners: (folder, printed text)."""
     out = tmp_path_factory.mktemp("results") / "hanna2022"
     with pytest.MonkeyPatch.context() as patch:
         keep_only(
@@ -41,7 +41,7 @@ def test_files_and_their_rows(reproduced):
     expected += [f"hanna2022{kind}.csv" for kind in kinds] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)
     rows = read_rows(out / "hanna2022.csv")
-    # By batches at eight epsilons, and at five beside LinUCB and UCB1, which takes none.
+    # By batches at eight epsilons, and at five with LinUCB and UCB1, which has no epsilon.
     assert len(rows) == 2 * 8 + 3 * 5 + 1
     parameters = json.loads((out / "parameters.json").read_text())
     assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 2000
@@ -51,8 +51,10 @@ def test_files_and_their_rows(reproduced):
 
 @pytest.mark.slow
 def test_elimination_uses_what_arms_tell_of_each_other(reproduced):
-    """From epsilon 1 on less than half of the regret of DP-SE, by 4 standard errors; below the
-    bound, and falling with epsilon."""
+    """From epsilon 1 on, less than half of the regret of DP-SE, by 4 standard errors.
+
+    It is below the bound, and falls with epsilon.
+    """
     rows = read_rows(reproduced[0] / "hanna2022.csv")
     mine, other = (
         {
@@ -85,9 +87,9 @@ def test_worst_length_is_at_least_as_bad_as_length_one(reproduced):
 
 @pytest.mark.slow
 def test_nets_and_overtaking(reproduced):
-    """Regret to the circle has two parts; who has less regret in the end has overtaken before."""
+    """Regret to the circle has two parts; with less regret at the end, a learner has overtaken."""
     (net,) = read_rows(reproduced[0] / "hanna2022_nets.csv")
-    # Three points; theta at 60 degrees from the two best.
+    # Three points, with theta at 60 degrees from the two best.
     assert net["arms"] == "3"
     assert float(net["net_to_circle"]) == pytest.approx(1e5 * 0.25)
     assert float(net["total"]) == pytest.approx(

@@ -1,6 +1,6 @@
-"""What the pages of docs/papers say of the papers is what the tables beside them hold.
+"""Statements of the pages in docs/papers agree with the tables beside them.
 
-Each sentence is written anew from the tables: after another run the test says which one a page
+Each sentence is written from the tables: after another run, the test shows the sentence that a page
 should have.
 """
 
@@ -39,7 +39,7 @@ def number(text):
 
 
 def same(found, wanted):
-    """Tables hold six digits: 0.0316228 is 10^-1.5."""
+    """Tables have six digits: 0.0316228 is 10^-1.5."""
     if isinstance(wanted, str):
         return found == wanted
     return found == wanted or abs(found - wanted) < 1e-4 * abs(wanted) < np.inf
@@ -58,7 +58,7 @@ def says(sentence):
 
 
 def test_who_is_ahead_of_whom_at_equal_epsilon():
-    """At 25.7 and 10 DP-EXP3-Lap has less regret on (a)-(d), at 1 and 0.1 EXP3_tau."""
+    """On (a)-(d), DP-EXP3-Lap has less regret at 25.7 and 10, and EXP3_tau at 1 and 0.1."""
     says(
         "DP-EXP3-Lap is ahead on (a)-(d) at 25.7 and at 10, EXP3_tau at 1 and at 0.1, where "
         "neither has learned much on (b)-(d)."
@@ -175,7 +175,7 @@ def test_exponents_of_learners_are_at_equal_epsilons():
 
 
 def worst(learner, epsilon, instance="ball"):
-    """Regret and standard error at the difficulty where regret is largest, T = 2^14, 48 trials."""
+    """Regret and standard error at the difficulty with the largest regret, T = 2^14, 48 trials."""
     rows = table(
         "agarwal2017-bandits", "agarwal2017_bandits",
         instance=instance, learner=learner, epsilon=epsilon, horizon=2**14, size=8, trials=48,
@@ -185,7 +185,7 @@ def worst(learner, epsilon, instance="ball"):
 
 
 def test_scalar_against_vector_noise_is_said_where_it_is_resolved():
-    """Twice the standard error of the difference, and 3 from 0.32 to 10."""
+    """By twice the standard error of the difference, and by 3 from 0.32 to 10."""
     texts = {}
     for k in range(-4, 4):
         epsilon = 10.0 ** (k / 2)
@@ -256,7 +256,7 @@ def final(learner, epsilon, instance, column="mean"):
 
 
 def test_dp_klucb_is_compared_at_equal_constants():
-    """C1 at epsilon = 0.1, where one run moves the mean, is said by itself."""
+    """C1 at epsilon = 0.1, where one run moves the mean, is stated separately."""
     equal, own = {}, {}
     for epsilon in (0.1, 0.25, 0.5, 1.0, np.inf):
         for instance in STOCHASTIC:
@@ -273,7 +273,7 @@ def test_dp_klucb_is_compared_at_equal_constants():
         f"1 and inf on the four instances, but {one_run:.2f} on C1 at 0.1, where one bad run of "
         f"the thousand has 2.5e6 (medians: {medians[0] / medians[1]:.2f})."
     )
-    # One run r among n moves the mean by r / n, and the standard error likewise.
+    # One run r among n changes the mean by r / n, and the standard error equally.
     assert f"{1000 * final('DP-KLUCB', 0.1, 'C1', 'standard_error'):.1e}" == "2.5e+06"
     says(
         f"Against 3.1 it has {min(own.values()):.2f} to {max(own.values()):.2f} "
@@ -390,7 +390,7 @@ def between(values, digits):
 
 
 def test_stopping_times_of_the_table():
-    """Means and standard errors, which are a half of Student's interval over 1.9623."""
+    """Means and standard errors, which are half of Student's interval over 1.9623."""
     shown = {}
     for line in PAGES["azize2023"].splitlines():
         name, epsilon, *cells = [cell.strip() for cell in line.strip("|").split("|")] + [""]
@@ -690,7 +690,7 @@ def test_regret_over_that_without_noise_falls():
     )
 
 
-# Whom to trust ---------------------------------------------------------------------------------
+# Trust models ----------------------------------------------------------------------------------
 
 SHARED = ("central, Gaussian", "distributed, Skellam", "shuffle, binomial")
 

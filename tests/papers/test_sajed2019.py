@@ -1,4 +1,4 @@
-"""The reproduction of Sajed & Sheffet 2019: its files, and what its tables say."""
+"""The reproduction of Sajed & Sheffet 2019: its files and its tables."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
-    """A small run of everything, with some of the learners: (folder, what was printed)."""
+    """A small run of everything, with some of the learners: (folder, printed text)."""
     out = tmp_path_factory.mktemp("results") / "sajed2019"
     with pytest.MonkeyPatch.context() as patch:
         keep_only(
@@ -51,8 +51,8 @@ def test_files_and_their_rows(reproduced):
     expected += [f"{name}.csv" for name in tables] + ["parameters.json"]
     assert sorted(file.name for file in out.iterdir()) == sorted(expected)
     rows = read_rows(out / "sajed2019.csv")
-    # Four instances at {0.1, 0.25, 0.5, 1, 10, inf} by batches, by rounds at four epsilons, and on
-    # C2 at five more; UCB1 on four instances.
+    # Four instances at {0.1, 0.25, 0.5, 1, 10, inf} by batches, four epsilons by rounds, and five
+    # more on C2; UCB1 on four instances.
     assert len(rows) == 2 * 4 * 6 + 3 * (4 * 4 + 5) + 4
     parameters = json.loads((out / "parameters.json").read_text())
     assert parameters["horizon"] == 10**5 and parameters["round_horizon"] == 250
@@ -78,11 +78,11 @@ def test_regret_of_dp_se_on_the_second_instance_has_its_two_modes(reproduced):
 def test_each_learner_stands_at_the_epsilon_that_it_declares(reproduced):
     for row in read_rows(reproduced[0] / "sajed2019.csv"):
         if row["learner"] == "DP-UCB-Int, printed" and row["asked"] != "inf":
-            # From f = 1 on, at 1, asking for more changes nothing.
+            # From f = 1 on, reached at epsilon 1, a larger epsilon changes nothing.
             assert float(row["epsilon"]) > 1.2 * min(float(row["asked"]), 1.0)
             assert float(row["delta"]) > 0.0
         elif row["learner"] == "DP-UCB, split":
-            # Five trees share what is asked for, and a loss enters one of them only.
+            # Five trees share the requested epsilon, and a loss enters only one of them.
             assert float(row["epsilon"]) == pytest.approx(float(row["asked"]) / 5, rel=1e-5)
         elif row["learner"] != "UCB1":
             assert float(row["epsilon"]) == float(row["asked"])
@@ -90,7 +90,7 @@ def test_each_learner_stands_at_the_epsilon_that_it_declares(reproduced):
 
 @pytest.mark.slow
 def test_private_lower_bounds_are_those_of_the_declared_epsilon(reproduced):
-    """They hold for pure privacy, and are left empty where delta is positive."""
+    """They hold for pure privacy, and are left empty if delta is positive."""
     rows = read_rows(reproduced[0] / "sajed2019.csv")
     assert any(float(row["delta"]) > 0.0 for row in rows)
     for row in rows:
@@ -114,11 +114,11 @@ def test_regret_lies_between_nothing_and_the_theorems_bounds(reproduced):
 
 @pytest.mark.slow
 def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
-    """Pulls of a suboptimal arm: with epsilon / K each the rule pays for K, epochs do not."""
+    """Pulls of a suboptimal arm: with epsilon / K each, the rule pays for K, epochs do not."""
     rows = read_rows(reproduced[0] / "sajed2019_pairwise.csv")
     ratio = {(int(row["arms"]), float(row["epsilon"])): float(row["ratio"]) for row in rows}
     assert ratio[2, 0.1] > 2.0
-    # At epsilon = 0.1 five arms would take longer than the horizon of the small run.
+    # At epsilon = 0.1 five arms would take longer than the small run's horizon.
     assert ratio[5, 0.25] > 1.5 * ratio[2, 0.25]
 
 
@@ -130,11 +130,11 @@ def test_rounds_have_few_more_epsilons_on_one_instance_only():
 
 
 def test_the_rule_on_pairs_reads_powers_of_two(monkeypatch):
-    """This is no slow test, so that each run of the suite plays the rule; DP-SE is left out."""
+    """This test is not slow, so that each run of the suite plays the rule; DP-SE is left out."""
     monkeypatch.setattr(sajed2019_stopping, "PAIR_EPSILONS", (1.0, 10.0))
     strong, weak = sajed2019_stopping.rule_on_pairs(2**14, 8, (2,)).sel(arms=2).values
     assert set(weak.tolist()) <= {2**k for k in range(14)}
-    # The rule stops before the horizon, later with more noise.
+    # The rule stops before the horizon, and later with more noise.
     assert weak.max() < strong.min() <= 2**14
 
 

@@ -1,4 +1,4 @@
-"""The reproduction of Shariff & Sheffet 2018: its constants, its files, and what they say."""
+"""The reproduction of Shariff & Sheffet 2018: its constants, files and results."""
 
 import json
 
@@ -15,7 +15,7 @@ def test_floors_are_those_of_the_authors():
     assert f"{shariff2018_games.regularizer('wishart').smallest:.6g}" == "222336"
     unshifted = shariff2018_games.regularizer("wishart", shifted=False)
     assert f"{unshifted.smallest:.6g}" == "1.28101e+07"
-    # Unshifted noise is noise with that floor, to float32.
+    # Unshifted noise is noise with that floor, up to float32.
     same = shariff2018_games.regularizer("wishart", floor=unshifted.smallest)
     np.testing.assert_allclose(same, unshifted, rtol=1e-6)
     grid = (2.54e4, 7.16e4, 2.02e5, 5.70e5, 1.61e6, 4.54e6, 1.28e7, 3.61e7)
@@ -54,7 +54,7 @@ def test_files_and_their_rows(reproduced):
 
 @pytest.mark.slow
 def test_order_of_the_learners(reproduced):
-    """No noise, then tight constants, then printed ones; uniform play has some 0.8 a round."""
+    """No noise, then tight constants, then printed ones; uniform play has some 0.8 per round."""
     table = read_rows(reproduced[0] / "shariff2018.csv")
     rows = {row["learner"]: float(row["mean"]) for row in table}
     assert rows["LinUCB"] < 0.5 * rows["Gaussian, tight"] < 0.5 * rows["Gaussian"]

@@ -1,4 +1,4 @@
-"""The tables that pages show are those of the files beside them."""
+"""The tables on pages agree with the files beside them."""
 
 import csv
 import re
@@ -20,7 +20,7 @@ def page(paper):
 
 
 def test_numbers_of_the_table_are_those_of_the_measured_file():
-    """Each cell of the table stands in docs/papers/tossou2017/tossou2017.csv."""
+    """Each cell of the table is in docs/papers/tossou2017/tossou2017.csv."""
     measured = (ROOT / "docs" / "papers" / "tossou2017" / "tossou2017.csv").read_text().splitlines()
     header = measured[0].split(",")
     columns = [header.index(name) for name in ("regret", "gini_below", "gini_above")]
@@ -55,7 +55,7 @@ def test_regrets_of_bandits_in_the_table_are_those_of_the_measured_file():
 
 
 def test_regrets_of_the_stochastic_table_are_those_of_the_measured_file():
-    """Each row stands in docs/papers/sajed2019/sajed2019.csv, to whole numbers."""
+    """Each row is in docs/papers/sajed2019/sajed2019.csv, as integers."""
     with open(ROOT / "docs" / "papers" / "sajed2019" / "sajed2019.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     cells = {
@@ -73,7 +73,7 @@ def test_regrets_of_the_stochastic_table_are_those_of_the_measured_file():
 
 
 def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
-    """Each row of the table stands in agarwal2017_free.csv, to three digits."""
+    """Each row of the table is in agarwal2017_free.csv, to three digits."""
     path = ROOT / "docs" / "papers" / "agarwal2017" / "agarwal2017_free.csv"
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
@@ -95,7 +95,7 @@ def test_free_epsilons_of_the_table_are_those_of_the_measured_file():
 
 
 def test_regret_of_linear_elimination_is_that_of_the_measured_file():
-    """Each row of the table stands in hanna2022.csv, to four digits."""
+    """Each row of the table is in hanna2022.csv, to four digits."""
     with open(ROOT / "docs" / "papers" / "hanna2022" / "hanna2022.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     for name in ("exact", "Chernoff", "printed", "local, exact", "DP-SE"):
@@ -115,7 +115,7 @@ def test_regret_of_linear_elimination_is_that_of_the_measured_file():
 
 
 def test_shares_of_the_third_table_are_those_of_the_measured_file():
-    """Each cell is a row of ene2021.csv at epsilon = 1 over what the centre loses."""
+    """Each cell is a row of ene2021.csv at epsilon = 1 over the centre's loss."""
     with open(ROOT / "docs" / "papers" / "ene2021" / "ene2021.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["rate"] == "1"]
     known = set()
@@ -130,7 +130,7 @@ def test_shares_of_the_third_table_are_those_of_the_measured_file():
 
 
 def test_regrets_of_linucb_are_those_of_the_measured_file():
-    """Each cell of the table stands in docs/papers/shariff2018/shariff2018.csv."""
+    """Each cell of the table is in docs/papers/shariff2018/shariff2018.csv."""
     with open(ROOT / "docs" / "papers" / "shariff2018" / "shariff2018.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     known = [f"{float(r['mean']):.3g} +- {float(r['standard_error']):.2g}" for r in rows]
@@ -139,7 +139,7 @@ def test_regrets_of_linucb_are_those_of_the_measured_file():
 
 
 def revealed_tables():
-    """The lines of both tables of what actions reveal, and their cells of the table of audits."""
+    """The lines of both tables of revealed epsilons, and their cells in the table of audits."""
     script = runpy.run_path(str(ROOT / "benchmarks" / "revealed.py"))
     found = [
         script[function](script["read"](ROOT / "docs" / "audit" / f"{name}.csv"))
@@ -187,7 +187,7 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
 
 
 def test_a_learner_without_epsilon_has_one_row():
-    """And columns come from the cells, from new names, from a function of the row, and trials."""
+    """Columns come from the cells, from new names, from a function of the row, and from trials."""
     data = xarray.Dataset(
         {"final_regret": (["learner", "environment", "epsilon", "trial"], np.ones((2, 1, 2, 3)))},
         {"learner": ["EXP3", "UCB1"], "environment": ["coins"], "epsilon": [1.0, np.inf],
@@ -204,7 +204,7 @@ def test_a_learner_without_epsilon_has_one_row():
 
 
 def test_a_new_name_hides_a_column_that_has_it():
-    """Here the declared epsilon is named epsilon, and the given one gives way or is renamed."""
+    """Here the declared epsilon is named epsilon, and the given one is dropped or renamed."""
     data = xarray.Dataset(
         {"mean": ("epsilon", [3.0, 4.0])},
         {"epsilon": [1.0, 2.0], "declared": ("epsilon", [0.5, 0.7])},

@@ -1,4 +1,4 @@
-"""The reproduction of Tossou & Dimitrakakis 2017: its constants, its files, and what it shows."""
+"""The reproduction of Tossou & Dimitrakakis 2017: its constants, files and results."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.papers.small import PROGRAMS, counted, read_rows
 
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory):
-    """A small run of everything: (folder, what was printed)."""
+    """A small run of everything: (folder, printed text)."""
     out = tmp_path_factory.mktemp("results") / "tossou2017"
     return out, counted(tossou2017.reproduce)(out, horizon=2**12, trials=48, progress=False)
 
@@ -23,7 +23,7 @@ def test_how_many_programs_it_compiles(reproduced):
 
 
 def find(rows, adversary, learner, level):
-    """(mean, standard error) of the one row that fits."""
+    """(mean, standard error) of the single matching row."""
     keys = {"adversary": adversary, "learner": learner, "level": level}
     (row,) = [row for row in rows if all(row[key] == value for key, value in keys.items())]
     return float(row["mean"]), float(row["standard_error"])
@@ -80,7 +80,7 @@ def test_both_private_algorithms_are_compared_at_one_accounted_level(reproduced)
 
 @pytest.mark.slow
 def test_what_the_paper_states_where_it_is_plainest(reproduced):
-    """Deterministic: DP-EXP3-Lap near EXP3, EXP3_tau behind. Switching cost: the reverse."""
+    """Deterministic: DP-EXP3-Lap is close to EXP3, EXP3_tau behind. Switching cost: the reverse."""
     rows = read_rows(reproduced[0] / "tossou2017.csv")
     exp3, lap, tau = (
         find(rows, "deterministic", learner, level)

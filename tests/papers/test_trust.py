@@ -1,4 +1,4 @@
-"""The same games under every trust model: rounds by Chernoff's bound, tables, declared privacy."""
+"""The same games under every trust model: rounds by Chernoff's bound, tables, declarations."""
 
 import numpy as np
 import pytest
@@ -45,12 +45,12 @@ def test_rounds_by_hand():
         assert_near(found["shuffle, binomial"], least(lambda u, m=coins: 0.125 * m * u**2))
         local = 40.0 * 0.25 * stretch**2 / 0.05**2
         assert_near(found["local, randomized response"], local)
-    # Computed to more digits elsewhere.
+    # Computed independently to more digits.
     assert rows[0.1]["central, Laplace"] == pytest.approx(6161, rel=0.01)
     assert rows[0.01]["central, Laplace"] == pytest.approx(48121, rel=0.01)
     for row in rows[np.inf].values():
         assert np.isinf(row) or row == pytest.approx(4000, rel=0.003)
-    # A shuffler costs a delta and little else. Without one it is 4 / epsilon^2 times as many.
+    # A shuffler costs a delta and little else. Without it, 4 / epsilon^2 times as many are needed.
     none = rows[np.inf]["central, Laplace"]
     for epsilon in (0.01, 0.1, 0.3):
         found = rows[epsilon]
@@ -60,7 +60,7 @@ def test_rounds_by_hand():
 
 
 def test_every_law_is_of_its_model():
-    """And a study plays them on one game, at one epsilon and delta."""
+    """A study plays them on one game, at one epsilon and delta."""
     study = trust_games.arms_study(10_000, 8)
     assert [program.learner for program in study.programs] == list(trust_games.LAWS)
     for name, make in trust_games.in_every_model(

@@ -1,4 +1,4 @@
-"""The sensitivity of mechanisms to several values of one user, against all choices of columns."""
+"""The sensitivity of mechanisms to several values of one user, over all choices of columns."""
 
 import itertools
 from functools import partial
@@ -20,7 +20,7 @@ NORMALIZED = [name for name in FACTORIES if name.endswith("normalized")]
 
 
 def largest(encoder, count, spacing):
-    """The largest (L1, L2) norms of signed sums of so many columns."""
+    """The largest (L1, L2) norms of signed sums of ``count`` columns."""
     width = encoder.shape[1]
     if spacing is None:
         chosen = itertools.combinations(range(width), min(count, width))
@@ -37,7 +37,7 @@ def largest(encoder, count, spacing):
 @pytest.mark.parametrize("name", FACTORIES)
 @pytest.mark.parametrize("spacing", [None, 1, 3])
 def test_the_worst_columns_are_found(name, spacing):
-    """Exactly, but for signs in ``stationary``, and unless any columns of normalized ones count."""
+    """Exactly, except for signs in ``stationary`` and if any columns of normalized ones count."""
     for horizon in (2, 10, 13):
         mechanism = FACTORIES[name](horizon)
         _, encoder = mechanism.matrices()
@@ -58,7 +58,7 @@ def test_the_worst_columns_are_found(name, spacing):
 
 
 def test_adjacent_values_of_a_tree_cost_nearly_k_times_one_value():
-    """Between sqrt k and k times. The worst columns are adjacent ones; far ones share few nodes."""
+    """Between sqrt k and k times. The worst columns are adjacent; distant ones share few nodes."""
     mechanism = mechanisms.tree(1024, noise="gaussian")
     (_, one), k = mechanism.sensitivity, 16
     worst = privacy.user_sensitivity(mechanism, k)
@@ -66,7 +66,7 @@ def test_adjacent_values_of_a_tree_cost_nearly_k_times_one_value():
     apart = privacy.user_sensitivity(mechanism, k, spacing=64)
     assert worst.l2 == pytest.approx(adjacent.l2)
     assert k**0.5 * one < apart.l2 < 0.7 * worst.l2 and 0.7 * k * one < worst.l2 < k * one
-    # Noise on each item: k values are in k releases.
+    # With noise on each item, k values are in k releases.
     items = mechanisms.per_item(1024, noise="gaussian")
     assert privacy.user_sensitivity(items, k)[:2] == (16.0, 4.0)
 

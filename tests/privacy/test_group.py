@@ -1,4 +1,4 @@
-"""The privacy of several changes at once, from that of one."""
+"""The privacy of several changes at once, from the privacy of one."""
 
 import math
 
@@ -12,7 +12,7 @@ CASES = [(eps, delta, k) for eps in (1e-3, 0.3, 2.0) for delta in (0.0, 1e-6) fo
 
 
 def steps(epsilon, delta, size, level):
-    """The largest power of a test of this level, from one neighbour to the next, in float64."""
+    """The largest power of a test of this level, neighbour by neighbour, in float64."""
     for _ in range(size):
         level = math.exp(epsilon) * level + delta
     return level
@@ -20,7 +20,7 @@ def steps(epsilon, delta, size, level):
 
 @pytest.mark.parametrize(("epsilon", "delta", "size"), CASES)
 def test_group_privacy_is_a_walk_over_neighbours(epsilon, delta, size):
-    """Neither less nor more: the power of each level is that of k steps."""
+    """Exactly: the power at each level is that of k steps."""
     many, leak = privacy.group_privacy(epsilon, delta, size)
     assert many == pytest.approx(size * epsilon, rel=1e-6)
     for level in (0.0, 1e-9):
@@ -39,7 +39,7 @@ def test_individual_privacy_is_its_inverse(epsilon, delta, size):
 
 
 def test_group_privacy_covers_gaussian_noise():
-    """k changes in one Gaussian mechanism have k mu; delta alone, or k delta, would not do."""
+    """k changes in one Gaussian mechanism have k mu; delta alone, or k delta, is too small."""
     for epsilon, mu, size in ((0.2, 0.1, 3), (0.5, 0.3, 4), (1.0, 0.4, 6)):
         delta = float(privacy.gaussian_delta(mu, epsilon))
         exact = float(privacy.gaussian_delta(size * mu, size * epsilon))
@@ -57,9 +57,9 @@ def test_group_privacy_at_the_edges():
         math.inf,
         pytest.approx(1e-3),
     ]
-    # At epsilon = 0 delta is a distance in total variation, which adds up.
+    # At epsilon = 0, delta is a total variation distance, which is additive.
     assert float(privacy.group_privacy(0.0, 1e-3, 4)[1]) == pytest.approx(4e-3)
     assert float(privacy.individual_privacy(0.0, 4e-3, 4)[1]) == pytest.approx(1e-3)
-    # Beyond 1 it says nothing; pure privacy stays pure however large epsilon is.
+    # Above 1 it is vacuous; pure privacy stays pure for any epsilon.
     assert float(privacy.group_privacy(50.0, 1e-3, 4)[1]) == 1.0
     assert float(privacy.group_privacy(50.0, 0.0, 9)[1]) == 0.0

@@ -1,4 +1,4 @@
-"""Integer noise: exact delta against definitions and enumerations, and least noise."""
+"""Integer noise: exact delta against definitions and enumerations, and minimal noise."""
 
 import itertools
 import math
@@ -74,7 +74,7 @@ def test_binomial_delta_to_many_digits():
 
 
 def test_half_a_coin_is_not_tossed():
-    """As a draw rounds down: a scale is a real number, and half of an odd one is not whole."""
+    """A draw rounds down: the scale is real, and half of an odd number is not an integer."""
     key = jax.random.key(0)
     for coins, least in ((5.5, 5), (np.float32(80.0), 80)):
         assert noise.binomial.delta(coins, 1.0) == noise.binomial.delta(least, 1.0)
@@ -95,7 +95,7 @@ def test_levels_bring_binomial_noise_near_gaussian_noise():
         math.sqrt(noise.binomial.least_scale(1.0, 1e-6, g)) / 2 / g for g in (1, 2, 4, 10)
     ]
     assert np.round(deviations, 3).tolist() == [4.472, 4.287, 4.241, 4.227]
-    assert deviations[-1] > 4.225  # of the exact Gaussian mechanism
+    assert deviations[-1] > 4.225  # the exact Gaussian mechanism
 
 
 def test_discrete_laplace_variances_and_laws():
@@ -103,9 +103,9 @@ def test_discrete_laplace_variances_and_laws():
     for epsilon, variance in printed.items():
         found = noise.discrete_laplace.variance(1 / epsilon)
         assert dlaplace(1 / epsilon).var() == pytest.approx(variance, rel=5e-3)
-        assert found >= dlaplace(1 / epsilon).var()  # It is a bound.
+        assert found >= dlaplace(1 / epsilon).var()  # This is a bound.
     for scale, shift, epsilon in ((1.0, 1, 0.5), (2.0, 3, 0.3), (20.0, 7, 0.1), (0.5, 2, 3.0)):
-        # In closed form, our derivation: the sum over k of P(k) (1 - e^(epsilon - (s - 2 k) / b)).
+        # In closed form (our derivation): the sum over k of P(k) (1 - e^(epsilon - (s - 2 k) / b)).
         law = dlaplace(scale)
         k = np.arange(1, shift // 2 + 1)
         excess = np.maximum(-np.expm1(epsilon - (shift - 2.0 * k) / scale), 0.0)
@@ -131,7 +131,7 @@ def test_differences_of_polya_noise_sum_to_discrete_laplace_noise():
     for _ in range(users):
         total = np.convolve(total, one)
     law = np.log(total[len(total) // 2 - 60 : len(total) // 2 + 61])
-    # The window leaves out mass e^-42, and its first cell has as much.
+    # The window omits mass e^-42, and its first cell has as much.
     assert privacy.integer_delta(law, 1, epsilon) < 1e-14
     assert privacy.integer_delta(law, 1, 0.99 * epsilon) == pytest.approx(
         noise.discrete_laplace.delta(1 / epsilon, 0.99 * epsilon), rel=1e-9
@@ -161,7 +161,7 @@ def test_discrete_gaussian_noise():
         assert delta == pytest.approx(expected, rel=1e-11)
         # It is shift^2 / (2 scale^2)-zCDP.
         assert privacy.zcdp_epsilon(shift**2 / (2 * scale**2), delta) > epsilon
-    # Wide noise is calibrated as the Gaussian mechanism is.
+    # Wide noise is calibrated like the Gaussian mechanism.
     assert noise.discrete_gaussian.least_scale(0.01, 1e-6) == pytest.approx(306.3502, rel=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Amplification by shuffling against enumerations of whole transcripts and printed tables."""
+"""Amplification by shuffling, against enumerations of whole transcripts and printed tables."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ CURVES = ("response", "stronger_clones", "clones")
 
 
 def multisets(rows):
-    """The law of the multiset of messages, where message i is drawn by ``rows[i]``."""
+    """The law of the multiset of messages; message i has the law ``rows[i]``."""
     law = Counter({(0,) * len(rows[0]): 1.0})
     for row in rows:
         grown = Counter()
@@ -34,13 +34,13 @@ def divergence(p, q, epsilon):
 
 
 def response(options, local_epsilon):
-    """Randomized response: row i is the law of the message of input i."""
+    """Randomized response: row i is the law of the message for input i."""
     weights = 1.0 + np.eye(options) * math.expm1(local_epsilon)
     return weights / weights.sum(1, keepdims=True)
 
 
 def worst(randomizer, users, epsilon):
-    """Delta over all inputs of all users, by their multisets, since the order is shuffled away."""
+    """Delta over all inputs of all users, by their multisets, since shuffling hides the order."""
     inputs = range(len(randomizer))
     largest = 0.0
     for others in itertools.combinations_with_replacement(inputs, users - 1):
@@ -150,7 +150,7 @@ def test_the_worst_inputs_are_found_near_the_ends():
         some = shuffle._response(local_epsilon, 700, tried=0)
         for epsilon in (0.05 * local_epsilon, 0.2 * local_epsilon):
             assert some(epsilon) <= every(epsilon) <= some(epsilon) * (1 + 1e-3)
-    # All users but one equal is not always the worst.
+    # The worst case is not always all users but one equal.
     alone = np.array([worst_of_ends(5.0, 700, 0.5), shuffle._response(5.0, 700)(0.5)])
     assert alone[0] < 0.99 * alone[1]
 
@@ -180,7 +180,7 @@ def test_a_calibration_fails_in_a_smaller_batch():
     local = privacy.shuffle_local_epsilon(0.5, 1e-6, 600)
     for users in (500, 300, 60):
         assert privacy.shuffle_delta(local, 0.5, users) > 2e-6
-    # The closed form of a large batch, claimed for one of 20 users.
+    # The closed form of a large batch, used for one of 20 users.
     claimed = privacy.shuffle_epsilon(1.0, 1e-6, 4000, bound="closed_2023")
     assert privacy.shuffle_delta(1.0, claimed, 20) > 1e-3
     assert privacy.shuffle_local_epsilon(1.0, 1e-6, 10) < 1.001

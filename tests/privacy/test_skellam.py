@@ -1,4 +1,4 @@
-"""Vectors with Skellam noise: the bound against exact sums over integers, in 1 and 2 entries."""
+"""Vectors with Skellam noise: the bound against exact integer sums, in 1 and 2 entries."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ ORDERS = (2, 3, 4, 8, 32, 128)
 
 def divergence(order, shift, scale):
     """The exact Renyi divergence of a shifted Skellam variable, from its probabilities."""
-    margin = int(order * shift * 3) + 10  # The largest terms lie where the tilted law has its mass.
+    margin = int(order * shift * 3) + 10  # The largest terms are in the bulk of the tilted law.
     law = _log_pmf(scale, shift + margin)
     here, there = law[shift:], law[:-shift]
     seen = np.isfinite(here) & np.isfinite(there)
@@ -31,20 +31,20 @@ def norms(*shifts):
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 7.0, 30.0])
 @pytest.mark.parametrize("shift", [1, 2, 5])
 def test_the_bound_on_the_divergence_holds(scale, shift):
-    """For one entry, and so for several, whose divergences add up; it is tight for much noise."""
+    """For one entry, so also for several, whose divergences add; it is tight for large noise."""
     orders = np.array([order for order in ORDERS if order * shift <= 256])
     exact = np.array([divergence(order, shift, scale) for order in orders])
     bound = np.asarray(renyi(orders, norms(shift), scale))
     assert (exact <= bound * (1.0 + 1e-5)).all()
     if scale >= 30.0:
         assert (exact[:3] > 0.98 * bound[:3]).all()
-    # Half of the noise, and a change that is counted by half, are told apart.
+    # Half the noise, and a change counted by half, are rejected.
     for wrong in (
         renyi(orders, norms(shift), 2.0 * scale),
         renyi(orders, norms(0.5 * shift), scale),
     ):
         assert scale < 2.0 or (exact > np.asarray(wrong)).any()
-    # Two entries: the bound of the vector is that of its norms, and no less than both exact ones.
+    # Two entries: the bound of the vector uses its norms, and is no less than both exact ones.
     both = renyi(orders, norms(shift, 1), scale)
     one = np.array([divergence(order, 1, scale) for order in orders])
     assert (exact + one <= np.asarray(both) * (1.0 + 1e-5)).all()
@@ -55,7 +55,7 @@ def scale_for(change, epsilon, delta):
 
 
 def joint_delta(shifts, scale, epsilon):
-    """Exact delta of independent entries with Skellam noise, by a sum over a grid of integers."""
+    """Exact delta of independent entries with Skellam noise, summed over an integer grid."""
     half = int(np.ceil(9.0 * scale)) + 12 + max(shifts)
     points = np.arange(-half, half + 1)
     laws = [stats.skellam.pmf(points, scale**2 / 2, scale**2 / 2)] * len(shifts)
@@ -72,7 +72,7 @@ def joint_delta(shifts, scale, epsilon):
 @pytest.mark.parametrize("shifts", [(1,), (3,), (1, 1), (1, 2), (3, 1)])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_the_scale_is_enough_by_exact_probabilities(shifts, epsilon):
-    """For one and two entries at delta = 1e-4. Half is too little, but where noise is tiny."""
+    """For one and two entries at delta = 1e-4. Half is too little, except for tiny noise."""
     delta = 1e-4
     scale = float(scale_for(norms(*shifts), epsilon, delta))
     assert joint_delta(shifts, scale, epsilon) <= delta
@@ -80,7 +80,7 @@ def test_the_scale_is_enough_by_exact_probabilities(shifts, epsilon):
     assert float(noise.skellam.together(norms(*shifts), scale, delta)) == pytest.approx(
         epsilon, rel=1e-4
     )
-    # Where the noise is much, it is that of Gaussian noise by Renyi divergences.
+    # Large noise is that of Gaussian noise by Renyi divergences.
     if epsilon == 0.5:
         gaussian = float(privacy.gaussian_scale(norms(*shifts)[1], epsilon, delta))
         assert gaussian < scale < 1.13 * gaussian
@@ -110,7 +110,7 @@ def test_releases_add_up_and_a_traced_epsilon_gives_the_same():
 
 
 def test_draws_of_vectors_have_the_law():
-    """By chi-square on 10 000 entries; a scale that is off by a tenth is rejected."""
+    """By chi-square on 10 000 entries; a scale off by a tenth is rejected."""
     found = np.asarray(noise.skellam(jr.key(0), np.zeros((100, 100), np.float32), 2.0)).ravel()
     points = np.arange(-7, 8)
 
@@ -129,7 +129,7 @@ def test_draws_of_vectors_have_the_law():
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-6, 1e-3])
 def test_scales_for_tiny_epsilons_are_finite_and_enough(epsilon):
-    """Half of a scale has more than the epsilon. At 1e-12 delta covers all that is left."""
+    """Half a scale exceeds epsilon. At 1e-12, delta covers all that is left."""
     norms = 3.0, 5.0**0.5
     scale = float(jax.jit(scale_for)(norms, np.float32(epsilon), 1e-6))
     assert np.isfinite(scale)
@@ -143,7 +143,7 @@ def test_the_scale_for_an_epsilon_that_is_not_a_number_is_none():
 
 
 def test_a_traced_large_epsilon_has_the_scale_of_a_plain_one():
-    """The last step of the bisection is not tried again, where it would be rounded otherwise."""
+    """The last bisection step is not repeated, since it could then round differently."""
     for epsilon in (8.0, 100.0, 1e3, 1e4):
         found = jax.jit(lambda e: scale_for((8.0, 4.0), e, 1e-3))(epsilon)
         plain = scale_for((8.0, 4.0), epsilon, 1e-3)

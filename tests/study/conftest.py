@@ -1,4 +1,4 @@
-"""What studies play in these tests runs for less time than it compiles."""
+"""Games in these tests take longer to compile than to run."""
 
 import jax
 import pytest
@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def quickly():
-    """Without most optimizations of the compiler."""
+    """Switches off most compiler optimizations."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)

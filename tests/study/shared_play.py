@@ -1,4 +1,4 @@
-"""Plays a study on one of two processes: a program that tests run in processes of its own.
+"""Play a study on one of two processes, for tests that run this program as a process.
 
 ``python -m tests.study.shared_play STORE --process I --port P`` plays this process's share.
 """
@@ -11,7 +11,7 @@ ARMS = 3
 
 
 def study():
-    """Two learners, one of which takes no epsilon."""
+    """Two learners; one takes no epsilon."""
     from dpjax import Study, environments, learners
 
     return Study(

@@ -1,4 +1,4 @@
-"""What ``data.dpjax`` says of the data of a study."""
+"""The results of ``data.dpjax`` on the data of a study."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from tests import ROOT
 
 @pytest.fixture
 def data():
-    """Two learners, of which the second takes no epsilon."""
+    """Two learners; the second takes no epsilon."""
     generator = np.random.default_rng(0)
     means = np.array([[9.0, 4.0, 2.0], [1.5, 1.5, 1.5]])
     trials = means[..., None] + 0.1 * generator.normal(size=(2, 3, 40))
@@ -67,7 +67,7 @@ def test_the_frontier_compares_by_what_is_declared(data):
     assert found["chosen_at"].values.tolist()[:2] == [0.1, 1.0]
     assert found["chosen_model"].values[0] == "central"
     assert np.allclose(found["mean"], [9.0, 4.0, 1.5], atol=0.1)
-    # A learner that declares less than it was given competes where it belongs.
+    # A learner that declares less than its epsilon competes at the declared one.
     mild = data.assign_coords(privacy_epsilon=data["privacy_epsilon"] * 0.5)
     assert mild.dpjax.frontier().squeeze("environment")["chosen_at"].values[0] == 0.1
     strong = data.assign_coords(privacy_epsilon=data["privacy_epsilon"] * 2.0)
@@ -101,7 +101,7 @@ def drawn(axes):
 
 
 def both(values):
-    """What is drawn of the values of two learners, of which the second takes no epsilon."""
+    """The drawn values of two learners; the second takes no epsilon."""
     return [values[0].round(2).tolist(), values[1, :1].round(2).tolist()]
 
 
@@ -142,7 +142,7 @@ def test_a_figure_does_not_draw_a_constant_twice(data):
 
 
 def test_an_estimate_may_reduce_an_axis(data):
-    """The worst of two environments, of which the second is harder by 1."""
+    """The worse of two environments; the second is harder by 1."""
     harder = (data[["final_regret"]] + 1.0).assign_coords(environment=["harder"])
     two = xarray.concat([data, harder], "environment", data_vars="minimal", join="outer")
 

@@ -1,4 +1,4 @@
-"""While a program of a study is played, the next ones are compiled."""
+"""While a study plays one program, the next ones are compiled."""
 
 import threading
 import warnings
@@ -20,7 +20,7 @@ def study_of(*horizons, learner=learners.exp3):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The thread of each compilation, after the caches are empty."""
+    """The thread of each compilation, after the caches were emptied."""
     kept, threads = programs.compile_block, []
 
     def note(*arguments):
@@ -79,7 +79,7 @@ def test_plans_keep_their_order_and_none_is_made_without_need(monkeypatch):
 
 
 def test_plans_of_one_program_wait_for_one_compilation(monkeypatch):
-    """And those behind them are compiled meanwhile, though only so many plans are made."""
+    """Those after them are compiled meanwhile, although only a limited number of plans is made."""
     made, asked = [], []
 
     def plans(count):

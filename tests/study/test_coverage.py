@@ -1,7 +1,7 @@
-"""How often the interval of each estimator covers: the table of docs/reference/inference.md.
+"""Coverage of each estimator's interval: the table of docs/reference/inference.md.
 
-Each estimator has 400 arrays of 40 trials whose truth is known, of a normal law and of a skewed one
-(exponential). ``python -m tests.study.test_coverage`` prints the rows of the table.
+Each estimator has 400 arrays of 40 trials with known truth, from a normal and a skewed
+(exponential) law. ``python -m tests.study.test_coverage`` prints the rows of the table.
 """
 
 import re
@@ -25,7 +25,7 @@ AXIS = np.array([1.0, 2.0, 4.0, 8.0, np.inf])
 
 
 class Case(NamedTuple):
-    """An estimate of arrays (repeat, ...), and the truth that its interval is to cover."""
+    """An estimate on arrays (repeat, ...), and the truth that its interval should cover."""
 
     estimate: Callable
     truth: Callable[[Any], float]  # of a law
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 def with_privacy(array):
-    """The coordinates that a frontier reads, of a learner that declares what it was given."""
+    """The coordinates that a frontier needs, for a learner that declares its given epsilon."""
     return array.assign_coords(
         privacy_epsilon=("x", array["x"].values), privacy_model=("x", ["central"] * len(AXIS))
     )
@@ -90,7 +90,7 @@ CASES = {
                      "the mean of the chosen setting, at one level", "as tune"),
     "slope": Case(partial(trends.slope, over="x"), lambda law: 0.75, AXIS[:4] ** 0.75,
                   "the exponent of the mean"),
-    # From 2 at x = 4 the mean falls to 1.2 at x = 8.
+    # The mean falls from 2 at x = 4 to 1.2 at x = 8.
     "crossing": Case(partial(trends.crossing, level=1.5, over="x"), lambda law: 4 * 2 ** (5 / 8),
                      [9.0, 5.0, 2.0, 1.2, 1.0], "the interpolated crossing of the mean"),
 }  # fmt: skip
@@ -104,7 +104,7 @@ def found(name, kind):
     means = np.ones(1) if case.means is None else np.asarray(case.means)
     shape = (REPEATS, len(means), TRIALS)
     own, shared = (law.rvs(size=s, random_state=generator) for s in (shape, (REPEATS, 1, TRIALS)))
-    # Trials of an array share half of their noise along the axis.
+    # The trials of an array share half of their noise along the axis.
     noise = own if len(means) == 1 or kind == "skewed" else 1 + (own + shared - 2) / np.sqrt(2)
     axes = ["repeat", "x", "trial"]
     array = xarray.DataArray(means[:, None] * noise, {"x": AXIS[: len(means)]}, axes)
@@ -115,7 +115,7 @@ def found(name, kind):
 
 
 def coverage(name, kind, factor=1.0):
-    """The share of intervals, of a width by a factor, that cover; a band covers all of its axis."""
+    """The share of intervals, scaled by ``factor``, that cover; a band covers its whole axis."""
     centre, low, high, truth = found(name, kind)
     with np.errstate(invalid="ignore"):
         low, high = centre - factor * (centre - low), centre + factor * (high - centre)
@@ -145,7 +145,7 @@ def test_the_table_has_every_estimator():
 @pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("name", CASES)
 def test_an_interval_covers_as_often_as_the_table_says(name, kind):
-    """An interval of half the width covers less often, by four standard errors at least."""
+    """An interval of half the width covers less often, by at least four standard errors."""
     own = documented()[name]
     assert own[:3] == [name, CASES[name].covers, CASES[name].by]
     said = float(own[3 + list(LAWS).index(kind)])

@@ -1,4 +1,4 @@
-"""The studies in ``examples/`` run, at a small size, and are as short as they claim."""
+"""The studies in ``examples/`` run at a small size, and are as short as stated."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""What a study's figures must not do: hide a curve, a label or a line of the legend."""
+"""A study's figures must not hide a curve, a label or a line of the legend."""
 
 from itertools import combinations, pairwise
 
@@ -34,7 +34,7 @@ def drawn(data):
 
 
 def test_levels_are_told_apart_by_colour_and_by_line(drawn):
-    """Two greens once were 0.12 apart, of a cube of side 1. Without noise is black."""
+    """Two greens were once 0.12 apart, in a cube of side 1. Without noise is black."""
     lines = drawn.axes[0].get_lines()
     found = [np.array(colors.to_rgb(line.get_color())) for line in lines]
     assert min(np.linalg.norm(a - b) for a, b in combinations(found, 2)) > 0.2
@@ -55,7 +55,7 @@ def test_ticks_do_not_run_together(drawn):
 
 
 def test_sizes_with_long_labels_have_no_tick_each():
-    """Eight floors from 25386.2 to 3.61447e+07 were written over each other."""
+    """Eight floors from 25386.2 to 3.61447e+07 were once printed over each other."""
     floors = [25386.2, 71629.3, 202108.0, 570263.0, 1609040.0, 4540040.0, 1.28101e7, 3.61447e7]
     values = np.arange(8.0)[:, None] + np.arange(1.0, 5.0)
     one = xarray.Dataset({"final_regret": (("floor", "trial"), values)}, {"floor": floors})
@@ -94,7 +94,7 @@ def mixed():
 
 
 def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed):
-    """It was drawn flat across all of them, as if it had been given each."""
+    """It was once drawn flat across all of them, as if it had received each epsilon."""
     drawn = plot.figure(mixed, "epsilon", color="learner")
     (axes,) = drawn.axes
     curve, mark = (line for line in axes.get_lines() if line.get_color() != "0.85")
@@ -106,7 +106,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed)
 
 
 def test_a_learner_that_takes_no_epsilon_has_one_curve_in_grey(mixed):
-    """Three curves of three colours lay upon each other."""
+    """Three curves in three colours once covered each other."""
     drawn = plot.figure(mixed, "round", color="epsilon", panel="learner")
     assert [len(axes.get_lines()) for axes in drawn.axes] == [3, 1]
     assert drawn.axes[1].get_lines()[0].get_color() == plot._NONE

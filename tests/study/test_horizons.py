@@ -1,4 +1,4 @@
-"""Programs of a study that differ in their horizon alone are compiled once, and play the same."""
+"""Programs of a study that differ only in horizon are compiled once, and play the same."""
 
 import warnings
 
@@ -31,7 +31,7 @@ def at(data, horizon):
 
 
 def alone(horizon, learner=learners.dp_exp3_lap, arms=2):
-    """The regret of a sweep, in which no number is an argument."""
+    """The regret of a sweep whose program has no numbers as arguments."""
 
     def game(epsilon):
         return learner(horizon, arms, epsilon=epsilon), coins(arms)
@@ -41,7 +41,7 @@ def alone(horizon, learner=learners.dp_exp3_lap, arms=2):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The programs that are compiled, after the caches are empty."""
+    """The compiled programs, after the caches were emptied."""
     found, compile_block = [], programs.compile_block
 
     def noted(traced, size, mesh):
@@ -80,7 +80,7 @@ def test_horizons_with_even_and_with_geometric_checkpoints_are_one_program(compi
 
 
 def test_a_horizon_has_the_same_bits_in_every_study(compiled):
-    """Alone, with others, after others, with a second learner, and in a part of the points."""
+    """Alone, with others, after others, with a second learner, and for a part of the points."""
     several = study_of(57, 40, 90).run(progress=False)
     assert len(compiled) == 1
     clear_caches()
@@ -94,7 +94,7 @@ def test_a_horizon_has_the_same_bits_in_every_study(compiled):
 
 
 def test_the_numbers_of_another_horizon_are_seen(monkeypatch):
-    """The planted fault: one program, run with the first horizon's numbers for all of them."""
+    """The planted mistake: one program is run with the first horizon's numbers for all."""
     run, first, expected = compute._run, {}, [alone(40), alone(57)]
 
     def mixed(plan, program, *rest):
@@ -114,7 +114,7 @@ def tree(horizon, epsilon):
 
 
 def test_trees_of_one_height_are_one_program(compiled):
-    """Beyond a power of two a tree has another height, and so other shapes."""
+    """Above a power of two a tree has another height, and so other shapes."""
     study = Study(
         tree, {"iid": environments.linear_losses(domains.ball(2), "iid")},
         {"epsilon": EPSILONS, "horizon": [44, 60, 64, 120]}, trials=2, checkpoints=2,
@@ -125,7 +125,7 @@ def test_trees_of_one_height_are_one_program(compiled):
 
 
 def test_a_store_knows_the_numbers(tmp_path):
-    """Horizons that share a compiled program are other games; no learner is read as another."""
+    """Horizons with a common compiled program are different games in a store."""
     study = study_of(40, 57)
     plans = [horizons.Horizons().lifted(p, study_plan(study, p)) for p in study.programs]
     first, second = (plan.traced for plan in plans)
@@ -149,7 +149,7 @@ def study_plan(study, program):
 
 
 def test_a_horizon_that_the_factory_refuses_is_no_trouble(compiled):
-    """The other one is tried then; if none serves, the program is played as it is."""
+    """Then the other one is tried; if neither works, the program is played unchanged."""
 
     def picky(horizon, arms, epsilon):
         if horizon not in (40, 57):

@@ -1,4 +1,4 @@
-"""Which recommendations are correct, how often, and what is said of trials that did not stop."""
+"""Correct recommendations, their frequency, and the treatment of trials that did not stop."""
 
 import warnings
 
@@ -28,7 +28,7 @@ def played(gains, horizon=HORIZON, trials=TRIALS, **more):
 
 @pytest.fixture(scope="module")
 def data():
-    """The second arm is the best one, and epsilon = 0.002 is too little for this horizon."""
+    """The second arm is the best, and epsilon = 0.002 is too small for this horizon."""
     return played([0.1, 0.9, 0.2])
 
 
@@ -103,7 +103,7 @@ def test_two_best_arms_are_censored_and_the_warning_says_why():
 
 
 def test_best_arms_differ_between_points():
-    """Means on an axis of the grid: each cell is compared with its own."""
+    """Means on an axis of the grid: each cell is compared with its own best arm."""
     makers = {"SH": lambda: learners.sequential_halving(64, 2, epsilon=np.inf)}
     losses = {
         "bits": lambda second: environments.bernoulli(jnp.array([0.5, second]), regret="pseudo")
@@ -137,7 +137,7 @@ def test_no_best_arm_is_known_of_losses_that_are_a_table():
 
 
 def exact_coverage(confidence, trials, probability):
-    """The probability that the interval of so many trials covers, over all counts of hits."""
+    """The coverage probability of the interval for this many trials, over all counts of hits."""
     hits = np.arange(trials + 1)
     array = xarray.DataArray(hits[:, None] > np.arange(trials), dims=["cell", "trial"])
     found = estimates.proportion(array, confidence)
@@ -149,7 +149,7 @@ def exact_coverage(confidence, trials, probability):
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("trials", [1, 2, 30])
 def test_the_interval_of_a_proportion_covers_it(confidence, trials):
-    """For every probability, by the exact law of the hits; and it is no wider than it must be."""
+    """For every probability, by the exact law of hits; and it is no wider than necessary."""
     each = [exact_coverage(confidence, trials, p)[0] for p in np.linspace(0.0, 1.0, 201)]
     assert min(each) >= confidence - 1e-12
     if trials == 30:
@@ -157,7 +157,7 @@ def test_the_interval_of_a_proportion_covers_it(confidence, trials):
 
 
 def test_each_side_misses_with_half_of_the_rest():
-    """A one-sided law: for p at the upper end of k hits, k or fewer have probability 0.025."""
+    """One-sided: for p at the upper end of k hits, k or fewer have probability 0.025."""
     array = xarray.DataArray(np.arange(30) < 4, dims=["trial"])
     found = estimates.proportion(array)
     assert stats.binom.cdf(4, 30, found["high"].item()) == pytest.approx(0.025)

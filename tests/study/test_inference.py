@@ -1,4 +1,4 @@
-"""Intervals cover what they say, on data whose truth is known."""
+"""Intervals have their stated coverage, on data with known truth."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_a_mean_is_covered_as_often_as_it_says():
     share = covered(estimates.mean(array), 3.0).mean()
     assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 4000) ** 0.5
     assert covered(estimates.mean(array, 0.5), 3.0).mean() < 0.55
-    # A normal interval, which forgets that the spread is estimated from six trials, falls short.
+    # A normal interval, which ignores that the spread is estimated from six trials, falls short.
     found = estimates.mean(array)
     assert (abs(found["mean"] - 3.0) < 1.96 * found["standard_error"]).mean() < 0.92
 
@@ -98,7 +98,7 @@ def test_crossing_finds_where_privacy_becomes_free():
     assert float(found([1.0, 1.0, 1.0, 1.0, 1.0])["crossing"]) == 0.0
     assert float(found([5.0, 5.0, 5.0, 5.0, 1.0])["crossing"]) == np.inf
     assert np.isnan(found([np.nan, 2.0, 1.0, 1.0, 1.0])["crossing"])
-    # A return above the level counts: it is the value from which on the mean stays within it.
+    # A return above the level counts: the value is where the mean begins to stay within it.
     assert 10.0 < float(found([5.0, 1.0, 1.2, 1.0, 1.0])["crossing"]) < 100.0
 
 
@@ -107,7 +107,7 @@ def test_the_worst_of_many_is_not_flattered():
     found = choice.worst(array, "mixing")
     assert covered(found.rename(mixing="at"), 0.0).mean() > 0.93
     naive = estimates.mean(array)["low"].max("mixing")
-    assert (naive > 0.0).mean() > 0.12  # what a band that is not simultaneous would say
+    assert (naive > 0.0).mean() > 0.12  # coverage error of a band that is not simultaneous
     planted = cells(np.random.default_rng(7), [[0.0, 5.0, 1.0]], 30)
     assert choice.worst(planted, "mixing")["mixing"].item() == 2.0
 
@@ -126,7 +126,7 @@ def test_tune_pays_for_choosing_among_equals():
     array = cells(np.random.default_rng(9), np.zeros((300, 40)), 40)
     found = choice.tune(array, "mixing")
     assert covered(found, 0.0).mean() > 0.91
-    # The least of all means, by itself, looks far better than it is.
+    # The smallest of all means looks far better than it is.
     assert covered(estimates.mean(array).min("mixing"), 0.0).mean() < 0.5
     assert found["candidate"].mean() > 0.8
 
@@ -169,7 +169,7 @@ def test_levels_are_probabilities(level):
 
 
 def test_the_largest_of_a_profile_is_not_biased_and_the_maximum_of_means_is():
-    """600 profiles of 16 gaps with the same mean of 0: the largest mean is 0.4 on average."""
+    """600 profiles of 16 gaps with a common mean of 0: the largest mean is 0.4 on average."""
     generator = np.random.default_rng(5)
     trials = generator.normal(size=(600, 16, 20))
     gaps = np.geomspace(0.01, 1.0, 16)

@@ -9,7 +9,7 @@ from dpjax.report import latex
 
 
 def data(spread=1.0, means=((9.0, 4.0), (1.5, 1.5), (9.1, 1.51))):
-    """Three learners at two epsilons, of which the second takes no epsilon."""
+    """Three learners at two epsilons; the second learner takes no epsilon."""
     noise = np.random.default_rng(0).normal(size=(3, 2, 40))
     trials = np.asarray(means)[..., None] + spread * noise
     trials[1] = trials[1, 0]
@@ -44,12 +44,12 @@ def test_a_learner_that_takes_no_epsilon_is_written_once():
 
 
 def test_bold_is_what_cannot_be_told_from_the_best():
-    """Of three means at 0.1 one is smallest by far; at inf two are within their noise."""
+    """At 0.1 one mean is clearly smallest; at inf two are within their noise."""
     first, plain, third = rows(data().dpjax.latex("epsilon"))
     bold = [[cell.startswith("\\bfseries") for cell in row[1:]] for row in (first, third)]
     assert bold == [[False, False], [False, True]] and "\\bfseries" in plain[1]
     *_, third = rows(data(spread=1e-3).dpjax.latex("epsilon"))
-    assert "\\bfseries" not in third[2]  # 1.51 is told from 1.5 if noise is small
+    assert "\\bfseries" not in third[2]  # 1.51 differs from 1.5 if noise is small
 
 
 def test_intervals_and_errors_of_0():

@@ -1,4 +1,4 @@
-"""``dpjax.open``: the Dataset of a stored study or sweep, in another process and after faults."""
+"""``dpjax.open``: the Dataset of a stored study or sweep, in another process and after damage."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def of_means(means):
 
 
 def small(epsilons=(0.1, 0.5, 2.0, np.inf), trials=4):
-    """Two learners, one of which takes no epsilon, two environments and four privacy levels."""
+    """Two learners (one takes no epsilon), two environments and four privacy levels."""
     return Study(
         {"DP-EXP3-Lap": lap, "EXP3": learners.exp3},
         {"stochastic": stochastic, "fixed": environments.deterministic},
@@ -43,7 +43,7 @@ def small(epsilons=(0.1, 0.5, 2.0, np.inf), trials=4):
 
 
 def summed():
-    """Axes of whole numbers, and horizons of different length."""
+    """Integer axes, and horizons of different length."""
     options = {"trials": 3, "checkpoints": 2}
     grid = {"horizon": [8, 13], "arms": 3}
     second = Study(lap, stochastic, {**grid, "epsilon": [0.3, 1.0]}, **options)
@@ -71,7 +71,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def folder(whole, tmp_path):
-    """A copy of the small study's folder, to be damaged."""
+    """A copy of the small study's folder, to damage."""
     shutil.copytree(whole[0] / "small", tmp_path / "small")
     return tmp_path / "small"
 
@@ -249,7 +249,7 @@ def test_a_foreign_object_is_left_alone(folder):
 
 
 def test_labels_of_another_study_are_refused(folder):
-    """A study with another second epsilon is refused by the stores, and leaves its object."""
+    """The stores refuse a study with another second epsilon, which leaves its object."""
     with pytest.raises(ValueError, match="points: epsilon of point 1: 0.5 there, 0.7 here"):
         small([0.1, 0.7, 2.0, np.inf]).run(folder, progress=False)
     with pytest.raises(ValueError, match=r"holds other points than .*study\.json says"):

@@ -1,4 +1,4 @@
-"""A study is shared among processes, each of which plays its part into one store."""
+"""Several processes share a study: each plays its part into one store."""
 
 import numpy as np
 import pytest

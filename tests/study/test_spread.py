@@ -1,4 +1,4 @@
-"""A study in parts: in an array of jobs, and by the workers of executors, some of which die."""
+"""A study in parts: as an array of jobs, and by workers of executors, some of which die."""
 
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ pytest.importorskip("cloudpickle", reason="closures are sent by cloudpickle, of 
 
 
 def study_of(horizons=(20, 50), **learners_of):
-    """One learner or more, and an environment that is a closure."""
+    """One or more learners, and an environment that is a closure."""
     coins = environments.bernoulli([0.3, 0.5, 0.5])
     grid = {"horizon": list(horizons), "arms": 3, "epsilon": [0.5, float("inf")]}
     made = {"DP-EXP3-Lap": learners.dp_exp3_lap, **learners_of}
@@ -28,7 +28,7 @@ def study_of(horizons=(20, 50), **learners_of):
 
 
 def assert_whole(study, store, monkeypatch):
-    """The store has all of the study, which equals a plain run to the bit."""
+    """The store has the whole study, and equals a plain run bit for bit."""
     plain = study.run(progress=False)
     with monkeypatch.context() as patch:
         patch.setattr(progress, "compute", lambda plan, blocks: pytest.fail("played again"))
@@ -79,7 +79,7 @@ def test_threads_play_parts(tmp_path, monkeypatch):
 
 
 class Losing:
-    """An executor that loses the first of its tasks."""
+    """An executor that loses its first task."""
 
     def __init__(self, lost):
         self.lost = lost
@@ -145,7 +145,7 @@ def test_forked_processes_are_refused(tmp_path):
 
 
 def deadly(folder):
-    """A study of which one worker kills itself, when some blocks have been written."""
+    """A study with a worker that kills itself after some blocks were written."""
     parent, mark = os.getpid(), folder / "killed"
 
     def mine(horizon, arms):

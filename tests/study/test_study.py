@@ -1,4 +1,4 @@
-"""Studies are laid out as promised, and their numbers are those of sweeps."""
+"""Studies have the documented layout, and their numbers are those of sweeps."""
 
 import time
 from functools import partial
@@ -56,7 +56,7 @@ def test_cells_are_those_of_a_sweep(data):
 
     alone = sweep(game, [0.5, np.inf], 6, jax.random.key(0), checkpoints=4, progress=False)
     cells = data["regret"].sel(learner="DP-EXP3-Lap", environment="stochastic", horizon=40)
-    for mixing in (0.1, 0.4):  # It does not take the mixing, so all values have its numbers.
+    for mixing in (0.1, 0.4):  # It takes no mixing, so all values have its numbers.
         here = cells.sel(mixing=mixing).sel(round=alone.rounds)
         assert np.array_equal(here.values, alone.regret)
     final = data["final_regret"].sel(learner="DP-EXP3-Lap", environment="stochastic", horizon=40)
@@ -81,7 +81,7 @@ def test_each_cell_carries_what_it_declares(data):
 
 
 def test_trials_of_all_cells_meet_the_same_nature():
-    """The tally is (loss of the action) - (loss of each arm), so its differences are nature's."""
+    """The tally is loss of the action minus loss of each arm, so its differences are nature's."""
     study = Study(
         [learners.exp3, learners.dp_exp3_lap],
         {"drifting": lambda arms: environments.oblivious(arms, 5)},
@@ -229,7 +229,7 @@ def test_learners_and_environments_may_be_built_already():
 
 
 def test_batches_of_whole_losses_are_played_round_by_round():
-    """Learners with full information sum vectors, which nature cannot sum for them."""
+    """Learners with full information need sums of vectors, which nature cannot compute for them."""
     study = Study(
         {"limited updates": learners.limited_updates},
         {"stochastic": stochastic},
@@ -271,13 +271,13 @@ def test_arrays_with_nan_are_refused_and_lists_are_static():
 
 
 def test_names_of_estimates_are_no_axes():
-    """An axis called mean once made a mean of data without a word."""
+    """An axis called mean once silently broke the mean of data."""
     with pytest.raises(ValueError, match="'mean' is a name that the data of a study uses"):
         Study(learners.ucb1, stochastic, {**ARMS, "mean": [0.1, 0.2]})
 
 
 def test_costs_are_near_the_truth(monkeypatch):
-    """In CPU seconds of one thread, which other programs of the machine disturb least."""
+    """In CPU seconds of one thread, which other programs on the machine disturb least."""
     monkeypatch.setattr(costs, "at_once", lambda mesh: 1)
     monkeypatch.setattr(costs, "time", SimpleNamespace(perf_counter=time.process_time))
     pseudo = {"coins": environments.bernoulli([0.3, 0.6], regret="pseudo")}
@@ -308,7 +308,7 @@ def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
     monkeypatch.setattr(costs, "_measured", measured)
     monkeypatch.setattr(costs, "at_once", lambda mesh: 2)
     whole = study.cost()
-    assert asked == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]  # both horizons by one program
+    assert asked == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]  # one program for both horizons
     assert (whole.compiling, whole.rounds) == (8 * 1.0 + (2 + 4 + 6 + 8) / 2, 3 * 8 * 6)
     asked.clear()
     monkeypatch.setattr(costs, "_BUDGET", 0.0)

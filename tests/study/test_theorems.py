@@ -1,4 +1,4 @@
-"""Theorems are measured as they should be, and wrong constants and exponents are caught."""
+"""Theorems are measured correctly, and wrong constants and exponents are found."""
 
 import re
 from functools import partial
@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "theorems"
 
 
 class Case(NamedTuple):
-    """A theorem that is played against one of its environments, at one epsilon."""
+    """A theorem played against one of its environments, at one epsilon."""
 
     name: str
     environment: str
@@ -47,7 +47,7 @@ class Played(NamedTuple):
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
 def played(request):
-    """Each theorem is played once for all tests."""
+    """Plays each theorem once for all tests."""
     case = request.param
     theorem = theorems.find(case.name)
     kept = {case.environment: theorem.environments[case.environment]}
@@ -81,7 +81,7 @@ def planted(played, factor):
 
 
 def test_a_wrong_constant_is_caught(played):
-    """The bound, divided by ten where regret is above a seventh of it, or by twice its excess."""
+    """The bound, divided by ten if regret is above a seventh of it, or else by twice its excess."""
     row = last(played)
     wrong = 10.0 if row["ratio"] > 1 / 7 else 2.0 / row["ratio"]
     assert (wrong == 10.0) == (played.case.name != "linucb")
@@ -95,7 +95,7 @@ def test_a_bound_that_regret_is_just_below_is_not_called_violated(played):
 
 
 def test_a_wrong_exponent_is_seen():
-    """Regret of 3 T^0.7 with noise: the fit says 0.7, and neither 0.5 nor 0.9."""
+    """For regret 3 T^0.7 with noise, the fit gives 0.7, and neither 0.5 nor 0.9."""
     horizons = np.array([256, 1024, 4096])
     noise = np.random.default_rng(0).normal(1.0, 0.1, (1, 3, 1, 50))
     regret = xarray.DataArray(
@@ -126,7 +126,7 @@ def test_exponents_stand_beside_printed_ones(played):
         (1.0, 4.0, 3.0, "open"),
         (4.0, 5.0, 3.0, "violated"),
         (4.0, 5.0, 10.0, "vacuous"),
-        (3.000001, 3.000002, 3.0, "held"),  # of a learner whose regret is the bound
+        (3.000001, 3.000002, 3.0, "held"),  # regret equal to the bound
         (3.001, 3.002, 3.0, "violated"),
     ],
 )
@@ -201,7 +201,7 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def stored():
-    """The verdicts in docs/theorems, which ``dpjax theorem --all`` wrote."""
+    """The verdicts in docs/theorems, written by ``dpjax theorem --all``."""
     return pandas.read_csv(DOCS / "verdicts.csv")
 
 
@@ -245,13 +245,13 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, capsys, arguments, mess
     assert not (tmp_path / "out").exists()
 
 
-# Of all theorems, and of the slow ones.
+# For all theorems, and for the slow ones.
 SEARCHED = [DOCS.parent / "worst_case", DOCS.parent / "worst_case" / "slow"]
 
 
 @pytest.fixture
 def small_search(monkeypatch):
-    """Searches of three generations of eight candidates."""
+    """Searches with three generations of eight candidates."""
     small = partial(theorems.worst_case, trials=8, population=8, generations=3)
     monkeypatch.setattr(theorems, "worst_case", small)
 
@@ -261,7 +261,7 @@ def constant_bound(value):
 
 
 def test_a_search_catches_a_bound_that_fixed_environments_hold(small_search):
-    """Limited updates at T = 64 has a regret of 2.1 at a gap of 0.05, and of 3.7 at worse means."""
+    """At T = 64, limited updates has regret 2.1 at a gap of 0.05, and 3.7 at worse means."""
     theorem = theorems.find("limited_updates")._replace(bounds=constant_bound(2.8))
     name, sizes = "limited_updates", {"epsilons": [np.inf], "horizon": 64}
     fixed = theorem._replace(environments={"stochastic": theorem.environments["stochastic"]})
@@ -274,7 +274,7 @@ def test_a_search_catches_a_bound_that_fixed_environments_hold(small_search):
 
 
 def test_a_bound_on_an_instance_is_searched_for_its_ratio(small_search):
-    """The bound of the row is that of the means that were found, and not that of the list."""
+    """The row's bound is that of the means found, not that of the list."""
     theorem = theorems.find("ucb1")
     (row,) = theorems.search("ucb1", theorem, horizon=64, final=20).to_dict("records")
     means = np.array(re.findall(r"[\d.]+", row["instance"]), float)
@@ -291,13 +291,13 @@ def test_environments_with_a_gap_are_played_at_each_of_them():
     labels = regret["environment"].values.tolist()
     assert labels[0] == "stochastic" and len(labels) == 1 + len(theorems.GAPS)
     assert labels[1] == "drawn, gap 0.01" and labels[-1] == "drawn, gap 1"
-    # At a gap of 1 each wrong arm costs 1, so that regret is a whole number; at 0.01 it is tiny.
+    # At a gap of 1 each wrong arm costs 1, so regret is an integer; at 0.01 it is tiny.
     assert (regret.sel(environment="drawn, gap 1") % 1.0 == 0.0).all()
     assert regret.sel(environment="drawn, gap 0.01").max() <= 0.64
 
 
 def test_exponents_follow_the_environment_that_is_worst_at_each_horizon():
-    """Regret min(g T, 1 / g) over gaps g is sqrt(T) at the worst, and no power along any gap."""
+    """The worst regret min(g T, 1 / g) over gaps g is sqrt(T), but no power at any fixed gap."""
     horizons, gaps = np.array([256, 1024, 4096]), 2.0 ** -np.arange(3.0, 8.0)
     values = np.minimum.outer(horizons, gaps**-2.0) * gaps
     noise = np.random.default_rng(0).normal(1.0, 0.01, (3, 5, 50))
@@ -330,7 +330,7 @@ def test_the_command_writes_a_search(tmp_path, capsys, small_search):
 
 @pytest.fixture(scope="module")
 def searches():
-    """The searches in docs/worst_case, which ``dpjax theorem --search`` wrote."""
+    """The searches in docs/worst_case, written by ``dpjax theorem --search``."""
     return pandas.concat([pandas.read_csv(folder / "searches.csv") for folder in SEARCHED])
 
 
@@ -348,7 +348,7 @@ def test_the_searches_in_docs_have_the_bounds_of_today(searches):
     for row in searches.to_dict("records"):
         theorem = theorems.find(row["theorem"])
         at = np.float64(row["horizon"]), np.float64(row["epsilon"])
-        if not theorem.instance:  # else both depend on the means that were found
+        if not theorem.instance:  # else both depend on the means found
             value, largest = float(theorem.bounds[row["bound"]](*at)), theorem.largest(at[0])
             assert value == pytest.approx(row["value"], rel=1e-4)
             said = theorems.verdict(row["low"], row["high"], value, largest, row["bound"])
@@ -358,7 +358,7 @@ def test_the_searches_in_docs_have_the_bounds_of_today(searches):
 
 
 def test_no_verdict_in_docs_is_contradicted_by_a_search(stored, searches):
-    """What is held at the horizon of the search is not violated by it."""
+    """No search violates a bound that holds at its horizon."""
     held = stored[stored["verdict"] == "held"].set_index(["theorem", "bound", "epsilon", "horizon"])
     violated = searches[searches["verdict"] == "violated"]
     keys = violated[["theorem", "bound", "epsilon", "horizon"]].itertuples(index=False, name=None)

@@ -1,4 +1,4 @@
-"""The search for a worst case: it finds planted weaknesses, and its reports are not biased."""
+"""The search for a worst case finds planted weaknesses, and its reports are unbiased."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ CONSTANT = families.Family(
 
 
 def follower(horizon, weakness=0.0):
-    """Follow the leader; if the losses of arm 0 are nearly 0.6, by ``weakness``, its opposite."""
+    """Follow the leader; if arm 0's losses are within ``weakness`` of 0.6, the opposite."""
 
     def step(state, key, loss):
         sums = state[0] + loss
@@ -44,15 +44,15 @@ def follower(horizon, weakness=0.0):
 def test_a_planted_weakness_is_found():
     """A learner that fails on 4 % of all instances: the worst is at levels 0.6 and 0.
 
-    There it has regret 0.6 in each round; elsewhere, and without the weakness, at most 1 in all.
+    There it has regret 0.6 per round; elsewhere, and without the weakness, at most 1 in total.
     """
     weak = partial(follower, weakness=0.02)
     found = dpjax.worst_case(weak, CONSTANT, horizon=ROUNDS, final=4)
     assert found.mean > 0.6 * ROUNDS
     assert abs(found.parameters["levels"][0] - 0.6) < 0.02
     assert found.parameters["levels"][1] < 0.02
-    assert found.low == found.mean == found.high  # nothing is drawn here
-    # The environment can be played on.
+    assert found.low == found.mean == found.high  # nothing is random here
+    # The environment can be played again.
     again = dpjax.simulate(weak(ROUNDS), found.environment, jr.key(5))
     np.testing.assert_allclose(again.regret[-1], found.mean, rtol=1e-6)
     assert dpjax.worst_case(follower, CONSTANT, horizon=ROUNDS, final=4).mean <= 1.0
@@ -62,7 +62,7 @@ TRIANGLE = domains.polytope(np.vstack([-np.eye(2), np.ones(2)]), [0.0, 0.0, 1.0]
 
 
 def leader_on_the_triangle(horizon):
-    """Follow the leader; after a loss near (0.6, -0.8), the worst point of that loss."""
+    """Follow the leader; after a loss near (0.6, -0.8), the worst point for that loss."""
 
     def step(sums, key, loss):
         sums = sums + loss
@@ -77,9 +77,9 @@ def leader_on_the_triangle(horizon):
 
 
 def test_a_planted_weakness_on_a_polytope_is_found():
-    """At losses of (0.6, -0.8) each round but the first has regret 1.4.
+    """With losses (0.6, -0.8), each round but the first has regret 1.4.
 
-    Losses that alternate, whose leader is always wrong, have at most 0.8.
+    With alternating losses the leader is always wrong, and it is at most 0.8.
     """
     family = families.directions(TRIANGLE, ROUNDS)
     found = dpjax.worst_case(leader_on_the_triangle, family, horizon=ROUNDS, final=4)
@@ -90,14 +90,14 @@ def test_a_planted_weakness_on_a_polytope_is_found():
 
 
 def against_the_first_axis(horizon):
-    """The arm whose first feature is least, which is the worst one if theta is minus that axis."""
+    """Plays the arm whose first feature is least: the worst arm if theta is minus that axis."""
     policy = Partial(lambda features: jnp.argmin(features[:, 0]).astype(jnp.int32))
     return Learner(lambda key: ((), policy), lambda state, key, loss: ((), policy), contextual,
                    Policies(3), horizon, Privacy())  # fmt: skip
 
 
 def test_a_direction_of_contexts_in_which_a_policy_fails_is_found():
-    """There each round costs the largest gap, 1.5, and across the direction half of it."""
+    """In that direction each round costs the largest gap, 1.5; orthogonal to it, half of that."""
     found = dpjax.worst_case(against_the_first_axis, families.contexts(3, 2), horizon=ROUNDS,
                              trials=8, final=16, population=32)  # fmt: skip
     assert found.low > 1.4 * ROUNDS
@@ -108,7 +108,7 @@ def test_a_direction_of_contexts_in_which_a_policy_fails_is_found():
 
 
 def lucky():
-    """Fair coins whose key depends on the parameter, so that all candidates are equally bad."""
+    """Fair coins whose key depends on the parameter, so all candidates are equally bad."""
 
     def make(seed):
         number = (seed * 1e6).astype(jnp.int32)
@@ -124,7 +124,7 @@ def lucky():
 
 
 def test_the_maximum_of_a_search_is_biased_and_the_report_is_not():
-    """All members have a mean of 0 and a variance of 4 for each trial.
+    """All members have mean 0 and variance 4 per trial.
 
     The largest of 768 means of 8 trials is some 3 standard errors of 0.7 above 0.
     """
@@ -138,14 +138,14 @@ def test_the_maximum_of_a_search_is_biased_and_the_report_is_not():
     assert abs(means.mean()) < 3 * np.sqrt(4 / 64 / len(fresh))
     covers = [each.low <= 0.0 <= each.high for each in fresh]
     assert np.mean(covers) >= 0.8
-    # The same test would refuse the maxima.
+    # The same test rejects the maxima.
     assert np.mean([each.searched for each in fresh]) > 10 * np.sqrt(4 / 64 / len(fresh))
 
 
 def test_a_ratio_is_searched_for_by_itself():
-    """Regret of the idle learner is T gap, which is largest at 1; over gap^2 + 1/16 it is at 1/4.
+    """The idle learner's regret is T gap, largest at 1; over gap^2 + 1/16 it is largest at 1/4.
 
-    A gap of 1/4 has the ratio T (1/4) / (1/8) = 2 T, and one of 1 has less than T.
+    A gap of 1/4 has the ratio T (1/4) / (1/8) = 2 T, and a gap of 1 has less than T.
     """
     one = families.Family(
         lambda gap: CONSTANT.make(jnp.stack([gap, jnp.zeros(())])), {"gap": (0.0, 1.0)}
@@ -187,7 +187,7 @@ def test_a_search_is_the_same_at_each_call_and_another_with_another_key():
 
 
 def test_privacy_is_that_of_the_search():
-    """Noise of a small epsilon makes follow-the-leader by noisy sums fail."""
+    """At small epsilon, noise makes follow-the-leader on noisy sums fail."""
     search = partial(dpjax.worst_case, partial(learners.hedge, arms=2), families.means(2),
                      horizon=64, trials=8, final=64, population=8, generations=3)  # fmt: skip
     assert search(epsilon=0.1).low > 1.5 * search().high

@@ -1,4 +1,4 @@
-"""Private Gram matrices: their constants, their noise, and the bounds on it."""
+"""Private Gram matrices: their constants, their noise, and its bounds."""
 
 from functools import cache, partial
 
@@ -60,7 +60,7 @@ def test_constants_of_the_authors_experiment():
     }
     for name, numbers in expected.items():
         assert made[name][1:] == pytest.approx(numbers, rel=3e-7), name
-    # c of the paper: the mean of the noise less the offset that is left of it.
+    # c of the paper: the mean of the noise minus the remaining offset.
     assert 2.0 * 27 * k - made["Wishart"].offset == pytest.approx(12587746.565, abs=1e-3)
 
 
@@ -68,7 +68,7 @@ def test_constants_of_the_authors_experiment():
     ("gaussian", "71629.3", 71629.338), ("wishart", "207393", 207392.908),
 ])  # fmt: skip
 def test_floors_that_minimize_the_planned_regret(kind, printed, digits):
-    """The "Opt" variants of the notebook, 71629.3 and 2.07393e5: alpha is not padded there."""
+    """The "Opt" variants of the notebook, 71629.3 and 2.07393e5, whose alpha is not padded."""
     with jax.enable_x64(True):
         levels, p = 27, jnp.asarray(0.5 / HORIZON**2)
         s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
@@ -135,9 +135,9 @@ def test_the_printed_scale_is_six_to_fifty_times_what_is_needed(
 
 
 def test_shift_of_the_tight_and_exact_variants():
-    """Upsilon 92209 as printed, 13275 by the tight norm, 977 with exact noise too."""
+    """Upsilon is 92209 as printed, 13275 with the tight norm, 977 with exact noise too."""
     with jax.enable_x64(True):
-        # The tight bound shares its failure among two events; these numbers give all to one.
+        # The tight bound splits its failure between two events; these numbers give all to one.
         p = 2.0 * gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
         printed = gram_calibration.printed_gaussian_scale(ROW, 27, EPSILON, DELTA)
         exact = privacy.gaussian_scale(2.0 * 27**0.5, EPSILON, DELTA)
@@ -156,14 +156,14 @@ def changes(count=4000, seed=0):
     rng = np.random.default_rng(seed)
     v, w = rng.normal(size=(2, count, DIM + 1))
     v, w = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (v, w))
-    # Among them two that are orthogonal: along the axes, and at 45 degrees to them.
+    # Among them two orthogonal pairs: along the axes, and at 45 degrees to them.
     v[0], w[0] = np.eye(DIM + 1)[0], np.eye(DIM + 1)[1]
     v[1], w[1] = (v[0] + w[0]) / ROW, (v[0] - w[0]) / ROW
     return v[:, :, None] * v[:, None, :] - w[:, :, None] * w[:, None, :]
 
 
 def test_sensitivity_of_the_gram_matrix_and_the_noise_that_it_needs():
-    """sqrt(2) in Frobenius norm, but 1 where the diagonal has twice the variance, as it does."""
+    """sqrt(2) in Frobenius norm, but 1 if the diagonal has twice the variance, as it has here."""
     d = changes()
     frobenius = np.sqrt(np.sum(d**2, axis=(1, 2)))
     assert frobenius.max() == pytest.approx(2.0**0.5, rel=1e-12)
@@ -174,7 +174,7 @@ def test_sensitivity_of_the_gram_matrix_and_the_noise_that_it_needs():
         return np.sqrt(np.sum(d[:, rows, columns] ** 2 / variance, axis=1)).max()
 
     assert weighed(2.0) == pytest.approx(1.0, rel=1e-12)
-    assert weighed(1.0) == pytest.approx(2.0**0.5, rel=1e-12)  # the footnote's way is too little
+    assert weighed(1.0) == pytest.approx(2.0**0.5, rel=1e-12)  # the footnote's noise is too small
 
 
 BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
@@ -186,7 +186,7 @@ def make(horizon, dim, law=gram.gaussian, *, bounds=BOUNDS, epsilon=1.0, **optio
 
 
 def releases(sums, horizon, dim, trials):
-    """Noise alone: releases of zero rows less the offset, (trials, horizon, packed)."""
+    """Noise alone: releases of zero rows minus the offset, (trials, horizon, packed)."""
 
     def one(key):
         state, first = sums.init(jr.fold_in(key, 0))
@@ -208,14 +208,14 @@ def shared_levels(horizon, levels):
 
 
 def shared_nodes(horizon, levels):
-    """Of the prefixes, nodes that two have in common in the plain binary tree."""
+    """The nodes that two prefixes share in the plain binary tree."""
     nodes = [{(j, t >> j) for j in range(levels) if t >> j & 1} for t in range(horizon)]
     return np.array([[len(a & b) for b in nodes] for a in nodes])
 
 
 @pytest.mark.parametrize("calibration", ["derived", "printed"])
 def test_covariance_of_symmetric_gaussian_noise_on_the_tree(calibration):
-    """Between prefixes and between entries; half the scale would be 30 standard errors off."""
+    """Between prefixes and between entries; half the scale is 30 standard errors off."""
     horizon, dim, trials = 6, 2, 4000
     sums = make(horizon, dim, calibration=calibration)
     made = releases(sums, horizon, dim, trials)
@@ -232,18 +232,18 @@ def test_covariance_of_symmetric_gaussian_noise_on_the_tree(calibration):
     expected = np.kron(shared, weights)
     np.testing.assert_allclose(covariance, expected, atol=5.0 * 2.0 * levels * 1.5 / trials**0.5)
     off = [covariance[i, i] / expected[i, i] for i in range(len(expected)) if expected[i, i]]
-    # The mean of some 20 to 36 ratios with a relative standard error of 2 % each, correlated.
+    # The mean of 20 to 36 correlated ratios, each with a relative standard error of 2 %.
     assert np.mean(off) == pytest.approx(1.0, abs=0.04)
 
 
 def test_wishart_noise_on_the_tree_has_exactly_m_nodes_in_every_release():
-    """Variances m k and 2 m k of scale L~^2 = 2, the same in each release, with means 0."""
+    """Variances m k and 2 m k with scale L~^2 = 2, equal in each release, with means 0."""
     horizon, dim, trials = 5, 2, 4000
     sums = make(horizon, dim, gram.wishart, calibration="printed")
     levels = 4
     n = levels * float(gram_calibration.wishart_freedom(3, levels, 1.0, DELTA, "printed"))
     made = releases(sums, horizon, dim, trials)
-    # Centred by the mean of the noise, which the offset leaves out.
+    # Centred by the mean of the noise, which the offset omits.
     rows, columns = ellipsoids.indices(dim + 1)
     variance = 4.0 * n * np.where(rows == columns, 2.0, 1.0)
     ratio = made.var(axis=0) / variance[None]
@@ -277,7 +277,7 @@ def test_wishart_mean_and_variance(freedom):
     made = wishart(freedom, size, 0)
     np.testing.assert_array_equal(made, np.swapaxes(made, 1, 2))
     variance = freedom * (1.0 + np.eye(size))
-    # Fourth moments of small k are larger than the normal law's.
+    # For small k, fourth moments are larger than those of the normal law.
     error = (2.0 + 12.0 / freedom) ** 0.5 / trials**0.5
     assert np.abs(made.mean(axis=0) / np.sqrt(variance / trials)).max() < 4.5
     np.testing.assert_allclose(made.var(axis=0) / variance, 1.0, atol=5.0 * error)
@@ -286,7 +286,7 @@ def test_wishart_mean_and_variance(freedom):
 
 @pytest.mark.parametrize("freedom", [6.0, 40.0, 3e6])
 def test_chi_draws_follow_their_law(freedom):
-    """Kolmogorov-Smirnov against scipy; neighbouring degrees of freedom fail where they differ."""
+    """Kolmogorov-Smirnov against scipy; neighbouring degrees of freedom fail if they differ."""
     draws = _chi(jnp.float32(freedom), jr.split(jr.key(1), 20_000))
     made = np.asarray(draws, np.float64) + np.sqrt(freedom)
     for i in range(3):
@@ -300,7 +300,7 @@ def test_chi_draws_follow_their_law(freedom):
 
 @pytest.mark.parametrize("norm_bound", ["tight", "paper"])
 def test_norm_of_gaussian_noise_is_below_its_bound(norm_bound):
-    """But for p = 0.05 in 20 000 draws; half of the tight bound fails, a fifth of the paper's."""
+    """Except for p = 0.05 of 20 000 draws; half the tight bound fails, a fifth of the paper's."""
     rng = np.random.default_rng(5)
     z = rng.normal(size=(20_000, DIM, DIM))
     norm = np.linalg.norm((z + np.swapaxes(z, 1, 2)) / ROW, ord=2, axis=(1, 2))
@@ -310,7 +310,7 @@ def test_norm_of_gaussian_noise_is_below_its_bound(norm_bound):
     length = np.linalg.norm(rng.normal(size=(20_000, DIM)), axis=1)
     assert (length > float(gram_calibration.normal_length(DIM, 0.05))).mean() <= 0.05
     assert (length > 0.5 * float(gram_calibration.normal_length(DIM, 0.05))).mean() > 0.1
-    # The regularizer puts them together.
+    # The regularizer combines them.
     made = gram_calibration.gaussian_regularizer(2.0, DIM, 0.1, norm_bound="tight", floor=0.7)
     assert float(made.offset) == pytest.approx(0.7 + 2.0 * float(
         gram_calibration.gaussian_norm(DIM, 0.05, "tight")), rel=1e-5)  # fmt: skip
@@ -319,7 +319,7 @@ def test_norm_of_gaussian_noise_is_below_its_bound(norm_bound):
 
 @pytest.mark.parametrize("kind", ["shifted", "unshifted", "lower floor"])
 def test_wishart_regularizers_are_accurate_but_for_the_stated_probability(kind):
-    """In 20 000 draws with p = 0.1; half of gamma fails where nothing was rounded up for it."""
+    """In 20 000 draws with p = 0.1; half of gamma fails if nothing was rounded up for it."""
     freedom, p = 4000.0, 0.1
     made = 2.0 * wishart(freedom, 6, 2)
     r = gram_calibration.wishart_regularizer(
@@ -333,7 +333,7 @@ def test_wishart_regularizers_are_accurate_but_for_the_stated_probability(kind):
     tilt = np.sqrt(np.einsum("ni,nij,nj->n", tail, np.linalg.inv(h), tail))
     assert ((low < r.smallest) | (high > r.largest)).mean() <= p
     assert (tilt > r.tilt).mean() <= p
-    # A quarter of the room that the eigenvalues have is not enough.
+    # A quarter of the eigenvalues' margin is not enough.
     room = 0.375 * (r.largest - r.smallest)
     assert ((low < r.smallest + room) | (high > r.largest - room)).mean() > 2 * p
     if kind != "lower floor":
@@ -358,7 +358,7 @@ def test_every_regularizer_is_the_ridge_without_privacy():
 
 @pytest.mark.parametrize("name", ["honaker", "kary", "smooth", "square_root", "buffered", "hybrid"])
 def test_other_mechanisms_serve_gaussian_noise(name):
-    """Their noise is calibrated by their own encoder; with most of them there is less of it."""
+    """Their noise is calibrated to their own encoder; most of them need less noise."""
     mechanism = getattr(mechanisms, name)
     tree, other = make(64, 2), make(64, 2, mechanism=mechanism)
     state, first = other.init(jr.key(0))

@@ -54,9 +54,11 @@ def test_directions_are_uniform_on_the_sphere_of_the_hull(name):
 
 @every_domain
 def test_estimates_are_unbiased(name):
-    """(n / zeta) f(x + zeta u) u of a linear and of a quadratic loss, whose smoothing has the same
-    gradient: its part in the tangent. A direction from the ball shrinks the mean by n / (n + 2), a
-    missing n by n; both are told apart."""
+    """(n / zeta) f(x + zeta u) u is unbiased for the tangent part of the gradient.
+
+    Tested on a linear and a quadratic loss, whose smoothing has the same gradient. A direction from
+    the ball shrinks the mean by n / (n + 2), and a missing n by n; both are rejected.
+    """
     domain = DOMAINS[name]
     n, _, lifted = sample(name)
     x, zeta = jnp.asarray(domain.centre, jnp.float32), 0.5
@@ -71,7 +73,7 @@ def test_estimates_are_unbiased(name):
 
         def estimates(lifted, f=f):
             values = jax.vmap(f)(x[None] + zeta * lifted)
-            # Less its value at x, which leaves the mean and takes most of the scatter.
+            # Minus its value at x, which keeps the mean and removes most of the variance.
             return (n / zeta * (values - f(x)))[:, None] * lifted
 
         right = np.asarray(estimates(lifted))
@@ -85,8 +87,10 @@ def test_estimates_are_unbiased(name):
 @pytest.mark.parametrize("family", ["linear", "distance", "absolute", "quadratic", "largest"])
 @every_domain
 def test_ranges_cover_what_is_played(name, family):
-    """f up to zeta outside the domain stays within the range of its family, and near both ends
-    somewhere; its slope stays below L. The words for ranges agree with the families'."""
+    """Up to zeta outside the domain, f stays in its family's range and comes near both ends.
+
+    Its slope stays below L. The words for ranges agree with the families'.
+    """
     domain, reach = DOMAINS[name], 0.4
     made = getattr(loss_families, family)(domain)
     _, _, lifted = sample(name)
@@ -96,7 +100,7 @@ def test_ranges_cover_what_is_played(name, family):
     )
     keys = jr.split(jr.key(0), 300)
     parameters = jax.vmap(made.draw)(keys, jnp.asarray(vertices))
-    # At the vertices and beyond them, and at the point where a loss is least.
+    # At and beyond the vertices, and at the point of least loss.
     points = np.concatenate([vertices + r * lifted[:300] for r in (0.0, reach)])
     grid = jax.vmap(jax.vmap(made.function, (None, 0)), (0, None))
     seen = np.asarray(jax.jit(grid)(parameters, jnp.asarray(points, jnp.float32)))
@@ -106,15 +110,18 @@ def test_ranges_cover_what_is_played(name, family):
     slopes = jax.vmap(jax.vmap(jax.grad(made.function, 1), (None, 0)), (0, None))
     steep = np.linalg.norm(jax.jit(slopes)(parameters, jnp.asarray(points)), axis=-1).max()
     assert steep <= made.lipschitz(reach) * (1 + 1e-5)
-    if family != "quadratic":  # whose L makes B = L (D + reach), twice its range
+    if family != "quadratic":  # its L gives B = L (D + reach), twice its range
         word = {"linear": "nonnegative_inside", "largest": "signed"}.get(family, "nonnegative")
         words = values(domain, word, made.lipschitz(reach), reach)
         assert (words.low, words.high) == pytest.approx((low, high))
 
 
 def test_the_smaller_width_under_noises_linear_losses():
-    """A linear loss that is 0 at the best point falls to -L zeta outside: the width L (D + zeta)
-    is too small by 1.24 for D = 2, T = 2500, n = 5 (zeta = 0.63)."""
+    """A linear loss that is 0 at the best point falls to -L zeta outside the domain.
+
+    The width L (D + zeta) is too small by a factor of 1.24 for D = 2, T = 2500, n = 5 (zeta =
+    0.63).
+    """
     ball = domains.ball(5)
     zeta = 2.0 * 5**0.5 / 2500**0.25
     width = {}

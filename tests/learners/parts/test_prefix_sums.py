@@ -1,4 +1,4 @@
-"""Where a loss set, a mechanism and epsilon meet: the calibration, its reading, its errors."""
+"""Loss set, mechanism and epsilon together: the calibration, its reading, its errors."""
 
 from functools import partial
 
@@ -93,8 +93,8 @@ def test_the_papers_instances_on_the_tree(name, scale):
 def worst_log_ratio(scale, horizon, change):
     """The largest log-ratio of the densities of all releases of a Laplace tree, exactly.
 
-    Round 1 changes. The releases at the powers of two expose each node around it, and nothing else
-    depends on it: independent Laplace coordinates, each shifted by ``change`` (d,).
+    Round 1 changes. The releases at the powers of two determine each node with this round, and
+    nothing else depends on it: independent Laplace coordinates, each shifted by ``change`` (d,).
     """
     nodes = (horizon - 1).bit_length()
     return nodes * np.abs(change).sum() / scale
@@ -105,7 +105,7 @@ def check_calibration(scale, horizon, change, epsilon):
 
 
 def test_declared_epsilon_is_that_of_the_worst_pair_and_no_other_scale_passes():
-    """Tight for replaced rounds; each usual slip is caught: it declares less than there is."""
+    """Tight for replaced rounds; each common mistake is found: it declares less than it spends."""
     horizon, dim, epsilon = 1024, 4, 0.7
     worst = np.full(dim, 2.0)  # from -1 to 1 in each entry
     scale = build(horizon, domains.box_losses(dim), epsilon=epsilon).scale
@@ -138,7 +138,7 @@ def test_the_reading_under_which_the_printed_scale_is_right():
 
 
 def test_balanced_pairs_on_the_simplex_show_what_a_common_shift_hides():
-    """A shift of all entries leaves softmax(-eta L) as it is; (+1, -1, ...) does not."""
+    """A shift of all entries does not change softmax(-eta L); (+1, -1, ...) does."""
     argmin = domains.simplex(4).regularizer.argmin
     total = jnp.array([0.3, -0.2, 0.5, 0.1])
     np.testing.assert_allclose(argmin(total + 1.0), argmin(total), rtol=1e-6)
@@ -147,8 +147,9 @@ def test_balanced_pairs_on_the_simplex_show_what_a_common_shift_hides():
 
 
 def replay(sums, key):
-    """The function of losses (T, d) that returns what is released, the empty prefix first, (T, d),
-    and how many losses were clipped. One program, for all the sequences that a test compares.
+    """A function from losses (T, d) to releases (T, d), the empty prefix first, and clip counts.
+
+    It is one program for all sequences that a test compares.
     """
 
     @jax.jit
@@ -184,9 +185,9 @@ def test_a_changed_round_moves_later_releases_by_itself_and_earlier_ones_not(nam
         after, _ = releases(changed)
         expected = (np.arange(12) >= t)[:, None] * difference
         np.testing.assert_allclose(after - before, expected, atol=1e-4)
-        shifts.append(np.abs(encoder[:, t - 1]).sum() * 4.0)  # by the extreme change, L1 norm 4
+        shifts.append(np.abs(encoder[:, t - 1]).sum() * 4.0)  # the extreme change, of L1 norm 4
     assert max(shifts) <= float(sums.scale) * (1 + 1e-6)
-    assert max(shifts) > float(sums.scale) / 2  # half the scale would not do
+    assert max(shifts) > float(sums.scale) / 2  # half the scale is too small
 
 
 def test_losses_are_clipped_and_counted_and_those_on_the_border_are_not():
@@ -250,7 +251,7 @@ def test_a_partial_of_the_tree_is_the_tree():
 
 @pytest.mark.parametrize("noise, size, draw", [("laplace", 0, 2.0), ("gaussian", 1, 1.0)])
 def test_deviations_are_the_rows_of_the_decoder_times_a_draw(noise, size, draw):
-    """By the mechanism's matrices, and at epsilon = 1 for a change of 1 in the mechanism's norm."""
+    """From the mechanism's matrices, at epsilon = 1 for a change of 1 in the mechanism's norm."""
     delta = 1e-6 if size else None
     found = calibrate(
         12, (), (1.0, 1.0), epsilon=1.0, delta=delta, mechanism=mechanisms.kary, noise=noise,
@@ -269,7 +270,7 @@ def test_deviations_are_the_rows_of_the_decoder_times_a_draw(noise, size, draw):
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian", "discrete_gaussian", "skellam"])
 def test_the_length_of_the_noise_is_known_at_a_traced_epsilon(law):
-    """As of a plain one: sweeps trace it, and rates come from it."""
+    """As for a plain one: sweeps trace it, and rates depend on it."""
 
     def length(epsilon):
         delta = None if law == "laplace" else 1e-5

@@ -1,4 +1,4 @@
-"""Noise of sums in every trust model: widths, declarations, and learners that take all of it."""
+"""Noise on sums in every trust model: widths, declarations, and learners that accept all of it."""
 
 from unittest import mock
 
@@ -31,7 +31,7 @@ def noise_of(law, epsilon):
 
 
 def tail(law, epsilon, count):
-    """x -> P(noise of a sum of so many bits >= x), exact; None where it has no closed form."""
+    """x -> P(noise of a sum of ``count`` bits >= x), exactly; None if it has no closed form."""
     found = noise_of(law, epsilon)
     if law == "laplace":
         return stats.laplace(scale=1.0 / epsilon).sf
@@ -60,9 +60,9 @@ def tail(law, epsilon, count):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_the_noise_is_within_its_radius(law, epsilon):
-    """Exact tails are below e^-x, and above it for a radius that is a third of that.
+    """Exact tails are below e^-x, and above it at a third of the radius.
 
-    Chernoff's bound is of the noise alone: losses that are all alike have no error of their own.
+    Chernoff's bound covers the noise alone: equal losses have no error of their own.
     """
     count = 50
     above = tail(law, epsilon, count)
@@ -79,7 +79,7 @@ def test_the_noise_is_within_its_radius(law, epsilon):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_number_of_rounds_has_its_radius(law):
-    """To a percent least_rounds inverts radius, and both are Hoeffding's without noise."""
+    """least_rounds inverts radius up to a percent, and both equal Hoeffding's without noise."""
     for epsilon in (0.01, 1.0, np.inf):
         found = noise_of(law, epsilon)
         for radius in (0.001, 0.1, 0.7):
@@ -90,7 +90,7 @@ def test_a_number_of_rounds_has_its_radius(law):
 
 @pytest.mark.parametrize("law", ["laplace", "local_laplace", "gaussian", "skellam"])
 def test_errors_are_chernoff_s_bounds(law):
-    """Of two weighted releases, against a fine grid of tilts in NumPy: at most a percent above."""
+    """For two weighted releases, against a fine grid of tilts in NumPy: at most a percent above."""
     counts, weights, draws = np.array([300.0, 50.0]), np.array([0.02, -0.01]), np.array([1.0, 3.0])
     for epsilon in (0.05, 0.7, 8.0):
         found = noise_of(law, epsilon)
@@ -109,7 +109,7 @@ def test_errors_are_chernoff_s_bounds(law):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_releases_are_unbiased_and_have_no_noise_at_infinity(law):
-    """Means of 4000 releases of 700 ones among 1000 bits, to five standard errors."""
+    """Means of 4000 releases of 700 ones among 1000 bits, within five standard errors."""
     total, count = exact_sums.of(700.0), jnp.int32(1000)
 
     def release(epsilon, key):
@@ -123,7 +123,7 @@ def test_releases_are_unbiased_and_have_no_noise_at_infinity(law):
 
 
 def test_declarations():
-    """What each law asks to trust, and which of them have a delta."""
+    """The trust model of each law, and whether it has a delta."""
     models = {law: noise_of(law, 0.5).privacy.model for law in LAWS}
     assert models == {
         "laplace": "central", "gaussian": "central", "discrete_gaussian": "central",
@@ -166,7 +166,7 @@ def test_bad_noise_of_other_learners():
 
 
 def losses_of(learner):
-    """Losses of one run."""
+    """The losses of one run."""
     return jax.tree.map(lambda leaf: leaf[0], pairs_for(learner, 1, jr.key(0)).losses)
 
 
@@ -179,13 +179,13 @@ def audited(learner):
     [law if law == "binomial" else pytest.param(law, marks=pytest.mark.slow) for law in LAWS],
 )
 def test_replays_spend_what_is_declared(law):
-    """One touched release; and half the noise is found."""
+    """One release is affected; and half the noise is found."""
     delta = 0.01 if law in WITH_DELTA else None
     learner = sequential_halving(8, 2, epsilon=1.0, delta=delta, noise=law)
     found = audited(learner)
     assert found.failed == ()
     assert found.touched == 1
-    # There is at most two percent more noise than is needed.
+    # There is at most two percent more noise than needed.
     assert 0.9 < found.spent.max() <= 1.0001
     if law == "binomial":
         halved = mutants(learner, losses_of(learner))["noise halved"]
@@ -216,10 +216,10 @@ def test_every_law_in_every_learner(make, law):
 
 
 def test_shuffled_successive_elimination_finds_the_best_arm():
-    """C2 at failure 0.1, epsilon 1/2: no error in 400 runs, and the mean of the stopping times.
+    """C2 at failure 0.1, epsilon 1/2: no error in 400 runs, and the mean stopping time.
 
-    NumPy had 7687 rounds on average for 268 coins, which are the least; here it may be a percent
-    more. A quarter of the radius errs.
+    NumPy had 7687 rounds on average with the minimal 268 coins; here it may be a percent more. A
+    quarter of the radius errs.
     """
     horizon = 10**6
 
@@ -239,7 +239,7 @@ def test_shuffled_successive_elimination_finds_the_best_arm():
 
 
 def test_chernoff_s_radius_of_laplace_noise_in_successive_elimination():
-    """Its epochs are shorter than the paper's, whose constants are larger."""
+    """Its epochs are shorter than the paper's, which has larger constants."""
 
     def play(key, radius):
         learner = successive_elimination(10**6, 5, epsilon=0.5, failure=0.1, radius=radius)
@@ -255,7 +255,7 @@ def test_chernoff_s_radius_of_laplace_noise_in_successive_elimination():
 
 
 def test_joint_radii_are_close_to_exact_ones():
-    """One bound for losses and noise together is below the sum of two bounds, and near it."""
+    """One bound for losses and noise together is below the sum of two bounds, and close to it."""
     actions = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     pulls = np.array([200.0, 300.0, 0.0])
     inverse = np.linalg.inv(np.einsum("n,ni,nj", pulls, actions, actions))
@@ -271,7 +271,7 @@ def test_joint_radii_are_close_to_exact_ones():
 
 @pytest.mark.slow
 def test_identification_in_the_shuffle_model_errs_no_more_than_it_may():
-    """Failure is 0.1 on three near arms. A rule that forgets the noise errs too often."""
+    """Failure is 0.1 on three close arms. A rule that ignores the noise errs too often."""
     horizon, failure, epsilon = 10**7, 0.1, 0.05
     game = environments.bernoulli([0.45, 0.5, 0.55], regret="pseudo")
 

@@ -1,4 +1,4 @@
-"""Keywords that the domain carries by now are accepted until version 0.2, with a warning."""
+"""Keywords now carried by the domain are accepted until version 0.2, with a warning."""
 
 import jax
 import numpy as np
