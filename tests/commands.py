@@ -122,6 +122,11 @@ INSTEAD = {
     "$SLURM_ARRAY_TASK_ID/16": f"{STUDY} --store mine --part 1/16",
     "dpjax run --config examples/study.toml --store /scratch/$USER/mine --resume": f"{STUDY} "
     "--store mine --resume",
+    "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap,exp3_minibatch "
+    "--seeds 200": "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap --seeds 4",
+    "dpjax run --losses tests/data/patients.csv --label malignant --learner linucb,glm_sgd "
+    "--epsilon 1,inf": "dpjax run --losses tests/data/patients.csv --label malignant "
+    "--learner linucb --epsilon 1,inf --seeds 4 --horizon 64",
     "dpjax run ... --store results/mine.zarr": f"{DIAGNOSES} 1 --seeds 4 --store results/mine.zarr",
     "dpjax theorem --all --epsilon 1,10,inf --horizon 16384 --trials 100": THEOREM,
     "dpjax theorem --all --search --epsilon 0.1,1,10,inf --horizon 4096 --trials 1024": SEARCH,
