@@ -56,6 +56,9 @@ COMPARE = (
     "dpjax compare examples/mine.py --against exp3 --epsilon 1 --horizon 64 --trials 4 --runs 1024"
 )
 THEOREM = "dpjax theorem agarwal2017 --epsilon 1,inf --horizon 256 --trials 4"
+OWN_ENVIRONMENT = (
+    "dpjax theorem exp3 --environment examples/own_environment.py --horizon 256 --trials 4"
+)
 SEARCH = "dpjax theorem limited_updates --search --epsilon 1 --horizon 64 --trials 8"
 INSTALL = (
     "python3 -m venv .venv && .venv/bin/pip install -e . && "
@@ -123,7 +126,8 @@ INSTEAD = {
     "dpjax run --config examples/study.toml --store /scratch/$USER/mine --resume": f"{STUDY} "
     "--store mine --resume",
     "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap,exp3_minibatch "
-    "--seeds 200": "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap --seeds 4",
+    "--seeds 200": "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap "
+    "--seeds 4",
     "dpjax run --losses tests/data/patients.csv --label malignant --learner linucb,glm_sgd "
     "--epsilon 1,inf": "dpjax run --losses tests/data/patients.csv --label malignant "
     "--learner linucb --epsilon 1,inf --seeds 4 --horizon 64",
@@ -133,6 +137,8 @@ INSTEAD = {
     "dpjax theorem scrible-polytope --search --epsilon 0.1,1,10,inf --horizon 256 "
     "--trials 1024": SEARCH,
     "dpjax theorem agarwal2017": THEOREM,
+    "dpjax theorem exp3 --environment examples/own_environment.py": OWN_ENVIRONMENT,
+    "dpjax theorem NAME --environment FILE": OWN_ENVIRONMENT,
     "dpjax theorem greedy": THEOREM,
     "dpjax theorem hedge --search": SEARCH,
     "mkdocs serve": "mkdocs build --strict",
@@ -183,6 +189,7 @@ ELSEWHERE = {
     "python benchmarks/workloads.py": "imported by benchmarks/speed.py",
     "python docs/hooks.py": "imported by mkdocs",
     "python examples/mine.py": "dpjax compare reads it",
+    "python examples/own_environment.py": "dpjax theorem reads it",
     "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
     "python -m tests.study.test_coverage": "tests/study/test_coverage.py",
     "python -m tests.study.shared_play": "tests/study/test_processes.py",

@@ -163,6 +163,11 @@ def _parser() -> argparse.ArgumentParser:
         "--search", action="store_true",
         help="search for the worst environments instead of playing against fixed ones",
     )  # fmt: skip
+    theorem.add_argument(
+        "--environment", metavar="FILE[:NAME]", action="append", default=[], dest="files",
+        help="play on an environment of your own instead: your file, which is run, and a name in "
+        "it; may be given several times",
+    )  # fmt: skip
     add_epsilon(theorem)
     add_number(theorem, "horizon", 2**14, "T", "the longest of three, each a quarter of the next")
     add_number(theorem, "trials", 200, "N")
@@ -311,8 +316,8 @@ def _theorem(options) -> None:
         return
     out = results_folder(options, "results/theorem")
     sizes = {"horizon": options.horizon, "trials": options.trials}
-    words = None if options.all else options.names
-    print(theorem.run(words, out, epsilons=options.epsilon, search=options.search, **sizes))
+    sizes |= {"epsilons": options.epsilon, "search": options.search, "files": options.files}
+    print(theorem.run(None if options.all else options.names, out, **sizes))
     _written_to(out)
 
 
