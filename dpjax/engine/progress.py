@@ -106,16 +106,17 @@ def with_progress(plan, blocks, progress):
                 yield block, cells
                 bar.update(played(block))
     finally:
-        _warn(plan, bad, clipped)
+        warn_of(horizon, bad, clipped)
 
 
-def _warn(plan, bad, clipped) -> None:
+def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
     """Warns of trajectories that are not finite, and of a point whose losses are out of range.
 
     Args:
-      plan: a Plan.
+      horizon: rounds of a trajectory.
       bad: (point, seed) of each trajectory that is not finite.
       clipped: (P,) the fewest losses that were clipped in a trajectory; inf where none are counted.
+      stacklevel: of the line that called sweep, or ran a study.
     """
     if bad:
         first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
@@ -123,9 +124,8 @@ def _warn(plan, bad, clipped) -> None:
             f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
             + ("; ..." if len(bad) > 3 else ""),
             RuntimeWarning,
-            stacklevel=6,  # The line that called sweep, or ran a study.
+            stacklevel=stacklevel,
         )
-    horizon = int(plan.rounds[-1])
     found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
     if len(found):
         warnings.warn(
@@ -133,7 +133,7 @@ def _warn(plan, bad, clipped) -> None:
             f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; say what range "
             "they are in, over arms by combinators.rescale_losses(learner, low, high)",
             RuntimeWarning,
-            stacklevel=6,
+            stacklevel=stacklevel,
         )
 
 
