@@ -90,7 +90,7 @@ _bits = jax.jit(jax.vmap(jr.bits))
 
 def _run(player, losses) -> list[int]:
     """The arms that an object plays, one a round."""
-    arms = []
+    arms: list[int] = []
     for round_losses in losses:
         arm = int(player.select())
         if not 0 <= arm < len(round_losses):

@@ -93,7 +93,8 @@ def read_cases(path, *, features=None, label=None) -> Cases:
     read = names, np.concatenate([own for _, own in encoded], axis=1)
     if label is not None:
         arms, labels = columns[label].labels()
-        return Cases(*read, arms, np.float64(labels[:, None] != np.array(arms)), labels, notes)
+        wrong = (labels[:, None] != np.array(arms)).astype(np.float64)
+        return Cases(*read, arms, wrong, labels, notes)
     arms = tuple(name for name in header if name not in features)
     if len(arms) < 2:
         raise ValueError(f"{path}: has {len(arms)} columns of losses beside the features; an arm "
@@ -141,13 +142,13 @@ class _Column(NamedTuple):
                     ", as other entries of this column are")  # fmt: skip
                 raise self.refused(i, f"is {cell[:40]!r}, and not a number{others}")
         values = np.array(self.cells, np.float64)
-        for i in np.flatnonzero(~np.isfinite(values)):
+        for i in np.flatnonzero(~np.isfinite(values)).tolist():
             raise self.refused(i, f"is {values[i]:g}; a number must be finite")
         return values
 
     def losses(self) -> np.ndarray:
         values = self.values()
-        for i in np.flatnonzero((values < 0.0) | (values > 1.0)):
+        for i in np.flatnonzero((values < 0.0) | (values > 1.0)).tolist():
             raise self.refused(i, f"is {values[i]:g}; losses must lie in [0, 1]")
         return values
 
@@ -159,7 +160,8 @@ class _Column(NamedTuple):
             refuse_counts(self.path, values, self.place)
             return [self.name], values
         words, which = self.labels()
-        return [f"{self.name}={word}" for word in words], np.float64(which[:, None] == words)
+        equal = which[:, None] == np.array(words)
+        return [f"{self.name}={word}" for word in words], equal.astype(np.float64)
 
     def labels(self) -> tuple[tuple[str, ...], np.ndarray]:
         """The different words, sorted, and the column itself."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dpjax import papers
+from dpjax.cli.alive import alive
 from dpjax.cli.arguments import (
     EPSILONS,
     PRIVATE_EPSILONS,
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         keep_compiled()
     try:
-        with _failed_figures() as failed:
+        name = getattr(options.command, "__name__", "").strip("_")
+        with _failed_figures() as failed, alive(f"dpjax {name}"):
             violation = options.command(options)
         sys.stdout.flush()
     except (ValueError, OSError, ImportError) as error:

@@ -179,12 +179,12 @@ def read_game(path, *, features=None, label=None) -> Game:
     read = read_cases(path, features=features, label=label)
     if read.labels is not None:
         words = ("A row is a case, drawn with replacement. A wrong label costs 1, the right one "
-                 "-1: half the regret is a number of mistakes.")  # fmt: skip
+                 "-1, so that half the regret counts mistakes.")  # fmt: skip
         environment = environments.classification(read.features, read.labels)
         return Game(environment, read.arms, read.losses, (words, *read.notes))
     contexts = standardised(read.features)
-    arms = np.eye(len(read.arms))[None, :, :, None]
-    blocks = (arms * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
+    own = np.eye(len(read.arms))[None, :, :, None]
+    blocks = (own * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
     environment = environments.contextual_table(blocks, read.losses)
     return Game(environment, read.arms, read.losses, read.notes)
 

@@ -128,7 +128,7 @@ def run(
         parameters.setdefault("environments", {})[shown(text)] = digest
     if search:
         names = [name for name in names if words or not theorems.find(name).slow]
-        return _run_search(names, out, parameters)
+        return _run_search(names, out, parameters, progress)
     with output_folder(out) as folder:
         found = [
             theorems.measure(name, environments=given or None, **sizes, progress=progress)
@@ -148,19 +148,25 @@ def run(
     return "\n\n".join([*map(format_table, tables), *said])
 
 
-def _run_search(names, out, parameters) -> str:
+def _run_search(names, out, parameters, progress) -> str:
     import pandas
 
+    from dpjax.engine.progress import Bar
     from dpjax.report import worst_cases
     from dpjax.report.plot import save
     from dpjax.study import theorems
 
     sizes = {"horizon": parameters["horizon"], "final": parameters["trials"]}
     with output_folder(out) as folder:
-        found = pandas.concat([
-            theorems.search(name, theorems.find(name), epsilons=parameters["epsilons"], **sizes)
-            for name in names
-        ])  # fmt: skip
+        each = []
+        with Bar(len(names), progress, "searches") as bar:
+            for name in names:
+                theorem = theorems.find(name)
+                each.append(
+                    theorems.search(name, theorem, epsilons=parameters["epsilons"], **sizes)
+                )
+                bar.update()
+        found = pandas.concat(each)
         if found.empty:
             raise ValueError(f"theorem: there is nothing to search for {', '.join(names)}")
         write_csv(folder / "searches.csv", found)

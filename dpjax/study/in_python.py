@@ -150,8 +150,9 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
     with settings.own():
         games = pairs(program.game(), program.points())
         keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(trials))
-        outputs = [_play(*game, keys, checkpoints, bar) for game in games]
-        rounds = checkpoint_rounds(*games[0], checkpoints)
+        outputs = [_play(learner, environment, keys, checkpoints, bar)
+                   for learner, environment in games]  # fmt: skip
+        rounds = checkpoint_rounds(games[0][0], games[0][1], checkpoints)
     regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
     bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
     warn_of(int(rounds[-1]), bad, np.float64(clipped.min(axis=1)), stacklevel=4)
