@@ -1,4 +1,4 @@
-"""An environment of one's own, in which the best arm becomes so late, for ``dpjax theorem``.
+"""An environment of one's own for ``dpjax theorem``: an arm becomes the best one late.
 
     dpjax theorem exp3 --environment examples/own_environment.py
 
@@ -12,7 +12,7 @@ from dpjax import environments
 
 
 def late(horizon):
-    """Three arms, the last of which becomes the best one after a third of all rounds."""
+    """Three arms. The last one becomes the best one after more than half of all rounds."""
 
     def means(t):
         return jnp.array([0.5, 0.6, 0.9 - 0.7 * t.astype(float) / horizon])

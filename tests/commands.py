@@ -86,6 +86,7 @@ INSTEAD = {
     "--out results/revealed",
     "python benchmarks/revealed.py --speed": "python benchmarks/revealed.py --speed",
     "python docs/tables.py": "python docs/tables.py docs/studies.md",
+    "python docs/which_learner.py": "python docs/which_learner.py --quick --trials 4 --out which",
     "python examples/pod.py": POD,
     "python -m tests.combinations --over 1": "python -m tests.combinations adap_ucb --over 1",
     "python -m tests.combinations ftrl hedge": "python -m tests.combinations adap_ucb",

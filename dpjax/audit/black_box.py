@@ -25,10 +25,9 @@ def black_box(
     """Plays a class of Python on two neighbouring sequences until it refutes a declared epsilon.
 
     The class has the methods ``select()`` and ``update(arm, loss)``, as of
-    :func:`dpjax.from_python`. An object plays each run. The score of a run is the sum over its
-    rounds of the log ratio of how often its arm was played in that round, on each sequence, in runs
-    beforehand. The test is :func:`anytime`. It sees the arms and nothing else, so it needs more
-    runs than a replay, and it misses rare events.
+    :func:`dpjax.from_python`. An object plays each run. Its score is a sum over rounds: the log
+    ratio of how often its arm was played in that round on either sequence, in training runs. The
+    test is :func:`anytime`. It sees the arms and nothing else, and it misses rare events.
 
     Args:
       make: a whole number below 2^32, the seed of a run -> an object. Without a seed its runs must

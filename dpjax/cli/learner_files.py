@@ -28,10 +28,11 @@ def find_factory(text) -> tuple[str, Callable]:
     """
     path, name, module = _opened(text)
     if name:
-        known = {each: value for each, value in _public(module).items() if callable(value)}
-        if name not in known:
+        found = getattr(module, name, None)
+        if not callable(found):
+            known = [each for each, value in _public(module).items() if callable(value)]
             raise ValueError(f"{path}: it has no function {name}{_check.nearest(name, known)}")
-        return path, known[name]
+        return path, found
     return path, _only(path, module)
 
 

@@ -1,7 +1,7 @@
 """Learners that are classes of Python, with ``select`` and ``update``, in studies.
 
-Such a learner cannot be traced, so a study plays it in a loop: one compiled call a round lets
-nature play all trials, and each trial has an object of its own.
+Such a learner cannot be traced, so a study plays it in a loop. Each trial has an object of its own,
+and one compiled call a round plays nature in all trials.
 """
 
 import inspect
@@ -144,8 +144,8 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
       bar: counts rounds x trials.
 
     Raises:
-      TypeError, ValueError: an object lacks a method, or selects no arm. What it raises itself is
-        passed on.
+      TypeError, ValueError: an object lacks a method, or selects no arm. Errors of the class itself
+        are passed on.
     """
     with settings.own():
         games = pairs(program.game(), program.points())

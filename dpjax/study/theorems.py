@@ -115,6 +115,8 @@ def measure(name: str, *, environments: Any = None, means: Any = None, **sizes: 
     theorem = find(name)
     if environments is not None:
         theorem = on(theorem, environments, means)
+    elif means is not None:
+        raise ValueError("means: they are of environments; pass these too")
     return judge(name, theorem, play(name, theorem, **sizes))
 
 
