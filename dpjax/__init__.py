@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dpjax.maths import designs, divergences
     from dpjax.study import Study
     from dpjax.study.compare import compare
+    from dpjax.study.in_python import from_python
     from dpjax.study.kept import open as open
     from dpjax.study.simulate import simulate, simulate_batches, trajectory
     from dpjax.study.sweep import sweep
@@ -67,6 +68,7 @@ __all__ = [
     "environments",
     "every_round",
     "families",
+    "from_python",
     "generators",
     "gram",
     "keep_compiled",
@@ -96,6 +98,7 @@ _PLACES = {
     "divergences": "maths.divergences",
     "every_round": "combinators:every_round",
     "families": "environments.families",
+    "from_python": "study.in_python:from_python",
     "generators": "core.generators",
     "gram": "learners.parts.gram",
     "keep_compiled": "engine.settings:keep_compiled",

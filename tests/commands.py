@@ -56,6 +56,9 @@ COMPARE = (
     "dpjax compare examples/mine.py --against exp3 --epsilon 1 --horizon 64 --trials 4 --runs 1024"
 )
 THEOREM = "dpjax theorem agarwal2017 --epsilon 1,inf --horizon 256 --trials 4"
+OWN_ENVIRONMENT = (
+    "dpjax theorem exp3 --environment examples/own_environment.py --horizon 256 --trials 4"
+)
 SEARCH = "dpjax theorem limited_updates --search --epsilon 1 --horizon 64 --trials 8"
 INSTALL = (
     "python3 -m venv .venv && .venv/bin/pip install -e . && "
@@ -84,6 +87,7 @@ INSTEAD = {
     "python benchmarks/revealed.py --speed": "python benchmarks/revealed.py --speed",
     "python docs/gallery.py": "python docs/gallery.py --quick",
     "python docs/tables.py": "python docs/tables.py docs/studies.md",
+    "python docs/which_learner.py": "python docs/which_learner.py --quick --trials 4 --out which",
     "python examples/pod.py": POD,
     "python -m tests.combinations --over 1": "python -m tests.combinations adap_ucb --over 1",
     "python -m tests.combinations ftrl hedge": "python -m tests.combinations adap_ucb",
@@ -123,12 +127,20 @@ INSTEAD = {
     "$SLURM_ARRAY_TASK_ID/16": f"{STUDY} --store mine --part 1/16",
     "dpjax run --config examples/study.toml --store /scratch/$USER/mine --resume": f"{STUDY} "
     "--store mine --resume",
+    "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap,exp3_minibatch "
+    "--seeds 200": "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap "
+    "--seeds 4",
+    "dpjax run --losses tests/data/patients.csv --label malignant --learner linucb,glm_sgd "
+    "--epsilon 1,inf": "dpjax run --losses tests/data/patients.csv --label malignant "
+    "--learner linucb --epsilon 1,inf --seeds 4 --horizon 64",
     "dpjax run ... --store results/mine.zarr": f"{DIAGNOSES} 1 --seeds 4 --store results/mine.zarr",
     "dpjax theorem --all --epsilon 1,10,inf --horizon 16384 --trials 100": THEOREM,
     "dpjax theorem --all --search --epsilon 0.1,1,10,inf --horizon 4096 --trials 1024": SEARCH,
     "dpjax theorem scrible-polytope --search --epsilon 0.1,1,10,inf --horizon 256 "
     "--trials 1024": SEARCH,
     "dpjax theorem agarwal2017": THEOREM,
+    "dpjax theorem exp3 --environment examples/own_environment.py": OWN_ENVIRONMENT,
+    "dpjax theorem NAME --environment FILE": OWN_ENVIRONMENT,
     "dpjax theorem greedy": THEOREM,
     "dpjax theorem hedge --search": SEARCH,
     "mkdocs serve": "mkdocs build --strict",
@@ -180,6 +192,7 @@ ELSEWHERE = {
     "python docs/hooks.py": "imported by mkdocs",
     "python notebooks/run.py": "tests/test_notebooks.py",
     "python examples/mine.py": "dpjax compare reads it",
+    "python examples/own_environment.py": "dpjax theorem reads it",
     "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
     "python -m tests.study.test_coverage": "tests/study/test_coverage.py",
     "python -m tests.study.shared_play": "tests/study/test_processes.py",

@@ -99,3 +99,10 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(autouse=True)
+def no_signs_of_life(monkeypatch):
+    """Tests read what commands complain of, however slow the machine is."""
+    monkeypatch.setattr("dpjax.cli.alive.EVERY", 1e6)
+    monkeypatch.setattr("dpjax.engine.progress._SILENT", 1e6)

@@ -345,6 +345,16 @@ def test_laplace_feedback_refuses_a_threshold_that_accepts_everything(threshold)
         laplace_feedback(learners.exp3(8, 3), epsilon=1.0, threshold=threshold, null_loss=1.0)
 
 
+def test_sample_arms_sees_losses_that_are_drawn_where_they_are_used():
+    """Those of bernoulli with pseudo-regret are a function; the base sees the whole vector."""
+    sampled = sample_arms(learners.ftrl(8, domains.simplex(3), epsilon=1.0))
+    made = environments.bernoulli([0.2, 0.5, 0.8], regret="pseudo")
+    for key in jr.split(jr.key(0), 8):
+        loss = made.step(made.init(key), key, jnp.int32(1))[1].loss
+        assert callable(loss)
+        np.testing.assert_array_equal(sampled.feedback(loss, jnp.int32(1)), loss.vector())
+
+
 def test_sample_arms_draws_from_the_point_that_the_base_plays():
     """Frequencies over 20 000 seeds of round 9's arm against its mean point: chi-square."""
     base = learners.ftrl(16, domains.simplex(3), epsilon=5.0)

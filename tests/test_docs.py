@@ -53,11 +53,31 @@ def audited(names):
     np.testing.assert_allclose(names["verdict"].spent.max(), 1.0, rtol=1e-5)
 
 
+def of_python(names):
+    """The black-box audit passes the class, and refutes half the noise after so many runs."""
+    commit = names["Commit"]
+
+    class Half(commit):
+        def __init__(self, *sizes):
+            super().__init__(*sizes)
+            self.noise = self.noise / 2
+
+    for make, refuted in ((commit, False), (Half, True)):
+        found = names["audit"].black_box(
+            lambda seed, make=make: make(3, 2, 1.0, seed),
+            names["pair"], names["jax"].random.key(0),
+            epsilon=1.0, limit=2**11,
+        )  # fmt: skip
+        assert found.refuted == refuted
+    assert found.runs == 512
+
+
 # The state after each program; for the others it suffices that they run.
 LEAVES = {
     "guides/audits.md": audited,
     "guides/clusters.md": lambda names: names["study"].run("spread", part=(1, 4), progress=False),
     "guides/identification.md": identified, "guides/mechanisms.md": summed,
+    "guides/python_learners.md": of_python,
     "guides/stores.md": stored, "guides/studies.md": studied, "guides/sweeps.md": swept,
 }  # fmt: skip
 WITH_PROGRAMS = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if programs(page)]

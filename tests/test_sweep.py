@@ -360,3 +360,30 @@ def test_warnings_name_the_line_that_called(stored, tmp_path):
     with pytest.warns(RuntimeWarning, match="losses lay outside") as told:
         sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
     assert {warning.filename for warning in told} == {__file__}
+
+
+def lines_of(capsys):
+    return [line for line in capsys.readouterr().err.split("\n") if line]
+
+
+def test_a_log_has_lines_while_a_block_is_computed(capsys, monkeypatch):
+    """Though nothing is counted; not without progress, on a terminal, or after the end."""
+    monkeypatch.setattr(progress, "_SILENT", 0.05)
+    with progress.Bar(100.0, True):
+        assert progress.Bar.in_logs == 1
+        time.sleep(0.3)
+    found = lines_of(capsys)
+    assert 2 <= len(found) <= 6 and all(re.match(r" *0% 0.00/100 \[", line) for line in found)
+    assert progress.Bar.in_logs == 0
+    with progress.Bar(2.0, True, "learners") as bar:
+        bar.update()
+        time.sleep(0.12)
+    found = lines_of(capsys)
+    assert found and all(re.match(r" *50% 1.*/2.* learners/s\]", line) for line in found)
+    with progress.Bar(100.0, False):
+        time.sleep(0.12)
+    time.sleep(0.12)
+    assert lines_of(capsys) == []
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.Bar(100.0, True):
+        assert progress.Bar.in_logs == 0

@@ -8,6 +8,7 @@
 - :func:`revealed` computes or bounds what discrete actions reveal, from likelihood ratios. Its
   relatives are :func:`likelihood_attack` and :func:`worst_history`.
 - :func:`anytime` is one for anything that returns a number, and stops as soon as it can.
+- :func:`black_box` is that for a learner that is a class of Python.
 - :func:`one_run` is one for local learners, from a single run of any length.
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
 
@@ -26,6 +27,7 @@ mechanisms, with float32 draws from a reproducible generator.
 """
 
 from dpjax.audit.anytime import Anytime, anytime, bound_from_pairs, log_wealth
+from dpjax.audit.black_box import black_box
 from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
 from dpjax.audit.epsilon import SELECTION, TRAINING, epsilon, most_visible, play
 from dpjax.audit.mechanisms import (
@@ -84,6 +86,7 @@ __all__ = [
     "WorstHistory",
     "anytime",
     "attack",
+    "black_box",
     "bound_from_counts",
     "bound_from_pairs",
     "clopper_pearson",

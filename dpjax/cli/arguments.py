@@ -150,6 +150,11 @@ def part_of(text) -> tuple[int, int]:
     raise argparse.ArgumentTypeError(f"must be like 3/16, the 3rd of 16 parts, got {text[:80]!r}")
 
 
+def name_list(text) -> list[str]:
+    """The words that are separated by commas in a text."""
+    return [word.strip() for word in text.split(",")]
+
+
 def epsilon_list(text) -> tuple[float, ...]:
     """The privacy levels that are separated by commas in a text."""
     try:

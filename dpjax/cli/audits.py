@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 from jax import random as jr
-from tqdm import tqdm
 
 from dpjax import audit, domains, learners
 from dpjax.audit import audited
@@ -18,6 +17,7 @@ from dpjax.cli.learner_files import find_factory
 from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
 from dpjax.engine.devices import cores
+from dpjax.engine.progress import Bar
 from dpjax.feedback import semi_bandit
 from dpjax.learners import factories
 from dpjax.learners.parts import gram
@@ -241,8 +241,12 @@ def run(
             found = pool.map(
                 lambda case: case(epsilon, runs=runs, count=count, changed=changed), cases
             )
-            bar = tqdm(found, total=len(cases), unit="learner", disable=not progress)
-            rows, of_mutants = zip(*bar, strict=True)
+            done = []
+            with Bar(len(cases), progress, "learners") as bar:
+                for each in found:
+                    done.append(each)
+                    bar.update()
+            rows, of_mutants = zip(*done, strict=True)
         mutants = [row for rows_of_one in of_mutants for row in rows_of_one]
         write_csv(folder / "audit.csv", rows)
         if mutants:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dpjax import papers
+from dpjax.cli.alive import alive
 from dpjax.cli.arguments import (
     EPSILONS,
     PRIVATE_EPSILONS,
@@ -19,6 +20,7 @@ from dpjax.cli.arguments import (
     add_number,
     add_output,
     add_scale,
+    name_list,
     part_of,
     prepare,
     results_folder,
@@ -50,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         keep_compiled()
     try:
-        with _failed_figures() as failed:
+        name = getattr(options.command, "__name__", "").strip("_")
+        with _failed_figures() as failed, alive(f"dpjax {name}"):
             violation = options.command(options)
         sys.stdout.flush()
     except (ValueError, OSError, ImportError) as error:
@@ -109,14 +112,26 @@ def _parser() -> argparse.ArgumentParser:
 
     add("list", _list, "list learners, mechanisms, environments and papers")
 
-    run = add("run", _run, "play a learner on your own losses, or a study")
+    run = add("run", _run, "play learners on your own data, or a study")
     what = run.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--losses", metavar="FILE",
-        help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz",
+        help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz; or, with --features or "
+        "--label, a .csv file of these columns too",
     )  # fmt: skip
     what.add_argument("--config", metavar="FILE", help="a study, as TOML; all else is in the file")
-    run.add_argument("--learner", metavar="NAME", help="as dpjax list shows them")
+    run.add_argument(
+        "--learner", metavar="NAME,NAME,...", action="extend", type=name_list,
+        help="as dpjax list shows them; may be given several times",
+    )  # fmt: skip
+    run.add_argument(
+        "--features", type=name_list, metavar="COLUMN,...",
+        help="columns that learners see before they choose; the others are losses",
+    )  # fmt: skip
+    run.add_argument(
+        "--label", metavar="COLUMN",
+        help="the column of labels: each row is a case, and an arm guesses its label",
+    )  # fmt: skip
     add_epsilon(run)
     run.add_argument("--seeds", type=int, metavar="N", help="default 100")
     run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
@@ -150,6 +165,11 @@ def _parser() -> argparse.ArgumentParser:
         "--search", action="store_true",
         help="search for the worst environments instead of playing against fixed ones",
     )  # fmt: skip
+    theorem.add_argument(
+        "--environment", metavar="FILE[:NAME]", action="append", default=[], dest="files",
+        help="play on an environment of your own instead: your file, which is run, and a name in "
+        "it; may be given several times",
+    )  # fmt: skip
     add_epsilon(theorem)
     add_number(theorem, "horizon", 2**14, "T", "the longest of three, each a quarter of the next")
     add_number(theorem, "trials", 200, "N")
@@ -164,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     comparison.add_argument("file", metavar="FILE[:NAME]", help="your file, and a name in it")
     comparison.add_argument(
-        "--against", type=lambda text: text.split(","), metavar="NAME,NAME,...",
+        "--against", type=name_list, metavar="NAME,NAME,...",
         help="as dpjax list shows them (default: all that play the same and see the same)",
     )  # fmt: skip
     add_epsilon(comparison, EPSILONS)
@@ -249,7 +269,7 @@ def _run(options) -> None:
     from dpjax.report.output import shown
 
     module: Any
-    names = ("learner", "epsilon", "seeds", "horizon", "seed")
+    names = ("learner", "features", "label", "epsilon", "seeds", "horizon", "seed")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.part is not None and options.store is None:
         raise ValueError("part: it is played into a store; say --store PATH")
@@ -260,7 +280,7 @@ def _run(options) -> None:
     elif options.learner is None:
         raise ValueError("learner: name one that plays on the losses, with --learner NAME")
     else:
-        given["epsilons"] = given.pop("epsilon", None)
+        given["names"], given["epsilons"] = given.pop("learner"), given.pop("epsilon", None)
         module, path, folder = run, options.losses, "results/run"
     if options.part is not None:
         mesh = prepare(options)
@@ -298,8 +318,8 @@ def _theorem(options) -> None:
         return
     out = results_folder(options, "results/theorem")
     sizes = {"horizon": options.horizon, "trials": options.trials}
-    words = None if options.all else options.names
-    print(theorem.run(words, out, epsilons=options.epsilon, search=options.search, **sizes))
+    sizes |= {"epsilons": options.epsilon, "search": options.search, "files": options.files}
+    print(theorem.run(None if options.all else options.names, out, **sizes))
     _written_to(out)
 
 

@@ -1,13 +1,15 @@
-"""Finds the factory of a user's learner in a Python file, with errors that name the line."""
+"""Finds a user's learner or environment in a Python file, with errors that name the line."""
 
+import functools
 import importlib.util
 import inspect
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from dpjax.core import _check
+from dpjax.core import Environment, _check
 
 
 def find_factory(text) -> tuple[str, Callable]:
@@ -24,18 +26,76 @@ def find_factory(text) -> tuple[str, Callable]:
       FileNotFoundError, OSError, ValueError: there is no such file, it raises something, it has no
         factory or several, or what is named is not in it. The message names the file.
     """
-    path, _, name = text.rpartition(":")
-    if not path or not name.isidentifier() or Path(text).exists():
-        path, name = text, ""
-    module = _run(path)
+    path, name, module = _opened(text)
     if name:
         found = getattr(module, name, None)
         if not callable(found):
-            known = [each for each, value in vars(module).items()
-                     if callable(value) and not each.startswith("_")]  # fmt: skip
+            known = [each for each, value in _public(module).items() if callable(value)]
             raise ValueError(f"{path}: it has no function {name}{_check.nearest(name, known)}")
         return path, found
     return path, _only(path, module)
+
+
+def find_environment(text) -> tuple[str, str, Any]:
+    """The environment of a file, ``mine.py`` or ``mine.py:name``. The file is run as a program.
+
+    It is an Environment, or a function that returns one and takes any of ``horizon``, ``arms`` and
+    the other sizes of a theorem. Without a name it is the only Environment or public function that
+    the file defines.
+
+    Returns:
+      The path, the name, and the Environment or function.
+
+    Raises:
+      FileNotFoundError, OSError, ValueError: as of :func:`find_factory`.
+    """
+    path, name, module = _opened(text)
+    found = {
+        each: value for each, value in _public(module).items()
+        if isinstance(value, Environment) or (inspect.isfunction(value) and (
+            name or value.__module__ == module.__name__))
+    }  # fmt: skip
+    if name and name not in found:
+        meant = _check.nearest(name, found)
+        raise ValueError(f"{path}: it has no function or Environment {name}{meant}")
+    if not name and len(found) != 1:
+        what = f"{' and '.join(found)} may all be meant; choose one, as in {path}:" + (
+            next(iter(found))) if found else "it has no Environment and no function"  # fmt: skip
+        raise ValueError(f"{path}: {what}")
+    name = name or next(iter(found))
+    made = found[name]
+    return path, name, made if isinstance(made, Environment) else _said_of(path, made)
+
+
+def _said_of(path, make) -> Callable:
+    """A user's function, whose errors are sentences that name the file and the line."""
+
+    @functools.wraps(make)
+    def made(*args, **sizes):
+        try:
+            environment = make(*args, **sizes)
+        except Exception as error:  # A user's code may raise anything.
+            raise ValueError(f"{path}: {line_of(path, error)}{_said(error)}") from error
+        if not isinstance(environment, Environment):
+            kind = type(environment).__name__
+            raise ValueError(
+                f"{path}: {make.__name__} must return an Environment, and returned {kind}"
+            )
+        return environment
+
+    return made
+
+
+def _opened(text) -> tuple:
+    """The path of ``mine.py`` or ``mine.py:name``, the name or nothing, and the module."""
+    path, _, name = text.rpartition(":")
+    if not path or not name.isidentifier() or Path(text).exists():
+        path, name = text, ""
+    return path, name, _run(path)
+
+
+def _public(module) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
 
 
 def _run(path):
@@ -88,10 +148,9 @@ def _only(path, module) -> Callable:
 
     public = {
         name: value
-        for name, value in vars(module).items()
+        for name, value in _public(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__
-        and not name.startswith("_")
-    }  # fmt: skip
+    }
     candidates = {name: make for name, make in public.items() if _requires_horizon(make)}
     if len(candidates) == 1:
         return next(iter(candidates.values()))

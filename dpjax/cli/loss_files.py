@@ -66,9 +66,14 @@ def read_losses(path) -> Losses:
     readers = {".csv": _read_csv, ".npy": _read_npy, ".npz": _read_npz}
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path}: a loss table must be a .csv, .npy or .npz file")
+    return regular(path, readers[path.suffix.lower()])
+
+
+def regular(path, read):
+    """What ``read`` returns of a regular file. Errors of the system name the file."""
     try:
         _refuse_what_is_no_file(path, path.stat().st_mode)
-        return readers[path.suffix.lower()](path)
+        return read(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file") from None
     except OSError as error:
@@ -89,40 +94,46 @@ def _refuse_what_is_no_file(path, mode) -> None:
 
 def _read_csv(path) -> Losses:
     values, numbers, names, width = array("d"), array("q"), None, None
+    for number, row in csv_rows(path):
+        if width is None:
+            width, first = len(row), row
+            if not any(map(is_number, row)):
+                names = tuple(cell.strip() for cell in row)
+                continue
+            _refuse_column_numbers(path, number, row)
+        if len(row) != width:
+            refuse_width(path, number, row, width, "the header" if names else f"row {numbers[0]}")
+        if not all(map(is_number, row)):
+            _refuse_cell(path, number, row, names)
+        values.extend(map(float, row))
+        numbers.append(number)
+    if not numbers:
+        refuse_separators(path, first if width else [])
+        raise ValueError(f"{path}: has no rows of losses")
+    losses = np.frombuffer(values).reshape(len(numbers), -1)
+    refuse_counts(path, losses)
+    check_losses(losses, str(path), numbers, names)
+    return Losses(names or _default_names(width), losses)
+
+
+def csv_rows(path):
+    """(its number, its entries) for each row of a CSV file that is not blank."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(_lines(path, file), strict=True)
             for row in reader:
-                if len(row) <= 1 and not "".join(row).strip():
-                    continue  # A blank line is not a row.
-                number = reader.line_num
-                if width is None:
-                    width, first = len(row), row
-                    if not any(map(_is_number, row)):
-                        names = tuple(cell.strip() for cell in row)
-                        continue
-                    _refuse_column_numbers(path, number, row)
-                if len(row) != width:
-                    _refuse_separators(path, row)
-                    raise ValueError(
-                        f"{path}: row {number} has {len(row)} entries, but "
-                        f"{'the header' if names else f'row {numbers[0]}'} has {width}"
-                    )
-                if not all(map(_is_number, row)):
-                    _refuse_cell(path, number, row, names)
-                values.extend(map(float, row))
-                numbers.append(number)
+                if len(row) > 1 or "".join(row).strip():
+                    yield reader.line_num, row
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not UTF-8 text ({error.reason})") from None
     except csv.Error as error:
         raise ValueError(f"{path}: row {reader.line_num} is not CSV ({error})") from None
-    if not numbers:
-        _refuse_separators(path, first if width else [])
-        raise ValueError(f"{path}: has no rows of losses")
-    losses = np.frombuffer(values).reshape(len(numbers), -1)
-    _refuse_counts(path, losses)
-    check_losses(losses, str(path), numbers, names)
-    return Losses(names or _default_names(width), losses)
+
+
+def refuse_width(path, number, row, width, like) -> None:
+    """Raises a ValueError for a row that is longer or shorter than the others."""
+    refuse_separators(path, row)
+    raise ValueError(f"{path}: row {number} has {len(row)} entries, but {like} has {width}")
 
 
 def _lines(path, file):
@@ -134,7 +145,8 @@ def _lines(path, file):
         yield line
 
 
-def _is_number(cell) -> bool:
+def is_number(cell) -> bool:
+    """Whether an entry of a CSV file is a number."""
     # Python would also read 1_0 as 10, and it would read the digits of other scripts.
     try:
         float(cell)
@@ -145,15 +157,15 @@ def _is_number(cell) -> bool:
 
 def _refuse_cell(path, number, row, names) -> None:
     """Raises a ValueError that names the first entry of a row that is not a number."""
-    _refuse_separators(path, row)
-    column = next(i for i, cell in enumerate(row) if not _is_number(cell))
+    refuse_separators(path, row)
+    column = next(i for i, cell in enumerate(row) if not is_number(cell))
     cell = row[column].strip()
     name = f" ({names[column]})" if names else ""
     what = f"{cell[:40]!r} is not a number" if cell else "is missing"
     raise ValueError(f"{path}: row {number}, column {column + 1}{name}: {what}")
 
 
-def _refuse_separators(path, row) -> None:
+def refuse_separators(path, row) -> None:
     """Raises a ValueError where another separator would split an entry between commas further."""
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if any(len([part for part in cell.split(separator) if part.strip()]) > 1 for cell in row):
@@ -174,8 +186,11 @@ def _refuse_column_numbers(path, number, row) -> None:
             )
 
 
-def _refuse_counts(path, losses) -> None:
-    """Raises a ValueError for a column 0, 1, 2, ... or 1, 2, 3, ..., which is an index of rows."""
+def refuse_counts(path, losses, place=1) -> None:
+    """Raises a ValueError for a column 0, 1, 2, ... or 1, 2, 3, ..., which is an index of rows.
+
+    ``place`` is that of the first column in the file.
+    """
     if not losses.size:
         return
     first, last = losses[0], losses[-1]
@@ -183,8 +198,8 @@ def _refuse_counts(path, losses) -> None:
     for column in np.flatnonzero(counts):
         if (np.diff(losses[:, column]) == 1).all():
             raise ValueError(
-                f"{path}: column {column + 1} counts the rows, {first[column]:g} to "
-                f"{last[column]:g}; an index is no arm, so leave it out"
+                f"{path}: column {column + place} counts the rows, {first[column]:g} to "
+                f"{last[column]:g}; an index is no arm and no feature, so leave it out"
             )
 
 
@@ -280,7 +295,7 @@ def _one_sentence(sentence, reason=True):
 def _table(path, values) -> Losses:
     with np.errstate(all="ignore"):  # What float64 does not hold becomes infinite and is refused.
         losses = values.astype(np.float64, copy=False)
-    _refuse_counts(path, losses)
+    refuse_counts(path, losses)
     check_losses(losses, str(path))
     return Losses(_default_names(losses.shape[1]), losses)
 

@@ -1,24 +1,27 @@
-"""Plays any learner on a user's own table of losses."""
+"""Plays learners on a user's own losses, with or without features, or on labelled cases."""
 
 import hashlib
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from dpjax import domains, environments
 from dpjax.cli.arguments import EPSILONS
+from dpjax.cli.case_files import read_cases
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
-from dpjax.core import Policies, _check
+from dpjax.core import Arms, Environment, Policies, _check
+from dpjax.environments.classification import standardised
 from dpjax.learners import factories
-from dpjax.privacy import default_delta
 from dpjax.report import estimates
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
 from dpjax.report.tables import format_table, write_csv
 from dpjax.study import Study
+from dpjax.study.grid import taken
+from dpjax.study.standard import sizes_of
 
 SEEDS = 2**24  # the most that one run plays
 COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
@@ -28,32 +31,50 @@ NAMES = {"epsilon": "asked_epsilon", "privacy_epsilon": "epsilon", "privacy_delt
          "privacy_model": "model", "mean": "regret", "trials": "seeds"}  # fmt: skip
 
 
-def study_of(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0) -> Study:
-    """The Study of a learner on a (T, K) table of losses, at several privacy levels.
+class Game(NamedTuple):
+    """What a file has."""
+
+    environment: Environment
+    arms: tuple[str, ...]
+    losses: np.ndarray  # (n, K) of the rows
+    notes: tuple[str, ...]  # what a reader of the results has to know
+
+
+def study_of(
+    environment, names, *, epsilons=None, seeds=100, horizon=None, seed=0
+) -> Study:  # fmt: skip
+    """The Study of learners on a (T, K) table of losses, at several privacy levels.
 
     A learner of points plays on the simplex, and an arm is drawn from each of its points. A learner
     of vectors plays the unit vectors. A learner that requires a delta is given T^-2, and one that
     requires rho, and so takes no epsilon, epsilon^2 / 2; the table has the epsilon of both.
 
     Args:
-      losses: (T, K) losses in [0, 1].
-      learner: name of a factory in ``dpjax.learners``.
+      environment: (T, K) losses in [0, 1], or an Environment for policies on features.
+      names: of factories in ``dpjax.learners``: a list, or one. Those that take no epsilon are
+        played once.
       epsilons: privacy levels, each greater than 0, where inf means no privacy. By default they are
-        0.1, 1, 10 and inf for a learner that takes epsilon or rho.
+        0.1, 1, 10 and inf if a learner takes epsilon or rho.
       seeds: the number of trials.
       horizon: how many rounds are played; by default all T.
       seed: the seed of the PRNG key.
 
     Raises:
-      ValueError: bad losses, an unknown learner or one that needs features, an epsilon that it
-        refuses or does not take, or a horizon longer than the table.
+      ValueError: bad losses, an unknown learner or one that plays something else, an epsilon that
+        is refused or that no learner takes, or a horizon longer than the table.
     """
-    factories.check_name(learner)
-    takes_epsilon = factories.takes(learner, "epsilon") or factories.requires(learner, "rho")
-    if not takes_epsilon and epsilons is not None:
-        raise ValueError(f"epsilon: the learner {learner} takes none; leave it out")
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        factories.check_name(name)
+    if len(set(names)) < len(names):
+        raise ValueError(f"learner: one is named twice in {', '.join(names)}")
+    private = [name for name in names
+               if factories.takes(name, "epsilon") or factories.requires(name, "rho")]  # fmt: skip
+    if not private and epsilons is not None:
+        which, take = ("learners", "take") if len(names) > 1 else ("learner", "takes")
+        raise ValueError(f"epsilon: the {which} {', '.join(names)} {take} none; leave it out")
     if epsilons is None:
-        epsilons = EPSILONS if takes_epsilon else (np.inf,)
+        epsilons = EPSILONS if private else (np.inf,)
     for epsilon in epsilons:
         _check.epsilon(epsilon)
     if len(set(epsilons)) < len(epsilons):
@@ -61,49 +82,78 @@ def study_of(losses, learner, *, epsilons=None, seeds=100, horizon=None, seed=0)
     if _check.size(1, seeds=seeds) > SEEDS:
         raise ValueError(f"seeds must be at most {SEEDS}, got {seeds}")
     _check.size(0, seed=seed)
-    environment = count_switches(environments.table(losses))
+    if not isinstance(environment, Environment):
+        environment = count_switches(environments.table(environment))
     if horizon is None:
         horizon = environment.horizon
-    arms = np.shape(losses)[1]
-    sizes = {
-        "arms": arms, "actions": np.eye(arms), "dim": arms, "domain": domains.simplex(arms),
-        "delta": default_delta(horizon),
-    }  # fmt: skip
+    sizes = sizes_of(environment.action_set, horizon)
+    if isinstance(environment.action_set, Arms):
+        arms = environment.action_set.count
+        sizes |= {"dim": arms, "domain": domains.simplex(arms)}
 
-    def make(epsilon):
-        made = factories.build(
-            learner, horizon, {**sizes, "epsilon": epsilon}, loss_range=(0.0, 1.0)
-        )
+    def make(name, epsilon):
+        made = factories.build(name, horizon, {**sizes, "epsilon": epsilon}, loss_range=(0.0, 1.0))
         return sample_arms(made) if isinstance(made.action_set, domains.Domain) else made
 
-    if isinstance(make(epsilons[0]).action_set, Policies):
-        raise ValueError(
-            f"learner: {learner} plays on features, and a loss table has none; see "
-            "environments.contextual_table"
-        )
+    for name in names:
+        _check_actions(name, environment, lambda name=name: make(name, epsilons[0]))
+    # A learner without an epsilon has the axis if it is alone, since each study here has one.
+    makers = {name: partial(make, name) if name in private or not private
+              else partial(make, name, np.inf) for name in names}  # fmt: skip
     grid = {"epsilon": [float(epsilon) for epsilon in epsilons]}
-    return Study({learner: make}, {"losses": environment}, grid, seeds, seed, checkpoints=100)
+    return Study(makers, {"losses": environment}, grid, seeds, seed, checkpoints=100)
+
+
+def _check_actions(name, environment, make) -> None:
+    """Refuses a learner of features on losses without features, and the other way round."""
+    featured = isinstance(environment.action_set, Policies)
+    try:
+        plays = make().action_set
+    except ValueError as error:
+        if not featured or not str(error).startswith("it needs "):
+            raise
+        plays = None
+    if featured and plays != environment.action_set:
+        raise ValueError(f"learner: {name} does not play on features; leave out --features and "
+                         "--label, or name learners such as linucb and glm_sgd")  # fmt: skip
+    if not featured and isinstance(plays, Policies):
+        raise ValueError(
+            f"learner: {name} plays on features, and a loss table has none; name their columns "
+            "with --features, or a column of labels with --label"
+        )
 
 
 def table(data) -> list[dict]:
-    """Final regret, one row for each privacy level. ``epsilon`` is what the learner declares."""
-    trials = data[["final_regret", "tally_switches"]].astype(np.float64)
+    """Final regret, one row for each learner and level. ``epsilon`` is what the learner declares.
+
+    ``asked_epsilon`` is empty if the learner takes none, and so are ``switches`` on features.
+    """
     frame = data.dpjax.table().rename(columns=NAMES)
     frame["horizon"] = data["round"].values[-1]
-    frame["median"] = trials["final_regret"].median("trial").values.ravel()
-    frame["switches"] = trials["tally_switches"].mean("trial").values.ravel()
+    of = [{"learner": row["learner"], "epsilon": row["asked_epsilon"]}
+          if row["asked_epsilon"] != "" else {"learner": row["learner"], "epsilon": level}
+          for level in data["epsilon"].values[:1] for row in frame.to_dict("records")]  # fmt: skip
+    own = [data.sel(at).squeeze(drop=True).astype(np.float64, copy=False) for at in of]
+    frame["median"] = [float(each["final_regret"].median()) for each in own]
+    frame["switches"] = [float(each["tally_switches"].mean()) if "tally_switches" in each else ""
+                         for each in own]  # fmt: skip
     return frame[COLUMNS].to_dict("records")
 
 
 def curves(data) -> Any:
     """Mean regret with 95 % intervals (none for one seed), a row for each level and round."""
     frame = data.dpjax.table("regret").rename(columns={"mean": "regret"})
-    return frame[["epsilon", "round", "regret", "low", "high"]]
+    return frame[["learner", "epsilon", "round", "regret", "low", "high"]]
 
 
 def figure(data, note):
-    """Regret curves by privacy level, with 95 % intervals; ``note`` is a part of the caption."""
-    drawn = data.dpjax.figure("round", color="epsilon", estimate=estimates.mean, note=note)
+    """Regret curves by privacy level, with 95 % intervals; ``note`` is a part of the caption.
+
+    Several learners have a panel for each level.
+    """
+    axes = {"color": "epsilon"} if data.sizes["learner"] == 1 else (
+        {"color": "learner", "panel": "epsilon"})  # fmt: skip
+    drawn = data.dpjax.figure("round", **axes, estimate=estimates.mean, note=note)
     for (
         text
     ) in drawn.texts:  # The note may hold the name of a file, in which a dollar is no formula.
@@ -111,42 +161,67 @@ def figure(data, note):
     return drawn
 
 
-def read_study(path, learner, *, horizon=None, **options) -> tuple:
-    """(the Study of a learner on the losses of a file, the names of the arms, the losses).
+def read_game(path, *, features=None, label=None) -> Game:
+    """The environment of a file: a loss table, one with features, or labelled cases.
 
-    Arguments and errors are those of :func:`read_losses` and :func:`study_of`.
+    The rows of a loss table are the rounds, in their order. Labelled cases are drawn with
+    replacement (:func:`dpjax.environments.classification`).
+
+    Args:
+      path: as of :func:`read_losses`; with features or a label as of
+        :func:`dpjax.cli.case_files.read_cases`.
+      features: names of columns.
+      label: the name of a column.
     """
-    arms, losses = read_losses(path)
-    if horizon is not None and horizon > len(losses):
-        raise ValueError(
-            f"horizon: {horizon} rounds were asked for, but {path} has only {len(losses)}"
-        )
-    return study_of(losses, learner, horizon=horizon, **options), arms, losses
+    if features is None and label is None:
+        arms, losses = read_losses(path)
+        return Game(count_switches(environments.table(losses)), arms, losses, ())
+    read = read_cases(path, features=features, label=label)
+    if read.labels is not None:
+        words = ("A row is a case, drawn with replacement. A wrong label costs 1, the right one "
+                 "-1, so that half the regret counts mistakes.")  # fmt: skip
+        environment = environments.classification(read.features, read.labels)
+        return Game(environment, read.arms, read.losses, (words, *read.notes))
+    contexts = standardised(read.features)
+    own = np.eye(len(read.arms))[None, :, :, None]
+    blocks = (own * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
+    environment = environments.contextual_table(blocks, read.losses)
+    return Game(environment, read.arms, read.losses, read.notes)
+
+
+def read_study(path, names, *, horizon=None, features=None, label=None, **options) -> tuple:
+    """(the Study of learners on a file, its Game).
+
+    Arguments and errors are those of :func:`read_game` and :func:`study_of`.
+    """
+    game = read_game(path, features=features, label=label)
+    rows = len(game.losses)
+    if horizon is not None and horizon > rows and label is None:
+        raise ValueError(f"horizon: {horizon} rounds were asked for, but {path} has only {rows}")
+    horizon = rows if horizon is None else horizon
+    return study_of(game.environment, names, horizon=horizon, **options), game
 
 
 def run(
-    path, learner, out="results/run", *, epsilons=None, seeds=100, horizon=None, seed=0,
-    store=None, mesh=None, progress=True,
+    path, names, out="results/run", *, seeds=100, seed=0, store=None, mesh=None, progress=True,
+    **options,
 ) -> str:  # fmt: skip
-    """Plays a learner on the loss table of a file and writes what happened into ``out``.
+    """Plays learners on the file of a user and writes what happened into ``out``.
 
     The files are data.nc (all trials, for ``xarray.open_dataset`` and ``dpjax explore``), table.csv
     (final regrets), curves.csv, regret.png, regret.pdf and parameters.json. Arguments and errors
-    are those of :func:`read_losses`, :func:`study_of` and :meth:`dpjax.Study.run`. Besides, an
-    OSError is raised where ``out`` cannot be written to. Where the figure cannot be drawn,
-    everything else is written, and a FigureWarning says so.
+    are those of :func:`read_study` and :meth:`dpjax.Study.run`. Besides, an OSError is raised where
+    ``out`` cannot be written to. Where the figure cannot be drawn, everything else is written, and
+    a FigureWarning says so.
 
     Returns:
-      The table, as text.
+      The table and the notes, as text.
     """
     with output_folder(out) as folder:
-        study, arms, losses = read_study(
-            path, learner, epsilons=epsilons, seeds=seeds, horizon=horizon, seed=seed
-        )
+        study, game = read_study(path, names, seeds=seeds, seed=seed, **options)
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         data: Any = study.run(store, mesh=mesh, progress=progress)
         rows, last = table(data), int(data["round"].values[-1])
-        asked, make = study.grid["epsilon"], study.learners[learner]
         data.to_netcdf(folder / "data.nc")
         write_csv(folder / "table.csv", rows)
         write_csv(folder / "curves.csv", curves(data))
@@ -155,22 +230,34 @@ def run(
             {
                 "losses": shown(path),
                 "losses_sha256": digest,
-                "arms": arms,
-                "mean_losses": losses[:last].mean(axis=0).tolist(),
-                "learner": learner,
-                "epsilons": asked,
+                "features": options.get("features"),
+                "label": options.get("label"),
+                "arms": game.arms,
+                "mean_losses": game.losses[:last].mean(axis=0).tolist(),
+                "learners": list(study.learners),
+                "epsilons": study.grid["epsilon"],
                 "horizon": last,
                 "seeds": seeds,
                 "key": f"jax.random.key({seed})",
-                "privacy": [_as_json(make(epsilon).privacy) for epsilon in asked],
+                "notes": list(game.notes),
+                "privacy": [
+                    {"learner": name, **_as_json(learner.privacy)}
+                    for name, make in study.learners.items()
+                    for learner in _at_each(make, study.grid["epsilon"])
+                ],
                 "versions": versions(),
                 "backend": jax.default_backend(),
             },
         )
     name = shown(Path(path).name)
     name = name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
-    write_figure(out, "regret", partial(figure, data, f"Losses: {name}."))
-    return format_table(rows)
+    write_figure(out, "regret", partial(figure, data, " ".join([f"Losses: {name}.", *game.notes])))
+    return "\n\n".join([format_table(rows), *game.notes])
+
+
+def _at_each(make, epsilons) -> list:
+    """The learners of a factory, at each epsilon if it takes one."""
+    return [make(epsilon) for epsilon in epsilons] if "epsilon" in taken(make) else [make()]
 
 
 def _as_json(privacy) -> dict:

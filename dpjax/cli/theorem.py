@@ -1,12 +1,14 @@
 """Theorems on regret, measured: the bound beside the worst regret that was found."""
 
+import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 
+from dpjax.cli.learner_files import find_environment
 from dpjax.core import _check
-from dpjax.report.output import output_folder, versions, write_json
+from dpjax.report.output import output_folder, shown, versions, write_json
 from dpjax.report.tables import columns, format_markdown, format_table, write_csv
 
 SHOWN = "theorem bound epsilon horizon worst regret value verdict from_horizon"
@@ -15,10 +17,9 @@ VERDICTS = ("held", "open", "violated", "exceeded", "vacuous")
 
 ABOUT = """# Theorems on regret, measured
 
-`{command}` played the learner of each theorem against all of its environments, {trials}
-trials each, to three horizons of which T = {horizon} is the longest. Over arms, the environments
-include one arm that is better than the others by each of 16 gaps from 0.01 to 1, with drawn and
-with constant losses. The tables below were written by that command, as were
+`{command}` played the learner of each theorem against {against}, {trials}
+trials each, to three horizons of which T = {horizon} is the longest. {more} \
+The tables below were written by that command, as were
 [verdicts.csv](verdicts.csv), [exponents.csv](exponents.csv) and
 [parameters.json](parameters.json).
 
@@ -63,8 +64,22 @@ dots have an upper bound above the largest possible regret.
 """
 
 
+# The environments of a page: the theorem's own, and those of a user.
+OWN = (
+    "all of its environments",
+    """Over arms, the environments
+include one arm that is better than the others by each of 16 gaps from 0.01 to 1, with drawn and
+with constant losses.""",
+)
+GIVEN = (
+    "environments of {files}",
+    """A bound is for
+the kind of environments that its source names; whether these are of that kind was not checked.""",
+)
+
+
 def run(
-    words, out, *, epsilons=None, horizon=2**14, trials=200, search=False, progress=True
+    words, out, *, epsilons=None, horizon=2**14, trials=200, search=False, files=(), progress=True
 ) -> str:
     """Measures theorems and writes verdicts and exponents into the folder ``out``.
 
@@ -80,6 +95,8 @@ def run(
       epsilons, horizon, trials, progress: as of :func:`dpjax.study.theorems.measure`.
       search: whether to search for the worst environments, on fresh ``trials``, instead of playing
         against fixed ones.
+      files: environments of a user, as of :func:`dpjax.cli.learner_files.find_environment`, that
+        are played instead of the theorem's own.
 
     Returns:
       The tables, as text.
@@ -95,16 +112,29 @@ def run(
     for epsilon in epsilons:
         _check.epsilon(epsilon)
     sizes = {"epsilons": epsilons, "horizon": horizon, "trials": trials}
+    if files and search:
+        raise ValueError("environment: a search has families of its own; leave out --environment")
     names = list(theorems.THEOREMS) if words is None else theorems.named(words)
     parameters = {
         "theorems": "all" if words is None else list(words), **sizes,
         "key": "jax.random.key(0)", "versions": versions(),
     }  # fmt: skip
+    given = {}
+    for text in files:
+        path, name, made = find_environment(text)
+        if name in given:
+            raise ValueError(f"environment: two are called {name}")
+        given[name] = made
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        parameters.setdefault("environments", {})[shown(text)] = digest
     if search:
         names = [name for name in names if words or not theorems.find(name).slow]
-        return _run_search(names, out, parameters)
+        return _run_search(names, out, parameters, progress)
     with output_folder(out) as folder:
-        found = [theorems.measure(name, **sizes, progress=progress) for name in names]
+        found = [
+            theorems.measure(name, environments=given or None, **sizes, progress=progress)
+            for name in names
+        ]
         verdicts, exponents = (
             pandas.concat([each[i].astype(object) for each in found]) for i in (0, 1)
         )
@@ -114,22 +144,30 @@ def run(
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
     tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
-    return "\n\n".join(map(format_table, tables))
+    said = [f"The bound of {name} is that of: {theorems.find(name).source}. It is for the kind of "
+            "environments named there." for name in names if given]  # fmt: skip
+    return "\n\n".join([*map(format_table, tables), *said])
 
 
-def _run_search(names, out, parameters) -> str:
+def _run_search(names, out, parameters, progress) -> str:
     import pandas
 
+    from dpjax.engine.progress import Bar
     from dpjax.report import worst_cases
     from dpjax.report.plot import save
     from dpjax.study import theorems
 
     sizes = {"horizon": parameters["horizon"], "final": parameters["trials"]}
     with output_folder(out) as folder:
-        found = pandas.concat([
-            theorems.search(name, theorems.find(name), epsilons=parameters["epsilons"], **sizes)
-            for name in names
-        ])  # fmt: skip
+        each = []
+        with Bar(len(names), progress, "searches") as bar:
+            for name in names:
+                theorem = theorems.find(name)
+                each.append(
+                    theorems.search(name, theorem, epsilons=parameters["epsilons"], **sizes)
+                )
+                bar.update()
+        found = pandas.concat(each)
         if found.empty:
             raise ValueError(f"theorem: there is nothing to search for {', '.join(names)}")
         write_csv(folder / "searches.csv", found)
@@ -155,8 +193,14 @@ def _command(folder, option="") -> dict:
     horizon, trials, asked = (parameters[name] for name in ("horizon", "trials", "theorems"))
     words = "--all" if asked == "all" else " ".join(asked)
     epsilons = ",".join(f"{float(epsilon):g}" for epsilon in parameters["epsilons"])
+    files = parameters.get("environments", ())
+    option += "".join(f" --environment {file}" for file in files)
     command = f"dpjax theorem {words}{option} --epsilon {epsilons} --horizon {horizon}"
-    return {"command": f"{command} --trials {trials}", "horizon": horizon, "trials": trials}
+    against, more = GIVEN if files else OWN
+    return {
+        "command": f"{command} --trials {trials}", "horizon": horizon, "trials": trials,
+        "against": against.format(files=", ".join(files)), "more": more,
+    }  # fmt: skip
 
 
 def searched_page(folder) -> str:

@@ -138,6 +138,7 @@ def sample_arms(learner: Learner) -> Learner:
         raise ValueError("learner must play one point a round, to draw an arm from")
 
     def see(loss, arm):
+        loss = loss.vector() if hasattr(loss, "vector") else loss
         return learner.feedback(loss, jax.nn.one_hot(arm, loss.shape[0], dtype=jnp.float32))
 
     def draw(key, state, point):

@@ -1,10 +1,11 @@
 """Shows the progress of a sweep while it runs, and warns about its results."""
 
 import sys
+import threading
 import time
 import warnings
 from contextlib import closing, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -12,8 +13,10 @@ from tqdm import tqdm
 
 from dpjax.engine.compute import compute
 
-# All in seconds. Lines in a log are so far apart.
+# All in seconds. Lines in a log are so far apart, and so is the first one from the start.
 _EVERY = 30.0
+# If none was written for so long, since a block or a compilation takes longer, one is.
+_SILENT = 30.0
 # After so much play a Bar knows the time that remains. It announces a time of at least _LONG.
 _CERTAIN, _LONG = 5.0, 120.0
 
@@ -25,24 +28,47 @@ class Bar(tqdm):
     counted there, since programs are compiled in it.
 
     Args:
-      total: how many rounds x trials there are.
+      total: how many rounds x trials, or other units, there are.
       progress: whether to show anything. Of several processes the first one does.
+      unit: what is counted.
     """
 
-    def __init__(self, total: float, progress: bool):
+    in_logs: ClassVar[int] = 0  # how many bars write lines into a log now
+
+    def __init__(self, total: float, progress: bool, unit: str = "rounds x trials"):
+        self.quiet: threading.Event | None = None
         self.watched = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
         self.first: tuple | None = None
         self.announced = False
         in_log = {} if self.watched else {"mininterval": _EVERY, "delay": _EVERY, "ncols": 0}
         super().__init__(
             total=total,
-            unit=" rounds x trials",
-            unit_scale=True,
+            unit=f" {unit}",
+            unit_scale=unit == "rounds x trials",
             smoothing=0.0,
             miniters=1,
             disable=not (progress and jax.process_index() == 0),
             **in_log,
         )
+        if not self.watched and not self.disable:
+            Bar.in_logs += 1
+            self.quiet = threading.Event()
+            threading.Thread(target=self._write_lines, args=[self.quiet], daemon=True).start()
+
+    def _write_lines(self, quiet):
+        """Writes a line whenever none was written for some time, until the event is set."""
+        while not quiet.wait(max(0.0, self.last_print_t + _SILENT - self._time())):
+            if self._time() - self.last_print_t >= _SILENT:
+                self.last_print_t = self._time()
+                print(self, file=self.fp, flush=True)
+
+    def close(self):
+        """Ends the bar."""
+        if self.quiet is not None:
+            Bar.in_logs -= 1
+            self.quiet.set()
+            self.quiet = None
+        super().close()
 
     def update(self, n=1):
         """Counts rounds x trials that were played."""
@@ -57,10 +83,15 @@ class Bar(tqdm):
             left = (self.total - self.n) * (now - begin) / (played - before)
             self.announced = left >= _LONG
             if self.announced:
+                more = (
+                    " With a store a run that is stopped can go on, and several processes "
+                    "can share the work (Study.run)."
+                    if self.unit_scale
+                    else ""
+                )
                 self.write(
-                    f"dpjax: about {left / 60.0:.0f} minutes remain for {self.total - self.n:.2g} "
-                    "rounds x trials. With a store a run that is stopped can go on, and several "
-                    "processes can share the work (Study.run).",
+                    f"dpjax: about {left / 60.0:.0f} minutes remain for {self.total - self.n:.2g}"
+                    f"{self.unit}.{more}",
                     file=self.fp,
                 )
         return shown
@@ -106,16 +137,17 @@ def with_progress(plan, blocks, progress):
                 yield block, cells
                 bar.update(played(block))
     finally:
-        _warn(plan, bad, clipped)
+        warn_of(horizon, bad, clipped)
 
 
-def _warn(plan, bad, clipped) -> None:
+def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
     """Warns of trajectories that are not finite, and of a point whose losses are out of range.
 
     Args:
-      plan: a Plan.
+      horizon: rounds of a trajectory.
       bad: (point, seed) of each trajectory that is not finite.
       clipped: (P,) the fewest losses that were clipped in a trajectory; inf where none are counted.
+      stacklevel: of the line that called sweep, or ran a study.
     """
     if bad:
         first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
@@ -123,9 +155,8 @@ def _warn(plan, bad, clipped) -> None:
             f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
             + ("; ..." if len(bad) > 3 else ""),
             RuntimeWarning,
-            stacklevel=6,  # The line that called sweep, or ran a study.
+            stacklevel=stacklevel,
         )
-    horizon = int(plan.rounds[-1])
     found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
     if len(found):
         warnings.warn(
@@ -133,7 +164,7 @@ def _warn(plan, bad, clipped) -> None:
             f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; say what range "
             "they are in, over arms by combinators.rescale_losses(learner, low, high)",
             RuntimeWarning,
-            stacklevel=6,
+            stacklevel=stacklevel,
         )
 
 

@@ -62,11 +62,7 @@ def classification(features: Any, labels: Any) -> Environment:
     count, arms = len(cases), len(names)
     if arms < 2:
         raise ValueError(f"labels must have at least two classes, got {arms}")
-    deviations = cases.std(axis=0)
-    columns = (cases - cases.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
-    contexts = np.concatenate([columns, np.ones((count, 1))], axis=1)
-    lengths = np.linalg.norm(contexts, axis=1, keepdims=True)
-    contexts = contexts / np.maximum(lengths, np.quantile(lengths, _QUANTILE))
+    contexts = standardised(cases)
     losses = np.where(np.arange(arms) == label[:, None], -1.0, 1.0)
     fit = np.linalg.lstsq(contexts, losses, rcond=None)[0]
     best = np.argmin(contexts @ fit, axis=1)
@@ -84,3 +80,12 @@ def classification(features: Any, labels: Any) -> Environment:
         return tally.suffered - tally.compared
 
     return Environment(lambda key: (), step, regret, Policies(dim))
+
+
+def standardised(cases: np.ndarray) -> np.ndarray:
+    """The contexts of cases (n, p): standardised columns and a constant, (n, p + 1)."""
+    deviations = cases.std(axis=0)
+    columns = (cases - cases.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+    contexts = np.concatenate([columns, np.ones((len(cases), 1))], axis=1)
+    lengths = np.linalg.norm(contexts, axis=1, keepdims=True)
+    return contexts / np.maximum(lengths, np.quantile(lengths, _QUANTILE))

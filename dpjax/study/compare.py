@@ -16,6 +16,7 @@ from dpjax import learners
 from dpjax.audit import audited as audits
 from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, BatchLearner, _check
+from dpjax.engine.progress import Bar
 from dpjax.environments.families import GAPS
 from dpjax.report import choice, comparison, estimates, tables
 from dpjax.report.output import output_folder
@@ -159,7 +160,8 @@ def compare(
         here = comparison.standing(regret, environments[0].name, level)
         searched = {each: entrants[each] for each in [name, *comparison.rivals(here, name)]}
         with _named(name):
-            worst = _worst_cases(searched, family, level, horizon, trials, study.prng_key)
+            with Bar(len(searched), progress, "searches") as bar:
+                worst = _worst_cases(searched, family, level, horizon, trials, study.prng_key, bar)
             if at_gaps := at_gaps_of(built.action_set):
                 gaps = study_of(searched, trials, at_gaps, 1, None, [level], gap=GAPS)
                 profile = gaps.run(progress=progress)
@@ -182,12 +184,12 @@ def compare(
     )
 
 
-def _worst_cases(entrants, family, level, horizon, trials, key) -> pandas.DataFrame:
+def _worst_cases(entrants, family, level, horizon, trials, key, bar) -> pandas.DataFrame:
     """Regrets of some learners on the worst instance of each, on fresh trials."""
-    found = {
-        name: worst_case(each.factory, family, epsilon=level, horizon=horizon, key=key)
-        for name, each in entrants.items()
-    }
+    found = {}
+    for name, each in entrants.items():
+        found[name] = worst_case(each.factory, family, epsilon=level, horizon=horizon, key=key)
+        bar.update()
     instances = [each.parameters for each in found.values()]
     points = jax.tree.map(lambda *leaves: np.stack(leaves), *instances)
     rows = []

@@ -21,7 +21,7 @@ from dpjax.feedback import seen_inside
 # A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
 # more than a tenth. If pieces are summed first, n is the number of rounds in a piece plus the
 # number of pieces, and the error at 4 million terms is 2e-4.
-_PIECE = 1024
+PIECE = 1024
 # From this horizon on, checkpoints are spaced geometrically, from round _FIRST on.
 _LONG, _FIRST = 10**6, 100
 # The number of rounds at which regret is recorded, or these rounds themselves.
@@ -202,12 +202,12 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
 
         def one_piece(i, carry):
             *states, total = carry
-            begin = first + i * _PIECE
-            stop = jnp.minimum(begin + _PIECE, end)
+            begin = first + i * PIECE
+            stop = jnp.minimum(begin + PIECE, end)
             *states, tally = lax.fori_loop(begin, stop, counted_round, (*states, zero))
             return *states, jax.tree.map(jnp.add, total, tally)
 
-        pieces = (end - first + _PIECE - 1) // _PIECE
+        pieces = (end - first + PIECE - 1) // PIECE
         carry = lax.fori_loop(0, pieces, one_piece, carry)
         _, _, environment_state, (total, _) = carry
         return carry, environment.regret(environment_state, total)

@@ -20,7 +20,7 @@ from dpjax.store import is_empty
 from dpjax.store.layout import arrays_of
 from dpjax.study import cost as costs
 from dpjax.study import grid as grids
-from dpjax.study import halving, kept, spread
+from dpjax.study import halving, in_python, kept, spread
 from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import Part, Program, check_taken, pairs, programs_of
@@ -204,10 +204,17 @@ class Study:
           {'mixing': 2, 'trial': 4, 'round': 8}
         """
         _check_part(store, part, executor, mesh)
-        if store is not None:
-            kept.keep(self, store)
         programs = self.programs
-        rounds = [program.size * program.first()[0].horizon for program in programs]
+        players = [program.first()[0] for program in programs]
+        rounds = [program.size * learner.horizon
+                  for program, learner in zip(programs, players, strict=True)]  # fmt: skip
+        loops = [in_python.is_python(learner) for learner in players]
+        if store is not None:
+            if any(loops):
+                name = programs[loops.index(True)].learner
+                raise ValueError(f"store: {name} is a class of Python, and a store keeps compiled "
+                                 "learners only; run it without a store")  # fmt: skip
+            kept.keep(self, store)
         if executor is not None:
             parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
             with Bar(self.trials * sum(rounds), progress) as bar:
@@ -225,22 +232,27 @@ class Study:
 
         found: list[Played] = []
         horizons = Horizons()
-        mine = [(program, share, self.trials * (share[1] - share[0]) * rounds)
-                for program, share, rounds in zip(programs, spread.shares(rounds, part), rounds,
-                                                  strict=True) if share[0] < share[1]]  # fmt: skip
+        mine = [(program, loop, share, self.trials * (share[1] - share[0]) * rounds)
+                for program, loop, share, rounds in zip(
+                    programs, loops, spread.shares(rounds, part), rounds, strict=True)
+                if share[0] < share[1]]  # fmt: skip
         with (
             Bar(sum(rounds for *_, rounds in mine), progress) as bar,
-            closing(compiled_ahead(plan(program) for program, *_ in mine)) as plans,
+            closing(compiled_ahead(plan(each) for each, loop, *_ in mine if not loop)) as plans,
         ):
             end = 0.0
-            for program, share, rounds_here in mine:
+            for program, loop, share, rounds_here in mine:
                 bar.set_postfix_str(str(program), refresh=False)
+                end += rounds_here
+                if loop:
+                    game = program, self.trials, self.prng_key, self.checkpoints
+                    found.append(in_python.play(*game, bar))
+                    continue
                 made = next(plans)
                 about = program.about(made)
                 result = played(made, stored(program), bar, partial(dict, about), share)
                 if result is not None:
                     found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
-                end += rounds_here
                 bar.skip_to(end)
         if devices.processes(mesh) > 1 or part[1] > 1:
             return None

@@ -10,16 +10,17 @@ import pandas
 import xarray
 
 from dpjax.bounds.theorems import PAPERS_WITHOUT, THEOREMS, WITHOUT, Theorem, find, named
-from dpjax.core import Array, _check
+from dpjax.core import Arms, Array, Environment, _check
 from dpjax.environments.families import GAPS
 from dpjax.report import choice, tables, trends
+from dpjax.study.grid import named as named_factories
 from dpjax.study.grid import taken
 from dpjax.study.study import Study
 from dpjax.study.worst_case import WorstCase, described, worst_case
 
 __all__ = [
     "EPSILONS", "PAPERS_WITHOUT", "THEOREMS", "WITHOUT", "Measured", "Theorem", "find",
-    "first_horizon", "judge", "measure", "named", "play", "search", "verdict",
+    "first_horizon", "judge", "measure", "named", "on", "play", "search", "verdict",
 ]  # fmt: skip
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 _ROUNDING = 1e-5  # the relative error of regret, which is summed in float32
@@ -83,17 +84,21 @@ class Measured(NamedTuple):
     exponents: pandas.DataFrame  # a row for each fit: fitted beside printed exponents
 
 
-def measure(name: str, **sizes: Any) -> Measured:
+def measure(name: str, *, environments: Any = None, means: Any = None, **sizes: Any) -> Measured:
     """Plays the learner of a theorem, and compares its worst regret with the bound.
 
     The interval of the worst regret is simultaneous over the environments.
 
     Args:
       name: one of :data:`dpjax.bounds.theorems.THEOREMS`.
+      environments: as of a Study; by default those of the theorem. Whether they are of the kind
+        that the theorem is about, such as i.i.d. or oblivious, is not checked.
+      means: (K,) mean losses of the arms of these environments, for a bound that depends on them.
       **sizes: as of :func:`play`.
 
     Raises:
-      ValueError: there is no such theorem, or a size is too small.
+      ValueError: there is no such theorem, a size is too small, or the theorem does not cover the
+        actions of the environments.
 
     Examples:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
@@ -108,7 +113,64 @@ def measure(name: str, **sizes: Any) -> Measured:
       5      inf     1024     held          19.0
     """
     theorem = find(name)
+    if environments is not None:
+        theorem = on(theorem, environments, means)
+    elif means is not None:
+        raise ValueError("means: they are of environments; pass these too")
     return judge(name, theorem, play(name, theorem, **sizes))
+
+
+def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
+    """A theorem with other environments, at the number of arms that these have.
+
+    Args:
+      theorem: a theorem.
+      environments, means: as of :func:`measure`.
+
+    Examples:
+      >>> six = environments.bernoulli([0.4, *[0.5] * 5])
+      >>> theorem = theorems.on(theorems.find("exp3"), {"six arms": six})
+      >>> theorem.sizes, round(theorem.bounds["printed"](1024, np.inf))
+      ({'arms': 6}, 275)
+    """
+    made = named_factories(
+        "environments", "environments.deterministic", (Environment,), environments
+    )
+    sizes, bounds = dict(theorem.sizes), theorem.bounds
+    given = {"horizon": 64, "gap": 0.5, **sizes}
+    counts = set()
+    for make in made.values():
+        own = taken(make)
+        if own.keys() <= given.keys():  # A Study refuses the others.
+            actions = make(**{name: given[name] for name in own}).action_set
+            counts |= {actions.count} if type(actions) is Arms else set()
+    if theorem.instance:
+        if theorem.instance != "means" or means is None:
+            raise ValueError(
+                f"environments: the bound depends on the {theorem.instance} of the arms; measure "
+                + (
+                    "it in Python, by theorems.measure(name, environments=..., means=...)"
+                    if theorem.instance == "means"
+                    else "it on its own environments"
+                )
+            )
+        means = np.asarray(means, np.float64)
+        theorem = theorem._replace(largest=lambda horizon: np.ptp(means) * horizon)
+        sizes, bounds = {"arms": len(means)}, _at(bounds, means)
+    elif means is not None:
+        raise ValueError("means: the bound does not depend on them; leave them out")
+    elif sizes.keys() == {"arms"} and counts:
+        if len(counts) > 1:
+            several = " and ".join(map(str, sorted(counts)))
+            raise ValueError(f"environments: they have {several} arms; measure them one by one")
+        (arms,) = counts
+        sizes, bounds = {"arms": arms}, _at(bounds, arms)
+    return theorem._replace(environments=made, sizes=sizes, bounds=bounds)
+
+
+def _at(bounds, size) -> dict[str, Callable]:
+    """The bounds over arms at another number of arms, or at other means."""
+    return {reading: partial(bound, size=size) for reading, bound in bounds.items()}
 
 
 def play(

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,11 @@ import xarray
 import dpjax
 from dpjax import environments, learners, mechanisms, papers, store
 from dpjax.cli import main
+from dpjax.cli.alive import alive
+from dpjax.engine import progress
 from dpjax.papers.sweeps import play, showing
 from dpjax.report.output import output_folder
+from dpjax.study import theorems
 from tests import ROOT
 
 DIAGNOSES = str(ROOT / "tests" / "data" / "diagnoses.csv")
@@ -285,3 +290,53 @@ def test_as_a_process():
     )
     assert done.returncode == 0
     assert "tossou2017" in done.stdout
+
+
+def test_a_part_without_a_bar_shows_a_sign_of_life_in_logs(capsys, monkeypatch):
+    """Not on a terminal, and not while a bar writes lines of its own."""
+    monkeypatch.setattr("dpjax.cli.alive.EVERY", 0.05)
+
+    def lines(**options):
+        with alive("dpjax audit", **options):
+            time.sleep(0.18)
+        return [line for line in capsys.readouterr().err.split("\n") if line]
+
+    found = lines()
+    assert 1 <= len(found) <= 3 and set(found) == {"dpjax audit: 0 seconds so far"}
+    time.sleep(0.12)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(progress.Bar, "in_logs", 1)
+    assert lines() == []
+    monkeypatch.setattr(progress.Bar, "in_logs", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert lines() == []
+
+
+WAITING = {
+    "run": ["--losses", DIAGNOSES, "--learner", "exp3", "--seeds", "2", "--horizon", "64"],
+    "audit": ["exp3_minibatch", "--no-attack"],
+    "theorem": ["limited_updates", "--search", "--epsilon", "1", "--horizon", "64", "--trials",
+                "8"],
+    "compare": [str(ROOT / "examples" / "mine.py"), "--against", "exp3", "--epsilon", "1",
+                "--horizon", "64", "--trials", "4", "--no-attack"],
+    "reproduce": ["tossou2017", "--quick"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", WAITING)
+def test_no_command_keeps_silent_in_a_log(command, capsys, tmp_path, monkeypatch):
+    """Lines are due each tenth of a second here. A busy machine may miss some of them."""
+    monkeypatch.setattr("dpjax.cli.alive.EVERY", 0.1)
+    monkeypatch.setattr(progress, "_SILENT", 0.1)
+    if command == "theorem":
+        small = partial(theorems.worst_case, trials=8, population=8, generations=3)
+        monkeypatch.setattr(theorems, "worst_case", small)
+    if command == "reproduce":
+        monkeypatch.setattr(papers.tossou2017, "QUICK_HORIZON", 64)
+        monkeypatch.setattr(papers.tossou2017, "QUICK_TRIALS", 24)
+    begin = time.perf_counter()
+    code, _, error = call(capsys, command, *WAITING[command], "--out", str(tmp_path / "out"))
+    seconds = time.perf_counter() - begin
+    assert code == 0
+    lines = [line for line in error.split("\n") if "/" in line or "seconds so far" in line]
+    assert len(lines) >= 0.25 * seconds / 0.1

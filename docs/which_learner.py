@@ -1,0 +1,257 @@
+"""Which learner should I take? Plays all that fit a setting, and writes the page and its CSV file.
+
+    python docs/which_learner.py
+
+The learners of a setting are listed by their mean regret. The best one is chosen on one half of the
+trials, and tests on the other half, trial by trial, say which cannot be told from it.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pandas
+from jax import random as jr
+
+from dpjax import Learner, Privacy, Study, combinators, domains, learners
+from dpjax.core import Arms
+from dpjax.feedback import bandit, full
+from dpjax.learners import factories
+from dpjax.report import choice, estimates
+from dpjax.report.output import versions, write_json
+from dpjax.report.tables import format_markdown, write_csv
+from dpjax.study.competitors import field_for
+from dpjax.study.standard import ARMS, DIM, standard
+
+HERE = Path(__file__).parent / "which_learner"
+EPSILONS = (0.1, 1.0, 10.0, np.inf)
+TRIALS = 32
+SHOWN = 4  # so many learners of a cell are named
+# The environments of a setting, of the standard ones of comparisons, and what they are.
+KINDS = {"narrow gap": "stochastic", "deterministic": "adversarial", "gap 0.3": "stochastic",
+         "unit vectors": "stochastic"}  # fmt: skip
+COLUMNS = ["setting", "environment", "horizon", "epsilon", "trust", "learner", "regret",
+           "standard_error", "candidate", "trials"]  # fmt: skip
+# Learners that look for the best arm, whatever they lose while they do.
+IDENTIFICATION = ("adap_tt", "ctb_tt", "dp_tt", "lucb", "sequential_halving", "track_and_stop",
+                  "ttucb")  # fmt: skip
+
+
+def uniform(feedback, horizon, arms):
+    """Plays arms at random, which reveals nothing: what a learner has to beat."""
+
+    def draw(key):
+        return jr.randint(key, (), 0, arms)
+
+    return Learner(
+        lambda key: ((), draw(key)), lambda state, key, seen: (state, draw(key)), feedback,
+        Arms(arms), horizon, Privacy(epsilon=jnp.float32(0.0), model="local"),
+    )  # fmt: skip
+
+
+def on_simplex(horizon, epsilon):
+    """FTRL over the simplex, whose points are laws of arms."""
+    made = learners.ftrl(horizon, domains.simplex(ARMS), epsilon=epsilon)
+    return combinators.sample_arms(made)
+
+
+def coins(horizon, epsilon):
+    """KL-UCB in the local model: each user sends a randomized bit."""
+    return combinators.randomized_response(learners.kl_ucb(horizon, ARMS), epsilon=epsilon)
+
+
+def coordinates(horizon, epsilon):
+    """Hedge in the local model: each user sends a randomized bit about one of the arms."""
+    made = learners.hedge(horizon, ARMS, epsilon=np.inf)._replace(privacy=Privacy())
+    return combinators.randomized_coordinate(made, epsilon=epsilon)
+
+
+class Setting(NamedTuple):
+    """What is played, and what is seen of it."""
+
+    like: Callable  # horizon -> a learner of this setting
+    horizons: tuple[int, ...]
+    more: dict[str, Callable]  # competitors beside those that the package finds by itself
+
+
+SETTINGS = {
+    "Arms, bandit feedback": Setting(
+        lambda horizon: learners.exp3(horizon, ARMS), (2**9, 2**12),
+        {"kl_ucb on randomized bits": coins, "uniform": partial(uniform, bandit, arms=ARMS)},
+    ),
+    "Arms, all losses seen": Setting(
+        lambda horizon: learners.hedge(horizon, ARMS, epsilon=1.0), (2**9, 2**12),
+        {"ftrl on the simplex": on_simplex, "hedge on randomized bits": coordinates,
+         "uniform": partial(uniform, full, arms=ARMS)},
+    ),
+    "Features, bandit feedback": Setting(
+        lambda horizon: learners.linucb(horizon, DIM, epsilon=1.0, delta=1e-6), (2**8, 2**11), {}
+    ),
+}  # fmt: skip
+
+QUICK = "Arms, all losses seen"
+
+
+def competitors(setting) -> tuple[dict[str, Callable], list[str]]:
+    """The factories of a setting, and the names of those that fit and do not compete."""
+    longest = max(setting.horizons)
+    found, out = dict(setting.more), []
+    for name, entrant in field_for(setting.like(longest), longest).entrants.items():
+        if name in IDENTIFICATION or factories.requires(name, "rho"):
+            out.append(name)
+        else:
+            found[name] = entrant.factory
+    return found, out
+
+
+def play(name, setting, trials=TRIALS, progress=True) -> pandas.DataFrame:
+    """The rows of a setting: one for each environment, horizon, epsilon, trust and learner."""
+    games = {each.name: each.environment for each in standard(
+        setting.like(max(setting.horizons)).action_set, by_batches=False)
+        if each.name in KINDS}  # fmt: skip
+    grid = {"horizon": list(setting.horizons), "epsilon": list(EPSILONS)}
+    data = Study(competitors(setting)[0], games, grid, trials, 0, 1).run(progress=progress)
+    return rows(name, data["final_regret"])
+
+
+def rows(name, regret) -> pandas.DataFrame:
+    """The rows of a setting, of final regret by environment, horizon, epsilon and learner.
+
+    A learner competes at an epsilon if it declares at most that, at any delta. If no one is
+    trusted, its model has to be the local one. At epsilon = inf all learners compete.
+    """
+    means, found = estimates.mean(regret), []
+    for epsilon in regret["epsilon"].values:
+        here = regret.sel(epsilon=epsilon)
+        private = here["privacy_epsilon"] <= epsilon * (1.0 + 1e-4)
+        allowed = {"the server": private, "no one": private & (here["privacy_model"] == "local")}
+        for trust, competes in allowed.items():
+            if not competes.any() or (np.isinf(epsilon) and trust == "no one"):
+                continue
+            kept = here.where(competes)
+            cells = means[["mean", "standard_error"]].sel(epsilon=epsilon).where(competes)
+            cells["candidate"] = choice.tune(kept, "learner")["candidate"]
+            cells = cells.reset_coords(drop=True).rename(mean="regret")
+            order = ["environment", "horizon", "learner"]
+            frame = cells.to_dataframe(dim_order=order).dropna().reset_index()
+            found.append(frame.assign(
+                setting=name, epsilon=epsilon, trust=trust, trials=regret.sizes["trial"]
+            ))  # fmt: skip
+    return pandas.concat(found)[COLUMNS]
+
+
+ABOUT = """# Which learner should I take?
+
+The tables below name the learners of least regret in small games of each setting. They were made
+from measured regret by one command, which plays every learner of the package that fits, {count}
+in all:
+
+```
+{command}
+```
+
+It wrote [regret.csv](regret.csv), with the mean regret and standard error of every learner, and
+this page, in {seconds:.0f} seconds of CPU time.
+
+A cell begins with the learner of least mean regret over {trials} trials, and its mean regret with
+its standard error. Then come, in the order of their means, those that cannot be told from the best
+one: the best is chosen on one half of the trials, and a learner is left out if the other half shows
+it to be worse, by a one-sided test at 95 % of the differences in each trial. A trial has the same
+losses for all learners, but for those that play i.i.d. losses by whole batches. With so few trials,
+many learners stay in. At most {shown} are named.
+
+- *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
+  is no one, only learners in the local model do. A learner competes if it declares at most this
+  epsilon, whatever its delta is, which is T^-2 for the longer T unless it has a default.
+- `uniform` plays arms at random. If it stays in, no learner was shown to do better than chance.
+- One fixed sequence is not the worst case. A learner for stochastic losses may win on
+  *deterministic* and have no bound against adversaries. [Theorems](../theorems/README.md) lists the
+  bounds that are known.
+- Epsilon is that of one round. For what else is declared, see [learners](../learners.md).
+- The games are: {games}.
+- Constants are the defaults of each factory, K = {arms} and d = {dim}. Other gaps, horizons and
+  numbers of arms have other winners. [`dpjax compare`](../guides/studies.md) and
+  [`dpjax run`](../guides/losses.md) measure yours. To find the best arm is another aim, with
+  learners of its own: [which treatment is best](../guides/identification.md).
+- Did not compete: {out}. They look for the best arm, or take rho instead of epsilon.
+"""
+
+
+def page(folder) -> str:
+    """The page of a folder, from its CSV file and parameters.json."""
+    found = pandas.read_csv(folder / "regret.csv", keep_default_na=False)
+    about = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
+    games = "; ".join(f"*{name}*, {words}" for name, words in about["games"].items())
+    out = ", ".join(f"`{name}`" for name in about["out"])
+    parts = [ABOUT.format(
+        command="python docs/which_learner.py", trials=about["trials"], shown=SHOWN,
+        seconds=about["cpu_seconds"], games=games, arms=ARMS, dim=DIM, out=out,
+        count=found["learner"].nunique(),
+    )]  # fmt: skip
+    header = ["game", "T", "trusted", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS[:-1]),
+              "without privacy"]  # fmt: skip
+    for setting, own in found.groupby("setting", sort=False):
+        lines = []
+        for (game, horizon), here in own.groupby(["environment", "horizon"], sort=False):
+            for trust in ("the server", "no one"):
+                cells = [_cell(here, epsilon, trust) for epsilon in EPSILONS]
+                if any(cells):
+                    lines.append((f"{game} ({KINDS[game]})", str(horizon), trust, *cells))
+        parts += [f"## {setting}\n", "Made by `python docs/which_learner.py`.\n",
+                  format_markdown(header, lines)]  # fmt: skip
+    return "\n".join(parts)
+
+
+def _cell(rows, epsilon, trust) -> str:
+    """The best learner of a cell and its regret, and those that cannot be told from it."""
+    own = rows[(rows["epsilon"] == epsilon) & (rows["trust"] == trust)]
+    own = own[own["candidate"]].sort_values("regret")
+    if own.empty:
+        return ""
+    best, *others = own.to_dict("records")
+    text = f"`{best['learner']}` {best['regret']:.3g} ± {best['standard_error']:.2g}"
+    named = [f"`{each['learner']}`" for each in others[: SHOWN - 1]]
+    more = len(others) - len(named)
+    return "; ".join([text, *([", ".join(named)] if named else []),
+                      *([f"{more} more"] if more else [])])  # fmt: skip
+
+
+def main(out=HERE, trials=TRIALS, quick=False, progress=True):
+    """Writes regret.csv, parameters.json and index.md into a folder.
+
+    Args:
+      out: the folder.
+      trials: how many each cell has, at least 4.
+      quick: whether to play short games of one setting only.
+      progress: whether to show progress bars.
+    """
+    begin, settings, folder = time.process_time(), SETTINGS, Path(out)
+    if quick:
+        settings = {QUICK: SETTINGS[QUICK]._replace(horizons=(32, 64))}
+    folder.mkdir(parents=True, exist_ok=True)
+    found = pandas.concat([play(name, each, trials, progress) for name, each in settings.items()])
+    write_csv(folder / "regret.csv", found.to_dict("records"))
+    games, left = {}, set()
+    for each in settings.values():
+        games |= {game.name: game.words for game in standard(
+            each.like(max(each.horizons)).action_set, False) if game.name in KINDS}  # fmt: skip
+        left |= {*competitors(each)[1]}
+    write_json(folder / "parameters.json", {
+        "trials": trials, "games": games, "out": sorted(left), "key": "jax.random.key(0)",
+        "cpu_seconds": round(time.process_time() - begin), "versions": versions(),
+    })  # fmt: skip
+    (folder / "index.md").write_text(page(folder), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, default=HERE, metavar="FOLDER")
+    parser.add_argument("--trials", type=int, default=TRIALS, metavar="N")
+    parser.add_argument("--quick", action="store_true", help="short games of one setting")
+    main(**vars(parser.parse_args()))

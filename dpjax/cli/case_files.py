@@ -1,0 +1,175 @@
+"""Reads features of rounds, and a loss for each arm or a label, from the columns of a .csv file."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dpjax.cli.loss_files import (
+    csv_rows,
+    is_number,
+    refuse_counts,
+    refuse_separators,
+    refuse_width,
+    regular,
+)
+from dpjax.core import _check
+
+# The most different words that a column of words may have, and the most labels.
+VALUES = 32
+# Entries that stand for a missing value, in any case of letters.
+_MISSING = {"", "na", "n/a", "nan", "null", "?"}
+
+
+class Cases(NamedTuple):
+    """Features of rounds, and either losses or labels."""
+
+    names: tuple[str, ...]  # of the features, after words were encoded
+    features: np.ndarray  # (n, p)
+    arms: tuple[str, ...]  # in the order of the columns of losses, or of the sorted labels
+    losses: np.ndarray  # (n, K) in [0, 1]; of labels, 1 for a wrong one
+    labels: np.ndarray | None  # (n,) words, None if there are losses
+    notes: tuple[str, ...]  # sentences on words that were encoded
+
+
+def read_cases(path, *, features=None, label=None) -> Cases:
+    """Reads the features of a .csv file, with a column of losses for each arm or one of labels.
+
+    A column of features without any number holds words. It is encoded as one feature of 0 or 1 for
+    each different word, and a note says so. Nothing else is changed, and nothing is filled in.
+
+    Args:
+      path: a .csv file whose first row names its columns.
+      features: names of the columns of features; by default all but the label. Without a label all
+        other columns are losses, one column an arm.
+      label: the name of the column of labels, each of which is an arm.
+
+    Raises:
+      ValueError: the message names the file and, if it can, the row and column. Reasons are a
+        column that is not there, an entry that is missing, a word in a column of numbers, a loss
+        outside [0, 1], a column of words or labels with more than 32 different ones, fewer than
+        two arms, and those of a loss table.
+      OSError: the file cannot be read, or is not a regular file.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".csv":
+        raise ValueError(
+            f"{path}: features and labels are named columns, so it must be a .csv file"
+        )
+    first, *rows = regular(path, lambda path: list(csv_rows(path))) or [(1, [])]
+    header = _header(path, *first)
+    for number, row in rows:
+        if len(row) != len(header):
+            refuse_width(path, number, row, len(header), "the header")
+    if not rows:
+        raise ValueError(f"{path}: has no rows below the header")
+    for name in (*(features or ()), *([] if label is None else [label])):
+        if name not in header:
+            raise ValueError(f"{path}: has no column {name!r}{_check.nearest(name, header)}; its "
+                             f"columns are {', '.join(header)}")  # fmt: skip
+    numbers = [number for number, _ in rows]
+    columns = {
+        name: _Column(path, j + 1, name, numbers, [row[j].strip() for _, row in rows])
+        for j, name in enumerate(header)
+    }
+    if features is None:
+        features = [name for name in header if name != label]
+    if label in features or len(set(features)) < len(features):
+        raise ValueError(
+            f"features: a column is named twice in {', '.join([*features, label])}"
+            if label
+            else f"features: one is named twice in {', '.join(features)}"
+        )
+    if not features:
+        raise ValueError(f"{path}: has no column of features")
+    encoded = [columns[name].feature() for name in features]
+    names = tuple(name for own, _ in encoded for name in own)
+    words = [f"{name} ({len(own)})" for name, (own, _) in zip(features, encoded, strict=True)
+             if own != [name]]  # fmt: skip
+    notes = () if not words else (
+        "These columns hold words, and were encoded as one feature of 0 or 1 for each different "
+        f"word: {', '.join(words)}.",
+    )  # fmt: skip
+    read = names, np.concatenate([own for _, own in encoded], axis=1)
+    if label is not None:
+        arms, labels = columns[label].labels()
+        wrong = (labels[:, None] != np.array(arms)).astype(np.float64)
+        return Cases(*read, arms, wrong, labels, notes)
+    arms = tuple(name for name in header if name not in features)
+    if len(arms) < 2:
+        raise ValueError(f"{path}: has {len(arms)} columns of losses beside the features; an arm "
+                         "has one each, and at least 2 are needed")  # fmt: skip
+    return Cases(*read, arms, np.stack([columns[name].losses() for name in arms], 1), None, notes)
+
+
+def _header(path, number, row) -> list[str]:
+    refuse_separators(path, row)
+    header = [cell.strip() for cell in row]
+    for column, name in enumerate(header):
+        if not name or is_number(name) or name in header[:column]:
+            what = "has no name" if not name else (
+                f"is named {name}; a name is a word" if is_number(name) else
+                f"is named {name}, as an earlier one is")  # fmt: skip
+            raise ValueError(f"{path}: row {number} must name the columns, and column {column + 1} "
+                             f"{what}")  # fmt: skip
+    return header
+
+
+class _Column(NamedTuple):
+    """A column of a file."""
+
+    path: Path
+    place: int  # counted from 1
+    name: str
+    numbers: list[int]  # of the rows, as an editor counts lines
+    cells: list[str]
+
+    def refused(self, i, what) -> ValueError:
+        where = f"{self.path}: row {self.numbers[i]}, column {self.place} ({self.name})"
+        return ValueError(f"{where} {what}")
+
+    def check_missing(self) -> None:
+        for i, cell in enumerate(self.cells):
+            if cell.lower() in _MISSING:
+                raise self.refused(i, "is missing; fill it in, or leave the row out")
+
+    def values(self) -> np.ndarray:
+        """(n,) finite numbers."""
+        self.check_missing()
+        for i, cell in enumerate(self.cells):
+            if not is_number(cell):
+                others = "" if not any(map(is_number, self.cells)) else (
+                    ", as other entries of this column are")  # fmt: skip
+                raise self.refused(i, f"is {cell[:40]!r}, and not a number{others}")
+        values = np.array(self.cells, np.float64)
+        for i in np.flatnonzero(~np.isfinite(values)).tolist():
+            raise self.refused(i, f"is {values[i]:g}; a number must be finite")
+        return values
+
+    def losses(self) -> np.ndarray:
+        values = self.values()
+        for i in np.flatnonzero((values < 0.0) | (values > 1.0)).tolist():
+            raise self.refused(i, f"is {values[i]:g}; losses must lie in [0, 1]")
+        return values
+
+    def feature(self) -> tuple[list[str], np.ndarray]:
+        """The names and values, (n, c), of the features that encode the column."""
+        self.check_missing()
+        if any(map(is_number, self.cells)):
+            values = self.values()[:, None]
+            refuse_counts(self.path, values, self.place)
+            return [self.name], values
+        words, which = self.labels()
+        equal = which[:, None] == np.array(words)
+        return [f"{self.name}={word}" for word in words], equal.astype(np.float64)
+
+    def labels(self) -> tuple[tuple[str, ...], np.ndarray]:
+        """The different words, sorted, and the column itself."""
+        self.check_missing()
+        words = sorted(set(self.cells))
+        if not 2 <= len(words) <= VALUES:
+            raise ValueError(
+                f"{self.path}: column {self.place} ({self.name}) has {len(words)} different "
+                f"{'word' if len(words) == 1 else 'words'}; it must have from 2 to {VALUES}"
+            )
+        return tuple(words), np.array(self.cells)

@@ -1,0 +1,211 @@
+"""Learners that are classes of Python, with ``select`` and ``update``, in studies.
+
+Such a learner cannot be traced, so a study plays it in a loop. Each trial has an object of its own,
+and one compiled call a round plays nature in all trials.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import random as jr
+
+from dpjax.core import Arms, Learner, Privacy, _check
+from dpjax.engine import settings
+from dpjax.engine.progress import warn_of
+from dpjax.feedback import bandit, seen_inside
+from dpjax.store.layout import arrays_of
+from dpjax.study.labelled import Played
+from dpjax.study.programs import columns, pairs
+from dpjax.study.simulate import PIECE, checkpoint_rounds
+
+
+class Player(Protocol):
+    """An object that plays one trial."""
+
+    def select(self) -> int:
+        """The arm of the next round, 0 .. K - 1."""
+
+    def update(self, arm: int, loss: float) -> Any:
+        """Learns the loss of the arm that was played."""
+
+
+class _Init(NamedTuple):
+    """Stands in a Learner for the functions that it lacks."""
+
+    name: str
+    make: Callable  # seed -> Player
+
+    def __call__(self, key):
+        raise TypeError(
+            f"{self.name} is a class of Python and cannot be traced; Study.run plays it without a "
+            "store, and audit.black_box audits it"
+        )
+
+
+def from_python(
+    make: Callable[..., Player],
+    *,
+    delta: float = 0.0,
+    loss_range: tuple[float, float] = (0.0, 1.0),
+    model: str = "central",
+) -> Callable[..., Learner]:
+    """The factory of a learner that is a class of Python, for a Study.
+
+    The class has two methods. ``select()`` returns the arm of the next round, and
+    ``update(arm, loss)`` learns its loss, a float. :meth:`dpjax.Study.run` makes an object for each
+    trial and calls both once a round. Trial i meets the same nature as trial i of all other
+    learners. It is slow: a call of a compiled program a round, and two of the class for each trial.
+
+    Args:
+      make: the class, or a function that returns such an object. It receives by name those of
+        ``horizon``, ``arms``, ``seed`` and the axes of the grid that it takes. ``seed`` is a whole
+        number below 2^32, another one in each trial. A class without it has random numbers of its
+        own, which no key repeats.
+      delta: declared with the ``epsilon`` of the grid. A class that takes no epsilon declares
+        nothing.
+      loss_range: losses outside of it are clipped before ``update``.
+      model: the declared trust model.
+
+    Returns:
+      A factory of ``horizon``, ``arms`` and what ``make`` takes.
+
+    Examples:
+      >>> class Greedy:
+      ...     def __init__(self, arms):
+      ...         self.sums, self.pulls = np.zeros(arms), np.zeros(arms)
+      ...     def select(self):
+      ...         return int(np.argmin(self.sums / np.maximum(self.pulls, 1)))
+      ...     def update(self, arm, loss):
+      ...         self.sums[arm] += loss
+      ...         self.pulls[arm] += 1
+      >>> made = dpjax.Study(
+      ...     {"UCB1": learners.ucb1, "greedy": dpjax.from_python(Greedy)},
+      ...     {"coins": environments.bernoulli([0.1, 0.9])}, {"horizon": 32, "arms": 2}, trials=4)
+      >>> data = made.run(progress=False)
+      >>> data.dpjax.table()["learner"].tolist()
+      ['UCB1', 'greedy']
+    """
+    _check.function("a class with select and update", make=make)
+    name = getattr(make, "__name__", type(make).__name__)
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    own = {
+        each: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each, parameter in inspect.signature(make).parameters.items()
+        if parameter.kind in kinds
+    }
+
+    def factory(horizon, arms, **given):
+        _check.arms(arms)
+        given = {"horizon": horizon, "arms": arms, **given}
+        declared = {"epsilon": _check.epsilon(given["epsilon"]), "delta": delta} if (
+            "epsilon" in own) else {}  # fmt: skip
+        known = {each: value for each, value in given.items() if each in own}
+
+        def player(seed):
+            made = make(**known, **({"seed": seed} if "seed" in own else {}))
+            for method in ("select", "update"):
+                if not callable(getattr(made, method, None)):
+                    raise TypeError(f"{name} must have the methods select() and update(arm, loss), "
+                                    f"and has no {method}")  # fmt: skip
+            return made
+
+        init = _Init(name, player)
+        privacy = Privacy(**declared, loss_range=loss_range, model=model)
+        return Learner(init, _no_step, bandit, Arms(arms), horizon, privacy)
+
+    positional = [inspect.Parameter(each, kinds[0]) for each in ("horizon", "arms")]
+    rest = [each for word, each in own.items() if word not in ("horizon", "arms", "seed")]
+    factory.__signature__ = inspect.Signature([*positional, *rest])  # type: ignore[attr-defined]
+    factory.__name__ = name
+    return factory
+
+
+def _no_step(state, key, seen):
+    raise AssertionError("a learner of Python has no step")
+
+
+def is_python(learner: Any) -> bool:
+    """Whether a learner is a class of Python."""
+    return isinstance(learner.init, _Init)
+
+
+def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Played:
+    """Plays a program of a study, whose learner is a class of Python.
+
+    Args:
+      program: of the study.
+      trials, checkpoints: as of the study.
+      key: its PRNG key.
+      bar: counts rounds x trials.
+
+    Raises:
+      TypeError, ValueError: an object lacks a method, or selects no arm. Errors of the class itself
+        are passed on.
+    """
+    with settings.own():
+        games = pairs(program.game(), program.points())
+        keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(trials))
+        outputs = [_play(learner, environment, keys, checkpoints, bar)
+                   for learner, environment in games]  # fmt: skip
+        rounds = checkpoint_rounds(games[0][0], games[0][1], checkpoints)
+    regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
+    bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
+    warn_of(int(rounds[-1]), bad, np.float64(clipped.min(axis=1)), stacklevel=4)
+    arrays = arrays_of(result)
+    return Played(
+        program, rounds, arrays, {"privacy": columns([each.privacy for each, _ in games])}
+    )
+
+
+def _play(learner, environment, keys, checkpoints, bar) -> tuple:
+    """(regret (S, n), tally, report, clipped) of all trials, as of a Result without its rounds."""
+    nature, coins = jnp.moveaxis(jax.vmap(jr.split)(keys), 1, 0)
+    seeds = jax.vmap(lambda key: jr.bits(jr.fold_in(key, 0)))(coins)
+    players = [learner.init.make(seed) for seed in np.asarray(seeds).tolist()]
+
+    def one(state, own, t, arm):
+        state, outcome = environment.step(state, jr.fold_in(own, t), arm)
+        loss, clipped = seen_inside(learner, outcome.loss, arm)
+        return state, (outcome.tally, clipped), loss
+
+    @jax.jit
+    def all_trials(states, sums, t, arms):
+        states, new, losses = jax.vmap(one, in_axes=(0, 0, None, 0))(states, nature, t, arms)
+        return states, jax.tree.map(jnp.add, sums, new), losses
+
+    regret_of = jax.jit(jax.vmap(environment.regret))
+    states = jax.vmap(lambda own: environment.init(jr.fold_in(own, 0)))(nature)
+    first = jax.tree.map(lambda leaf: leaf[0], states)
+    zero = jax.eval_shape(one, first, nature[0], jnp.int32(1), jnp.int32(0))[1]
+    zero = jax.tree.map(lambda leaf: jnp.zeros((len(players), *leaf.shape), leaf.dtype), zero)
+    t, total, regret = 0, zero, []
+    for end in checkpoint_rounds(learner, environment, checkpoints).tolist():
+        while t < end:  # Sums are those of dpjax.simulate, in pieces.
+            piece, stop = zero, min(t + PIECE, end)
+            while t < stop:
+                t += 1
+                arms = [_arm(learner, player, t) for player in players]
+                states, piece, losses = all_trials(
+                    states, piece, np.int32(t), np.array(arms, np.int32)
+                )
+                for player, arm, loss in zip(players, arms, losses.tolist(), strict=True):
+                    player.update(arm, loss)
+                bar.update(len(players))
+            total = jax.tree.map(jnp.add, total, piece)
+        regret.append(np.asarray(regret_of(states, total[0])))
+    tally, clipped = jax.tree.map(np.asarray, total)
+    return np.stack(regret, axis=1), tally, (), clipped
+
+
+def _arm(learner, player, t) -> int:
+    """The arm that an object selects in round t."""
+    arm, arms = player.select(), learner.action_set.count
+    if isinstance(arm, bool) or not hasattr(arm, "__index__") or not 0 <= int(arm) < arms:
+        raise ValueError(f"{learner.init.name}: select() returned {arm!r} in round {t}, and arms "
+                         f"are the whole numbers 0 to {arms - 1}")  # fmt: skip
+    return int(arm)

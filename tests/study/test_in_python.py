@@ -1,0 +1,244 @@
+"""Learners that are classes of Python: the same nature, paired, and wrong classes in a sentence."""
+
+import importlib
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpjax
+from dpjax import Learner, Privacy, Study, environments, feedback, learners
+from dpjax.core import Arms
+
+
+class Shifts:
+    """Stays at its arm unless this loses more than 1/2. It has no randomness of its own."""
+
+    def __init__(self, arms):
+        self.arms, self.arm = arms, 0
+
+    def select(self):
+        return self.arm
+
+    def update(self, arm, loss):
+        assert arm == self.arm
+        self.arm = (arm + (loss > 0.5)) % self.arms
+
+
+def shifts(horizon, arms):
+    """The same in JAX."""
+
+    def step(state, key, loss):
+        state = (state + (loss > 0.5).astype(jnp.int32)) % arms
+        return state, state
+
+    zero = jnp.zeros((), jnp.int32)
+    return Learner(lambda key: (zero, zero), step, feedback.bandit, Arms(arms), horizon, Privacy())
+
+
+GAMES = {
+    "realised": environments.bernoulli([0.4, 0.5, 0.6]),
+    "pseudo": environments.bernoulli([0.4, 0.5, 0.6], regret="pseudo"),
+    "adversary": environments.deterministic,
+    "reacts": environments.switching_cost,
+}
+TWINS = {"jax": shifts, "python": dpjax.from_python(Shifts)}
+
+
+def both(games, horizon, **options):
+    made = Study(TWINS, games, {"horizon": horizon, "arms": 3}, **{"trials": 3, **options})
+    data = made.run(progress=False)
+    return data.sel(learner="jax"), data.sel(learner="python")
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_class_meets_the_same_nature_bit_for_bit(game):
+    """So differences between the two are exactly 0 in each trial and at each checkpoint."""
+    mine, other = both({game: GAMES[game]}, 64)
+    np.testing.assert_array_equal(mine["regret"], other["regret"])
+    for name in mine.data_vars:
+        np.testing.assert_array_equal(mine[name], other[name])
+    if game in ("realised", "pseudo"):
+        assert len(np.unique(other["regret"][0, :, -1])) > 1  # Trials differ,
+        again = both({game: GAMES[game]}, 64, key=1)[1]
+        assert (again["regret"] != other["regret"]).any()  # and keys do.
+
+
+def test_long_games_are_summed_as_others_are():
+    mine, other = both({"reacts": GAMES["reacts"]}, 2500, checkpoints=[700, 2500], trials=2)
+    np.testing.assert_array_equal(mine["regret"], other["regret"])
+    assert other["round"].values.tolist() == [700, 2500]
+
+
+class Guesses:
+    """Draws arms by its seed; remembers what it was given."""
+
+    given: list
+
+    def __init__(self, arms, epsilon, seed, depth=1):
+        self.draws, self.arms = np.random.default_rng(seed), arms
+        self.given.append((float(epsilon), seed, depth))
+
+    def select(self):
+        return self.draws.integers(self.arms)
+
+    def update(self, arm, loss):
+        pass
+
+
+def guesses():
+    """A class with a list of its own."""
+    return type("Guesses", (Guesses,), {"given": []})
+
+
+def test_a_class_gets_the_axes_that_it_takes_and_declares_its_epsilon():
+    made = guesses()
+    study = Study(
+        {"mine": dpjax.from_python(made, delta=1e-6, model="local"), "EXP3": learners.exp3},
+        {"coins": GAMES["realised"]},
+        {"horizon": 8, "arms": 3, "epsilon": [0.5, np.inf], "depth": [1, 2]}, trials=2,
+    )  # fmt: skip
+    data = study.run(progress=False)
+    cell = data.sel(learner="mine", epsilon=0.5, depth=2)
+    assert float(cell["privacy_epsilon"]) == 0.5 and float(cell["privacy_delta"]) == 1e-6
+    assert cell["privacy_model"].item() == "local"
+    played = {each for each in made.given if each[1] is not None}
+    assert {(epsilon, depth) for epsilon, _, depth in played} == {
+        (0.5, 1), (0.5, 2), (np.inf, 1), (np.inf, 2),
+    }  # fmt: skip
+    seeds = {seed for _, seed, _ in played}
+    assert len(seeds) == 2 and max(seeds) < 2**32  # one for each trial, the same in all cells
+    rows = data.dpjax.table()
+    assert len(rows[rows["learner"] == "EXP3"]) == 1 and len(rows) == 5
+
+
+def test_a_seed_repeats_a_run():
+    made = Study({"mine": dpjax.from_python(guesses())}, {"coins": GAMES["realised"]},
+                 {"horizon": 32, "arms": 3, "epsilon": 1.0}, trials=4)  # fmt: skip
+    first, second = (made.run(progress=False)["regret"] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert len(np.unique(first[..., -1])) > 1
+
+
+class Stays(NamedTuple):
+    """Plays arm 0 and keeps its losses."""
+
+    losses: list
+
+    def select(self):
+        return 0
+
+    def update(self, arm, loss):
+        self.losses.append(loss)
+
+
+def test_losses_are_clipped_to_the_declared_range_and_counted():
+    seen = []
+    wide = environments.gaussian([3.0, 3.0], deviation=0.1)
+    factory = dpjax.from_python(lambda: Stays(seen))
+    factory.__name__ = "stays"
+    with pytest.warns(RuntimeWarning, match="point 0: .* clipped, at least 16 times in 16 rounds"):
+        data = Study(factory, {"wide": wide}, {"horizon": 16, "arms": 2}, 2).run(progress=False)
+    assert seen == [1.0] * 32 and (data["clipped"] == 16).all()
+    seen.clear()
+    factory = dpjax.from_python(lambda: Stays(seen), loss_range=(-30.0, 30.0))
+    Study({"stays": factory}, {"wide": wide}, {"horizon": 16, "arms": 2}, 2).run(progress=False)
+    assert max(seen) > 1.0 and len(set(seen)) > 16
+
+
+def study_of(make, **options):
+    grid = {"horizon": 4, "arms": 2}
+    return Study({"mine": dpjax.from_python(make, **options)},
+                 {"coins": environments.bernoulli([0.4, 0.5])}, grid, 2)  # fmt: skip
+
+
+class Odd(Stays):
+    """Selects what is no arm."""
+
+    def select(self):
+        return self.losses[0]
+
+
+@pytest.mark.parametrize("arm", [2, -1, 0.0, None, "0", True])
+def test_what_is_no_arm_is_refused(arm):
+    with pytest.raises(ValueError) as error:
+        study_of(lambda: Odd([arm])).run(progress=False)
+    assert str(error.value) == (
+        f"<lambda>: select() returned {arm!r} in round 1, and arms are the whole numbers 0 to 1"
+    )
+
+
+class Half:
+    """A class without update."""
+
+    select = Shifts.select
+
+
+def test_a_class_without_a_method_is_refused():
+    with pytest.raises(TypeError) as error:
+        study_of(Half).run(progress=False)
+    assert str(error.value) == (
+        "Half must have the methods select() and update(arm, loss), and has no update"
+    )
+
+
+def test_what_needs_a_compiled_learner_says_so(tmp_path):
+    made = study_of(Shifts)
+    with pytest.raises(ValueError, match="^store: mine is a class of Python, and a store keeps"):
+        made.run(tmp_path / "store", progress=False)
+    assert not (tmp_path / "store").exists()
+    sentence = (
+        "Shifts is a class of Python and cannot be traced; Study.run plays it without a store, "
+        "and audit.black_box audits it"
+    )
+    built, coins = TWINS["python"](4, 2), environments.bernoulli([0.4, 0.5])
+    for refused in (
+        lambda: dpjax.simulate(built, coins, jax.random.key(0)),
+        lambda: dpjax.sweep(lambda x: (built, coins), np.zeros(1), 2, jax.random.key(0)),
+        made.cost,
+    ):
+        with pytest.raises(TypeError) as error:
+            refused()
+        assert sentence in str(error.value)
+
+
+def test_studies_with_classes_add():
+    grid = {"horizon": 16, "arms": 3}
+    added = Study(learners.exp3, {"coins": GAMES["realised"]}, grid, 2) + Study(
+        {"mine": TWINS["python"]}, {"coins": GAMES["realised"]}, grid, 2
+    )
+    data = added.run(progress=False)
+    assert data["learner"].values.tolist() == ["exp3", "mine"]
+    assert not data["final_regret"].isnull().any()
+
+
+def test_a_policy_of_smpybandits_beside_ours():
+    """UCB1 of SMPyBandits and of dpjax, on the same losses; ties are broken differently."""
+    pytest.importorskip("SMPyBandits")
+    policies = importlib.import_module("benchmarks.referees.smpybandits").policies()
+    np.random.seed(0)  # SMPyBandits draws from here, to break ties.
+
+    class Policy:
+        def __init__(self, arms):
+            self.policy = policies.UCB(arms)
+            self.policy.startGame()
+
+        def select(self):
+            return int(self.policy.choice())
+
+        def update(self, arm, loss):
+            self.policy.getReward(arm, 1.0 - loss)
+
+    data = Study(
+        {"ours": learners.ucb1, "theirs": dpjax.from_python(Policy)},
+        {"coins": environments.bernoulli([0.2, 0.5, 0.6], regret="pseudo")},
+        {"horizon": 500, "arms": 3}, trials=40,
+    ).run(progress=False)  # fmt: skip
+    found = data["final_regret"].squeeze()
+    paired = found.sel(learner="theirs") - found.sel(learner="ours")
+    error = float(paired.std("trial", ddof=1)) / 40**0.5
+    apart = float(found.std("trial").max()) * (2 / 40) ** 0.5
+    assert abs(float(paired.mean())) < 4 * error and float(found.mean()) < 0.2 * 500
+    assert error < 4 * apart
