@@ -27,7 +27,7 @@ SIZES = {
     "dueling": {"horizon": 64, "trials": 4, "epsilons": (1.0, float("inf"))},
     "equal_constants": {"horizon": 256, "trials": 4},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
-    "expert_advice": {"horizon": 64, "trials": 4, "sizes": (2, 4), "epsilons": (1.0,)},
+    "expert_advice": {"horizon": 64, "trials": 4, "sizes": (2, 4), "epsilons": (0.1, 1.0)},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
     "federated_silos": {"users": 16, "trials": 4, "silos": (1, 2), "epsilons": (1.0,)},
     "frank_wolfe": {"horizon": 64, "trials": 4},

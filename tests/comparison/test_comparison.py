@@ -40,7 +40,7 @@ FIELDS = {
     "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
     "two_point_gradient": {"two_point_gradient"},
     "linucb": {"adac_oful", "federated_linucb", "glm_sgd", "linucb"},
-    "exp4": {"exp4"},
+    "exp4": {"exp4", "probing_experts"},
     "cucb": {"cucb", "semi_bandit_ftrl"},
     "dueling_elimination": {"dueling_elimination"},
 }  # fmt: skip

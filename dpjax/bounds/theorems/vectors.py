@@ -9,6 +9,7 @@ from dpjax import bounds, environments, learners, privacy
 from dpjax.bounds.theorems.statement import Theorem
 from dpjax.environments import families
 from dpjax.environments.families import Family
+from dpjax.learners.parts import probing
 from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
 DIM, ACTIONS = 5, 20
@@ -101,11 +102,27 @@ def _exp4(horizon, epsilon):
     return learners.exp4(horizon, ARMS, EXPERTS, epsilon=epsilon)
 
 
+def _probing_experts(horizon, epsilon):
+    return learners.probing_experts(horizon, ARMS, EXPERTS, epsilon=epsilon)
+
+
+def _probing_bound(horizon, epsilon):
+    """The bound at the setting of the learner."""
+    setting = probing.best_setting(int(horizon), ARMS, EXPERTS, jnp.float32(epsilon), None)
+    given = (probing.rate(ARMS, setting), setting.restart, setting.batch, setting.mixing)
+    return bounds.probing_experts(horizon, ARMS, EXPERTS, *map(float, given))
+
+
 def _advised(means, informative):
     return partial(environments.advice, np.asarray(means), EXPERTS, informative=informative)
 
 
 GOOD = np.eye(EXPERTS)[0]
+ADVISED = {
+    "one good expert": _advised([0.5] * ARMS, 0.5 * GOOD),
+    "ladder": _advised([0.3, 0.5, 0.5, 0.5], None),
+    "narrow": _advised([0.5] * ARMS, 0.45 + 0.05 * GOOD),
+}
 
 
 def _largest(horizon):
@@ -157,12 +174,14 @@ THEOREMS: dict[str, Theorem] = {
         "hanna2022", "Hanna et al. 2022, derived with our constants", _directions,
     ),
     "exp4": Theorem(
-        _exp4,
-        {"one good expert": _advised([0.5] * ARMS, 0.5 * GOOD),
-         "ladder": _advised([0.3, 0.5, 0.5, 0.5], None),
-         "narrow": _advised([0.5] * ARMS, 0.45 + 0.05 * GOOD)}, {},
+        _exp4, ADVISED, {},
         {"derived": lambda horizon, epsilon: bounds.exp4(horizon, ARMS, EXPERTS, epsilon)},
         {"horizon": 0.5, "epsilon": -1.0}, lambda horizon: horizon,
         "auer2002", "Auer et al. 2002, Theorem 7.1, with noise and our constants",
+    ),
+    "probing_experts": Theorem(
+        _probing_experts, ADVISED, {}, {"derived": _probing_bound},
+        {"horizon": 2 / 3, "epsilon": -1 / 3}, lambda horizon: horizon,
+        "asi2023", "ours, for the dartboard of Asi et al. 2023 on estimates of probes",
     ),
 }  # fmt: skip
