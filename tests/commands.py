@@ -47,6 +47,7 @@ SIZES = {
     "pulls": {"horizon": 256, "trials": 4},
     "semi_bandits": {"horizon": 256, "trials": 4},
     "two_points": {"horizons": (64, 256), "trials": 4},
+    "two_wells": {"horizons": (64, 256), "trials": 2},
 }
 
 DIAGNOSES = "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon"

@@ -10,7 +10,8 @@ import numpy as np
 from dpjax.core import Array
 from dpjax.learners.parts import dartboard
 
-# The p and gamma among which :func:`best_setting` chooses. All batches are those of the dartboard.
+# The B, p and gamma among which :func:`best_setting` chooses; B is at most T.
+BATCHES = dartboard.candidates(2**31 - 1)
 RESTARTS = (0.5 ** np.arange(1, 13)).astype(np.float32)
 MIXINGS = (0.5 ** np.arange(0.0, 12.5, 0.5)).astype(np.float32)
 
@@ -39,7 +40,7 @@ def log_run_out(horizon, arms, setting):
     A coin asks with probability at most p + eta, whatever came before. By Chernoff's bound a sum of
     n such coins reaches M with probability at most exp(M - m - M ln(M / m)) for m = n (p + eta).
     """
-    begun = jnp.ceil(jnp.float32(horizon) / setting.batch)
+    begun = jnp.ceil(horizon / setting.batch)
     count = dartboard.steps(horizon, setting.batch)
     mean = count * (setting.restart + rate(arms, setting))
     budget = setting.budget.astype(jnp.float32)
@@ -49,31 +50,32 @@ def log_run_out(horizon, arms, setting):
 
 def regret_bound(horizon, arms, experts, setting):
     """B ln N / eta + eta T (1 + K / (gamma B)) / 2 + gamma T + T P(M is spent)."""
-    eta, rounds = rate(arms, setting), jnp.float32(horizon)
-    learning = setting.batch * jnp.log(jnp.float32(experts)) / eta
+    eta = rate(arms, setting)
+    learning = setting.batch * jnp.log(experts) / eta
     moment = 1.0 + arms / (setting.mixing * setting.batch)
     lost = 0.5 * eta * moment + setting.mixing + jnp.exp(log_run_out(horizon, arms, setting))
-    return learning + rounds * lost
+    return learning + horizon * lost
 
 
 def useful_weight(horizon, arms, experts, batch, mixing):
     """The w, at most 1, with the least sum of the first two terms of :func:`regret_bound`."""
     moment = 1.0 + arms / (mixing * batch)
-    eta = jnp.sqrt(2.0 * batch * jnp.log(jnp.float32(experts)) / (horizon * moment))
+    eta = jnp.sqrt(2.0 * batch * jnp.log(experts) / (horizon * moment))
     return jnp.minimum(eta * arms / (batch * mixing), 1.0)
 
 
-# It is compiled once for all epsilons and deltas.
-@partial(jax.jit, static_argnums=(0, 1, 2))
+# It is compiled once for all sizes, epsilons and deltas.
+@jax.jit
 def best_setting(horizon, arms, experts, epsilon, delta) -> Setting:
     """The (B, p, gamma) of a grid with the least regret bound, at the largest w that is of use.
 
     Its epsilon is at most the one given. M is floor(4 n p), or no restriction at epsilon = inf.
     """
+    horizon, arms, experts = (jnp.asarray(x, jnp.float32) for x in (horizon, arms, experts))
 
     def at(batch, restart):
         budget = dartboard.switch_budget(horizon, restart, batch)
-        begun = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
+        begun = jnp.ceil(horizon / batch).astype(jnp.int32)
         budget = jnp.where(jnp.isinf(epsilon), begun, budget)
 
         def is_private(weight):
@@ -88,8 +90,9 @@ def best_setting(horizon, arms, experts, epsilon, delta) -> Setting:
             jnp.minimum(private, useful), restart, budget, batch, jnp.asarray(MIXINGS)
         )
 
-    batches = jnp.asarray(dartboard.candidates(horizon))
-    settings = jax.vmap(lambda batch: jax.vmap(partial(at, batch))(jnp.asarray(RESTARTS)))(batches)
+    batches, restarts = jnp.asarray(BATCHES), jnp.asarray(RESTARTS)
+    settings = jax.vmap(lambda batch: jax.vmap(partial(at, batch))(restarts))(batches)
     settings = jax.tree.map(jnp.ravel, settings)
-    best = jnp.argmin(regret_bound(horizon, arms, experts, settings))
+    bounds = regret_bound(horizon, arms, experts, settings)
+    best = jnp.argmin(jnp.where(settings.batch <= horizon, bounds, jnp.inf))
     return jax.tree.map(lambda leaf: leaf[best], settings)
