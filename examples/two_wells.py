@@ -42,7 +42,7 @@ def main(horizons=(2**10, 2**12, 2**14, 2**16), trials=32, epsilons=(0.3, 1.0, n
                 panel.errorbar(horizons, m, 2 * e, label=f"{name}, epsilon = {epsilon:g}",
                                ls=style, marker=".", color=plot.epsilon_color(epsilon))  # fmt: skip
                 panel.set(xscale="log", yscale="log", xlabel="T", ylabel=what)
-    panels[1].legend(fontsize=7, frameon=False)
+    panels[1].legend(fontsize=7, frameon=False, handlelength=4)
     return figure
 
 

@@ -99,9 +99,13 @@ INSTEAD = {
     "games.play_batches(4096, 4); games.play_horizons(10_000, 4); "
     'stopping.play_pairs(4096, 4)"',
     "dpjax audit --all": AUDIT,
-    "dpjax audit --all --out docs/audit --overwrite": AUDIT,
+    "dpjax audit --all --epsilon 1": AUDIT,
     "dpjax audit --changed K": "dpjax audit hedge --changed 2",
     "dpjax audit greedy": AUDIT,
+    "dpjax audit greedy --merge --out docs/audit": f"{AUDIT} && dpjax audit hedge --merge "
+    "--out docs/audit",
+    "dpjax theorem greedy --epsilon 1,10,inf --trials 100 --merge --out docs/theorems": THEOREM
+    + " --merge --out docs/theorems --overwrite",
     "dpjax audit mine.py": "dpjax audit examples/mine.py --no-attack",
     "dpjax audit mine.py:name": "dpjax audit examples/mine.py:greedy --no-attack",
     "dpjax audit linucb": AUDIT,
