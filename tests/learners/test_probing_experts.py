@@ -208,7 +208,7 @@ def test_rounds_by_hand(monkeypatch):
 # Privacy by replays -----------------------------------------------------------------------------
 
 
-def pairs_of(learner, count=24):
+def pairs_of(learner, count=12):
     return audit.pairs_for(learner, count, jr.key(5))
 
 

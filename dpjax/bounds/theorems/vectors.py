@@ -161,12 +161,12 @@ THEOREMS: dict[str, Theorem] = {
         _glm_sgd, TWO_ARMS, {"dim": PLANE},
         {"derived": lambda horizon, epsilon: bounds.glm_sgd(horizon, PLANE, epsilon, STRENGTH)},
         {"horizon": 0.5, "epsilon": -1.0}, _logistic_gaps, "han2021", "ours, for one coin a round",
-        _logistic,
+        _logistic, slow=True,
     ),
     "glm_sgd-joint": Theorem(
         partial(_glm_sgd, model="joint"), TWO_ARMS, {"dim": PLANE}, {"derived": _glm_sgd_joint},
         {"horizon": 0.5}, _logistic_gaps, "han2021", "ours, for noisy sums of batches",
-        _logistic,
+        _logistic, slow=True,
     ),
     "federated_linucb": Theorem(
         _federated,
@@ -174,7 +174,7 @@ THEOREMS: dict[str, Theorem] = {
          "gap 0.1": partial(environments.gap_arms, gap=GAP)},
         {"dim": DIM}, {"derived": _federated_bound}, {"horizon": 0.5, "epsilon": -0.5}, _largest,
         "dubey2020", "in the style of Dubey & Pentland 2020, with our constants",
-        _contexts,
+        _contexts, slow=True,
     ),
     "linear_elimination": Theorem(
         _elimination, {"theta of length 1": _along(1.0), "theta of length 0.2": _along(0.2)}, {},
@@ -189,12 +189,12 @@ THEOREMS: dict[str, Theorem] = {
         {"derived": lambda horizon, epsilon: bounds.exp4(horizon, ARMS, EXPERTS, epsilon)},
         {"horizon": 0.5, "epsilon": -1.0}, lambda horizon: horizon,
         "auer2002", "Auer et al. 2002, Theorem 7.1, with noise and our constants",
-        _advice,
+        _advice, slow=True,
     ),
     "probing_experts": Theorem(
         _probing_experts, ADVISED, {}, {"derived": _probing_bound},
         {"horizon": 2 / 3, "epsilon": -1 / 3}, lambda horizon: horizon,
         "asi2023", "ours, for the dartboard of Asi et al. 2023 on estimates of probes",
-        _advice,
+        _advice, slow=True,
     ),
 }  # fmt: skip
