@@ -173,9 +173,9 @@ def drawn(actions) -> Environment:
     """
     if isinstance(actions, Domain):
         return environments.linear_losses(actions, "iid")
-    if isinstance(actions, Policies) and actions.arms is None:
-        return environments.gap_arms(actions.dim, gap=0.1, arms=ARMS)
     if isinstance(actions, Policies):
+        if actions.arms is None:
+            return environments.gap_arms(actions.dim, gap=0.1, arms=ARMS)
         return environments.advice(np.linspace(0.3, 0.7, actions.arms), actions.dim)
     if isinstance(actions, Pairs):
         return environments.dueling(np.linspace(0.3, 0.7, actions.players))
