@@ -80,10 +80,10 @@ def program_of(name, horizon=HORIZON):
     import workloads
     from jax import random as jr
 
-    from dpjax import domains, environments, learners, simulate
-    from dpjax.core import Arms, Pairs, Policies
+    from dpjax import domains, learners, simulate
     from dpjax.engine import programs
     from dpjax.learners import factories
+    from dpjax.study.standard import drawn
 
     sizes = {
         "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]), "arms": 4, "delta": 1e-6,
@@ -92,17 +92,7 @@ def program_of(name, horizon=HORIZON):
 
     def game(epsilon):
         learner = factories.build(name, horizon, sizes, epsilon=epsilon)
-        actions = learner.action_set
-        if isinstance(actions, Pairs):
-            return learner, environments.dueling(np.linspace(0.3, 0.7, actions.players))
-        if isinstance(actions, Arms):
-            means = np.linspace(0.3, 0.7, actions.count)
-            return learner, environments.bernoulli(means, regret="pseudo")
-        if isinstance(actions, Policies) and actions.arms:
-            return learner, environments.advice(np.linspace(0.3, 0.7, actions.arms), actions.dim)
-        if isinstance(actions, Policies):
-            return learner, environments.gap_arms(actions.dim, gap=0.1, arms=4)
-        return learner, environments.linear_losses(actions, "iid")
+        return learner, drawn(learner.action_set)
 
     play = simulate
     if name not in learners.__all__:

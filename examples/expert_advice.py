@@ -1,4 +1,4 @@
-"""EXP4 on noisy losses against a private bandit over the experts: many experts, few arms."""
+"""Many experts, few arms: EXP4 on noisy losses, a bandit over the experts, or a few probes?"""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from dpjax import Study, bounds, environments, learners
 from dpjax.combinators import as_learner
 from dpjax.core import Policies
 from dpjax.feedback import contextual
-from dpjax.learners.exp4 import Mixture, follow
+from dpjax.learners.parts.advised import Mixture, follow
 
 
 def experts_as_arms(horizon, arms, experts, epsilon):
@@ -37,9 +37,12 @@ def one_good(arms, experts):
     return environments.advice(np.full(arms, 0.5), experts, informative=0.9 * np.eye(experts)[-1])
 
 
-def main(horizon=2**14, trials=16, sizes=(4, 16, 64, 256), epsilons=(0.03, 0.1, 1.0)):
-    """Regret, its standard error and the two bounds, for each number of experts and epsilon."""
-    factories = {"EXP4": learners.exp4, "experts as arms": experts_as_arms}
+def main(horizon=2**14, trials=16, sizes=(4, 16, 64, 256), epsilons=(0.03, 0.1, 0.3, 1.0)):
+    """Regret, its standard error and the three bounds, for each number of experts and epsilon."""
+    factories = {
+        "EXP4": learners.exp4, "experts as arms": experts_as_arms,
+        "probes": learners.probing_experts,
+    }  # fmt: skip
     grid = {"epsilon": epsilons, "experts": list(sizes), "arms": 4, "horizon": horizon}
     data = Study(factories, {"one good expert": one_good}, grid, trials).run(progress=False)
     final = data["regret"].isel(round=-1).reset_coords(drop=True).squeeze()
@@ -49,6 +52,10 @@ def main(horizon=2**14, trials=16, sizes=(4, 16, 64, 256), epsilons=(0.03, 0.1, 
     epsilon, experts = (table.index.get_level_values(x).values for x in ("epsilon", "experts"))
     table["bound of EXP4"] = bounds.exp4(horizon, 4, experts, epsilon)
     table["bound of arms"] = bounds.batched_bandit(horizon, experts, epsilon)
+    probes = data.sel(learner="probes").isel(trial=0, drop=True).squeeze()
+    setting = (probes[f"report_{name}"] for name in ("rate", "restart", "batch", "mixing"))
+    setting = (x.reset_coords(drop=True).to_series().loc[table.index].values for x in setting)
+    table["bound of probes"] = bounds.probing_experts(horizon, 4, experts, *setting)
     return data, table
 
 

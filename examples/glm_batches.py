@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpjax import Study, environments, learners, privacy
-from dpjax.learners.glm_sgd import gradient_ball
+from dpjax.maths.logistic import gradient_ball
 
 DIM, SCALE, DELTA, RADIUS = 4, 2.0, 1e-6, float(gradient_ball(2.0)[1])
 EPSILONS, LENGTHS = [0.3, 1.0, 3.0, np.inf], 2.0 ** np.arange(3, 13)

@@ -27,7 +27,7 @@ SIZES = {
     "dueling": {"horizon": 64, "trials": 4, "epsilons": (1.0, float("inf"))},
     "equal_constants": {"horizon": 256, "trials": 4},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
-    "expert_advice": {"horizon": 64, "trials": 4, "sizes": (2, 4), "epsilons": (1.0,)},
+    "expert_advice": {"horizon": 64, "trials": 4, "sizes": (2, 4), "epsilons": (0.1, 1.0)},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
     "federated_silos": {"users": 16, "trials": 4, "silos": (1, 2), "epsilons": (1.0,)},
     "frank_wolfe": {"horizon": 64, "trials": 4},
@@ -47,6 +47,7 @@ SIZES = {
     "pulls": {"horizon": 256, "trials": 4},
     "semi_bandits": {"horizon": 256, "trials": 4},
     "two_points": {"horizons": (64, 256), "trials": 4},
+    "two_wells": {"horizons": (64, 256), "trials": 2},
 }
 
 DIAGNOSES = "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon"
@@ -103,9 +104,13 @@ INSTEAD = {
     "games.play_batches(4096, 4); games.play_horizons(10_000, 4); "
     'stopping.play_pairs(4096, 4)"',
     "dpjax audit --all": AUDIT,
-    "dpjax audit --all --out docs/audit --overwrite": AUDIT,
+    "dpjax audit --all --epsilon 1": AUDIT,
     "dpjax audit --changed K": "dpjax audit hedge --changed 2",
     "dpjax audit greedy": AUDIT,
+    "dpjax audit greedy --merge --out docs/audit": f"{AUDIT} && dpjax audit hedge --merge "
+    "--out docs/audit",
+    "dpjax theorem greedy --epsilon 1,10,inf --trials 100 --merge --out docs/theorems": THEOREM
+    + " --merge --out docs/theorems --overwrite",
     "dpjax audit mine.py": "dpjax audit examples/mine.py --no-attack",
     "dpjax audit mine.py:name": "dpjax audit examples/mine.py:greedy --no-attack",
     "dpjax audit linucb": AUDIT,

@@ -12,24 +12,19 @@ from jax import random as jr
 
 from dpjax import environments, simulate
 from dpjax.combinators import EveryRoundState, as_learner
-from dpjax.core import Arms, Environment, Outcome, Pairs, Policies
+from dpjax.core import Arms, Environment, Outcome, Pairs
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside
 from dpjax.maths.two_words import add_compensated
+from dpjax.study.standard import drawn
 from tests.shadow import in_float64, shadowed
-from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make, plays
+from tests.test_conformance import ARMS, every_learner, make, plays
 
 
 def real_losses(name):
     """Losses that are multiples of no common number, for the learner's actions."""
-    if plays(name, Domain):
-        return environments.linear_losses(ARGUMENTS["domain"], "iid")
-    if plays(name, Pairs):
-        return environments.dueling(jnp.array([0.3, 0.5, 0.7]), regret="utility")
-    if plays(name, Policies) and make(name).action_set.arms:
-        return environments.advice([0.3, 0.5, 0.7], ARMS)
-    if plays(name, Policies):
-        return environments.gap_arms(ARMS, gap=0.1)
+    if not plays(name, Arms) or plays(name, Pairs):
+        return drawn(make(name).action_set)
 
     def step(state, key, arm):
         loss = 0.8 * jnp.array([0.3, 0.5, 0.7]) + 0.2 * jr.uniform(key, (ARMS,))

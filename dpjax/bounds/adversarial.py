@@ -194,6 +194,38 @@ def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Number
     return np.where(epsilon <= 2.0, value, np.inf)
 
 
+def probing_experts(
+    horizon: Numbers,
+    arms: Numbers,
+    experts: Numbers,
+    rate: Numbers,
+    restart: Numbers,
+    batch: Numbers,
+    mixing: Numbers,
+) -> np.ndarray:
+    """B ln N / eta + eta T (1 + K / (gamma B)) / 2 + gamma T + T exp(M - m - M ln(M / m)).
+
+    It is against the best of N experts who advise on K arms, for oblivious losses in [0, 1]. The
+    first three terms are those of Hedge on means of B estimates with E[y^2] <= 1 + K / (gamma B),
+    and of probes. The last one is for draws that run out: their number is at most M = floor(4 n p)
+    of n = floor(T / B), and each of n coins asks for one with probability at most p + eta, so that
+    the mean is at most m = n (p + eta). There is no last term if M is no restriction, and it is T
+    if m > M. The proof and its constants are ours.
+
+    Examples:
+      >>> bounds.probing_experts(2**18, 4, 16, 0.022, 1 / 64, [96, 192], 1 / 16).round(1).tolist()
+      [33296.9, 44435.2]
+    """
+    steps, begun = np.floor(horizon / batch), np.ceil(horizon / batch)
+    mean = np.maximum(steps, 1.0) * (restart + rate)
+    budget = np.clip(np.floor(4.0 * steps * restart), 1.0, begun)
+    above = np.maximum(budget / mean, 1.0)
+    ran_out = np.exp(mean * (above - 1.0 - above * np.log(above)))
+    moment = 1.0 + arms / (mixing * batch)
+    lost = 0.5 * rate * moment + mixing + np.where(budget >= begun, 0.0, ran_out)
+    return batch * np.log(experts) / rate + horizon * lost
+
+
 def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best known rate.
 

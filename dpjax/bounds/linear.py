@@ -1,10 +1,11 @@
 """Bounds for linear bandits, with a fixed set of actions or features in each round."""
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import gammaln
 
 from dpjax.core import Numbers, _check
 from dpjax.maths.designs import core_set_steps
+from dpjax.maths.logistic import gradient_ball
 
 
 def linear_elimination(
@@ -271,13 +272,8 @@ def adac_oful(
 
 
 def _gradient_radius(length):
-    """Half of the diameter of all logistic gradients at parameters of that length, by bisection."""
-    low, high = np.zeros_like(length), np.ones_like(length)
-    for _ in range(60):
-        u = 0.5 * (low + high)
-        above = u > length * (1.0 - u * u) * expit(-length * u)
-        low, high = np.where(above, low, u), np.where(above, u, high)
-    return expit(length * high) * np.sqrt(1.0 - high * high)
+    """Half of the diameter of all logistic gradients at parameters of that length."""
+    return np.asarray(gradient_ball(length)[1], np.float64)
 
 
 def _of_steps(horizon, variance, m, n, bound):

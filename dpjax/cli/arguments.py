@@ -40,12 +40,17 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {value!r}{meant}; known are {known}")
 
 
-def add_output(command, default) -> None:
-    """Adds the folder of results."""
+def add_output(command, default, merged="") -> None:
+    """Adds the folder of results; ``merged`` says whose rows may be replaced alone."""
     command.add_argument("--out", metavar="DIR", help=f"default {default}")
     command.add_argument(
         "--overwrite", action="store_true", help="replace the results of an earlier run in DIR"
     )
+    if merged:
+        command.add_argument(
+            "--merge", action="store_true",
+            help=f"replace those of the same {merged} alone, and keep all others in DIR",
+        )  # fmt: skip
 
 
 def add_scale(command, stored) -> None:
@@ -83,7 +88,7 @@ def results_folder(options, default) -> str:
     out = default if options.out is None else options.out
     if not out:
         raise ValueError("out: must name a folder, got ''")
-    if not options.overwrite:
+    if not (options.overwrite or getattr(options, "merge", False)):
         from dpjax.report.output import refuse_to_overwrite
 
         refuse_to_overwrite(out)

@@ -1,5 +1,6 @@
 """Audits every learner of dpjax: what it declares, beside what it was found to spend."""
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -22,8 +23,8 @@ from dpjax.feedback import semi_bandit
 from dpjax.learners import factories
 from dpjax.learners.parts import gram
 from dpjax.report import plot
-from dpjax.report.output import output_folder, versions, write_figure, write_json
-from dpjax.report.tables import format_table, write_csv
+from dpjax.report.output import add_to, output_folder, versions, write_figure, write_json
+from dpjax.report.tables import format_markdown, format_table, merged, read_rows, write_csv
 from dpjax.study.compare import name_of, prepared
 
 HORIZON = 16
@@ -164,7 +165,7 @@ def figure(rows):
         panel.plot(places, values, marker, label=label, markersize=size)
     panel.set_xticks(
         places,
-        [f"{row['learner']} {row['domain']}" for row in shown],
+        [f"{row['learner']} {row['domain'] or ''}" for row in shown],
         rotation=75,
         ha="right",
         fontsize=8,
@@ -183,6 +184,104 @@ def figure(rows):
     return drawn
 
 
+ABOUT = """# Audits of {of}
+
+![What learners spent, and what attacks found](audit.png)
+
+*Drawn by `{command}`.*
+
+The replay caught {caught} of {mutants} mutants. Audits find no violation above a level; they do not
+show that there is none.
+
+The table is from `{command}`: [audit.csv](audit.csv),
+[audit_mutants.csv](audit_mutants.csv), [parameters.json](parameters.json)
+([figure as PDF](audit.pdf)). T = {horizon}{longer}, {arms} arms or dimensions,
+epsilon = {epsilon:g}, {pairs} pairs, {counted}.
+
+- *Replay*: the largest privacy loss over the pairs, at the declared delta.
+- *Printed*: for a printed calibration, the paper's epsilon, the one that we declare for its noise,
+  and the one that a replay spent.
+- Learners that would release nothing in so short a game have options, which are in the parameters.
+"""
+REVEALED = """The last three columns are from `python benchmarks/revealed.py --out docs/audit`:
+[what actions reveal](revealed.md) at epsilon = 1 on the pair that reveals most. Each has two
+numbers, for T = 8 with two arms and for T = 16 with three.
+
+- *Actions reveal*: the exact epsilon, and an upper bound at delta = 0.01 or more.
+- *Likelihood attack*: its bound from 131072 runs of each sequence, and from 8192.
+- *Worst history*: its |ln P'/P|.
+"""
+
+
+def page(folder) -> str:
+    """A page with the table of a folder, and with what actions reveal if it has tables of that.
+
+    Learners that declare nothing are left out.
+    """
+    folder = Path(folder)
+    rows, mutants = (
+        read_rows(path) if path.exists() else []
+        for path in (folder / "audit.csv", folder / "audit_mutants.csv")
+    )
+    rows = [row for row in rows if row["replay"] is not None]
+    about = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
+    names = about.get("learners", "all")
+    words, runs = "--all" if names == "all" else " ".join(names), about["runs"]
+    longer = [f"{name}: {rounds}" for name, rounds in about["horizons"].items()
+              if name in {row["learner"] for row in rows}]  # fmt: skip
+    text = ABOUT.format(
+        **about, of="all learners" if names == "all" else ", ".join(f"`{name}`" for name in names),
+        command=f"dpjax audit {words} --epsilon {about['epsilon']:g}",
+        longer=f" ({', '.join(longer)})" if longer else "", mutants=len(mutants),
+        caught=sum(bool(row["caught"]) for row in mutants),
+        counted="no attack" if runs is None else
+        f"{runs} counted runs of each sequence, confidence {100.0 * about['confidence']:g} %",
+    )  # fmt: skip
+    header = ["learner", "declared", "delta", "model", "replay", "attack, at least",
+              "printed: paper, declared, replayed"]  # fmt: skip
+    lines = [
+        [f"`{row['learner']}`" + (f", {row['domain']}" if row["domain"] else ""),
+         *(_digits(row[name]) for name in ("declared", "delta")), row["model"],
+         *(_digits(row[name]) for name in ("replay", "attack")),
+         _digits(row["paper"], row["printed"], row["printed_replay"])]
+        for row in rows
+    ]  # fmt: skip
+    shown = _revealed(folder)
+    if shown:
+        header += ["actions reveal", "likelihood attack", "worst history"]
+        lines = [[*line, *shown.get(row["learner"], [""] * 3)]
+                 for line, row in zip(lines, rows, strict=True)]  # fmt: skip
+    parts = [text, format_markdown(header, lines), *([REVEALED] if shown else [])]
+    return "\n".join(parts)
+
+
+def _digits(*numbers) -> str:
+    """Three digits of each number; empty if there is none."""
+    return ", ".join(f"{x:.3g}" for x in numbers if x is not None)
+
+
+def _revealed(folder) -> dict[str, list[str]]:
+    """By learner, what actions reveal at epsilon = 1 in short and in long games."""
+    paths = folder / "revealed.csv", folder / "revealed_16.csv"
+    if not all(path.exists() for path in paths):
+        return {}
+    short, long = ({row["learner"]: row for row in read_rows(path) if row["epsilon"] == 1.0}
+                   for path in paths)  # fmt: skip
+
+    def of(row):
+        if row["level"] is None:
+            return _digits(row["worst"])
+        over = f"over {1.5 * row['declared']:.3g}"
+        return over if row["above"] is None else _digits(row["above"])
+
+    return {
+        name: [f"{of(row)}, {of(long[name])}",
+               *(_digits(row[column], long[name][column]) for column in ("attack", "worst"))]
+        for name, row in short.items()
+        if name in long
+    }  # fmt: skip
+
+
 def run(
     names=None,
     out="results/audit",
@@ -191,12 +290,13 @@ def run(
     runs=RUNS,
     count=PAIRS,
     changed=1,
+    merge=False,
     progress=True,
 ) -> tuple[str, str]:
     """Audits learners at one epsilon and writes tables and a figure into the folder ``out``.
 
     The files are audit.csv (a row for each learner and domain), audit_mutants.csv (a row for each
-    of their mutants), audit.png, audit.pdf and parameters.json.
+    of their mutants), README.md (the table as a page), audit.png, audit.pdf and parameters.json.
 
     Args:
       names: names of learners, or files of own ones as for
@@ -207,13 +307,15 @@ def run(
       count: how many pairs are replayed.
       changed: how many rounds differ between the sequences of a pair, below the horizon. The table
         then shows what a group of so many rounds is declared to spend, and what it spends.
+      merge: whether rows of other learners that are in ``out`` stay.
       progress: whether to show a progress bar.
 
     Returns:
-      The table, as text, and the first violation of a declaration; empty if there is none.
+      The new rows, as text, and the first violation of a declaration; empty if there is none.
 
     Raises:
-      ValueError: there is no such learner, a file has no learner, or a number is out of range.
+      ValueError: there is no such learner, a file has no learner, or a number is out of range; or
+        the rows in ``out``, to which these are added, have other parameters.
       OSError: the folder cannot be written to.
     """
     names = list(learners.__all__ if names is None else names)
@@ -230,6 +332,18 @@ def run(
     changed = _check.size(1, changed=changed)
     if changed >= HORIZON:
         raise ValueError(f"changed must be below the horizon {HORIZON}, got {changed}")
+    parameters = {
+        "learners": "all" if names == learners.__all__ else names,
+        "epsilon": epsilon, "horizon": HORIZON, "horizons": HORIZONS, "options": OPTIONS,
+        "arms": ARMS, "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
+        "changed rounds": changed,
+        "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
+        "key": f"jax.random.key({SEED})",
+        "versions": versions(),
+        "backend": jax.default_backend(),
+    }  # fmt: skip
+    if merge:
+        parameters = add_to(out, parameters, "learners")
     with output_folder(out) as folder:
         cases = [
             partial(audit_own, own[name]) if name in own else partial(audit_one, name, domain)
@@ -248,25 +362,19 @@ def run(
                     bar.update()
             rows, of_mutants = zip(*done, strict=True)
         mutants = [row for rows_of_one in of_mutants for row in rows_of_one]
-        write_csv(folder / "audit.csv", rows)
-        if mutants:
-            write_csv(folder / "audit_mutants.csv", mutants)
-        write_json(
-            folder / "parameters.json",
-            {
-                "epsilon": epsilon, "horizon": HORIZON, "horizons": HORIZONS, "options": OPTIONS,
-                "arms": ARMS, "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
-                "changed rounds": changed,
-                "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
-                "key": f"jax.random.key({SEED})",
-                "versions": versions(),
-                "backend": jax.default_backend(),
-            },
-        )  # fmt: skip
-    if not mutants:
+        for name, table in {"audit.csv": rows, "audit_mutants.csv": mutants}.items():
+            if merge:
+                write_csv(
+                    folder / name, merged(Path(out) / name, table, "learner", learners.__all__)
+                )
+            elif table:
+                write_csv(folder / name, table)
+        write_json(folder / "parameters.json", parameters)
+        (folder / "README.md").write_text(page(folder), encoding="utf-8")
+    if not (mutants or merge):
         # A table of mutants that an earlier audit left does not belong to this one.
         (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
-    write_figure(out, "audit", figure, rows)
+    write_figure(out, "audit", figure, read_rows(Path(out) / "audit.csv"))
     violations = [
         f"{row['learner']}: {audited.finding({**row, 'epsilon': epsilon, 'flagged': True})}"
         for row in rows

@@ -173,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     add_epsilon(theorem)
     add_number(theorem, "horizon", 2**14, "T", "the longest of three, each a quarter of the next")
     add_number(theorem, "trials", 200, "N")
-    add_output(theorem, "results/theorem")
+    add_output(theorem, "results/theorem", merged="theorems")
 
     words = "compare a learner of your own with the built-in ones"
     comparison = add(
@@ -235,7 +235,7 @@ def _parser() -> argparse.ArgumentParser:
     add_number(audit, "runs", RUNS, "N", "counted runs of each sequence")
     audit.add_argument("--no-attack", action="store_true", help="replay only, which is faster")
     add_number(audit, "changed", 1, "K", "audit what a group of K changed rounds spends")
-    add_output(audit, "results/audit")
+    add_output(audit, "results/audit", merged="learners")
     return parser
 
 
@@ -302,7 +302,7 @@ def _audit(options) -> str:
     names = None if options.all else options.learner
     runs = None if options.no_attack else options.runs
     given = {"epsilon": options.epsilon, "runs": runs, "changed": options.changed}
-    text, violation = audits.run(names, out, **given)
+    text, violation = audits.run(names, out, merge=options.merge, **given)
     print(text)
     _written_to(out)
     return violation
@@ -319,7 +319,8 @@ def _theorem(options) -> None:
     out = results_folder(options, "results/theorem")
     sizes = {"horizon": options.horizon, "trials": options.trials}
     sizes |= {"epsilons": options.epsilon, "search": options.search, "files": options.files}
-    print(theorem.run(None if options.all else options.names, out, **sizes))
+    words = None if options.all else options.names
+    print(theorem.run(words, out, merge=options.merge, **sizes))
     _written_to(out)
 
 

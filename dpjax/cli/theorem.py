@@ -8,8 +8,8 @@ import numpy as np
 
 from dpjax.cli.learner_files import find_environment
 from dpjax.core import _check
-from dpjax.report.output import output_folder, shown, versions, write_json
-from dpjax.report.tables import columns, format_markdown, format_table, write_csv
+from dpjax.report.output import add_to, output_folder, shown, versions, write_json
+from dpjax.report.tables import columns, format_markdown, format_table, merged, write_csv
 
 SHOWN = "theorem bound epsilon horizon worst regret value verdict from_horizon"
 FOUND = "theorem bound epsilon family regret searched value verdict"
@@ -79,8 +79,9 @@ the kind of environments that its source names; whether these are of that kind w
 
 
 def run(
-    words, out, *, epsilons=None, horizon=2**14, trials=200, search=False, files=(), progress=True
-) -> str:
+    words, out, *, epsilons=None, horizon=2**14, trials=200, search=False, merge=False, files=(),
+    progress=True,
+) -> str:  # fmt: skip
     """Measures theorems and writes verdicts and exponents into the folder ``out``.
 
     The files are verdicts.csv (a row for each reading of a bound, epsilon and horizon),
@@ -97,12 +98,14 @@ def run(
         against fixed ones.
       files: environments of a user, as of :func:`dpjax.cli.learner_files.find_environment`, that
         are played instead of the theorem's own.
+      merge: whether rows of other theorems that are in ``out`` stay.
 
     Returns:
-      The tables, as text.
+      The new rows, as text.
 
     Raises:
-      ValueError: there is no such theorem, or a number is out of range.
+      ValueError: there is no such theorem, or a number is out of range; or the rows in ``out``, to
+        which these are added, have other parameters.
     """
     import pandas  # not above: other commands should not wait for these libraries
 
@@ -127,9 +130,11 @@ def run(
         given[name] = made
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         parameters.setdefault("environments", {})[shown(text)] = digest
+    if merge:
+        parameters = add_to(out, parameters, "theorems")
     if search:
         names = [name for name in names if words or not theorems.find(name).slow]
-        return _run_search(names, out, parameters, progress)
+        return _run_search(names, out, parameters, merge, progress)
     with output_folder(out) as folder:
         found = [
             theorems.measure(name, environments=given or None, **sizes, progress=progress)
@@ -139,8 +144,8 @@ def run(
             pandas.concat([each[i].astype(object) for each in found]) for i in (0, 1)
         )
         exponents = exponents.where(exponents.notnull(), None)
-        write_csv(folder / "verdicts.csv", verdicts)
-        write_csv(folder / "exponents.csv", exponents)
+        for name, table in {"verdicts.csv": verdicts, "exponents.csv": exponents}.items():
+            write_csv(folder / name, _whole(Path(out) / name, table, merge))
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
     tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
@@ -149,7 +154,14 @@ def run(
     return "\n\n".join([*map(format_table, tables), *said])
 
 
-def _run_search(names, out, parameters, progress) -> str:
+def _whole(path, table, merge):
+    """A table, with the rows of other theorems in a file if it is to be merged."""
+    from dpjax.study.theorems import THEOREMS
+
+    return merged(path, table, "theorem", list(THEOREMS)) if merge else table
+
+
+def _run_search(names, out, parameters, merge, progress) -> str:
     import pandas
 
     from dpjax.engine.progress import Bar
@@ -170,9 +182,9 @@ def _run_search(names, out, parameters, progress) -> str:
         found = pandas.concat(each)
         if found.empty:
             raise ValueError(f"theorem: there is nothing to search for {', '.join(names)}")
-        write_csv(folder / "searches.csv", found)
+        write_csv(folder / "searches.csv", _whole(Path(out) / "searches.csv", found, merge))
         write_json(folder / "parameters.json", parameters)
-        save(worst_cases.draw(found.reset_index(drop=True)), folder, "worst_case")
+        save(worst_cases.draw(pandas.read_csv(folder / "searches.csv")), folder, "worst_case")
         (folder / "README.md").write_text(searched_page(folder), encoding="utf-8")
     return format_table(columns(found.to_dict("records"), FOUND))
 
@@ -223,15 +235,19 @@ def searched_page(folder) -> str:
     ]  # fmt: skip
     header = ["theorem", "epsilon", "worst family", "regret", "search saw", "lower bound",
               "upper bound", "verdict (regret / upper bound)"]  # fmt: skip
-    return "\n".join([
-        text,
+    said = [
         f"{len(real)} bounds (a theorem at one epsilon) are below the largest possible regret. "
         f"These are within a factor of {TIGHT:g} of the regret found: "
         f"{_named(real[real['ratio'] * TIGHT >= 1.0])}.\n",
         f"These are more than {LOOSE:g} times the regret found: "
         f"{_named(real[real['ratio'] * LOOSE < 1.0])}.\n",
-        format_markdown(header, lines),
-    ])  # fmt: skip
+    ]  # fmt: skip
+    if real.empty:
+        said = [
+            "Every bound here is above the largest possible regret at this horizon, so none can be "
+            "tight or loose.\n"
+        ]
+    return "\n".join([text, *said, format_markdown(header, lines)])
 
 
 def _named(rows) -> str:

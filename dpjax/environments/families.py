@@ -13,13 +13,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
+from dpjax.core import Arms, Array, Environment, Number, Numbers, Outcome, _check
 from dpjax.domains import Domain, fitting
 from dpjax.environments.advice import advice
 from dpjax.environments.arms import best_fixed_arm
 from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.contextual import offered
 from dpjax.environments.dueling import dueling
+from dpjax.environments.glm_arms import glm_arms
 from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.piecewise import piecewise
 from dpjax.maths import laws
@@ -302,6 +303,30 @@ def advised(arms: int, experts: int) -> Family:
         return advice(means, experts, informative=informative)
 
     return Family(make, {name: (np.zeros(size), np.ones(size)) for name, size in sizes.items()})
+
+
+def logistic(dim: int, arms: int, *, longest: Number = 1.0) -> Family:
+    """Logistic losses of fresh unit vectors, for a parameter of any length ``scale``.
+
+    Its direction does not matter to a learner that turns with the features. So it is drawn, as in
+    :func:`dpjax.environments.glm_arms`.
+
+    Args:
+      dim: d, entries of the features of an arm.
+      arms: K, at least 2.
+      longest: the largest length.
+
+    Examples:
+      >>> families.logistic(2, 2).make(scale=jnp.float32(0.5)).action_set
+      Policies(dim=2, arms=None)
+    """
+    dim, arms = _check.size(1, dim=dim), _check.arms(arms)
+    _check.inside(0.0, np.inf, longest=longest)
+
+    def make(scale):
+        return glm_arms(dim, arms, scale=scale)
+
+    return Family(make, {"scale": (1e-3 * longest, longest)})
 
 
 def _sequence(arms, losses) -> Environment:

@@ -39,6 +39,7 @@ from dpjax.learners.online_gradient import online_gradient
 from dpjax.learners.private_ftal import private_ftal
 from dpjax.learners.private_giga import private_giga
 from dpjax.learners.private_one_point import private_one_point
+from dpjax.learners.probing_experts import probing_experts
 from dpjax.learners.projection_free import projection_free
 from dpjax.learners.robust_elimination import robust_elimination
 from dpjax.learners.scrible import scrible
@@ -97,6 +98,7 @@ __all__ = [
     "private_ftal",
     "private_giga",
     "private_one_point",
+    "probing_experts",
     "projection_free",
     "robust_elimination",
     "scrible",

@@ -9,14 +9,7 @@ from jax import random as jr
 from dpjax import noise, privacy
 from dpjax.core import Array, Learner, Number, Policies, Privacy, _check
 from dpjax.feedback import contextual
-
-
-class Mixture(NamedTuple):
-    """The parameters of a policy: a law on the experts, and the coin of the round."""
-
-    weights: Array  # q (N,)
-    mixing: Array  # () gamma
-    level: Array  # () in [0, 1), from which the arm is drawn
+from dpjax.learners.parts.advised import Mixture, follow
 
 
 class Exp4State(NamedTuple):
@@ -27,30 +20,6 @@ class Exp4State(NamedTuple):
 class Exp4Report(NamedTuple):
     violations: Array  # () int32, rounds with eta y_i < -1 for some expert: not in the proof
     capped: Array  # () int32, 1 if gamma is cut to 1/2 and the regret bound says nothing
-
-
-def law_of_arms(mixture, advice):
-    """p = (1 - gamma) E' q + gamma / K, (K,), for advice E' (K, N)."""
-    arms, gamma = advice.shape[0], mixture.mixing
-    return (1.0 - gamma) * jnp.sum(advice * mixture.weights[None], axis=1) + gamma / arms
-
-
-def follow(mixture, advice):
-    """An arm drawn from :func:`law_of_arms`, the same each time for the same coin and advice.
-
-    Args:
-      mixture: a Mixture.
-      advice: E' (K, N), the law of expert i in column i.
-
-    Returns:
-      () int32.
-    """
-    experts = mixture.weights.shape[0]
-    if jnp.ndim(advice) != 2 or advice.shape[1] != experts:
-        raise ValueError(f"features must have shape (K, {experts}) for {experts} experts, got "
-                         f"{jnp.shape(advice)}")  # fmt: skip
-    ends = jnp.cumsum(law_of_arms(mixture, advice))
-    return jnp.sum(ends[:-1] <= mixture.level, dtype=jnp.int32)
 
 
 def derived_rates(horizon, arms, experts, scale):

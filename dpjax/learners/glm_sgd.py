@@ -14,8 +14,8 @@ from dpjax.learners.parts.arm_sums import check_delta
 from dpjax.learners.parts.gram import clip_row
 from dpjax.learners.parts.prefix_sums import RELEASED
 from dpjax.maths import ellipsoids, laws
+from dpjax.maths.logistic import gradient_ball
 from dpjax.maths.two_words import add_compensated
-from dpjax.privacy.continuous import bisected
 
 
 class GlmSgdState(NamedTuple):
@@ -42,32 +42,6 @@ def greedy(theta, features):
       () int32.
     """
     return jnp.argmin(ellipsoids.inner(theta, features)).astype(jnp.int32)
-
-
-def gradient_ball(length):
-    """The smallest ball that holds every gradient at a parameter of that length: (centre, radius).
-
-    Gradients are (mu(<theta, x>) - y) x for |x| <= 1 and 0 <= y <= 1, with mu logistic. The centre
-    is c theta / |theta|. The radius is half of the diameter D of the gradients, which is
-
-        D / 2 = max over u of mu(rho u) sqrt(1 - u^2),   rho = |theta|,
-
-    and c = mu(rho u) u for the same u. It solves u = rho (1 - u^2) mu(-rho u), by bisection. That
-    this ball holds all gradients was found numerically (see the tests), up to rho = 200.
-
-    Args:
-      length: rho, ().
-
-    Returns:
-      c and D / 2, ().
-    """
-
-    length = jnp.asarray(length, jnp.float32)
-    _, u = bisected(
-        lambda u: u > length * (1.0 - u * u) * jax.nn.sigmoid(-length * u), length, (0.0, 1.0), 24
-    )
-    largest = jax.nn.sigmoid(length * u)
-    return largest * u, largest * jnp.sqrt(1.0 - u * u)
 
 
 def coin_lead(epsilon):

@@ -116,6 +116,31 @@ def write_figure(out, name, make, *arguments) -> None:
         warnings.warn(sentence, FigureWarning, stacklevel=2)
 
 
+def add_to(folder, parameters, kind) -> dict:
+    """The parameters of a folder to which results of some more names are added.
+
+    Args:
+      folder: has the parameters.json of the results that are there; else nothing is added to.
+      parameters: those of the new results. ``parameters[kind]`` are their names, or "all".
+      kind: "learners" or "theorems".
+
+    Raises:
+      ValueError: the results that are there were made with other numbers.
+    """
+    path = Path(folder) / "parameters.json"
+    if not path.exists():
+        return parameters
+    old, new = json.loads(path.read_text(encoding="utf-8")), _json_numbers(parameters)
+    aside = (kind, "options", "horizons", "versions", "backend")
+    for name in [name for name in new if name not in aside]:
+        if old.get(name) != new[name]:
+            raise ValueError(f"merge: the results in {folder} have {name} = {old.get(name)}, and "
+                             f"these would have {new[name]}")  # fmt: skip
+    names = old.get(kind, "all"), parameters[kind]
+    every = "all" if "all" in names else list(dict.fromkeys([*names[0], *names[1]]))
+    return parameters | {kind: every}
+
+
 def versions() -> dict:
     """The versions of the software that computes, for parameters.json."""
     return {

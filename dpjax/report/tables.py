@@ -111,6 +111,28 @@ def write_csv(path: Path, table: Any) -> None:
         frame.to_csv(path, index=False, lineterminator="\n")
 
 
+def read_rows(path: Path) -> list[dict]:
+    """The rows of a CSV file, in which an empty entry is None."""
+    frame = pandas.read_csv(path).astype(object)
+    return frame.where(frame.notnull(), None).to_dict("records")  # type: ignore[return-value]
+
+
+def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.DataFrame:
+    """A table with the rows of a CSV file whose entry in the column ``by`` is not in the table.
+
+    Rows are in the given order of these entries. Rows of the file keep their text. Without a file
+    the table is as it is, in that order.
+    """
+    both = pandas.DataFrame(table, dtype=object)
+    if path.exists():
+        old = pandas.read_csv(path, dtype=str, keep_default_na=False)
+        both = pandas.concat([old[~old[by].isin(both[by])], both.map(entry)])
+    places = {name: place for place, name in enumerate(order)}
+    return both.sort_values(
+        by, key=lambda names: names.map(places).fillna(len(places)), kind="stable"
+    )
+
+
 def entry(value: Any, digits: int = 6) -> str:
     """The text of an entry of a table: floats have so many digits, and None is empty."""
     if value is None:

@@ -163,6 +163,25 @@ def _over_advice(experts, arms) -> list[Standard]:
     ]  # fmt: skip
 
 
+def drawn(actions) -> Environment:
+    """One small environment with these actions, whose rounds draw random numbers.
+
+    Benchmarks and tests play every learner against it.
+
+    Args:
+      actions: Arms, Pairs, Policies or a Domain.
+    """
+    if isinstance(actions, Domain):
+        return environments.linear_losses(actions, "iid")
+    if isinstance(actions, Policies):
+        if actions.arms is None:
+            return environments.gap_arms(actions.dim, gap=0.1, arms=ARMS)
+        return environments.advice(np.linspace(0.3, 0.7, actions.arms), actions.dim)
+    if isinstance(actions, Pairs):
+        return environments.dueling(np.linspace(0.3, 0.7, actions.players))
+    return environments.bernoulli(np.linspace(0.3, 0.7, actions.count), regret="pseudo")
+
+
 def family_of(actions, horizon) -> Family:
     """The family that a search for the worst case of these actions goes through.
 

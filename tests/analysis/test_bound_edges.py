@@ -110,6 +110,10 @@ SETTINGS = {
     "private_ftal_quadratic": PRIVATE_POINTS,
     "private_giga": {**POINTS, "inverse_mu": PRECISIONS, "drift": [0.0, 1e-3]},
     "private_one_point": PRIVATE_POINTS,
+    "probing_experts": {
+        **GAMES, "experts": [2, 2**20], "rate": [1e-3, 0.1], "restart": [2.0**-12, 0.1, 0.5],
+        "batch": [1, 2, 7], "mixing": [1e-3, 1.0],
+    },
     "projection_free": PRIVATE_POINTS,
     "projection_free_rate": PRIVATE_POINTS,
     "random_losses": {
@@ -180,7 +184,8 @@ def test_no_bound_is_negative_or_not_a_number(name):
 
 # Bounds that can fall by a further round: a restart is likelier, a batch longer, an error rarer.
 FALLS = {
-    "explore_then_commit", "ftpl_gram_perturbation", "ftrl_local_rate", "projection_free",
+    "explore_then_commit", "ftpl_gram_perturbation", "ftrl_local_rate", "probing_experts",
+    "projection_free",
     "sequential_halving_error", "shrinking_dartboard", "shrinking_dartboard_batched",
     "shrinking_dartboard_pure", "azize_basu_linear", "switching_cost_lower",
 }  # fmt: skip

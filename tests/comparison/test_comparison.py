@@ -3,20 +3,24 @@
 import importlib
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import random as jr
 from jax.tree_util import Partial
 
 import dpjax
 from dpjax import Privacy, bounds, domains, learners
 from dpjax.audit import audited as audits
 from dpjax.bounds import instances as lower_bounds
+from dpjax.combinators import as_learner
 from dpjax.core import Arms, Learner, Policies
+from dpjax.domains.action_sets import check_fit
 from dpjax.environments.families import GAPS
 from dpjax.feedback import bandit, contextual, full
 from dpjax.study import competitors
-from dpjax.study.standard import sizes, standard
+from dpjax.study.standard import drawn, sizes, standard
 from dpjax.study.worst_case import described
 
 # The package exports the function under the module's name.
@@ -40,7 +44,7 @@ FIELDS = {
     "scrible": {"one_point_gradient", "private_one_point", "projection_free", "scrible"},
     "two_point_gradient": {"two_point_gradient"},
     "linucb": {"adac_oful", "federated_linucb", "glm_sgd", "linucb"},
-    "exp4": {"exp4"},
+    "exp4": {"exp4", "probing_experts"},
     "cucb": {"cucb", "semi_bandit_ftrl"},
     "dueling_elimination": {"dueling_elimination"},
 }  # fmt: skip
@@ -72,6 +76,22 @@ def test_all_that_play_and_see_the_same_compete(name):
 
 def test_every_learner_competes_somewhere():
     assert sorted(name for names in FIELDS.values() for name in names) == learners.__all__
+
+
+@pytest.mark.parametrize("name", ["exp3", "ftrl", "linucb", "exp4", "dueling_elimination"])
+def test_actions_of_every_kind_have_an_environment_that_is_drawn(name):
+    """Its rounds differ, and its actions are those of the learner."""
+    learner = as_learner(built(name))
+    environment = drawn(learner.action_set)
+    check_fit(learner, environment)
+    first, (_, action) = environment.init(jr.key(0)), learner.init(jr.key(0))
+
+    @jax.vmap
+    def seen(key):
+        return learner.feedback(environment.step(first, key, action)[1].loss, action)
+
+    found = jax.tree.leaves(jax.jit(seen)(jr.split(jr.key(1), 16)))
+    assert any(np.ptp(leaf, axis=0).max() > 0.0 for leaf in found)
 
 
 def test_who_refuses_the_domain_is_left_out_with_the_reason():

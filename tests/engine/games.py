@@ -3,10 +3,10 @@
 import numpy as np
 from jax import random as jr
 
-from dpjax import domains, environments, simulate
-from dpjax.core import Arms, Pairs, Policies
+from dpjax import domains, simulate
 from dpjax.engine import programs
 from dpjax.learners import factories
+from dpjax.study.standard import drawn
 
 ARMS = 3
 SIZES = {
@@ -24,23 +24,9 @@ def game_of(name, horizon, sizes=SIZES):
 
     def game(epsilon):
         learner = factories.build(name, horizon, sizes, epsilon=epsilon)
-        return learner, environment_of(learner.action_set)
+        return learner, drawn(learner.action_set)
 
     return game
-
-
-def environment_of(action_set):
-    """An environment whose rounds draw random numbers, for actions of any kind."""
-    if isinstance(action_set, Pairs):
-        return environments.dueling(np.linspace(0.3, 0.7, action_set.players))
-    if isinstance(action_set, Arms):
-        means = np.linspace(0.3, 0.7, action_set.count)
-        return environments.bernoulli(means, regret="pseudo")
-    if isinstance(action_set, Policies) and action_set.arms:
-        return environments.advice(np.linspace(0.3, 0.7, action_set.arms), action_set.dim)
-    if isinstance(action_set, Policies):
-        return environments.gap_arms(action_set.dim, gap=0.1, arms=4)
-    return environments.linear_losses(action_set, "iid")
 
 
 def traced(game, rounds, play=simulate):

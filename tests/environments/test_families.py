@@ -173,3 +173,21 @@ def test_drawn_losses_are_seen_in_full_where_regret_is_pseudo():
     environment = families.means(2, regret="pseudo").make(means=jnp.float32([0.0, 1.0]))
     _, outcome = environment.step((), jr.key(0), jnp.int32(0))
     np.testing.assert_array_equal(full(outcome.loss, jnp.int32(0)), [0.0, 1.0])
+
+
+def test_logistic_losses_have_a_parameter_of_each_length():
+    """The box ends at ``longest``. Gaps grow with the length, and are 0 nearly without one."""
+    family = families.logistic(2, 2, longest=3.0)
+    low, high = family.box["scale"]
+    assert (low, high) == (pytest.approx(3e-3), 3.0)
+
+    def gaps(scale, key):
+        environment = family.make(scale=scale)
+        state = environment.init(key)
+        tallies = [environment.step(state, key, lambda x, a=a: a)[1].tally for a in (0, 1)]
+        return jnp.max(jnp.stack(tallies))
+
+    scales = jnp.array([low, 1.0, 3.0], jnp.float32)
+    found = jax.vmap(jax.vmap(gaps, (None, 0)), (0, None))(scales, jr.split(jr.key(0), 64))
+    means = np.asarray(found).mean(axis=1)
+    assert means[0] < 1e-3 and means[1] < 0.7 * means[2]

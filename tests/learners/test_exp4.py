@@ -12,7 +12,7 @@ from scipy import stats
 from dpjax import audit, bounds, environments, learners, noise, simulate, sweep
 from dpjax.feedback import contextual
 from dpjax.learners import exp4
-from dpjax.learners.exp4 import Mixture, follow, law_of_arms
+from dpjax.learners.parts.advised import Mixture, follow, law_of_arms
 from tests.learners.test_cucb import spent
 
 # E has one row for each of five experts on three arms.

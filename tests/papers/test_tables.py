@@ -169,7 +169,7 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
     def text(value):
         return f"{float(value):.3g}" if value else ""
 
-    section = (ROOT / "docs" / "audit" / "index.md").read_text()
+    section = (ROOT / "docs" / "audit" / "README.md").read_text()
     revealed = revealed_tables()[2]
     for row in rows:
         assert row["checks"] == "pass"

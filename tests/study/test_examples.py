@@ -22,7 +22,7 @@ def load(name):
     return module
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", [*STUDIES, "two_wells"])
 def test_a_study_draws_its_figure(name, capsys):
     figure = load(name).main(**SIZES[name])
     drawn = [axes for axes in figure.axes if axes.get_lines()]

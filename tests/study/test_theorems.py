@@ -199,6 +199,27 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
     assert all(name in listed for name in learners.__all__)
 
 
+def test_rows_of_a_theorem_are_replaced_alone(tmp_path, capsys):
+    """In the order of all theorems; other rows keep their text. Other numbers are refused."""
+    out, small = tmp_path / "out", ["--horizon", "64", "--trials", "4", "--epsilon", "inf"]
+    words = ["--out", str(out), *small]
+    assert main(["theorem", "ucb1", *words]) == 0
+    alone = (out / "verdicts.csv").read_text().splitlines()
+    marked = [line.replace("auer2002", "unchanged") for line in alone[1:]]
+    (out / "verdicts.csv").write_text("\n".join([alone[0], *marked]) + "\n")
+    for _ in range(2):  # The second time its own rows are replaced.
+        assert main(["theorem", "hedge", "--merge", *words]) == 0
+    lines = (out / "verdicts.csv").read_text().splitlines()
+    assert lines[-len(marked) :] == marked
+    assert [line.split(",")[0] for line in lines] == ["theorem", *["hedge"] * 3, *["ucb1"] * 3]
+    assert readme(out) == (out / "README.md").read_text()
+    assert "`dpjax theorem ucb1 hedge --epsilon inf --horizon 64 --trials 4`" in readme(out)
+    capsys.readouterr()
+    assert main(["theorem", "hedge", "--merge", *words[:-1], "1"]) == 2
+    expected = f"merge: the results in {out} have epsilons = ['inf'], and these would have [1.0]"
+    assert expected in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def stored():
     """The verdicts in docs/theorems, written by ``dpjax theorem --all``."""

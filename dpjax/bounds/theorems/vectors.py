@@ -9,6 +9,7 @@ from dpjax import bounds, environments, learners, privacy
 from dpjax.bounds.theorems.statement import Theorem
 from dpjax.environments import families
 from dpjax.environments.families import Family
+from dpjax.learners.parts import probing
 from dpjax.learners.parts.gram_calibration import gaussian_regularizer
 
 DIM, ACTIONS = 5, 20
@@ -97,8 +98,27 @@ def _contexts(horizon):
     return {"contexts": families.contexts(DIM, DIM**2)}
 
 
+def _logistic(horizon):
+    return {"logistic": families.logistic(PLANE, 2)}
+
+
+def _advice(horizon):
+    return {"advice": families.advised(ARMS, EXPERTS)}
+
+
 def _exp4(horizon, epsilon):
     return learners.exp4(horizon, ARMS, EXPERTS, epsilon=epsilon)
+
+
+def _probing_experts(horizon, epsilon):
+    return learners.probing_experts(horizon, ARMS, EXPERTS, epsilon=epsilon)
+
+
+def _probing_bound(horizon, epsilon):
+    """The bound at the setting of the learner."""
+    setting = probing.best_setting(float(horizon), ARMS, EXPERTS, jnp.float32(epsilon), None)
+    given = (probing.rate(ARMS, setting), setting.restart, setting.batch, setting.mixing)
+    return bounds.probing_experts(horizon, ARMS, EXPERTS, *map(float, given))
 
 
 def _advised(means, informative):
@@ -106,6 +126,11 @@ def _advised(means, informative):
 
 
 GOOD = np.eye(EXPERTS)[0]
+ADVISED = {
+    "one good expert": _advised([0.5] * ARMS, 0.5 * GOOD),
+    "ladder": _advised([0.3, 0.5, 0.5, 0.5], None),
+    "narrow": _advised([0.5] * ARMS, 0.45 + 0.05 * GOOD),
+}
 
 
 def _largest(horizon):
@@ -136,10 +161,12 @@ THEOREMS: dict[str, Theorem] = {
         _glm_sgd, TWO_ARMS, {"dim": PLANE},
         {"derived": lambda horizon, epsilon: bounds.glm_sgd(horizon, PLANE, epsilon, STRENGTH)},
         {"horizon": 0.5, "epsilon": -1.0}, _logistic_gaps, "han2021", "ours, for one coin a round",
+        _logistic, slow=True,
     ),
     "glm_sgd-joint": Theorem(
         partial(_glm_sgd, model="joint"), TWO_ARMS, {"dim": PLANE}, {"derived": _glm_sgd_joint},
         {"horizon": 0.5}, _logistic_gaps, "han2021", "ours, for noisy sums of batches",
+        _logistic, slow=True,
     ),
     "federated_linucb": Theorem(
         _federated,
@@ -147,6 +174,7 @@ THEOREMS: dict[str, Theorem] = {
          "gap 0.1": partial(environments.gap_arms, gap=GAP)},
         {"dim": DIM}, {"derived": _federated_bound}, {"horizon": 0.5, "epsilon": -0.5}, _largest,
         "dubey2020", "in the style of Dubey & Pentland 2020, with our constants",
+        _contexts, slow=True,
     ),
     "linear_elimination": Theorem(
         _elimination, {"theta of length 1": _along(1.0), "theta of length 0.2": _along(0.2)}, {},
@@ -157,12 +185,16 @@ THEOREMS: dict[str, Theorem] = {
         "hanna2022", "Hanna et al. 2022, derived with our constants", _directions,
     ),
     "exp4": Theorem(
-        _exp4,
-        {"one good expert": _advised([0.5] * ARMS, 0.5 * GOOD),
-         "ladder": _advised([0.3, 0.5, 0.5, 0.5], None),
-         "narrow": _advised([0.5] * ARMS, 0.45 + 0.05 * GOOD)}, {},
+        _exp4, ADVISED, {},
         {"derived": lambda horizon, epsilon: bounds.exp4(horizon, ARMS, EXPERTS, epsilon)},
         {"horizon": 0.5, "epsilon": -1.0}, lambda horizon: horizon,
         "auer2002", "Auer et al. 2002, Theorem 7.1, with noise and our constants",
+        _advice, slow=True,
+    ),
+    "probing_experts": Theorem(
+        _probing_experts, ADVISED, {}, {"derived": _probing_bound},
+        {"horizon": 2 / 3, "epsilon": -1 / 3}, lambda horizon: horizon,
+        "asi2023", "ours, for the dartboard of Asi et al. 2023 on estimates of probes",
+        _advice, slow=True,
     ),
 }  # fmt: skip

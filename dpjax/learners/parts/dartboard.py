@@ -82,7 +82,7 @@ def coin_log_ratios(setting, batch=1):
     return jnp.log1p((1.0 - restart) * moved / restart), keep
 
 
-def pure_epsilon(setting, batch=1):
+def pure_epsilon(setting, batch=1, spread=2.0):
     """ln(1 + (1 - p) eta' / p) + 2 (M - 1) w. It is 0 for M = 1.
 
     Here w = ln(1 / (1 - eta)) / B and eta' = 1 - e^-w, which is eta for B = 1. A replaced round
@@ -91,17 +91,20 @@ def pure_epsilon(setting, batch=1):
     other batches. A coin that the budget overrules is not seen. An exponent changes by at most w,
     up or down, and so the log-ratio of a draw by at most twice that. (To keep the arm has the
     log-ratio w, which is the larger one of the coin where p and eta are near 1/2.)
+
+    If a round moves all exponents the same way, two of them move apart by at most w. The log-ratio
+    of a draw is at most w then, and ``spread`` is 1 in place of 2.
     """
     leave, keep = coin_log_ratios(setting, batch)
-    later = 2.0 * (setting.budget - 1).astype(jnp.float32) * keep
+    later = spread * (setting.budget - 1).astype(jnp.float32) * keep
     return jnp.where(setting.budget > 1, jnp.maximum(leave, keep) + later, 0.0)
 
 
-def rho(setting, batch=1):
+def rho(setting, batch=1, spread=2.0):
     """rho of one coin and M - 1 draws, each of which has bounded range."""
     leave, keep = coin_log_ratios(setting, batch)
     coin = privacy.bounded_range_rho(leave + keep)
-    later = privacy.bounded_range_rho(2.0 * keep, (setting.budget - 1).astype(jnp.float32))
+    later = privacy.bounded_range_rho(spread * keep, (setting.budget - 1).astype(jnp.float32))
     return jnp.where(setting.budget > 1, coin + later, 0.0)
 
 
@@ -125,20 +128,36 @@ def coin_divergences(setting, batch=1):
     )
 
 
-def derived_epsilon(setting, delta, batch=1):
+def derived_epsilon(setting, delta, batch=1, spread=2.0):
     """:func:`pure_epsilon`, or given delta that of Renyi divergences where it is smaller.
 
     They are those of the coin, and alpha rho of the draws. A coin that seldom falls has divergences
     of about alpha p x^2 / 2, where a draw has the log-ratio x. Bounded range has alpha x^2 / 8.
     """
-    pure = pure_epsilon(setting, batch)
+    pure = pure_epsilon(setting, batch, spread)
     if delta is None:
         return pure
     _, keep = coin_log_ratios(setting, batch)
-    later = privacy.bounded_range_rho(2.0 * keep, (setting.budget - 1).astype(jnp.float32))
+    later = privacy.bounded_range_rho(spread * keep, (setting.budget - 1).astype(jnp.float32))
     divergences = coin_divergences(setting, batch) + privacy.zcdp_divergences(later)
     found = jnp.minimum(pure, privacy.renyi_epsilon(divergences, delta))
     return jnp.where(setting.budget > 1, found, 0.0)
+
+
+def largest_private(is_private, low, high):
+    """The largest number in [low, high] that is private, to 40 bisections of its logarithm.
+
+    ``low`` is private, and if a number is, so are all below.
+    """
+
+    def bisect(_, ends):
+        low, high = ends
+        middle = jnp.sqrt(low) * jnp.sqrt(high)
+        private = is_private(middle)
+        return jnp.where(private, middle, low), jnp.where(private, high, middle)
+
+    low, _ = lax.fori_loop(0, 40, bisect, (low, high))
+    return jnp.where(is_private(high), high, low)
 
 
 # It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
@@ -166,18 +185,11 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
     def is_private(rate):
         return derived_epsilon(at_rate(rate), delta, batch) <= epsilon
 
-    def bisect(_, ends):
-        low, high = ends
-        middle = jnp.sqrt(low) * jnp.sqrt(high)
-        private = is_private(middle)
-        return jnp.where(private, middle, low), jnp.where(private, high, middle)
-
     # This end is private, as 1 / p and M are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
     low = jnp.minimum(largest, epsilon / (16.0 * horizon))
     if restart is not None:  # Then 1 / p has no such limit.
         low = jnp.minimum(low, 0.25 * epsilon * least_restart)
-    low, _ = lax.fori_loop(0, 40, bisect, (low, largest))
-    return at_rate(jnp.where(is_private(largest), largest, low))
+    return at_rate(largest_private(is_private, low, largest))
 
 
 def candidates(horizon):
