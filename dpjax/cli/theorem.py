@@ -38,8 +38,9 @@ SEARCHED = """# The worst case of every learner
 
 `{command}` searched, for the learner of each theorem, for the environment that hurts it most, at
 T = {horizon}, among Bernoulli arms of any means, arms whose means change once, deterministic
-sequences of any period, linear losses of any direction, contexts of any gap, direction and law, and
-adversaries that react if the bound says so. The table and the figure below were written by that
+sequences of any period, linear losses of any direction, contexts of any gap, direction and law,
+logistic losses of any scale, expert advice of any quality, and adversaries that react if the bound
+says so. The table and the figure below were written by that
 command, as were [searches.csv](searches.csv) and [parameters.json](parameters.json).
 
 The regret is the mean over {trials} fresh trials of the environment that was found, with a 95 %
