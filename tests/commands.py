@@ -141,8 +141,8 @@ INSTEAD = {
     "dpjax run ... --store results/mine.zarr": f"{DIAGNOSES} 1 --seeds 4 --store results/mine.zarr",
     "dpjax theorem --all --epsilon 1,10,inf --horizon 16384 --trials 100": THEOREM,
     "dpjax theorem --all --search --epsilon 0.1,1,10,inf --horizon 4096 --trials 1024": SEARCH,
-    "dpjax theorem scrible-polytope --search --epsilon 0.1,1,10,inf --horizon 256 "
-    "--trials 1024": SEARCH,
+    "dpjax theorem scrible-polytope glm_sgd exp4 probing_experts federated_linucb --search"
+    " --epsilon 0.1,1,10,inf --horizon 256 --trials 1024": SEARCH,
     "dpjax theorem agarwal2017": THEOREM,
     "dpjax theorem exp3 --environment examples/own_environment.py": OWN_ENVIRONMENT,
     "dpjax theorem NAME --environment FILE": OWN_ENVIRONMENT,

@@ -40,9 +40,9 @@ SEARCHED = """# The worst case of every learner
 `{command}` searched for the environment in which the learner of each theorem has the largest
 regret, at T = {horizon}. The families are Bernoulli arms of any means, arms whose means change
 once, deterministic sequences of any period, linear losses of any direction, contexts of any gap,
-direction and distribution, and adversaries that react if the bound covers them. The command also
-wrote the table and the figure below, [searches.csv](searches.csv) and
-[parameters.json](parameters.json).
+direction and distribution, logistic losses of any scale, expert advice of any quality, and
+adversaries that react if the bound covers them. The command also wrote the table and the figure
+below, [searches.csv](searches.csv) and [parameters.json](parameters.json).
 
 The regret is the mean over {trials} fresh trials in the environment found, with a 95 % interval
 for each environment alone. The maximum during the search is larger, since a search for the largest
