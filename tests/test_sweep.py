@@ -120,7 +120,7 @@ def test_bad_sizes_are_refused_by_name(arguments):
 
 @pytest.mark.parametrize("key", [0, jnp.zeros(2, jnp.uint32), jr.split(jr.key(0), 3)])
 def test_a_key_that_is_none_is_refused(key):
-    with pytest.raises(TypeError, match="key must be one key as jax.random.key"):
+    with pytest.raises(TypeError, match="key must be one key, such as jax.random.key"):
         sweep(game, POINTS, 2, key, progress=False)
 
 
@@ -268,10 +268,10 @@ MISFITS = {
     ),
     "an if": (
         swept(looking(compares)),
-        r"game must not look at what is traced, as line \d+ of test_sweep.py \(if epsilon > 1:\) "
+        r"game must not branch on a traced value, as line \d+ of test_sweep.py \(if epsilon > 1:\) "
         "does: .* use jnp.where",
     ),
-    "a float": (swept(looking(float)), "what is traced, as line .* NumPy cannot see the numbers"),
+    "a float": (swept(looking(float)), "traced value, as line .* NumPy need concrete numbers"),
     "an int": (swept(looking(int)), "and a game of its own for each size"),
     "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a game of its own for each"),
     "a function of NumPy": (swept(looking(np.sqrt)), "use .* jax.numpy"),
@@ -281,14 +281,14 @@ MISFITS = {
     "words for points": (swept(points=["1", "2"]), "points must hold numbers, got .*'1'"),
     "points of unequal length": (swept(points=[[1.0], [1.0, 2.0]]), "points must hold numbers"),
     "a number for a key": (
-        lambda: simulate(LEARNER, ENVIRONMENT, 0), "key must be one key as jax.random.key.* got 0",
+        lambda: simulate(LEARNER, ENVIRONMENT, 0), "key must be one key, such as .* got 0",
     ),
     "a number for a key, by batches": (
         lambda: simulate_batches(
             learners.exp3_minibatch(8, 3, epsilon=1.0),
             environments.bernoulli([0.1, 0.5, 0.5], regret="pseudo"), 0,
         ),
-        "key must be one key as jax.random.key.* got 0",
+        "key must be one key, such as jax.random.key.* got 0",
     ),
     "a word for play": (
         swept(play="batches"), "play must be a function, simulate or simulate_batches .*'batches'",

@@ -299,8 +299,8 @@ def one_run(
     learner = as_learner(learner)
     if learner.privacy.model != "local":
         raise ValueError(
-            f"learner must be of the local model, not {learner.privacy.model}: the state of others "
-            "holds losses that no observer knows"
+            f"learner must be of the local model, not {learner.privacy.model}: in other models "
+            "the state depends on losses that no observer knows"
         )
     check_neighbours(pair, learner.horizon)
     check_fits(learner, pair.losses)

@@ -54,8 +54,8 @@ def of_default(impl):
         return jr.key(0)
 
 
-BATCHED = "key must draw by threefry2x32, .* what it draws depends on the batch"
-SINGLE = "key must be one key as jax.random.key"
+BATCHED = "key must use threefry2x32, .* whose draws depend on the batch"
+SINGLE = "key must be one key, such as jax.random.key"
 HOSTILE = {
     "rbg": (lambda: jr.key(0, impl="rbg"), BATCHED),
     "unsafe_rbg": (lambda: jr.key(0, impl="unsafe_rbg"), BATCHED),
