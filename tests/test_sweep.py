@@ -260,11 +260,11 @@ MISFITS = {
     ),
     "a factory for a learner": (
         swept(lambda point: (learners.exp3, ENVIRONMENT)),
-        "learner must be a Learner or a BatchLearner, such as .*; got exp3 itself, which is to be",
+        "learner must be a Learner or a BatchLearner, such as .*; got exp3 itself, which has to be",
     ),
     "a factory for an environment": (
         swept(lambda point: (LEARNER, environments.bernoulli)),
-        "environment must be an Environment, such as .*; got bernoulli itself, which is to be",
+        "environment must be an Environment, such as .*; got bernoulli itself, which has to be",
     ),
     "an if": (
         swept(looking(compares)),
@@ -272,7 +272,7 @@ MISFITS = {
         "does: .* use jnp.where",
     ),
     "a float": (swept(looking(float)), "traced value, as line .* NumPy need concrete numbers"),
-    "an int": (swept(looking(int)), "and a game of its own for each size"),
+    "an int": (swept(looking(int)), "and a separate game for each size"),
     "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a game of its own for each"),
     "a function of NumPy": (swept(looking(np.sqrt)), "use .* jax.numpy"),
     "a word for epsilon": (
@@ -329,7 +329,7 @@ def test_points_may_hold_lists_and_be_a_list_of_arrays():
     np.testing.assert_array_equal(sweep(in_turn, leaves, 2, jr.key(0)).regret, whole)
 
 
-OUT_OF_RANGE = r"point 1: losses lay outside the learner's range, .* at least 8 times in 8 rounds"
+OUT_OF_RANGE = r"point 1: losses were outside the learner's range .* at least 8 times in 8 rounds"
 
 
 def test_losses_that_are_all_clipped_are_told():
@@ -357,6 +357,6 @@ def test_warnings_name_the_line_that_called(stored, tmp_path):
         return learners.exp3(8, 2), environments.gaussian(means, deviation=0.01)
 
     store = str(tmp_path / "store") if stored else None
-    with pytest.warns(RuntimeWarning, match="losses lay outside") as told:
+    with pytest.warns(RuntimeWarning, match="losses were outside") as told:
         sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
     assert {warning.filename for warning in told} == {__file__}
