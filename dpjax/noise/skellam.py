@@ -179,7 +179,7 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least scale for a change by 1, up to a percent."""
+    """The least scale for a change by 1, up to one percent."""
     scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, float("nan"))
 
