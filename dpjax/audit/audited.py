@@ -144,7 +144,7 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
 
 
 def finding(row) -> str:
-    """What the audit says at one epsilon, in a sentence."""
+    """The result of the audit at one epsilon, in one sentence."""
     asked = "" if row["epsilon"] is None else f"At epsilon = {row['epsilon']:g}: "
     if row["checks"] == NOTHING:
         return f"{asked}the learner declares no privacy, so there is nothing to audit."
@@ -156,11 +156,11 @@ def finding(row) -> str:
             found.append(CHECKS[check])
         elif check == "epsilon" and np.isfinite(spent):
             found.append(
-                f"a replay spent {spent:.3g} where {declared:.3g} is declared, "
-                f"{spent / declared:.3g} times as much: the noise is too small for what is declared"
+                f"a replay spent {spent:.3g}, but {declared:.3g} is declared "
+                f"({spent / declared:.3g} times as much): the noise is too small"
             )
         elif check == "attack":
-            found.append(f"an attack bounds epsilon from below by {row['attack']:.3g}, and "
+            found.append(f"an attack bounds epsilon from below by {row['attack']:.3g}, but "
                          f"{declared:.3g} is declared")  # fmt: skip
         elif check in _MORE:
             found.append(_MORE[check])
@@ -173,7 +173,7 @@ def finding(row) -> str:
 
 
 def summary(found) -> str:
-    """What an audit says as a whole, in a sentence for each of its parts."""
+    """The result of the whole audit, with one sentence for each part."""
     if all(row["checks"] == NOTHING for row in found.rows):
         return "The learner declares no privacy, so there was nothing to audit."
     parts = [

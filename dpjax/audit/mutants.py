@@ -61,8 +61,8 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     seen = releases(_traced_step(learner, losses).jaxpr)
     if not seen:
         raise ValueError(
-            "learner: no release was seen in its steps, so that there is none to make a mistake "
-            "at; noise must come from dpjax.noise to be seen"
+            "learner: no release was seen in its steps, so mutants cannot be made; noise must come "
+            "from dpjax.noise to be seen"
         )
     found = {}
     prefixes = [site for site in seen if site.kind == "prefix"]

@@ -83,8 +83,8 @@ def explain(replayed: Replay) -> list[str]:
             where = f" (in {(~passed).sum()} of {passed.size} replays)" if passed.ndim else ""
             found.append(sentence + where)
     if np.isinf(replayed.rho).any():
-        found.append("nothing hides a change: the scale of its noise is 0 or not a number, or an "
-                     "outcome has no chance on one of the sequences")  # fmt: skip
+        found.append("no noise hides a change: the noise scale is 0 or NaN, or an outcome has "
+                     "probability 0 on one of the sequences")  # fmt: skip
     return found
 
 

@@ -143,7 +143,7 @@ class Clip(Protocol):
 
 @dataclass(frozen=True)
 class Feedback:
-    """What a learner sees of a round. The kinds used in dpjax are in ``dpjax.feedback``.
+    """The feedback of a round. The kinds used in dpjax are in ``dpjax.feedback``.
 
     A Feedback is called like its function ``see``, and has its docstring. It is not a NamedTuple,
     since ``jax.jit`` crashes on a callable tuple.

@@ -99,7 +99,7 @@ def _in_units(x, k):
 
 
 def _systematic(key, choose, units_and_bits):
-    """Draw a set whose entries have the probabilities x = units / 2^bits; and x.
+    """(set, x): a random set whose entries have the probabilities x = units / 2^bits.
 
     Entry i has the interval from x_1 + .. + x_(i-1) to x_1 + .. + x_i. It is in the set if one of
     u, u + 1, u + 2, .. is in its interval, for a uniform u (Madow 1949). Only the position of u

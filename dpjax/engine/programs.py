@@ -224,7 +224,7 @@ def count(traced, size, mesh) -> None:
         if len(alike) == _ALIKE:
             warnings.warn(
                 f"game: it has been compiled {_ALIKE} times with different numbers of the same "
-                "shapes; make these numbers points, which are compiled once",
+                "shapes; pass these numbers as points, which share one compiled program",
                 RuntimeWarning,
                 stacklevel=7,  # the line that called sweep, or ran a study
             )

@@ -89,7 +89,7 @@ def index_of_powers(key, exponents):
 
     For x below 1/2 the digits are those of 1 - e^-x. So the rounding of x and e^-x changes the
     logarithm of a weight by at most 2^-20 x. Otherwise it is as in :func:`index_of`, with a unit
-    that is larger by a factor of about n.
+    that is larger by a factor of up to n.
     """
     places = _places(len(exponents))
     bits = 29 - (len(exponents) - 1).bit_length()
