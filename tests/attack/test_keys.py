@@ -105,7 +105,7 @@ def test_a_game_may_not_draw_from_such_keys_either():
 
         return learner, environment._replace(step=step)
 
-    with pytest.raises(TypeError, match="game must draw by threefry2x32, .*key<rbg>"):
+    with pytest.raises(TypeError, match="game must use threefry2x32, .*key<rbg>"):
         swept(jr.key(0), play=inner)
 
 
