@@ -273,7 +273,7 @@ MISFITS = {
     ),
     "a float": (swept(looking(float)), "traced value, as line .* NumPy need concrete numbers"),
     "an int": (swept(looking(int)), "and a separate game for each size"),
-    "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a game of its own for each"),
+    "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a separate game for each"),
     "a function of NumPy": (swept(looking(np.sqrt)), "use .* jax.numpy"),
     "a word for epsilon": (
         lambda: learners.dp_exp3_lap(8, 3, epsilon="1"), "epsilon must be greater than 0.* got '1'",
