@@ -33,7 +33,7 @@ def costs(rows, keys):
     comparisons that could have been the last, and over both orders of the runs.
 
     Args:
-      rows: (T - 1, 3) as of :func:`row`.
+      rows: (T - 1, 3), from :func:`row`.
       keys: (T - 1, 2) uint32.
 
     Returns:

@@ -35,7 +35,7 @@ class OneRun(NamedTuple):
 def one_run_p_value(
     correct: int, guesses: int, audited: int, epsilon: float, delta: float = 0.0
 ) -> float:
-    """The largest probability of so many right guesses under (epsilon, delta)-privacy.
+    """An upper bound on the probability of so many right guesses, under (epsilon, delta)-privacy.
 
     Each of m independent coins chose one of two neighbouring values, and r coins were guessed from
     the releases of one run. With q = e^epsilon / (1 + e^epsilon) and b = P[Bin(r, q) >= c], the

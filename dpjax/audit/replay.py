@@ -53,9 +53,9 @@ class Replay(NamedTuple):
     integer: Array
     reached: Array  # (rounds, n) bool, the releases that the change of the losses reaches
     noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
-    same_actions: Array  # () bool: actions depend on the losses through releases alone
-    same_scales: Array  # () bool: scales of noise depend on the losses through releases alone
-    same_keys: Array  # () bool: keys depend on the losses through releases alone
+    same_actions: Array  # () bool: actions depend on the losses only through releases
+    same_scales: Array  # () bool: noise scales depend on the losses only through releases
+    same_keys: Array  # () bool: keys depend on the losses only through releases
     fresh_keys: Array  # () bool: a release's key draws nothing else, and differs in another run
 
     @property

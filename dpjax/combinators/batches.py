@@ -49,7 +49,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
     check_learner(learner, Learner)
     if learner.feedback.losses is not True:
         raise ValueError(
-            "learner must see losses alone, which have an average; its feedback is "
+            "learner must see only losses, which can be averaged; its feedback is "
             f"{learner.feedback.name!r}"
         )
     horizon = _check.size(1, horizon=horizon)

@@ -157,7 +157,7 @@ class TrackingState(NamedTuple):
 
 
 def tracking(environment: Environment, shifts: int) -> Environment:
-    """Tracking regret: regret against the best sequence of arms with at most S shifts.
+    """Measure tracking regret: against the best sequence of arms with at most S shifts.
 
     The best sequence has the least loss among those that change their arm at most S times. It is
     found by dynamic programming. Let D (S + 1, K) be the least losses of sequences with at most j

@@ -13,7 +13,7 @@ from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._vectors import constant
 from dpjax.maths import barriers
 
-# How far a float32 point may lie outside a constraint and still count as contained.
+# The largest violation of a constraint at which a float32 point still counts as contained.
 TOLERANCE = 1e-5
 
 

@@ -42,7 +42,7 @@ def cost(units):
 
 
 def of_rho(rho, delta):
-    """The exact epsilon of rho-zCDP that comes only from Gaussian noise."""
+    """The exact epsilon of rho-zCDP, if rho comes only from Gaussian noise."""
     return privacy.gaussian_epsilon(privacy.zcdp_mu(rho), delta)
 
 

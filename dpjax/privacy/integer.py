@@ -1,6 +1,6 @@
 """Exact privacy of integer noise, from its probabilities.
 
-An integer value, which changes by at most the sensitivity, is released with integer noise. For a
+A value that changes by an integer, at most the sensitivity, is released with integer noise. For a
 law P of the noise and a shift s, delta(epsilon) is the hockey-stick divergence, the sum over k of
 max(0, P(k) - e^epsilon P(k - s)), or the same with the two laws exchanged, whichever is larger. All
 laws here are log-concave. So the ratio P(k) / P(k - s) is decreasing in k, the worst event is a
