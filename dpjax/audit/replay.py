@@ -79,9 +79,9 @@ def replay(
 ) -> Replay:
     """Run a learner on both sequences of a pair and add up the privacy loss of their difference.
 
-    The second run uses the keys of the first, and the first run's releases instead of its own. The
-    runs then differ only in the losses. If noise was added to x in one run and to x' in the other,
-    the cost of the release is
+    The second run uses the keys and the released values of the first. So the runs differ only in
+    the losses. If noise was added to x in one run and to x' in the other, the cost of the release
+    is
 
     - |x - x'|_1 / b for Laplace noise;
     - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise;
@@ -92,12 +92,12 @@ def replay(
     - for integer noise, the cost that its law gives for a change by an integer or by a vector of
       integers (other changes are not hidden);
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
-      scale. Changes of several values share noise, and their norms add up at most.
+      scale. Changes of several values share noise; the sum of their norms is an upper bound.
 
-    A release is free if the learner does not use it. This is tested with other releases in its
-    place (far below, far above, and the value without noise): none may change the state, the
-    action, or the inputs of another release that is used. A value of a mechanism enters all later
-    prefix sums, and is free only if the learner uses none of them.
+    A release costs nothing if the learner does not use it. This is tested with other releases in
+    its place (far below, far above, and the value without noise): none may change the state, the
+    action, or the inputs of a used release. A value of a mechanism enters all later prefix sums,
+    and costs nothing only if the learner uses none of them.
 
     The actions of all rounds have to be the same in both runs, and so do the fields of the report
     that the learner declares as released (``Privacy.reported``). The hidden state and the rest of

@@ -147,7 +147,7 @@ def host_row(site, record, twin):
 def shared_rows(rows):
     """Rows (T - 1, n, 5), with those of one stream of prefix sums merged into one.
 
-    Several changed values of a stream share noise, and the norms of the changes add up at most.
+    Several changed values of a stream share noise. The sum of their norms is an upper bound.
     """
     prefixes = (rows[..., 0] == PREFIXES)[..., None]
     changed = jnp.where(prefixes, rows, 0.0)

@@ -9,8 +9,8 @@ from dpjax.noise import LAWS
 def shared(prefixes):
     """The loss that sums of (rho, gaussian, pure) (rounds, n, 3) miss for changes in one stream.
 
-    The norms of the changes add up. So rho is given by the square of their sum, and pure by the
-    sum.
+    The norms of the changes are added. So rho follows from the square of their sum, and pure from
+    the sum.
     """
     prefixes = prefixes.at[..., 2].set(0.0)
     square_of_sum = jnp.square(jnp.sum(jnp.sqrt(prefixes), axis=0))
