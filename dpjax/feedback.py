@@ -1,7 +1,7 @@
-"""What a learner sees of a round: all losses, a gradient, or what its action or policy picks.
+"""Feedback of a round: all losses, a gradient, or the losses of the played action or policy.
 
-Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to what is seen. A learner names one as its
-``feedback``. :func:`seen_inside` is what the frame passes to a learner's ``step``.
+Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to what the learner sees. A learner names
+one as its ``feedback``. The engine passes :func:`seen_inside` to a learner's ``step``.
 """
 
 from collections.abc import Callable
@@ -20,18 +20,18 @@ def _feedback(see: Callable, losses: Any = True) -> Feedback:
 
 
 def clip_seen(learner: Any, seen: Any) -> tuple:
-    """Moves what a learner saw into its declared losses.
+    """Clip the feedback of a learner to its declared losses.
 
-    Whatever calls a learner's ``step`` does this first, so that no learner can break its own
-    declaration by losses outside it.
+    Every caller of a learner's ``step`` clips first. So losses outside the declared range cannot
+    violate the declaration.
 
     Args:
       learner: a Learner or BatchLearner.
-      seen: what its feedback returned.
+      seen: the result of its feedback.
 
     Returns:
-      (what its ``step`` takes, how many losses lay outside, () int32). A loss of NaN lies outside,
-      and one beyond the range by a millionth of its width does not.
+      (input of ``step``, how many losses were outside, () int32). NaN counts as outside. A loss
+      beyond the range by at most a millionth of its width does not.
 
     Examples:
       >>> learner = learners.exp3(1000, 4)
@@ -56,12 +56,12 @@ def clip_seen(learner: Any, seen: Any) -> tuple:
 
 
 def seen_inside(learner: Any, loss: Any, action: Any) -> tuple:
-    """As :func:`clip_seen`, for what a learner sees of a round.
+    """Compute the feedback of a round and clip it, as :func:`clip_seen` does.
 
     Args:
       learner: a Learner or BatchLearner.
       loss: ``Outcome.loss``.
-      action: the action that was played.
+      action: the played action.
 
     Examples:
       >>> learner = learners.hedge(1000, 2, epsilon=1.0)
@@ -73,7 +73,7 @@ def seen_inside(learner: Any, loss: Any, action: Any) -> tuple:
 
 
 def to_bit(seen: Any) -> tuple:
-    """The ``clip`` of a learner whose noise hides bits alone: to the nearer of 0 and 1.
+    """The ``clip`` of a learner whose noise hides only bits: round to the nearer of 0 and 1.
 
     Only losses outside [0, 1] are counted.
 
@@ -86,7 +86,7 @@ def to_bit(seen: Any) -> tuple:
 
 
 def unclipped(seen: Any) -> tuple:
-    """The ``clip`` of a learner that takes any losses.
+    """The ``clip`` of a learner that accepts any losses.
 
     Examples:
       >>> [float(x) for x in feedback.unclipped(jnp.float32(-7.0))]
@@ -100,7 +100,7 @@ def full(loss: Any, action: Any) -> Array:
     """Full information: the loss of every action is seen.
 
     Raises:
-      TypeError: the loss is a function, of which only values can be seen.
+      TypeError: the loss is a function that can only be evaluated.
 
     Examples:
       >>> loss = jnp.array([0.25, 0.5, 1.0])
@@ -119,8 +119,8 @@ def full(loss: Any, action: Any) -> Array:
 def gradient(loss: Any, point: Array) -> Array:
     """Full information about convex losses: the gradient of the loss at the played point x, (d,).
 
-    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>. Where a loss has
-    no gradient, JAX gives one of its subgradients if it is a maximum or an absolute value.
+    The loss is a callable pytree, or a vector l (d,) for x -> <l, x>. At points without a gradient,
+    JAX returns a subgradient of maxima and absolute values.
 
     Examples:
       >>> feedback.gradient(lambda x: jnp.sum(x**2), jnp.array([1.0, -2.0])).tolist()
@@ -133,7 +133,7 @@ def gradient(loss: Any, point: Array) -> Array:
 def whole(loss: Any, point: Array) -> Any:
     """Full information about convex losses: the loss itself, to be evaluated at any point.
 
-    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
+    The loss is a callable pytree, or a vector l (d,) for x -> <l, x>.
 
     Examples:
       >>> loss = jnp.array([0.25, 0.5, 1.0])
@@ -145,7 +145,7 @@ def whole(loss: Any, point: Array) -> Any:
 
 @_feedback
 def bandit(loss: Any, action: Any) -> Array:
-    """Bandit feedback: of the (K,) losses only that of the played arm is seen, ().
+    """Bandit feedback: the loss of the played arm, (), out of losses (K,).
 
     Examples:
       >>> loss = jnp.array([0.25, 0.5, 1.0])
@@ -157,9 +157,9 @@ def bandit(loss: Any, action: Any) -> Array:
 
 @_feedback
 def value(loss: Any, action: Any) -> Array:
-    """Value feedback: what the loss function gives at the played point, ().
+    """Value feedback: the value of the loss function at the played point, ().
 
-    The loss is a callable pytree, or a vector l (d,) that stands for x -> <l, x>.
+    The loss is a callable pytree, or a vector l (d,) for x -> <l, x>.
 
     Examples:
       >>> float(feedback.value(lambda x: jnp.sum(x**2), jnp.array([1.0, -2.0])))
@@ -172,7 +172,7 @@ def value(loss: Any, action: Any) -> Array:
 def values(loss: Any, points: Array) -> Array:
     """Value feedback at several points a round: the loss at each of the played points (m, d), (m,).
 
-    The environment counts the mean of these values as suffered.
+    The suffered loss is the mean of these values.
 
     Examples:
       >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
@@ -184,7 +184,7 @@ def values(loss: Any, points: Array) -> Array:
 
 @_feedback
 def difference(loss: Any, points: Array) -> Array:
-    """Value feedback at two points a round (2, d), of which the difference is seen, ().
+    """Difference feedback: the loss at the first of two played points (2, d) minus the second, ().
 
     Examples:
       >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
@@ -196,9 +196,9 @@ def difference(loss: Any, points: Array) -> Array:
 
 
 def mean_value(loss: Any, action: Any) -> Array:
-    """What a round adds to the suffered loss, (): at a point (d,), or the mean over points (m, d).
+    """The suffered loss of a round, (): at a point (d,), or the mean over points (m, d).
 
-    Environments over points count by it.
+    Environments over points use it.
 
     Examples:
       >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
@@ -209,7 +209,7 @@ def mean_value(loss: Any, action: Any) -> Array:
 
 
 def middle(action: Any) -> Array:
-    """The played point (d,), or the mean (d,) of several ones (m, d).
+    """The played point (d,), or the mean (d,) of several points (m, d).
 
     Examples:
       >>> feedback.middle(jnp.array([[1.0, 0.0], [1.0, 2.0]])).tolist()
@@ -220,7 +220,7 @@ def middle(action: Any) -> Array:
 
 @_feedback
 def linear(loss: Any, point: Array) -> Array:
-    """Value feedback of a linear loss l (d,): only <l, x> is seen at the played point x, ().
+    """Value feedback of a linear loss l (d,): <l, x> at the played point x, ().
 
     Raises:
       TypeError: the loss is a function that is not linear.
@@ -237,9 +237,10 @@ def linear(loss: Any, point: Array) -> Array:
 
 @_feedback
 def semi_bandit(loss: Any, action: Any) -> Array:
-    """Semi-bandit feedback: of a linear loss l (d,) the entries that are played, l * x, (d,).
+    """Semi-bandit feedback: the played entries l * x (d,) of a linear loss l (d,).
 
-    The action x is a vertex of ones and zeros. Where it is 0 nothing is seen, and 0 is returned.
+    The action x is a vertex of ones and zeros. Entries with x = 0 are not seen and are returned as
+    0.
 
     Raises:
       TypeError: the loss is a function that is not linear.
@@ -256,7 +257,7 @@ def semi_bandit(loss: Any, action: Any) -> Array:
 
 @partial(_feedback, losses=(False, True))
 def contextual(loss: Any, policy: Any) -> Any:
-    """Contextual bandit feedback: features (d,) and loss () of the arm that the policy picks.
+    """Contextual bandit feedback: features (d,) and loss () of the arm that the policy selects.
 
     ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable
     pytree, maps features to an arm.

@@ -216,7 +216,7 @@ def test_minibatch_refuses_neighbours_whose_losses_are_0():
 def test_minibatch_refuses_what_has_no_average():
     """The average of features belongs to no arm."""
     base = learners.linucb(8, 2, epsilon=1.0, delta=1e-3)
-    with pytest.raises(ValueError, match="learner must see losses alone.*'contextual'"):
+    with pytest.raises(ValueError, match="learner must see only losses.*'contextual'"):
         minibatch(base, 16, 2)
 
 

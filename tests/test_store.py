@@ -496,7 +496,7 @@ def test_a_writer_that_undoes_the_points_of_another_is_noticed(tmp_path, monkeyp
 
     run(tmp_path / "store", 2, three)
     monkeypatch.setattr(store.Store, "result", overtaken)
-    with pytest.raises(ValueError, match="seed 0 of point 3 is gone .* run the sweep again"):
+    with pytest.raises(ValueError, match="seed 0 of point 3 is missing .* run the sweep again"):
         run(tmp_path / "store", 2, points)
     np.testing.assert_array_equal(
         run(tmp_path / "store", 2, points).regret, run(None, 2, points).regret

@@ -120,7 +120,7 @@ def test_bad_sizes_are_refused_by_name(arguments):
 
 @pytest.mark.parametrize("key", [0, jnp.zeros(2, jnp.uint32), jr.split(jr.key(0), 3)])
 def test_a_key_that_is_none_is_refused(key):
-    with pytest.raises(TypeError, match="key must be one key as jax.random.key"):
+    with pytest.raises(TypeError, match="key must be one key, such as jax.random.key"):
         sweep(game, POINTS, 2, key, progress=False)
 
 
@@ -260,20 +260,20 @@ MISFITS = {
     ),
     "a factory for a learner": (
         swept(lambda point: (learners.exp3, ENVIRONMENT)),
-        "learner must be a Learner or a BatchLearner, such as .*; got exp3 itself, which is to be",
+        "learner must be a Learner or a BatchLearner, such as .*; got exp3 itself, which has to be",
     ),
     "a factory for an environment": (
         swept(lambda point: (LEARNER, environments.bernoulli)),
-        "environment must be an Environment, such as .*; got bernoulli itself, which is to be",
+        "environment must be an Environment, such as .*; got bernoulli itself, which has to be",
     ),
     "an if": (
         swept(looking(compares)),
-        r"game must not look at what is traced, as line \d+ of test_sweep.py \(if epsilon > 1:\) "
+        r"game must not branch on a traced value, as line \d+ of test_sweep.py \(if epsilon > 1:\) "
         "does: .* use jnp.where",
     ),
-    "a float": (swept(looking(float)), "what is traced, as line .* NumPy cannot see the numbers"),
-    "an int": (swept(looking(int)), "and a game of its own for each size"),
-    "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a game of its own for each"),
+    "a float": (swept(looking(float)), "traced value, as line .* NumPy need concrete numbers"),
+    "an int": (swept(looking(int)), "and a separate game for each size"),
+    "an index": (swept(looking(lambda tau: range(jnp.int32(tau)))), "a separate game for each"),
     "a function of NumPy": (swept(looking(np.sqrt)), "use .* jax.numpy"),
     "a word for epsilon": (
         lambda: learners.dp_exp3_lap(8, 3, epsilon="1"), "epsilon must be greater than 0.* got '1'",
@@ -281,14 +281,14 @@ MISFITS = {
     "words for points": (swept(points=["1", "2"]), "points must hold numbers, got .*'1'"),
     "points of unequal length": (swept(points=[[1.0], [1.0, 2.0]]), "points must hold numbers"),
     "a number for a key": (
-        lambda: simulate(LEARNER, ENVIRONMENT, 0), "key must be one key as jax.random.key.* got 0",
+        lambda: simulate(LEARNER, ENVIRONMENT, 0), "key must be one key, such as .* got 0",
     ),
     "a number for a key, by batches": (
         lambda: simulate_batches(
             learners.exp3_minibatch(8, 3, epsilon=1.0),
             environments.bernoulli([0.1, 0.5, 0.5], regret="pseudo"), 0,
         ),
-        "key must be one key as jax.random.key.* got 0",
+        "key must be one key, such as jax.random.key.* got 0",
     ),
     "a word for play": (
         swept(play="batches"), "play must be a function, simulate or simulate_batches .*'batches'",
@@ -329,7 +329,7 @@ def test_points_may_hold_lists_and_be_a_list_of_arrays():
     np.testing.assert_array_equal(sweep(in_turn, leaves, 2, jr.key(0)).regret, whole)
 
 
-OUT_OF_RANGE = r"point 1: losses lay outside the learner's range, .* at least 8 times in 8 rounds"
+OUT_OF_RANGE = r"point 1: losses were outside the learner's range .* at least 8 times in 8 rounds"
 
 
 def test_losses_that_are_all_clipped_are_told():
@@ -357,7 +357,7 @@ def test_warnings_name_the_line_that_called(stored, tmp_path):
         return learners.exp3(8, 2), environments.gaussian(means, deviation=0.01)
 
     store = str(tmp_path / "store") if stored else None
-    with pytest.warns(RuntimeWarning, match="losses lay outside") as told:
+    with pytest.warns(RuntimeWarning, match="losses were outside") as told:
         sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
     assert {warning.filename for warning in told} == {__file__}
 

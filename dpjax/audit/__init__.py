@@ -1,29 +1,30 @@
-"""Audits whether a declared calibration survives a replay of its sensitivities, and an attack.
+"""Audits of declared privacy: replays on neighbouring losses, attacks, and mutants.
 
 - :func:`sensitivity` computes the exact sensitivity of a mechanism of prefix sums.
-- :func:`replay` runs a learner on neighbouring losses with the same keys and the first run's
-  releases, and adds up what the difference costs, release by release. It samples nothing.
-  :func:`spent` turns the costs into an epsilon.
-- :func:`epsilon` is a lower bound from what an observer tells apart in a million runs.
-- :func:`revealed` computes or bounds what discrete actions reveal, from likelihood ratios. Its
-  relatives are :func:`likelihood_attack` and :func:`worst_history`.
-- :func:`anytime` is one for anything that returns a number, and stops as soon as it can.
-- :func:`black_box` is that for a learner that is a class of Python.
-- :func:`one_run` is one for local learners, from a single run of any length.
+- :func:`replay` recomputes a run on the neighbouring losses with the released values held fixed,
+  and adds up the privacy loss of each release. It samples nothing. :func:`spent` converts the
+  total into an epsilon.
+- :func:`epsilon` is an empirical lower bound on epsilon from a million runs.
+- :func:`revealed` computes or bounds the privacy curve of discrete actions from likelihood ratios.
+  :func:`likelihood_attack` and :func:`worst_history` also use these ratios.
+- :func:`anytime` is a lower bound for any function that returns a number. It stops as soon as the
+  declared epsilon is refuted.
+- :func:`black_box` does the same for a learner that is a Python class.
+- :func:`one_run` is a lower bound for local learners, from a single run of any length.
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
 
 :func:`pairs_for`, :func:`verdict`, :func:`attack` and :func:`replayed_mutants` do all of this for
-any learner, on pairs that suit what it plays and declares.
+any learner, on pairs that fit its action set and its declaration.
 
-A replay sees noise that comes from :mod:`dpjax.noise`, in branches, scans and under ``jax.vmap``,
-but not within while loops. :func:`spent` is infinite if actions depend on the losses in another
-way, if no release is seen, or if a key draws twice. :func:`explain` then says why.
+A replay sees noise from :mod:`dpjax.noise` in branches, in scans and under ``jax.vmap``, but not
+in while loops. :func:`spent` is infinite if actions depend on the losses other than through
+releases, if no release is seen, or if a key is used twice. :func:`explain` then gives the reason.
 
-An audit finds no violation above a level. It does not show that there is none. A replay speaks only
-of the pairs that were run, and assumes that noise has the law that its name says. An empirical
-bound misses events that are rare. All audits assume that no one else sees the report, but for the
-fields that the learner declares as released (``Privacy.reported``). dpjax simulates idealised
-mechanisms, with float32 draws from a reproducible generator.
+An audit that finds no violation above a level is evidence, not a proof. A replay covers only the
+pairs that were run, and assumes that noise has the law of its name. An empirical bound misses rare
+events. All audits assume that the report stays secret, except for the fields that the learner
+declares as released (``Privacy.reported``). dpjax simulates idealised mechanisms, with float32
+draws from a reproducible generator.
 """
 
 from dpjax.audit.anytime import Anytime, anytime, bound_from_pairs, log_wealth

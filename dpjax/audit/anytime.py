@@ -13,37 +13,37 @@ from dpjax.audit.counts import best_event
 from dpjax.core import Array, Numbers, _check
 from dpjax.engine.settings import in_float32
 
-# Shares of the wealth are bet by these fractions, since the best fraction is not known beforehand.
+# The wealth is split among bets of these fractions, since the best one is not known beforehand.
 FRACTIONS = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
-# Where the bound is looked for. It is refined to a thousandth of a step.
+# The grid of epsilons that is searched for the bound, refined to a thousandth of a step.
 LEVELS = np.linspace(0.0, 20.0, 401)
-# How many thresholds are tried on the pairs of the past.
+# How many thresholds are tried on the earlier pairs of runs.
 THRESHOLDS = 64
 
 
 class Anytime(NamedTuple):
-    """What a test that may stop at any time has found."""
+    """The result of a test that may stop at any time."""
 
-    epsilon: float  # the lower bound at ``delta``, 0 where nothing was found
+    epsilon: float  # the lower bound at ``delta``, 0 if nothing was found
     delta: float
     confidence: float  # of the bound at all times together
-    refuted: bool  # whether the bound exceeds the epsilon that was declared
-    runs: int  # how many runs of each sequence it took
-    # Pairs of runs with the event in (both, the first only, the second only, neither).
+    refuted: bool  # whether the bound exceeds the declared epsilon
+    runs: int  # runs on each sequence
+    # Numbers of pairs of runs with the event in (both, the first only, the second only, neither).
     counts: tuple
 
 
 def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndarray:
     """The logarithm of the wealth of a gambler who bets against (epsilon, delta)-privacy.
 
-    Let X and Y say whether an event occurred in a run on one sequence and in one on the other.
-    Under the declaration E X <= e^epsilon E Y + delta, and so
+    Let X and Y indicate an event in a run on one sequence and in a run on the other. The
+    declaration implies E X <= e^epsilon E Y + delta, so
 
         W = prod over pairs of runs of (1 + k (X - e^epsilon Y - delta) / (e^epsilon + delta))
 
-    is a nonnegative supermartingale for each k in [0, 1). So is the mean over :data:`FRACTIONS` k,
-    which is what is returned. It exceeds 1 / a at any time at all with probability at most a
-    (Ville 1939). The event may be another one for each pair, chosen from the pairs before it.
+    is a nonnegative supermartingale for each k in [0, 1). So is its mean over k in
+    :data:`FRACTIONS`, which is returned. It ever exceeds 1 / a with probability at most a (Ville
+    1939). The event may change from pair to pair, if it is chosen from the pairs before.
 
     Args:
       counts: (..., 4) pairs with (X, Y) = (1, 1), (1, 0), (0, 1) and (0, 0).
@@ -66,10 +66,10 @@ def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndar
 
 
 def bound_from_pairs(counts: Numbers, *, delta: float = 0.0, confidence: float = 0.95) -> float:
-    """The least epsilon that the counts of pairs of runs do not refute; 0 where they refute none.
+    """The least epsilon that the counts of pairs of runs do not refute; 0 if they refute none.
 
-    Taken after each pair, these bounds are all correct with probability ``confidence`` together. So
-    the largest of them is a bound too, and one may stop whenever one likes.
+    With probability ``confidence`` the bounds after all pairs hold simultaneously. So their largest
+    is a bound too, and you can stop at any time.
 
     Args:
       counts: (4,), as for :func:`log_wealth`.
@@ -83,7 +83,7 @@ def bound_from_pairs(counts: Numbers, *, delta: float = 0.0, confidence: float =
     enough = -np.log1p(-confidence)
 
     def first_kept(levels):
-        """The place of the first level that is not refuted."""
+        """The index of the first level that is not refuted."""
         refuted = log_wealth(np.asarray(counts)[None], levels, delta) >= enough
         return int(np.argmin(refuted)) if not refuted.all() else len(levels) - 1
 
@@ -106,36 +106,36 @@ def anytime(
     limit: int = 2**20,
     threshold: float | None = None,
 ) -> Anytime:
-    """Runs anything on two neighbouring inputs until it refutes a declared epsilon, or gives up.
+    """Run a function on two neighbouring inputs until a declared epsilon is refuted, or a limit.
 
     The number of runs is not fixed beforehand. Each block has a quarter of the runs before it, and
-    at least ``first``. For each block an event, that the score is at least a threshold, is chosen
-    on the runs before it, and so is the input on which it is likelier. The first block only
-    chooses, unless a threshold is given.
+    at least ``first``. The event of a block is that the score is at least a threshold. The
+    threshold, and the input on which the event is likelier, are chosen on the runs before the
+    block. The first block is used only for this choice, unless a threshold is given.
 
     Args:
       scores: (side, keys (n,)) -> n numbers, one for each run on the input 0 or 1; n is always
-        ``first``. It need not be written in JAX, and may ignore the keys where it draws numbers of
-        its own. All runs on one input have to be independent and have one law.
+        ``first``. It need not be written in JAX, and may ignore the keys and use its own random
+        numbers. The runs on one input have to be independent and identically distributed.
       key: PRNG key.
-      epsilon: what is declared; inf to go on to the limit.
-      delta: what is declared beside it, in [0, 1).
-      confidence: in (0, 1), of the bound at all times together.
-      first: how many runs of each input the first block has.
-      limit: how many runs of each input there are at most, rounded up to a multiple of ``first``.
-      threshold: a fixed event, that the score is at least this, which should be likelier on the
-        input 0; None to choose it on the way.
+      epsilon: the declared epsilon; inf to continue to the limit.
+      delta: the declared delta, in [0, 1).
+      confidence: in (0, 1), of the bounds at all times simultaneously.
+      first: runs of each input in the first block.
+      limit: largest number of runs of each input, rounded up to a multiple of ``first``.
+      threshold: fixes the event that the score is at least this, which should be likelier on the
+        input 0; None to choose it during the test.
 
     Returns:
-      An :class:`Anytime`. Where epsilon is true it refutes it with probability at most
-      1 - confidence, whatever the scores are.
+      An :class:`Anytime`. If the declared epsilon is true, it is refuted with probability at most
+      1 - confidence, for any scores.
 
     Raises:
       ValueError: a number is out of range, or the scores are not n numbers.
 
     Reference: Ville, "Etude critique de la notion de collectif", 1939; Waudby-Smith & Ramdas,
-    "Estimating means of bounded random variables by betting", 2024, for bets that are averaged. Its
-    use for differential privacy is ours.
+    "Estimating means of bounded random variables by betting", 2024, for averaged bets. The use for
+    differential privacy is ours.
 
     Examples:
       >>> def scores(side, keys):
@@ -187,7 +187,7 @@ def _numbers(scores, side, key, call, size):
 
 
 def count_pairs(ours, theirs, event):
-    """(4,) pairs of runs, for :func:`log_wealth`, of an event."""
+    """The counts (4,) of an event in pairs of runs, for :func:`log_wealth`."""
     threshold, above, swapped = event
     x, y = (((side >= threshold) == above) for side in (ours, theirs))
     x, y = (y, x) if swapped else (x, y)
@@ -195,10 +195,10 @@ def count_pairs(ours, theirs, event):
 
 
 def most_telling(ours, theirs, delta):
-    """The event that tells the runs of the past apart best: (threshold, above, swapped).
+    """The event that best distinguishes the earlier runs: (threshold, above, swapped).
 
-    It has the largest expected growth of wealth at the epsilon that its own smoothed frequencies
-    have less two standard errors, which favours events that are not too rare.
+    It has the largest log-ratio of smoothed frequencies minus two standard errors, which favours
+    events that are not too rare.
     """
     n = len(ours)
     both = np.concatenate([ours, theirs])

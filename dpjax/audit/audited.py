@@ -1,4 +1,4 @@
-"""The whole audit of a learner: replays of it and of its mutants, and an attack."""
+"""The complete audit of a learner: replays of the learner and its mutants, and an attack."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -26,7 +26,7 @@ _MORE = {
 
 
 def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
-    """A learner as it declares a group of ``changed`` rounds, and pairs that suit it."""
+    """A learner that declares privacy for ``changed`` rounds together, and pairs that fit it."""
     pairs = pairs_for(learner, count, key, changed=changed)
     if changed > 1 and np.isfinite(float(learner.privacy.epsilon)):
         learner = user_level(learner, rounds_per_user=changed)
@@ -49,10 +49,10 @@ def examined(
 
     Args:
       build: horizon -> a learner.
-      horizons: those that are tried until a release is reached. Only a game of the first one is
-        attacked, since 10^5 runs of a long game take minutes.
-      keys: of the pairs, of the replays, of the attack and of its choice of a pair.
-      labels: what all rows begin with.
+      horizons: tried in turn until a change reaches a release. Only the first is attacked, since
+        10^5 runs of a long game take minutes.
+      keys: PRNG keys of the pairs, the replays, the attack and its choice of a pair.
+      labels: the first columns of all rows.
       count: how many pairs are replayed.
       changed: how many rounds differ between the sequences of a pair.
       runs: counted runs of each sequence in the attack; None for no attack.
@@ -108,12 +108,12 @@ class Audited(NamedTuple):
 
 
 def audited(entrant, epsilons, level, runs, key) -> Audited:
-    """Audits a learner at each finite epsilon, and attacks it and its mutants at one of them.
+    """Audit a learner at each finite epsilon; at one of them, attack it and replay its mutants.
 
     Args:
       entrant: an Entrant.
       epsilons: finite levels. A learner that takes no epsilon is audited once.
-      level: the one of them at which it is attacked, and its mutants are replayed.
+      level: the epsilon at which the learner is attacked and its mutants are replayed.
       runs: counted runs of each sequence in the attack; None for no attack.
       key: PRNG key.
     """
@@ -122,7 +122,7 @@ def audited(entrant, epsilons, level, runs, key) -> Audited:
     def one(epsilon):
         return _row(entrant, epsilon, epsilon == level, runs, key)
 
-    # Nearly all of the time goes into compilation, which threads spread over the cores.
+    # Nearly all of the time is compilation, which runs in parallel threads.
     with ThreadPoolExecutor(cores()) as pool:
         found = list(pool.map(one, levels))
     rows = [row for row, _ in found]
@@ -133,7 +133,7 @@ def audited(entrant, epsilons, level, runs, key) -> Audited:
 
 
 def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
-    """The row of one epsilon, and those of its mutants where it is attacked."""
+    """The row of one epsilon, and the rows of the mutants if ``attacked``."""
     row, mutants = examined(
         lambda horizon: entrant.build(horizon, epsilon), HORIZONS, jr.split(key, 4),
         {"epsilon": float(epsilon) if entrant.private else None},
@@ -144,7 +144,7 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
 
 
 def finding(row) -> str:
-    """What the audit says at one epsilon, in a sentence."""
+    """The result of the audit at one epsilon, in one sentence."""
     asked = "" if row["epsilon"] is None else f"At epsilon = {row['epsilon']:g}: "
     if row["checks"] == NOTHING:
         return f"{asked}the learner declares no privacy, so there is nothing to audit."
@@ -156,11 +156,11 @@ def finding(row) -> str:
             found.append(CHECKS[check])
         elif check == "epsilon" and np.isfinite(spent):
             found.append(
-                f"a replay spent {spent:.3g} where {declared:.3g} is declared, "
-                f"{spent / declared:.3g} times as much: the noise is too small for what is declared"
+                f"a replay spent {spent:.3g}, but {declared:.3g} is declared "
+                f"({spent / declared:.3g} times as much): the noise is too small"
             )
         elif check == "attack":
-            found.append(f"an attack bounds epsilon from below by {row['attack']:.3g}, and "
+            found.append(f"an attack bounds epsilon from below by {row['attack']:.3g}, but "
                          f"{declared:.3g} is declared")  # fmt: skip
         elif check in _MORE:
             found.append(_MORE[check])
@@ -173,7 +173,7 @@ def finding(row) -> str:
 
 
 def summary(found) -> str:
-    """What an audit says as a whole, in a sentence for each of its parts."""
+    """The result of the whole audit, with one sentence for each part."""
     if all(row["checks"] == NOTHING for row in found.rows):
         return "The learner declares no privacy, so there was nothing to audit."
     parts = [

@@ -1,4 +1,4 @@
-"""What comparisons with noisy thresholds cost: charged once for each threshold that was armed."""
+"""The privacy loss of comparisons with noisy thresholds, charged once for each armed threshold."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -7,12 +7,12 @@ from dpjax.core import Array
 
 
 def row(record, units, counts) -> tuple[Array, Array]:
-    """A comparison of one round: (units, whether it was exceeded, whether it counts), and its key.
+    """A comparison of one round, (units, exceeded, counts), and its threshold's key.
 
     Args:
-      record: of ``noise.exceeds`` in the first run.
-      units: by how many scales the value is larger in the second run, () float32.
-      counts: whether something depends on the answer.
+      record: the record of ``noise.exceeds`` in the first run.
+      units: by how many noise scales the value is larger in the second run, () float32.
+      counts: whether anything depends on the answer.
     """
     exceeded = record.release & counts
     flags = jnp.stack([exceeded, counts]).astype(jnp.float32)
@@ -21,25 +21,26 @@ def row(record, units, counts) -> tuple[Array, Array]:
 
 
 def costs(rows, keys):
-    """(pure, rho, drawn): what the comparisons of one site cost in all rounds.
+    """(pure, rho, drawn): the privacy loss of the comparisons of one site in all rounds.
 
-    Let c_k be the change of the value of comparison k, in scales of the noise, among those of one
-    armed threshold. Whatever the first run answers, the second one answers likewise with the same
-    noise, shifted: that of the threshold by s, at least all c_k that were not exceeded, and that of
-    the last value by s - c_f where it was exceeded and s > c_f. The density of Laplace noise then
-    changes by a factor of at most exp(|s| + max(s - c_f, 0)). With m the largest c_k before, the
-    best s is m for m > 0. For m <= 0 the exponent can be made max(-c_f, 0). The cost is the largest
-    such exponent over all comparisons that could have been the last one, and both orders of runs.
+    Consider the comparisons with one armed threshold, and let c_k be the change of the value in
+    comparison k, in noise scales. The second run gives the same answers as the first if its noise
+    is shifted. The noise of the threshold is shifted by s, at least all c_k whose comparisons were
+    not exceeded. If the last comparison f was exceeded and s > c_f, the noise of its value is
+    shifted by s - c_f. This changes the density of Laplace noise by a factor of at most
+    exp(|s| + max(s - c_f, 0)). Let m be the largest c_k before f. The best s is m if m > 0;
+    otherwise the exponent can be made max(-c_f, 0). The cost is the largest such exponent over all
+    comparisons that could have been the last, and over both orders of the runs.
 
     Args:
-      rows: (T - 1, 3) as of :func:`row`.
+      rows: (T - 1, 3), from :func:`row`.
       keys: (T - 1, 2) uint32.
 
     Returns:
       pure and rho, () float32, and rows of :func:`dpjax.audit.keys.distinct`, (T - 1, 4) uint32:
-      the keys of thresholds, each used where it comes first.
+      the keys of thresholds, each marked as used at its first occurrence.
     """
-    # The comparisons of one threshold follow each other, also where several take turns.
+    # Makes the comparisons of one threshold adjacent, even if several thresholds take turns.
     order = jnp.lexsort(keys.T)
     rows, keys = rows[order], keys[order]
 

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from how often an event occurs on either of two sequences."""
+"""Lower bounds on epsilon from the counts of an event on two neighbouring sequences."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from dpjax.maths.intervals import clopper_pearson
 
 
 class Bound(NamedTuple):
-    """An empirical lower bound. No violation is found above it, and it says no more than that."""
+    """An empirical lower bound on epsilon. The true epsilon may be larger."""
 
-    epsilon: float  # the bound at ``delta``; 0 where nothing was found
+    epsilon: float  # the bound at ``delta``; 0 if nothing was found
     delta: float
     confidence: float  # of the bound, for this pair and this statistic
-    runs: int  # how many runs of each sequence were counted
+    runs: int  # counted runs of each sequence
     hits: int  # runs with the event, on the sequence where it is more likely
     misses: int  # runs with the event, on the other sequence
     event: str  # the event in words
@@ -25,12 +25,12 @@ class Bound(NamedTuple):
 def bound_from_counts(
     hits: Numbers, misses: Numbers, runs: int, *, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """A lower bound on the epsilon at delta that an event's counts on both sequences allow.
+    """A lower bound on epsilon at delta from the counts of an event on both sequences.
 
-    (epsilon, delta)-privacy says P(event) <= e^epsilon P'(event) + delta. Let p be the lower bound
-    of Clopper and Pearson on P(event) and p' their upper bound on P'(event), each missed with
-    probability (1 - confidence) / 2. With probability ``confidence``, ln((p - delta) / p') is then
-    at most epsilon. The bound is 0 where that is negative.
+    (epsilon, delta)-privacy implies P(event) <= e^epsilon P'(event) + delta. Let p be the
+    Clopper-Pearson lower bound on P(event) and p' the upper bound on P'(event), each with error
+    probability (1 - confidence) / 2. With probability ``confidence``, ln((p - delta) / p') is at
+    most epsilon. If it is negative, the bound is 0.
 
     Args:
       hits: runs with the event, on the sequence where it is more likely.
@@ -56,7 +56,7 @@ def gaussian_from_counts(
 ) -> float:
     """A lower bound on the mu of Gaussian differential privacy, for Gaussian noise only.
 
-    Under mu-GDP the probabilities p and p' of an event have Phi^-1(p) - Phi^-1(p') <= mu (Dong,
+    Under mu-GDP the probabilities p and p' of an event satisfy Phi^-1(p) - Phi^-1(p') <= mu (Dong,
     Roth & Su 2022). The arguments are those of :func:`bound_from_counts`.
 
     Examples:
@@ -74,13 +74,13 @@ def best_event(
 ) -> tuple[float, bool, bool]:
     """The event of the largest merit, (threshold, above, swapped).
 
-    It is that a score is at least the threshold (``above``), or below it. It should be likelier on
-    the first of the two sequences, or on the second one if they are ``swapped``.
+    The event is that a score is at least the threshold (``above``), or below it. It should be
+    likelier on the first sequence, or on the second if ``swapped``.
 
     Args:
-      ours, theirs: scores of as many runs on both sequences.
+      ours, theirs: scores of equally many runs on both sequences.
       levels: (n,) thresholds.
-      merit: how often each event occurs on the likelier sequence and on the other, (n,) -> (n,).
+      merit: (counts on the likelier sequence (n,), counts on the other (n,)) -> (n,).
     """
     below = [np.searchsorted(np.sort(side), levels, side="left") for side in (ours, theirs)]
     best = (-np.inf, float(levels[0]), True, False)

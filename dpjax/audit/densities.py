@@ -1,6 +1,6 @@
 """Log-densities of releases, and log-probabilities of draws with few outcomes.
 
-The functions read the inputs of a release as :mod:`dpjax.noise` has them, but for its key.
+The functions take the inputs of a release as :mod:`dpjax.noise` does, except for the key.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from dpjax.maths import exact_sums
 from dpjax.maths.laws import as_laplace, random_words
 from dpjax.noise.release import Site, over_members
 
-# Of each interval between two values, by which the chance of the least noisy value is integrated.
+# Quadrature on each interval between two values, for the probability of the least noisy value.
 NODES, WEIGHTS = (np.float32(0.5 * row) for row in np.polynomial.legendre.leggauss(16))
 NODES += np.float32(0.5)
 
 
 def refusal(site: Site) -> str:
-    """Why the density of a release is not known, in a few words; empty if it is known."""
+    """The reason why the density of a release is not known; empty if it is known."""
     if site.kind in OUTCOMES or site.kind in ("prefix", "flips"):
         return ""
     if site.kind in ("value", "words") and site.law.log_density is not None:
@@ -44,15 +44,15 @@ def _coin(probability):
 
 
 def _least(value, scale):
-    """The chance that z_i + x_i is the least, for each i, with independent Laplace noise z.
+    """The probability that z_i + x_i is the least, for each i, with independent Laplace noise z.
 
-    Given u = F(z_i) it is the product of P(z_j > z_i + x_i - x_j) over j. That is smooth between
-    the points at which one of these levels is 0, so that quadrature between them is exact.
+    Given u = F(z_i) it is the product of P(z_j > z_i + x_i - x_j) over j. The product is smooth
+    between the points at which one of these levels is 0, so quadrature between them is exact.
     """
     units = value / jnp.asarray(scale, jnp.float32)
 
     def chance(i):
-        ends = jnp.sort(_below(units - units[i]))  # of the points in u, one of which is 1/2
+        ends = jnp.sort(_below(units - units[i]))  # the points in u, including 1/2
         ends = jnp.concatenate([jnp.zeros(1), ends, jnp.ones(1)])
         width = jnp.diff(ends)[:, None]
         u = (ends[:-1, None] + width * NODES[None]).reshape(-1, 1)
@@ -70,7 +70,7 @@ def _below(level):
 
 
 def _comparison(key, armed, threshold, value, scale):
-    """Given the noise of the threshold, which depends on no loss."""
+    """The log-probabilities given the noise of the threshold, which depends on no loss."""
     own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
     level = threshold + scale * as_laplace(random_words(own, ()))
     return _coin(_below((value - level) / scale))
@@ -87,7 +87,7 @@ OUTCOMES: dict[str, Callable] = {
 
 
 def outcomes(site: Site, inputs):
-    """The log-probabilities of all outcomes, with a leading axis of members for each jax.vmap."""
+    """The log-probabilities of all outcomes, with one leading axis of members per jax.vmap."""
     return over_members(OUTCOMES[site.kind], site)(*inputs)
 
 
@@ -109,7 +109,7 @@ def _of_law(site, _, value, scale, released):
 
 
 def _flips(site, _, value, scale, count, released):
-    """Of the sum of two binomial variables: the ones that stay, and the zeros that are flipped."""
+    """The log-probability of a sum of two binomials: ones that stay, and zeros that flip."""
     flip = 1.0 / (1.0 + jnp.exp(1.0 / jnp.asarray(scale, jnp.float32)))
     ones, bits, seen = (jnp.asarray(x, jnp.float32) for x in (value, count, released))
 
@@ -127,9 +127,9 @@ def log_density(site: Site, inputs, released):
         logs = outcomes(site, inputs)
         places = jnp.asarray(released, jnp.int32)[..., None]
         return jnp.sum(jnp.take_along_axis(logs, places, axis=-1))
-    if site.kind == "prefix":  # its density is that of the draws within
+    if site.kind == "prefix":  # counted at the draws within
         return jnp.zeros(())
     of_kind = partial(_flips if site.kind == "flips" else _of_law, site._replace(mapped=()))
-    # The release has its members first, one axis for each jax.vmap, the outermost one first.
+    # The leading axes of the release are its members: one per jax.vmap, the outermost first.
     mapped = tuple((*axes, 0) for axes in site.mapped)
     return jnp.sum(over_members(of_kind, site._replace(mapped=mapped))(*inputs, released))

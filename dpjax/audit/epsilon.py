@@ -1,4 +1,4 @@
-"""Empirical lower bounds on epsilon: what an observer of the actions can tell apart."""
+"""Empirical lower bounds on epsilon, from an observer who sees the actions."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ from dpjax.feedback import seen_inside
 # How many runs of each sequence train the statistic, and how many choose the event.
 TRAINING, SELECTION = 2**14, 2**16
 THRESHOLDS = 512
-# How many runs of each sequence are computed side by side where a test may stop at any time.
+# How many runs of each sequence are computed in parallel if the test may stop at any time.
 STOPPED_CHUNK = 256
 
 
@@ -33,8 +33,8 @@ STOPPED_CHUNK = 256
 def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T.
 
-    If the learner releases fields of its report (``Privacy.reported``), it is the pair of the
-    actions and the list of these fields.
+    If the learner releases fields of its report (``Privacy.reported``), the result is the pair of
+    the actions and the list of these fields.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=0.0)
@@ -49,7 +49,7 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
         seen, _ = seen_inside(learner, loss, action)
         return learner.step(state, jr.fold_in(key, t), seen), action
 
-    # No action follows the last loss. The report does.
+    # No action depends on the last loss, but the report does.
     shown = bool(learner.privacy.reported)
     steps = jax.tree.leaves(losses)[0].shape[0] - (not shown)
     inputs = jnp.arange(1, steps + 1), jax.tree.map(lambda leaf: leaf[:steps], losses)
@@ -65,16 +65,16 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
 def most_visible(
     learner: Learner | BatchLearner, pairs: Pair, key: Array, *, runs: int = 1024
 ) -> int:
-    """The index of the pair whose two sequences the mean actions tell apart best.
+    """The index of the pair whose two sequences the mean actions best distinguish.
 
-    It maximizes the sum of squared z-scores over everything that is seen of a run. Use it to choose
-    the pair to attack, with a key other than the attack's.
+    It maximizes the sum of squared z-scores over all observed values of a run. Use it to choose the
+    pair to attack, with a key other than the attack's.
 
     Args:
       learner: a Learner or BatchLearner.
       pairs: a :class:`dpjax.audit.Pair` with leading axes (count, T).
       key: PRNG key.
-      runs: how many runs of each sequence.
+      runs: runs of each sequence.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
@@ -103,7 +103,7 @@ def most_visible(
 
 
 def _columns(actions):
-    """Everything that is seen of a run as one vector, with an arm as its index and its square."""
+    """All observed values of a run as one vector, with an arm as its index and its square."""
     columns = []
     for leaf in _seen(actions):
         columns.append(leaf.astype(jnp.float32).reshape(-1))
@@ -113,15 +113,15 @@ def _columns(actions):
 
 
 def _seen(actions) -> list:
-    """The arrays of a run's actions. Keys of randomized policies tell nothing and are left out."""
+    """The arrays of a run's actions, without the keys of randomized policies."""
     leaves = jax.tree.leaves(actions)
     return [leaf for leaf in leaves if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
 
 
 def _vector(actions, sizes):
-    """A run's actions as one vector, with integers as one-hot vectors and real numbers as they are.
+    """A run's actions as one vector, with integers as one-hot vectors.
 
-    ``sizes`` has the number of integers of each array, and 0 for real numbers.
+    ``sizes`` has the number of values of each integer array, and 0 for real numbers.
     """
     columns = []
     for leaf, size in zip(_seen(actions), sizes, strict=True):
@@ -131,7 +131,7 @@ def _vector(actions, sizes):
 
 
 def _hinges(x):
-    """Features of x (d,) in standard units, (4 d,): a log-likelihood ratio need not be linear."""
+    """Piecewise linear features of x (d,) in standard units, (4 d,)."""
     return jnp.concatenate([x, *(jnp.maximum(x - knot, 0.0) for knot in (-1.0, 0.0, 1.0))])
 
 
@@ -164,36 +164,35 @@ def epsilon(
 ) -> Bound:
     """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.
 
-    The runs on both sequences have three parts. The first trains a statistic, a logistic regression
-    on the actions. The second chooses the event: that the statistic is at least a threshold, or
-    below it, on one or the other sequence. The third is counted, and the bounds on its counts are
-    those of Clopper and Pearson.
+    The runs on both sequences have three parts. The first part trains a statistic, a logistic
+    regression on the actions. The second chooses the event: the statistic is at least a threshold,
+    or below it, on one or the other sequence. The third is counted, with Clopper-Pearson bounds on
+    its counts.
 
-    The bound is about this pair, this statistic and this event. A small bound shows nothing. Much
-    of what a tree of height h pays shows only in events of probability 2^-h, which need many more
-    than 2^h runs. Draws are float32: their tails end at 22 scales of Laplace noise and at 6.3
-    standard deviations of Gaussian noise.
+    The bound is for this pair, this statistic and this event, so a small bound shows nothing. Much
+    of the privacy loss of a tree of height h occurs only in events of probability 2^-h, which need
+    many more than 2^h runs. Draws are float32: their tails end at 22 scales of Laplace noise and at
+    6.3 standard deviations of Gaussian noise.
 
     Args:
       learner: a Learner or BatchLearner.
-      pair: a :class:`dpjax.audit.Pair` of as many rounds as the learner's horizon.
+      pair: a :class:`dpjax.audit.Pair` with the learner's horizon.
       key: PRNG key.
-      runs: how many runs of each sequence are counted; None to stop where the declared epsilon is
-        refuted, or at 2^20 runs (:func:`dpjax.audit.anytime`).
+      runs: counted runs of each sequence; None to stop when the declared epsilon is refuted, or at
+        2^20 runs (:func:`dpjax.audit.anytime`).
       delta: the delta at which epsilon is bounded.
       confidence: the confidence of the bound.
-      statistic: of what :func:`play` returns -> (), large if the run looks like one on
-        ``pair.losses``; None to train one.
-      chunk: how many runs are computed side by side.
-      progress: whether to show a bar over chunks.
+      statistic: (result of :func:`play`) -> (), large if the run looks like one on ``pair.losses``;
+        None to train one.
+      chunk: how many runs are computed in parallel.
+      progress: whether to show a progress bar.
 
     Returns:
       A Bound.
 
     Raises:
       ValueError: the sequences are not neighbours, are not finite or do not fit the learner; a
-        number is out of range; or delta is not 0 although the learner declares pure differential
-        privacy.
+        number is out of range; or delta is not 0 although the learner declares pure privacy.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
@@ -208,7 +207,7 @@ def epsilon(
     learner = as_learner(learner)
     check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
-    # Both sequences get the same dtypes, so that one compiled program serves both.
+    # Both sequences get the same dtypes, and so share one compiled program.
     dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)
     pair = type(pair)(*[jax.tree.map(jnp.asarray, side, dtypes) for side in pair])
     chunk = _check.size(1, chunk=chunk)
@@ -255,7 +254,7 @@ def epsilon(
 
 
 def _stopped(scored, learner, pair, key, delta, confidence):
-    """The Bound of a test that stops where the declared epsilon is refuted."""
+    """The Bound of a test that stops when the declared epsilon is refuted."""
     run = _scores(scored, learner, pair.losses, jr.split(key, STOPPED_CHUNK))
     found = anytime(
         lambda side, keys: run(pair[side], keys), key, epsilon=float(learner.privacy.epsilon),
@@ -270,8 +269,8 @@ def choose_event(ours, theirs, delta, confidence, runs):
     """(threshold, above, swapped): the event, and whether it is likelier on the second sequence."""
     both = np.concatenate([ours, theirs])
     quantiles = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS))
-    # Rounding spreads an atom of the statistic over a few float32 numbers, which can tell the
-    # sequences apart although an ideal mechanism would not. So no threshold goes through an atom.
+    # Rounding spreads an atom of the statistic over a few float32 numbers. These can distinguish
+    # the sequences although an ideal mechanism would not. So no threshold goes through an atom.
     margin = 1e-3 * both.std()
     levels = np.unique(np.concatenate([quantiles - margin, quantiles + margin]))
     scale = runs / len(ours)
@@ -280,7 +279,7 @@ def choose_event(ours, theirs, delta, confidence, runs):
         found = bound_from_counts(
             hits * scale, misses * scale, runs, delta=delta, confidence=confidence
         )
-        # An event that was hardly ever seen looks better than it is.
+        # The estimate for a rare event is too optimistic.
         return np.where(hits >= 50, found, -1.0)
 
     return best_event(ours, theirs, levels, bound)
@@ -294,7 +293,7 @@ def _scores(scored, learner, losses, keys):
 
 
 def trained(learner, pair, key, chunk):
-    """The trained statistic: the log-odds of a logistic regression on what is seen of a run."""
+    """Train a statistic: the log-odds of a logistic regression on the observed values."""
 
     @jax.jit
     def run(losses, keys):
@@ -312,7 +311,7 @@ def trained(learner, pair, key, chunk):
     ]
     x = np.concatenate([jax.vmap(lambda run: _vector(run, sizes))(side) for side in sides])
     mean, spread = x.mean(axis=0), x.std(axis=0)
-    # A constant column tells nothing, and gets weight 0.
+    # A constant column carries no information, and gets weight 0.
     spread = np.where(spread > 1e-6 * (1.0 + np.abs(mean)), spread, np.inf).astype(np.float32)
 
     def inputs(actions):
@@ -325,7 +324,7 @@ def trained(learner, pair, key, chunk):
 
 
 def _blocks(program, losses, key, runs, chunk, progress=False):
-    """Yields program(losses, keys) of each block of runs. There is a thread for each core."""
+    """Yield program(losses, keys) of each block of runs, computed with one thread per core."""
     with ThreadPoolExecutor(cores()) as pool:
         futures = [
             pool.submit(
@@ -346,6 +345,6 @@ def _blocks(program, losses, key, runs, chunk, progress=False):
 
 
 def _collect(program, losses, key, runs, chunk):
-    """What the program returns for each run, as NumPy arrays with a leading axis of runs."""
+    """The program's results for all runs, as NumPy arrays with a leading axis of runs."""
     parts = list(_blocks(program, losses, key, runs, min(chunk, runs)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:runs], *parts)

@@ -1,18 +1,18 @@
-"""Filters: the likelihood ratio of a learner's actions, from particles that played them.
+"""Particle filters for the likelihood ratio of a learner's actions.
 
-Let P and P' be the laws of the actions a on the two sequences of a pair, and x all that is released
-within a run. With the same x and the same other draws both sequences see the same actions. So
+Let P and P' be the laws of the actions a on the two sequences of a pair, and let x be all releases
+within a run. With the same x and the same other draws, both sequences lead to the same actions. So
 
     P'(a) = E_P[r(x) 1{a}],   r(x) = the product of f'(x_j) / f(x_j) over releases j,
 
-where f and f' are the densities of a release given those before it. Such a mean has a heavy tail.
+where f and f' are the densities of a release given those before it. The weight r has a heavy tail.
 So a filter draws from the mixture M = (P + P') / 2, under which the weights are bounded:
 
     P(a) = E_M[2 / (1 + r) 1{a}],   P'(a) = E_M[2 r / (1 + r) 1{a}].
 
-A particle is a run that played a so far: the states of two worlds that saw one sequence each and
-the same releases, and its ln r. In each round one of the worlds, drawn by its probability given
-the releases so far, draws the noise. ``docs/audit/revealed.md`` has the proofs.
+A particle is a run that played a so far. It holds ln r and the states of two worlds, which saw one
+sequence each and the same releases. In each round one of the worlds draws the noise. The world is
+drawn by its probability given the releases so far. ``docs/audit/revealed.md`` has the proofs.
 """
 
 import itertools
@@ -34,13 +34,13 @@ from dpjax.core import Array
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site, release_p
 
-# Draws of a round that have so many outcomes together are enumerated.
+# Draws of a round are enumerated if they have at most so many outcomes together.
 MOST_LANES = 64
-# A prefix sum of the twin that is off by more than this part of itself could not be made equal.
+# The largest relative error at which a prefix sum of the twin counts as equal.
 ROUNDING = 1e-4
-# Steps of Newton's method that keep the mean of r / (1 + r).
+# Steps of Newton's method that restore the mean of r / (1 + r).
 NEWTON = 3
-# The least mean of r / (1 + r)^2 at which that is done; 1 / 4 is the most.
+# The least mean of r / (1 + r)^2 at which the mean is restored; 1 / 4 is the largest possible.
 UNDECIDED = 0.1
 REFUSED = "learner: what its actions reveal cannot be computed:"
 
@@ -55,39 +55,39 @@ class Draw(NamedTuple):
     active: Any  # () bool, whether its branch was taken
     log: Any  # () the log-density of the release, or the log-probability of the outcome
     release: Any
-    noisy: Any  # of prefix sums, the sum that is released; else ()
+    noisy: Any  # for prefix sums the released sum; else ()
 
 
 class Program(NamedTuple):
-    """A traced function of a learner, and what of it is enumerated."""
+    """A traced function of a learner, and its enumerated draws."""
 
     closed: Any  # a ClosedJaxpr
-    structure: Any  # the tree structure of what it returns
+    structure: Any  # the tree structure of its result
     sites: list
-    sizes: dict  # how many outcomes each enumerated site has
-    early: bool  # whether no noise depends on an outcome that is enumerated
-    shifted: dict  # for each site of prefix sums that of the noise that is new in them
+    sizes: dict  # the number of outcomes of each enumerated site
+    early: bool  # whether no noise depends on an enumerated outcome
+    shifted: dict  # for each site of prefix sums, the site of the new noise in them
 
     @property
     def lanes(self) -> list:
-        """All outcomes of the enumerated sites together."""
+        """All joint outcomes of the enumerated sites."""
         return list(itertools.product(*map(range, self.sizes.values())))
 
 
 class Filtered(NamedTuple):
-    """What a filter says of one history."""
+    """The result of a filter for one history."""
 
     log_ratio: Array  # () ln P'(a) / P(a), 0 if no particle played a
     log_chances: tuple[Array, Array]  # () ln P(a) and ln P'(a)
     moved: Array  # () bool, whether the noise of all prefix sums could be moved
-    known: Array  # () bool, whether the history says all outcomes that are enumerated
+    known: Array  # () bool, whether the history determines all enumerated outcomes
 
 
 class Played(NamedTuple):
     """A run on one of the sequences."""
 
-    history: Any  # as of audit.play
-    lanes: Array  # (rounds + 1,) the outcomes of enumerated sites that came out
+    history: Any  # as audit.play returns it
+    lanes: Array  # (rounds + 1,) the outcomes drawn at enumerated sites
     key: Array
     second: Array  # () bool, whether it was on the second sequence
 
@@ -97,14 +97,14 @@ class Lanes(NamedTuple):
 
     own: Array  # ln of the probability of the outcome and the action in the world that drew
     twin: Array  # the same in the other world
-    noise: Array  # ln of the twin's density over the own of all other draws of the round
+    noise: Array  # ln of the density ratio, twin over own, of all other draws of the round
     moved: Array  # bool, whether the noise of prefix sums could be moved
     worlds: Any  # the states of the world that drew and of its twin
     idle: Array  # bool, whether no enumerated draw was made
 
 
 def traced(function, *arguments) -> Program:
-    """The Program of a function; Unknown if that of one of its releases is."""
+    """Trace a function. Raises Unknown if the density of one of its releases is not known."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
     reasons = [reason for site in sites if isinstance(site, Site) and (reason := refusal(site))]
@@ -125,7 +125,7 @@ def traced(function, *arguments) -> Program:
             sizes[index] = count
     noisy = [i for i, site in enumerate(sites) if isinstance(site, Site) and i not in sizes]
     shifted: dict = {}
-    drawn: dict = {}  # the latest draw of each law that stands by itself
+    drawn: dict = {}  # the latest separate draw of each law
     for i, site in enumerate(sites):
         if isinstance(site, Site) and site.kind == "value":
             drawn[site.law] = i
@@ -138,13 +138,13 @@ def traced(function, *arguments) -> Program:
 
 
 def run(program: Program, arguments, chosen=None, releases=None) -> tuple[Any, list]:
-    """What a Program returns, and the Draw of each site.
+    """The result of a Program, and the Draw of each site.
 
     Args:
       program: a Program.
-      arguments: of the function.
+      arguments: the arguments of the function.
       chosen: the outcome of each enumerated site, by its number; None to draw them.
-      releases: of all sites, in place of those that are drawn.
+      releases: releases of all sites, used instead of drawn ones.
     """
 
     def visit(index, site, function, inputs):
@@ -166,10 +166,10 @@ def run(program: Program, arguments, chosen=None, releases=None) -> tuple[Any, l
 
 
 def _twin(program, arguments, draws):
-    """The twin's run with the same releases: what it returns, its draws, and if they can be so.
+    """The twin's run with the same releases: (result, draws, whether this is possible).
 
-    Prefix sums y = A x + B z of the twin become equal by other noise z in it. Of one round only the
-    noise that is new in it is moved, and all of it by what the values so far have changed.
+    The twin's prefix sums y = A x + B z are made equal by changing its noise z. In each round only
+    the new noise is moved, by the whole change of the values so far.
     """
     releases = [draw.release if draw else () for draw in draws]
     moved = jnp.bool(True)
@@ -204,7 +204,7 @@ class Filter:
         state, action = jax.eval_shape(learner.init, key)
         seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)
         self.step = traced(learner.step, state, key, seen)
-        # The last losses are seen in the report alone.
+        # Only the report depends on the last losses.
         self.shown = bool(learner.privacy.reported)
         names = _hidden(self.step.closed.jaxpr) | _hidden(self.begin.closed.jaxpr)
         sites = [site for site in self.begin.sites + self.step.sites if isinstance(site, Site)]
@@ -219,7 +219,7 @@ class Filter:
         return seen_inside(self.learner, loss, action)[0]
 
     def play(self, pair, key, second=False) -> Played:
-        """A run on a sequence of a pair, with what its draws came to."""
+        """A run on one sequence of a pair, with the outcomes of its draws."""
         losses = jax.tree.map(partial(jnp.where, second), pair.others, pair.losses)
         (state, action), first = run(self.begin, (jr.fold_in(key, 0),))
 
@@ -239,16 +239,16 @@ class Filter:
         return Played(history, lanes, key, jnp.asarray(second))
 
     def __call__(self, pair, history, key, particles, played=None) -> Filtered:
-        """The Filtered of a history, as :func:`dpjax.audit.play` returns it.
+        """Filter a history, as :func:`dpjax.audit.play` returns it.
 
         Args:
-          pair: P is the law on ``pair.losses``, P' that on ``pair.others``.
-          history: of one run.
+          pair: P is the law on ``pair.losses``, P' the law on ``pair.others``.
+          history: the history of one run.
           key: PRNG key.
           particles: how many.
-          played: if given, a run on one of the sequences, drawn by a fair coin, that had this
-            history. It then is the first particle and is never resampled (conditional SMC), and
-            nothing is done that reduces variance at the price of a bias.
+          played: optionally, a run with this history, on a sequence chosen by a fair coin. The
+            run then is the first particle and is never resampled (conditional SMC). Variance
+            reductions that cause a bias are switched off.
         """
         n, learner = particles, self.learner
         actions, shown = history if self.shown else (history, [])
@@ -265,7 +265,7 @@ class Filter:
             return jax.tree.map(lambda leaf: leaf[jnp.minimum(t, learner.horizon - 1)], actions)
 
         def chosen(t, lanes, log_odds, lane_keys):
-            """The outcomes that are drawn of all particles, as of _chosen."""
+            """The drawn outcomes of all particles, as _chosen returns them."""
             lane = jnp.int32(0) if played is None else played.lanes[t]
             return jax.vmap(partial(_chosen, lane=lane))(lanes, log_odds, lane_keys, kept)
 
@@ -292,7 +292,7 @@ class Filter:
             after = log_ratios[:, None] + signs[:, None] * lanes.noise
             if played is None and self.step.early and n > 1:
                 after -= _drift(log_weights, log_ratios, after[:, 0])
-            # The odds are those of the twin over the world that drew.
+            # These are the odds of the twin over the world that drew.
             weights, log_odds, worlds, here, alone = chosen(
                 t, lanes, signs[:, None] * after, lane_keys
             )
@@ -328,14 +328,14 @@ def _swapped(swap, first, second):
 
 
 def _lanes(program, own, twin, action, free=False) -> Lanes:
-    """A step with each outcome of its enumerated draws. If ``free``, any action is as good."""
+    """A step with each outcome of its enumerated draws. If ``free``, any action matches."""
     table = jnp.asarray(program.lanes, jnp.int32).reshape(len(program.lanes), len(program.sizes))
 
     def of(row):
         outcome = dict(zip(program.sizes, row, strict=True))
         (state, played), draws = run(program, own, outcome)
         (other, played_twin), twins, moved = _twin(program, twin, draws)
-        # A draw in a branch that is not taken is a fair one, so that all lanes count as one.
+        # A draw in a branch that is not taken counts as uniform, so its lanes add up to one.
         logs = [
             sum((jnp.where(some[i].active, some[i].log, -math.log(size))
                  for i, size in program.sizes.items()), jnp.zeros(()))
@@ -354,19 +354,20 @@ def _lanes(program, own, twin, action, free=False) -> Lanes:
 
 
 def _chosen(lanes, log_odds, key, kept, lane):
-    """The outcome of the enumerated draws of one particle, conditioned on the action.
+    """Draw the outcome of one particle's enumerated draws, conditioned on the action.
 
     Args:
       lanes: a Lanes.
-      log_odds: (lanes,) ln of the twin's density over the own, before the outcome.
-      key: of the draw.
-      kept: whether the outcome is that of ``lane``.
-      lane: the place of an outcome.
+      log_odds: (lanes,) ln of the density ratio, twin over own, before the outcome.
+      key: PRNG key of the draw.
+      kept: whether the outcome is fixed to ``lane``.
+      lane: the index of an outcome.
 
     Returns:
-      (log, ratio, worlds, moved, alone): ln of the probability of the action, which is a mean over
-      both worlds; ln of the density ratio after the outcome; the states of both worlds; whether
-      noise could be moved; whether no other outcome has the same action.
+      (log, ratio, worlds, moved, alone). ``log`` is ln of the probability of the action, a mean
+      over both worlds. ``ratio`` is ln of the density ratio after the outcome. ``worlds`` are the
+      states of both worlds. ``moved`` says whether noise could be moved, and ``alone`` whether no
+      other outcome leads to the same action.
     """
     logs = jnp.logaddexp(
         lanes.own + jax.nn.log_sigmoid(-log_odds), lanes.twin + jax.nn.log_sigmoid(log_odds)
@@ -381,10 +382,10 @@ def _chosen(lanes, log_odds, key, kept, lane):
 
 
 def _drift(log_weights, before, after):
-    """A number that is taken from all ln r, so that their noise keeps the mean of r / (1 + r).
+    """A number to subtract from all ln r, so that noise does not change the mean of r / (1 + r).
 
-    Under M that mean stays the same. Among particles it moves by chance, which is most of the
-    variance of an estimate.
+    Under M this mean is constant. Among particles it fluctuates, which causes most of the variance
+    of an estimate.
     """
     shares = jax.nn.softmax(log_weights)
     mean, shift = jnp.sum(shares * jax.nn.sigmoid(before)), jnp.zeros(())
@@ -393,12 +394,12 @@ def _drift(log_weights, before, after):
         parts = jax.nn.sigmoid(after - shift)
         slopes.append(jnp.sum(shares * parts * (1.0 - parts)))
         shift += (jnp.sum(shares * parts) - mean) / slopes[-1]
-    # If few particles are undecided between the worlds, they would move all others too far.
+    # If few particles are undecided between the worlds, the shift would be too large for the rest.
     return jnp.where(jnp.min(jnp.stack(slopes)) > UNDECIDED, shift, 0.0)
 
 
 def _place(program, draws):
-    """The place among the lanes of a Program of the outcomes that were drawn, () int32."""
+    """The index of the drawn outcomes among the lanes of a Program, () int32."""
     place = jnp.int32(0)
     for i, size in program.sizes.items():
         place = place * size + jnp.asarray(draws[i].release, jnp.int32)
@@ -406,26 +407,26 @@ def _place(program, draws):
 
 
 def _log_ratio(program, draws, twins):
-    """ln of the twin's density over the own, of all draws that are not enumerated."""
+    """ln of the density ratio, twin over own, of all draws that are not enumerated."""
     total = jnp.zeros(())
     for i, (own, twin) in enumerate(zip(draws, twins, strict=True)):
         if own == () or i in program.sizes:
             continue
         ratio = jnp.where(twin.log == own.log, 0.0, twin.log - own.log)
-        # A release of one run alone tells them apart.
+        # A release in only one of the runs distinguishes them.
         ratio = jnp.where(own.active, ratio, 0.0)
         total += jnp.where(own.active == twin.active, ratio, -jnp.inf)
     return total
 
 
 def _resampled(particles, key, kept, stratified):
-    """(particles, gain): equally likely ones if the weight is on few, and ln of the mean weight."""
+    """(particles, gain): resampled if few have most of the weight, and ln of the mean weight."""
     log_weights, count = particles[0], len(kept)
     norm = jax.nn.logsumexp(log_weights)
     shares = jnp.exp(log_weights - norm)
     few = jnp.sum(shares * shares) * count > 2.0
     u = jr.uniform(key, (count,))
-    if stratified:  # beside a kept run draws are independent
+    if stratified:  # with a kept run, draws are independent
         u = (jnp.arange(count, dtype=jnp.float32) + u) / count
     sums = jnp.cumsum(shares)
     drawn = jnp.clip(jnp.searchsorted(sums, u * sums[-1], side="right"), 0, count - 1)
@@ -436,13 +437,13 @@ def _resampled(particles, key, kept, stratified):
 
 
 def _equal(tree, other):
-    """Whether two pytrees are equal. Keys of randomized policies tell nothing."""
+    """Whether two pytrees are equal."""
     pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True)
     return jnp.all(jnp.stack([jnp.all(x == y) for x, y in pairs]))
 
 
 def _hidden(jaxpr) -> set:
-    """The names of calls and of draws of bits in a program, outside of its releases."""
+    """The names of primitives and calls in a program, outside of its releases."""
     found = set()
     for eqn in jaxpr.eqns:
         if eqn.primitive is not release_p:

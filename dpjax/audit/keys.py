@@ -1,4 +1,4 @@
-"""Checks that the noise of a run is fresh: each key draws once, and another run has other keys."""
+"""Checks that noise is fresh: each key is used once, and different runs use different keys."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,7 @@ from dpjax.noise.release import Site
 
 
 def is_prefix(site) -> bool:
-    """Whether a site is a release of prefix sums. Its draws are sites of their own."""
+    """Whether a site releases prefix sums. The draws within are separate sites."""
     return isinstance(site, Site) and site.kind == "prefix"
 
 
@@ -16,13 +16,12 @@ def drawn(sites, records):
     """The keys of one round, and whether some release has the same key in every run.
 
     Args:
-      sites: of one round.
+      sites: the sites of one round.
       records: their records, with a leading axis of two: the run, and a run with another key.
 
     Returns:
       (rows, stale). A row of ``rows`` (n, 4) uint32 holds the two words of a key, whether it is
-      used (1 or 0), and whether its site is something else than a release (1 or 0). ``stale`` is
-      () bool.
+      used (1 or 0), and whether its site is not a release (1 or 0). ``stale`` is () bool.
     """
     rows, stale = [jnp.zeros((0, 4), jnp.uint32)], jnp.bool(False)
     for site, record in zip(sites, records, strict=True):
@@ -40,10 +39,10 @@ def drawn(sites, records):
 
 
 def distinct(rows):
-    """Whether every used key of a release is only once in the rows of :func:`drawn`."""
+    """Whether every used key of a release occurs only once in the rows of :func:`drawn`."""
     high, low, used, other = rows.T
     high, low, idle, other = lax.sort((high, low, 1 - used, other), num_keys=4)
-    # Among equal keys, used ones come first, and of these the ones of releases.
+    # Among equal keys, used ones come first, and among these the keys of releases.
     twice = (high[1:] == high[:-1]) & (low[1:] == low[:-1]) & (idle[1:] == 0) & (idle[:-1] == 0)
     return ~jnp.any(twice & (other[:-1] == 0))
 
@@ -51,9 +50,9 @@ def distinct(rows):
 def bare(sites, records):
     """For each mechanism's release: whether its branch ran, and which entries ignore the key.
 
-    An entry ignores the key if it is the same in a run with another key. One whose scale is 0 is
-    left out, since any change of it is charged as infinite. Integer noise may be the same by
-    chance. So the third part is the log of the chance of it, or more.
+    An entry ignores the key if it is the same in a run with another key. An entry of scale 0 is
+    left out, since any change of it has infinite cost. Integer noise may be equal by chance. So the
+    third part is an upper bound on the log-probability of this.
     """
     return [
         (
@@ -67,10 +66,10 @@ def bare(sites, records):
 
 
 def _log_chance_of_equal(site, record):
-    """At least the log of the probability that two draws of the noise are equal.
+    """An upper bound on the log-probability that two draws of the noise are equal.
 
-    No integer is likelier than 2 / sqrt(1 + 4 v) under a log-concave law of variance v (Bobkov,
-    Marsiglietti & Melbourne 2022).
+    Under a log-concave law of variance v, each integer has probability at most 2 / sqrt(1 + 4 v)
+    (Bobkov, Marsiglietti & Melbourne 2022).
     """
     if not site.law.integers:
         return jnp.float32(-jnp.inf)
@@ -80,13 +79,13 @@ def _log_chance_of_equal(site, record):
 
 
 def ever_bare(found):
-    """Whether some number that a mechanism releases has no noise in any round.
+    """Whether some entry of a mechanism's releases has no noise in any round.
 
-    A number counts only if noise would make it so with a probability below 1e-9. Each round draws
-    once.
+    An entry counts only if noise would leave it unchanged with a probability below 1e-9. Each round
+    draws once.
 
     Args:
-      found: what :func:`bare` returns, with a leading axis of rounds.
+      found: the result of :func:`bare`, with a leading axis of rounds.
     """
     unhidden = jnp.bool(False)
     for used, same, chance in found:

@@ -1,4 +1,4 @@
-"""Audits of a mechanism of prefix sums by itself, without a learner around it."""
+"""Audits of a mechanism of prefix sums by itself, without a learner."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,23 +12,22 @@ from dpjax.feedback import full, unclipped
 
 
 class Sensitivity(NamedTuple):
-    """The sensitivity of all releases together, and how far B C is from A."""
+    """The sensitivity of all releases together, and the error of the factorization B C of A."""
 
     l1: float  # the largest L1 norm of a column of C
     l2: float  # the largest L2 norm of a column of C
-    error: float  # the largest entry of |B C - A|; 1 where releases wait for a batch
+    error: float  # the largest entry of |B C - A|; 1 if releases wait for a batch
 
 
 @in_float32
 def sensitivity(mechanism: Mechanism) -> Sensitivity:
     """The exact sensitivity of a mechanism to one value, from its matrices in NumPy.
 
-    The releases are post-processing of C x + z. ``mechanism.sensitivity`` has to declare at least
-    the largest L1 and L2 norm of a column of C, provided that B C is A, the matrix of prefix sums.
-    ``error`` is the largest entry of |B C - A|.
+    The releases are post-processing of C x + z. If B C = A, the matrix of prefix sums,
+    ``mechanism.sensitivity`` has to be at least the largest L1 and L2 norms of a column of C.
 
     Args:
-      mechanism: a Mechanism. Its horizon is a few thousand at most, since the matrices are dense.
+      mechanism: a Mechanism, with a horizon of a few thousand at most, since matrices are dense.
 
     Examples:
       >>> [round(x, 2) for x in audit.sensitivity(mechanisms.tree(8))]
@@ -43,15 +42,15 @@ def sensitivity(mechanism: Mechanism) -> Sensitivity:
 
 
 def group_sensitivity(mechanism: Mechanism, changes: Any) -> tuple[float, float]:
-    """The (L1, L2) norm of C x for values that change by x, from the matrices in NumPy.
+    """The (L1, L2) norms of C x for values that change by x, from the matrices in NumPy.
 
-    For a group of k changed rounds these are at most k times the norms of one, and less where
-    changes cancel in the mechanism's sums or a round is not in all of them. Divided by the scale of
-    a draw they say what the group spends.
+    For a group of k changed rounds these are at most k times the norms for one round. They are
+    smaller if changes cancel in the mechanism's sums, or if some sums do not contain all rounds.
+    Divided by the noise scale, they give the privacy loss of the group.
 
     Args:
-      mechanism: a Mechanism; its horizon at most a few thousand.
-      changes: x, (T - 1,), 0 where a value does not change.
+      mechanism: a Mechanism, with a horizon of a few thousand at most.
+      changes: x, (T - 1,), 0 for values that do not change.
 
     Examples:
       >>> tree = mechanisms.tree(8)
@@ -70,7 +69,7 @@ def group_sensitivity(mechanism: Mechanism, changes: Any) -> tuple[float, float]
 def releases(
     mechanism: Mechanism, shape: tuple[int, ...], *, scale: Number, privacy: Privacy | None = None
 ) -> Learner:
-    """A learner around a mechanism's stream, which sees any values and plays the released sums.
+    """A learner whose losses are a mechanism's values and whose actions are the released sums.
 
     Its first action is the release of the empty prefix.
 
@@ -78,7 +77,7 @@ def releases(
       mechanism: a Mechanism.
       shape: the shape of a value.
       scale: the scale of each draw.
-      privacy: the declaration that it is to be audited against. By default it declares nothing.
+      privacy: the declaration to audit. By default nothing is declared.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(8), (2,), scale=1.0)
@@ -101,15 +100,15 @@ def releases(
 def prefix_statistic(
     mechanism: Mechanism, scale: Number, change: Any, *, round: int = 1
 ) -> Callable:
-    """The log-likelihood ratio of a mechanism's releases, when value ``round`` changes.
+    """The log-likelihood ratio of a mechanism's releases when value ``round`` changes.
 
     For Gaussian noise it is exact: linear in the releases, with the weights (A e)^T (B B^T)^-1. For
-    Laplace noise it takes :func:`dpjax.mechanisms.tree` and ``round`` 1. The prefixes 1, 2, 4, ...
-    then show, one by one, the nodes y that hold the first value, and the statistic is the sum of
-    (|y| - |y - d|) / b over these. It is large where the changed value is in the releases.
+    Laplace noise the mechanism must be :func:`dpjax.mechanisms.tree` and ``round`` must be 1. The
+    prefixes 1, 2, 4, ... then are the nodes y that hold the first value, and the statistic is the
+    sum of (|y| - |y - d|) / b over them. It is large if the releases contain the changed value.
 
     Args:
-      mechanism: a Mechanism; its horizon at most a few thousand.
+      mechanism: a Mechanism, with a horizon of a few thousand at most.
       scale: the scale of each draw.
       change: d, by how much value ``round`` is larger on ``pair.losses`` than on ``pair.others``,
         in the shape of a value. All other values are 0.
@@ -139,7 +138,8 @@ def prefix_statistic(
         return of_nodes
     decoder, encoder = mechanism.matrices()
     shows = decoder @ encoder[:, round - 1]
-    # The empty prefix is released without noise and says nothing. The pseudo-inverse drops it.
+    # The empty prefix is released without noise and carries no information. The pseudo-inverse
+    # drops it.
     weights = np.linalg.pinv(decoder @ decoder.T) @ shows
 
     def linear(actions):

@@ -1,4 +1,4 @@
-"""Copies of a learner with a mistake in their privacy, to see which audit finds it."""
+"""Copies of a learner with one privacy mistake each, to test which audit finds it."""
 
 from functools import partial
 
@@ -23,30 +23,30 @@ SHARPER = 16
 
 
 def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learner]:
-    """Copies of a learner, each with one mistake at its releases, by the name of the mistake.
+    """Copies of a learner, each with one mistake in its releases, by the name of the mistake.
 
-    - ``noise halved``: the scale is half, as if a radius stood in place of a diameter.
+    - ``noise halved``: the scale is halved, as if a radius were used instead of a diameter.
     - ``level missing``: the scale is that of an encoder with one level less. Only for prefix sums
-      of two levels or more.
-    - ``natural logarithm``: the scale is multiplied by ln 2 (Gaussian noise: by its root), as if
-      levels were counted by ln T. Only for prefix sums of two levels or more.
+      of at least two levels.
+    - ``natural logarithm``: the scale is multiplied by ln 2 (for Gaussian noise, by its root), as
+      if levels were counted by ln T. Only for prefix sums of at least two levels.
     - ``scale from data``: the scale grows with the value that it hides.
-    - ``noise reused``: all rounds have one key.
+    - ``noise reused``: all rounds use the same key.
     - ``noise forgotten``: the value is released without noise. Not for prefix sums.
     - ``draws sharper``: probabilities are raised to the power 16. Only for learners whose privacy
       comes from draws and coins.
-    - ``one user counted as one round``: the scale is divided by the rounds of a user, as if a user
-      had one. Only for learners that declare the privacy of a user of several rounds.
+    - ``one user counted as one round``: the scale is divided by a user's number of rounds. Only for
+      learners that declare user-level privacy.
 
-    The first three and the last change a number only. A replay at the worst losses sees that to any
-    precision, an empirical audit from a factor of about 2 on.
+    The first three and the last change only a number. A replay at the worst losses detects a change
+    of any size. An empirical audit detects a factor of about 2 or more.
 
     Args:
       learner: a Learner or BatchLearner.
       losses: one side of a :class:`Pair`; only the shapes matter.
 
     Returns:
-      Learners that declare what the original declares.
+      Learners with the declaration of the original.
 
     Raises:
       ValueError: no release is seen in the learner's steps, or the losses do not fit it.
@@ -61,14 +61,14 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     seen = releases(_traced_step(learner, losses).jaxpr)
     if not seen:
         raise ValueError(
-            "learner: no release was seen in its steps, so that there is none to make a mistake "
-            "at; noise must come from dpjax.noise to be seen"
+            "learner: no release was seen in its steps, so mutants cannot be made; noise must come "
+            "from dpjax.noise to be seen"
         )
     found = {}
     prefixes = [site for site in seen if site.kind == "prefix"]
     if any(RULES[site.kind].scale is not None for site in seen):
         found["noise halved"] = _scaled(0.5)
-        # As in a tree, the L2 sensitivity is the root of the number of levels.
+        # The L2 sensitivity is the root of the number of levels, as in a tree.
         levels = max((s.sensitivity[s.law.norm - 1] ** s.law.norm for s in prefixes), default=1.0)
         if levels > 1.0:
             power = 1.0 / max(site.law.norm for site in prefixes)
@@ -93,7 +93,7 @@ def _traced_step(learner, losses):
 
 
 def _rewritten(learner, rewrite) -> Learner:
-    """The learner with each of its releases replaced by ``rewrite(site, inputs)``."""
+    """The learner with each release replaced by ``rewrite(site, inputs)``."""
 
     def changed(function):
         def run(*arguments):
@@ -118,10 +118,10 @@ def _from_data(site, inputs):
 
 
 def _with_scale(site, inputs, factor):
-    """The release with its scale multiplied by ``factor(value)``. A draw has no scale and stays."""
+    """The release with its scale multiplied by ``factor(value)``. Draws have no scale."""
     inputs, scale = list(inputs), RULES[site.kind].scale
     if scale is not None:
-        value = inputs[scale - 1]  # The value stands before the scale.
+        value = inputs[scale - 1]  # The value precedes the scale.
         if site.kind in ("words", "draws"):
             value = exact_sums.to_float(ExactSum(*value))
         amount = jnp.asarray(inputs[scale])

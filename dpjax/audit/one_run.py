@@ -1,4 +1,4 @@
-"""Audits of local learners from a single run, in which coins choose the losses of all rounds."""
+"""Audits of local learners from a single run, in which coins choose the loss of each round."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,24 +21,25 @@ from dpjax.noise.release import Site
 
 
 class OneRun(NamedTuple):
-    """What one run tells about epsilon and mu."""
+    """Lower bounds on epsilon and mu from one run."""
 
-    epsilon: float  # the lower bound at ``delta``; 0 where nothing was found
+    epsilon: float  # the lower bound at ``delta``; 0 if nothing was found
     delta: float
     confidence: float  # of the bound, for this learner and these losses
     audited: int  # m, rounds whose losses a coin chose
-    guesses: int  # r, coins that were guessed
-    correct: int  # c, guesses that were right
-    mu: float  # the lower bound for a claim of Gaussian differential privacy, at this confidence
+    guesses: int  # r, guessed coins
+    correct: int  # c, right guesses
+    mu: float  # the lower bound on mu in Gaussian differential privacy, at this confidence
 
 
 def one_run_p_value(
     correct: int, guesses: int, audited: int, epsilon: float, delta: float = 0.0
 ) -> float:
-    """How likely so many right guesses are at most, under (epsilon, delta)-privacy.
+    """An upper bound on the probability of so many right guesses, under (epsilon, delta)-privacy.
 
     Each of m independent coins chose one of two neighbouring values, and r coins were guessed from
-    what one run released. With q = e^epsilon / (1 + e^epsilon) and b = P[Bin(r, q) >= c] it is
+    the releases of one run. With q = e^epsilon / (1 + e^epsilon) and b = P[Bin(r, q) >= c], the
+    p-value is
 
         b + 2 m delta max over 1 <= i <= c of (P[Bin(r, q) >= c - i] - b) / i.
 
@@ -60,9 +61,9 @@ def one_run_p_value(
 def one_run_epsilon(
     correct: int, guesses: int, audited: int, *, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """The largest epsilon at delta that so many right guesses refute; 0 where they refute none.
+    """The largest epsilon at delta that so many right guesses refute; 0 if they refute none.
 
-    The number of guesses and the rule of guessing have to be fixed before the run.
+    The number of guesses and the guessing rule have to be fixed before the run.
 
     Args:
       correct: c, at most r.
@@ -87,16 +88,17 @@ def one_run_epsilon(
 def one_run_refutes(
     correct: int, guesses: int, audited: int, mu: float, level: float = 0.05
 ) -> bool:
-    """Whether so many right guesses have at most this probability under mu-GDP.
+    """Whether so many right guesses have at most probability ``level`` under mu-GDP.
 
-    Say that c of r guesses or more are right with probability a, the level. Of m coins let R be the
-    expected share that is guessed right while at least i guesses are right, and W that which is
-    guessed wrong. At i = c they are at least a c / m and a (r - c) / m. A wrong guess among i - 1
-    right ones is a right guess whose coin has changed. So a step down to i = c - 1, ..., 0 has
+    Suppose that at least c of r guesses are right with probability a, the level. Let R be the
+    expected share of the m coins that is guessed right while at least i guesses are right, and W
+    the share that is guessed wrong. At i = c they are at least a c / m and a (r - c) / m. A wrong
+    guess among i - 1 right ones is a right guess whose coin has changed. So a step down to
+    i = c - 1, ..., 0 has
 
-        W' = max(W, Phi(Phi^-1(R) - mu)),   R' = R + i / (r - i) (W' - W),
+        W' = max(W, Phi(Phi^-1(R) - mu)),   R' = R + i / (r - i) (W' - W).
 
-    and in the end R + W must not exceed r / m, the share of coins that are guessed.
+    At the end R + W must not exceed r / m, the share of guessed coins.
 
     Mahloujifar, Melis & Chaudhuri, "Auditing f-differential privacy in one run", 2024, as
     reconstructed.
@@ -116,12 +118,12 @@ def one_run_refutes(
 def one_run_mu(correct: int, guesses: int, audited: int, *, confidence: float = 0.95) -> float:
     """The largest mu of Gaussian differential privacy that so many right guesses refute, or 0.
 
-    The number of guesses and the rule of guessing have to be fixed before the run. The bound is
-    tightest where few coins are guessed: from 1024 messages with Gaussian noise for mu = 2, those
-    256 of which one is surest nearly always refute mu = 1, and all 1024 of them never do.
+    The number of guesses and the guessing rule have to be fixed before the run. The bound is
+    tightest if few coins are guessed. For example, with 1024 messages with Gaussian noise for
+    mu = 2, the 256 surest guesses nearly always refute mu = 1, and all 1024 guesses never do.
 
     Args:
-      correct, guesses, audited, confidence: as of :func:`one_run_epsilon`.
+      correct, guesses, audited, confidence: as in :func:`one_run_epsilon`.
 
     Examples:
       >>> [round(audit.one_run_mu(right, 100, 1000), 2) for right in (50, 75, 100)]
@@ -142,7 +144,7 @@ def _check_counts(correct, guesses, audited) -> None:
 
 
 def _largest(refuted, most) -> float:
-    """The largest number up to ``most`` that is refuted, as all below it are; 0 where none is."""
+    """The largest refuted number up to ``most``, by bisection; 0 if none is refuted."""
     low, high = 0.0, most
     for _ in range(50):
         middle = (low + high) / 2.0
@@ -171,14 +173,14 @@ LIKELIHOODS: dict[str, Callable] = {"laplace": _laplace, "gaussian": _gaussian} 
 
 
 def _name(site) -> str | None:
-    """The name of a release in LIKELIHOODS; None for what is no release."""
+    """The name of a release in LIKELIHOODS; None if the site is not a release."""
     if not isinstance(site, Site):
         return None
     return site.law.name if site.kind == "value" and not site.mapped else site.kind
 
 
 def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> tuple[Array, Array]:
-    """Plays one run in which a coin chooses each round's losses, and scores each round's message.
+    """Play one run in which a coin chooses each round's losses, and score each round's message.
 
     Args:
       learner: a local learner, as for :func:`one_run`.
@@ -186,9 +188,9 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
       key: PRNG key of the run and of the coins.
 
     Returns:
-      (scores, coins), both (T - 1,). A score is the log-likelihood ratio of the messages of a
-      round, given all before them, and is positive where they speak for ``pair.losses``. A coin is
-      true where the round had these losses. No action follows the last round.
+      (scores, coins), both (T - 1,). A score is the log-likelihood ratio of a round's messages
+      given all earlier ones; it is positive if they favour ``pair.losses``. A coin is true if the
+      round had these losses. No action depends on the last round.
 
     Examples:
       >>> learner = combinators.randomized_response(
@@ -221,7 +223,7 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
         seen = jax.tree.map(lambda first, second: jnp.where(coin, first, second), *both)
         round_key = jr.fold_in(run_key, t)
         after, records = _run(step, (state, round_key, seen))
-        # Each of the two losses is run again with the messages that were sent.
+        # The round is run again with each of the two losses and the messages that were sent.
         sent = [record.release for record in records]
         first, second = (_run(step, (state, round_key, each), sent)[1] for each in both)
         score = jnp.float32(0.0)
@@ -238,9 +240,9 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
 
 
 def guessed(scores, coins, guesses: int) -> int:
-    """How many of the guesses with the largest scores are right. A score of 0 is a wrong guess.
+    """The number of right guesses among those with the largest |scores|; a score of 0 is wrong.
 
-    Scores are rounded before they are ranked: the last bits of a float32 release tell values apart
+    Scores are rounded before ranking: the last bits of a float32 release can distinguish values
     that an ideal mechanism would hide.
     """
     scores, coins = np.round(np.asarray(scores, np.float64), 4), np.asarray(coins)
@@ -258,26 +260,26 @@ def one_run(
     delta: float = 0.0,
     confidence: float = 0.95,
 ) -> OneRun:
-    """Lower bounds on the epsilon and the mu of a local learner from one run of any length.
+    """Lower bounds on the epsilon and mu of a local learner from one run of any length.
 
     A coin chooses the losses of each round from the two sequences. An observer of all messages then
-    guesses the coins of the rounds of which they are surest. Where each round has a message of its
-    own, a long run is nearly as tight as the worst case: for one Laplace message a round at
-    epsilon = 1 the bound is about 0.6 after 256 rounds and 0.9 after 4096.
+    guesses the coins with the surest scores. If each round has its own message, the bound of a long
+    run is nearly tight: for one Laplace message a round at epsilon = 1 it is about 0.6 after 256
+    rounds and 0.9 after 4096.
 
     Args:
-      learner: a learner of the local model, whose messages have noise of :mod:`dpjax.noise` that
-        :data:`LIKELIHOODS` knows.
-      pair: two sequences of as many rounds as the horizon. They may differ in all rounds, and best
-        do so by as much as the declared range allows.
+      learner: a learner of the local model, with noise of :mod:`dpjax.noise` whose likelihood is
+        in :data:`LIKELIHOODS`.
+      pair: two sequences with the learner's horizon. They may differ in all rounds, and should
+        differ by as much as the declared range allows.
       key: PRNG key.
-      guesses: r, how many coins are guessed; by default half of the rounds that differ.
+      guesses: r, how many coins are guessed; by default half of the differing rounds.
       delta: the delta at which epsilon is bounded.
       confidence: of each of the two bounds.
 
     Raises:
-      ValueError: the learner is not local, its messages have another noise, the sequences do not
-        fit it, or a number is out of range.
+      ValueError: the learner is not local, the likelihood of its noise is not known, the sequences
+        do not fit it, or a number is out of range.
 
     Reference: Steinke, Nasr & Jagielski, "Privacy auditing with one (1) training run", 2023;
     Mahloujifar, Melis & Chaudhuri, "Auditing f-differential privacy in one run", 2024, for mu.
@@ -297,8 +299,8 @@ def one_run(
     learner = as_learner(learner)
     if learner.privacy.model != "local":
         raise ValueError(
-            f"learner must be of the local model, not {learner.privacy.model}: the state of others "
-            "holds losses that no observer knows"
+            f"learner must be of the local model, not {learner.privacy.model}: in other models "
+            "the state depends on losses that no observer knows"
         )
     check_neighbours(pair, learner.horizon)
     check_fits(learner, pair.losses)

@@ -1,4 +1,4 @@
-"""Makes neighbouring sequences of losses to audit on, and checks that they fit a learner."""
+"""Neighbouring sequences of losses for audits, and checks that they fit a learner."""
 
 import functools
 import operator
@@ -18,7 +18,7 @@ from dpjax.feedback import seen_inside
 
 
 class Pair(NamedTuple):
-    """Two neighbouring sequences of losses. One of their T rounds differs, or those of one user.
+    """Two neighbouring sequences of losses, which differ in one of T rounds or in one user's.
 
     Each is a pytree whose leaves have a leading axis of T rounds.
     """
@@ -41,30 +41,29 @@ def pairs(
 ) -> Pair:
     """Pairs of neighbouring sequences of loss vectors from a set.
 
-    The pairs cycle through the cases below.
+    The pairs cycle through these cases:
 
-    - The vectors that both sequences share: every fourth pair draws them inside the set, and the
-      others take extreme vectors of the set. Half of these take the same one in all rounds, with
-      the least loss at one entry, so that one arm is played throughout.
-    - The round that differs: in every second pair it is round 1, on which most releases can depend.
-      In the others it is drawn from the rounds 1 .. T - 1, since no action follows round T.
-      Where several rounds differ, they follow that round, or in every second pair are drawn from
-      1 .. T - 1. In the second half of every 32 pairs the two vectors change places from one round
-      to the next, so that every direction comes with and without that.
-    - The two vectors of that round: they are farthest apart in some direction. The direction is all
-      ones, one entry, one entry against another (on the simplex a common shift is invisible), or
-      random.
+    - The shared vectors are drawn inside the set in every fourth pair, and are extreme in the
+      others. Half of these repeat one vector in all rounds, with the least loss at one entry, so
+      that one arm is played throughout.
+    - The differing round is round 1 in every second pair, since most releases can depend on it. In
+      the others it is drawn from the rounds 1 .. T - 1, since no action follows round T. If several
+      rounds differ, they follow that round, or in every second pair are drawn from 1 .. T - 1. In
+      the second half of every 32 pairs the two vectors are swapped from one differing round to the
+      next, so each direction occurs with and without swaps.
+    - The two vectors of that round are farthest apart in some direction: all ones, one entry, one
+      entry against another (on the simplex a common shift is invisible), or random.
 
     Args:
       key: PRNG key.
       horizon: T, at least 2.
       losses: a :class:`dpjax.domains.LossSet`.
       count: number of pairs.
-      neighbours: "replace", or "zero_out" where the other vector is 0.
-      unit: "round" or "user", where the whole vector differs; "entry" where only one entry does.
-      changed: k, how many rounds differ. They are those of a user, or a group, which is hidden k
-        times less well than one round (:func:`dpjax.combinators.user_level` declares both).
-      spacing: distance between these rounds where it is fixed, as many as fit.
+      neighbours: "replace", or "zero_out" if the other vector is 0.
+      unit: "round" or "user" if the whole vector differs; "entry" if only one entry differs.
+      changed: k, how many rounds differ: the rounds of a user or of a group
+        (:func:`dpjax.combinators.user_level` declares their privacy).
+      spacing: distance between these rounds if it is fixed; rounds beyond the horizon are left out.
 
     Returns:
       A Pair with leading axes (count, T).
@@ -96,7 +95,7 @@ def pairs(
         lasting = losses.maximizer(1.0 - 2.0 * one_hot)
         base = jnp.where((index % 4 != 3) & (index // 8 % 2 == 1), lasting[None], base)
         against = one_hot - jnp.roll(one_hot, 1)
-        # In one dimension there is no other entry.
+        # In one dimension there is no second entry.
         against = one_hot if dim == 1 else against
         random = jr.normal(direction_key, (dim,))
         kinds = jnp.stack([jnp.ones(dim, jnp.float32), one_hot, against, random])
@@ -111,7 +110,7 @@ def pairs(
         spread = (index // 2 + index // 8) % 2 == 1
         user_key = jr.fold_in(round_key, 1)
         here = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
-        # From one of these rounds to the next the two vectors change places.
+        # The two vectors are swapped from one differing round to the next.
         turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
         ours = jnp.where(turned, other[None], first[None])
         theirs = jnp.where(turned, first[None], other[None])
@@ -121,10 +120,10 @@ def pairs(
 
 
 def changed_rounds(key, at, spread, horizon, count, spacing=None):
-    """Which of the rounds differ, (T,) bool: round ``at``, or the ``count`` rounds of a user.
+    """Which rounds differ, (T,) bool: round ``at``, or the ``count`` rounds of a user.
 
-    A user's rounds follow each other from ``at``, as many as possible in one batch. With ``spread``
-    they are drawn from all rounds but the last. With ``spacing`` they are so far apart.
+    A user's rounds are consecutive from ``at``, so that a batch holds as many as possible. With
+    ``spread`` they are drawn from all rounds but the last. ``spacing`` is their distance.
     """
     rounds = jnp.arange(horizon)
     if count == 1:
@@ -138,7 +137,7 @@ def changed_rounds(key, at, spread, horizon, count, spacing=None):
 
 
 def differing(pair):
-    """In which rounds the sequences of a pair differ, (T,) bool, of NumPy or of JAX arrays."""
+    """In which rounds the sequences of a pair differ, (T,) bool, for NumPy or JAX arrays."""
     leaves = zip(*map(jax.tree.leaves, pair), strict=True)
     return functools.reduce(
         operator.or_, ((x != y).reshape(len(x), -1).any(axis=1) for x, y in leaves)
@@ -146,7 +145,7 @@ def differing(pair):
 
 
 def check_neighbours(pair, rounds_per_user=1) -> int:
-    """The number of rounds of a Pair, after a check that its sequences are neighbours.
+    """Check that the sequences of a Pair are neighbours, and return the number of rounds.
 
     If a loss is traced, only shapes and dtypes are checked.
 
@@ -156,7 +155,7 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
 
     Raises:
       ValueError, TypeError: the sequences differ in shape or dtype, are not finite, or differ in
-        no round or in more than ``rounds_per_user``; or ``pair`` is no Pair.
+        no round or in more than ``rounds_per_user``; or ``pair`` is not a Pair.
     """
     _check.built(Pair, "one that audit.pairs makes", pair=pair)
     sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
@@ -180,7 +179,7 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
 
 
 def check_fits(learner, losses) -> None:
-    """Refuses losses whose shapes do not fit a learner.
+    """Check that the shapes of losses fit a learner.
 
     Args:
       learner: a Learner.
@@ -205,7 +204,7 @@ def check_fits(learner, losses) -> None:
 
 
 def _fits(learner, loss) -> str:
-    """Why a round's loss (a pytree of shapes) does not fit the learner; empty where it does."""
+    """Why a round's loss (a pytree of shapes) does not fit the learner; empty if it fits."""
     actions, leaves = learner.action_set, jax.tree.leaves(loss)
     shapes = [leaf.shape for leaf in leaves]
     if isinstance(actions, Arms) and not callable(loss) and shapes != [(actions.count,)]:

@@ -1,4 +1,4 @@
-"""What a replay records of a release, and the shape of a rule that says what it costs."""
+"""The record of a release in a replay, and the interface of the rules that compute its cost."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,31 +11,31 @@ from dpjax.noise.release import Site, over_members
 
 
 class Record(NamedTuple):
-    """One release of one run. What consumes a key and is no release has only its key here.
+    """One release of one run. A site that uses a key without releasing has only its key here.
 
-    Under ``jax.vmap`` a release has several members. Then all fields but the first two have
+    Under ``jax.vmap`` a release has several members. All fields but the first two then have
     leading axes of members.
     """
 
     active: Any  # () bool: whether the branch with the release was taken
     key: Any  # (n, 2) the words of its keys
-    value: Any  # what noise was added to; for a draw, the probabilities
-    scale: Any  # the scale of the noise over the mechanism's sensitivity; for a draw, 1
-    law: Any  # what else the law of the noise depends on
-    release: Any  # what was released
+    value: Any  # the value before noise; for a draw, the probabilities
+    scale: Any  # the noise scale over the mechanism's sensitivity; for a draw, 1
+    law: Any  # further parameters of the law of the noise
+    release: Any  # the released value
 
 
 class Rule(NamedTuple):
-    """How a kind of release is read, and what it costs."""
+    """How to read a kind of release, and its cost."""
 
     scale: int | None  # position of the scale among its inputs, after the value; None for a draw
-    read: Callable  # (site, *inputs but the key) -> (value, scale, law)
+    read: Callable  # (site, *inputs except the key) -> (value, scale, law)
     cost: Callable  # (site, record, twin) -> Cost
-    others: Callable  # record -> list of other releases to try in its place
+    others: Callable  # record -> list of other released values to try instead
 
 
 def record(rule: Rule, site: Site, inputs, release) -> Record:
-    """The record of a release, from the inputs of its site, the first of which is the key."""
+    """The record of a release, from the inputs of its site. The first input is the key."""
 
     def read(key, *rest):
         value, scale, law = rule.read(site, *rest)
@@ -46,12 +46,12 @@ def record(rule: Rule, site: Site, inputs, release) -> Record:
 
 
 def draw(key) -> Record:
-    """The record of a site that consumes a key and is no release."""
+    """The record of a site that uses a key but does not release."""
     return Record(jnp.bool(True), key_data(key), (), (), (), ())
 
 
 def of_members(function: Callable, site: Site, *records: Record) -> Any:
-    """A function of records of a site, mapped over its members."""
+    """Apply a function of a site's records to each of its members."""
     for _ in site.mapped:
         function = jax.vmap(function, in_axes=len(records) * (Record(None, None, 0, 0, 0, 0),))
     return function(*records)

@@ -1,4 +1,4 @@
-"""Replays a learner on neighbouring losses, with the releases of its first run in the second."""
+"""Replays: recompute a run on neighbouring losses, with the released values held fixed."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,31 +31,31 @@ from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
 
-# Both runs compute actions in the same way, but may round them differently. Differences of so many
-# units in the last place count as equal.
+# Both runs compute actions in the same way, but may round them differently. Differences of up to so
+# many units in the last place count as equal.
 UNITS = 4.0
-# Of a release under jax.vmap each of so many members at most is exchanged by itself.
+# Members of a release under jax.vmap are exchanged one by one if there are at most so many.
 _MOST_MEMBERS = 32
 _SAVING = privacy.zcdp_divergences(0.0).shape
 
 
 class Replay(NamedTuple):
-    """What a replayed run shows. The checks, from ``noise_seen`` on, must all be true."""
+    """The privacy loss of a replayed run. All checks, from ``noise_seen`` on, must be true."""
 
     pure: Array  # () privacy loss of Laplace noise, draws and coins, by basic composition
-    rho: Array  # () privacy loss of all these releases, Gaussian noise too, in zCDP
+    rho: Array  # () privacy loss of all these releases and of Gaussian noise, in zCDP
     gaussian: Array  # () the part of rho that comes from Gaussian noise
-    saving: Array  # (128,) what Renyi divergences of coins add to rho alpha, at most 0, at
-    # the orders of dpjax.privacy.renyi_divergences
-    # (n, 5) releases whose noise the host accounts for, which pure and rho leave out
-    # (dpjax.audit.rules.host_row): what is released, the law, the scale, and the L1 and L2 norms of
-    # the change that it hides.
+    saving: Array  # (128,) at most 0: correction to rho alpha from the Renyi divergences of coins,
+    # at the orders of dpjax.privacy.renyi_divergences
+    # (n, 5) releases that are accounted for on the host and not counted in pure and rho
+    # (dpjax.audit.rules.host_row): the kind of value, the law, the scale, and the L1 and L2 norms
+    # of the hidden change.
     integer: Array
     reached: Array  # (rounds, n) bool, the releases that the change of the losses reaches
     noise_seen: Array  # () bool: there is a release, or nothing depends on the losses
-    same_actions: Array  # () bool: actions depend on the losses through releases alone
-    same_scales: Array  # () bool: scales of noise depend on the losses through releases alone
-    same_keys: Array  # () bool: keys depend on the losses through releases alone
+    same_actions: Array  # () bool: actions depend on the losses only through releases
+    same_scales: Array  # () bool: noise scales depend on the losses only through releases
+    same_keys: Array  # () bool: keys depend on the losses only through releases
     fresh_keys: Array  # () bool: a release's key draws nothing else, and differs in another run
 
     @property
@@ -77,55 +77,54 @@ class Replay(NamedTuple):
 def replay(
     learner: Learner | BatchLearner, pair: Pair, key: Array, *, mechanism: Mechanism | None = None
 ) -> Replay:
-    """Runs a learner on both sequences of a pair and adds up what their difference costs.
+    """Run a learner on both sequences of a pair and add up the privacy loss of their difference.
 
-    The second run uses the keys of the first and puts the first run's releases in place of its own.
-    Both runs then differ in the losses alone, and the noise of a release has to hide the difference
-    between the two values x and x' that it was added to. That costs
+    The second run uses the keys and the released values of the first. So the runs differ only in
+    the losses. If noise was added to x in one run and to x' in the other, the cost of the release
+    is
 
-    - |x - x'|_1 / b for Laplace noise,
-    - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise,
-    - the largest log-ratio of an outcome's probabilities for a draw, and for a coin its Renyi
-      divergences,
+    - |x - x'|_1 / b for Laplace noise;
+    - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise;
+    - for a draw, the largest log-ratio of an outcome's probabilities; for a coin, its Renyi
+      divergences;
     - for all comparisons with one noisy threshold together, a shift of both draws of noise
-      (:mod:`dpjax.audit.comparisons`),
-    - for noise of integers, what its law says of a change by an integer (no other change is hidden
-      by it), or by a vector of integers,
+      (:mod:`dpjax.audit.comparisons`);
+    - for integer noise, the cost that its law gives for a change by an integer or by a vector of
+      integers (other changes are not hidden);
     - for a mechanism, the change of the value times the norm of its encoder's columns over the
-      scale. Changes of several values share their noise, and at most the norms add up.
+      scale. Changes of several values share noise; the sum of their norms is an upper bound.
 
-    A release costs nothing if the learner makes nothing of it, that is, if no other release in its
-    place (far below, far above, or the value without noise) changes the state, the action, or what
-    goes into another release that is not free. A value of a mechanism is in all later prefix sums.
-    It costs nothing only if the learner makes nothing of any of them.
+    A release costs nothing if the learner does not use it. This is tested with other releases in
+    its place (far below, far above, and the value without noise): none may change the state, the
+    action, or the inputs of a used release. A value of a mechanism enters all later prefix sums,
+    and costs nothing only if the learner uses none of them.
 
-    With these releases the actions of all rounds have to be the same in both runs, and so do the
-    fields of the report that the learner declares as released (``Privacy.reported``). The hidden
-    state and the rest of the report may differ. A learner that releases a part of its report is
-    also given the losses of the last round, since the report depends on them.
+    The actions of all rounds have to be the same in both runs, and so do the fields of the report
+    that the learner declares as released (``Privacy.reported``). The hidden state and the rest of
+    the report may differ. The losses of the last round are used only if the learner releases a
+    part of its report.
 
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
-    about pairs that were not run. A difference within four units in the last place of a float32
-    counts as rounding. One that noise hides does so only where it costs less than 1e-5, and one of
-    an ExactSum never does. A replay sees noise from :mod:`dpjax.noise`; other noise shows as
-    actions that differ.
+    about other pairs. A difference within four units in the last place of a float32 counts as
+    rounding. If it is hidden by noise, it counts as rounding only if it costs less than 1e-5; in an
+    ExactSum it never does. A replay sees noise from :mod:`dpjax.noise`; other noise makes the
+    actions differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.
-      pair: a Pair of losses as the learner's ``feedback`` takes them, of as many rounds as the
-        horizon.
+      pair: a Pair of losses as the learner's ``feedback`` takes them, with the learner's horizon.
       key: PRNG key of the run.
-      mechanism: the mechanism by which the learner releases prefix sums, where it has a single one.
-        Changes of several values are then charged by its matrix C, exactly, and not by a bound.
+      mechanism: the mechanism with which the learner releases prefix sums, if there is only one.
+        Changes of several values are then charged exactly, by its matrix C, not by a bound.
 
     Returns:
-      A Replay, which :func:`dpjax.audit.spent` turns into an epsilon. ``replay`` may be mapped over
-      pairs, keys and the learner's parameters, and compiled.
+      A Replay, which :func:`dpjax.audit.spent` converts into an epsilon. ``replay`` may be mapped
+      over pairs, keys and the learner's parameters, and compiled.
 
     Raises:
       ValueError: the sequences differ in shape, in no round, or in more than the learner's
-        ``rounds_per_user``; are not finite (where they are not traced); or do not fit the learner.
-        A release is in a loop whose number of rounds is not fixed, or is more than 256.
+        ``rounds_per_user``; are not finite (if they are not traced); or do not fit the learner. A
+        release is in a loop whose number of rounds is not fixed or exceeds 256.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
@@ -138,7 +137,7 @@ def replay(
     learner = as_learner(learner)
     rounds = check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
-    # A run with another key goes alongside, to see keys change. No round has the number 2^32 - 1.
+    # A second run uses another key, to check that keys change. No round has the number 2^32 - 1.
     keys = jnp.stack([key, jr.fold_in(key, np.uint32(2**32 - 1))])
     reach = learner.action_set.diameter if isinstance(learner.action_set, Domain) else 0.0
     begin = _traced(learner.init, key)
@@ -157,9 +156,9 @@ def replay(
         records, world = _row(both, 0), _row(worlds, 0)
         twin_world = twin, round_keys[0], seen_inside(learner, others, twin_action)[0]
 
-        # The lanes are the second run with one of its releases exchanged, for each in turn, then
-        # the second run as it is, then the first run. They run side by side, so that all are
-        # computed alike to the last bit.
+        # The lanes are the second run with one release exchanged, for each release in turn, then
+        # the second run as it is, then the first run. They are one batch, so that all are computed
+        # alike to the last bit.
         releases, spans, lanes = _variants(step.sites, records)
 
         def lane(index, forced):
@@ -174,7 +173,7 @@ def replay(
         used = _used(step.sites, spans, differs, lane_records)
         costs = _costs(step.sites, records, twin_records, used)
         own = _row(found, -1)
-        # A point's or a policy's small entries may be what is left of large terms.
+        # Small entries of a point or a policy may be differences of large terms.
         same = _close(own[1], usual[1], lambda sizes: jnp.maximum(_largest(sizes), reach))
         after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
         return (after, usual), (
@@ -184,7 +183,7 @@ def replay(
             bare(step.sites, both),
         )
 
-    # No action follows the last losses. The report does.
+    # No action depends on the last losses, but the report does.
     last = rounds if learner.privacy.reported else rounds - 1
     inputs = jax.tree.map(lambda leaf: leaf[:last], (pair.losses, pair.others))
     (ends, (twin_end, _)), (costs, (same, idle), (rows, stale), unhidden) = lax.scan(
@@ -229,8 +228,8 @@ def replay(
 
 class _Traced(NamedTuple):
     program: Any  # a ClosedJaxpr
-    structure: Any  # the tree structure of what it returns
-    sites: list  # its releases, and the names of what else consumes keys
+    structure: Any  # the tree structure of its result
+    sites: list  # its releases, and the names of other primitives that use keys
 
 
 def _traced(function, *arguments) -> _Traced:
@@ -239,7 +238,7 @@ def _traced(function, *arguments) -> _Traced:
 
 
 def _run(traced, arguments, forced=None):
-    """(what the function returns, records of its sites), with the releases ``forced`` if given."""
+    """(result of the function, records of its sites), with the releases ``forced`` if given."""
 
     def visit(index, site, function, inputs):
         outputs = function(*inputs)
@@ -262,12 +261,12 @@ def _row(tree, index):
 
 
 def _variants(sites, records):
-    """The releases of runs that go side by side, each in a lane of its own.
+    """The releases of a batch of runs, one lane for each.
 
     Returns:
-      (releases, spans, lanes): the releases of each site, with a leading axis of lanes; for each
-      site the slice of lanes in which its release is exchanged; and the number of lanes. The last
-      two lanes exchange nothing.
+      (releases, spans, lanes). ``releases`` are the releases of each site, with a leading axis of
+      lanes, and ``spans`` the slice of lanes in which each site's release is exchanged. ``lanes``
+      is the number of lanes. The last two lanes exchange nothing.
     """
     others = [
         _others(site, own) if isinstance(site, Site) else []
@@ -286,9 +285,9 @@ def _variants(sites, records):
 
 
 def _others(site, record) -> list:
-    """Other releases that are tried in place of one: all its members at once, and each by itself.
+    """Other releases to try instead of one: all its members at once, and each by itself.
 
-    There are none for a release of so many members that it always counts as used.
+    A release with too many members has none, and always counts as used.
     """
     together = of_members(RULES[site.kind].others, site, record)
     if not site.mapped:
@@ -305,10 +304,10 @@ def _others(site, record) -> list:
 
 
 def _used(sites, spans, differs, records) -> list:
-    """Whether each release changes the state, the action, or what goes into a used one after it.
+    """Whether each release changes the state, the action, or the inputs of a later used release.
 
-    ``differs`` (lanes,) says in which lanes the state or the action is another. A release with
-    nothing to try in its place counts as used.
+    ``differs`` (lanes,) says in which lanes the state or the action differs. A release without
+    alternatives to try counts as used.
     """
     used: list = []
     for site, span, own in reversed([*zip(sites, spans, records, strict=True)]):
@@ -319,21 +318,20 @@ def _used(sites, spans, differs, records) -> list:
     return used
 
 
-# What both runs differ in ----------------------------------------------------------------------
+# The differences between both runs --------------------------------------------------------------
 
 
 class _Costs(NamedTuple):
-    """The costs of the n releases of one round, in full, and which of them are used."""
+    """The costs of the n releases of one round, as if all were used, and which of them are used."""
 
-    costs: Array  # (n, 131) rho, gaussian, pure, and what the divergences of a coin save
+    costs: Array  # (n, 131) rho, gaussian, pure, and the saving of a coin's divergences
     reached: Array  # (n,) bool, whether the values differ
     used: Array  # (n,) bool
-    integer: Any  # for each release its rows (m, 5), of which there are none but for noise that
-    # the host accounts for
+    integer: Any  # for each release its rows (m, 5); m is 0 unless it is accounted for on the host
     same_scales: Array
     same_keys: Array
-    shifts: tuple  # of an array for each release of prefix sums: the change of each of its values,
-    # in scales of a draw
+    shifts: tuple  # for each release of prefix sums an array: the change of each of its values, in
+    # noise scales
     compared: tuple  # (numbers, key) of each comparison with a noisy threshold
 
 
@@ -371,7 +369,7 @@ def _costs(sites, records, twins, used) -> _Costs:
         reached.append(here & both)
         matters.append(needed & (own.active | twin.active))
         same_scales &= _close((own.scale, own.law), (twin.scale, twin.law)) | ~counts
-        # Where only one run takes a branch, the use of keys differs too.
+        # If only one run takes a branch, the use of keys differs too.
         same_keys &= jnp.all(own.key == twin.key) & (own.active == twin.active)
     return _Costs(
         jnp.stack(costs) if costs else jnp.zeros((0, 3 + _SAVING[0])),
@@ -386,10 +384,10 @@ def _costs(sites, records, twins, used) -> _Costs:
 
 
 def _of_used(prefix, costs) -> _Costs:
-    """The costs of all rounds (rounds, n, ...), with 0 in place of those of unused releases.
+    """The costs of all rounds (rounds, n, ...), with 0 for unused releases.
 
-    A value of a mechanism is in the releases of all later rounds. Its cost stays if any of them is
-    used.
+    A value of a mechanism enters the releases of all later rounds. Its cost is kept if any of them
+    is used.
 
     Args:
       prefix: (n,) bool, which releases of a round are prefix sums.
@@ -410,13 +408,13 @@ def _of_used(prefix, costs) -> _Costs:
 
 
 def _differs(variants):
-    """Which of the variants (V, ...) of an array differ from the last but one, (V,) bool."""
+    """Which of the variants (V, ...) of an array differ from the second to last, (V,) bool."""
     unequal = variants != variants[-2:-1]
     return unequal.reshape(len(variants), -1).any(axis=1)
 
 
 def _close(tree, other, unit=lambda size: size):
-    """Whether two pytrees are equal, real numbers up to rounding in units of ``unit`` of them."""
+    """Whether two pytrees are equal, up to rounding of real numbers relative to ``unit(sizes)``."""
     pairs = zip(_leaves(tree), _leaves(other), strict=True)
     return jnp.all(jnp.array([jnp.all(_near(a, b, unit)) for a, b in pairs]))
 

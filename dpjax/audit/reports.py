@@ -6,7 +6,7 @@ import jax
 def reported(learner, state) -> list:
     """The arrays of the report in the fields that ``learner.privacy.reported`` names.
 
-    A field is found at any depth, since combinators put the reports of their bases into their own.
+    Fields are searched at any depth, since combinators nest the reports of their base learners.
 
     Raises:
       ValueError: the report has no field of such a name.

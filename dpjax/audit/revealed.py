@@ -1,4 +1,4 @@
-"""What the actions of a learner reveal of its losses: likelihood ratios, attacks and curves."""
+"""Privacy loss of a learner's discrete actions: likelihood ratios, attacks and privacy curves."""
 
 import itertools
 import math
@@ -24,13 +24,13 @@ from dpjax.engine.devices import cores
 from dpjax.engine.settings import FIRST_LEVEL, in_float32
 from dpjax.maths.intervals import clopper_pearson, mean_interval
 
-# A game of so many histories at most is enumerated.
+# A game with at most so many histories is enumerated.
 MOST_HISTORIES = 2**13
-# How many particles are computed side by side, of all histories together.
+# How many particles of all histories together are computed in parallel.
 PARTICLES = 2**15
-# How many runs of each sequence choose the event of a likelihood attack, which is a threshold.
+# How many runs of each sequence choose the threshold of a likelihood attack.
 SELECTION = 2**14
-# How many filters choose the worst of the histories that looked worst to one.
+# How many filters are averaged to choose among the histories that looked worst to one filter.
 LOOKS = 16
 # Pairs are compared by this quantile of |ln P'/P|.
 QUANTILE = 0.98
@@ -39,27 +39,27 @@ QUANTILE = 0.98
 class Revealed(NamedTuple):
     """The privacy curve of the actions on one pair of sequences, the larger of both directions.
 
-    If ``exact``, ``below`` and ``above`` are equal. Else each of their numbers is missed with
-    probability (1 - confidence) / 2 at most.
+    If ``exact``, ``below`` and ``above`` are equal. Otherwise each of their numbers fails to bound
+    delta with probability at most (1 - confidence) / 2.
     """
 
     epsilons: np.ndarray  # (n,)
     below: np.ndarray  # (n,) delta is at least this
     above: np.ndarray  # (n,) delta is at most this
     exact: bool  # whether all histories were enumerated
-    # The largest |ln P'(a) / P(a)|, by which the actions are pure; nan if not exact. Noise that is
-    # hidden makes it an estimate that is too large rather than too small.
+    # The largest |ln P'(a) / P(a)|, the pure epsilon of the actions; nan if not exact. With hidden
+    # noise it is an estimate that tends to be too large.
     epsilon: float
-    chances: tuple[float, float]  # sums of P and P' over all histories, 1 but for noise; else nan
+    chances: tuple[float, float]  # sums of P and P' over all histories, 1 up to noise; else nan
 
 
 class WorstHistory(NamedTuple):
-    """A history of actions, and what it says about the pair."""
+    """A history of actions and its likelihood ratio on the pair."""
 
     history: Any  # as audit.play returns it
     log_ratio: float  # ln P'(a) / P(a)
     epsilon: tuple[float, float]  # an interval of its size, from independent filters
-    confidence: float  # of the interval, if the mean over filters is a normal variable
+    confidence: float  # of the interval, if the mean over filters is normally distributed
 
 
 @in_float32
@@ -68,21 +68,22 @@ def log_ratio(
 ) -> Array:
     """An estimate of ln P'(a) / P(a) for the actions a of one run, by a particle filter.
 
-    P is their law on ``pair.losses`` and P' that on ``pair.others``. The filter runs the learner's
-    traced program, with the releases of :mod:`dpjax.noise` in it. It is exact with one particle if
-    the actions show all draws, as those of :func:`dpjax.learners.exp3` do. As it depends on the
-    run through the actions alone, it may be the statistic of an attack, whatever its error.
+    P is their law on ``pair.losses`` and P' their law on ``pair.others``. The filter runs the
+    learner's traced program with the releases of :mod:`dpjax.noise` in it. One particle is exact if
+    the actions determine all draws, as those of :func:`dpjax.learners.exp3` do. The estimate
+    depends on the run only through the actions. So it can be the statistic of an attack, even if it
+    is inaccurate.
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.
       pair: a :class:`Pair` of sequences.
-      actions: as :func:`play` returns them, with the released fields of the report if there are.
+      actions: as :func:`play` returns them, with the released fields of the report if any.
       key: PRNG key of the filter. It must not be the key of the run.
       particles: how many.
 
     Returns:
       (). It is 0 if no particle played the actions, and NaN if the noise of a mechanism's sums
-      cannot be moved, since no draw that an audit sees is new in them.
+      cannot be moved because they contain no new draw that an audit sees.
 
     Raises:
       ValueError: the density of a release is not known, or the actions are not discrete.
@@ -100,7 +101,7 @@ def log_ratio(
 
 
 def is_discrete(learner: Learner | BatchLearner) -> bool:
-    """Whether two runs can have the same actions with a probability above 0.
+    """Whether two runs have the same actions with positive probability.
 
     Examples:
       >>> audit.is_discrete(learners.exp3(8, 2))
@@ -162,7 +163,7 @@ class Filters:
         return _chunked(lambda rows: self._plays(*rows), (losses, keys), 2**12)
 
     def both(self, pair, keys, runs):
-        """The histories of independent runs on either sequence, by two keys."""
+        """The histories of independent runs on each sequence, with one key for each."""
         return [self.plays(side, key, runs) for side, key in zip(pair, keys, strict=True)]
 
     def ratios(self, pair, histories, key):
@@ -175,9 +176,9 @@ class Filters:
         return _moved(_chunked(lambda rows: self._ratios(*rows), rows, self.chunk))
 
     def most_revealing(self, pairs, key, runs) -> int:
-        """The place of the pair with the largest upper quantile of |ln P'/P| over runs.
+        """The index of the pair with the largest upper quantile of |ln P'/P| over runs.
 
-        The best ones of a first look get a second one, of four times as many runs.
+        The best pairs of a first round are compared again with four times as many runs.
         """
         places = np.arange(len(jax.tree.leaves(pairs.losses)[0]))
         for most, count, own in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
@@ -190,19 +191,19 @@ class Filters:
         return int(places[0])
 
     def kept(self, pair, key, runs):
-        """A Filtered of runs on either sequence, each a particle of its own filter."""
+        """A Filtered of runs on a random sequence, each a particle of its own filter."""
         run = _chunked(lambda keys: self._kept(pair, keys), jr.split(key, runs), self.chunk)
         return _moved(run)
 
     def scores(self, pair, key, histories):
-        """-ln P'/P of runs. It is a function of the history, by a key that depends on it."""
+        """-ln P'/P of runs. It is a function of the history, which also determines the key."""
         some, place, marks = _distinct(histories)
         keys = jax.vmap(jr.fold_in, (None, 0))(key, marks)
         return -self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio[place]
 
 
 def _distinct(histories):
-    """Distinct histories, the places of all among them, and a number of each, which it decides."""
+    """Distinct histories, the index of each history among them, and a hash of each."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(histories)]
     columns = [leaf.reshape(len(leaf), -1).astype(np.float64) for leaf in leaves]
     rows, first, place = np.unique(
@@ -213,13 +214,13 @@ def _distinct(histories):
 
 
 def _repeated(tree, count):
-    """Rows that are all the same, which take no memory."""
+    """Identical rows, without a copy in memory."""
     leaves = jax.tree.map(np.asarray, tree)
     return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), leaves)
 
 
 def _chunked(function, rows, chunk):
-    """A compiled function of rows, in chunks that threads spread over the cores, in NumPy."""
+    """Apply a compiled function to rows in chunks, in parallel threads, with a NumPy result."""
     count = len(jax.tree.leaves(rows)[0])
 
     @in_float32  # a thread has its own settings of JAX
@@ -262,18 +263,18 @@ def likelihood_attack(
     """A lower bound on epsilon from the estimated likelihood ratio of the actions.
 
     It is :func:`epsilon` with the statistic -ln P'/P of :func:`log_ratio`, for discrete actions.
-    No hidden noise of a run is in it, so that an error of the estimate costs power alone.
+    The statistic does not use a run's hidden noise. So an inaccurate estimate only reduces power.
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.
       pair: a :class:`Pair` of sequences.
       key: PRNG key.
-      runs: how many runs of each sequence are counted; up to 2^14 others choose the event.
+      runs: counted runs of each sequence; up to 2^14 others choose the event.
       particles: of each filter.
       delta: of the bound, in [0, 1).
       confidence: of the bound, for this pair.
-      rival: whether the trained statistic of :func:`epsilon` competes. The one with the better
-        event on the runs that choose it is counted.
+      rival: whether the trained statistic of :func:`epsilon` is also tried. The statistic with the
+        better event on the selection runs is counted.
 
     Returns:
       A Bound.
@@ -307,17 +308,17 @@ def most_revealing(
     runs: int = 64,
     particles: int = 64,
 ) -> int:
-    """The index of the pair of which the actions reveal most.
+    """The index of the pair whose losses the actions reveal most.
 
-    It has the largest 98 % quantile of |ln P'/P| over runs on the first sequence, as
+    This pair has the largest 98 % quantile of |ln P'/P| over runs on the first sequence, as
     :func:`log_ratio` estimates it. Use it to choose the pair to attack, with a key other than the
     attack's.
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.
-      pairs: a :class:`Pair` with leading axes (count, T), such as that of :func:`worst_rounds`.
+      pairs: a :class:`Pair` with leading axes (count, T), for example from :func:`worst_rounds`.
       key: PRNG key.
-      runs: of each pair; the best ones get more.
+      runs: of each pair; the best pairs get more.
       particles: of each filter.
 
     Examples:
@@ -334,12 +335,12 @@ def most_revealing(
 
 
 def worst_rounds(learner: Learner | BatchLearner) -> Pair:
-    """Pairs of neighbouring losses of arms, for a search over the round that reveals most.
+    """Pairs of neighbouring losses of arms, to search for the round that reveals most.
 
-    For each round t < T, some of them differ in round t alone: in all arms, in arm 0, in arm 0
-    against arm 1, or in arm 0 against all others. The shared rounds are the best losses, the worst,
-    the middle ones, arm 0 alone bad, arm 0 alone good, or arms 0 and 1 bad in turn, so that they
-    are tied in every second round.
+    There are 24 pairs for each round t < T. They differ only in round t, in one of four ways: in
+    all arms, in arm 0, in arm 0 against arm 1, or in arm 0 against all others. The shared losses
+    are of six kinds: all best, all worst, all in the middle, only arm 0 bad, only arm 0 good, or
+    arms 0 and 1 bad in turn, so that they are tied in every second round.
 
     Args:
       learner: a Learner or BatchLearner over arms.
@@ -397,7 +398,7 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
         merit = bound_from_counts(hits, misses, chosen, delta=delta, confidence=confidence)
         if merit > best[0]:
             best = merit, name, event
-    # Of the runs that are counted the better statistic alone is computed.
+    # On the counted runs only the better statistic is computed.
     _, name, event = best
     hits, misses = counts(event, [statistics[name](played) for played in counted])
     threshold, above, swapped = event
@@ -420,15 +421,18 @@ def revealed(
     particles: int = 256,
     confidence: float = 0.95,
 ) -> Revealed:
-    """The privacy curve delta(epsilon) of a learner's actions on one pair, exact or between bounds.
+    """The privacy curve delta(epsilon) of a learner's actions on one pair, exact or with bounds.
 
     delta(epsilon) is the largest of P(S) - e^epsilon P'(S) and P'(S) - e^epsilon P(S) over sets S
-    of histories. If there are few histories, all of them are filtered. Else ``below`` is the
-    frequency of the set on which :func:`log_ratio` exceeds epsilon, by Clopper and Pearson, and
-    ``above`` is the mean of 2 (1 - e^epsilon R)_+ / (1 + R) over runs on either sequence, for the
-    ratio R of a filter that has the run among its particles (conditional SMC). That is an upper
-    bound for any number of particles: with one it is the curve of all releases, with many that of
-    the actions. Its interval holds for any law (:func:`dpjax.maths.intervals.mean_interval`).
+    of histories. If there are few histories, all are filtered and the curve is exact. Otherwise
+
+    - ``below`` comes from the frequencies of the set on which :func:`log_ratio` exceeds epsilon,
+      with Clopper-Pearson bounds.
+    - ``above`` is the mean of 2 (1 - e^epsilon R)_+ / (1 + R) over runs on either sequence. R is
+      the ratio of a filter with the run among its particles (conditional SMC). This is an upper
+      bound for any number of particles. One particle gives the curve of all releases, and many
+      approach that of the actions. The interval holds for any law
+      (:func:`dpjax.maths.intervals.mean_interval`).
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.
@@ -437,7 +441,7 @@ def revealed(
       epsilons: (n,), at least 0.
       runs: of each bound and of each direction.
       particles: of each filter.
-      confidence: of each number of ``below`` and ``above`` together.
+      confidence: of each pair of numbers in ``below`` and ``above`` together.
 
     Returns:
       A Revealed.
@@ -479,7 +483,7 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
         losses = privacy_losses(sign * found.log_ratio, epsilons) / 2.0
         above.append([min(2.0 * mean_interval(row, error)[1], 1.0) for row in losses])
         below.append([2.0 * mean_interval(row * found.known, error / 2.0)[0] for row in losses])
-    # If the actions show all draws, each ratio is that of the actions.
+    # If the actions determine all draws, each ratio is the exact ratio of the actions.
     if not filters.one.bare or not np.all(found.known):
         own, *both = jr.split(keys[1], 3)
         scores = [filters.scores(pair, own, each) for each in filters.both(pair, both, runs)]
@@ -493,7 +497,7 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
 
 
 def privacy_losses(log_ratios, epsilons):
-    """(n, runs), at most 2: over runs on either sequence their mean is delta(epsilon) at most."""
+    """(n, runs), at most 2; their mean over runs on a random sequence is at least delta."""
     other = scipy.special.expit(log_ratios)  # P' / (P + P')
     return 2.0 * np.maximum(1.0 - (1.0 + np.exp(epsilons))[:, None] * other, 0.0)
 
@@ -504,7 +508,7 @@ def is_enumerable(learner) -> bool:
 
 
 def laws(filters, pair, histories, key, count):
-    """P(a) and P'(a) of each of some histories by ``count`` filters, each (count, histories)."""
+    """P(a) and P'(a) of histories from ``count`` filters, each (count, histories)."""
     again = jax.tree.map(lambda leaf: np.concatenate([leaf] * count), histories)
     found = filters.ratios(pair, again, key)
     return [np.exp(log).reshape(count, -1) for log in found.log_chances]
@@ -538,12 +542,12 @@ def worst_history(
     filters: int = 32,
     confidence: float = 0.95,
 ) -> WorstHistory:
-    """The history of actions with the largest likelihood ratio that is found, and its ratio.
+    """The history with the largest likelihood ratio that is found, and its ratio.
 
-    Its |ln P'/P| bounds the pure epsilon of the actions from below, though no number of runs might
-    ever see the history. It is found among all histories if they are few, and else among those of
-    runs. Filters with other keys then estimate its ratio, since the largest of many estimates is
-    too large.
+    Its |ln P'/P| bounds the pure epsilon of the actions from below, even if the history is too rare
+    to occur in runs. It is searched among all histories if they are few, and otherwise among those
+    of runs. Filters with other keys then estimate its ratio, since the largest of many estimates is
+    biased upwards.
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.
@@ -551,8 +555,8 @@ def worst_history(
       key: PRNG key.
       runs: on each sequence, if histories are not enumerated.
       particles: of each filter.
-      filters: how many of them estimate the ratio; at least 2.
-      confidence: of the interval, Student's for the mean over filters.
+      filters: how many filters estimate the ratio; at least 2.
+      confidence: of the interval, which is Student's for the mean over filters.
 
     Returns:
       A WorstHistory.
@@ -581,7 +585,7 @@ def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
     else:
         played = filters.both(pair, jr.split(play_key), runs)
         histories, _, _ = _distinct(jax.tree.map(lambda *sides: np.concatenate(sides), *played))
-    # The best of a first look are looked at again, so that luck does not choose among them.
+    # The best of a first round are estimated again, to avoid selecting by chance.
     ratio = error = np.zeros(1)
     for own, looks, most in zip(keys, (1, LOOKS, count), (count, 1, 1), strict=True):
         p, q = laws(filters, pair, histories, own, looks)

@@ -1,4 +1,4 @@
-"""Says what each kind of release of :mod:`dpjax.noise` costs, as the law of its noise has it."""
+"""The privacy loss of each kind of release of :mod:`dpjax.noise`, from the law of its noise."""
 
 import math
 
@@ -11,12 +11,12 @@ from dpjax.maths import exact_sums
 from dpjax.noise import Cost
 from dpjax.noise.law import of_pure
 
-# Laws whose privacy the host accounts for, and what a row of a release says of it: one integer, a
-# vector, or the prefix sums of one stream.
+# Laws that are accounted for on the host, and the kinds of their releases: one integer, a vector,
+# or the prefix sums of one stream.
 HOST_LAWS = [law for law in noise.LAWS.values() if law.epsilon or law.together]
 ONE, VECTOR, PREFIXES = 0, 1, 2
 
-# A difference of at most UNITS units in the last place counts as rounding where it costs at most
+# A difference of at most UNITS units in the last place counts as rounding if it costs at most
 # ROUNDING of epsilon.
 UNITS, ROUNDING = 4.0, 1e-5
 
@@ -25,7 +25,7 @@ UNITS, ROUNDING = 4.0, 1e-5
 
 
 def _scale_of(value, scale):
-    """The scale in the dtype of the value. On integers noise rounds away, so its scale is 0."""
+    """The scale in the dtype of the value; 0 for integers, on which noise is rounded away."""
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return jnp.float32(0.0)
     return jnp.asarray(scale, value.dtype)
@@ -37,7 +37,7 @@ def _value(site, value, scale):
 
 
 def _words(site, value, scale, *count):
-    """Of exact sums, or of a count of bits. A sum of no draws adds no noise."""
+    """Read exact sums, or a count of bits. A sum of no draws adds no noise."""
     scale = jnp.asarray(scale, jnp.float32)
     if site.kind == "draws":
         count = (jnp.broadcast_to(jnp.asarray(count[0]), value.shape[1:]),)
@@ -65,11 +65,11 @@ def _draw(site, probabilities):
     return probabilities, jnp.float32(1.0), ()
 
 
-# What they cost --------------------------------------------------------------------------------
+# Their costs -----------------------------------------------------------------------------------
 
 
 def _change(site, record, twin):
-    """|x - x'| of each entry, which of them are equal, and which differ by an integer."""
+    """|x - x'| of each entry, which entries are equal, and which differ by an integer."""
     if site.kind in ("words", "draws"):  # the two words (2, *shape) of an ExactSum
         whole, part = record.value - twin.value
         change = jnp.abs(whole.astype(jnp.float32) + exact_sums.UNIT * part.astype(jnp.float32))
@@ -83,14 +83,14 @@ def _change(site, record, twin):
 def _shift(site, record, twin):
     """|x - x'| / b for each entry; infinite if no noise hides the change.
 
-    Noise of integers hides changes by integers. Changes of a float32 that are rounding are 0.
+    Integer noise hides changes by integers. Rounding differences of float32 values count as 0.
     """
     change, same, whole = _change(site, record, twin)
     units = change / jnp.abs(record.scale)
     # NaN if the scale or the change is NaN.
     hidden = ~jnp.isnan(units)
     if site.law is not None and site.law.integers:
-        # Integers times weights are no integers, and nothing is known of what they hide.
+        # Integers times weights are not integers, and no privacy bound is known for them.
         hidden &= whole & (site.kind != "along")
     units = jnp.where(hidden, units, jnp.inf)
     if site.kind not in ("words", "draws"):
@@ -106,21 +106,21 @@ def signed_shift(site, record, twin):
 
 
 def shift_of_prefix(site, record, twin):
-    """By how many scales of a draw each entry of a value changes, with its sign, (size,)."""
+    """The change of each entry of a value in noise scales, with its sign, (size,)."""
     return signed_shift(site, record, twin).reshape(-1) / site.sensitivity[site.law.norm - 1]
 
 
 def is_counted_by_host(site) -> bool:
-    """Whether the host says what a release costs."""
+    """Whether a release is accounted for on the host."""
     if site.kind == "words":
         return site.law.epsilon is not None
     return site.kind in ("value", "prefix") and site.law.cost is None
 
 
 def _of_noise(site, record, twin) -> Cost:
-    """What the law says of a change. If the host counts it, nothing, or infinite if it is seen."""
+    """The cost by the law. If it is computed on the host, 0, or inf for an unhidden change."""
     units = _shift(site, record, twin)
-    if site.law is None:  # A bit that changes costs what a Laplace sum pays for a change of 1.
+    if site.law is None:  # A changed bit costs the same as a change of 1 under Laplace noise.
         return of_pure(jnp.sum(units))
     if not is_counted_by_host(site) and site.law.cost is not None:
         return site.law.cost(units)
@@ -129,9 +129,9 @@ def _of_noise(site, record, twin) -> Cost:
 
 
 def host_row(site, record, twin):
-    """What the host needs to know of a release that it accounts for, (5,).
+    """The row (5,) of a release that is accounted for on the host.
 
-    ONE, VECTOR or PREFIXES; the place of the law; the scale; the L1 and L2 norms of the change.
+    ONE, VECTOR or PREFIXES; the index of the law; the scale; the L1 and L2 norms of the change.
     """
     change, _, _ = _change(site, record, twin)
     of_l1, of_l2 = site.sensitivity or (1.0, 1.0)
@@ -145,9 +145,9 @@ def host_row(site, record, twin):
 
 
 def shared_rows(rows):
-    """Rows (T - 1, n, 5), where those of one stream of prefix sums have become a single one.
+    """Rows (T - 1, n, 5), with those of one stream of prefix sums merged into one.
 
-    Several changed values of a stream share their noise: at most the norms of the changes add up.
+    Several changed values of a stream share noise. The sum of their norms is an upper bound.
     """
     prefixes = (rows[..., 0] == PREFIXES)[..., None]
     changed = jnp.where(prefixes, rows, 0.0)
@@ -163,7 +163,7 @@ def _choice(record, twin):
 
 
 def _categorical(record, twin):
-    """Of softmax(x) and softmax(x'): for small changes u = x - x' by u - ln sum p' e^u."""
+    """Log-ratios of softmax(x) and softmax(x'); for small u = x - x' as u - ln sum p' e^u."""
     ours, theirs = (each.value - jnp.max(each.value) for each in (record, twin))
     never = (ours == -jnp.inf) & (theirs == -jnp.inf)
     change = jnp.where(never, 0.0, ours - theirs)
@@ -175,7 +175,7 @@ def _categorical(record, twin):
 
 
 def _toss(record, twin):
-    """Of False and True, by the parts of the probability, a change of which keeps its digits."""
+    """Log-ratios of False and True, from parts of the probability whose change is precise."""
     if record.value.ndim == 0:
         both = (jnp.clip(jnp.stack([1.0 - p, p]), 0.0, 1.0) for p in (record.value, twin.value))
         return _log_ratios(*both)
@@ -201,16 +201,16 @@ def _of_draw(site, record, twin) -> Cost:
     ratios = jnp.where(jnp.isnan(ratios), jnp.inf, ratios)
     ratios = jnp.where(jnp.abs(ratios) < 1e-6, 0.0, ratios)
     pure, span = jnp.max(jnp.abs(ratios)), jnp.max(ratios) - jnp.min(ratios)
-    # The span bounds rho by bounded range (Cesar & Rogers 2021). It is NaN for two ratios of inf.
+    # The span bounds rho by bounded range (Cesar & Rogers 2021). It is NaN if both ratios are inf.
     span = jnp.where(jnp.isnan(span), jnp.inf, span)
     return Cost(pure, jnp.minimum(span * span / 8.0, pure * pure / 2.0), jnp.float32(0.0))
 
 
 def coin_saving(site, record, twin):
-    """By how much a coin's Renyi divergences, of both directions the larger, are below rho alpha.
+    """A coin's Renyi divergences, the larger of both directions, minus rho alpha.
 
     Returns:
-      (128,) at most 0 up to rounding, at :func:`dpjax.privacy.renyi_divergences`.
+      (128,) at most 0 up to rounding, at the orders of :func:`dpjax.privacy.renyi_divergences`.
     """
     ratios, rho = _toss(record, twin), _of_draw(site, record, twin).rho
 
@@ -227,10 +227,10 @@ def coin_saving(site, record, twin):
 
 
 def _least(site, record, twin) -> Cost:
-    """Of the smallest of noisy values: the range of their changes over the scale.
+    """The cost of the index of the smallest noisy value: the range of the changes over the scale.
 
-    A common shift of all values changes nothing. Given the noise of the others, an index is the
-    least where its own noise is below some level. That level moves by the range at most.
+    A common shift of all values changes nothing. Given the noise of the others, an index has the
+    least value if its own noise is below some level. That level moves by at most the range.
     """
     moved = signed_shift(site, record, twin)
     span = jnp.max(moved) - jnp.min(moved)
@@ -238,18 +238,18 @@ def _least(site, record, twin) -> Cost:
 
 
 def _when_armed(site, record, twin) -> Cost:
-    """Nothing, since the comparisons of all rounds are charged together."""
+    """Zero, since the comparisons of all rounds are charged together."""
     del site, record, twin
     return Cost(jnp.float32(0.0), jnp.float32(0.0), jnp.float32(0.0))
 
 
-# What else could have come out -----------------------------------------------------------------
+# Alternative releases --------------------------------------------------------------------------
 
 
 def _far(record):
     """Releases far below and far above this one.
 
-    Entries are moved by different distances, since code may look at their differences alone.
+    Entries are moved by different distances, since code may depend only on their differences.
     """
     release = record.release
     size = jnp.abs(release).astype(jnp.float32)
@@ -261,7 +261,7 @@ def _far(record):
 def _far_or_bare(record):
     """Releases far away on both sides, and the value without noise.
 
-    The latter reaches code that ignores unlikely releases.
+    The latter is for code that ignores unlikely releases.
     """
     release = record.release
     bare = jnp.broadcast_to(record.value, release.shape).astype(release.dtype)
@@ -271,8 +271,7 @@ def _far_or_bare(record):
 def _far_or_bare_words(record):
     """As :func:`_far_or_bare`, for the two words of a sum, within the range of int32.
 
-    Of several sums every other one is also far on the other side, which code that compares them
-    does not ignore.
+    For several sums, alternating signs are tried too, for code that compares the sums.
     """
     release = record.release
     shape = release.shape[1:]
@@ -283,13 +282,13 @@ def _far_or_bare_words(record):
 
 
 def _next(record):
-    """The outcomes next to the one that was drawn."""
+    """The outcomes next to the drawn one."""
     release = record.release
     return [release + 1, jnp.where(release == 0, release + 1, release - 1)]
 
 
 def _other_outcomes(record):
-    """Up to seven other outcomes of a draw of an index, which are all of them for eight."""
+    """Up to seven other outcomes of a drawn index."""
     release = record.release
     count = record.value.shape[-1]
     return [(release + step) % count for step in range(1, min(count, 8))]

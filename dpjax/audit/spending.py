@@ -1,4 +1,4 @@
-"""What a replay says about privacy: the epsilon that a run has used up, and what was not seen."""
+"""The epsilon that a replay has spent, and the checks that failed."""
 
 import warnings
 
@@ -25,20 +25,20 @@ CHECKS = {
 
 
 def spent(replayed: Replay, delta: float) -> Array:
-    """The epsilon at delta that a Replay has used up.
+    """The epsilon at delta that a Replay has spent.
 
-    It is infinite where a check fails, since the sums then leave something out. :func:`explain`
-    says what, and so does a warning where the Replay is not traced.
+    It is infinite if a check fails, since the sums are then incomplete. :func:`explain` gives the
+    reason, and so does a warning if the Replay is not traced.
 
-    Releases of integers with noise that is never pure are accounted for on the host. Each of them,
-    all vectors with noise of one law together, and all others together have equal shares of delta,
-    and the epsilons are added. So a single release of an integer is exact. For vectors the law says
-    what all releases spend together (:class:`dpjax.noise.Law`).
+    Releases of integers with noise that is never pure are accounted for on the host. Delta is
+    shared equally among these groups, and their epsilons are added: each release of one integer;
+    all vectors with noise of the same law; all other releases. So a single release of an integer is
+    exact. For vectors, the law composes all releases together (:class:`dpjax.noise.Law`).
 
     Args:
-      replayed: a Replay, traced or NumPy, of any shape. It must not be traced where its releases
-        are accounted for on the host.
-      delta: the delta that the learner declares, in [0, 1); 0 for pure differential privacy.
+      replayed: a Replay, traced or NumPy, of any shape. It must not be traced if its releases are
+        accounted for on the host.
+      delta: the declared delta, in [0, 1); 0 for pure differential privacy.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=2.0)
@@ -62,7 +62,7 @@ def spent(replayed: Replay, delta: float) -> Array:
 
 
 def explain(replayed: Replay) -> list[str]:
-    """A sentence for each check that fails somewhere, and one if no noise hides a change.
+    """One sentence for each failed check, and one if no noise hides a change.
 
     Args:
       replayed: a Replay of any shape, not traced.
@@ -83,13 +83,13 @@ def explain(replayed: Replay) -> list[str]:
             where = f" (in {(~passed).sum()} of {passed.size} replays)" if passed.ndim else ""
             found.append(sentence + where)
     if np.isinf(replayed.rho).any():
-        found.append("nothing hides a change: the scale of its noise is 0 or not a number, or an "
-                     "outcome has no chance on one of the sequences")  # fmt: skip
+        found.append("no noise hides a change: the noise scale is 0 or NaN, or an outcome has "
+                     "probability 0 on one of the sequences")  # fmt: skip
     return found
 
 
 def _spent(replayed, delta):
-    """The epsilon at delta of all releases that ``pure`` and ``rho`` count."""
+    """The epsilon at delta of all releases counted by ``pure`` and ``rho``."""
     pure = jnp.where(replayed.gaussian > 0.0, jnp.inf, replayed.pure)
     found = pure
     if delta > 0.0:
@@ -102,7 +102,7 @@ def _spent(replayed, delta):
 
 
 def _spent_by_integers(replayed, delta):
-    """As :func:`_spent`, with the releases whose noise is accounted for on the host."""
+    """As :func:`_spent`, including releases that are accounted for on the host."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
         raise TypeError(
             "replayed: this integer noise is accounted for on the host, outside of jax.jit"

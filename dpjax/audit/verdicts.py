@@ -1,6 +1,6 @@
-"""Audits of any learner as a whole: pairs that suit it, replays of all of them, attack, mutants.
+"""Complete audits of any learner: suitable pairs, a replay of each, an attack, and mutants.
 
-The command line and comparisons come in here.
+The command line and comparisons use this module.
 """
 
 import warnings
@@ -25,27 +25,27 @@ from dpjax.engine.settings import FIRST_LEVEL
 
 # A calibration that is exact in real numbers may be off by the rounding of float32.
 ROUNDING = 1e-4
-# Contextual pairs have so many arms in each round.
+# Arms per round in contextual pairs.
 ARMS = 3
-# Longer games are attacked by a trained statistic alone.
+# Longer games are attacked with a trained statistic only.
 LONGEST = 64
-# Every WILDth pair lies out of range, FAR times as far from the centre. Pairs repeat their cases
-# with periods that are powers of 2, so that each case comes in range and out of it.
+# Every WILDth pair is out of range, FAR times as far from the centre. Pairs repeat their cases with
+# periods that are powers of 2, so that each case occurs both in and out of range.
 WILD, FAR = 5, 100.0
 
 
 def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, changed: int = 1) -> Pair:
-    """Pairs of neighbouring losses for what a learner plays, extreme in the range that it declares.
+    """Pairs of neighbouring losses that fit a learner, at the extremes of its declared range.
 
-    In every fifth pair all losses are a hundred times as far from the centre of their range, so
-    that a learner that does not clip them spends a hundred times as much.
+    In every fifth pair all losses are a hundred times as far from the centre of their range. So a
+    learner that does not clip them spends a hundred times as much.
 
     Args:
       learner: a Learner or BatchLearner that plays arms, points or policies.
       count: number of pairs.
       key: PRNG key.
-      changed: how many rounds differ; all rounds of a user if that is more. Of these pairs
-        :func:`verdict` leaves out those with more rounds in one release than the learner declares.
+      changed: how many rounds differ; all rounds of a user if that is more. :func:`verdict` leaves
+        out pairs with more differing rounds in one release than the learner declares.
 
     Returns:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
@@ -72,7 +72,7 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
         losses = actions.losses
     else:
         losses = box_losses(actions.count, *declared.loss_range)
-    # The last round differs only if it can be seen, which is in the report.
+    # The last round differs only if the report, which depends on it, is released.
     seen = learner.horizon + bool(declared.reported)
     made = pairs(
         key, seen, losses, count, neighbours=declared.neighbours, unit=declared.unit,
@@ -80,13 +80,13 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
     )  # fmt: skip
     made = jax.tree.map(lambda leaf: leaf[:, : learner.horizon], made)
     if learner.feedback.name in ("value", "values", "difference", "gradient", "whole"):
-        # The vectors of the set need not reach the declared range of values, nor the declared
-        # length of gradients. So they are made a hundred times as long, and the learner clips.
+        # The vectors of the set need not reach the declared range of values or the declared length
+        # of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
         return jax.tree.map(lambda leaf: FAR * (leaf - middle), made)
     ours, theirs = (_wild(side, losses.centre) for side in made)
     if declared.neighbours == "zero_out":
-        # A vector or an entry that became 0 stays 0.
+        # A zeroed vector or entry stays 0.
         differs = made.losses != made.others
         if declared.unit != "entry":
             differs = jnp.any(differs, axis=-1, keepdims=True)
@@ -114,8 +114,8 @@ def contextual_pairs(
 ) -> Pair:
     """Pairs of sequences of unit features (3, dim) and losses -1 or 1, (3,), for three arms.
 
-    In every second pair only the losses of the rounds that differ change their signs, which moves
-    each row (features, loss) to an orthogonal one. In the others their features change too.
+    In every second pair only the losses of the differing rounds change, in sign. In the other pairs
+    the features change too.
 
     Args:
       key: PRNG key.
@@ -124,7 +124,7 @@ def contextual_pairs(
       count: number of pairs.
       unit: as in Privacy. With "entry" features are public, and only losses change in all pairs.
       changed: how many rounds differ.
-      spacing: distance between these rounds where it is fixed.
+      spacing: distance between these rounds if it is fixed.
       arms: K, if features are to be the advice (K, dim) of experts; its columns add up to 1.
 
     Returns:
@@ -164,19 +164,19 @@ def contextual_pairs(
 
 
 class Verdict(NamedTuple):
-    """What replays of a learner on all pairs show."""
+    """The result of replays of a learner on all pairs."""
 
     spent: np.ndarray  # (pairs,) epsilon at the declared delta; 0 if the declaration does not
-    # cover the pair, since more rounds of a user are in one release than it says
+    # cover the pair because too many rounds of a user are in one release
     touched: int  # the largest number of releases that the change of a pair reached
-    failed: tuple[str, ...]  # what failed on some pair: a name of CHECKS, or "epsilon" or "rho"
-    # where more was spent than is declared, or "no release" where no pair reached a release
+    failed: tuple[str, ...]  # failures on some pair: a name of CHECKS; "epsilon" or "rho" if more
+    # was spent than declared; "no release" if no pair reached a release
 
 
 def verdict(
     learner: Learner | BatchLearner, pairs: Pair, key: Array, *, mechanism: Mechanism | None = None
 ) -> Verdict:
-    """Replays a learner on every pair, and compares what it spent with what it declares.
+    """Replay a learner on every pair, and compare the spent epsilon with the declared one.
 
     Args:
       learner: a Learner or BatchLearner.
@@ -203,7 +203,7 @@ def verdict(
 
 
 def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None) -> Verdict:
-    """Compares replays with a declaration.
+    """Compare replays with a declaration.
 
     Args:
       result: a Replay in NumPy with a leading axis of pairs.
@@ -229,9 +229,9 @@ def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None)
 
 
 def _rounds_in_a_release(learner, pairs, keys):
-    """The largest number of a pair's differing rounds that one release depends on, (pairs,).
+    """The largest number of a pair's differing rounds on which one release depends, (pairs,).
 
-    A release depends on a round if a pair that differs in this round alone reaches it.
+    A release depends on a round if a pair that differs only in this round reaches it.
     """
 
     def one(pair, key):
@@ -264,16 +264,17 @@ def attack(
 ) -> Bound:
     """A lower bound on epsilon, at the declared delta, from the most visible of several pairs.
 
-    For discrete actions it is :func:`likelihood_attack` on the pair that reveals most, beside the
-    trained statistic, if audits know the densities of all releases. Else it is :func:`epsilon`.
+    For discrete actions whose releases all have known densities, and for at most 64 rounds, it is
+    :func:`likelihood_attack` on the pair that reveals most, with the trained statistic as a rival.
+    Otherwise it is :func:`epsilon`.
 
     Args:
       learner: a Learner or BatchLearner.
       pairs: a Pair with leading axes (count, T).
-      key: PRNG key of :func:`epsilon`.
-      choice: another PRNG key, by which :func:`most_visible` or :func:`most_revealing` chooses the
-        pair.
-      runs: how many runs of each sequence are counted.
+      key: PRNG key of the attack.
+      choice: another PRNG key, with which :func:`most_visible` or :func:`most_revealing` chooses
+        the pair.
+      runs: counted runs of each sequence.
       particles: of each filter that estimates a likelihood ratio.
 
     Examples:
@@ -302,7 +303,7 @@ def replayed_mutants(
 ) -> dict[str, Verdict]:
     """The :func:`verdict` of each of a learner's :func:`mutants`, by the name of the mistake.
 
-    A mutant whose verdict names nothing that failed was not caught.
+    A mutant was not caught if ``failed`` is empty in its verdict.
 
     Examples:
       >>> declared = dpjax.Privacy(epsilon=1.0)

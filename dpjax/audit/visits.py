@@ -1,8 +1,8 @@
-"""Runs a traced program while a visitor looks at the releases in it.
+"""Evaluate a traced program with a visitor at its releases.
 
-A program is run equation by equation under whatever transformations surround it, so that the
-result can be compiled and mapped like any function. At each release of :mod:`dpjax.noise` a visitor
-decides what comes out. A scan with releases in it is written out, round by round.
+The program is evaluated equation by equation, so the result can be compiled and mapped like any
+function. At each release of :mod:`dpjax.noise` the visitor determines the output. A scan with
+releases in it is unrolled.
 """
 
 from collections.abc import Callable
@@ -16,24 +16,21 @@ from jax.extend.core import Literal, jaxprs_in_params
 from dpjax.engine.evaluate import CALLED, CONTROL, ValueDomain, equations, rebind
 from dpjax.noise.release import Site, release_p
 
-# The primitives that consume a key and are no releases.
+# The primitives that use a key and are not releases.
 DRAWS = ("random_bits", "random_split", "random_fold_in")
-# A scan with releases is written out if it has so many rounds at most.
+# A scan with releases is unrolled if it has at most so many rounds.
 MOST_ROUNDS = 256
 
 
 def site(eqn) -> Site | str | None:
-    """The Site of the release that an equation is, the name of what else consumes a key, or None.
-
-    Such names are those in DRAWS.
-    """
+    """The Site of an equation that is a release, its name if it is in DRAWS, or None."""
     if eqn.primitive is release_p:
         return eqn.params["site"]
     return eqn.primitive.name if eqn.primitive.name in DRAWS else None
 
 
 def programs(eqn) -> list:
-    """The programs within an equation, closed."""
+    """The closed programs within an equation."""
     found = []
     for value in eqn.params.values():
         parts = value if isinstance(value, tuple | list) else [value]
@@ -42,15 +39,15 @@ def programs(eqn) -> list:
 
 
 def releases(jaxpr) -> list[Site]:
-    """The sites of all releases in a program, those in any loop among them, each once."""
+    """The sites of all releases in a program, each once, including those in loops."""
     return [eqn.params["site"] for eqn in equations(jaxpr) if eqn.primitive is release_p]
 
 
 def sites(closed) -> list[Site | str]:
-    """Each :func:`site` of a ClosedJaxpr in its order, those of a condition's branches in turn.
+    """All sites of a ClosedJaxpr in order, including those of all branches of a condition.
 
     Raises:
-      ValueError: a release stands where no visitor comes, such as a while loop.
+      ValueError: a visitor cannot reach a release, for example in a while loop.
     """
     found: list[Site | str] = []
     for eqn in closed.jaxpr.eqns:
@@ -72,7 +69,7 @@ def _is_entered(eqn) -> bool:
 
 
 def _check_no_releases(eqn) -> None:
-    """Refuses an equation in which a release is out of reach."""
+    """Raise ValueError if an equation contains a release that a visitor cannot reach."""
     name = eqn.primitive.name
     place = {
         "while": "a loop whose number of rounds is not fixed",
@@ -90,7 +87,7 @@ def _check_no_releases(eqn) -> None:
 def _of_values(jaxpr) -> list[Site]:
     """The releases in a program, except noise on a constant.
 
-    Such noise hides no loss by itself. Mechanisms draw it, and mark the sums that it hides.
+    Such noise hides no loss by itself. Mechanisms draw it and mark the sums that it hides.
     """
     constant: set = set()
     found: list[Site] = []
@@ -110,17 +107,17 @@ def _times(eqn) -> int:
 
 
 def run(closed, arguments, visit: Callable) -> tuple[list, list]:
-    """Evaluates a program, and leaves its sites to the visitor.
+    """Evaluate a program, with the visitor at its sites.
 
     Args:
       closed: a ClosedJaxpr.
       arguments: flat list of its arguments.
-      visit: (index, site, function, arguments) -> (outputs, record), where ``function`` is what
-        the site does and ``record`` a pytree of arrays. Sites are numbered in the order of
+      visit: (index, site, function, arguments) -> (outputs, record), where ``function`` is the
+        site's own operation and ``record`` a pytree of arrays. Sites are numbered in the order of
         :func:`sites`.
 
     Returns:
-      (outputs, records): a record for each of the :func:`sites`. In a branch that is not taken a
+      (outputs, records): a record for each of the :func:`sites`. In a branch that is not taken, a
       record is all zeros.
     """
     visited = _Visited(visit, 0)
@@ -128,7 +125,7 @@ def run(closed, arguments, visit: Callable) -> tuple[list, list]:
 
 
 class _Visited(ValueDomain):
-    """The domain of arrays, in which a visitor decides on releases."""
+    """The domain of arrays, with a visitor at its sites."""
 
     def __init__(self, visit, first):
         self.visit, self.first, self.records = visit, first, []
@@ -185,9 +182,9 @@ def _zeros(leaf):
 
 
 class Rewritten(ValueDomain):
-    """The domain of arrays, in which ``rewrite(site, operands)`` stands for each release.
+    """The domain of arrays, with ``rewrite(site, operands)`` instead of each release.
 
-    It enters all loops, and runs each of them as a loop.
+    It enters all loops and keeps them as loops.
     """
 
     def __init__(self, rewrite):

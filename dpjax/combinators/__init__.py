@@ -1,4 +1,4 @@
-"""Learners made from learners and environments made from environments, for users to adapt them."""
+"""Combinators: learners made from learners, and environments made from environments."""
 
 from dpjax.combinators.batches import *
 from dpjax.combinators.delays import *

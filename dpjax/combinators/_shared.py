@@ -1,4 +1,4 @@
-"""The checks and steps that several combinators share."""
+"""Checks and steps that several combinators share."""
 
 from functools import partial
 from typing import Any
@@ -11,17 +11,17 @@ from dpjax.core import BatchLearner, Learner
 
 
 def check_learner(learner, kind: Any = Learner | BatchLearner) -> None:
-    """Refuses anything but a learner of this kind."""
+    """Require a learner of this kind."""
     if not isinstance(learner, kind):
         wanted = "Learner" if kind is Learner else "learner"
         raise TypeError(f"learner must be a {wanted}, got {type(learner).__name__}")
 
 
 def step_before(ended, learner, state, key, loss, action) -> tuple:
-    """(state, action) after a loss. If the learner's part has ``ended``, ``action`` follows.
+    """(state, action) after a loss. If the learner's part has ``ended``, the action is ``action``.
 
-    The last loss is then not read, unless a report that is released depends on it: what a learner
-    releases after its last action is not paid for.
+    The last loss is then not used, unless a released report depends on it: the declaration does
+    not cover releases after a learner's last action.
     """
     if not learner.privacy.reported:
         return lax.cond(
@@ -32,7 +32,7 @@ def step_before(ended, learner, state, key, loss, action) -> tuple:
 
 
 def check_made(learner, horizon) -> None:
-    """Refuses what a function ``make`` returned unless it is a Learner of this horizon."""
+    """Require that a function ``make`` has returned a Learner of this horizon."""
     if not isinstance(learner, Learner) or learner.horizon != horizon:
         kind = type(learner).__name__
         of = f" of horizon {learner.horizon}" if isinstance(learner, Learner) else ""

@@ -15,16 +15,16 @@ from dpjax.maths import exact_sums
 
 
 def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
-    """Plays each action of the base for tau rounds, and feeds the base their average loss.
+    """Play each action of the base for tau rounds, and show the base their average loss.
 
     Args:
       learner: the base, a Learner that sees a loss, or a vector of losses, in each round. It plays
-        ceil(T / tau) batches, and its horizon must be at least that.
+        ceil(T / tau) batches, and its horizon must be at least this number.
       horizon: T, rounds.
       tau: rounds in a batch, 1 <= tau; may be traced.
 
     Returns:
-      A BatchLearner. A last batch that the horizon cuts short is never reported.
+      A BatchLearner. The base never sees an incomplete last batch.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a base that is too short, that sees more than
@@ -32,10 +32,10 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         0: an average with one loss of 0 is not 0.
 
     Privacy: that of the base, whose losses are the averages, released: actions 1..T. A replaced
-    round replaces one of them. Someone has to see the losses of a batch to average them, so that
-    the local, the shuffle and the distributed model become the central one. Integer noise of the
-    base hides averages, too, since it is added to sums that are rounded to integers. Callers whose
-    base gains from the smaller sensitivity 1 / tau of an average replace the declaration.
+    round replaces one of them. Someone has to see the losses of a batch to average them, so the
+    local, the shuffle and the distributed model become the central one. Integer noise of the base
+    also hides averages, since it is added to sums that are rounded to integers. If the base uses
+    the smaller sensitivity 1 / tau of an average, the caller replaces the declaration.
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.
@@ -49,7 +49,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
     check_learner(learner, Learner)
     if learner.feedback.losses is not True:
         raise ValueError(
-            "learner must see losses alone, which have an average; its feedback is "
+            "learner must see only losses, which can be averaged; its feedback is "
             f"{learner.feedback.name!r}"
         )
     horizon = _check.size(1, horizon=horizon)
@@ -62,7 +62,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
                 f"in {horizon} rounds, but it has {learner.horizon}"
             )
     rounds = jnp.asarray(jnp.minimum(tau, horizon), jnp.int32)
-    declared = learner.privacy._replace(sums=None)  # They are of means of batches now.
+    declared = learner.privacy._replace(sums=None)  # The sums are now of means of batches.
     if declared.spacing is not None:
         raise ValueError(
             "learner must not declare users whose rounds are a fixed distance apart, since batches "
@@ -81,7 +81,7 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         return state, Batch(action, rounds)
 
     def step(state, key, total):
-        # Each loss has been clipped. An average of bits is no bit: bases for bits round their sums.
+        # Each loss has been clipped. An average of bits is not a bit: bases for bits round sums.
         state, action = learner.step(state, key, exact_sums.mean(total, rounds))
         return state, Batch(action, rounds)
 
@@ -93,17 +93,17 @@ class EveryRoundState(NamedTuple):
     """The state of :func:`dpjax.every_round`."""
 
     learner: Any  # the batch learner's state
-    batch: Batch  # in play
-    played: Array  # () int32, rounds of it that were played
-    total: Any  # the sum of what they revealed, with an ExactSum in place of each leaf
+    batch: Batch  # the current one
+    played: Array  # () int32, its played rounds
+    total: Any  # the sum of their feedback, with an ExactSum as each leaf
 
 
 def every_round(batch_learner: BatchLearner) -> Learner:
-    """The same algorithm as a Learner, which any environment can play round by round.
+    """Convert a batch learner to a Learner, which plays any environment round by round.
 
-    The batch learner steps with the key of the round in which its batch ends. A round costs no more
-    than a counter and a sum. But under vmap, where batches differ in length, the batch step itself
-    is computed in every round, so it has to be cheap.
+    The batch learner steps with the key of the round in which its batch ends. Other rounds need
+    only a counter and a sum. But under vmap with batches of different lengths, the batch step is
+    computed in every round, so it has to be cheap.
 
     Args:
       batch_learner: a BatchLearner of any horizon, in rounds.
@@ -148,7 +148,7 @@ def every_round(batch_learner: BatchLearner) -> Learner:
 
 
 def as_learner(learner: Learner | BatchLearner) -> Learner:
-    """A Learner as it is, or a BatchLearner played round by round.
+    """A Learner unchanged, or a BatchLearner played round by round.
 
     Examples:
       >>> made = learners.exp3(1000, 4), learners.sequential_halving(1000, 4, epsilon=1.0)

@@ -1,4 +1,4 @@
-"""Learners for losses that arrive late."""
+"""Learners for delayed losses."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -29,29 +29,28 @@ class InterleaveState(NamedTuple):
 def interleave(make: Callable, horizon: int, delay: int) -> Learner:
     """Copies of a learner that take turns, for losses that arrive ``delay`` rounds late.
 
-    Copy t mod (d + 1) plays round t. When its turn comes again, in round t + d + 1, the loss of
-    round t has arrived, so that no copy ever waits. ``simulate`` reveals a loss at once, and the
-    learner uses it no earlier than d rounds later.
+    Copy t mod (d + 1) plays round t. Its next turn is round t + d + 1, when the loss of round t has
+    arrived. So no copy waits. ``simulate`` reveals a loss at once, but the learner uses it only d
+    rounds later.
 
     Args:
       make: horizon -> Learner or BatchLearner; it is called once, with ceil(T / (d + 1)).
       horizon: T, rounds.
-      delay: d, at least 0. With d = 0 the learner of T itself is returned.
+      delay: d, at least 0. With d = 0 the learner for T itself is returned.
 
     Returns:
-      A Learner. Its report is that of each copy, with a leading axis (d + 1,).
+      A Learner. Its report has those of all copies, with a leading axis (d + 1,).
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a learner that declares the privacy of a user
         of several rounds, whom the copies would share. (Put ``user_level`` around this instead.)
 
-    Privacy: that of a copy. The number of a round alone decides which copy sees its loss, and the
-    others never do (parallel composition). All copies declare the same, so that the largest of
-    their epsilons is that of any. Where learners choose a delta of T^-2 by their own horizon, it is
-    that of a copy.
+    Privacy: that of one copy. Only one copy sees the loss of a round, and the round's number
+    determines which (parallel composition). All copies declare the same. If learners choose
+    delta = T^-2 by their own horizon, it is the delta of a copy.
 
-    Regret: (d + 1) R(ceil(T / (d + 1))) for any losses, if a copy has at most R(T) against those of
-    its rounds. For R of the order sqrt(T) that is sqrt((d + 1) T).
+    Regret: (d + 1) R(ceil(T / (d + 1))) for any losses, if the regret of a copy in its rounds is at
+    most R(T). For R of the order sqrt(T) this is sqrt((d + 1) T).
 
     Reference: Weinberger & Ordentlich, "On delayed prediction of individual sequences", 2002;
     Joulani, Gyorgy & Szepesvari, "Online learning under delayed feedback", 2013.
@@ -72,7 +71,7 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
         return learner
     declared = learner.privacy
     if declared.rounds_per_user > 1:
-        raise ValueError("make must declare privacy of one round, and not of several of one user")
+        raise ValueError("make must declare privacy of one round, not of several of one user")
 
     def copy_of(tree, index):
         return jax.tree.map(lambda leaf: leaf[index], tree)

@@ -1,4 +1,4 @@
-"""A learner of duels made of two bandit learners."""
+"""A learner of duels from two bandit learners."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,41 +23,41 @@ class Players(NamedTuple):
 
     row: Any
     column: Any
-    pair: Any = ()  # in play, () int32
+    pair: Any = ()  # the current pair, () int32
 
 
 def sparring(make: Callable, horizon: int, arms: int, *, epsilon: Number) -> Learner:
-    """Duels by two bandit learners: one chooses the row player, the other one the column player.
+    """Play duels with two bandit learners: one chooses the row player, the other the column player.
 
     If the row player loses the share b of a duel, the first learner sees the loss b of its arm, and
-    the second one the loss 1 - b.
+    the second sees the loss 1 - b.
 
     Args:
       make: called once as ``make(horizon, arms, epsilon=epsilon / 2)``, such as
         ``learners.batched_bandit``; returns a Learner or BatchLearner over arms with bandit
-        feedback and losses in [0, 1]. Both players are copies of it, with draws of their own.
+        feedback and losses in [0, 1]. Both players are copies of it, with independent draws.
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy; inf for none.
 
     Returns:
-      A Learner that plays pairs (:class:`dpjax.core.Pairs`), for instance on
+      A Learner that plays pairs (:class:`dpjax.core.Pairs`), for example on
       :func:`dpjax.environments.dueling`. Its report has those of both players.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; a learner of other actions, feedback or losses,
-        or with neighbours "zero_out": a loss of 0 of one player is a loss of 1 of the other one.
+        or with neighbours "zero_out": a loss of 0 of one player is a loss of 1 of the other.
 
-    Privacy: the epsilon, delta and rho of a player, twice, since a duel is seen by both. By the
-    choice of epsilon / 2 that is epsilon. The losses of a player depend on the other one's actions,
-    so its privacy has to hold for losses that are chosen adaptively. Two such learners side by side
-    compose as two mechanisms in a row do (Vadhan & Wang 2021, as recalled).
+    Privacy: twice the epsilon, delta and rho of a player, since both see a duel. With epsilon / 2
+    for each player this is epsilon. The losses of a player depend on the other's actions, so its
+    privacy has to hold for adaptively chosen losses. Two such concurrent learners compose like two
+    sequential mechanisms (Vadhan & Wang 2021, as recalled).
 
     Regret: let P_ij = (1 + m_j - m_i) / 2. Against any column player, the expected loss of arm i as
     row player exceeds that of the best arm by (m_i - m_b) / 2. The same holds for column players.
     So the sum of both players' regrets is the regret "utility" of
-    :func:`dpjax.environments.dueling`, in expectation. Each player meets an adaptive adversary, so
-    bounds for losses that are fixed in advance are a heuristic here.
+    :func:`dpjax.environments.dueling`, in expectation. Each player faces an adaptive adversary, so
+    bounds for oblivious losses are a heuristic here.
 
     Reference: Ailon, Karnin & Joachims, "Reducing dueling bandits to cardinal bandits", 2014
     (Sparring), as recalled.

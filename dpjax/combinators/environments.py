@@ -1,4 +1,4 @@
-"""Environments made from environments: played by arms, with counts, or against a moving arm."""
+"""Environments made from environments: with arms for points, counts, or tracking regret."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from dpjax.maths.places import at
 
 
 def arms_as_points(environment: Environment, arms: int) -> Environment:
-    """An environment over points of the simplex that arms play. Arm i is the i-th unit vector.
+    """Let arms play an environment over points of the simplex: arm i is the i-th unit vector.
 
     Examples:
       >>> points = environments.linear_losses(domains.simplex(2), "iid")
@@ -32,16 +32,15 @@ def arms_as_points(environment: Environment, arms: int) -> Environment:
 
 
 def on_grid(environment: Environment, points: Numbers) -> Environment:
-    """An environment over points of a domain, played by arms that stand for the points of a grid.
+    """Let arms play an environment over points of a domain: each arm is a point of a grid.
 
-    It is for losses that need not be convex, in one or two dimensions: a learner over N arms plays
-    N points. Against a G-Lipschitz loss, the best of m points on each axis of [-1, 1]^d loses at
-    most G sqrt(d) / m more a round than the best of all points, but N is m^d.
+    It is for nonconvex losses in one or two dimensions. With m points on each axis of [-1, 1]^d and
+    a G-Lipschitz loss, the best point of the grid loses at most G sqrt(d) / m more a round than the
+    best of all points, but N is m^d.
 
     Args:
-      environment: over points, such as ``convex_losses`` with a function of your own, which need
-        not be convex here. Losses outside the range of a learner are clipped; see
-        :func:`rescale_losses`.
+      environment: over points, such as ``convex_losses`` with your own function, which need not be
+        convex here. Losses outside the range of a learner are clipped; see :func:`rescale_losses`.
       points: (N, d) points of its domain, N at least 2.
 
     Returns:
@@ -50,7 +49,7 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
 
     Raises:
       ValueError: the environment is not over points, or points have another shape, are not finite
-        or lie outside of the domain.
+        or are outside of the domain.
 
     Examples:
       >>> segment, rows = domains.cube(1), jnp.array([[0.5], [-0.5]])
@@ -96,7 +95,7 @@ class SwitchesState(NamedTuple):
 
 
 class SwitchesTally(NamedTuple):
-    """What a round adds to the tally of :func:`count_switches`.
+    """The tally of one round of :func:`count_switches`.
 
     Examples:
       >>> environment = combinators.count_switches(environments.table([[0.5, 0.0]] * 2))
@@ -106,13 +105,13 @@ class SwitchesTally(NamedTuple):
     """
 
     tally: Any  # that of the environment
-    switches: Array  # () float32, 1 where the arm differs from that of the round before
+    switches: Array  # () float32, 1 if the arm differs from that of the round before
 
 
 def count_switches(environment: Environment) -> Environment:
-    """The same environment over arms, whose tally also counts how often the arm changed.
+    """Count how often the arm changes, in the tally of an environment over arms.
 
-    ``Result.tally.switches`` is the number of switches. The game itself is the same, draw for draw.
+    ``Result.tally.switches`` is the number of switches. The game is the same, draw for draw.
 
     Examples:
       >>> environment = combinators.count_switches(environments.table([[0.5, 0.0]] * 3))
@@ -153,32 +152,30 @@ class TrackingState(NamedTuple):
 
     environment: Any
     # (S + 1, K): least loss of a sequence of arms with at most j shifts that ends in arm i, minus
-    # what the learner suffered
+    # the learner's loss
     behind: Array
 
 
 def tracking(environment: Environment, shifts: int) -> Environment:
-    """The same environment over arms, with regret against the best sequence of arms in hindsight.
+    """Measure tracking regret: against the best sequence of arms with at most S shifts.
 
-    The best sequence is the one of least loss among those that change their arm at most S times. It
-    is found by dynamic programming. Let D (S + 1, K) be the least losses of sequences with at most
-    j shifts that end in arm i, minus the loss that was suffered. After a round with losses l and
-    action a
+    The best sequence has the least loss among those that change their arm at most S times. It is
+    found by dynamic programming. Let D (S + 1, K) be the least losses of sequences with at most j
+    shifts that end in arm i, minus the suffered loss. After a round with losses l and action a
 
         D[j, i] <- min(D[j, i], min_k D[j - 1, k]) + l_i - l_a,
 
-    and regret is -min_i D[S, i]. So numbers stay as small as the regret. A round costs S K, and
-    needs the losses of all arms even if the learner sees one. With S = 0 it is the regret against
-    the best fixed arm, which is worth a look too: many learners promise no more.
+    and regret is -min_i D[S, i]. So numbers stay as small as the regret. A round takes S K
+    operations and needs the losses of all arms, even if the learner sees one. With S = 0 it is the
+    regret against the best fixed arm.
 
-    This is also the shifting oracle that Tossou & Dimitrakakis 2017 name, in losses in place of
-    gains. The comparator is charged the losses as they were revealed, and not those that other
-    actions would have led to.
+    This is also the shifting oracle of Tossou & Dimitrakakis 2017, for losses instead of gains. The
+    comparator suffers the revealed losses, not those that other actions would have caused.
 
     Args:
       environment: over arms.
-      shifts: S, at least 0. From one less than the rounds on, each round's best arm is compared
-        with.
+      shifts: S, at least 0. With S at least the number of rounds minus 1, the comparator plays each
+        round's best arm.
 
     Returns:
       An Environment with the tally of the given one. The game is the same, draw for draw.
@@ -216,7 +213,7 @@ def tracking(environment: Environment, shifts: int) -> Environment:
 
 
 class PlaysTally(NamedTuple):
-    """What a round adds to the tally of :func:`count_plays`.
+    """The tally of one round of :func:`count_plays`.
 
     Examples:
       >>> environment = combinators.count_plays(environments.table([[0.5, 0.0], [1.0, 0.0]]))
@@ -230,9 +227,9 @@ class PlaysTally(NamedTuple):
 
 
 def count_plays(environment: Environment) -> Environment:
-    """The same environment over arms, whose tally also counts the rounds that each arm was played.
+    """Count how often each arm is played, in the tally of an environment over arms.
 
-    ``Result.tally.plays`` has these counts, (K,). The game itself is the same, draw for draw.
+    ``Result.tally.plays`` has these counts, (K,). The game is the same, draw for draw.
 
     Examples:
       >>> environment = combinators.count_plays(environments.table([[0.5, 0.0], [1.0, 0.0]]))

@@ -1,4 +1,4 @@
-"""The doubling trick: a fresh learner for each epoch of a game whose length is not known."""
+"""The doubling trick: a fresh learner for each epoch of a game of unknown length."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,14 +28,14 @@ class DoublingState(NamedTuple):
 
 
 def _largest(numbers):
-    """The largest of numbers that may be traced. It is nan where one of them is nan."""
+    """The largest of numbers that may be traced; nan if one of them is nan."""
     if any(isinstance(number, jax.Array) for number in numbers):
         return jnp.max(jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers]))
     return float(np.max(numbers))
 
 
 def _of_any_epoch(declared) -> Privacy:
-    """The declaration for a change of any round, from what each epoch declares for its rounds."""
+    """The declaration for a change of any round, from the declarations of the epochs."""
     first = declared[0]
     if first.unit == "user" and first.sums is not None and first.sums.over == "prefixes":
         raise ValueError(
@@ -63,8 +63,8 @@ def _of_any_epoch(declared) -> Privacy:
 def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
     """The doubling trick: a fresh learner for each epoch of 64, 128, 256, ... rounds.
 
-    It is for horizons that are not known: the horizon decides only where the game is cut. Each
-    epoch's learner starts without knowledge of the losses before.
+    It is for unknown horizons: the horizon determines only where the game ends. Each epoch's
+    learner starts without knowledge of earlier losses.
 
     Args:
       make: horizon -> Learner, whose action must have one shape and dtype for all horizons.
@@ -78,11 +78,11 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
       ValueError, TypeError: bad arguments, by name; epochs whose declarations do not combine.
 
     Privacy: the largest epsilon, delta and rho of the epochs. Only one epoch sees the loss of a
-    round, and the others start from a state without data. So given what the other epochs released,
-    a change of one round changes the law of one epoch's actions only (parallel composition, which
-    holds for adaptive losses too). The round may belong to any epoch. Where learners choose a delta
-    of T^-2 by their own horizon, the delta is so that of the shortest epoch. No factor log T is
-    needed, as it would be for epochs that all read one round.
+    round, and the others start from a state without data. So given the releases of the other
+    epochs, a change of one round changes the law of only one epoch's actions (parallel composition,
+    which holds for adaptive losses too). The round may belong to any epoch. If learners choose
+    delta = T^-2 by their own horizon, delta is that of the shortest epoch. A factor log T would be
+    needed only if all epochs read the same round.
 
     Regret: if that of an epoch is at most C T^a, at most C 2^a / (2^a - 1) T^a up to constants.
 

@@ -1,4 +1,4 @@
-"""Random Fourier features of contexts: linear learners play kernel bandits with them."""
+"""Random Fourier features of contexts, with which linear learners play kernel bandits."""
 
 import jax
 import jax.numpy as jnp
@@ -11,13 +11,13 @@ from dpjax.maths.laws import normal as _normal
 def fourier_features(
     environment: Environment, count: int, *, scale: Number, key: Array
 ) -> Environment:
-    """A contextual environment whose features x in R^d become random Fourier features of x.
+    """Replace the features x in R^d of a contextual environment by random Fourier features.
 
     They are phi(x) = (cos W x, sin W x) / sqrt(m / 2). W is (m / 2, d), with independent normal
     entries of standard deviation 1 / scale. The mean of <phi(x), phi(y)> is the Gaussian kernel,
-    exp(-|x - y|^2 / (2 scale^2)), so that a linear learner plays a kernel bandit. phi(x) has
-    length 1 for every x. So with ``feature_bound=1`` the privacy of a linear learner holds as it
-    stands, since W does not depend on the data. ``scale`` must not depend on them either.
+    exp(-|x - y|^2 / (2 scale^2)), so a linear learner plays a kernel bandit. phi(x) has length 1
+    for every x, and W does not depend on the data. So the privacy of a linear learner with
+    ``feature_bound=1`` is unchanged. ``scale`` must not depend on the data either.
 
     Args:
       environment: over policies, such as ``contextual_table``.

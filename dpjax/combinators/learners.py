@@ -1,4 +1,4 @@
-"""Learners made from learners: for losses in another range, for arms, and for convex losses."""
+"""Learners made from learners: for losses in other ranges, for arms, and for convex losses."""
 
 from dataclasses import replace
 from functools import partial
@@ -14,23 +14,23 @@ from dpjax.feedback import clip_seen, full, gradient
 
 
 def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
-    """A learner over arms of losses in [0, 1], for losses in any stated range.
+    """Adapt a learner over arms with losses in [0, 1] to losses in [low, high].
 
-    It meets (loss - low) / (high - low), clipped to [0, 1]. For rewards r in [a, b] play the losses
-    -r with low = -b and high = -a. Its calibration then holds for losses in [low, high]. Regret
-    stays in the units of the environment.
+    The learner sees (loss - low) / (high - low), clipped to [0, 1]. Its calibration then holds for
+    losses in [low, high]. For rewards r in [a, b], use the losses -r with low = -b and high = -a.
+    Regret stays in the units of the environment.
 
     Args:
       learner: a Learner or BatchLearner over arms, which is private for replaced losses.
       low: the smallest loss, a Python float.
-      high: the largest.
+      high: the largest loss.
 
     Returns:
-      A learner of the same kind, with the same declaration but for the range of losses.
+      A learner of the same kind, with the same declaration except for the range of losses.
 
     Raises:
       ValueError: the range is empty or not finite, the learner's own is not [0, 1], or its
-        neighbours have losses of 0, which are no longer 0 once they are rescaled.
+        neighbours have losses of 0, which are not 0 after rescaling.
 
     Examples:
       >>> learner = combinators.rescale_losses(learners.lazy_ucb(1000, 2, epsilon=1.0), -3.0, 1.0)
@@ -65,11 +65,11 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
 
 
 def on_gradients(learner: Learner) -> Learner:
-    """Plays on convex losses: the loss vector of each round is the gradient at the played point.
+    """Play convex losses: the loss vector of a round is the gradient at the played point.
 
-    A learner of linear losses has the same regret on convex ones, since
-    f(x) - f(u) <= <gradient of f at x, x - u>. Give it the loss set ``ball_losses(d, G)``, where G
-    is the Lipschitz constant of the losses (``Family.lipschitz(0.0)``)::
+    A learner of linear losses has the same regret on convex losses, since
+    f(x) - f(u) <= <gradient of f at x, x - u>. Use the loss set ``ball_losses(d, G)``, where G is
+    the Lipschitz constant of the losses (``Family.lipschitz(0.0)``)::
 
         losses = domains.ball_losses(domain.dim, family.lipschitz(0.0))
         on_gradients(learners.ftrl(horizon, domain, epsilon=1.0, rate="noisy"))
@@ -83,13 +83,13 @@ def on_gradients(learner: Learner) -> Learner:
     Returns:
       A Learner with the feedback :func:`dpjax.feedback.gradient`, and the same declaration.
 
-    Privacy: that of the learner, whose neighbours now differ in the loss function of one round.
-    Such a replacement changes one gradient, by at most 2 G. The gradients of later rounds depend on
-    the data through the releases alone, and the calibration is for values that are chosen
-    adaptively (:mod:`dpjax.mechanisms`).
+    Privacy: that of the learner, for neighbours that differ in the loss function of one round. Such
+    a replacement changes one gradient, by at most 2 G. The gradients of later rounds depend on the
+    data only through the releases, and the calibration is for adaptively chosen values
+    (:mod:`dpjax.mechanisms`).
 
     Raises:
-      ValueError: the learner plays no points, or does not have full information.
+      ValueError: the learner does not play points, or does not have full information.
 
     Examples:
       >>> ball = domains.ball(2)
@@ -108,18 +108,18 @@ def on_gradients(learner: Learner) -> Learner:
 
 
 def sample_arms(learner: Learner) -> Learner:
-    """Plays an arm drawn from the probability vector that a learner on the simplex plays.
+    """Play an arm drawn from the probability vector that a learner on the simplex plays.
 
-    It is for environments over arms. The expected regret is the same. So is the privacy, since a
-    draw from what is released anyway is post-processing.
+    It is for environments over arms. The expected regret is the same. So is the privacy, since the
+    draw is post-processing of the released vector.
 
     Args:
-      learner: a Learner whose action is a probability vector, (K,). It has full information, or
-        linear feedback: then it sees the loss of the arm that was drawn, whose mean is the loss of
+      learner: a Learner whose action is a probability vector, (K,), with full information or linear
+        feedback. With linear feedback it sees the loss of the drawn arm, whose mean is the loss of
         its point.
 
     Raises:
-      ValueError: the learner plays no points of a simplex.
+      ValueError: the learner does not play points of a simplex.
 
     Examples:
       >>> points = learners.ftrl(1000, domains.simplex(4), epsilon=1.0)
@@ -142,7 +142,7 @@ def sample_arms(learner: Learner) -> Learner:
         return learner.feedback(loss, jax.nn.one_hot(arm, loss.shape[0], dtype=jnp.float32))
 
     def draw(key, state, point):
-        # A learner that explores may play points a little outside of the simplex.
+        # A learner that explores may play points slightly outside of the simplex.
         weights = jnp.maximum(point, 0.0)
         total = jnp.sum(weights)
         return state, noise.choose(key, jnp.where(total > 1.001, weights / total, weights))

@@ -1,4 +1,4 @@
-"""Learners in the local model, which see a randomized bit in each round."""
+"""Learners in the local model, which see one randomized bit in each round."""
 
 from typing import Any, NamedTuple
 
@@ -19,44 +19,44 @@ class RandomizedSumsState(NamedTuple):
     """The state of :func:`randomized_response` by batches."""
 
     base: Any  # the base learner's state
-    rounds: Array  # () int32, of the batch in play
+    rounds: Array  # () int32, of the current batch
 
 
 def randomized_response(
     learner: Learner | BatchLearner, *, epsilon: Number
 ) -> Learner | BatchLearner:
-    """Any bandit learner in the local model: it sees a randomized bit in place of each loss.
+    """Run any bandit learner in the local model, on a randomized bit instead of each loss.
 
     The user of a round sends a bit, which is 1 with probability p + (1 - 2p) loss for
     p = 1 / (1 + e^epsilon). This is a coin whose bias is the loss, flipped with probability p. The
-    base learner sees the bits, and no learner needs to know that they are randomized. Each arm's
-    mean mu becomes p + (1 - 2p) mu. So the order of the arms stays, and all gaps shrink by the
-    factor 1 - 2p = (e^epsilon - 1) / (e^epsilon + 1). An unbiased estimate of the losses would be
-    (bit - p) / (1 - 2p), which learners of adversarial losses do not need either: the same factor
-    scales the differences of all their estimates.
+    base learner sees the bits and need not know that they are randomized. Each arm's mean mu
+    becomes p + (1 - 2p) mu. So the order of the arms is unchanged, and all gaps shrink by the
+    factor 1 - 2p = (e^epsilon - 1) / (e^epsilon + 1). Learners of adversarial losses do not need
+    the unbiased estimates (bit - p) / (1 - 2p) either: the same factor scales the differences of
+    all their estimates.
 
     Args:
       learner: a Learner or BatchLearner over arms with losses in [0, 1], bandit feedback and no
-        declared privacy, such as ``kl_ucb`` or ``tsallis_inf``. A base that declares privacy by its
-        own draws alone loses it first: ``exp3(T, K)._replace(privacy=Privacy())``.
+        declared privacy, such as ``kl_ucb`` or ``tsallis_inf``. If a base's declared privacy comes
+        only from its own draws, drop it first: ``exp3(T, K)._replace(privacy=Privacy())``.
       epsilon: privacy of each message; inf flips nothing.
 
     Returns:
-      A learner of the same kind. A BatchLearner sees sums of bits only. Its losses must be 0 or 1,
-      and others are rounded to the nearer of them: play ``every_round(learner)`` in place of it on
-      such losses.
+      A learner of the same kind. A BatchLearner sees only sums of bits. Its losses must be 0 or 1,
+      and others are rounded to the nearer of the two. For such losses play
+      ``every_round(learner)``.
 
     Raises:
-      ValueError: the base declares privacy of its own, plays no arms, sees something else than one
+      ValueError: the base declares privacy of its own, does not play arms, does not see exactly one
         number a round, or is for losses in another range.
 
-    Privacy: epsilon-DP in the local model for each loss by itself, released: the randomized losses,
-    and with them actions 1..T. Nothing composes, whatever the base does with the bits.
+    Privacy: epsilon-DP in the local model for each loss separately, released: the randomized
+    losses, and with them actions 1..T. Nothing composes, for any base.
 
     Regret: (e^epsilon + 1) / (e^epsilon - 1) times that of the base on losses p + (1 - 2p) l. So
     ``kl_ucb`` has asymptotically sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(mu) = p + (1 - 2p) mu.
     No learner in the local model has less on Bernoulli losses
-    (:func:`dpjax.bounds.lai_robbins_local`). Near means of 1/2 that is
+    (:func:`dpjax.bounds.lai_robbins_local`). Near means of 1/2 this is
     ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much as without privacy: 4.68 at epsilon = 1.
 
     Reference: Warner 1965; Ren, Zhou, Liu & Shroff, "Multi-armed bandits with local differential
@@ -78,18 +78,18 @@ def randomized_response(
 
 
 def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
-    """A learner of all losses in the local model: each user sends a bit about one of them.
+    """Run a full-information learner in the local model, on a bit about one loss a round.
 
     In each round one of the K losses is drawn, uniformly and in public. The user sends a bit that
     is 1 with probability p + (1 - 2p) loss for p = 1 / (1 + e^epsilon), as in
-    :func:`randomized_response`. The base learner sees this bit in the place of that loss, and 1/2
-    in all other places. The means of what it sees differ by (1 - 2p) / K times what the losses
-    differ by. Noise on all losses at once would have to grow with K, and its square with K^2.
+    :func:`randomized_response`. The base learner sees this bit instead of the loss, and 1/2 for all
+    other losses. The differences of the means of its observations are (1 - 2p) / K times those of
+    the losses. Noise on all losses at once would have to grow with K, and its square with K^2.
 
     Args:
       learner: a Learner that sees all K losses, each in [0, 1], and declares no privacy, such as
-        ``hedge(T, K, epsilon=inf, rate=eta)._replace(privacy=Privacy())``, whose own declaration
-        comes from its draws. A good eta is sqrt(8 K ln K / T).
+        ``hedge(T, K, epsilon=inf, rate=eta)._replace(privacy=Privacy())``. (The declaration of
+        Hedge comes from its own draws.) A good eta is sqrt(8 K ln K / T).
       epsilon: privacy of each message; inf flips nothing.
 
     Returns:
@@ -99,14 +99,14 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
       ValueError: the base declares privacy of its own, does not see a vector of losses, or is for
         losses in another range.
 
-    Privacy: epsilon-DP in the local model for each user by himself, released: the randomized
+    Privacy: epsilon-DP in the local model for each user separately, released: the randomized
     losses, and with them actions 1..T.
 
-    Regret: K (e^epsilon + 1) / (e^epsilon - 1) times that of the base on what it sees, in
-    expectation (oblivious losses). That of plain Hedge is at most
-    ln K / eta + eta e^(eta / 2) T / (8 K) there. So with the eta above it pays about
-    sqrt(T K ln K / 2) (e^epsilon + 1) / (e^epsilon - 1). Without privacy bandits pay sqrt(T K) too:
-    in the local model it hardly helps to see all losses.
+    Regret: K (e^epsilon + 1) / (e^epsilon - 1) times that of the base on its observations, in
+    expectation (oblivious losses). For plain Hedge the latter is at most
+    ln K / eta + eta e^(eta / 2) T / (8 K). So with the eta above the regret is about
+    sqrt(T K ln K / 2) (e^epsilon + 1) / (e^epsilon - 1). Bandits without privacy also have
+    sqrt(T K): in the local model, full information hardly helps.
 
     Reference: our derivation; the bit is that of Warner 1965.
 
@@ -144,8 +144,8 @@ def _declared(epsilon) -> Privacy:
 
 def _coin(epsilon):
     """The function (key, loss in [0, 1]) -> the randomized bit, () float32."""
-    # p is rounded up to a multiple of 2^-23, of which float32 holds 1 - p too. The coin then has
-    # exactly this law, and the ratio of its probabilities is at most e^epsilon.
+    # p is rounded up to a multiple of 2^-23, for which 1 - p is exact in float32 too. The coin then
+    # has exactly this law, and the ratio of its probabilities is at most e^epsilon.
     flip = 2.0**-23 * jnp.ceil(2.0**23 * jax.nn.sigmoid(-jnp.asarray(epsilon, jnp.float32)))
 
     def toss(key, loss):
@@ -155,12 +155,12 @@ def _coin(epsilon):
 
 
 def _check_base(learner, name) -> None:
-    """Refuses a base that declares privacy, or is for losses in another range than [0, 1]."""
+    """Require a base that declares no privacy and is for losses in [0, 1]."""
     declared = learner.privacy
     if _check.is_traced(declared.epsilon) or np.isfinite(declared.epsilon):
         raise ValueError(
             "learner must declare no privacy of its own, since its losses are randomized here; "
-            "where it adds no noise, learner._replace(privacy=Privacy()) drops the declaration"
+            "if it adds no noise, learner._replace(privacy=Privacy()) drops the declaration"
         )
     if tuple(declared.loss_range) != (0.0, 1.0):
         raise ValueError(
@@ -170,7 +170,7 @@ def _check_base(learner, name) -> None:
 
 
 def _of_messages(learner, message) -> Learner:
-    """The learner on message(key, losses in [0, 1]) in place of what it sees of each round."""
+    """The learner on message(key, losses in [0, 1]) instead of its feedback."""
 
     def step(state, key, loss):
         message_key, base_key = jr.split(key)

@@ -1,4 +1,4 @@
-"""Bandit learners made private by noise on each loss that they see."""
+"""Bandit learners made private by noise on each observed loss."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ _MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
 
 
 def _check_one_number(learner) -> None:
-    """Refuses what is no Learner that sees one number a round, for which the noise is made."""
+    """Require a Learner that sees one number a round, to which the noise is added."""
     check_learner(learner, Learner)
     if learner.feedback.name in _MORE:
         raise ValueError(
@@ -42,18 +42,18 @@ class LaplaceFeedbackReport(NamedTuple):
       ('rejected', 'base')
     """
 
-    rejected: Array  # () int32, rounds whose noisy loss fell outside the accepted interval
+    rejected: Array  # () int32, rounds whose noisy loss was outside the accepted interval
     base: Any  # the base learner's report
 
 
 def laplace_feedback(
     learner: Learner, *, epsilon: Number, threshold: Number, null_loss: Number
 ) -> Learner:
-    """Any bandit learner on losses with Laplace noise: DP-Lambda-Lap.
+    """Run any bandit learner on losses with Laplace noise: DP-Lambda-Lap.
 
-    The observed loss l becomes l~ = l + Lap(1 / epsilon). Where l~ lies in [-b, 1 + b] the base is
-    fed (l~ + b) / (2b + 1), which is again in [0, 1]. Elsewhere the round is rejected. Then the
-    base is fed ``null_loss``, and so draws its next action from the same law as before.
+    The observed loss l becomes l~ = l + Lap(1 / epsilon). If l~ is in [-b, 1 + b], the base sees
+    (l~ + b) / (2b + 1), which is again in [0, 1]. Otherwise the round is rejected: the base sees
+    ``null_loss``, and so draws its next action from the same law as before.
 
     Args:
       learner: a Learner with losses in [0, 1] that sees one number in each round.
@@ -67,10 +67,10 @@ def laplace_feedback(
       A Learner. Its report counts rejected rounds.
 
     Privacy: epsilon-DP, central and even local, for replacement of one round, released: actions
-    1..T, as printed. Every action depends on the losses through l~ alone. Given the past, l~ is an
-    epsilon-DP function of one round's losses whichever arm was chosen, and from there on both
-    neighbours go through the same steps. (The paper cites parallel composition, which is stated for
-    a partition fixed in advance. This argument covers arms that are chosen adaptively.)
+    1..T, as printed. Every action depends on the losses only through l~. Given the past, l~ is an
+    epsilon-DP function of one round's losses for any chosen arm, and all later steps are the same
+    for both neighbours. (The paper cites parallel composition, which is stated for a partition
+    fixed in advance. This argument covers adaptively chosen arms.)
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
     2017, section on noise.
@@ -116,7 +116,7 @@ class PrivateReductionState(NamedTuple):
     """The state of :func:`private_reduction`."""
 
     base: Any  # the base learner's state
-    point: Any  # (d,) the point in play where the noise depends on it, else ()
+    point: Any  # (d,) the current point if the noise depends on it, else ()
 
 
 def private_reduction(
@@ -128,14 +128,14 @@ def private_reduction(
     norm: Number | None = None,
     calibration: str = "derived",
 ) -> Learner:
-    """Any bandit learner on losses with zero-mean noise: the reduction to the non-private setting.
+    """Run any bandit learner on losses with zero-mean noise: the reduction to the non-private case.
 
-    The learner plays x and is fed f = <l, x> + xi, whose mean is the loss. xi is one Laplace draw
+    The learner plays x and sees f = <l, x> + xi, whose mean is the loss. xi is one Laplace draw
     ("scalar"), or <Z, x> for a vector Z of d Laplace draws, as printed ("vector"). The scalar is
-    better: only a number is observed, so noise of the scale of that number is enough. Over arms x
-    is a unit vector, and both are one draw.
+    better: only one number is observed, so noise on this number suffices. Over arms x is a unit
+    vector, and both are one draw.
 
-    The base should tolerate losses outside ``loss_range``. It is fed f, clipped to its own range.
+    The base should tolerate losses outside ``loss_range``. It sees f, clipped to its own range.
 
     Args:
       learner: a Learner that sees one number a round, linear in its action.
@@ -146,22 +146,22 @@ def private_reduction(
       calibration: "derived" or "printed".
 
     Returns:
-      A Learner with the report of the base. With "vector" losses are clipped to +-|Y|_1 |x|_inf
-      too, which no loss vector of that norm exceeds.
+      A Learner with the report of the base. With "vector" losses are also clipped to
+      +-|Y|_1 |x|_inf, the largest value for loss vectors of that norm.
 
     Privacy: pure, central and even local, for replacement of one round, released: actions 1..T.
-    Every action depends on the losses through the noisy values alone, and given the past a noisy
-    value is an epsilon-DP function of one round's losses. The scales are as follows:
+    Every action depends on the losses only through the noisy values, and given the past a noisy
+    value is an epsilon-DP function of one round's losses. The scales are:
 
         scalar   derived (high - low) / epsilon     printed max(|low|, |high|) / epsilon
         vector   derived 2 |Y|_1 / epsilon          printed |Y|_1 / epsilon
 
-    The density of <Z, x> has a log-Lipschitz constant of 1 / (scale |x|_inf), while <l - l', x> is
-    at most 2 |Y|_1 |x|_inf, and half of that where values have one sign. The printed scale bounds
-    the value of a loss in place of its change. For losses in [0, 1] these are the same. For losses
-    in [-1, 1] the printed scale has 2 epsilon under the paper's own Definition 2.1 (replacement),
-    which is what is declared, and epsilon where a round is zeroed out. With vector noise the
-    difference shows only far in the tails, where the largest entry of x alone matters.
+    The density of <Z, x> has a log-Lipschitz constant of 1 / (scale |x|_inf), and <l - l', x> is at
+    most 2 |Y|_1 |x|_inf, or half of this if values have one sign. The printed scale bounds the
+    value of a loss instead of its change. For losses in [0, 1] these are the same. For losses in
+    [-1, 1] the printed scale has 2 epsilon under the paper's own Definition 2.1 (replacement),
+    which is declared here, and epsilon if a round is zeroed out. With vector noise the difference
+    is visible only far in the tails, where only the largest entry of x matters.
 
     Regret: that of the base on losses l + Z in expectation (Lemma 4.3), against oblivious losses.
 
@@ -186,7 +186,7 @@ def private_reduction(
         _check.positive(norm=norm)
         if isinstance(learner.action_set, Arms):
             raise ValueError("noise: over arms vector noise is the scalar one; use that")
-        # Where values have one sign, they change by at most |Y|_1 |x|_inf.
+        # If values have one sign, they change by at most |Y|_1 |x|_inf.
         signs = jnp.where((low < 0.0) & (high > 0.0), 2.0, 1.0)
         change, derived, printed = signs * norm, 2.0 * norm, norm
     else:

@@ -1,4 +1,4 @@
-"""What a learner declares for users who take part in several rounds."""
+"""User-level privacy: declarations for users who take part in several rounds."""
 
 import numpy as np
 
@@ -15,46 +15,47 @@ def user_level(
     mechanism: Mechanism | None = None,
     spacing: int | None = None,
 ) -> Learner | BatchLearner:
-    """The same learner, with a declaration for all rounds of one user together.
+    """Declare a learner's privacy for all rounds of one user together.
 
-    The learner does not see who a user is, and plays as before. Its noise has to be for fewer
-    losses than a user has, so ask it for the privacy of one round that gives the user the rest::
+    The learner does not know users, and plays as before. For epsilon at the user level, request
+    less epsilon for one round::
 
         user_level(lazy_ucb(horizon, arms, epsilon=epsilon / k), rounds_per_user=k)
 
-    With a delta, :func:`dpjax.privacy.individual_privacy` computes what to ask it for. Less is lost
-    if more is known about a user's rounds: how many of them are in one released sum, or which
-    mechanism sums them. The declaration then covers only users for whom that is true.
+    With a delta, :func:`dpjax.privacy.individual_privacy` computes the epsilon and delta to
+    request. The declared epsilon is smaller if more is known about a user's rounds: how many of
+    them are in one released sum, or which mechanism sums them. The declaration then covers only
+    such users.
 
     Args:
       learner: a Learner or BatchLearner that declares its privacy for one round.
-      rounds_per_user: k, the largest number of rounds of one user; which ones does not matter.
+      rounds_per_user: k, the largest number of rounds of one user, in any positions.
       rounds_per_release: c, the largest number of them in one released sum. A release can span
         several batches, such as all batches of one phase. For BatchLearners with Gaussian noise
         whose losses are each in one released sum.
-      mechanism: the Mechanism by which the learner reads losses, each round's as one value. For
+      mechanism: the Mechanism with which the learner sums losses, one value for each round. For
         Laplace, Gaussian, discrete Laplace and discrete Gaussian noise.
-      spacing: distance between the rounds of a user, where it is fixed; with ``mechanism`` only.
+      spacing: distance between the rounds of a user if it is fixed; with ``mechanism`` only.
 
     Returns:
-      A learner of the same kind, which declares k epsilon for the unit "user", or less.
+      A learner of the same kind, which declares at most k epsilon for the unit "user".
 
     Raises:
-      ValueError: the learner declares nothing, declares something for another unit than a round, or
+      ValueError: the learner declares nothing, declares privacy for a unit other than a round, or
         has a delta of 1 for a user; bad arguments, by name.
 
     Privacy: group privacy of k rounds (:func:`dpjax.privacy.group_privacy`): k epsilon,
-    delta (e^(k epsilon) - 1) / (e^epsilon - 1) and k^2 rho. The k epsilon is spent by Laplace
-    noise, for k losses in one noisy sum as well as in k of them. The k^2 rho is spent by Gaussian
-    noise where all k losses are in one noisy sum; in k sums they spend k rho. To give a user one
-    message, the average of their k losses, changes nothing: the noise in the mean is the same.
+    delta (e^(k epsilon) - 1) / (e^epsilon - 1) and k^2 rho. Laplace noise spends k epsilon, whether
+    the k losses are in one noisy sum or in k. Gaussian noise spends k^2 rho if all k losses are in
+    one noisy sum, and k rho if they are in k sums. Averaging a user's k losses into one message
+    changes nothing: the noise in the mean is the same.
 
     With ``rounds_per_release`` a user spends at most (c_1^2 + c_2^2 + ...) rho for c_i rounds in
     release i, since c_i rounds move a released sum by at most c_i. The largest value is
-    (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With ``mechanism`` epsilon and
+    (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With ``mechanism``, epsilon and
     the root of rho are multiplied by the mechanism's L1 and L2 sensitivity to k values,
-    :func:`dpjax.privacy.user_sensitivity`, over that to one value. Delta stays as it is in both
-    cases, and epsilon follows from rho. Our derivation.
+    :func:`dpjax.privacy.user_sensitivity`, over that to one value. In both cases delta does not
+    change, and epsilon follows from rho. Our derivation.
 
     Examples:
       >>> learner = learners.adac_ucb(1000, 4, rho=0.01, delta=1e-6)
@@ -72,7 +73,7 @@ def user_level(
     if not _check.is_traced((declared.epsilon, declared.delta)) and np.isinf(declared.epsilon):
         raise ValueError("learner declares no privacy, so there is none for a user")
     if mechanism is None and spacing is not None:
-        raise ValueError("spacing must be left out where no mechanism is given")
+        raise ValueError("spacing must be left out if no mechanism is given")
     if mechanism is not None and rounds_per_release is not None:
         raise ValueError("rounds_per_release must be left out if a mechanism is given")
     if mechanism is not None:
@@ -94,7 +95,7 @@ def _of_group(declared, rounds) -> Privacy:
     epsilon, delta = privacy.group_privacy(declared.epsilon, declared.delta, rounds)
     if not _check.is_traced((declared.epsilon, declared.delta)) and delta >= 1.0:
         raise ValueError(
-            f"rounds_per_user: {rounds} rounds have delta = 1, which says nothing, where one has "
+            f"rounds_per_user: {rounds} rounds have delta = 1, which is no privacy, if one has "
             f"epsilon = {float(declared.epsilon):g} and delta = {float(declared.delta):g}"
         )
     return declared._replace(
@@ -129,7 +130,7 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     own = mechanism.sums
     if own != declared.sums or mechanism.horizon != learner.horizon:
         raise ValueError(
-            f"mechanism must be the learner's: it sums {_in_words(own)}, where the learner of "
+            f"mechanism must be the learner's: it sums {_in_words(own)}, but the learner of "
             f"{learner.horizon} rounds declares {_in_words(declared.sums)}"
         )
     law = noise.LAWS[mechanism.noise]
@@ -160,7 +161,7 @@ def _in_words(sums) -> str:
 
 
 def _with_rho(declared, factor, of) -> Privacy:
-    """The declaration with ``factor`` times its rho, and the epsilon of that at the same delta."""
+    """The declaration with ``factor`` times its rho, and its epsilon at the same delta."""
     rho = factor * declared.rho
     epsilon = noise.LAWS[declared.sums.noise].of_rho(rho, declared.delta)
     return declared._replace(epsilon=epsilon, rho=rho, accountant=f"{declared.accountant}; {of}")

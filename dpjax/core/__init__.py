@@ -1,12 +1,11 @@
-"""The types that every part of the package shares. All authors start here.
+"""The shared types of the package. Authors of learners and environments start here.
 
-A learner, an environment and the stream of a noise mechanism are the same kind of thing, a pure
-transducer with two functions::
+Learners, environments and the streams of noise mechanisms are pure transducers with two functions::
 
     init: key -> (state, output)        step: (state, key, input) -> (state, output)
 
-The types below are NamedTuples of such functions. There is nothing to inherit from. A factory
-closes over its hyperparameters and returns one of these types.
+The types below are NamedTuples of such functions, without base classes. A factory closes over its
+hyperparameters and returns one of these types.
 
 In shapes, ``K`` is the number of arms, ``T`` the horizon and ``d`` a dimension. Rounds are
 counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is better.
@@ -25,14 +24,14 @@ import jax
 import numpy as np
 
 Array = jax.Array
-# One real number. It may be traced, as every swept parameter is.
+# One real number. It may be traced, and every swept parameter is.
 Number = float | np.floating | jax.Array
 # Numbers in an array of NumPy or JAX, or in nested lists.
 Numbers = Any
 
 
 def described(kind: Any) -> Any:
-    """Shows the comment beside each field of a NamedTuple in its ``help``."""
+    """Show the comment next to each field of a NamedTuple in its ``help``."""
     file = getattr(sys.modules[kind.__module__], "__file__", None) or ""
     body = "".join(linecache.getlines(file)).partition(f"\nclass {kind.__name__}(NamedTuple):\n")[2]
     for name, text in re.findall(r"^    (\w+): .*?# (.*\n(?:    # .*\n)*)", body, re.MULTILINE):
@@ -45,11 +44,11 @@ def described(kind: Any) -> Any:
 
 @described
 class Sums(NamedTuple):
-    """The noisy sums that a learner releases, where it is private by their noise alone."""
+    """The noisy sums that a learner releases, if its privacy comes only from their noise."""
 
-    noise: str  # its law, as of a Mechanism
-    over: str = "prefixes"  # of one value a round, by a mechanism; or "releases", where each loss
-    # is in one released sum
+    noise: str  # its law, as in a Mechanism
+    over: str = "prefixes"  # of one value a round, by a mechanism; or "releases" if each loss is in
+    # one released sum
     model: str = "central"  # of the mechanism
     horizon: int | None = None  # of the mechanism
     sensitivity: tuple[float, float] | None = None  # L1 and L2, of the mechanism
@@ -57,12 +56,12 @@ class Sums(NamedTuple):
 
 @described
 class Privacy(NamedTuple):
-    """What a calibration declares. It is a declaration and not a proof; audits and tables read it.
+    """The declared privacy of a calibration. It is not a proof; audits and tables read it.
 
     ``released`` as a whole is (epsilon, delta)-differentially private with respect to a change of
-    one ``unit`` of the loss sequence, as ``neighbours`` describes it. ``epsilon`` follows from the
-    noise that is added, even where the paper that prints the scale of that noise states another
-    epsilon. ``Privacy()`` declares nothing.
+    one ``unit`` of the loss sequence, as described by ``neighbours``. ``epsilon`` follows from the
+    noise scale, even if the paper that prints this scale states another epsilon. ``Privacy()``
+    declares nothing.
 
     Examples:
       >>> declared = learners.lazy_ucb(1000, 4, epsilon=1.0).privacy
@@ -72,88 +71,88 @@ class Privacy(NamedTuple):
       inf
     """
 
-    epsilon: Any = float("inf")  # () inf where nothing is declared
+    epsilon: Any = float("inf")  # () inf if nothing is declared
     delta: Any = 0.0  # () 0 for pure differential privacy
-    rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan where none holds
+    rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan if none is declared
     neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
-    unit: str = "round"  # the whole loss vector changes; "entry": one coordinate of it does;
-    # "user": the loss vectors of all rounds of one user do
+    unit: str = "round"  # the whole loss vector changes; "entry": one of its coordinates changes;
+    # "user": the loss vectors of all rounds of one user change
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before the
-    # learner sees them, unless the learner has a ``clip`` of its own; (-inf, inf) clips none
+    # learner sees them, unless the learner has its own ``clip``; (-inf, inf) clips none
     model: str = "central"  # the trust model. "central": the party that runs the learner is
     # trusted; "joint": the same, and a round's own arm is exempt; "shuffle": the party that
     # permutes the messages of a batch; "distributed": a secure sum; "silo": the user's own silo,
     # such as a hospital, which randomizes all that it sends; "local": no one, since each message is
     # randomized by itself.
-    released: str = "actions 1..T"  # what the declaration covers
-    reported: tuple[str, ...] = ()  # fields of the report that it covers beside ``released``
+    released: str = "actions 1..T"  # the released values that the declaration covers
+    reported: tuple[str, ...] = ()  # fields of the report that it also covers
     calibration: str = "derived"  # or "printed", as in the paper
-    accountant: str = "none"  # the theorem by which epsilon follows, in words for people
-    sums: Sums | None = None  # what is released of losses, as far as one can count by it what
-    # several rounds spend; None where that is not known
-    paper_epsilon: Any = float("nan")  # () what the paper states for a printed calibration; nan
-    # for a derived one
-    rounds_per_user: int = 1  # k, the largest number of rounds of one user, where these change
-    rounds_per_release: int | None = None  # how many of them are in one released sum at most
-    spacing: int | None = None  # how far apart they are, where that is fixed
+    accountant: str = "none"  # the theorem from which epsilon follows, in words
+    sums: Sums | None = None  # the released sums, from which the privacy loss of several rounds can
+    # be computed; None if it is not known
+    paper_epsilon: Any = float("nan")  # () epsilon as the paper states it for a printed
+    # calibration; nan for a derived one
+    rounds_per_user: int = 1  # k, the largest number of rounds of one user, if a user is the unit
+    rounds_per_release: int | None = None  # the largest number of them in one released sum
+    spacing: int | None = None  # the distance between them if it is fixed
 
 
 class See(Protocol):
-    """What a learner sees of a round."""
+    """The feedback of one round."""
 
     def __call__(self, loss: Any, action: Any, /) -> Any:
-        """``Outcome.loss`` and the action that was played -> what the learner sees, a pytree."""
+        """``Outcome.loss`` and the played action -> what the learner sees, a pytree."""
 
 
 class Init(Protocol):
-    """How a learner, or the stream of a mechanism, begins."""
+    """The initial state and output of a learner, or of the stream of a mechanism."""
 
     def __call__(self, key: Array, /) -> tuple[Any, Any]:
         """A PRNG key -> the state, and the output of round 1 (an action, a Batch, a release)."""
 
 
 class Step(Protocol):
-    """How a learner, or the stream of a mechanism, goes on."""
+    """One step of a learner, or of the stream of a mechanism."""
 
     def __call__(self, state: Any, key: Array, seen: Any, /) -> tuple[Any, Any]:
         """The state, a key and the input of round t -> the state, and the output of round t + 1.
 
-        The input is what the learner's feedback returns, clipped to the declared losses. Shapes and
+        The input is the learner's feedback, clipped to the declared range of losses. Shapes and
         dtypes of the state and of the output never change.
         """
 
 
 class Report(Protocol):
-    """What a learner reports at the end."""
+    """The report of a learner at the end of a game."""
 
     def __call__(self, state: Any, /) -> Any:
         """The last state -> a NamedTuple of scalars.
 
-        Fields have names of one's own, but for three, which
-        ``data.dpjax.identification()`` reads: ``recommendation`` () int32, the arm that is
-        recommended at the end; ``stopped`` () bool; and ``stopping_time`` () int32.
+        Names of fields are free, except for three that ``data.dpjax.identification()`` reads:
+        ``recommendation`` () int32, the arm that is recommended at the end; ``stopped`` () bool;
+        and ``stopping_time`` () int32.
         """
 
 
 class Clip(Protocol):
-    """How what a learner sees is moved into its declared losses."""
+    """Clips the feedback of a learner to its declared losses."""
 
     def __call__(self, seen: Any, /) -> tuple[Any, Array]:
-        """What was seen -> the nearest to it that is declared, and how many losses lay outside."""
+        """The feedback -> the nearest declared feedback, and how many losses were outside."""
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """What a learner sees of a round. ``dpjax.feedback`` has those that learners here use.
+    """The feedback of a round. The kinds used in dpjax are in ``dpjax.feedback``.
 
-    It is called as its function ``see`` is, and has the docstring of that. It is no NamedTuple,
-    since ``jax.jit`` crashes on a tuple that can be called.
+    A Feedback is called like its function ``see``, and has its docstring. It is not a NamedTuple,
+    since ``jax.jit`` crashes on a callable tuple.
 
     Attributes:
-      name: for messages, tables, and combinators that ask for one kind of feedback.
+      name: for messages, tables, and combinators that need one kind of feedback.
       see: (Outcome.loss, action) -> what is seen, a pytree.
-      losses: which parts of that are losses, as a prefix of its pytree. Others, such as features,
-        are not clipped to ``Privacy.loss_range``.
+      losses: which parts of it are losses, as a prefix of its pytree. Other parts, such as
+        features, are not clipped to ``Privacy.loss_range``.
 
     Examples:
       >>> first = dpjax.Feedback("first entry", lambda loss, action: loss[0])
@@ -171,12 +170,12 @@ class Feedback:
         object.__setattr__(self, "__module__", self.see.__module__)
 
     def __call__(self, loss: Any, action: Any) -> Any:
-        """What is seen of a round."""
+        """The feedback of a round."""
         return self.see(loss, action)
 
 
 def empty_report(state: Any) -> tuple:
-    """The report of a learner that has nothing to report."""
+    """The empty report."""
     return ()
 
 
@@ -195,8 +194,8 @@ class Arms(NamedTuple):
 class Pairs(Arms):
     """The action set of duels of K arms: an action is a pair (i, j), as i K + j, () int32.
 
-    i is the row player and j the column player. The loss of the pair is that of the row player. As
-    far as losses and audits go, a pair is one of K^2 arms.
+    i is the row player and j the column player. The loss of the pair is that of the row player. For
+    losses and audits a pair is one of K^2 arms.
 
     Examples:
       >>> actions = learners.dueling_elimination(1000, 4, epsilon=1.0).action_set
@@ -208,7 +207,7 @@ class Pairs(Arms):
 
     @property
     def players(self) -> int:
-        """K, the number of arms that are compared.
+        """K, the number of arms in the duels.
 
         Examples:
           >>> environments.dueling([0.1, 0.5, 0.9]).action_set.players
@@ -228,12 +227,12 @@ class Policies(NamedTuple):
 
     dim: int  # d
     arms: int | None = None  # K if features are the advice of d experts, whose columns are laws on
-    # the arms; else None, and a round may have any number of arms
+    # the arms; None if a round may have any number of arms
 
 
 @described
 class Learner(NamedTuple):
-    """Turns what it saw of past rounds into actions.
+    """A learner: maps the feedback of past rounds to actions.
 
     Examples:
       >>> arm = jnp.zeros((), jnp.int32)
@@ -250,22 +249,22 @@ class Learner(NamedTuple):
     init: Init  # key -> (state, action of round 1)
     step: Step  # (state, key, loss of round t) -> (state, action of round t + 1)
     feedback: Feedback  # what this learner sees of a round, before it is clipped
-    action_set: Any  # what it plays: Arms, Policies, or the Domain of its points; None where it
-    # plays no game, as in the audit of a mechanism alone
+    action_set: Any  # its actions: Arms, Policies, or the Domain of its points; None if it plays no
+    # game, as in the audit of a mechanism
     horizon: int  # T, the number of rounds that the calibration covers and that are played
-    privacy: Privacy  # what the calibration declares
-    report: Report = empty_report  # state -> NamedTuple of scalars worth knowing at the end
+    privacy: Privacy  # the declared privacy
+    report: Report = empty_report  # state -> NamedTuple of scalars to report at the end
     sound: Any = True  # () bool, False if a traced argument of the factory is outside of its
-    # domain. The regret of every game is NaN then, and so is the declared epsilon.
-    clip: Clip | None = None  # what is seen -> (the nearest that is declared, how many losses lay
+    # domain. The regret of every game and the declared epsilon are then NaN.
+    clip: Clip | None = None  # feedback -> (the nearest declared feedback, how many losses were
     # outside); by default each loss is clipped to ``Privacy.loss_range``
 
 
 @described
 class Batch(NamedTuple):
-    """An action, and how many rounds in a row to play it."""
+    """An action, and for how many consecutive rounds to play it."""
 
-    action: Any  # as of a Learner
+    action: Any  # as in Learner
     rounds: Array  # () int32, at least 1
 
 
@@ -273,11 +272,11 @@ class Batch(NamedTuple):
 class BatchLearner(NamedTuple):
     """A learner that sees only the sum of the losses of each batch of rounds.
 
-    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`), and
-    :func:`dpjax.simulate_batches` plays it a batch at a time where rounds are i.i.d. A batch that
-    the horizon cuts short is played, but the learner never sees its sum. The sum of a batch is
-    exact for losses in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the
-    noise of :func:`dpjax.noise.laplace.total` hides one loss among 10^9 as well as one among ten.
+    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`).
+    :func:`dpjax.simulate_batches` plays it a batch at a time if rounds are i.i.d. An incomplete
+    last batch is played, but the learner never sees its sum. The sum of a batch is exact for losses
+    in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the noise of
+    :func:`dpjax.noise.laplace.total` hides one loss among 10^9 as well as one among ten.
 
     Examples:
       >>> learner = learners.explore_then_commit(1000, 4, epsilon=1.0, rounds=50)
@@ -287,8 +286,8 @@ class BatchLearner(NamedTuple):
     """
 
     init: Init  # key -> (state, Batch)
-    step: Step  # (state, key, total) -> (state, Batch); total is the feedback, clipped, with an
-    # ExactSum over the batch in place of each leaf (dpjax.maths.exact_sums)
+    step: Step  # (state, key, total) -> (state, Batch); total is the clipped feedback with an
+    # ExactSum over the batch as each leaf (dpjax.maths.exact_sums)
     feedback: Feedback  # as in Learner, for one round
     action_set: Any  # as in Learner
     horizon: int  # T, in rounds
@@ -300,7 +299,7 @@ class BatchLearner(NamedTuple):
 
 @described
 class Outcome(NamedTuple):
-    """What one round can reveal, and what it adds to the tally.
+    """The losses of one round, and its contribution to the tally.
 
     Examples:
       >>> outcome = dpjax.Outcome(loss=jnp.array([0.25, 1.0]), tally=jnp.array([0.75, 0.0]))
@@ -308,17 +307,17 @@ class Outcome(NamedTuple):
       1.0
     """
 
-    loss: Any  # everything the round could reveal, as a function of the action; for arms the (K,)
-    # losses, or a callable pytree whose vector() returns them
+    loss: Any  # all losses of the round, as a function of the action; for arms the (K,) losses, or
+    # a callable pytree whose vector() returns them
     tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
 
 
 @described
 class Environment(NamedTuple):
-    """Turns actions into losses.
+    """An environment: maps actions to losses.
 
-    ``Outcome.loss`` may depend on past actions, but never on the current one: it is the function
-    that is applied to the current action. ``regret`` is called at checkpoints only.
+    ``Outcome.loss`` may depend on past actions, but not on the current one: it is a function of the
+    current action. ``regret`` is called only at checkpoints.
 
     Examples:
       >>> environment = environments.table([[0.5, 0.25], [1.0, 0.0]])
@@ -330,17 +329,17 @@ class Environment(NamedTuple):
     init: Callable  # key -> state
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
-    action_set: Any  # what may be played: Arms, Policies, or the Domain that regret compares with
-    # (a point (d,) of it, or points (m, d), of which the mean loss is suffered)
-    horizon: int | None = None  # the number of its rounds; None where it never ends
+    action_set: Any  # the allowed actions: Arms, Policies, or the Domain that regret compares with
+    # (a point (d,) of it, or points (m, d), whose mean loss is suffered)
+    horizon: int | None = None  # the number of its rounds; None if it never ends
     batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
-    # of one round); total has an ExactSum over the rounds in place of each leaf of
-    # feedback(loss, action). None where rounds are not i.i.d.
+    # of one round); total is feedback(loss, action) with an ExactSum over the rounds as each leaf.
+    # None if rounds are not i.i.d.
 
 
 @described
 class Stream(NamedTuple):
-    """The noisy prefix sums of a mechanism, for values of one shape and noise of one scale.
+    """The noisy prefix sums of a mechanism, for a fixed shape of values and noise scale.
 
     Examples:
       >>> stream = mechanisms.exact(4).stream((), scale=0.0)
@@ -358,11 +357,11 @@ class Stream(NamedTuple):
 
 @described
 class Mechanism(NamedTuple):
-    """Noisy prefix sums, as far as the horizon and the law of the noise determine them.
+    """A mechanism of noisy prefix sums, for a horizon and a law of the noise.
 
     The release is B (C x + z) for a factorization B C of the matrix of prefix sums and independent
-    noise z. The fields are what one needs to know to choose the scale of z. ``stream`` then takes
-    that scale and returns the transducer. A mechanism knows no epsilon.
+    noise z. The scale of z follows from the fields. ``stream`` takes this scale and returns the
+    transducer. A mechanism has no epsilon.
 
     Examples:
       >>> mechanism = mechanisms.tree(4)
@@ -370,18 +369,18 @@ class Mechanism(NamedTuple):
       (2.0, [0.0, 1.0, 1.0, 2.0])
     """
 
-    horizon: int  # of the learner that it serves
+    horizon: int  # of the learner
     noise: str  # the law of z, "laplace" or "gaussian"
     sensitivity: tuple[float, float]  # largest (L1, L2) norm of a column of C
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
-    model: str = "central"  # of Privacy, where each value is one round's: a mechanism that
+    model: str = "central"  # as in Privacy, if each value is one round's: a mechanism that
     # randomizes values one by one is "local"
 
     @property
     def sums(self) -> Sums:
-        """What a declaration says of sums by this mechanism.
+        """The Sums in the declaration of a learner with this mechanism.
 
         Examples:
           >>> mechanisms.tree(4).sums.sensitivity[0]
@@ -403,20 +402,20 @@ class Result(NamedTuple):
 
     rounds: Any  # (n,) int32, the rounds at which regret was recorded
     regret: Any  # (n,) float32
-    tally: Any  # the environment's account, summed over all rounds
+    tally: Any  # the environment's tally, summed over all rounds
     report: Any  # the learner's report at the end
-    clipped: Any = ()  # () int32, losses outside the declared ones, which were clipped
+    clipped: Any = ()  # () int32, how many losses were outside the declared ones and were clipped
 
     def to_xarray(self, points: Any = None, learner: str | None = None) -> Any:
         """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
 
         Args:
           points: the points of the sweep. Their leaves become coordinates along ``point``. If
-            points are a single array, its coordinate is called "value".
+            points are a single array, its coordinate is named "value".
           learner: name of the learner, which becomes a coordinate ``learner``.
 
         Returns:
-          A Dataset of regret, tally, report and clipped. The fields of tally and report are called
+          A Dataset of regret, tally, report and clipped. The fields of tally and report are named
           ``tally_<field>`` and ``report_<field>``.
 
         Examples:
@@ -445,7 +444,7 @@ class Result(NamedTuple):
         return xarray.Dataset(arrays, coordinates)
 
     def to_netcdf(self, path: Any, points: Any = None, learner: str | None = None) -> None:
-        """Writes :meth:`to_xarray` as a NetCDF file.
+        """Write :meth:`to_xarray` to a NetCDF file.
 
         Examples:
           >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
@@ -456,7 +455,7 @@ class Result(NamedTuple):
     def to_dataframe(self, points: Any = None, learner: str | None = None) -> Any:
         """A long ``pandas.DataFrame`` of regret: columns point, seed, round and regret.
 
-        Points that are numbers get a column each, as does ``learner``.
+        Numeric points and ``learner`` get columns of their own.
 
         Examples:
           >>> result = dpjax.Result(np.array([1, 10]), np.zeros((3, 5, 2)), (), ())
@@ -470,7 +469,7 @@ _AXES = ("point", "seed", "round", "learner", "done", "checksum")
 
 
 def leaf_names(field: str, tree: Any) -> list[str]:
-    """A name for each leaf of a pytree: the field and the leaf's place in it, "report_rejected"."""
+    """A name for each leaf of a pytree: the field and the leaf's path, as "report_rejected"."""
     names = []
     for path, _ in jax.tree_util.tree_leaves_with_path(tree):
         place = jax.tree_util.keystr(path, simple=True, separator="_")
@@ -480,7 +479,7 @@ def leaf_names(field: str, tree: Any) -> list[str]:
 
 
 def leaf_axes(name: str, shape: tuple[int, ...]) -> list[str]:
-    """Names for the axes that a leaf has beyond points and seeds."""
+    """Names for the axes of a leaf other than points and seeds."""
     return [f"{name}_{axis}" for axis in range(len(shape))]
 
 
@@ -490,7 +489,7 @@ def coordinate_name(name: str, arrays: Any) -> str:
 
 
 def optional(module: str, extra: str = "store") -> Any:
-    """Imports a module that only an extra of dpjax installs, such as ``dpjax[store]``."""
+    """Import a module that is installed only with an extra of dpjax, such as ``dpjax[store]``."""
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -1,10 +1,9 @@
-"""Validates arguments. Each function refuses what is not as its docstring says.
+"""Validation of arguments. Each function raises an error unless its docstring's condition holds.
 
-Messages take the name of an argument from the keyword that passes it, so the two cannot differ. A
-traced value cannot be refused. That is why :func:`dpjax.sweep` calls a game with the plain numbers
-of each point before it traces the game. Elsewhere, as under ``jax.jit``, the condition is noted
-while a factory runs, and the results of what it returns are NaN if it does not hold: see
-:func:`sound`.
+Messages take the name of an argument from its keyword. A traced value cannot be checked. So
+:func:`dpjax.sweep` calls a game with the plain numbers of each point before it traces the game.
+Elsewhere, for example under ``jax.jit``, the condition is recorded while a factory runs. If it does
+not hold, results are NaN: see :func:`sound`.
 """
 
 import difflib
@@ -33,7 +32,7 @@ def is_traced(value) -> bool:
 
 Factory = TypeVar("Factory", bound=Callable)
 
-# The conditions on traced arguments of the factory that runs, each of them () bool.
+# The conditions on traced arguments of the running factory, each () bool.
 _NOTED: ContextVar[list | None] = ContextVar("_NOTED", default=None)
 
 
@@ -44,11 +43,11 @@ def _note(*conditions) -> None:
 
 
 def sound(factory):
-    """The factory, such that a traced argument outside of its domain makes results NaN.
+    """Wrap a factory so that a traced argument outside of its domain makes results NaN.
 
-    It notes the conditions that the factory checks of traced arguments. A learner keeps whether all
-    of them hold, for :func:`nan_unless_sound`, and a declared epsilon becomes NaN if they do not.
-    The regret of an environment becomes NaN. Without traced arguments nothing is changed.
+    The conditions that the factory checks on traced arguments are recorded. A learner stores
+    whether all of them hold, for :func:`nan_unless_sound`. If they do not, its declared epsilon is
+    NaN, and so is the regret of an environment. Without traced arguments nothing changes.
     """
 
     @functools.wraps(factory)
@@ -69,11 +68,11 @@ def sound(factory):
 
 
 def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
-    """The factory, which for one more version takes keywords that it no longer has, with a warning.
+    """Wrap a factory so that it accepts deprecated keywords with a warning.
 
     Args:
-      names: the old keywords.
-      into: (old keywords, the other arguments by name) -> (all arguments, the new spelling).
+      names: the deprecated keywords.
+      into: (deprecated keywords, the other arguments by name) -> (all arguments, new spelling).
       depth: of the caller's frame above the factory's; 3 within :func:`sound`.
     """
 
@@ -100,14 +99,14 @@ def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
 
 
 def all_sound(exported: dict, names) -> None:
-    """Puts :func:`sound` around the functions of these names in a module's dictionary."""
+    """Wrap the functions of these names in a module's dictionary with :func:`sound`."""
     for name in names:
         if inspect.isfunction(exported[name]):
             exported[name] = sound(exported[name])
 
 
 def _marked(made, holds):
-    """What a factory returned, with whether the conditions on its arguments hold."""
+    """Mark the result of a factory with whether the conditions on its arguments hold."""
     if isinstance(made, Environment):
         regret = made.regret
         return made._replace(
@@ -131,19 +130,19 @@ def nan_unless_sound(learner, regret):
 # Rounds, arms and entries are counted in int32.
 LARGEST_SIZE = 2**31 - 1
 
-# Down to these values noise scales, their squares and what learners compute from them fit into
+# Down to these values noise scales, their squares and quantities computed from them fit into
 # float32.
 LEAST_EPSILON, LEAST_DELTA = 1e-12, 1e-30
 
 
 def _text(number) -> str:
-    """A number for a message. A whole number is written with all its digits."""
+    """A number for a message. An integer is written with all its digits."""
     whole = abs(number) < 2**53 and number == int(number)
     return str(int(number)) if whole else str(number)
 
 
 def _number(requirement, name, given):
-    """The given number, or None where it is traced. Anything but one number is refused by name."""
+    """The given number, or None if it is traced. Anything but one number raises TypeError."""
     array = isinstance(given, np.ndarray | np.generic | jax.Array)
     plain = isinstance(given, int | float) and not isinstance(given, bool)
     if array and not given.shape:
@@ -160,14 +159,14 @@ def _number(requirement, name, given):
 
 
 def _in_float32(number):
-    """A number as a learner computes with it, in float32, where numbers below 2^-126 are 0."""
+    """A number in float32, as learners compute with it. Numbers below 2^-126 become 0."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = np.float32(number)
     return np.float32(0.0) if abs(rounded) < np.finfo(np.float32).tiny else rounded
 
 
 def _require(condition, requirement: str, values: dict) -> None:
-    """Refuses what is not one number, or breaks a condition as it is given or in float32."""
+    """Require one number that satisfies a condition, both as given and in float32."""
     for name, given in values.items():
         number = _number(requirement, name, given)
         if number is None:
@@ -182,7 +181,7 @@ def _require(condition, requirement: str, values: dict) -> None:
 
 
 def given(**values) -> dict:
-    """Those of the values that are not None, for arguments that are None by default."""
+    """The values that are not None, for arguments that are None by default."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -210,8 +209,8 @@ def inside(low: float, high: float, /, **values) -> None:
 def epsilon(given):
     """The given epsilon, which must be from 1e-12 to infinity.
 
-    A traced epsilon cannot be refused. If it is smaller and positive, it counts as 1e-12 from here
-    on, in the noise and in the declaration alike.
+    A traced epsilon cannot be refused. If it is positive and smaller, it is raised to 1e-12, in the
+    noise and in the declaration.
     """
     positive(epsilon=given)
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
@@ -251,7 +250,7 @@ def entries(low: float, high: float, /, **values) -> None:
 def size(minimum: int, **value) -> int:
     """The given size, an integer from ``minimum`` to 2^31 - 1, as a Python int.
 
-    Sizes decide shapes and are never traced. NumPy's integers would overflow, Python's do not.
+    Sizes determine shapes and are never traced. NumPy's integers could overflow, Python's cannot.
     """
     ((name, given),) = value.items()
     message = f"{name} must be an integer of at least {minimum}, got {given!r}"
@@ -267,10 +266,10 @@ def size(minimum: int, **value) -> int:
 
 
 def arms(given, least=2) -> int:
-    """The given number of arms, at most 2^23, for which a draw has some 40 bits."""
+    """The given number of arms, at most 2^23, for which a draw has about 40 bits."""
     number = size(least, arms=given)
     if number > 2**23:
-        raise ValueError(f"arms must be at most {2**23}, as many as draws tell apart, got {number}")
+        raise ValueError(f"arms must be at most {2**23}, the limit of random draws, got {number}")
     return number
 
 
@@ -300,51 +299,51 @@ def one_of(*options: str, **values) -> None:
 
 
 def nearest(word: str, known) -> str:
-    """The hint " (did you mean ...?)" at a known word that is close; empty where there is none."""
+    """The hint " (did you mean ...?)" with the closest known word; empty if none is close."""
     plain = {name.lower().replace("-", "_"): name for name in known}
     found = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
     return f" (did you mean {plain[found[0]]}?)" if found else ""
 
 
 def key(**values) -> None:
-    """One typed PRNG key of threefry. Neither a seed nor an array of keys is one."""
+    """One typed PRNG key of threefry, not a seed or an array of keys."""
     for name, value in values.items():
         typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
             value.dtype, jax.dtypes.prng_key
         )
         if not typed or value.shape != ():
             what = f"an array of shape {value.shape}" if hasattr(value, "shape") else repr(value)
-            raise TypeError(f"{name} must be one key as jax.random.key(0) makes, got {what}")
+            raise TypeError(f"{name} must be one key, such as jax.random.key(0), got {what}")
         of_threefry(name, value.dtype)
 
 
 def of_threefry(name, dtype) -> None:
-    """A dtype of keys that draw the same numbers whatever is drawn beside them."""
+    """A dtype of keys whose draws do not depend on the batch."""
     if not generators.is_of_the_key_alone(dtype):
         raise TypeError(
-            f"{name} must draw by threefry2x32, as keys of jax.random.key(0, impl='threefry2x32') "
-            f"and of dpjax.generators do, got {dtype}: what it draws depends on the batch"
+            f"{name} must use threefry2x32, like jax.random.key(0, impl='threefry2x32') "
+            f"and the keys of dpjax.generators, got {dtype}, whose draws depend on the batch"
         )
 
 
 def untraced(what, tree) -> None:
-    """A pytree without values that ``jit``, ``vmap`` or ``grad`` traces. ``what`` is the caller."""
+    """A pytree without values traced by ``jit``, ``vmap`` or ``grad``. ``what`` is the caller."""
     if is_traced(tree):
         raise TypeError(
-            f"{what} must be called outside of jit, vmap, grad and loops of jax, which trace what "
-            "it is to compute now; simulate can be called within them"
+            f"{what} must be called outside of jit, vmap, grad and loops of jax, since it needs "
+            "concrete values; simulate can be called within them"
         )
 
 
 def function(what, /, **values) -> None:
-    """Something that can be called. ``what`` says what it should be."""
+    """A callable. ``what`` describes it in the message."""
     for name, value in values.items():
         if not callable(value):
             raise TypeError(f"{name} must be {what}, got {_kind(value)}")
 
 
 def built(kind, example, /, **values) -> None:
-    """What a factory of this kind returns, and not the factory itself."""
+    """An object of this kind, which a factory returns, not the factory itself."""
     for name, value in values.items():
         if not isinstance(value, kind):
             wanted = " or ".join(_an(part.__name__) for part in get_args(kind) or (kind,))
@@ -352,12 +351,12 @@ def built(kind, example, /, **values) -> None:
 
 
 def factory(example, /, **values) -> None:
-    """A factory that has not been called yet, and not what it returns."""
+    """A factory that has not been called yet, not the object that it returns."""
     for name, value in values.items():
         if not callable(value):
             raise TypeError(
                 f"{name} must be a factory such as {example}, not called yet, got {_kind(value)}; "
-                "functools.partial gives it arguments"
+                "use functools.partial to bind arguments"
             )
 
 
@@ -370,12 +369,12 @@ def players(learner, environment) -> None:
     if not isinstance(learner.feedback, Feedback):
         raise TypeError(
             "the learner's feedback must be a Feedback, such as feedback.bandit; "
-            "dpjax.Feedback(name, function) makes one of a function"
+            "wrap a function with dpjax.Feedback(name, function)"
         )
 
 
 def pair(returned) -> tuple:
-    """What a game returns: (learner, environment)."""
+    """The result of a game, a pair (learner, environment)."""
     if type(returned) not in (tuple, list) or len(returned) != 2:
         what = "nothing" if returned is None else _kind(returned)
         raise TypeError(f"game must return a pair (learner, environment), but it returned {what}")
@@ -388,7 +387,7 @@ def _an(noun) -> str:
 
 
 def _kind(value) -> str:
-    """A value in words, for a message. Words and numbers are quoted, anything else is described."""
+    """A value in words, for a message. Strings and numbers are quoted, others are described."""
     if value is None or isinstance(value, str | int | float | complex):
         return repr(value)
     if isinstance(value, np.ndarray | jax.Array) and value.shape:
@@ -397,7 +396,7 @@ def _kind(value) -> str:
         return f"a {value.dtype}"
     name = getattr(value, "__name__", None)
     if name and callable(value):
-        return f"{name} itself, which is to be called first"
+        return f"{name} itself, which has to be called first"
     if type(value) in (tuple, list):
         return f"a {type(value).__name__} of {len(value)}"
     return _an(type(value).__name__)
@@ -412,19 +411,19 @@ _TRACED = (
 
 @contextmanager
 def traceable(name):
-    """Replaces JAX's errors about traced numbers by one sentence that says what to do."""
+    """Replace JAX's errors about traced numbers by one sentence that says what to do."""
     try:
         yield
     except _TRACED as error:
         raise TypeError(
-            f"{name} must not look at what is traced, as {_place(error)} does: if, float(), int() "
-            "and NumPy cannot see the numbers of a point or a round; use jnp.where, jax.lax.cond "
-            "and jax.numpy, and a game of its own for each size"
+            f"{name} must not branch on a traced value, as {_place(error)} does: if, float(), "
+            "int() and NumPy need concrete numbers, but those of a point or a round are traced; "
+            "use jnp.where, jax.lax.cond and jax.numpy, and a separate game for each size"
         ) from error
 
 
 def _place(error) -> str:
-    """The innermost line of an error that is neither in jax nor in dpjax."""
+    """The innermost line of an error outside of jax, NumPy and dpjax.core."""
     inside = tuple(os.path.dirname(file) + os.sep for file in (jax.__file__, np.__file__, __file__))
     trace = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in trace if not frame.filename.startswith(inside)]

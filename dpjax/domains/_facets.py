@@ -1,4 +1,4 @@
-"""What sets with facets share."""
+"""Common functions of sets with facets."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ import numpy as np
 from dpjax.domains._vectors import constant
 from dpjax.domains.base import TOLERANCE
 
-# Sets of up to this many elements have all their subsets written out.
+# All subsets are enumerated for sets of up to this many elements.
 FEW = 12
 
 
@@ -28,7 +28,7 @@ def all_subsets(n) -> np.ndarray:
 def within_facets(rows, bounds, centre, tangent) -> Callable:
     """The function (x, tolerance) -> whether A x <= b, and x is in the affine hull of the set.
 
-    The hull holds ``centre`` (d,), and its directions are ``tangent`` (d, m), or all if it is None.
+    The hull contains ``centre`` (d,). Its directions are ``tangent`` (d, m), or all if it is None.
     """
     normals, limits, middle = constant(rows), constant(bounds), constant(centre)
     across = None if tangent is None else constant(null_space(tangent.T).T)
@@ -46,8 +46,8 @@ def within_facets(rows, bounds, centre, tangent) -> Callable:
 def distance_to_facets(rows, bounds, centre, tangent) -> float:
     """The inradius around centre (d,) of the set of x with A x <= b.
 
-    Distances are within the affine hull, whose directions are ``tangent``. Rows of A (k, d) that
-    are constant on the hull do not count.
+    Distances are within the affine hull, with directions ``tangent``. Rows of A (k, d) that are
+    constant on the hull are ignored.
     """
     along = rows if tangent is None else rows @ tangent
     lengths = np.linalg.norm(along, axis=1)

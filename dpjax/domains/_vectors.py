@@ -1,4 +1,4 @@
-"""What domains share: lengths and ranks, nearest points of balls, bisection, checks of sizes."""
+"""Common functions of domains: lengths, ranks, projections onto balls, bisection, checks."""
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +11,16 @@ from dpjax.maths import barriers
 
 
 def constant(values, dtype=jnp.float32) -> Array:
-    """Numbers that a set is made of, as an array.
+    """The constants of a set, as an array.
 
-    It has its numbers within a trace too, so that a traced game can compare the sets it makes.
+    The array is concrete within a trace too, so a traced game can compare the sets that it makes.
     """
     with jax.ensure_compile_time_eval():
         return jnp.asarray(values, dtype)
 
 
 def by_optax(projection, *arguments) -> Array:
-    """Calls a projection of optax, which mixes integers and floats even where JAX forbids that."""
+    """Call a projection of optax, which mixes integers and floats, even if JAX forbids this."""
     with jax.numpy_dtype_promotion("standard"):
         return projection(*arguments)
 
@@ -33,17 +33,17 @@ def _root(square):
 @_root.defjvp
 def _slope_of_root(primals, tangents):
     root = _root(*primals)
-    # The norm of 0 has the subgradient 0, where that of a root would be infinite.
+    # At 0 the norm has the subgradient 0. The derivative of the root would be infinite.
     return root, tangents[0] * jnp.where(root > 0.0, 0.5 / jnp.where(root > 0.0, root, 1.0), 0.0)
 
 
 def euclidean_norm(x) -> Array:
-    """|x| () for x (d,), with squares added up in a fixed order."""
+    """|x| () for x (d,), with squares summed in a fixed order."""
     return _root(barriers.add_up(x * x))
 
 
 def unit_vector(g) -> Array:
-    """g / |g|, or 0 for g = 0. It scales g first, so that squares neither overflow nor vanish."""
+    """g / |g|, or 0 for g = 0. Scaled first, so that squares neither overflow nor underflow."""
     largest = jnp.max(jnp.abs(g))
     scaled = g / jnp.where(largest > 0, largest, 1.0)
     return scaled / jnp.maximum(euclidean_norm(scaled), 1e-30)
@@ -59,7 +59,7 @@ def into_ball(x, radius) -> Array:
 def into_l1_ball(x, radius) -> Array:
     """The nearest point with an L1 norm of at most radius.
 
-    For long vectors the projection in float32 ends outside the ball, by 2.6 % for a vector of 1000
+    For long vectors the projection in float32 is outside the ball, by 2.6 % for a vector of 1000
     radii in 500 dimensions. Such a point is scaled back.
     """
     nearest = by_optax(projections.projection_l1_ball, x, radius)
@@ -68,9 +68,7 @@ def into_l1_ball(x, radius) -> Array:
 
 
 def ranks(values, blocks=None):
-    """How many of the values come before each of them, (n,) int32.
-
-    The smaller of two values comes before the other. Of equal ones the first does.
+    """The rank of each value, from 0, (n,) int32: the smallest is first, ties by lowest index.
 
     Args:
       values: (n,).
@@ -89,7 +87,7 @@ def ranks(values, blocks=None):
 
 
 def bisect(more, low, high) -> Array:
-    """The number from ``low`` to ``high`` up to which ``more`` is true, entry by entry."""
+    """The number in [low, high] up to which ``more`` is true, entry by entry, by bisection."""
 
     def halve(_, ends):
         low, high = ends
@@ -102,7 +100,7 @@ def bisect(more, low, high) -> Array:
 
 
 def check_radius(radius) -> float:
-    """Refuses a radius that is not positive and finite."""
+    """Require a positive finite radius."""
     _check.positive(radius=radius)
     _check.non_negative(radius=radius)  # finite
     return float(radius)

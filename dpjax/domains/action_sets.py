@@ -1,4 +1,4 @@
-"""Checks that an environment has the actions that a learner plays. Every game comes in first."""
+"""Checks that an environment has the actions that a learner plays. Every game is checked."""
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +12,14 @@ _DIRECTIONS = 8
 
 
 def check_fit(learner, environment) -> None:
-    """Refuses a learner whose actions the environment does not have.
+    """Check that the environment has all actions of the learner.
 
-    The learner may play on a part of the environment's domain. Regret is then still against the
-    best point of the whole domain.
+    The learner may play on a part of the environment's domain. Regret is still against the best
+    point of the whole domain.
 
     Raises:
       ValueError: the action sets differ; the message names both.
-      TypeError: one of the two has no valid action set.
+      TypeError: one of the two action sets is not valid.
     """
     sides = {"learner": learner.action_set, "environment": environment.action_set}
     for side, actions in sides.items():
@@ -39,7 +39,7 @@ def check_fit(learner, environment) -> None:
 
 
 def example_loss(actions):
-    """Losses of a round that shows actions of this set what they cost; all are 0."""
+    """Losses of one round for actions of this set, all 0."""
     if isinstance(actions, Arms):
         return jnp.zeros(actions.count, jnp.float32)
     if isinstance(actions, Policies):
@@ -72,7 +72,7 @@ def _within(inner, outer) -> bool:
 
 
 def words(actions) -> str:
-    """An action set as the object of a sentence."""
+    """An action set in words."""
     if isinstance(actions, Pairs):
         return f"pairs of {actions.players} arms"
     if isinstance(actions, Arms):
@@ -84,7 +84,7 @@ def words(actions) -> str:
 
 
 def _way_out(played, present) -> str:
-    """A hint at the combinator that joins arms and points; empty where there is none."""
+    """A hint at the combinator that connects arms and points; empty if there is none."""
     if isinstance(present, Pairs) and played == Arms(present.players):
         return " (combinators.sparring makes a learner of pairs of two learners)"
     if isinstance(played, Domain) and present == Arms(played.dim):

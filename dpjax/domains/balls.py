@@ -93,7 +93,7 @@ def lp_ball(dim: int, p: float, radius: float = 1.0) -> Domain:
 
 
 def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
-    """Convex hull of the vectors in [-radius, radius]^d with at most k entries that are not 0.
+    """Convex hull of the vectors in [-radius, radius]^d with at most k nonzero entries.
 
     Examples:
       >>> ball = domains.k_sparse(3, 2)
@@ -117,7 +117,7 @@ def k_sparse(dim: int, k: int, radius: float = 1.0) -> Domain:
 
 
 def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
-    """Convex hull of the vectors of norm at most ``radius`` with at most k entries that are not 0.
+    """Convex hull of the vectors of norm at most ``radius`` with at most k nonzero entries.
 
     It is the ball of the k-support norm (Argyriou, Foygel & Srebro 2012).
 
@@ -149,7 +149,7 @@ def _sparse(dim, k, radius) -> exact_projections.ExactProjection:
 
 
 def _lp_norm(sizes, p):
-    """(sum_i sizes_i^p)^(1/p) for sizes (d,) of at least 0, computed so that nothing overflows."""
+    """(sum_i sizes_i^p)^(1/p) for nonnegative sizes (d,), computed without overflow."""
     largest = jnp.maximum(jnp.max(sizes), 1e-30)
     return largest * jnp.sum((sizes / largest) ** p) ** (1.0 / p)
 
@@ -157,11 +157,11 @@ def _lp_norm(sizes, p):
 def _onto_lp_ball(x, p):
     """The nearest point of L_p norm at most 1.
 
-    For x outside the ball, the sizes z of the nearest point's entries solve z + mu z^(p-1) = |x|
-    entry by entry. The multiplier mu >= 0 is the one for which the norm of z is 1, and is at most
-    the dual norm of x. With t = z for p >= 2, or t = z^(p-1) for p < 2, the equation reads
-    t + c t^e = a or c t + t^e = a with e >= 1. Its left side is increasing and convex, so Newton's
-    method from a start within a factor 2 above the root never passes the root.
+    For x outside the ball, the absolute values z of the nearest point's entries solve
+    z + mu z^(p-1) = |x| entry by entry. The multiplier mu >= 0 makes the norm of z equal to 1, and
+    is at most the dual norm of x. With t = z for p >= 2, or t = z^(p-1) for p < 2, the equation is
+    t + c t^e = a or c t + t^e = a with e >= 1. Its left side is increasing and convex. So Newton's
+    method, from a start within a factor of 2 above the root, never passes the root.
     """
     size = jnp.abs(x)
     power = max(p - 1.0, 1.0 / (p - 1.0))
@@ -188,9 +188,9 @@ def _onto_lp_ball(x, p):
 def _onto_k_support_ball(x, k):
     """The nearest point of k-support norm at most 1.
 
-    The square of the norm is the least sum_i x_i^2 / theta_i over the theta in [0, 1]^d that sum to
-    at most k. For x outside the ball, let lambda be the multiplier of the norm and s that of the
-    sum. Then theta_i is (|x_i| - lambda s) / s clipped to [0, 1], and the nearest point is
+    The squared norm is the least sum_i x_i^2 / theta_i over theta in [0, 1]^d with sum at most k.
+    For x outside the ball, let lambda be the multiplier of the norm and s that of the sum. Then
+    theta_i is (|x_i| - lambda s) / s clipped to [0, 1], and the nearest point is
     x_i theta_i / (theta_i + lambda) (McDonald, Pontil & Stamos 2016). One bisection finds lambda,
     and another finds s for each lambda.
     """

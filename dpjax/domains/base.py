@@ -1,6 +1,6 @@
-"""The types Domain, LossSet and Regularizer, and functions that work with any of them.
+"""The types Domain, LossSet and Regularizer, and functions of them.
 
-Whoever adds a set fills in these fields, and whoever writes a learner on sets reads them.
+Authors of sets fill in these fields, and learners on sets read them.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._vectors import constant
 from dpjax.maths import barriers
 
-# How far a float32 point may lie outside a constraint and still count as contained.
+# The largest violation of a constraint at which a float32 point still counts as contained.
 TOLERANCE = 1e-5
 
 
 class LossSet(NamedTuple):
-    """A set of loss vectors that a round may bring. Calibrations read its sizes.
+    """A set of possible loss vectors of a round. Calibrations use its norms and diameters.
 
     Examples:
       >>> losses = domains.l1_losses(3)
@@ -37,7 +37,7 @@ class LossSet(NamedTuple):
 
 
 class Regularizer(NamedTuple):
-    """A strongly convex function R on a domain, as follow the regularized leader uses it.
+    """A strongly convex function R on a domain, for follow the regularized leader.
 
     Examples:
       >>> norm = domains.ball(2).regularizer  # the squared norm
@@ -69,18 +69,18 @@ class Domain(NamedTuple):
     centre: Any  # (d,) NumPy
     radius: float  # largest L2 distance of a point from the centre
     diameter: float  # largest L2 distance between two points
-    regularizer: Regularizer  # the one that learners use on this set by default
-    losses: LossSet  # the losses that learners are calibrated to on this set by default
-    barrier: barriers.Barrier | None = None  # self-concordant; None where none is known
-    # Whether a point is in the set, or so near: (x (d,), tolerance=1e-5) -> () bool
+    regularizer: Regularizer  # the default regularizer of learners on this set
+    losses: LossSet  # the default losses to which learners on this set are calibrated
+    barrier: barriers.Barrier | None = None  # self-concordant; None if none is known
+    # Whether a point is in the set, up to a tolerance: (x (d,), tolerance=1e-5) -> () bool
     contains: Callable | None = None
-    inradius: float | None = None  # radius of the largest ball around the centre within the set;
-    # a ball of the affine hull where the set has no inner points; None where it is not known
+    inradius: float | None = None  # radius of the largest ball around the centre within the set; a
+    # ball of the affine hull if the set has no inner points; None if it is not known
     tangent: Any = None  # (d, m) NumPy, orthonormal basis of the directions of the affine hull;
-    # None where the set has inner points, that is, m = d
-    # None where ``project`` may be far off
+    # None if the set has inner points, that is, m = d
+    # None if ``project`` is only approximate
     exact_projection: exact_projections.ExactProjection | None = None
-    # How vertices of ones and zeros are drawn; None if no such law is known
+    # How to draw vertices of ones and zeros; None if no such law is known
     lottery: lotteries.Lottery | None = None
 
 
@@ -126,8 +126,8 @@ def conditional_gradient_step(domain: Domain, point: Array, gradient: Array) -> 
 def shrunk(domain: Domain, factor: Number) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
-    Only the minimizer and the projection are those of the shrunk set, and its projection does not
-    count as exact. The other fields stay those of the domain, so radius, diameter and inradius are
+    Only the minimizer and the projection are those of the shrunk set, and the projection does not
+    count as exact. The other fields are those of the domain, so radius, diameter and inradius are
     too large for the shrunk set.
 
     Examples:
@@ -150,7 +150,7 @@ def shrunk(domain: Domain, factor: Number) -> Domain:
 
 
 def check_domain(domain: Domain) -> None:
-    """Refuses anything that is not a Domain.
+    """Require a Domain.
 
     Examples:
       >>> domains.check_domain([0.0, 1.0])
@@ -163,7 +163,7 @@ def check_domain(domain: Domain) -> None:
 
 
 def fitting(domain: Domain, losses: LossSet | None) -> LossSet:
-    """The given losses, or the domain's own if there are none. Refuses losses that do not fit.
+    """The given losses, checked against the domain, or the domain's own if None.
 
     Examples:
       >>> simplex = domains.simplex(3)

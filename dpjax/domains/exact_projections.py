@@ -1,9 +1,9 @@
-"""Exact projections P, written as what they take off a point: y - P(y), for y in two words.
+"""Exact projections P, in terms of the excess y - P(y), for y in two words.
 
-The projection on a convex set never moves two points farther apart. The privacy of a hidden iterate
-rests on this. In float32 it holds up to rounding. Near the set y - P(y) is small, and for most sets
-a formula gives it with a small relative error. If y is carried in two float32 words, the rounding
-errors of many steps stay small too.
+The projection onto a convex set never moves two points farther apart. The privacy of a hidden
+iterate depends on this. In float32 it holds up to rounding. Near the set the excess y - P(y) is
+small, and for most sets a formula computes it with a small relative error. If y is stored in two
+float32 words, the rounding errors of many steps also stay small.
 """
 
 from collections.abc import Callable
@@ -21,20 +21,20 @@ from dpjax.maths.two_words import TwoWords
 UNIT = 2.0**-24
 # The rounding error of two-word arithmetic in one projection, relative to its largest number.
 TWO_WORDS_UNIT = 2.0**-44
-# How many bisections a search for a root may need beside its Newton steps.
+# How many bisections a root search may need in addition to Newton steps.
 _HALVINGS = 64
 
 
 class ExactProjection(NamedTuple):
-    """The projection P on a set, off by rounding only."""
+    """The projection P onto a set, exact up to rounding."""
 
     excess: Callable  # y (d,) in two words -> y - P(y) (d,), float32
-    relative: float  # the largest error of the excess, in units of 2^-24 of its own length
-    absolute: float  # and beyond that, in units of 2^-24 of the length of y
+    relative: float  # the largest error of the excess, in units of 2^-24 of its length
+    absolute: float  # and in addition, in units of 2^-24 of the length of y
 
 
 def from_project(project, absolute=32.0) -> ExactProjection:
-    """Made from a map (d,) -> the nearest point, which is off by ``absolute`` units of 2^-24."""
+    """From a map (d,) -> the nearest point, with an error of ``absolute`` units of 2^-24."""
     return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
 
 
@@ -57,7 +57,7 @@ def ball(radius: float) -> ExactProjection:
 
     def excess(y):
         size = jnp.max(jnp.abs(y.high))
-        # Far outside the ball nothing cancels, but squares may overflow.
+        # Far outside the ball there is no cancellation, but squares may overflow.
         far = size > 2.0 * radius
         scaled = y.high / jnp.maximum(size, 1e-30)
         length = size * jnp.sqrt(two_words.add_up(two_words.exact_product(scaled, scaled)).high)
@@ -67,7 +67,7 @@ def ball(radius: float) -> ExactProjection:
         squares = TwoWords(squares.high, squares.low + cross)
         r = jnp.float32(radius)
         over = two_words.subtract(two_words.add_up(squares), two_words.exact_product(r, r)).high
-        length = jnp.maximum(length, r / 2.0)  # A shorter point lies within and stays as it is.
+        length = jnp.maximum(length, r / 2.0)  # A shorter point is inside and does not move.
         near_part = jnp.maximum(over, 0.0) / length / (length + r)
         far_part = 1.0 - r / jnp.maximum(length, r)
         return rounded(y.high * jnp.where(far, far_part, near_part))
@@ -76,19 +76,19 @@ def ball(radius: float) -> ExactProjection:
 
 
 def capped(upper, rows, totals, *, equal) -> ExactProjection:
-    """Onto the x in [0, upper]^d whose sum over each block is its total, or at most that.
+    """Onto the x in [0, upper]^d whose sum over each block is at most, or equal to, its total.
 
     P(y)_i = clip(y_i - tau, 0, upper) with one tau for each block, so y_i - P(y)_i is tau clipped
-    to [y_i - upper, y_i]. In each block these differences sum to the sum of y minus the total, and
-    this determines tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds
-    tau and leaves each piece once. Where a piece is flat, the bracket is halved instead. The ends
-    of the bracket are no farther from 0 than the sum of what is taken off.
+    to [y_i - upper, y_i]. In each block these differences sum to the sum of y minus the total,
+    which determines tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds
+    tau and leaves each piece once. On a flat piece the bracket is halved instead. The ends of the
+    bracket are at most as far from 0 as the sum of the excess.
 
     Args:
       upper: > 0.
-      rows: (blocks, d), 1 where an entry belongs to a block, else 0.
+      rows: (blocks, d), 1 if an entry belongs to a block, else 0.
       totals: (blocks,).
-      equal: whether the sums must be the totals, or may be less.
+      equal: whether the sums must equal the totals, or may be less.
     """
     most = 2 * rows.shape[1] + _HALVINGS
 
@@ -131,7 +131,7 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
 
 
 def signed(exact) -> ExactProjection:
-    """Onto the x whose absolute values lie in the set of ``exact``, whose points are x >= 0."""
+    """Onto the x whose absolute values are in the set of ``exact``, whose points are x >= 0."""
 
     def excess(y):
         sign = jnp.where(y.high < 0.0, -1.0, 1.0)
@@ -141,10 +141,10 @@ def signed(exact) -> ExactProjection:
 
 
 def permutations(weights) -> ExactProjection:
-    """Onto the convex hull of all orders of ``weights`` (d,), which are sorted, largest first.
+    """Onto the convex hull of all permutations of ``weights`` (d,), sorted with the largest first.
 
-    With y sorted likewise, y - P(y) is the non-increasing isotonic regression of y - weights (Lim &
-    Wright 2016). Its entry i is the least over j <= i of the largest over k >= i of the mean of
+    For y in the same order, y - P(y) is the non-increasing isotonic regression of y - weights (Lim
+    & Wright 2016). Its entry i is the least over j <= i of the largest over k >= i of the mean of
     entries j to k (Robertson, Wright & Dykstra 1988, Theorem 1.4.4).
     """
     dim = len(weights)
@@ -178,13 +178,13 @@ def onto_multiple(exact, y, count, centre) -> TwoWords:
 
 
 def drift(exact, dim, rounds) -> tuple[float, float]:
-    """How far rounding can move two sums z_t apart.
+    """The largest distance by which rounding moves two sums z_t apart.
 
-    z_t is the projection of z_(t-1) + s_t on t (K - centre), as :func:`onto_multiple` computes it.
-    A projection takes off at most |s_t|. Its error has three parts: ``relative`` units of 2^-24 of
-    |s_t|, and one more for the product with t; ``absolute`` units of |y| <= t r + |s_t|, where r is
-    the largest length of a point of K; and what two words lose. Added up over the rounds, for two
-    sums that are each rounded, this gives
+    z_t is the projection of z_(t-1) + s_t onto t (K - centre), computed by :func:`onto_multiple`.
+    The excess of a projection is at most |s_t|. Its error has three parts: ``relative`` units of
+    2^-24 of |s_t|, and one more for the product with t; ``absolute`` units of |y| <= t r + |s_t|,
+    where r is the largest length of a point of K; and the error of two words. Added up over the
+    rounds, for two sums that are each rounded, this gives
 
         drift <= a S + b r   for the largest |s_t|, S.
 
@@ -199,16 +199,17 @@ def drift(exact, dim, rounds) -> tuple[float, float]:
 
 
 def longest(exact, dim) -> int:
-    """The most rounds for which neither part of :func:`drift` is above 1."""
+    """The largest number of rounds for which both parts of :func:`drift` are at most 1."""
     steps, _ = drift(exact, dim, 1)
     lost = exact.absolute * UNIT + dim**0.5 * TWO_WORDS_UNIT
     return int(min(1.0 / steps, ((UNIT**2 + lost) ** 0.5 - UNIT) / lost))
 
 
 def by_excess(exact) -> Callable:
-    """A map (d,) -> the nearest point, by an exact projection.
+    """A map (d,) -> the nearest point, from an exact projection.
 
-    It projects twice, since from far away the first result is off by the rounding of the distance.
+    It projects twice, since far from the set the first result has the rounding error of the
+    distance.
     """
 
     def project(x):

@@ -1,4 +1,4 @@
-"""Domains from a linear minimizer, and what describes a polytope. Authors of sets start here."""
+"""Domains from a linear minimizer. Authors of sets start here."""
 
 from collections.abc import Callable
 
@@ -28,27 +28,27 @@ def from_minimizer(
     inradius: float | None = None,
     tangent: Numbers | None = None,
 ) -> Domain:
-    """A domain from any compact convex set whose linear minimizer is known.
+    """A domain from any compact convex set with a known linear minimizer.
 
-    If no projection is known, a fixed number n of Frank-Wolfe steps with exact line search
-    approximates it. The distance to the true projection is then at most
-    2 diameter / sqrt(n + 2) (Jaggi 2013, Theorem 1), and far less near vertices. Such a map may
-    move points farther apart, so learners whose privacy rests on projections refuse the domain.
+    If no projection is known, it is approximated by a fixed number n of Frank-Wolfe steps with
+    exact line search. The distance to the true projection is then at most 2 diameter / sqrt(n + 2)
+    (Jaggi 2013, Theorem 1), and far less near vertices. Such a map may move points farther apart.
+    So learners whose privacy depends on projections refuse the domain.
 
     Args:
       dim: d.
       minimizer: g (d,) -> a point x of the set with the least <g, x>.
       centre: a point of the set, (d,).
-      diameter: largest Euclidean distance between two points of the set, or a bound on it.
+      diameter: largest Euclidean distance between two points of the set, or an upper bound.
       losses: a LossSet of the same dimension; by default vectors of length at most 1.
       radius: largest distance of a point from the centre; by default the diameter.
-      project: a function (d,) -> the nearest point, whose only error is rounding, of at most 32
-        units of 2^-24 of the length of its argument; an ExactProjection, if more is known of the
-        rounding; or n, if no projection is known.
+      project: a function (d,) -> the nearest point, with a rounding error of at most 32 units of
+        2^-24 of the length of its argument and no other error; an ExactProjection, if its rounding
+        error is known more precisely; or n, if no projection is known.
       contains: (x, tolerance) -> whether x is in the set; by default whether x is near its
         projection.
       inradius: radius of the largest ball around the centre within the set (and its affine hull).
-      tangent: (d, m), orthonormal basis of the directions of the affine hull, where m < d.
+      tangent: (d, m), orthonormal basis of the directions of the affine hull, if m < d.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -105,7 +105,7 @@ def from_minimizer(
 
 
 def _about_zero(dim, minimizer, radius, **known) -> Domain:
-    """A domain that has -x for each of its points x. Its diameter is twice its radius.
+    """A domain that contains -x for each of its points x. Its diameter is twice its radius.
 
     ``known`` are further arguments of :func:`from_minimizer`.
     """
@@ -124,7 +124,7 @@ def _checked_tangent(tangent, dim) -> np.ndarray:
 
 
 def _by_frank_wolfe(minimizer, centre, steps) -> Callable:
-    """A map (d,) -> a point near the nearest one, by Frank-Wolfe steps from the centre."""
+    """An approximate projection (d,) -> (d,), by Frank-Wolfe steps from the centre."""
 
     def project(y):
         def one_step(_, x):

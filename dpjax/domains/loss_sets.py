@@ -1,4 +1,4 @@
-"""Sets of loss vectors that a round may bring, and their sensitivities. Calibrations come in."""
+"""Sets of possible loss vectors of a round, and their sensitivities, for calibrations."""
 
 from collections.abc import Callable
 
@@ -87,14 +87,13 @@ def l1_losses(dim: int, radius: float = 1.0) -> LossSet:
 
 
 def sensitivity(losses: LossSet, neighbours: str, unit: str) -> tuple[float, float]:
-    """The largest L1 and the largest L2 change of one round's loss vector between neighbours.
+    """The largest L1 and L2 changes of one round's loss vector between neighbours.
 
     Args:
       losses: a LossSet.
-      neighbours: "replace" where another vector of the set takes its place, "zero_out" where 0
-        does.
-      unit: "round" where the whole vector changes, "entry" where one of its entries does (Dwork,
-        Naor, Pitassi & Rothblum 2010).
+      neighbours: "replace" if another vector of the set replaces it, "zero_out" if 0 does.
+      unit: "round" if the whole vector changes, "entry" if one of its entries changes (Dwork, Naor,
+        Pitassi & Rothblum 2010).
 
     Examples:
       >>> losses = domains.box_losses(3, -1.0, 1.0)
@@ -118,8 +117,8 @@ def clipped(losses: LossSet, unit: str) -> Callable:
     """A function that clips loss vectors so that :func:`sensitivity` bounds their change.
 
     For the unit "round" it returns the nearest vector of the set. For "entry" it clips each entry
-    by itself, since in the nearest vector one entry that is out of range moves all the others. The
-    result may then be longer than the set's ``norms``. Regret bounds read these; calibrations for
+    separately, since in the nearest vector one entry out of range changes all others. The result
+    may then be longer than the set's ``norms``, which regret bounds use but calibrations for
     entries do not.
 
     Args:
@@ -127,9 +126,8 @@ def clipped(losses: LossSet, unit: str) -> Callable:
       unit: "round" or "entry".
 
     Returns:
-      A function (d,) -> (d,). Before it looks for the nearest vector, it clips entries to 1000
-      times their range, since beyond that the nearest vector in float32 may lie outside the set. A
-      NaN is clipped to the low end.
+      A function (d,) -> (d,). It first clips entries to 1000 times their range, since beyond that
+      the nearest vector in float32 may be outside the set. NaN is clipped to the low end.
 
     Examples:
       >>> losses, loss = domains.ball_losses(2), jnp.array([3.0, 4.0])

@@ -1,4 +1,4 @@
-"""Draws of vertices of ones and zeros, as follow the regularized leader needs them."""
+"""Draws of vertices of ones and zeros, for follow the regularized leader."""
 
 import math
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from jax import random as jr
 
 from dpjax.domains._vectors import bisect
 
-# Probabilities of a k-set are multiples of 2^-24, or of more where k 2^24 exceeds an int32.
+# Probabilities of a k-set are multiples of 2^-24, or of a larger unit if k 2^24 exceeds an int32.
 _BITS = 24
 
 
 class Lottery(NamedTuple):
     """Follow the regularized leader over a domain whose vertices have entries 0 and 1.
 
-    A step that adds estimates y to the losses L (d,) is stable as long as eta |y_i| is at most
-    ``reach(x)`` in every entry. If other estimates are skipped, and E[x_i y_i^2] adds up to V as
-    :func:`dpjax.learners.semi_bandit_ftrl` says, the regret of T rounds is at most
+    A step that adds estimates y to the losses L (d,) is stable if eta |y_i| is at most ``reach(x)``
+    in every entry. If other estimates are skipped, and E[x_i y_i^2] adds up to V as in
+    :func:`dpjax.learners.semi_bandit_ftrl`, the regret of T rounds is at most
     penalty / eta + eta T V stability.
 
     Examples:
@@ -32,7 +32,7 @@ class Lottery(NamedTuple):
 
     ones: int  # k, the largest number of ones
     # (key, eta L (d,), choose) -> a vertex (d,), and the probabilities x (d,) of its ones. choose
-    # draws an index from probabilities, as dpjax.noise.choose does.
+    # draws an index from probabilities, like dpjax.noise.choose.
     draw: Callable
     reach: Callable  # x (d,) -> (d,), the largest eta |y_i| that is used
     penalty: float
@@ -41,13 +41,13 @@ class Lottery(NamedTuple):
 
 
 def of_sets(blocks, capacities) -> Lottery:
-    """Sets with so many entries of each block, by Tsallis entropy and systematic sampling.
+    """Sets with fixed numbers of entries of each block, by Tsallis entropy and systematic sampling.
 
     The marginals are x = argmin <s, x> - 2 sum_i sqrt(x_i), for s = eta L.
 
     Args:
       blocks: (d,) NumPy integers, the block of each entry.
-      capacities: the number of entries of each block that are chosen.
+      capacities: the number of chosen entries of each block.
     """
     members = [np.flatnonzero(blocks == block) for block in range(len(capacities))]
     place = np.argsort(np.concatenate(members))
@@ -75,7 +75,7 @@ def of_sets(blocks, capacities) -> Lottery:
 def _marginals(s, k):
     """x (n,) with sum k: x_i = min(1, (s_i + m)^-2), the minimizer of <s, x> - 2 sum_i sqrt(x_i).
 
-    If the k-th smallest s_i is 0, m lies in [1, sqrt(n - k + 1)].
+    If the k-th smallest s_i is 0, m is in [1, sqrt(n - k + 1)].
     """
     s = s - jnp.sort(s)[k - 1]
 
@@ -87,23 +87,23 @@ def _marginals(s, k):
 
 
 def _in_units(x, k):
-    """x as integers, multiples of 1 / unit whose sum is k exactly, and the unit's bits."""
+    """x as integers, in units of 2^-bits, with sum exactly k; and the bits."""
     bits = min(_BITS, 30 - k.bit_length())
     unit = 1 << bits
     units = jnp.round(x * unit).astype(jnp.int32)
     missing = k * unit - jnp.sum(units)
-    # The first entries with room make up for rounding.
+    # The first entries with room compensate for rounding.
     room = jnp.where(missing > 0, unit - units, units)
     before = jnp.cumsum(room) - room
     return units + jnp.sign(missing) * jnp.clip(jnp.abs(missing) - before, 0, room), bits
 
 
 def _systematic(key, choose, units_and_bits):
-    """A set whose entries have the probabilities x = units / 2^bits, and x.
+    """(set, x): a random set whose entries have the probabilities x = units / 2^bits.
 
     Entry i has the interval from x_1 + .. + x_(i-1) to x_1 + .. + x_i. It is in the set if one of
-    u, u + 1, u + 2, .. is in its interval, for a uniform u (Madow 1949). Only the place of u among
-    the fractional parts of these sums matters. So this place is drawn.
+    u, u + 1, u + 2, .. is in its interval, for a uniform u (Madow 1949). Only the position of u
+    among the fractional parts of these sums matters, so this position is drawn.
     """
     units, bits = units_and_bits
     unit, ends = 1 << bits, jnp.cumsum(units)
@@ -116,11 +116,11 @@ def _systematic(key, choose, units_and_bits):
 
 
 def of_paths(edges, order, leaving, count, longest) -> Lottery:
-    """Paths with probabilities in proportion to exp(-<s, a>), by weight pushing.
+    """Paths with probabilities proportional to exp(-<s, a>), by weight pushing.
 
-    This is follow the regularized leader with the entropy of the law over all paths. With the sum
-    B(v) of the weights of all paths from v to the target, a walk takes edge (v, w) with probability
-    exp(-s_e) B(w) / B(v) (Takimoto & Warmuth 2003).
+    This is follow the regularized leader with the entropy of the law over all paths. Let B(v) be
+    the sum of the weights of all paths from v to the target. A walk takes edge (v, w) with
+    probability exp(-s_e) B(w) / B(v) (Takimoto & Warmuth 2003).
 
     Args:
       edges: (d, 2).

@@ -38,13 +38,13 @@ def _traceless(n) -> np.ndarray:
 def gram_losses(size: int) -> LossSet:
     """The losses -M of online PCA, M (n, n) positive semidefinite of trace at most 1, as (n^2,).
 
-    The extreme ones are -v v' with |v| = 1, and 0. A point X, such as a projection on k directions,
-    loses -<X, v v'>, which is -|X v|^2 for a projection X. Two orthogonal vectors v and w are the
-    farthest apart, so replacement changes a loss by at most sqrt 2 in L2, and not by twice its
-    norm. The L1 norm is at most n, attained where all entries of v are equally large, and the L1
-    distance at most n sqrt 2, attained for n = 2 and n = 4.
+    The extreme losses are -v v' with |v| = 1, and 0. The loss of a point X is -<X, v v'>, which is
+    -|X v|^2 if X is a projection. Losses of orthogonal v and w are the farthest apart, so
+    replacement changes a loss by at most sqrt 2 in L2, not by twice its norm. The L1 norm is at
+    most n, attained if all |v_i| are equal. The L1 distance is at most n sqrt 2, attained for n = 2
+    and n = 4.
 
-    Vectors are clipped to the nearest one of the set. This takes an eigendecomposition.
+    Vectors are clipped to the nearest one of the set, with an eigendecomposition.
 
     Examples:
       >>> losses = domains.gram_losses(2)
@@ -78,12 +78,12 @@ def gram_losses(size: int) -> LossSet:
 
 
 def von_neumann_entropy(size: int) -> Regularizer:
-    """tr X ln X on the spectrahedron of trace 1: follow the leader by matrix exponentials.
+    """tr X ln X on the spectrahedron of trace 1, for matrix exponentiated gradient.
 
-    The argmin is exp(-rate S) / tr exp(-rate S), and D_R = ln n. For losses whose eigenvalues lie
-    in an interval of length w, S = w^2 / 8 by the inequality of Golden and Thompson. A matrix of
-    Frobenius norm G has w at most sqrt(2) G, so that S = G^2 / 4. Gram losses have w = 1, and the
-    rate for S = 1 / 8 is sqrt(8 ln n / T).
+    The argmin is exp(-rate S) / tr exp(-rate S), and D_R = ln n. For losses whose eigenvalues are
+    in an interval of length w, S = w^2 / 8 by the Golden-Thompson inequality. A matrix of Frobenius
+    norm G has w at most sqrt(2) G, so S = G^2 / 4. Gram losses have w = 1, and the rate for
+    S = 1 / 8 is sqrt(8 ln n / T).
 
     Reference: Tsuda, Ratsch & Warmuth 2005, "Matrix exponentiated gradient updates".
 
@@ -103,11 +103,11 @@ def von_neumann_entropy(size: int) -> Regularizer:
 
 
 def fantope(size: int, rank: int) -> Domain:
-    """The hull of the projections on k directions of R^n: 0 <= X <= I, tr X = k, as vectors (n^2,).
+    """The hull of the projections of rank k in R^n: 0 <= X <= I, tr X = k, as vectors (n^2,).
 
-    It is the domain of online PCA with k components, and its own losses are
-    :func:`gram_losses`. For k = 1 it is the spectrahedron. The linear minimizer and the projection
-    compute a full eigendecomposition.
+    It is the domain of online PCA with k components. Its default losses are :func:`gram_losses`.
+    For k = 1 it is the spectrahedron. The linear minimizer and the projection compute a full
+    eigendecomposition.
 
     Args:
       size: n, at least 2.
@@ -144,7 +144,7 @@ def fantope(size: int, rank: int) -> Domain:
         radius=(k * (n - k) / n) ** 0.5,
         diameter=(2 * min(k, n - k)) ** 0.5,
         losses=gram_losses(n),
-        # At that distance an eigenvalue of a traceless direction can meet 0 or 1.
+        # At this distance an eigenvalue can become 0 or 1 along a traceless direction.
         inradius=min(k, n - k) * (n * (n - 1)) ** -0.5,
     )
 
@@ -183,7 +183,7 @@ def _by_eigenvalues(n, trace, minimizer, nearest, **known) -> Domain:
     """Symmetric matrices (n, n) of a given trace whose eigenvalues are in a set.
 
     Args:
-      nearest: eigenvalues (n,) -> the nearest ones of a point of the set.
+      nearest: eigenvalues (n,) -> the nearest eigenvalues in the set.
       known: further arguments of :func:`from_minimizer`.
     """
 
@@ -220,7 +220,7 @@ def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
         return (-radius * left[:, None] * right[None]).reshape(p * q)
 
     def project(x):
-        """Projects the singular values on the L1 ball."""
+        """Project the singular values onto the L1 ball."""
         left, values, right = jnp.linalg.svd(x.reshape(p, q), full_matrices=False)
         nearest = (left * by_optax(projections.projection_l1_ball, values, radius)[None]) @ right
         return jnp.where(jnp.sum(values) > radius, nearest.reshape(p * q), x)

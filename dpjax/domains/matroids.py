@@ -14,9 +14,9 @@ from dpjax.domains.from_minimizer import from_minimizer
 
 
 def capped_simplex(dim: int, k: int) -> Domain:
-    """Points of [0, 1]^d that sum to k < d: the convex hull of the choices of k out of d.
+    """Points of [0, 1]^d that sum to k < d: the convex hull of the subsets of size k.
 
-    These choices are the bases of the uniform matroid. k = 1 gives the simplex.
+    These subsets are the bases of the uniform matroid. k = 1 gives the simplex.
 
     Examples:
       >>> pairs = domains.capped_simplex(4, 2)
@@ -76,7 +76,7 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
         return jnp.sum(rows * x[None], axis=1)
 
     def project(y):
-        """clip(y - tau, 0, 1), with a tau for each block that bisection finds."""
+        """clip(y - tau, 0, 1), with a tau for each block, found by bisection."""
 
         def shifted(tau):
             return jnp.clip(y - jnp.sum(rows * tau[:, None], axis=0), 0.0, 1.0)
@@ -101,7 +101,7 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
 
 
 def _checked_blocks(blocks, capacities):
-    """Blocks and capacities as arrays of NumPy, and the size of each block."""
+    """Blocks and capacities as NumPy arrays, and the size of each block."""
     blocks, capacities = np.asarray(blocks), np.asarray(capacities)
     if blocks.ndim != 1 or blocks.dtype.kind not in "iu":
         raise TypeError("blocks must be integers (d,), the block of each entry")
@@ -151,14 +151,14 @@ def _hull_of_independent_sets(blocks, members, capacities, sizes) -> dict:
 def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     """Convex hull of the spanning trees of a connected graph, or of all its forests.
 
-    The matroid is the graphic one, and the linear minimizer is Kruskal's algorithm. The diameter is
-    an upper bound. Up to 12 nodes, membership and inradius are exact; they are computed from all
-    groups of nodes.
+    This is for the graphic matroid, and the linear minimizer is Kruskal's algorithm. The diameter
+    is an upper bound. Up to 12 nodes, membership and inradius are exact, computed from all groups
+    of nodes.
 
     Args:
       edges: (d, 2) pairs of different nodes, counted from 0.
       nodes: the number of nodes.
-      spanning: whether the vertices are the spanning trees, or all sets of edges without a cycle.
+      spanning: whether the vertices are the spanning trees, or all forests.
 
     Raises:
       ValueError, TypeError: bad arguments, by name; the graph is not connected, or is a tree.
@@ -232,7 +232,7 @@ def _directions(minimizer, centre) -> np.ndarray:
     """
     dim = len(centre)
     random = np.random.default_rng(0).normal(size=(20 * dim, dim)).astype(np.float32)
-    # Without jit each call would compile the minimizer anew.
+    # Without jit each call would compile the minimizer again.
     vertices = np.asarray(jax.jit(jax.vmap(minimizer))(random), np.float64)
     _, lengths, axes = np.linalg.svd(vertices - centre, full_matrices=False)
     return axes[lengths > 1e-6 * lengths[0]].T

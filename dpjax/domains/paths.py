@@ -1,4 +1,4 @@
-"""The set of unit flows in a directed graph without cycles, whose vertices are paths."""
+"""Unit flows in an acyclic directed graph, whose vertices are paths."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,18 +13,17 @@ from dpjax.domains.from_minimizer import from_minimizer
 def paths(edges: Numbers, source: int, target: int) -> Domain:
     """Unit flows from source to target: the convex hull of the paths of an acyclic graph.
 
-    Entry e of a point is the flow over edge e. The linear minimizer is a shortest path, which
-    dynamic programming finds along a topological order of the nodes. The centre is the mean of all
-    paths.
+    Entry e of a point is the flow on edge e. The linear minimizer is a shortest path, found by
+    dynamic programming in a topological order of the nodes. The centre is the mean of all paths.
 
     Args:
       edges: (d, 2) pairs (from, to) of nodes, integers. Parallel edges are allowed.
-      source: the node at which paths start.
-      target: the node at which paths end.
+      source: the first node of all paths.
+      target: the last node of all paths.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; there is a cycle, an edge that lies on no path,
-        or only a single path.
+      ValueError, TypeError: bad arguments, by name; there is a cycle, an edge that is on no path,
+        or only one path.
 
     Examples:
       >>> graph = domains.paths([(0, 1), (1, 2), (0, 2)], source=0, target=2)
@@ -52,13 +51,13 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
         raise ValueError("edges: there is a single path")
     inner = [v for v in order if v not in (source, target)]
     steps = [v for v in order if v != source]
-    # Row v: what flows into node v less what flows out.
+    # Row v: the flow into node v minus the flow out of it.
     conserve = np.array([(edges[:, 1] == v) * 1.0 - (edges[:, 0] == v) for v in [*inner, target]])
     centre, tangent = through / count, null_space(conserve)
     longest = dict.fromkeys(order, 0)
     for v in steps:
         longest[v] = max(longest[edges[e, 0]] + 1 for e in entering[v])
-    # An edge that all paths share has no entry in the tangent, and its flow is always 1.
+    # An edge on all paths has a zero row in the tangent, and its flow is always 1.
     reach = np.linalg.norm(tangent, axis=1)
     free = reach > 1e-9
     return from_minimizer(
@@ -73,7 +72,7 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
 
 
 def _path_counts(start, order, entering, origins) -> dict:
-    """How many paths lead from the node ``start`` to each node, by the last edges of the paths."""
+    """The number of paths from ``start`` to each node, by recursion over their last edges."""
     counts = dict.fromkeys(order, 0)
     counts[start] = 1
     for v in order:
@@ -82,10 +81,10 @@ def _path_counts(start, order, entering, origins) -> dict:
 
 
 def _shortest_path(g, edges, source, target, steps, entering):
-    """1 for the edges of the shortest path from source to target, else 0, (d,), for lengths g (d,).
+    """The edges of the shortest path from source to target as ones, (d,), for lengths g (d,).
 
     ``steps`` are the nodes other than the source, in topological order. The graph is static, so the
-    computation is unrolled edge by edge. Under vmap each operation works on whole vectors.
+    computation is unrolled edge by edge. Under vmap each operation is on whole vectors.
     """
     distance, enter = {source: jnp.zeros(())}, {}
     for v in steps:

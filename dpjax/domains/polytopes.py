@@ -1,4 +1,4 @@
-"""Polytopes from inequalities, with the logarithmic barrier that SCRiBLE needs."""
+"""Polytopes from inequalities, with the logarithmic barrier for SCRiBLE."""
 
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from dpjax.maths import polytope_barriers
 from dpjax.maths.barriers import add_up
 
 MOST_VERTICES = 4096
-# Relative to the size of the numbers in b; a body with a smaller inner ball counts as empty.
+# Relative to the size of b; a body with a smaller inner ball counts as empty.
 _LEAST_INRADIUS = 1e-6
 # How far a vertex may lie off a facet, relative to the size of the body.
 _ON_FACET = 1e-8
@@ -38,12 +38,12 @@ def polytope(
     equalities: tuple[Numbers, Numbers] | None = None,
     losses: LossSet | None = None,
 ) -> Domain:
-    """The points x in R^d with A x <= b, a bounded set, and E x = f where ``equalities`` are given.
+    """The points x in R^d with A x <= b, a bounded set, and E x = f if ``equalities`` are given.
 
-    It has a barrier, so that :func:`~dpjax.learners.scrible` plays on it: the sum of -ln(b - A x)
-    over the rows. The barrier's parameter nu is the number of rows. Redundant rows are removed
-    first, since each would cost regret. The centre is the analytic one, where the barrier is
-    least. The projection is approximate (see :func:`from_minimizer`).
+    It has a barrier for :func:`~dpjax.learners.scrible`: the sum of -ln(b - A x) over the rows. Its
+    parameter nu is the number of rows. Redundant rows are removed first, since each would increase
+    the regret. The centre is the analytic centre, which minimizes the barrier. The projection is
+    approximate (see :func:`from_minimizer`).
 
     Args:
       A: (m, d), a row for each inequality.
@@ -53,8 +53,8 @@ def polytope(
 
     Raises:
       ValueError: bad arguments, by name; A x <= b is empty, has no inner points (within the
-        equalities) or is unbounded; it has more than 4096 vertices. They are enumerated, so this is
-        for small d.
+        equalities) or is unbounded; it has more than 4096 vertices (they are enumerated, so d
+        should be small).
 
     Examples:
       >>> triangle = domains.polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])
@@ -131,7 +131,7 @@ def _affine_hull(equalities, dim):
 
 
 def _facets(rows, bounds) -> _Facets:
-    """The facets and vertices of {w: A w <= b}, both in an order that the input does not choose."""
+    """The facets and vertices of {w: A w <= b}, in an order independent of the order of rows."""
     lengths = np.linalg.norm(rows, axis=1)
     moves = lengths > 1e-12 * max(lengths.max(), 1e-300)
     if (bounds[~moves] < 0).any():
@@ -175,7 +175,7 @@ def _inner_ball(rows, bounds):
     found = _linear_program(-np.eye(dim + 1)[dim], program, bounds)
     if found is not None and found[dim] < _LEAST_INRADIUS:
         raise ValueError("A x <= b must have inner points, but it is empty or flat")
-    # Bounded means that 0 lies within the hull of the rows: A w <= 0 for w = 0 alone.
+    # Bounded means that 0 is within the hull of the rows: A w <= 0 only for w = 0.
     bounded = found is not None and all(
         _linear_program(sign * axis, rows, bounds) is not None
         for axis in np.eye(dim)
@@ -187,13 +187,13 @@ def _inner_ball(rows, bounds):
 
 
 def _linear_program(costs, rows, bounds):
-    """argmin of <costs, w> over A w <= b, or None where there is no least value."""
+    """argmin of <costs, w> over A w <= b, or None if there is no minimum."""
     found = scipy.optimize.linprog(costs, A_ub=rows, b_ub=bounds, bounds=(None, None))
     return found.x if found.status == 0 else None
 
 
 def _ordered(vectors, tolerance) -> np.ndarray:
-    """Vectors (count, n) sorted by their entries, without those that repeat another one."""
+    """Vectors (count, n) sorted by their entries, without duplicates."""
     rounded = np.round(vectors / tolerance / 4.0)
     vectors = vectors[np.lexsort(rounded.T[::-1])]
     near = scipy.spatial.cKDTree(vectors).query_pairs(8.0 * tolerance, output_type="ndarray")
@@ -217,7 +217,7 @@ def _analytic_centre(facets) -> np.ndarray:
         step = np.linalg.lstsq(scaled.T @ scaled, gradient, rcond=None)[0]
         decrement = float(np.sqrt(max(gradient @ step, 0.0)))
         w = w - step / (1.0 + decrement if decrement > 0.25 else 1.0)
-        if decrement < 1e-8:  # The step that was just taken squares it.
+        if decrement < 1e-8:  # The last step squares it.
             return w
     raise ValueError("A x <= b must not be so thin that its analytic centre cannot be found")
 
@@ -229,7 +229,7 @@ def _inverse_root(matrix) -> np.ndarray:
 
 
 def _values(losses, vertices) -> tuple[float, float]:
-    """The range of <l, x> over losses and vertices, a little wider than rounding may exceed."""
+    """The range of <l, x> over losses and vertices, widened to allow for rounding."""
     with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
         points = jnp.asarray(vertices)
 

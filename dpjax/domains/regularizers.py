@@ -1,4 +1,4 @@
-"""Strongly convex functions on a domain, which follow the regularized leader adds to losses."""
+"""Strongly convex functions on a domain, for follow the regularized leader."""
 
 from collections.abc import Callable
 
@@ -15,8 +15,8 @@ from dpjax.domains.base import Domain, Regularizer
 def negative_entropy(dim: int) -> Regularizer:
     """R(x) = sum_i x_i ln x_i on the simplex, which gives exponential weights.
 
-    D_R = ln d. If losses have spread w in a round, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi &
-    Lugosi 2006, Theorem 2.2). The analysis by local norms has 4 times that for losses in [-1, 1].
+    D_R = ln d. If the losses of a round have spread w, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi
+    & Lugosi 2006, Theorem 2.2). The analysis by local norms has 4 times this for losses in [-1, 1].
 
     Examples:
       >>> entropy = domains.negative_entropy(3)
@@ -27,7 +27,7 @@ def negative_entropy(dim: int) -> Regularizer:
     def argmin(s, rate=1.0):
         # s is shifted before it is scaled. In rate * s - min(rate * s) a compiler may round the two
         # products differently, if one of them is part of a fused multiply-add. At s = 1e10 the
-        # least exponent would then not be 0 but some hundreds, and exp would overflow.
+        # least exponent would then be some hundreds instead of 0, and exp would overflow.
         weights = jnp.exp(-rate * (s - jnp.min(s)))
         return weights / jnp.sum(weights)
 
@@ -68,10 +68,10 @@ def numerical_regularizer(
     smoothness: float,
     steps: int = 100,
 ) -> Regularizer:
-    """A user's own strongly convex function, minimized by projected gradients.
+    """A user-defined strongly convex function, minimized by projected gradient steps.
 
-    Each argmin takes a fixed number of steps of Nesterov's method from the domain's centre. The
-    error of x shrinks as (1 - sqrt(sigma / L))^(steps / 2).
+    Each argmin uses a fixed number of steps of Nesterov's method from the domain's centre. The
+    error of x decreases as (1 - sqrt(sigma / L))^(steps / 2).
 
     Args:
       domain: a Domain.

@@ -1,4 +1,4 @@
-"""The sets that most papers use: the simplex, the Euclidean ball and the cube."""
+"""The most common sets: the simplex, the Euclidean ball and the cube."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Base polytopes of submodular functions, the permutahedron among them."""
+"""Base polytopes of submodular functions, including the permutahedron."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ from dpjax.domains.from_minimizer import from_minimizer
 
 
 def permutahedron(weights: Numbers) -> Domain:
-    """Convex hull of all orders of the numbers ``weights`` (d,), which must not all be equal.
+    """Convex hull of all permutations of ``weights`` (d,), which must not all be equal.
 
     Examples:
       >>> domain = domains.permutahedron([1.0, 2.0, 3.0])
@@ -50,17 +50,17 @@ def permutahedron(weights: Numbers) -> Domain:
 
 
 def base_polytope(dim: int, chain: Callable) -> Domain:
-    """The points x with x(V) = F(V) and x(S) <= F(S) for all S, where F is submodular.
+    """The points x with x(V) = F(V) and x(S) <= F(S) for all S, for a submodular F.
 
     The linear minimizer is the greedy algorithm (Edmonds 1970). The centre is the mean of the
     vertices of 2 d orders, and the diameter is an upper bound. Up to 12 elements, membership and
-    inradius are exact; they are computed from all sets. It is not checked that F is submodular.
+    inradius are exact, computed from all sets. Submodularity of F is not checked.
 
     Args:
       dim: d, the size of V.
-      chain: maps an order (d,) of the elements of V to F of its first one, its first two, ..., all
-        of them, (d,). F of the empty set is 0. See :func:`concave_of_weights`, :func:`coverage`,
-        :func:`directed_cut`.
+      chain: maps an order (d,) of the elements of V to F of the first element, of the first two,
+        ..., of all, (d,). F of the empty set is 0. See :func:`concave_of_weights`,
+        :func:`coverage`, :func:`directed_cut`.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -104,7 +104,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
             first = jnp.asarray(np.argsort(~sets, axis=1, kind="stable"), jnp.int32)
             values = np.asarray(jax.jit(jax.vmap(chain))(first), np.float64)
         bounds = values[np.arange(len(sets)), sets.sum(axis=1) - 1]
-        # Where F(S) + F(V - S) = F(V), x(S) is the same for all points x.
+        # If F(S) + F(V - S) = F(V), x(S) is the same for all points x.
         tight = np.abs(bounds[:-1] + bounds[-2::-1] - bounds[-1]) < 1e-4 * diameter
         tangent = null_space(np.concatenate([np.ones((1, dim)), sets[:-1][tight]]))
         inradius = distance_to_facets(sets * 1.0, bounds, centre, tangent)
@@ -122,9 +122,9 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
 
 
 def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Callable:
-    """The chain of F(S) = function(sum of the weights of S), for a concave function, 0 at 0.
+    """The chain of F(S) = function(sum of the weights of S), for a concave function with f(0) = 0.
 
-    The weights (d,) are at least 0. Equal weights give a permutahedron.
+    The weights (d,) are nonnegative. Equal weights give a permutahedron.
 
     Examples:
       >>> chain = domains.concave_of_weights([1.0, 3.0, 5.0], lambda x: jnp.minimum(x, 6.0))
@@ -137,7 +137,7 @@ def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Calla
 
 
 def coverage(incidence: Numbers) -> Callable:
-    """The chain of F(S) = the number of items that S covers, by incidence (d, items), 0 or 1.
+    """The chain of F(S) = the number of items that S covers, for an incidence matrix (d, items).
 
     Examples:
       >>> chain = domains.coverage([[1, 1, 0], [0, 1, 1], [0, 0, 1]])
@@ -149,7 +149,7 @@ def coverage(incidence: Numbers) -> Callable:
 
 
 def directed_cut(weights: Numbers) -> Callable:
-    """The chain of F(S) = the weight of the arcs that leave S, by weights (d, d) of at least 0.
+    """The chain of F(S) = the weight of the arcs that leave S, for nonnegative weights (d, d).
 
     Examples:
       >>> chain = domains.directed_cut([[0, 2, 1], [0, 0, 3], [0, 0, 0]])

@@ -1,1 +1,1 @@
-"""Compiles games and runs them on devices. A learner's author never needs to come in."""
+"""The engine: compiles games and runs them on devices. Authors of learners do not need it."""

@@ -1,17 +1,16 @@
-"""Mapping a function over the last axis of its arguments: the layout that vectorizes.
+"""Maps a function over the last axis of its arguments, a layout that vectorizes.
 
-``jax.vmap`` puts the batch in front wherever a scalar meets a vector. The trailing axis is then
-that of a few arms, which no processor vectorizes. Here the batch stays behind: a traced function
-is evaluated equation by equation on values whose last axis is the batch. Every axis that an
-equation names is then where it was, so that nearly every equation is bound again as it is. A
-primitive that has no rule here is mapped by ``jax.vmap``, alone.
+``jax.vmap`` puts the batch axis first when it combines a scalar with a vector. The last axis then
+is that of a few arms, which does not vectorize. Here the batch stays last: a traced function is
+evaluated equation by equation on values whose last axis is the batch. All axes in an equation's
+parameters stay valid, so nearly every equation is bound again unchanged. A primitive without a rule
+here is mapped by ``jax.vmap``.
 
-Two things differ from ``vmap`` besides the layout, and neither changes a number. What does not
-depend on the batch carries no batch axis, not even through loops, so that round counters and shared
-losses are computed once. And the keys of a generator travel as two separate arrays of words, and
-are drawn from by a function that is written out, so that it joins what uses it in one kernel. The
-layout itself may change last bits: if rows are short, compilers contract some products and sums,
-and not others.
+There are two more differences from ``vmap``, which do not change numbers. Values that do not depend
+on the batch have no batch axis, even in loops, so round counters and shared losses are computed
+once. Keys are two separate arrays of words, and the generator's block function is inlined, so that
+compilers fuse it with the code that uses it. The layout itself may change last bits: if rows are
+short, compilers contract only some products and sums.
 
 The values are in :mod:`dpjax.engine.batched`. The rules are in ``batched_rules`` (numbers),
 ``indexing`` (reads and writes at an index) and ``batched`` (keys).
@@ -46,18 +45,18 @@ from dpjax.engine.evaluate import CONTROL, DEPENDENCE, ValueDomain, called, equa
 
 
 def batch_last(function, batched, *, isolate_draws=True):
-    """``function`` mapped over the last axis of some of its arguments.
+    """Map ``function`` over the last axis of some of its arguments.
 
-    It returns the same values as ``jax.vmap(function, in_axes, out_axes=-1)`` where in_axes are -1
+    It returns the same values as ``jax.vmap(function, in_axes, out_axes=-1)``, where in_axes are -1
     or None.
 
     Args:
       function: of positional arguments, pytrees of arrays; it is traced once.
-      batched: for each argument whether all its leaves carry the batch as their last axis.
-      isolate_draws: whether draws are kept in kernels of their own, which compilers for CPU need.
+      batched: for each argument, whether all its leaves have the batch as their last axis.
+      isolate_draws: whether draws get separate kernels, which is faster on CPU.
 
     Returns:
-      A function of the same arguments, whose outputs all carry the batch as their last axis.
+      A function of the same arguments, whose outputs all have the batch as their last axis.
 
     Raises:
       ValueError: no argument is batched, or their last axes differ in length.
@@ -95,10 +94,10 @@ def batch_last(function, batched, *, isolate_draws=True):
 
 @dataclass(frozen=True, eq=False)
 class Batch(ValueDomain):
-    """The domain whose values are arrays, shared by all members, and Batched ones."""
+    """The domain of arrays, which all members share, and Batched values."""
 
     size: int  # B
-    always_true: Any  # () bool that no compiler knows; None if kernels need not be kept apart
+    always_true: Any  # () bool, true but unknown to compilers; None if draws are not isolated
 
     def differs(self, value):
         return isinstance(value, Batched)
@@ -133,8 +132,8 @@ class Batch(ValueDomain):
         if drawn > 1:
             operands = [computed(x, self) for x in operands]  # keys, once for all the draws
         flags = DEPENDENCE.evaluate(closed, flags_of(operands))
-        # A single number is drawn and used within one kernel. Of several numbers one kernel draws
-        # the bits, and another computes with them.
+        # A single number is drawn and used in one kernel. For several numbers one kernel draws the
+        # bits, and another computes with them.
         inside = self if drawn > 1 else Batch(self.size, None)
 
         def draw(*operands):
@@ -148,10 +147,10 @@ class Batch(ValueDomain):
         return list(isolated(draw, zeros, self, *operands))
 
     def branch(self, index, place, branch, operands):
-        """Each branch that any member takes is computed for all of them.
+        """Compute each branch that any member takes, for all members.
 
-        A branch is skipped only on CPU. An accelerator would wait longer for the answer than for
-        the branch.
+        A branch is skipped only on CPU. On an accelerator, waiting for the condition takes longer
+        than the branch.
         """
 
         def taken(*operands):
@@ -168,7 +167,7 @@ class Batch(ValueDomain):
         return lax.cond(jnp.any(takes), taken, zeros, *operands)
 
     def select(self, index, cases):
-        """The case of each member's index (..., B), which is false or true for one of two cases."""
+        """The case of each member's index (..., B), which is a bool if there are two cases."""
         if not any(flags_of([index, *cases])):
             return super().select(index, cases)
         which, *cases = (repeated(x, self).value for x in (index, *cases))
@@ -183,7 +182,7 @@ class Batch(ValueDomain):
 
 
 def _drawn(closed) -> int:
-    """How many numbers a program draws, if it computes that many of them elementwise; 0 if not.
+    """The number of draws of a program if it is elementwise over them; otherwise 0.
 
     Its operations can then be one kernel, which computes nothing twice.
     """
@@ -195,7 +194,7 @@ def _drawn(closed) -> int:
         if name in ("random_bits", "random_split")
         for var in eqn.outvars
     ]
-    if not sizes and "random_fold_in" in names:  # then a key's own words are drawn
+    if not sizes and "random_fold_in" in names:  # then the words of a key are the draw
         sizes = [1]
     if len(sizes) != 1 or any(map(is_key_type, closed.jaxpr.outvars)):
         return 0

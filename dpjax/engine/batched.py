@@ -1,9 +1,9 @@
 """Values that differ between the members of a batch, which is their last axis.
 
 :mod:`dpjax.engine.batch_last` evaluates programs on them. A value is an array if all members share
-it, and Batched if they differ. Keys of a :class:`dpjax.generators.Generator` travel as two separate
-arrays of words. A function that takes ``batch`` reads two attributes of it: ``size``, B, and
-``always_true``, () bool, a condition that keeps kernels apart, or None if none need be.
+it, and Batched if they differ. Keys of a :class:`dpjax.generators.Generator` are two separate
+arrays of words. Functions with an argument ``batch`` use two of its attributes: ``size``, B, and
+``always_true``, () bool, a condition that separates kernels, or None if this is not needed.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def is_key_type(atom) -> bool:
 
 
 def is_key(value) -> bool:
-    """Whether a value, which all members share or not, holds keys."""
+    """Whether a value, shared or Batched, holds keys."""
     if isinstance(value, Batched):
         return isinstance(value.value, Words | Deferred)
     return jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key)
@@ -63,14 +63,14 @@ def flags_of(values) -> list[bool]:
 
 
 def as_batched(array) -> Batched:
-    """An array whose last axis is the batch, as a value; keys become words."""
+    """An array with the batch as its last axis, as a value; keys become words."""
     return Batched(_words(array) if of(array.dtype) else array)
 
 
 def _words(keys) -> Words:
     data = jr.key_data(keys)
     generator = of(keys.dtype)
-    assert generator is not None  # keys of another generator do not come here
+    assert generator is not None  # other keys are excluded by the callers
     return Words(data[..., 0], data[..., 1], generator)
 
 
@@ -83,7 +83,7 @@ def as_array(value):
 
 
 def repeated(value, batch) -> Batched:
-    """A value as Batched. One that all members share is repeated for each of them."""
+    """A value as Batched. A shared value is repeated for each member."""
     if isinstance(value, Batched):
         return computed(value)
     value = jnp.asarray(value)
@@ -115,15 +115,15 @@ def by_vmap(eqn, operands) -> list:
     return [as_batched(x) for x in outputs]
 
 
-# What follows keeps kernels apart. Compilers for CPU repeat a draw in every kernel that reads it,
-# whether it takes twenty instructions or two thousand. They do not look into a condition, even one
-# that always holds.
+# The following functions separate kernels. CPU compilers repeat a draw in every kernel that reads
+# it, whether it has twenty instructions or two thousand. But they do not fuse across a condition,
+# even one that is always true.
 
 
 def always_true(arrays):
-    """A condition on one of the arrays that always holds, though no compiler knows it, () bool.
+    """A condition on one of the arrays that is always true, unknown to compilers, () bool.
 
-    It is None where no array serves.
+    It is None if no array is suitable.
     """
     for array in arrays:
         if array.size and array.dtype.itemsize == 4 and not is_key(array):
@@ -133,13 +133,13 @@ def always_true(arrays):
 
 
 def isolated(function, zeros, batch, *arrays):
-    """``function(*arrays)`` in kernels that no other operation joins.
+    """``function(*arrays)`` in kernels that are not fused with other operations.
 
     Args:
       function: of these arrays.
       zeros: () -> zeros of the types that the function returns. Without it the function would be
         traced once more, which takes a fifth of the time of tracing a game.
-      batch: as of all functions here.
+      batch: see the module docstring.
     """
     if batch.always_true is None:
         return function(*arrays)
@@ -155,10 +155,10 @@ def zeros_of(aval, batch) -> Batched:
 
 
 def pairs(function, shape, batch, keys, *arrays) -> Words:
-    """The words ``function(keys, *arrays)`` of new keys (*shape, B), computed by one kernel.
+    """The words ``function(keys, *arrays)`` of new keys (*shape, B), computed in one kernel.
 
-    A kernel writes one array, and two kernels would compute every block twice. So the two words
-    leave the kernel as the parts of a complex number, with which nothing is computed.
+    A kernel writes one array, and two kernels would compute every block twice. So the kernel
+    returns the two words as the parts of a complex number.
     """
     if batch.always_true is None:
         first, second = function(keys, *arrays)
@@ -179,10 +179,7 @@ def pairs(function, shape, batch, keys, *arrays) -> Words:
 
 
 def computed(value, batch=None):
-    """A value whose keys, if they are deferred, become Words.
-
-    If the batch is given, a kernel of their own computes them.
-    """
+    """A value with deferred keys computed as Words, in a separate kernel if ``batch`` is given."""
     if not (isinstance(value, Batched) and isinstance(value.value, Deferred)):
         return value
     keys, data = value.value
@@ -196,12 +193,12 @@ def computed(value, batch=None):
     return Batched(Words(*fold(keys, data), keys.generator))
 
 
-# What follows makes or consumes keys. The block function is written out, so that it joins what uses
-# it in one kernel. The counters are shared by all members of the batch.
+# The following functions make or use keys. The block function is inlined, so that compilers fuse it
+# with the code that uses it. The counters are shared by all members of the batch.
 
 
 def _blocks(keys: Words, shape) -> tuple:
-    """Block 0, 1, ... of each key (..., B) in a new shape: words (..., *shape, B)."""
+    """Blocks 0, 1, ... of each key (..., B) in a new shape: words (..., *shape, B)."""
     count = int(np.prod(shape))
     low = lax.reshape(lax.iota(np.uint32, count), (*shape, 1))
     inner = keys.first.shape[:-1]
@@ -269,7 +266,7 @@ def _random_unwrap(eqn, operands, batch) -> list:
         first, second = (jnp.broadcast_to(jnp.expand_dims(x, -2), shape) for x in words)
         return lax.select(odd, second, first)
 
-    # It stays apart, because a kernel that interleaves is not vectorized with what follows.
+    # It is isolated, because a kernel that interleaves is not vectorized with later operations.
     return [Batched(isolated(interleave, lambda: jnp.zeros(shape, np.uint32), batch, words))]
 
 

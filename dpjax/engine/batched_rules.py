@@ -1,8 +1,7 @@
-"""Equations on batched values that compute with numbers or move them about.
+"""Batching rules for equations that compute with numbers or rearrange them.
 
-Every axis that such an equation names is where it was, since the batch stands behind all of them.
-So the primitive is bound again, with one axis more. Reads and writes at an index have a module of
-their own, :mod:`dpjax.engine.indexing`.
+The batch is the last axis, so all axes in an equation's parameters stay valid. So the primitive is
+bound again, with one more axis. Reads and writes at an index are in :mod:`dpjax.engine.indexing`.
 """
 
 from jax import lax
@@ -23,7 +22,7 @@ from dpjax.engine.evaluate import rebind
 
 
 def applies(eqn, operands) -> bool:
-    """Whether there is a rule for an equation, and its keys, if any, are those of a Generator."""
+    """Whether an equation has a rule, and its keys, if any, are those of a Generator."""
     name = eqn.primitive.name
     if name not in RULES:
         return False
@@ -40,7 +39,7 @@ def applies(eqn, operands) -> bool:
 
 
 def by_rule(eqn, operands, batch) -> list:
-    """The outputs of an equation by its rule, which is used once for each word of keys."""
+    """The outputs of an equation by its rule, which is applied to each word of keys."""
     rule = RULES[eqn.primitive.name]
     if not any(map(is_key_type, eqn.invars)):
         return [Batched(x) for x in rule(eqn, operands, batch)]

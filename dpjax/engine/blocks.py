@@ -1,4 +1,4 @@
-"""Divides the table of a sweep into blocks, and puts their results in their places.
+"""Divides the table of a sweep into blocks, and assembles their results.
 
 A sweep fills a table of points x seeds. A block is a rectangle of it that one compiled program
 computes at once. :mod:`dpjax.engine.compute` computes blocks, and :func:`dpjax.sweep` joins them.
@@ -18,17 +18,17 @@ from dpjax.engine.compile import platform_of
 
 
 class Block(NamedTuple):
-    """A rectangle of the table: successive points, each of them with all of these seeds."""
+    """A rectangle of the table: consecutive points, each with all of these seeds."""
 
-    point: int  # the first point; the plan says how many points a block has
-    seeds: np.ndarray  # int32; those past the last seed are dropped, or kept for a store to grow
+    point: int  # the first point; the plan has the number of points in a block
+    seeds: np.ndarray  # int32; those beyond the last seed are dropped, or kept to extend a store
 
 
 class Plan(NamedTuple):
-    """What a sweep computes, and in which blocks.
+    """The computation of a sweep, and its division into blocks.
 
-    All blocks have the same size. Where the last points do not fill a block, the last one of them
-    is repeated. Where the last seeds do not, the seeds go on.
+    All blocks have the same size. If the last points do not fill a block, the last point is
+    repeated. If the last seeds do not, further seeds are added.
     """
 
     game: Any
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     rounds: np.ndarray  # (n,) int32, the checkpoints
     privacy: list[Privacy]  # declared at each point
     traced: programs.Traced
-    chunk: int | None  # the most trajectories that are computed at once, if the caller says so
+    chunk: int | None  # the largest number of trajectories at once, if given by the caller
     block: tuple[int, int]  # points and seeds in a block
     mesh: Mesh | None
 
@@ -54,8 +54,8 @@ class Plan(NamedTuple):
         """The blocks at these corners.
 
         Args:
-          corners: first points and seeds, as :attr:`corners` orders them.
-          together: how many blocks of the same points are joined into one, at most.
+          corners: first points and seeds, in the order of :attr:`corners`.
+          together: the largest number of blocks of the same points that are joined into one.
         """
         found = []
         for point, group in groupby(corners, key=itemgetter(0)):
@@ -69,8 +69,8 @@ class Plan(NamedTuple):
 def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
     """The points and seeds of each block of a sweep with ``count`` points.
 
-    The compiler makes another program for an axis of length 1, whose last bits may differ. So a
-    block has at least two seeds and, if there are several points, at least two of these.
+    For an axis of length 1 the compiler makes a different program, whose last bits may differ. So a
+    block has at least two seeds and, if there are several points, at least two points.
     """
     here, workers = platform_of(mesh), at_once(mesh)
     points = min(count, max(here.chunk if chunk is None else chunk, 2))
@@ -80,17 +80,17 @@ def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
 
 
 def shared_size(seeds, limit, workers, enough) -> int:
-    """How many seeds a block has if the caller does not say: a power of two, at most ``limit``.
+    """The default number of seeds of a block: a power of two, at most ``limit``.
 
-    All numbers of seeds from ``enough`` for each worker up to 16 times ``enough`` have blocks of
-    ``enough`` seeds, and so one compiled program. Of more seeds a block has as many as leave at
-    most an eighth of them to be computed in vain.
+    If there are from ``enough`` seeds for each worker up to 16 times ``enough`` seeds, blocks have
+    ``enough`` seeds, and so share one compiled program. If there are more, blocks are larger, as
+    long as at most an eighth of the seeds is computed in vain.
 
     Args:
-      seeds: how many seeds there are in all.
-      limit: how many seeds a block may have.
-      workers: how many blocks are computed at the same time.
-      enough: how many seeds of a block are computed at nearly full speed.
+      seeds: the total number of seeds.
+      limit: the largest number of seeds in a block.
+      workers: how many blocks are computed in parallel.
+      enough: the number of seeds in a block from which it runs at nearly full speed.
     """
     share, limit = -(-seeds // workers), max(1, limit)
     if seeds < 16 * enough:
@@ -107,12 +107,12 @@ def _power_of_two(most) -> int:
 
 
 def block_size(seeds, limit, workers) -> int:
-    """How many seeds a block has: as many as fit, where every worker has as many blocks.
+    """The number of seeds of a block: as many as fit, with equally many blocks for each worker.
 
     Args:
-      seeds: how many seeds there are in all.
-      limit: how many seeds a block may have.
-      workers: how many blocks are computed at the same time.
+      seeds: the total number of seeds.
+      limit: the largest number of seeds in a block.
+      workers: how many blocks are computed in parallel.
     """
     blocks = -(-seeds // max(1, limit))
     blocks = min(-(-blocks // workers) * workers, seeds)
@@ -120,17 +120,17 @@ def block_size(seeds, limit, workers) -> int:
 
 
 def at_once(mesh) -> int:
-    """How many blocks are computed at the same time."""
+    """How many blocks are computed in parallel."""
     return threads(mesh) if mesh is None else mesh.size
 
 
 def threads(mesh) -> int:
-    """How many threads run programs. For a mesh it is one, which starts them on all devices."""
+    """How many threads run programs. For a mesh, one thread starts them on all devices."""
     return platform_of(mesh).threads() if mesh is None else 1
 
 
 def halved(size, count) -> tuple[int, int] | None:
-    """The next smaller size of a block among ``count`` points; None after the smallest."""
+    """The next smaller block size, for ``count`` points; None after the smallest."""
     points, seeds = size
     if seeds > 2:
         return points, -(-seeds // 2)
@@ -144,13 +144,13 @@ def empty(points, seeds, block):
 
 
 def put(whole, part, point, seed) -> None:
-    """Writes a part to its place in the whole, and drops what lies beyond the whole.
+    """Write a part to its place in the whole, without entries beyond the whole.
 
     Args:
       whole: arrays with leading axes (points, seeds), changed in place.
       part: arrays with leading axes (points, seeds).
-      point: row of the whole at which the part begins.
-      seed: column of the whole at which the part begins.
+      point: first row of the part in the whole.
+      seed: first column of the part in the whole.
     """
     for into, leaf in zip(jax.tree.leaves(whole), jax.tree.leaves(part), strict=True):
         region = into[point : point + leaf.shape[0], seed : seed + leaf.shape[1]]

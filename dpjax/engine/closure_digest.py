@@ -1,14 +1,15 @@
-"""Digests of the values that functions of Python read, so that JAX traces them as they are now.
+"""Digests of the values that Python functions read, so that JAX traces their current behaviour.
 
-A function may be given by name to ``jit``, ``cond``, ``switch``, ``scan``, ``while_loop``,
-``fori_loop`` or ``checkpoint``. JAX keeps its trace under the function, and ignores the globals,
-closures, arrays and objects that the function reads. If one of them has changed since the function
-was first seen, the game is traced in a context of its own. To trace every game in such a context
-would take four times as long.
+JAX caches traces of functions that are passed to ``jit``, ``cond``, ``switch``, ``scan``,
+``while_loop``, ``fori_loop`` or ``checkpoint``. It ignores changes of the globals, closures, arrays
+and objects that a function reads. If one of them has changed since the function was first traced,
+the game is traced in a separate context. Tracing every game in such a context would take four times
+as long.
 
-A digest is that of a pickle, which is never read back: pickling visits containers, objects and
-arrays, and a function or class is written as its content. A value that cannot be pickled counts
-by its identity and the values that it refers to, a function of a library by its name and closure.
+The digest is that of a pickle, which is never read back: pickling visits containers, objects and
+arrays, and a function or class is written as its content. A value that cannot be pickled is
+identified by its identity and the values that it refers to; a library function by its name and
+closure.
 """
 
 import gc
@@ -24,16 +25,16 @@ from typing import Any
 import jax
 
 _LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
-# callable -> its digest when it was first seen
+# callable -> its digest when it was first traced
 _first: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _context = jax.make_user_context("")
-# After this many contexts JAX forgets all of its traces, since it cannot forget one context.
+# After this many contexts all of JAX's traces are cleared, since one context cannot be.
 _CONTEXTS = 64
 _entered: set[str] = set()
 
 
 def as_now(*functions):
-    """A context in which JAX traces these functions, and those that they read, as they are now."""
+    """A context in which JAX traces the current behaviour of these functions and their callees."""
     known: dict[Any, str] = {}
     try:
         digest = _Pickler(functions, known, None).digest.hexdigest()
@@ -49,16 +50,16 @@ def as_now(*functions):
 
 
 def forget() -> None:
-    """Makes JAX forget all traces, and this module the digests of functions that were traced."""
+    """Clear all of JAX's traces and the digests of traced functions."""
     jax.clear_caches()
     _first.clear()
     _entered.clear()
 
 
 class _Pickler(pickle.Pickler):
-    """The digest of a value; those of the callables in it are added to ``known``.
+    """The digest of a value; the digests of callables in it are added to ``known``.
 
-    Of a module only the attributes with these ``names`` are read, or all if it is None.
+    Only the attributes in ``names`` are read from a module, or all if it is None.
     """
 
     def __init__(self, value, known, names):
@@ -73,7 +74,7 @@ class _Pickler(pickle.Pickler):
         if not (isinstance(value, type) or (callable(value) and by_identity)):
             return None
         if value not in self.known:
-            self.known[value] = ""  # until it is known, for it may read itself
+            self.known[value] = ""  # a placeholder, since the value may read itself
             names = _names(value.__code__) if isinstance(value, types.FunctionType) else None
             pickler = _Pickler(_content(value, names), self.known, names)
             self.known[value] = pickler.digest.hexdigest()
@@ -84,9 +85,9 @@ class _Pickler(pickle.Pickler):
 
 
 def _content(value, names):
-    """The values that decide on the behaviour of a value."""
+    """The values that determine the behaviour of a value."""
     if isinstance(value, types.CodeType):
-        # Constants too, since -1.0 and -2.0 have the same hash.
+        # Includes constants, since -1.0 and -2.0 have the same hash.
         return hash(value), value.co_code, value.co_consts
     if isinstance(value, types.FunctionType | types.ModuleType | type):
         space = getattr(value, "__globals__", vars(value))
@@ -107,7 +108,7 @@ def _content(value, names):
 
 
 def _names(code) -> set[str]:
-    """All names of globals and attributes in a code and in the functions that it defines."""
+    """All names of globals and attributes in a code object and in the functions it defines."""
     inner = [_names(x) for x in code.co_consts if isinstance(x, types.CodeType)]
     return {*code.co_names}.union(*inner)
 

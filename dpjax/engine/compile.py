@@ -1,13 +1,13 @@
-"""Compiles programs for the devices that run them: the one place where CPU, GPU and TPU part.
+"""Compiles programs for devices: the only module that distinguishes CPU, GPU and TPU.
 
-A :class:`Platform` says how programs are compiled for one kind of device, and how much of it they
-use. Its layouts of a block are tried in order, and for each of them its compilers. A layout or a
-compiler that cannot serve a program raises :class:`dpjax.engine.one_kernel.Unfit`, which names the
-reason. It does so before XLA compiles anything, unless a compiler itself refuses the program. The
-last layout and the last compiler serve every program.
+A :class:`Platform` says how programs are compiled for one kind of device, and which part of it they
+use. Its layouts of a block are tried in order, and for each layout its compilers. If a layout or a
+compiler does not support a program, it raises :class:`dpjax.engine.one_kernel.Unfit` with the
+reason, before XLA compiles anything, unless XLA itself refuses the program. The last layout and the
+last compiler support every program.
 
-The reasons are logged: ``logging.getLogger("dpjax").setLevel("INFO")`` and a handler show why a
-sweep was not compiled in a quicker way.
+The reasons are logged. To see why a sweep was not compiled in a faster way, call
+``logging.getLogger("dpjax").setLevel("INFO")`` and add a handler.
 """
 
 import logging
@@ -26,31 +26,31 @@ _log = logging.getLogger(__name__)
 
 
 class Platform(NamedTuple):
-    """How programs are compiled for one kind of device, and how much of it they use."""
+    """How programs are compiled for one kind of device, and which part of it they use."""
 
     layouts: tuple[Callable, ...]  # each (program, size, platform) -> function of a block
     compilers: tuple[Callable, ...]  # each (function, arguments, batched, spread) -> program
-    isolate_draws: bool  # whether draws are kept in kernels of their own, as of batch_last
-    chunk: int  # how many trajectories are computed at once if the caller does not say
-    seeds: int  # a block of so many seeds is computed at full speed
+    isolate_draws: bool  # whether draws get separate kernels, as in batch_last
+    chunk: int  # how many trajectories are computed at once by default
+    seeds: int  # the number of seeds in a block from which it runs at full speed
     threads: Callable[[], int]  # () -> how many threads run programs if there is no mesh
-    memory: Callable  # (mesh, threads) -> bytes that one program may use; inf if nobody knows
+    memory: Callable  # (mesh, threads) -> bytes that one program may use; inf if unknown
 
 
 def _whole(function, arguments, batched, spread):
-    """Compiles a function as it is, for all trials at once."""
+    """Compile a function unchanged, for all trials at once."""
     del batched
     return jax.jit(spread(function)).lower(*arguments).compile()
 
 
 def trials_last(program, size, platform) -> Callable:
-    """The function of a block whose arrays carry the trials as their last axis."""
+    """The function of a block whose arrays have the trials as their last axis."""
     del size
     return block_function(program, platform.isolate_draws)
 
 
 def over_trials(function) -> Callable:
-    """The function of a block, from one of trials whose points and seeds are one last axis.
+    """The function of a block, from a function of trials with points and seeds as one last axis.
 
     A single point is shared by all trials and has no such axis.
     """
@@ -77,8 +77,8 @@ CPU = Platform(
     threads=devices.cores,
     memory=devices.share_of_machine,
 )
-# No accelerator has been measured yet. A chunk is as large as fills a card: by what compilers say,
-# an H100 takes 135 to 270 thousand trials.
+# This platform has not been measured on an accelerator. The chunk is meant to fill one: by the
+# compilers' estimates, an H100 runs 135 to 270 thousand trials at once.
 ACCELERATOR = Platform(
     layouts=(trials_last,),
     compilers=(_whole,),
@@ -90,7 +90,7 @@ ACCELERATOR = Platform(
 )
 
 
-# The platforms by kind of device. dpjax.kernels adds those for which there are kernels.
+# The platforms by kind of device. dpjax.kernels adds those with kernels.
 PLATFORMS = {"cpu": CPU}
 
 
@@ -104,16 +104,16 @@ def platform_of(mesh) -> Platform:
 
 
 def compile_block(traced, size, mesh):
-    """Compiles a traced game for a block of points x seeds.
+    """Compile a traced game for a block of points x seeds.
 
     Args:
       traced: a :class:`dpjax.engine.programs.Traced`.
       size: (P, S), the points and seeds of the block.
-      mesh: the devices, each of which computes a block of its own; None for one device.
+      mesh: the devices, each of which computes its own block; None for one device.
 
     Returns:
       The compiled program: (leaves of points (P, ...), seeds (S,), (key, vectors)) -> leaves of
-      what a cell returns, (..., P, S). The vectors are those of ``traced.lifted``. With a mesh,
+      the results of cells, (..., P, S). The vectors are those of ``traced.lifted``. With a mesh,
       points, seeds and outputs have a leading axis of devices.
     """
     here = platform_of(mesh)
@@ -124,7 +124,7 @@ def compile_block(traced, size, mesh):
         try:
             function = layout(program, size, here)
             return compile_for(here, function, shapes, (False, True, False), spread)
-        except Exception as reason:  # compilers refuse a kernel by errors of many kinds
+        except Exception as reason:  # compilers refuse a kernel with many kinds of error
             if devices.out_of_memory(reason):
                 raise
             _log.info("%s does not serve: %s", getattr(layout, "func", layout).__name__, reason)
@@ -133,15 +133,15 @@ def compile_block(traced, size, mesh):
 
 
 def compile_trials(function, arguments, batched):
-    """Compiles a function of one trial for many trials, on a device that JAX uses by default.
+    """Compile a function of one trial for many trials, on JAX's default device.
 
     Args:
       function: of pytrees of arrays, for one trial.
-      arguments: those of all trials, arrays or jax.ShapeDtypeStruct.
-      batched: for each argument whether its leaves carry the trials as their last axis.
+      arguments: the arguments of all trials, arrays or jax.ShapeDtypeStruct.
+      batched: for each argument, whether its leaves have the trials as their last axis.
 
     Returns:
-      The compiled program. Its outputs carry the trials as their last axis.
+      The compiled program. Its outputs have the trials as their last axis.
     """
     here = platform_of(None)
     function = batch_last(function, batched, isolate_draws=here.isolate_draws)
@@ -153,16 +153,16 @@ def _alone(function):
 
 
 def compile_for(platform, function, arguments, batched, spread=_alone):
-    """Compiles a function by the first of a platform's compilers that serves it.
+    """Compile a function with the first of a platform's compilers that supports it.
 
     Args:
       platform: a Platform.
-      function: of pytrees of arrays, some of which have the trials as their last axis. What it
-        returns has that axis too. What it computes for a trial does not depend on the others.
+      function: of pytrees of arrays, some of which have the trials as their last axis. Its results
+        have this axis too, and those of a trial do not depend on other trials.
       arguments: of the program, arrays or jax.ShapeDtypeStruct.
-      batched: for each argument whether its leaves have that axis.
-      spread: makes the program of the function, as ``jax.shard_map`` does; by default the function
-        is the program.
+      batched: for each argument, whether its leaves have this axis.
+      spread: transforms the function into the program, as ``jax.shard_map`` does; by default the
+        function is the program.
     """
     *preferred, last = platform.compilers
     for compiler in preferred:
@@ -176,12 +176,12 @@ def compile_for(platform, function, arguments, batched, spread=_alone):
 def block_function(program, isolate_draws) -> Callable:
     """The function of a block that :func:`compile_block` compiles.
 
-    Points are mapped first, so that what does not depend on the point, such as nature's draws, is
-    computed once a seed.
+    Points are mapped first. So values that do not depend on the point, such as the environment's
+    draws, are computed once for each seed.
 
     Args:
       program: the ClosedJaxpr of a cell, of (*leaves of the point, seed, key, *vectors).
-      isolate_draws: as of :class:`Platform`.
+      isolate_draws: as in :class:`Platform`.
     """
     of_cell = jaxpr_as_fun(program)
 
@@ -206,7 +206,7 @@ def block_function(program, isolate_draws) -> Callable:
 
 
 def block_shapes(traced, size, mesh) -> tuple:
-    """The shapes of the arguments of a block's program; arguments are those of compile_block."""
+    """The shapes of the arguments of a block's program, for the arguments of compile_block."""
     lead: tuple[int, ...] = ()
     one_each: Any = None
     same: Any = None

@@ -1,4 +1,4 @@
-"""Computes blocks, several at the same time, and in pieces where a whole block does not fit."""
+"""Computes blocks in parallel, and in pieces if a whole block does not fit into memory."""
 
 import warnings
 from collections import deque
@@ -15,16 +15,16 @@ from dpjax.engine.blocks import Block, empty, halved, put, threads
 from dpjax.engine.compile import platform_of
 from dpjax.engine.evaluate import equations
 
-# At most so many plans wait while the programs of the next ones are compiled.
+# The largest number of plans that wait while programs of later ones are compiled.
 _AHEAD = 32
 _BY_LIBRARY = {"eig", "eigh", "schur", "svd"}
 
 
 def compiled_ahead(plans):
-    """Yields plans in their order, while threads compile what the next ones need.
+    """Yield plans in order, while threads compile the programs of the next ones.
 
-    There is a thread for each core, and each of them compiles another program. What cannot be
-    compiled fails where its plan is played.
+    There is one thread per core, and each compiles a different program. A program that cannot be
+    compiled raises its error when its plan is played.
 
     Args:
       plans: an iterator of (Plan, whether it has blocks to compute).
@@ -52,22 +52,22 @@ def _compiled_as(plan) -> tuple:
 
 
 def _compile(plan) -> None:
-    """Compiles what computes a block of a plan."""
+    """Compile the program of a plan's block."""
     programs.compiled(plan.traced, plan.block, devices.local(plan.mesh))
 
 
 def _awaited(plan, compiling):
-    """The plan, once its program is compiled, or has failed to be."""
+    """Wait until the plan's program is compiled or has failed, and return the plan."""
     if compiling:
         compiling.exception()
     return plan
 
 
 def compute(plan, blocks):
-    """Yields (block, cells) of these blocks, in the order in which they finish.
+    """Yield (block, cells) of these blocks, in the order in which they finish.
 
-    Leaves have the leading axes (points, seeds) of their block. Where a block does not fit into
-    memory, it is computed in pieces.
+    Leaves have the leading axes (points, seeds) of their block. A block that does not fit into
+    memory is computed in pieces.
     """
     if not blocks:
         return
@@ -110,17 +110,17 @@ def compute(plan, blocks):
 
 
 def takes_turns(program) -> bool:
-    """Whether a program decomposes matrices by a library, for which XLA wants its threads.
+    """Whether a program decomposes matrices with a library, which needs XLA's threads.
 
-    Two of them at a time wait for each other for ever, as measured with jaxlib 0.10.2 on two cores.
+    Two such programs at a time deadlock (observed with jaxlib 0.10.2 on two cores).
     """
     return any(eqn.primitive.name in _BY_LIBRARY for eqn in equations(program.jaxpr))
 
 
 def _fitting(plan, size, mesh, limit) -> tuple[int, int]:
-    """The largest of the sizes from ``size`` down whose program needs at most ``limit`` bytes.
+    """The largest size, from ``size`` down, whose program needs at most ``limit`` bytes.
 
-    It is the smallest size where no program does.
+    If there is none, it is the smallest size.
     """
     while programs.compiled(plan.traced, size, mesh).bytes_needed > limit:
         smaller = halved(size, plan.count)
@@ -131,7 +131,7 @@ def _fitting(plan, size, mesh, limit) -> tuple[int, int]:
 
 
 def _in_pieces(plan, program, group, whole, size, mesh) -> list:
-    """Computes a group of blocks, one for each device, piece by piece.
+    """Compute a group of blocks, one for each device, piece by piece.
 
     Args:
       plan: a Plan.
@@ -158,12 +158,12 @@ def _in_pieces(plan, program, group, whole, size, mesh) -> list:
 
 
 def _run(plan, program, blocks, size, mesh) -> list:
-    """Runs the program on blocks, of which every device computes one.
+    """Run the program on blocks, one on each device.
 
-    Each block is cut to ``size`` points and seeds, or filled up to them by repetition.
+    Each block is cut to ``size`` points and seeds, or padded to them by repetition.
 
     Returns:
-      a Result but for its rounds, for each of the blocks.
+      For each block, the fields of a Result without its rounds.
     """
     leaves = jax.tree.leaves(plan.points)
     structure = jax.tree.structure(plan.traced.output)
@@ -174,7 +174,7 @@ def _run(plan, program, blocks, size, mesh) -> list:
         return [leaf[rows] for leaf in leaves], seeds
 
     def on_host(output):
-        """The output with points and seeds as its first axes. The program has them last."""
+        """The output with points and seeds as its first axes. They are last in the program."""
         output = [np.moveaxis(np.asarray(leaf), (-2, -1), (0, 1)) for leaf in output]
         return jax.tree.unflatten(structure, output)
 

@@ -1,4 +1,4 @@
-"""Says where a sweep runs: on which cores, devices and processes, and with how much memory."""
+"""The cores, devices, processes and memory on which a sweep runs."""
 
 import os
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -11,20 +11,20 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "blocks"
-# Linux's control groups, and the file that names those of this process.
+# Linux control groups, and the file that names those of this process.
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def cores() -> int:
-    """The number of cores that this process may use, or of all where the system cannot say."""
+    """The number of cores that this process may use, or of all cores if this is unknown."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def check_mesh(mesh) -> None:
-    """Raises a TypeError, in one sentence, for what is neither a mesh nor None."""
+    """Require a mesh or None."""
     if mesh is not None and not isinstance(mesh, Mesh):
         raise TypeError(
             "mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('seeds',)), or None; "
@@ -38,7 +38,7 @@ def processes(mesh) -> int:
 
 
 def local(mesh) -> Mesh | None:
-    """The devices of a mesh that belong to this process, on one axis; None where mesh is None.
+    """The devices of a mesh that belong to this process, on one axis; None if mesh is None.
 
     Raises:
       ValueError: no device of the mesh belongs to this process.
@@ -47,12 +47,12 @@ def local(mesh) -> Mesh | None:
         return None
     mine = [d for d in mesh.devices.flat if d.process_index == jax.process_index()]
     if not mine:
-        raise ValueError(f"mesh holds no device of this process, number {jax.process_index()}")
+        raise ValueError(f"mesh has no device of this process (number {jax.process_index()})")
     return Mesh(np.array(mine), (_AXIS,))
 
 
 def share(mesh, tasks) -> list:
-    """The tasks that fall to this process; all are dealt to the devices of a mesh in turn."""
+    """The tasks of this process. Tasks are assigned to the devices of a mesh in turn."""
     if mesh is None:
         return list(tasks)
     owners = [device.process_index for device in mesh.devices.flat]
@@ -61,20 +61,20 @@ def share(mesh, tasks) -> list:
 
 
 def wait_for_all(what) -> None:
-    """Returns when every process of this run has come here; at once where there is only one."""
+    """Wait until every process of this run has reached this point."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
 
 def shardings(mesh) -> tuple:
-    """Two shardings: one entry of the first axis on each device, and the same on all devices."""
+    """Two shardings: one entry of the first axis per device, and replicated on all devices."""
     return NamedSharding(mesh, PartitionSpec(_AXIS)), NamedSharding(mesh, PartitionSpec())
 
 
 def shard(function, mesh):
     """``function(*blocks, same)`` on each device, for its own entry of the first axis of blocks.
 
-    A device runs the program that a single device would run, and talks to no other.
+    Each device runs the program of a single device, without communication.
     """
 
     def one(*arguments):
@@ -84,7 +84,7 @@ def shard(function, mesh):
 
     def sharded(*arguments):
         specs = (*[PartitionSpec(_AXIS)] * (len(arguments) - 1), PartitionSpec())
-        # There are no collectives, so nothing varies that the check could find.
+        # There are no collectives, so there is nothing to check.
         return jax.shard_map(
             one, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(_AXIS), check_vma=False
         )(*arguments)
@@ -93,10 +93,10 @@ def shard(function, mesh):
 
 
 def completed(function, tasks, workers):
-    """Yields ``function(task)`` of each task as it is done, computed by so many threads.
+    """Yield ``function(task)`` of each task when it is done, computed by ``workers`` threads.
 
-    Few results wait to be read, so that a slow reader holds the threads up instead of filling the
-    memory.
+    The number of waiting results is limited, so that a slow reader blocks the threads instead of
+    filling the memory.
     """
     tasks, waiting = iter(tasks), set()
     with ThreadPoolExecutor(workers) as pool:
@@ -115,10 +115,10 @@ def completed(function, tasks, workers):
 
 
 def share_of_machine(mesh, workers) -> float:
-    """Bytes that one program may use on CPU where ``workers`` run at once; inf where nobody knows.
+    """Bytes that one program may use on CPU if ``workers`` run at once; inf if unknown.
 
-    They are a share of half of what the machine has or the process's control group allows; the
-    rest is for results, and for others.
+    It is a share of half of the machine's memory or the limit of the process's control group. The
+    rest is for results and other processes.
     """
     return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
 
@@ -136,7 +136,7 @@ def _machine_memory() -> float:
         limits = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
     except (AttributeError, ValueError, OSError):
         return np.inf
-    # Batch systems grant a job a part of the machine: a limit of any of its control groups.
+    # Batch systems limit a job to a part of the machine, by any of its control groups.
     files = []
     if _OWN_GROUPS.is_file():
         for line in _OWN_GROUPS.read_text().splitlines():
@@ -150,7 +150,7 @@ def _machine_memory() -> float:
 
 
 def bytes_needed(program) -> int:
-    """Bytes that a compiled program needs on each device beside its code; 0 where nobody knows."""
+    """Bytes that a compiled program needs on each device besides its code; 0 if unknown."""
     needs = program.memory_analysis()
     if needs is None:
         return 0
@@ -158,7 +158,7 @@ def bytes_needed(program) -> int:
 
 
 def out_of_memory(error) -> bool:
-    """Whether an error says that the memory did not suffice."""
+    """Whether an error means that memory was insufficient."""
     return isinstance(error, MemoryError) or (
         isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     )

@@ -1,9 +1,9 @@
 """Evaluates traced programs (jaxprs) on values of any kind.
 
-A :class:`ValueDomain` says what the values are and what equations return for them. Calls,
-conditions and loops are interpreted here, once for all domains: batched arrays, the entries of
-arrays within a kernel, a replay's values, the float64 shadow of the tests, and :data:`DEPENDENCE`,
-whose values say whether they depend on a batch. ``docs/engine.md`` shows how to write one.
+A :class:`ValueDomain` defines the values and the results of equations on them. Calls, conditions
+and loops are interpreted here for all domains. Domains are batched arrays, the entries of arrays
+within a kernel, a replay's values, the float64 shadow of the tests, and :data:`DEPENDENCE`, whose
+values say whether they depend on a batch. ``docs/engine.md`` shows how to write one.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 
-# The primitives that call one program with their operands, and the parameter that holds it.
+# The primitives that call one program with their operands, and the program's parameter.
 CALLED = {
     "jit": "jaxpr",
     "release": "jaxpr",
@@ -27,7 +27,7 @@ CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
 
 
 def rebind(eqn, operands, **changes) -> list:
-    """The outputs of an equation's primitive for other operands and changed parameters."""
+    """The outputs of an equation's primitive for new operands and changed parameters."""
     parameters = eqn.primitive.get_bind_params({**eqn.params, **changes})
     outputs = eqn.primitive.bind(*operands, **parameters)
     return list(outputs) if eqn.primitive.multiple_results else [outputs]
@@ -40,7 +40,7 @@ def called(eqn) -> ClosedJaxpr | None:
 
 
 def equations(jaxpr):
-    """Yields every equation of a program, and of all the programs within it."""
+    """Yield every equation of a program, and of all programs within it."""
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in jaxprs_in_params(eqn.params):
@@ -48,11 +48,10 @@ def equations(jaxpr):
 
 
 def scan_sizes(eqn) -> tuple[int, int]:
-    """How many constants and how many carried values a scan has.
+    """The numbers of constants and of carried values of a scan.
 
-    Both are read off the shapes, because versions of JAX differ in the parameters that say it.
-    Constants and carried values have the shapes of the body's; rows that go in or come out have
-    one axis more.
+    They are inferred from shapes, because the parameters differ between versions of JAX. Constants
+    and carried values have the shapes of the body's; input and output rows have one more axis.
     """
     body = eqn.params["jaxpr"]
     pairs = zip(eqn.invars, body.in_avals, strict=True)
@@ -63,64 +62,64 @@ def scan_sizes(eqn) -> tuple[int, int]:
 
 
 def while_operands(eqn, operands) -> tuple[list, list, list]:
-    """The operands of a while loop: constants of its test, those of its body, what is carried."""
+    """The operands of a while loop: constants of its test and of its body, and carried values."""
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     return operands[:n], operands[n : n + m], operands[n + m :]
 
 
 class ValueDomain:
-    """What the values of a program are, and what its equations do with them.
+    """The values of a program, and the results of its equations on them.
 
-    The methods as they stand serve arrays. A domain overrides ``bind`` for its equations, and calls
-    that of this class for those that run programs. It overrides other methods only if its values
-    are not arrays, or if members of a batch have values of their own.
+    The default methods are for arrays. A domain overrides ``bind`` for its equations, and calls the
+    ``bind`` of this class for equations that run programs. It overrides other methods only if its
+    values are not arrays, or if values differ between members of a batch.
     """
 
     def constant(self, array) -> Any:
-        """The value of an array that stands in the program."""
+        """The value of a constant array of the program."""
         return array
 
     def literal(self, atom) -> Any:
-        """The value of a number that stands in an equation."""
+        """The value of a literal number in an equation."""
         return self.constant(np.asarray(atom.val, atom.aval.dtype))
 
     def differs(self, value) -> bool:
-        """Whether the members of a batch have values of their own."""
+        """Whether a value differs between members of a batch."""
         return False
 
     def carried(self, value, differs) -> Any:
-        """The pytree of arrays that a loop or a branch hands on for a value.
+        """The pytree of arrays that a loop or a branch passes on for a value.
 
         Args:
-          value: of the domain.
-          differs: whether members have values of their own in any round or branch.
+          value: a value of the domain.
+          differs: whether it differs between members in any round or branch.
         """
         return value
 
     def restored(self, carried) -> Any:
-        """The value that was handed on."""
+        """The value that was passed on."""
         return carried
 
     def select(self, index, cases) -> Any:
-        """The case that an index names, if members of a batch or a ``jax.vmap`` have their own."""
+        """The case of each member's index, in a batch or under ``jax.vmap``."""
         which = lax.broadcast_in_dim(index, cases[0].shape, range(index.ndim))
         return lax.select_n(which, *cases)
 
     def truth(self, value) -> Any:
-        """Whether a value holds for any member, () bool."""
+        """Whether a value is true for any member, () bool."""
         return jnp.any(value) if value.ndim else value
 
     def switch(self, index, branches) -> list:
-        """The outputs of the branch () -> outputs that an index names, which all members share."""
+        """The outputs of the branch () -> outputs of an index that all members share."""
         return lax.switch(index, branches)
 
     def rounds(self, eqn, step, start, rows) -> tuple[Any, Any]:
-        """The values that a scan carries at its end, and the rows that its step returned."""
+        """The final carried values of a scan, and the rows that its step returned."""
         options = {name: eqn.params[name] for name in ("length", "reverse", "unroll")}
         return lax.scan(step, start, rows, **options)
 
     def repeat(self, going, step, start) -> list:
-        """The values that a while loop carries at its end."""
+        """The final carried values of a while loop."""
         return lax.while_loop(lambda carry: self.truth(going(carry)), step, start)
 
     def evaluate(self, closed, inputs) -> list:
@@ -172,7 +171,7 @@ class ValueDomain:
         return list(map(self.restored, self.switch(index, [taken(b) for b in branches])))
 
     def branch(self, index, place, branch, operands) -> list:
-        """The outputs of the branch in a place, which some members' index may name."""
+        """The outputs of the branch at index ``place``, which some members may take."""
         return self.evaluate(branch, operands)
 
     def scan(self, eqn, operands) -> list:
@@ -194,7 +193,7 @@ class ValueDomain:
         test, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
         flags = self.flags(eqn, operands)
         (differs,) = DEPENDENCE.evaluate(test, [*map(self.differs, tested), *flags])
-        # Members stop apart: those of the batch, or those of a jax.vmap around the loop.
+        # Members of the batch, or of a jax.vmap around the loop, may stop at different times.
         ends_differ = differs or test.out_avals[0].ndim
 
         def going(carry):
@@ -204,7 +203,7 @@ class ValueDomain:
         def step(carry):
             values = list(map(self.restored, carry))
             outputs = self.evaluate(body, [*constants, *values])
-            if ends_differ:  # the members that have stopped keep their values
+            if ends_differ:  # stopped members keep their values
                 index = going(carry)
                 outputs = [self.select(index, x) for x in zip(values, outputs, strict=True)]
             return self._handed_on(outputs, flags)
@@ -214,7 +213,7 @@ class ValueDomain:
 
 
 class _Dependence(ValueDomain):
-    """Whether a value depends on arguments that are flagged, read off a program without running it.
+    """Whether values depend on flagged arguments, determined without running the program.
 
     Values are bools.
     """
@@ -233,7 +232,7 @@ class _Dependence(ValueDomain):
         return value
 
     def flags(self, eqn, operands):
-        return [True] * len(eqn.outvars)  # nothing is handed on in another form
+        return [True] * len(eqn.outvars)  # values are passed on unchanged
 
     def select(self, index, cases):
         return index or any(cases)
@@ -250,7 +249,7 @@ class _Dependence(ValueDomain):
 
 
 def _fixed_point(step: Callable, flags) -> list[bool]:
-    """The least flags, at least those given, that a loop's body keeps."""
+    """The least flags, at least the given ones, that a loop's body preserves."""
     while True:
         grown = [a or b for a, b in zip(flags, step(flags), strict=True)]
         if grown == flags:
@@ -259,4 +258,4 @@ def _fixed_point(step: Callable, flags) -> list[bool]:
 
 
 DEPENDENCE = _Dependence()
-"""Which outputs of a program or an equation depend on the inputs that are true."""
+"""Which outputs of a program or an equation depend on the inputs that are True."""

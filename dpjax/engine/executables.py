@@ -1,8 +1,8 @@
-"""Keeps compiled programs on disk, so that another process compiles nothing.
+"""A cache of compiled programs on disk, shared by processes.
 
-A file is a pickle of the executable, compressed, after a digest of it. Its name is a digest of all
-that decides on the machine code. Loading a pickle can run any code. So files are read only from a
-folder of the user's own, and never from a store of results.
+A file has a digest and the compressed pickle of the executable. Its name is a digest of everything
+that determines the machine code. Loading a pickle can run any code. So files are read only from a
+folder that belongs to the user, never from a store of results.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from dpjax.core._version import __version__
 from dpjax.engine import devices, settings
 
-# The most bytes that the folder holds. Files that were not used for longest go first.
+# The largest size of the folder in bytes. The least recently used files are removed first.
 _MOST = 2**30
 _DIGEST = hashlib.sha256().digest_size
 
 
 def path_of(traced, size, mesh) -> Path | None:
-    """The file of the program of a block; None if it is not kept.
+    """The file of a block's program; None if it is not kept.
 
-    A program for several devices is not kept, nor one that calls functions of Python.
+    Programs for several devices are not kept, nor programs that call Python functions.
     """
     if mesh is not None or traced.callbacks:
         return None
@@ -57,9 +57,9 @@ jax.monitoring.register_event_listener(_listen)
 
 
 def watched(function, *arguments):
-    """(what a function returns, whether JAX read an executable from a cache of its own for it).
+    """(result of the function, whether JAX read an executable from its own cache for it).
 
-    Such an executable can be serialized, but the copy fails when it runs (jaxlib 0.10.2).
+    Such an executable can be serialized, but the copy fails when it is run (jaxlib 0.10.2).
     """
     _compiling.read = False
     return function(*arguments), _compiling.read
@@ -67,7 +67,7 @@ def watched(function, *arguments):
 
 @cache
 def _sources() -> str:
-    """A digest of the version and of the modules that compile."""
+    """A digest of the version and of the modules of the compiler."""
     found = hashlib.sha256(__version__.encode())
     for room in ("engine", "kernels"):
         for path in sorted((Path(__file__).parents[1] / room).glob("*.py")):
@@ -91,7 +91,7 @@ def load(path):
         return run, needed, held
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except Exception as error:  # Anything can be in a file, and jaxlib raises errors of many kinds.
+    except Exception as error:  # A file can contain anything, and jaxlib raises many kinds of error
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         warnings.warn(
             f"the compiled program {path} is not used ({reason}); compiling it again",
@@ -102,7 +102,7 @@ def load(path):
 
 
 def _is_own(path) -> bool:
-    """Whether a file and its folder belong to the user, and only the user can write to them."""
+    """True if a file and its folder belong to the user, and no one else can write to them."""
     for each in (path.parent, path):
         status = each.stat()
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
@@ -111,7 +111,7 @@ def _is_own(path) -> bool:
 
 
 def save(path, run, needed, held) -> None:
-    """Writes a compiled program into a file. What cannot be written is left out."""
+    """Write a compiled program to a file, if possible."""
     with suppress(Exception):  # Some programs cannot be serialized, and a disk may be full.
         packed = zlib.compress(pickle.dumps((*serialize(run), needed, held)), level=1)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -123,7 +123,7 @@ def save(path, run, needed, held) -> None:
 
 
 def _make_room(folder) -> None:
-    """Removes the files that were not used for longest, until the folder is small enough."""
+    """Remove the least recently used files until the folder is small enough."""
     status = {path: path.stat() for path in folder.iterdir()}
     held = sum(each.st_size for each in status.values())
     for path in sorted(status, key=lambda each: status[each].st_mtime):

@@ -1,8 +1,8 @@
-"""Equations on batched values that read or write at an index.
+"""Batching rules for equations that read or write at an index.
 
-Where all members share the index, the primitive is bound again. Where each member has an index of
-its own among few places, the place is found by comparison: a comparison joins its neighbours in
-one kernel, and a gather or scatter does not.
+If all members share the index, the primitive is bound again. If members have different indices
+among few places, the place is found by comparison: compilers fuse a comparison with neighbouring
+operations, but not a gather or scatter.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from jax.lax import GatherScatterMode
 from dpjax.engine.batched import Batched, flags_of, is_key_type, repeated
 from dpjax.engine.evaluate import rebind
 
-# The number of places up to which comparing is quicker, as measured on a CPU. A read costs as much
-# as some twenty comparisons. A write cost more than any number of comparisons that was tried.
+# The number of places up to which comparison is faster, as measured on a CPU. A read costs about
+# twenty comparisons. A write costs more than any number of comparisons that was tried.
 _FEW_READ, _FEW_WRITTEN = 16, 1024
 
 UPDATES = {
@@ -38,7 +38,7 @@ INDICES = {
 
 
 def applies(eqn, operands) -> bool:
-    """Whether the rules here hold for an equation that reads or writes at an index."""
+    """Whether the rules here apply to an equation that reads or writes at an index."""
     return not _differ(operands[INDICES[eqn.primitive.name]]) or _is_one_of_few(eqn)
 
 
@@ -85,7 +85,7 @@ def _zero(indices):
     return jnp.zeros((), jnp.result_type(indices[0]) if indices else jnp.int32)
 
 
-# What follows serves members that each have a place of their own, among few.
+# The rest of the module is for members with different indices among few places.
 
 
 def _differ(indices) -> bool:
@@ -98,17 +98,17 @@ def _by_axis(axes, indices) -> dict:
 
 
 class Part(NamedTuple):
-    """What an equation reads or writes of its operand at one index."""
+    """The part of its operand that an equation reads or writes at one index."""
 
     shape: tuple  # (n_1, ...), along all axes of the operand
     axes: tuple  # the axes that have an index
-    moved: bool  # whether an index out of range means the nearest place; else it means none
+    moved: bool  # whether an index out of range means the nearest place; otherwise it means none
 
 
 def part_of(eqn) -> Part | None:
     """The part that an equation reads or writes at an index.
 
-    It is None for an equation that writes several parts or by a function, and for one-hot products.
+    It is None if several parts are written, or with a function, and for one-hot products.
     """
     name, parameters = eqn.primitive.name, eqn.params
     axes = tuple(range(eqn.invars[0].aval.ndim))
@@ -121,8 +121,8 @@ def part_of(eqn) -> Part | None:
         return None
     moved = mode == GatherScatterMode.CLIP
     if name == "gather":
-        # XLA moves an index that is promised to be in bounds there where it reads. Where it
-        # writes, it drops what is out of bounds.
+        # If an index is promised to be in bounds, XLA clips it when it reads. When it writes, it
+        # drops updates out of bounds.
         moved |= mode == GatherScatterMode.PROMISE_IN_BOUNDS
         return Part(parameters["slice_sizes"], numbers.start_index_map, moved)
     if eqn.invars[1].aval.ndim != 1 or (name == "scatter" and parameters["update_jaxpr"]):
@@ -135,7 +135,7 @@ def part_of(eqn) -> Part | None:
 def _is_one_of_few(eqn) -> bool:
     """Whether an equation reads or writes one of few places along the axes that have an index.
 
-    Along the other axes, and along those whose index can only be 0, it must take all there is.
+    Along the other axes, and along those whose index can only be 0, it must use the full length.
     """
     dtype, part = eqn.invars[0].aval.dtype, part_of(eqn)
     if part is None or jnp.issubdtype(dtype, jnp.complexfloating):
@@ -144,7 +144,7 @@ def _is_one_of_few(eqn) -> bool:
         if eqn.invars[1].aval.ndim != 1:
             return False  # it reads several parts
         if is_key_type(eqn.invars[0]) and not part.moved:
-            return False  # no key stands for a missing one
+            return False  # there is no key to fill in
     whole = eqn.invars[0].aval.shape
     rest = [axis for axis, size in enumerate(part.shape) if axis not in part.axes or size != 1]
     all_of_it = all(part.shape[axis] == whole[axis] for axis in rest)
@@ -170,7 +170,7 @@ def _here(part, indices, shape, batch):
 
 
 def _read(eqn, operand, indices, batch):
-    """Each member's part of an operand: the bits of all other parts are masked, and or-ed to it."""
+    """Each member's part of an operand: the bits of other parts are masked, then all are or-ed."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
     operand = repeated(operand, batch).value
     here = _here(part, indices, shape, batch)
@@ -188,16 +188,16 @@ def _read(eqn, operand, indices, batch):
 
 
 def _written(eqn, operand, indices, update, batch):
-    """An operand of which each member's part is written, or updated by the equation's operation."""
+    """The operand with each member's part written, or updated by the equation's operation."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
     here = _here(part, indices, shape, batch)
     update = lax.reshape(update, (*part.shape, batch.size))
     update = jnp.broadcast_to(update, operand.shape)
     name = eqn.primitive.name
     if name in NEUTRAL:
-        # The sum is taken in all places instead of being selected afterwards, because a compiler
-        # would contract it with a product that the update is. x + -0 and x - 0 are x, also where
-        # x is 0 or -0. Only numbers below float32's normal ones become 0, as in all arithmetic.
+        # The sum is computed in all places instead of being selected afterwards, because a compiler
+        # would contract it with an update that is a product. x + -0 and x - 0 are x, also if x is 0
+        # or -0. Only subnormal numbers become 0, as in all arithmetic.
         nothing = lax.full_like(update, NEUTRAL[name])
         return UPDATES[name](operand, lax.select(here, update, nothing))
     if name in UPDATES:

@@ -1,8 +1,8 @@
-"""Makes numbers of a program its arguments, so that programs that differ in them are compiled once.
+"""Lifts numbers of a program to arguments, so that programs that differ in them are compiled once.
 
-A program is compared with another one of the same text, such as that of the same game at another
-horizon. The numbers in which the two differ become arguments; all others stay. The arguments of a
-type are one vector, in which a number stands once, however many equations read it.
+A program is compared with another of the same text, such as the same game at another horizon. The
+numbers that differ become arguments; all others stay. The arguments of one type are one vector,
+which has each number once, however many equations read it.
 """
 
 import hashlib
@@ -18,24 +18,24 @@ from dpjax.engine.evaluate import ValueDomain, called, rebind
 class Number(NamedTuple):
     """A number in a program, or an array of numbers."""
 
-    place: Any  # the Literal or the constant that holds it; None if it cannot become an argument
+    place: Any  # its Literal or constant; None if it cannot become an argument
     value: np.ndarray
 
 
 class Lifted(NamedTuple):
     """The numbers of a program that are arguments."""
 
-    # id of a place -> (the type of its vector, where its number begins in it, its shape)
+    # id of a place -> (the type of its vector, the number's first index in it, its shape)
     places: dict[int, tuple[str, int, tuple]]
     vectors: dict[str, np.ndarray]  # (n,) the numbers of each type
 
 
 def lifted(numbers: list[Number], others: list[Number]) -> tuple[str, Lifted]:
-    """(digest of all other numbers and of the places, the numbers that differ from the others).
+    """(digest of the equal numbers and of the places, the numbers that differ).
 
     Args:
-      numbers: those of a program.
-      others: those of a program of the same text.
+      numbers: the numbers of a program.
+      others: the numbers of another program of the same text.
     """
     pairs = [(own.place, own.value, other.value)
              for own, other in zip(numbers, others, strict=True)]  # fmt: skip
@@ -62,7 +62,7 @@ def lifted(numbers: list[Number], others: list[Number]) -> tuple[str, Lifted]:
 
 
 def with_arguments(program: ClosedJaxpr, numbers: Lifted) -> ClosedJaxpr:
-    """The program whose further arguments are the vectors of lifted numbers, by their types."""
+    """The program with the vectors of lifted numbers as further arguments, sorted by type."""
     if not numbers.places:
         return program
     count = len(program.in_avals)
@@ -82,9 +82,9 @@ def with_arguments(program: ClosedJaxpr, numbers: Lifted) -> ClosedJaxpr:
 
 
 class _Given(ValueDomain):
-    """The domain of arrays, in which some numbers of the program have other values.
+    """The domain of arrays, with other values for some numbers of the program.
 
-    Equations without such numbers stay as they are, and what is a call stays one.
+    Equations without such numbers stay unchanged, and calls stay calls.
     """
 
     def __init__(self, values: dict[int, Any]):
@@ -104,7 +104,7 @@ class _Given(ValueDomain):
         return super().bind(eqn, operands)
 
     def _stands_in(self, value) -> bool:
-        """Whether a number with another value stands in a program, or in one of several."""
+        """Whether a program, or one of several, contains a number with another value."""
         if isinstance(value, tuple | list):
             return any(map(self._stands_in, value))
         if not hasattr(value, "eqns"):

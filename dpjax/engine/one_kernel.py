@@ -1,10 +1,10 @@
-"""Compiles a function as one kernel of a CPU core, with its loops and conditions inside.
+"""Compiles a function as one CPU kernel, with its loops and conditions inside.
 
-XLA runs a program on CPU as a list of kernels, one for each operation that it does not fuse with
-another. Going from one kernel to the next costs as much as computing some hundred numbers, and a
-round of a bandit is twenty kernels. XLA compiles loops that touch little memory as one kernel of
-its own accord, and an attribute of a call asks it to do so for any program. The numbers are those
-of the program in many kernels, except for the last bits of sums for which that one calls a library.
+On CPU XLA runs a program as a list of kernels, one for each operation that it does not fuse with
+another. Starting a kernel costs as much as computing some hundred numbers, and a round of a bandit
+is twenty kernels. By default XLA compiles only loops that use little memory as one kernel. An
+attribute of a call makes it do so for any program. The results are those of many kernels, except
+for the last bits of sums that a library computes there.
 """
 
 import jax
@@ -18,18 +18,18 @@ from dpjax.engine.evaluate import equations
 from dpjax.engine.settings import FIRST_LEVEL
 
 _OPTIONS_OF_MANY = {
-    # By default the compiler chooses narrower vectors, which suit programs that do other work too.
+    # By default the compiler chooses narrower vectors, for programs with mixed work.
     "xla_cpu_prefer_vector_width": 512,
     **FIRST_LEVEL,
 }
 _OPTIONS = {
     **_OPTIONS_OF_MANY,
-    # A kernel can neither call a library nor fork into threads.
+    # A kernel can neither call a library nor start threads.
     "xla_cpu_experimental_ynn_fusion_type": "",
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
 }
 
-# Primitives for which XLA has no code that can be a part of a kernel.
+# Primitives that XLA cannot compile within a kernel.
 _NOT_IN_A_KERNEL = {
     "approx_top_k", "cholesky", "conv_general_dilated", "debug_callback", "debug_print", "eig",
     "eigh", "fft", "ffi_call", "geqrf", "hessenberg", "householder_product", "io_callback", "lu",
@@ -38,24 +38,24 @@ _NOT_IN_A_KERNEL = {
 }  # fmt: skip
 
 
-# How many trials a core takes through the whole program before it turns to the next ones. For one
-# kernel they are few, so that their state stays in the innermost caches, and fill the vectors. For
-# many kernels they are as many as hide what it costs to start a kernel.
+# The number of trials that a core computes at once. For one kernel it is small, so that their state
+# stays in the innermost caches, but fills the vectors. For many kernels it is large enough to hide
+# the cost of starting a kernel.
 _TRIALS, _TRIALS_OF_MANY = 128, 1024
-# The least number of trials. LLVM unrolls loops over fewer and then contracts the products and
-# sums of some trials only, so that a trial's last bits would depend on how many play beside it.
+# The least number of trials. LLVM unrolls loops over fewer and then contracts products and sums of
+# only some trials, so that a trial's last bits would depend on the number of trials.
 _FEWEST = 8
 
 
 def in_pieces(function, batched, length, fewest=1):
-    """``function``, applied to one piece of its arguments' last axis after the other.
+    """Apply ``function`` to pieces of its arguments' last axis, one after another.
 
     Args:
-      function: of pytrees of arrays; what it returns has the common last axis too.
-      batched: for each argument whether its leaves have that axis.
-      length: the most entries of a piece. All pieces have the same number; the last one is filled
-        by repetition.
-      fewest: the least entries of a piece, which is filled likewise.
+      function: of pytrees of arrays; its result also has the common last axis.
+      batched: for each argument, whether its leaves have this axis.
+      length: the largest number of entries of a piece. All pieces have the same number; the last is
+        padded by repetition.
+      fewest: the least number of entries of a piece, which is padded likewise.
     """
 
     def in_turn(*arguments):
@@ -86,16 +86,16 @@ def in_pieces(function, batched, length, fewest=1):
 
 
 class Unfit(Exception):
-    """A way to compile cannot serve a program. The message says why."""
+    """A program cannot be compiled in some way. The message gives the reason."""
 
 
 def as_one_kernel(function, arguments, batched, spread):
-    """Compiles a function for CPU as one kernel.
+    """Compile a function for CPU as one kernel.
 
-    Arguments are those of :func:`dpjax.engine.compile.compile_for`.
+    The arguments are those of :func:`dpjax.engine.compile.compile_for`.
 
     Raises:
-      Unfit: the function has an operation that no kernel can hold, or XLA refuses the program.
+      Unfit: the function has an operation that cannot be in a kernel, or XLA refuses the program.
     """
     function = _one_kernel(in_pieces(function, batched, _TRIALS, _FEWEST))
     try:
@@ -105,13 +105,13 @@ def as_one_kernel(function, arguments, batched, spread):
 
 
 def as_many_kernels(function, arguments, batched, spread):
-    """Compiles a function for CPU as a list of kernels, with arguments like those above."""
+    """Compile a function for CPU as a list of kernels, with the arguments of as_one_kernel."""
     function = in_pieces(function, batched, _TRIALS_OF_MANY, _FEWEST)
     return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS_OF_MANY)
 
 
 def _one_kernel(function):
-    """The function as a call that the compiler neither inlines nor takes apart."""
+    """The function as a call that the compiler neither inlines nor splits."""
 
     def called(*arguments):
         closed, output = jax.make_jaxpr(jax.jit(function), return_shape=True)(*arguments)
@@ -121,7 +121,7 @@ def _one_kernel(function):
         values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))
         operands = [values[atom] for atom in call.invars]
-        # The call is bound and not traced again, so that no other equation has its attributes.
+        # The call is bound, not traced again, so that no other equation has its attributes.
         with set_xla_metadata(xla_cpu_small_call="true", inlineable="false"):
             results = call.primitive.bind(*operands, **call.params)
         return jax.tree.unflatten(jax.tree.structure(output), results)
@@ -130,7 +130,7 @@ def _one_kernel(function):
 
 
 def _not_in_a_kernel(jaxpr) -> str | None:
-    """The name of an operation in a program that no kernel can hold; None where there is none."""
+    """The name of an operation that cannot be in a kernel; None if the program has none."""
     names = (eqn.primitive.name for eqn in equations(jaxpr))
     return next(
         (name for name in names if name in _NOT_IN_A_KERNEL or name.startswith("scatter")), None

@@ -1,8 +1,8 @@
-"""Traces games at every call of a sweep, and compiles a program once for each size of a block.
+"""Traces games at every call of a sweep, and compiles one program for each block size.
 
-What a game does can change while its function stays the same, since it may read a helper, a global
-or an array that changes. So a compiled program is kept under the program that was traced, with all
-its arrays, and is compiled from that trace.
+A game can change while its function stays the same, since it may read a helper, a global or an
+array that changes. So a compiled program is cached by its traced program, with all its arrays, and
+compiled from this trace.
 """
 
 import hashlib
@@ -26,10 +26,11 @@ from dpjax.engine.compile import compile_block
 from dpjax.engine.evaluate import CALLED, CONTROL, equations
 from dpjax.engine.lift import Lifted, Number, lifted, with_arguments
 
-# A sweep warns when it compiles this many programs that differ in nothing but numbers.
+# A sweep warns when it compiles this many programs that differ only in numbers.
 _ALIKE = 5
-# Compiled programs are kept up to this many bytes, as far as their bytes are known. A program of
-# XLA for CPU holds some eighteen for each character of its text (tests/attack/test_memory.py).
+# The limit of the cache of compiled programs in bytes, as far as their sizes are known. An XLA
+# program for CPU has about eighteen bytes for each character of its text
+# (tests/attack/test_memory.py).
 _BYTES = 2**28
 _BYTES_OF_A_CHARACTER = 18
 _kept: dict = {}  # (Traced, size, mesh) -> Program, in the order in which they were last used
@@ -38,23 +39,23 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class Traced:
-    """One trajectory of a game as a program; equal ones are compiled once."""
+    """One trajectory of a game as a program; equal programs are compiled once."""
 
     compiled_as: str  # a digest of the program without the numbers that are arguments
-    callbacks: tuple  # the functions of Python that it calls as it runs
-    numeric: tuple  # the settings of JAX that decide on numbers
-    settings: tuple  # all settings of JAX
+    callbacks: tuple  # the Python functions that it calls when it runs
+    numeric: tuple  # the JAX settings that affect numbers
+    settings: tuple  # all JAX settings
     digest: str = field(compare=False)  # of the program with all numbers, and of ``numeric``
     text: str = field(compare=False)  # a digest of the program without its numbers
     rounds: tuple = field(compare=False)  # the checkpoints
     point: tuple = field(compare=False)  # the shapes of the leaves of a point
-    output: Any = field(compare=False)  # the shapes of a Result but for its rounds
+    output: Any = field(compare=False)  # the shapes of a Result without its rounds
     program: Any = field(compare=False)  # the ClosedJaxpr, of (*leaves of the point, seed, key)
     numbers: list[Number] = field(compare=False)  # all numbers in the program
-    lifted: Lifted = field(compare=False)  # those that are arguments
+    lifted: Lifted = field(compare=False)  # the numbers that are arguments
 
     def compared(self, other: "Traced") -> "Traced":
-        """The program whose numbers are arguments if another one, of the same text, has others."""
+        """The program with the numbers as arguments that differ in another of the same text."""
         rest, found = lifted(self.numbers, other.numbers)
         if not found.places:
             return self
@@ -67,7 +68,7 @@ class Traced:
 
 
 def trace(game, play, rounds, points, key_dtype) -> Traced:
-    """Traces the program of a cell of a sweep, as the game is now.
+    """Trace the program of a cell of a sweep, with the current behaviour of the game.
 
     Args:
       game, play: those of :func:`dpjax.sweep`.
@@ -76,8 +77,8 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
       key_dtype: the dtype of the key.
 
     Raises:
-      TypeError: the game looks at a number of a point, which is traced; or it draws from keys
-        whose numbers depend on the batch; or it reads a value that a caller of the sweep traces.
+      TypeError: the game branches on a number of a point, which is traced; it uses keys whose draws
+        depend on the batch; or it reads a value that is traced by a caller of the sweep.
     """
     rounds = tuple(rounds.tolist())
 
@@ -116,9 +117,9 @@ def _key_types(jaxpr) -> set:
 def _with_own_constants(program) -> ClosedJaxpr:
     """A program with copies of the constants that it reads.
 
-    Arrays of NumPy may be changed in place, and with them those of JAX that share their memory.
-    Whether JAX keeps a constant that nothing reads depends on when Python collects garbage, and two
-    processes would have different digests.
+    NumPy arrays may be changed in place, and with them JAX arrays that share their memory. Unused
+    constants are dropped: whether JAX keeps them depends on Python's garbage collection, so digests
+    could differ between processes.
     """
     jaxpr = program.jaxpr
     read = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
@@ -136,13 +137,13 @@ def _own(constant):
 
 
 def _numeric() -> tuple:
-    """The settings of jax that decide on numbers and that no traced program shows."""
+    """The JAX settings that affect numbers and are not part of a traced program."""
     names = "jax_threefry_partitionable", "jax_default_matmul_precision"
     return tuple(getattr(jax.config, name) for name in names)
 
 
 def _settings() -> tuple:
-    """All settings of jax, those that contexts have changed among them."""
+    """All JAX settings, including those changed by contexts."""
     held = jax.config.values.items()
     return tuple(repr(getattr(jax.config, name, value)) for name, value in held)
 
@@ -151,16 +152,16 @@ class Program(NamedTuple):
     """A compiled program of a block."""
 
     run: Any  # (leaves of points, seeds (S,), (key, vectors)) -> leaves of cells, (..., P, S)
-    bytes_needed: int  # on each device, beside its code; 0 where nobody knows
-    bytes_held: int  # by the program itself and the arrays in it, as long as it is kept
+    bytes_needed: int  # on each device, besides its code; 0 if unknown
+    bytes_held: int  # by the program itself and its arrays while it is cached
 
 
 def compiled(traced, size, mesh) -> Program:
-    """The program of a block of ``size`` points and seeds, compiled unless it was kept.
+    """The program of a block of ``size`` points and seeds, compiled unless it is cached.
 
-    With a mesh, each of its devices computes such a block. The program is kept in memory and on
-    disk. If all programs in memory hold more than ``_BYTES`` together, those that have not been
-    used for longest are dropped.
+    With a mesh, each of its devices computes such a block. The program is cached in memory and on
+    disk. If the programs in memory hold more than ``_BYTES`` together, the least recently used are
+    dropped.
     """
     place = traced, size, mesh
     with _lock:
@@ -184,10 +185,11 @@ def compiled(traced, size, mesh) -> Program:
 
 
 def clear_caches() -> None:
-    """Drops what dpjax and JAX keep between calls, compiled programs above all.
+    """Clear the caches of dpjax and JAX, mainly compiled programs.
 
-    Programs are compiled again when they are needed, and no number changes. ``jax.clear_caches()``
-    is called too, because dpjax remembers what functions read when JAX traced them.
+    Programs are compiled again when they are needed, and results do not change.
+    ``jax.clear_caches()`` is called too, because dpjax stores what functions read when JAX traced
+    them.
 
     Examples:
       >>> dpjax.clear_caches()
@@ -203,26 +205,26 @@ def clear_caches() -> None:
 
 
 def _bytes_held(run, traced) -> int:
-    """The bytes that a compiled program and the arrays in it take."""
+    """The bytes of a compiled program and its arrays."""
     arrays = sum(np.asarray(x).nbytes for x in map(_words, traced.program.consts))
     return _BYTES_OF_A_CHARACTER * len(run.as_text() or "") + 2 * arrays
 
 
 def _words(array):
-    """An array as it is; keys as their words."""
+    """An array unchanged; keys as their words."""
     is_key = jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key)
     return jr.key_data(array) if is_key else array
 
 
 def count(traced, size, mesh) -> None:
-    """Warns once when several programs are compiled that differ in nothing but numbers."""
+    """Warn once when several programs are compiled that differ only in numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     if traced.compiled_as not in alike and len(alike) < _ALIKE:
         alike.add(traced.compiled_as)
         if len(alike) == _ALIKE:
             warnings.warn(
-                f"game: it is compiled for the {_ALIKE}th time for other numbers, of the same "
-                "shapes; put what changes into points, which compiles once for all of them",
+                f"game: it has been compiled {_ALIKE} times with different numbers of the same "
+                "shapes; pass these numbers as points, which share one compiled program",
                 RuntimeWarning,
                 stacklevel=7,  # the line that called sweep, or ran a study
             )
@@ -230,7 +232,7 @@ def count(traced, size, mesh) -> None:
 
 @lru_cache(maxsize=1024)
 def _alike(*what) -> set:
-    """The digests of the programs that were compiled and agree in all of this."""
+    """The digests of the compiled programs that agree in all of ``what``."""
     del what
     return set()
 
@@ -238,15 +240,15 @@ def _alike(*what) -> set:
 def digests(program) -> tuple[str, str, tuple, list[Number]]:
     """(digest of a traced program, digest of it without its numbers, its callbacks, its numbers).
 
-    The digests do not depend on where the code is, on the names of its variables, or on the
-    process. No digest sees what a callback does, which is a function of Python; so the functions
+    The digests do not depend on the location of the code, the names of its variables, or the
+    process. A digest does not cover callbacks, which are Python functions. So the functions
     themselves are returned.
     """
     known: dict[int, tuple[bytes, bytes, list[Number]]] = {}
     callbacks: list = []
 
     def visit(program) -> tuple[bytes, bytes, list[Number]]:
-        """Digests of the text and of the numbers of a program, open or closed, and the numbers."""
+        """Digests of the text and the numbers of a program, open or closed, and the numbers."""
         if id(program) in known:
             return known[id(program)]
         text, numbers, found = [], hashlib.sha256(), []
@@ -254,7 +256,7 @@ def digests(program) -> tuple[str, str, tuple, list[Number]]:
 
         def feed(array, place=None, dtype=None):
             words = np.asarray(_words(array))
-            if words.shape != np.shape(array):  # Keys are no numbers.
+            if words.shape != np.shape(array):  # Keys are not numbers.
                 place, dtype = None, None
             found.append(Number(place, np.asarray(words, dtype)))
             words = np.ascontiguousarray(words)

@@ -1,4 +1,4 @@
-"""Shows the progress of a sweep while it runs, and warns about its results."""
+"""The progress bar of a sweep, and warnings about its results."""
 
 import sys
 import threading
@@ -13,24 +13,24 @@ from tqdm import tqdm
 
 from dpjax.engine.compute import compute
 
-# All in seconds. Lines in a log are so far apart, and so is the first one from the start.
+# All in seconds. The time between two lines in a log, also from the start to the first one.
 _EVERY = 30.0
-# If none was written for so long, since a block or a compilation takes longer, one is.
+# A line is written after this time without one, if a block or a compilation takes longer.
 _SILENT = 30.0
-# After so much play a Bar knows the time that remains. It announces a time of at least _LONG.
+# After _CERTAIN seconds of play a Bar estimates the remaining time, and announces it from _LONG on.
 _CERTAIN, _LONG = 5.0, 120.0
 
 
 class Bar(tqdm):
-    """A progress bar over rounds x trials; in the log of a job, a line each 30 seconds.
+    """A progress bar over rounds x trials; in the log of a job, a line every 30 seconds.
 
-    It says once, in a sentence, that minutes remain. Time before the first block is done is not
-    counted there, since programs are compiled in it.
+    It announces the remaining minutes once. The estimate does not count the time before the first
+    block is done, since programs are compiled then.
 
     Args:
-      total: how many rounds x trials, or other units, there are.
-      progress: whether to show anything. Of several processes the first one does.
-      unit: what is counted.
+      total: the number of rounds x trials, or of other units.
+      progress: whether to show anything. Only the first of several processes shows it.
+      unit: the name of the units.
     """
 
     in_logs: ClassVar[int] = 0  # how many bars write lines into a log now
@@ -71,7 +71,7 @@ class Bar(tqdm):
         super().close()
 
     def update(self, n=1):
-        """Counts rounds x trials that were played."""
+        """Count rounds x trials that were played."""
         shown = super().update(n)
         if self.disable:
             return shown
@@ -84,8 +84,8 @@ class Bar(tqdm):
             self.announced = left >= _LONG
             if self.announced:
                 more = (
-                    " With a store a run that is stopped can go on, and several processes "
-                    "can share the work (Study.run)."
+                    " With a store, a stopped run can be resumed and several processes can share "
+                    "the work (Study.run)."
                     if self.unit_scale
                     else ""
                 )
@@ -97,13 +97,13 @@ class Bar(tqdm):
         return shown
 
     def skip_to(self, n):
-        """Counts rounds x trials until ``n`` that need not be played."""
+        """Count the rounds x trials up to ``n``, which need not be played."""
         if not self.disable:
             self.initial += n - self.n
             self.n = n
 
     def display(self, msg=None, pos=None):
-        """Shows the bar, or writes a line as of now."""
+        """Show the bar, or write a line to the log."""
         if self.watched:
             return super().display(msg, pos)
         if msg is None:
@@ -112,15 +112,15 @@ class Bar(tqdm):
 
 
 def with_progress(plan, blocks, progress):
-    """Computes blocks beside a progress bar, and warns of bad results at the end.
+    """Compute blocks with a progress bar, and warn of bad results at the end.
 
     Args:
       plan: a Plan.
       blocks: the blocks to compute.
-      progress: whether to show a bar of its own; or a :class:`Bar`, which counts these blocks too.
+      progress: whether to show a bar; or a :class:`Bar`, which also counts these blocks.
 
     Yields:
-      Each block, and its cells.
+      Each block and its cells.
     """
     horizon, bad, clipped = int(plan.rounds[-1]), [], np.full(plan.count, np.inf)
 
@@ -141,18 +141,18 @@ def with_progress(plan, blocks, progress):
 
 
 def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
-    """Warns of trajectories that are not finite, and of a point whose losses are out of range.
+    """Warn of trajectories that are not finite, and of a point with losses out of range.
 
     Args:
       horizon: rounds of a trajectory.
       bad: (point, seed) of each trajectory that is not finite.
-      clipped: (P,) the fewest losses that were clipped in a trajectory; inf where none are counted.
+      clipped: (P,) the least number of clipped losses in a trajectory; inf if not counted.
       stacklevel: of the line that called sweep, or ran a study.
     """
     if bad:
         first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
         warnings.warn(
-            f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}"
+            f"{len(bad)} trajectories contain NaN or infinity and are kept: {first}"
             + ("; ..." if len(bad) > 3 else ""),
             RuntimeWarning,
             stacklevel=stacklevel,
@@ -160,24 +160,24 @@ def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
     found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
     if len(found):
         warnings.warn(
-            f"point {found[0]}: losses lay outside the learner's range, and were clipped, at least "
-            f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; say what range "
-            "they are in, over arms by combinators.rescale_losses(learner, low, high)",
+            f"point {found[0]}: losses were outside the learner's range and clipped, at least "
+            f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; declare their "
+            "range, for arms with combinators.rescale_losses(learner, low, high)",
             RuntimeWarning,
             stacklevel=stacklevel,
         )
 
 
 def _keep_least_clipped(least, block, cells) -> None:
-    """Lowers ``least`` to the fewest losses that were clipped in a trajectory of each point."""
+    """Lower ``least`` to the least number of clipped losses in a trajectory of each point."""
     clipped: Any = cells[-1]
-    if np.ndim(clipped) == 2:  # else it was played by a function that counts none
+    if np.ndim(clipped) == 2:  # otherwise the play function does not count them
         here = least[block.point : block.point + len(clipped)]
         np.minimum(here, clipped[: len(here)].min(axis=1), out=here)
 
 
 def _not_finite(plan, block, cells) -> list[tuple[int, int]]:
-    """(point, seed) of each trajectory of a block that holds NaN or infinity."""
+    """(point, seed) of each trajectory of a block that contains NaN or infinity."""
     finite = [
         np.isfinite(leaf).all(axis=tuple(range(2, leaf.ndim)))
         for leaf in jax.tree.leaves(cells)

@@ -1,6 +1,6 @@
-"""The settings of JAX under which the package computes, whatever the caller's settings are.
+"""The JAX settings under which the package computes, independent of the caller's settings.
 
-The package changes no setting outside of its own calls, but for :func:`keep_compiled`.
+The package changes no setting outside of its own calls, except in :func:`keep_compiled`.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 
 import jax
 
-# Options of the compiler. The later levels of LLVM compile for twice as long, into the same bits.
+# Compiler options. Higher levels of LLVM take twice as long to compile and give the same bits.
 FIRST_LEVEL = {"xla_backend_optimization_level": 1}
 
 P = ParamSpec("P")
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 def in_float32(function: Callable[P, R]) -> Callable[P, R]:
-    """``function``, run with the 32-bit types that JAX has by default.
+    """Run ``function`` with JAX's default 32-bit types.
 
     Under ``jax_enable_x64`` sums, indices and constants would have other types, and so other
     values.
@@ -40,7 +40,7 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
 def own() -> Iterator[None]:
     """The settings of a sweep, which compiles and moves arrays between host and devices.
 
-    It ignores the caller's ambient mesh. A sweep gets its own mesh as an argument.
+    The caller's ambient mesh is ignored. A sweep has a mesh argument.
     """
     nowhere = jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
     with nowhere, jax.enable_x64(False), jax.disable_jit(False), jax.transfer_guard("allow"):
@@ -49,18 +49,18 @@ def own() -> Iterator[None]:
 
 @contextlib.contextmanager
 def of_program(partitionable: bool, precision: str | None) -> Iterator[None]:
-    """The settings under which a program was traced. Threads need them, since they inherit none."""
+    """The settings under which a program was traced, which threads do not inherit."""
     with own(), jax.threefry_partitionable(partitionable), jax.default_matmul_precision(precision):
         yield
 
 
 def keep_compiled() -> None:
-    """Has JAX keep on disk what this process compiles, and read what earlier ones compiled.
+    """Enable JAX's persistent compilation cache.
 
-    Call it before anything is computed. The command line does. The folder is ``dpjax/compiled`` of
-    ``$XDG_CACHE_HOME``, or of ``~/.cache``. It may be deleted at any time. Numbers do not depend on
-    it. A ``JAX_COMPILATION_CACHE_DIR`` of the user's own is left as it is, and
-    ``JAX_ENABLE_COMPILATION_CACHE=false`` keeps nothing.
+    Call it before anything is computed. The command line does this. The folder is
+    ``dpjax/compiled`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. It may be deleted at any time, and
+    results do not depend on it. If the user has set ``JAX_COMPILATION_CACHE_DIR``, that folder is
+    used. ``JAX_ENABLE_COMPILATION_CACHE=false`` disables the cache.
 
     Examples:
       >>> folder = jax.config.jax_compilation_cache_dir
@@ -76,7 +76,7 @@ def keep_compiled() -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return  # Without a place to write, everything is compiled anew.
+        return  # Nothing is cached.
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
@@ -94,7 +94,7 @@ def cache_folder(kind: str) -> Path | None:
 
 @functools.cache
 def _processor() -> str:
-    """A word for what this processor can execute, since machines may share a home folder."""
+    """A digest of the processor's features, since machines may share a home folder."""
     features = platform.processor()
     try:
         with open("/proc/cpuinfo") as lines:

@@ -1,4 +1,4 @@
-"""Plays a game's rounds as one kernel of an accelerator; nothing imports it unless one is there.
+"""Plays a game's rounds as one kernel of an accelerator. Imported only if there is one.
 
 The kernels are written in Pallas, for NVIDIA GPUs through Triton and for TPUs through Mosaic.
 ``docs/engine.md`` explains how they are made.
@@ -19,12 +19,12 @@ def one_kernel(program, size, platform, target):
     """The function of a block whose rounds are one kernel of an accelerator.
 
     Args:
-      program, size, platform: as of the other layouts (:mod:`dpjax.engine.compile`).
+      program, size, platform: as for the other layouts (:mod:`dpjax.engine.compile`).
       target: a name in :data:`TARGETS`.
 
     Raises:
-      Unfit: the function raises it when it is traced, if the program has no loop or a kernel cannot
-        hold an equation.
+      Unfit: raised when the function is traced, if the program has no loop or a kernel does not
+        support an equation.
     """
     points, _ = size
 

@@ -1,4 +1,4 @@
-"""Evaluates a program on entries within a kernel of an accelerator."""
+"""Evaluates a program on entries within an accelerator kernel."""
 
 import math
 from dataclasses import dataclass
@@ -29,25 +29,25 @@ from dpjax.kernels.entries import (
 from dpjax.kernels.moves import Moves, index_of
 from dpjax.kernels.rules import RULES, clamped, equals, fill_of, offset_dims, starts_of
 
-# A scan of so few rounds, without a loop in them, is written out.
+# A scan of at most so many rounds, without loops in them, is unrolled.
 WRITTEN_OUT = 4
-# The most operations of the rounds. Compilers take more than 20 seconds over more.
+# The largest number of operations of the rounds. With more, compilers take more than 20 seconds.
 MOST_OPERATIONS = 5000
-# A constant of more entries is in memory.
+# Constants with more entries are in memory.
 FEW_CONSTANTS = 128
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=("numbers",), meta_fields=("form",))
 @dataclass(frozen=True)
 class Handed:
-    """What a loop or a branch hands on of a value: numbers, or the place of an array in memory."""
+    """A value as loops and branches pass it on: numbers, or the place of an array in memory."""
 
     numbers: list
     form: tuple  # (Memory or None, shape, type of each entry or the first row)
 
 
 class Entries(ValueDomain):
-    """The domain whose values are entries of arrays, and arrays in memory."""
+    """The domain of entries of arrays, and of arrays in memory."""
 
     def __init__(self, target, moves, main, stacks):
         """
@@ -55,7 +55,7 @@ class Entries(ValueDomain):
           target: a :class:`dpjax.kernels.targets.Target`.
           moves: the :class:`Moves` of the program.
           main: the equation of the loop over the rounds.
-          stacks: for each row that comes out of it, the array in memory into which it is written.
+          stacks: for each row that it returns, the array in memory into which it is written.
         """
         self.target, self.moves, self.main, self.stacks = target, moves, main, stacks
         self.operations = 0
@@ -97,7 +97,7 @@ class Entries(ValueDomain):
         return read(program.jaxpr.outvars[0])
 
     def select_entry(self, which, yes, no):
-        """The entry ``yes`` if a condition holds, else ``no``."""
+        """The entry ``yes`` if a condition is true, else ``no``."""
         if yes is no:
             return yes
         if isinstance(yes, Key):
@@ -108,7 +108,7 @@ class Entries(ValueDomain):
         return self.compute(lax.select_n, which, no, yes)
 
     def all_of(self, conditions) -> Entry:
-        """Whether all conditions hold, of which those that are known are settled at once."""
+        """Whether all conditions are true; known conditions are evaluated at trace time."""
         if any(x.known and not x.value for x in conditions):
             return Entry(np.bool_(False))
         rest = [x for x in conditions if not x.known] or [Entry(np.bool_(True))]
@@ -126,7 +126,7 @@ class Entries(ValueDomain):
         return list(map(Entry, self.target.block(words, key.generator)))
 
     def folded(self, key, counter) -> Key:
-        """The key that a block makes."""
+        """The key made from a block."""
         first, second, *_ = self.block(key, counter)
         return Key(first, second, key.generator)
 
@@ -215,7 +215,7 @@ class Entries(ValueDomain):
         return lax.fori_loop(np.int32(0), np.int32(length), one, start), stacks
 
     def _row(self, value, place):
-        """A row of what a scan takes in."""
+        """An input row of a scan."""
         if isinstance(value, InMemory):
             value.check()
             row = value.part(place * np.int32(math.prod(value.shape[1:])), value.shape[1:])
@@ -233,7 +233,7 @@ class Entries(ValueDomain):
 
 
 def _stack(stack, place, row, lanes) -> None:
-    """Writes a row of what a scan returns."""
+    """Write an output row of a scan."""
     for i, entry in enumerate(row.reshape(-1)):
         at = place * np.int32(row.size) + np.int32(i)
         stack.memory.rows[at] = to_memory(spread(entry.value, lanes))
@@ -245,7 +245,7 @@ def _traced(function, dtypes):
         return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct((), x) for x in dtypes])
 
 
-# Arrays in memory are read and written at an index. What else meets them reads all their entries.
+# Arrays in memory are read and written at an index. Other equations read all their entries.
 
 
 def _read(domain, eqn, operands):

@@ -1,8 +1,8 @@
-"""Values within a kernel: arrays are taken apart into their entries, or stay in memory.
+"""Values within a kernel: arrays are split into their entries, or stay in memory.
 
-A value is a NumPy array of objects, each an :class:`Entry` or a :class:`Key`, or it is
-:class:`InMemory`. An entry that trials share is a scalar; one that differs between them is a vector
-over the trials of a block. So only arithmetic is left of a program once it is traced.
+A value is :class:`InMemory` or a NumPy array of objects, each an :class:`Entry` or a :class:`Key`.
+An entry that all trials share is a scalar; an entry that differs between them is a vector over the
+trials of a block. So the traced program contains only arithmetic.
 """
 
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ class Entry:
 
     @property
     def known(self) -> bool:
-        """Whether the number is known while the program is traced."""
+        """Whether the number is known at trace time."""
         return isinstance(self.value, np.generic)
 
     @property
     def differs(self) -> bool:
-        """Whether trials have numbers of their own."""
+        """Whether the number differs between trials."""
         return bool(np.shape(self.value))
 
     @property
@@ -54,17 +54,17 @@ class Key:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Where an array is, and how often it was written until now."""
+    """The place of an array, and how often it has been written."""
 
-    rows: Any  # a Ref, of (size, *lanes) if trials have arrays of their own, else of (size,)
-    dtype: Any  # booleans are whole numbers in memory
+    rows: Any  # a Ref, of (size, *lanes) if the array differs between trials, else of (size,)
+    dtype: Any  # booleans are integers in memory
     differs: bool
-    written: list  # of one number
+    written: list  # [how often]
 
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """An array that stays in memory, each of whose entries is a row of it."""
+    """An array that stays in memory, with one row for each entry."""
 
     memory: Memory
     shape: tuple
@@ -72,12 +72,12 @@ class InMemory:
     first: Any = 0  # the row of the first entry
 
     def check(self) -> None:
-        """Raises Unfit if the memory has another value by now."""
+        """Raise Unfit if the memory has been written since."""
         if self.version != self.memory.written[0]:
             raise Unfit("an array is read after it was written elsewhere")
 
     def part(self, start, shape) -> "InMemory":
-        """The array of this shape that begins at an entry of this one."""
+        """The part of this array with this shape, from an entry on."""
         return replace(self, first=self.first + start, shape=shape)
 
     def read(self, starts, sizes) -> np.ndarray:
@@ -105,12 +105,12 @@ class InMemory:
 
 
 def to_memory(x):
-    """A number as memory holds it: booleans as whole numbers."""
+    """A number as it is stored in memory: booleans as integers."""
     return x.astype(jnp.int32) if x.dtype == np.bool_ else x
 
 
 def from_memory(x, dtype):
-    """The number of this type that memory holds as ``x``."""
+    """The number of this type that is stored in memory as ``x``."""
     return x != 0 if np.dtype(dtype) == np.bool_ else x
 
 
@@ -133,7 +133,7 @@ def filled(shape, entries) -> np.ndarray:
 
 
 def known(array) -> np.ndarray:
-    """The entries of an array or of keys that are known while the program is traced."""
+    """The entries of an array or of keys that are known at trace time."""
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         with jax.ensure_compile_time_eval():
             return as_keys(known(np.asarray(jr.key_data(array))), of(array.dtype))
@@ -163,6 +163,6 @@ def is_key(value) -> bool:
 
 
 def each(function, *arrays) -> np.ndarray:
-    """A function of entries, applied to those of arrays of one shape."""
+    """Apply a function of entries to the entries of arrays of one shape."""
     columns = zip(*(x.reshape(-1) for x in arrays), strict=True)
     return filled(arrays[0].shape, [function(*column) for column in columns])

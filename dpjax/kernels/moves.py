@@ -1,7 +1,7 @@
-"""Equations that move entries, by one rule: as the primitive moves whole numbers, so entries move.
+"""Equations that move entries, all by one rule: running the primitive on the entries' numbers.
 
-All equations of a program are run at once on the numbers of their entries, at any index that they
-may be given. An entry of the output is then chosen among those that some index puts there.
+All such equations of a program are run at once on the numbers of their entries, for every possible
+index. An entry of the output is then selected among the entries that some index moves there.
 """
 
 import itertools
@@ -22,17 +22,17 @@ STATIC = {
     "split", "squeeze", "stack", "stop_gradient", "tile", "transpose", "unstack",
 }  # fmt: skip
 INDEXED = set(INDICES)
-OUTSIDE = -1  # the number of an entry that an index out of bounds leaves to the fill value
-# What moves more numbers than these, at all places of its index together, has its array in memory.
+OUTSIDE = -1  # the number of an entry that gets the fill value, for an index out of bounds
+# If an equation moves more numbers than this, over all places of its index, its array is in memory.
 _MOST_NUMBERS = 2**16
 
 
 class Index(NamedTuple):
-    """What an equation's index may be."""
+    """The possible values of an equation's index."""
 
     operands: slice  # which of its operands are indices
-    counts: tuple  # along each axis that has an index, how many places it may name
-    clamped: bool  # whether an index out of bounds means the nearest place; else it means none
+    counts: tuple  # the number of places along each axis that has an index
+    clamped: bool  # whether an index out of bounds means the nearest place; otherwise it means none
 
 
 def index_of(eqn) -> Index:
@@ -45,7 +45,7 @@ def index_of(eqn) -> Index:
 
 
 def places(index) -> np.ndarray:
-    """All that an index may be (n, axes), the last of them out of bounds unless it is clamped."""
+    """All values of an index (n, axes); the last is out of bounds unless the index is clamped."""
     found = list(itertools.product(*map(range, index.counts)))
     return np.array(found if index.clamped else [*found, [OUTSIDE] * len(index.counts)], np.int32)
 
@@ -54,10 +54,10 @@ class Moves:
     """How equations of a program move the entries of their operands."""
 
     def __init__(self, eqns):
-        """Runs all that are in :data:`STATIC` or :data:`INDEXED` on numbers, as one program."""
+        """Run the equations in :data:`STATIC` or :data:`INDEXED` on numbers, as one program."""
         moving = {_name(eqn): eqn for eqn in eqns if eqn.primitive.name in STATIC | INDEXED}
         moving = {name: eqn for name, eqn in moving.items() if _size(eqn) <= _MOST_NUMBERS}
-        # The program holds constants alone, which XLA folds instead of compiling what moves them.
+        # The program has only constants, which XLA folds instead of compiling their moves.
         options: Any = {"xla_backend_optimization_level": 0}
         with jax.ensure_compile_time_eval():
             run = jax.jit(lambda: [_moved(eqn) for eqn in moving.values()])
@@ -65,14 +65,14 @@ class Moves:
         self._moved = dict(zip(moving, jax.tree.map(np.asarray, found), strict=True))
 
     def of(self, eqn) -> list[np.ndarray]:
-        """The number of the entry that comes to each place of each output.
+        """The number of the entry that moves to each place of each output.
 
-        The entries of all operands that are no index are numbered one operand after the other. If
-        the equation has an index, the first axis is over its :func:`places`, and the number is
-        OUTSIDE if nothing comes there.
+        The entries of all operands except indices are numbered, one operand after another. If the
+        equation has an index, the first axis is over its :func:`places`, and the number is OUTSIDE
+        if nothing moves there.
 
         Raises:
-          Unfit: there are too many.
+          Unfit: there are too many entries.
         """
         if _name(eqn) not in self._moved:
             shapes = ", ".join(str(atom.aval.shape) for atom in (*eqn.invars, *eqn.outvars))
@@ -96,7 +96,7 @@ def _size(eqn) -> int:
 
 
 def moving(eqn, operands) -> list:
-    """The operands that are no index."""
+    """The operands that are not indices."""
     if eqn.primitive.name in STATIC:
         return operands
     indices = set(range(len(operands))[index_of(eqn).operands])
@@ -104,7 +104,7 @@ def moving(eqn, operands) -> list:
 
 
 def _moved(eqn) -> list:
-    """What an equation returns for the numbers of its entries, at all places of its index."""
+    """The result of an equation on the numbers of its entries, for all places of its index."""
     name, numbers, start = eqn.primitive.name, [], 0
     for atom in moving(eqn, eqn.invars):
         size = int(np.prod(atom.aval.shape, dtype=int))
@@ -129,6 +129,6 @@ def _moved(eqn) -> list:
 
 
 def common(column) -> Any:
-    """The number that stands most often in a column, and last if there are several."""
+    """The most frequent number of a column; among ties, the one that occurs last."""
     counts = Counter(reversed(column.tolist()))
     return max(counts, key=counts.__getitem__)

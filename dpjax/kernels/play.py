@@ -1,8 +1,8 @@
 """Plays the rounds of many trials as one kernel of an accelerator.
 
-The main loop of a traced game becomes one Pallas kernel. Each block of trials goes through all
-rounds, and keeps its state in registers; large arrays stay in memory. XLA compiles what comes
-before the main loop and after it.
+The main loop of a traced game becomes one Pallas kernel. Each block of trials plays all rounds with
+its state in registers; large arrays stay in memory. XLA compiles the code before and after the main
+loop.
 """
 
 import math
@@ -35,12 +35,12 @@ from dpjax.kernels.entries import (
     words_of,
 )
 
-# An array of more entries stays in memory if it is updated at an index.
+# An array with more entries stays in memory if it is updated at an index.
 _FEW = 24
 
 
 def main_loop(closed):
-    """The equation of the loop with the most equations in it.
+    """The equation of the loop that contains the most equations.
 
     Raises:
       Unfit: the program has no loop.
@@ -56,19 +56,19 @@ def _body(loop):
 
 
 def played_by_kernel(closed, flags, target) -> Callable:
-    """A function of many trials, whose main loop is one kernel.
+    """The function of many trials, with the main loop as one kernel.
 
     Args:
       closed: the ClosedJaxpr of one trial.
-      flags: for each of its arguments whether it carries the trials as its last axis.
+      flags: for each of its arguments, whether it has the trials as its last axis.
       target: a :class:`dpjax.kernels.targets.Target`.
 
     Returns:
-      A function of the leaves of all trials, whose outputs carry the trials as their last axis.
+      A function of the leaves of all trials, whose outputs have the trials as their last axis.
 
     Raises:
-      Unfit: the program has no loop. The function raises it when it is traced and a kernel cannot
-        hold an equation, or the rounds have too many of them for a compiler.
+      Unfit: the program has no loop. The returned function also raises it when it is traced, if a
+        kernel does not support an equation or the rounds have too many equations.
     """
     before, main, after, crossing = _cut(closed)
     differ = DEPENDENCE.evaluate(before, list(flags))
@@ -107,7 +107,7 @@ def _cut(closed) -> tuple:
 
 
 class _Kernel:
-    """The kernel of a main loop, and how a block of trials finds its operands and results."""
+    """The kernel of a main loop, and the layout of its operands and results."""
 
     def __init__(self, main, moves, batch, target):
         self.main, self.moves, self.batch, self.target = main, moves, batch, target
@@ -123,7 +123,7 @@ class _Kernel:
     def _in_memory(self) -> list[bool]:
         """Which operands of the main loop are arrays in memory.
 
-        They are rows, constants with many entries, and what is carried and updated in its place.
+        They are rows, constants with many entries, and large carried arrays updated in place.
         """
         inner = [eqn for eqn in equations(_body(self.main)) if "update_slice" in eqn.primitive.name]
         updated = {(eqn.invars[0].aval.shape, eqn.invars[0].aval.dtype) for eqn in inner}
@@ -143,7 +143,7 @@ class _Kernel:
         for i, ((value, differs), atom) in enumerate(zip(operands, self.main.invars, strict=True)):
             value, dtype = _numbers(value, differs), atom.aval.dtype
             shape = value.shape[:-1] if differs else value.shape
-            if i in self.carried and self.in_memory[i] and not differs:  # each trial writes its own
+            if i in self.carried and self.in_memory[i] and not differs:  # trials write copies
                 value, differs = jnp.broadcast_to(value[..., None], (*shape, self.batch)), True
             array, spec = self._own(value) if differs else self.target.shared(_flat(value))
             arrays.append(array)
@@ -185,7 +185,7 @@ class _Kernel:
                     ref[i] = to_memory(spread(entry.value, target.lanes))
 
     def _shape(self, size, dtype):
-        """The type of an array with this many entries for each trial, filled up to whole blocks."""
+        """The type of an array with this many entries for each trial, padded to whole blocks."""
         first, *rest = self.target.lanes
         return jax.ShapeDtypeStruct((size, self.blocks * first, *rest), dtype)
 
@@ -194,7 +194,7 @@ class _Kernel:
         return pl.BlockSpec((size, *self.target.lanes), lambda i: (0, i, *rest))
 
     def _own(self, value):
-        """An array (..., B), and where a block finds its trials."""
+        """An array (..., B) that differs between trials, in the kernel's layout, and its spec."""
         size = math.prod(value.shape[:-1])
         value = value.astype(type_in_memory(value.dtype)).reshape(size, self.batch)
         missing = self.blocks * math.prod(self.target.lanes) - self.batch
@@ -202,7 +202,7 @@ class _Kernel:
         return value.reshape(self._shape(size, value.dtype).shape), self._spec(size)
 
     def _restored(self, array, aval, dtype):
-        """An output (*shape, B) of the main loop from an array of the kernel's own."""
+        """An output (*shape, B) of the main loop, from an array in the kernel's layout."""
         array = array.reshape(len(array), -1)[:, : self.batch].reshape(*aval.shape, self.batch)
         generator = of(dtype)
         if generator:
@@ -211,7 +211,7 @@ class _Kernel:
 
 
 def _numbers(value, differs):
-    """An array as it is; keys (...) as words (..., 2), and the trials remain the last axis."""
+    """An array unchanged; keys (...) as words (..., 2), with the trials as the last axis."""
     if not of(value.dtype):
         return jnp.asarray(value)
     words = jr.key_data(value)
@@ -223,7 +223,7 @@ def _flat(value):
 
 
 def _loaded(ref, shape, dtype, differs, in_memory) -> Any:
-    """What a kernel makes of an operand."""
+    """The value of an operand within a kernel."""
     generator = of(dtype)
     array = InMemory(
         Memory(ref, np.dtype(np.uint32) if generator else dtype, differs, [0]), shape, 0

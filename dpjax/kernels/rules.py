@@ -1,4 +1,4 @@
-"""Equations on entries: arithmetic is done entry by entry, and what moves entries is done at once.
+"""Rules for equations on entries: arithmetic entry by entry, and moves of entries.
 
 Each rule takes the domain (:class:`dpjax.kernels.domain.Entries`), an equation and the entries of
 its operands, and returns the values of its outputs.
@@ -19,7 +19,7 @@ from dpjax.engine.one_kernel import Unfit
 from dpjax.kernels.entries import Entry, Key, as_keys, each, filled, known, words_of
 from dpjax.kernels.moves import INDEXED, OUTSIDE, STATIC, common, index_of, moving
 
-# The most rows of a sort, which compares each with each.
+# The largest number of rows in a sort, which compares all pairs.
 _SORTED = 16
 
 
@@ -67,7 +67,7 @@ def _indexed(domain, eqn, operands) -> list:
         outer = tuple(n for axis, n in enumerate(place) if axis not in offsets)
         default = common(column) if index.clamped else column[-1]
         if name in SCATTERS:
-            default = len(result)  # the entry that was there
+            default = len(result)  # the previous entry
         pairs = zip(conditions[outer], column, strict=False)
         found = [(here, moved[number]) for here, number in pairs if number != default]
         if name in UPDATES:
@@ -81,14 +81,14 @@ def _indexed(domain, eqn, operands) -> list:
 
 
 def offset_dims(eqn):
-    """The axes of an output along which an index does not differ."""
+    """The axes of an output along which the index is constant."""
     if eqn.primitive.name == "gather":
         return eqn.params["dimension_numbers"].offset_dims
     return range(eqn.outvars[0].aval.ndim)
 
 
 def starts_of(eqn, operands) -> dict:
-    """The index of an equation along its axes, for each place of a table of them."""
+    """The index of an equation along its axes, for each place of a table of indices."""
     indices = operands[index_of(eqn).operands]
     if eqn.primitive.name.startswith("dynamic"):
         return {(): [x[()] for x in indices]}
@@ -97,7 +97,7 @@ def starts_of(eqn, operands) -> dict:
 
 
 def clamped(domain, row, index) -> list[Entry]:
-    """An index, moved to the nearest places that there are."""
+    """An index, clamped to the existing places."""
 
     def moved(x, count):
         low, high = (Entry(x.dtype.type(i)) for i in (0, count - 1))
@@ -107,7 +107,7 @@ def clamped(domain, row, index) -> list[Entry]:
 
 
 def _conditions(domain, row, index) -> list[Entry]:
-    """For each place within bounds, whether an index names it."""
+    """For each place within bounds, whether it is the index."""
     row = clamped(domain, row, index) if index.clamped else row
     columns = [
         [equals(domain, x, i) for i in range(n)] for x, n in zip(row, index.counts, strict=True)
@@ -116,7 +116,7 @@ def _conditions(domain, row, index) -> list[Entry]:
 
 
 def equals(domain, entry, number) -> Entry:
-    """Whether an entry is a number."""
+    """Whether an entry equals a number."""
     return domain.compute(lax.eq, entry, Entry(entry.dtype.type(number)))
 
 
@@ -139,7 +139,7 @@ def _updated(domain, name, old, found):
 
 
 def fill_of(eqn) -> Entry:
-    """What a gather returns for an index that is out of bounds."""
+    """The result of a gather for an index out of bounds."""
     fill, dtype = eqn.params["fill_value"], eqn.outvars[0].aval.dtype
     if fill is None:
         limits = np.iinfo(dtype) if np.issubdtype(dtype, np.integer) else None
@@ -149,7 +149,7 @@ def fill_of(eqn) -> Entry:
 
 
 def _platform_index(domain, eqn, operands) -> list:
-    # All platforms have the branch that is for none in particular.
+    # All platforms take the default branch.
     return [known(np.int32(eqn.params["platforms"].index(None)))]
 
 
@@ -160,7 +160,7 @@ def _iota(domain, eqn, operands) -> list:
 
 
 def _reduced(function):
-    """The rule of a reduction, from the first entry to the last, as XLA does on CPU."""
+    """The rule of a reduction, from the first entry to the last, as in XLA on CPU."""
 
     def rule(domain, eqn, operands) -> list:
         axes, (x,) = eqn.params["axes"], operands
@@ -191,7 +191,7 @@ def _running(function):
 
 
 def _rows(array, axis) -> tuple:
-    """The entries along an axis as rows (n, rest), and the shape of the array with it in front."""
+    """The entries along an axis as rows (n, rest), and the array's shape with this axis first."""
     moved = np.moveaxis(array, axis, 0)
     return moved.reshape(moved.shape[0], -1).copy(), moved.shape
 
@@ -222,7 +222,7 @@ def _dot_general(domain, eqn, operands) -> list:
     left, right = map(_by_role, operands, contracted, batched)
 
     def entry(a, b):
-        """The products of two rows, added up from the first to the last."""
+        """The sum of the products of two rows, from the first to the last."""
         products = [domain.compute(lax.mul, x, y) for x, y in zip(a, b, strict=True)]
         return reduce(partial(domain.compute, lax.add), products)
 
@@ -239,7 +239,7 @@ def _by_role(x, contracted, batched):
 
 
 def _is_later(a, b, same):
-    """Whether a stands behind b in an order; if they are equal, ``same`` tells."""
+    """Whether a comes after b in an order; ``same`` if they are equal."""
     return lax.bitwise_or(lax.gt(a, b), lax.bitwise_and(lax.eq(a, b), same))
 
 
@@ -251,7 +251,7 @@ def _sort(domain, eqn, operands) -> list:
         raise Unfit(f"sort of more than {_SORTED} numbers")
 
     def after(*entries):
-        """Whether the first of two neighbours belongs behind the second."""
+        """Whether the first of two neighbours belongs after the second."""
         answer = Entry(np.bool_(False))
         for a, b in reversed(list(zip(entries[:keys], entries[keys:], strict=True))):
             answer = domain.compute(_is_later, a, b, answer)

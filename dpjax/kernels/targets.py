@@ -1,4 +1,4 @@
-"""The kinds of device that a kernel is for, and what their compilers have no code for."""
+"""The devices for kernels, and fallbacks for primitives that their compilers do not lower."""
 
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ def _like(x, number):
 
 
 def _round(eqn, x):
-    """To the nearest whole number, and to the even one of two."""
+    """Round to the nearest integer, with ties to even."""
     low = jnp.floor(x)
     rest, odd = x - low, low * _like(x, 0.5) != jnp.floor(low * _like(x, 0.5))
     up = (rest > _like(x, 0.5)) | ((rest == _like(x, 0.5)) & odd)
@@ -57,7 +57,7 @@ def _population_count(eqn, x):
 
 
 def _expm1(eqn, x):
-    """e^x - 1 by Kahan's formula, in which the errors of two roundings cancel."""
+    """e^x - 1 by Kahan's formula, in which two rounding errors cancel."""
     power = jnp.exp(x)
     less = power - _like(x, 1)
     exact = (less == _like(x, 0)) | (less == _like(x, -1)) | (jnp.abs(less) == _like(x, np.inf))
@@ -65,7 +65,7 @@ def _expm1(eqn, x):
     return jnp.where(less == _like(x, 0), x, jnp.where(exact, less, ratio))
 
 
-# Each is (equation, *operands) -> output, for an elementwise equation without code on cards.
+# Each is (equation, *operands) -> output, for an elementwise equation that GPUs do not support.
 _WITHOUT_CODE = {
     "add_any": lambda eqn, x, y: x + y,
     "clamp": lambda eqn, low, x, high: jnp.minimum(jnp.maximum(x, low), high),
@@ -78,31 +78,31 @@ _WITHOUT_CODE = {
 
 
 class Target:
-    """A kind of device. As it stands it is Pallas's interpreter, which runs on a CPU."""
+    """A kind of device. The base class is Pallas's interpreter, which runs on a CPU."""
 
     name = "interpret"
     lanes: tuple[int, ...] = (32,)  # the shape of a vector over the trials of a block
     replaced: ClassVar[dict] = {}  # elementwise primitives that are computed by others
-    takes_zeros = False  # whether a kernel is given a vector of zeros that no compiler knows
-    reads_apart = True  # whether trials may read an array in memory at places of their own
+    takes_zeros = False  # whether a kernel gets a vector of zeros that is unknown to compilers
+    reads_apart = True  # whether trials may read an array in memory at different places
 
     def options(self) -> dict:
         """The options of ``pallas_call``."""
         return {"interpret": True}
 
     def call(self, kernel, arrays, shapes, blocks, in_specs, out_specs) -> list:
-        """The arrays of these shapes that a kernel fills for all blocks of trials."""
+        """Run a kernel for all blocks of trials, and return its arrays of these shapes."""
         return pl.pallas_call(
             kernel, out_shape=shapes, grid=(blocks,), in_specs=in_specs, out_specs=out_specs,
             **self.options(),
         )(*arrays)  # fmt: skip
 
     def within(self, zeros) -> "Target":
-        """The target within a kernel that was given these zeros."""
+        """The target within a kernel that got these zeros."""
         return self
 
     def elementwise(self, eqn, operands) -> Any:
-        """What an elementwise equation returns for scalars and vectors over the trials."""
+        """The result of an elementwise equation on scalars and vectors over the trials."""
         if any(np.shape(x) for x in operands):
             operands = [spread(x, self.lanes) for x in operands]
         function = self.replaced.get(eqn.primitive.name)
@@ -113,17 +113,17 @@ class Target:
         return list(generator.block(*words))
 
     def carried(self, number, differs) -> Any:
-        """A number as a loop or a branch carries it."""
+        """A number in the form in which loops and branches carry it."""
         return spread(number, self.lanes) if differs else jnp.asarray(number)
 
     def shared(self, array) -> tuple:
-        """An array (n,) that all trials share, and where a block finds it."""
-        size = 1 << (max(len(array), 1) - 1).bit_length()  # Triton knows powers of two only
+        """An array (n,) that all trials share, and its BlockSpec."""
+        size = 1 << (max(len(array), 1) - 1).bit_length()  # Triton supports only powers of two
         return jnp.pad(array, (0, size - len(array))), pl.BlockSpec((size,), lambda i: (0,))
 
 
 class Triton(Target):
-    """An NVIDIA GPU. A warp has 32 trials, and waits for no other."""
+    """An NVIDIA GPU. A warp has 32 trials and does not wait for others."""
 
     name = "cuda"
     replaced: ClassVar[dict] = _WITHOUT_CODE
@@ -136,15 +136,15 @@ class Triton(Target):
     def carried(self, number, differs):
         number = spread(number, self.lanes) if differs else number
         if isinstance(number, np.generic):
-            # Triton does not return constants from a loop or branch.
+            # Triton cannot return constants from a loop or branch.
             nothing: Any = pl.program_id(0) * np.int32(0)
             return nothing.astype(number.dtype) + number
         return number
 
     def block(self, words, generator):
-        """A generator may have the block as text, which is assembled once for each word.
+        """Use the generator's PTX if there is one, once for each word.
 
-        The assembler finds what they share.
+        The assembler merges their common parts.
         """
         if not generator.text or not any(np.shape(x) for x in words):
             return super().block(words, generator)
@@ -187,7 +187,7 @@ class Mosaic(Target):
 
     def carried(self, number, differs):
         if differs and not np.shape(number):
-            # Vectors of one number have another layout, which a loop does not keep.
+            # Constant vectors have another layout, which a loop does not preserve.
             return spread(number, self.lanes) + self.zeros.astype(number.dtype)
         return super().carried(number, differs)
 

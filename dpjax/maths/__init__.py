@@ -1,1 +1,1 @@
-"""Mathematics that knows of no learner: sums, barriers, designs. Authors of learners come in."""
+"""Mathematics that does not depend on learners: sums, barriers, designs, divergences, laws."""

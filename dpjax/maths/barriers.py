@@ -1,11 +1,11 @@
-"""Self-concordant barriers, and the Dikin ellipsoids that they put around a point.
+"""Self-concordant barriers and their Dikin ellipsoids.
 
-The ellipsoid {x + v : <v, H v> <= 1}, with the Hessian H of a self-concordant barrier at x, lies
-within the set, however close x is to the boundary. So it says how far a learner can explore in each
-direction without leaving the set.
+Let H be the Hessian of a self-concordant barrier at x. The Dikin ellipsoid {x + v : <v, H v> <= 1}
+lies within the set, however close x is to the boundary. So a learner can explore in it without
+leaving the set.
 
-Functions take s in place of x: x is the minimizer of <s, x> + R(x). In s the axes of the ellipsoid
-have closed forms that stay accurate in float32 near the boundary, where 1 - |x|^2 computed from x
+Functions take s instead of x: x is the minimizer of <s, x> + R(x). In s the axes of the ellipsoid
+have closed forms that are accurate in float32 near the boundary, where 1 - |x|^2 computed from x
 would cancel.
 """
 
@@ -19,23 +19,23 @@ from dpjax.core import Array
 
 
 class Path(NamedTuple):
-    """How a minimizer without a closed form is followed from round to round.
+    """How to track a minimizer without a closed form from round to round.
 
-    s, points and z are in coordinates of the barrier's own, (n,), and so is A^+' z.
+    s, points, z and A^+' z are in the barrier's own coordinates, (n,).
     """
 
     start: Any  # (n,) NumPy, the minimizer for s = 0
     explore: Callable  # (s, point, z) -> the minimizer for s, found from the point of a close s;
-    # what is left of its Newton decrement (); x + A z (d,); A^+' z (n,)
+    # its remaining Newton decrement (); x + A z (d,); A^+' z (n,)
 
 
 class Barrier(NamedTuple):
     """A self-concordant barrier R on a convex set in R^d.
 
     The columns of A (d, n) are the semi-axes of the Dikin ellipsoid at x = argmin(s). They have the
-    directions of eigenvectors and lie in the affine hull of the set. A^+' maps z to a vector g with
-    <g, A z'> = <z, z'>. On a set that is not full-dimensional there are several such g, and any of
-    them will do.
+    directions of eigenvectors and are parallel to the affine hull of the set. A^+' maps z to a
+    vector g with <g, A z'> = <z, z'>. If the set is not full-dimensional, there are several such g,
+    and any of them is valid.
     """
 
     parameter: float  # nu
@@ -43,14 +43,14 @@ class Barrier(NamedTuple):
     argmin: Callable  # s (d,) -> x (d,), minimizes <s, x> + R(x)
     explore: Callable  # (s (d,), z (n,)) -> x + A z (d,), A^+' z (d,)
     values: Callable  # LossSet -> (low, high), an interval that holds every <l, x>
-    path: Path | None = None  # None where argmin and explore are closed forms
+    path: Path | None = None  # None if argmin and explore have closed forms
 
 
 def ball(dim, radius) -> Barrier:
     """R(x) = -ln(1 - |x|^2 / r^2), nu = 1.
 
-    With r = 1 and c = sqrt(1 + |s|^2), x = -s / (1 + c). The semi-axis along x has the length
-    1 / sqrt(c (1 + c)). Those across it have the length 1 / sqrt(1 + c).
+    With r = 1 and c = sqrt(1 + |s|^2), x = -s / (1 + c). The semi-axis along x has length
+    1 / sqrt(c (1 + c)). Those orthogonal to it have length 1 / sqrt(1 + c).
     """
 
     def parts(s):
@@ -94,9 +94,9 @@ def cube(dim, radius) -> Barrier:
     return Barrier(float(dim), dim, argmin, explore, values)
 
 
-# Thousands of s were tried (equal entries, far apart, in two groups). The worst sum is off by 3e-12
-# after 7 steps at d = 100, and by 5e-11 after 10 steps at d = 10^4. Newton's method on the sum
-# itself needs log2 d more steps.
+# In tests with thousands of s (equal entries, far apart, in two groups), the largest error of the
+# sum is 3e-12 after 7 steps at d = 100, and 5e-11 after 10 steps at d = 10^4. Newton's method on
+# the sum itself needs log2 d more steps.
 _NEWTON_STEPS = 10
 
 
@@ -105,10 +105,10 @@ def simplex(dim) -> Barrier:
 
     x_i = 1 / (s_i + m). The root m of sum_i x_i = 1 is found by Newton's method on 1 / sum_i x_i,
     which is concave in m and nearly linear. From the left end of the bracket [1 - min s, d - min s]
-    m increases with each step and never passes the root.
+    m increases with each step and never exceeds the root.
 
-    Let v = x w, entry by entry. The Hessian then gives v the length |w|, and x + v stays in the
-    plane if w is orthogonal to x. So w runs over an orthonormal basis of the complement of x.
+    Let v = x w, entry by entry. In the norm of the Hessian v has length |w|, and x + v stays in the
+    plane if w is orthogonal to x. So w is written in an orthonormal basis of the complement of x.
     """
 
     def argmin(s):
@@ -128,18 +128,17 @@ def simplex(dim) -> Barrier:
     def explore(s, z):
         x = argmin(s)
         w = _reflect(x / _length(x), jnp.concatenate([jnp.zeros(1), z]))
-        # Since |w_i| <= 1, x + x w >= 0. Only rounding could pass the bound.
+        # Since |w_i| <= 1, x + x w >= 0. Only rounding could violate this.
         return x * (1.0 + jnp.maximum(w, -1.0)), w / x
 
     return Barrier(float(dim), dim - 1, argmin, explore, lambda losses: losses.entry)
 
 
 def rounded(x) -> Array:
-    """Returns x, but forces a product to be rounded before it is added to something.
+    """Return x, but force a product to be rounded before it is added to anything.
 
-    A compiler may fuse a product and a sum into one operation, which rounds once. Whether it does
-    can depend on how many trials are computed side by side, and results must not. No entry may be
-    NaN.
+    A compiler may fuse a product and a sum into one operation, which rounds once. This can depend
+    on the number of trials in a batch, and results must not. No entry may be NaN.
     """
     largest = float(jnp.finfo(x.dtype).max)
     return jnp.clip(x, -largest, largest)
@@ -153,9 +152,9 @@ def rounded_product(first, *factors) -> Array:
 
 
 def add_up(x) -> Array:
-    """The sum of x (n, ...) over n, in a fixed order and with rounded terms where x is short.
+    """The sum of x (n, ...) over n, in a fixed order and with rounded terms if n is at most 32.
 
-    The order and rounding of jnp.sum depend on how many trials are computed side by side.
+    The order and rounding of jnp.sum depend on the number of trials in a batch.
     """
     if x.shape[0] > 32:
         return jnp.sum(x, axis=0)
@@ -182,8 +181,8 @@ def _root_of_one_and(s) -> Array:
 def _reflect(unit, x):
     """H x for the Householder reflection that maps the first basis vector to +-``unit``.
 
-    It maps the other basis vectors to an orthonormal basis of the complement of ``unit``. Where
-    ``unit`` is 0, any reflection will do.
+    It maps the other basis vectors to an orthonormal basis of the complement of ``unit``. If
+    ``unit`` is 0, any reflection is valid.
     """
     first = jnp.arange(unit.shape[0]) == 0
     # This sign avoids cancellation.

@@ -1,24 +1,25 @@
-"""Private means of losses with heavy tails: where to clip, and how many losses it takes."""
+"""Private means of heavy-tailed losses: the clipping level and the sample size."""
 
 import jax.numpy as jnp
 import numpy as np
 
-# No level of clipping is larger than this.
+# The largest clipping level.
 LARGEST = 2.0**30
-# Where between its two limits the share of the bias in the radius is tried.
+# The bias's share of the radius is tried at these fractions between its two limits.
 _PARTS = np.square(np.arange(1, 17) / 16.0).astype(np.float32)
 
 
 def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
-    """B and R: how to clip losses so that the private mean of fewest rounds has a given radius.
+    """The clipping level B and the least number R of losses for a radius of the private mean.
 
-    Let E|X|^p <= u and v = p - 1. The mean of R losses clipped to [-B, B] is off by at most
+    Let E|X|^p <= u and v = p - 1. Except with probability 3 e^-x, the error of the mean of R losses
+    clipped to [-B, B] is at most
 
-        v^v / (1 + v)^(1 + v) u B^-v + sqrt(2 u B^(1 - v) x / R) + 2 B x / (3 R) + 2 B x / (R eps),
+        v^v / (1 + v)^(1 + v) u B^-v + sqrt(2 u B^(1 - v) x / R) + 2 B x / (3 R) + 2 B x / (R eps):
 
-    but for probability 3 e^-x: the bias, Bernstein's bound and the tail of Laplace noise of scale
-    2 B / eps on the sum. In the local model, where each loss has such noise, the last term is
-    (2 B / eps) (2 sqrt(x / R) + x / R), but for probability 4 e^-x.
+    the bias, Bernstein's bound and the tail of Laplace noise of scale 2 B / eps on the sum. In the
+    local model each loss has such noise. The last term is then
+    (2 B / eps) (2 sqrt(x / R) + x / R), except with probability 4 e^-x.
 
     Args:
       radius: () above 0.
@@ -29,12 +30,12 @@ def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
       model: "central" or "local".
 
     Returns:
-      B and R, not rounded up, () float32. R is least over a grid of B, and inf where it is too
+      B and R, not rounded up, () float32. R is the least over a grid of B, and inf if it is too
       large.
     """
     power = jnp.asarray(order, jnp.float32) - 1.0
     bias = jnp.exp(power * jnp.log(power) - (1.0 + power) * jnp.log1p(power))
-    # The best share is (1-v)/(1+v) where the variance decides, and 1/(1+v) where the noise does.
+    # The best share is (1-v)/(1+v) if the variance dominates, and 1/(1+v) if the noise does.
     share = (1.0 - power + power * _PARTS) / (1.0 + power)
     level = jnp.minimum(jnp.exp(jnp.log(bias * moment / (radius * share)) / power), LARGEST)
     left = radius - bias * moment * level**-power

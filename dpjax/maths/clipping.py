@@ -1,4 +1,4 @@
-"""Clips values to a range."""
+"""Clipping to a range."""
 
 import jax.numpy as jnp
 
@@ -6,16 +6,16 @@ import jax.numpy as jnp
 def within(loss, low, high):
     """The loss clipped to [low, high]. NaN counts as low.
 
-    Otherwise a NaN would show in every later release, whatever noise is added.
+    Otherwise a NaN would be visible in every later release, despite the noise.
     """
     return jnp.where(loss > low, jnp.minimum(loss, high), low)
 
 
 def into_range(losses, low, high, tolerance=None):
-    """The losses, of any shape, clipped to [low, high]; and how many of them lay outside, () int32.
+    """The losses, of any shape, clipped to [low, high], and how many were outside, () int32.
 
-    Losses beyond the range by at most ``tolerance`` are not counted, since they may be off by
-    rounding. By default that is a millionth of the width of the range.
+    Losses outside by at most ``tolerance`` are not counted, to allow for rounding. By default it is
+    a millionth of the width of the range.
     """
     inside = within(losses, low, high)
     near = jnp.abs(inside - losses) <= (1e-6 * (high - low) if tolerance is None else tolerance)

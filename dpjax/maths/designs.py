@@ -1,14 +1,13 @@
-"""Experimental designs over a finite set of actions in R^d: how often to play which action.
+"""Experimental designs over a finite set of actions in R^d: how often to play each action.
 
-Suppose that each action a is played in a share pi_a of n rounds. Least squares then estimate the
-mean loss of action x with a variance of x' V^-1 x / n for V = sum_a pi_a a a'. The number
-x' V^-1 x is the *leverage* of x. No design brings the largest leverage below the dimension r of the
-span (Kiefer & Wolfowitz 1960).
+Suppose that each action a is played in a share pi_a of n rounds. Least squares then estimates the
+mean loss of action x with variance x' V^-1 x / n for V = sum_a pi_a a a'. The number x' V^-1 x is
+the *leverage* of x. In any design the largest leverage is at least the dimension r of the span
+(Kiefer & Wolfowitz 1960).
 
-Leverages do not depend on the basis in which the actions are written. Sets may shrink as a game
-goes on, while their shape stays: functions with an ``active`` mask look at the active actions only
-and work in the space that these span. They compute elementwise, so that thousands of trials run
-side by side.
+Leverages do not depend on the basis of the actions. A set of active actions may shrink during a
+game while array shapes stay fixed: functions with an ``active`` mask use only the active actions
+and work in their span. They compute elementwise, so thousands of trials run in parallel.
 """
 
 import math
@@ -21,16 +20,16 @@ from jax import lax
 from dpjax.core import Array, Numbers, _check
 from dpjax.maths.places import at
 
-# The part of an action outside the span of others counts as rounding, if it is shorter than this
+# The part of an action outside the span of others counts as rounding if it is shorter than this
 # share of the longest action.
 _PARALLEL = 1e-5
 
 
 def circle_net(zeta: float) -> np.ndarray:
-    """Evenly spaced points (K, 2) on the unit circle; each point of it is within zeta of one.
+    """Evenly spaced points (K, 2) on the unit circle, within zeta of every point of the circle.
 
-    K = ceil(pi / (2 arcsin(zeta / 2))), which is about pi / zeta, and at least 2. Half the angle
-    between two neighbours has a chord of at most zeta.
+    K = ceil(pi / (2 arcsin(zeta / 2))), which is about pi / zeta, and at least 2. The chord of half
+    the angle between two neighbours is at most zeta.
 
     Args:
       zeta: in (0, 2), a Python float.
@@ -80,16 +79,15 @@ def coordinates(actions: Array, active: Array | None = None) -> tuple[Array, Arr
     """Coordinates of the active actions in a basis that consists of some of them.
 
     The basis is chosen greedily: the next action is the one farthest from the span of those before.
-    Coordinates are then at most 2^(d-1) in size, and mostly at most 1.
+    The size of coordinates is then at most 2^(d-1), and mostly at most 1.
 
     Args:
       actions: (K, d).
       active: (K,) bool; by default all are active.
 
     Returns:
-      (coordinates, basis). The coordinates are (K, d). Where r < d the last d - r of them are 0.
-      Actions that are not active have coordinates 0. ``basis`` (K,) bool says which r actions form
-      the basis.
+      (coordinates, basis). The coordinates are (K, d). If r < d, the last d - r of them are 0.
+      Inactive actions have coordinates 0. ``basis`` (K,) bool marks the r actions of the basis.
 
     Examples:
       >>> points, basis = designs.coordinates(jnp.array([[2.0, 0.0], [0.0, 2.0], [1.0, -1.0]]))
@@ -124,7 +122,7 @@ def coordinates(actions: Array, active: Array | None = None) -> tuple[Array, Arr
 def inverse(matrix: Array) -> Array:
     """The inverse of a small positive definite matrix (d, d), by Gauss-Jordan elimination.
 
-    It computes elementwise. jnp.linalg would go through the trials one by one.
+    It computes elementwise. jnp.linalg would process trials one by one.
 
     Examples:
       >>> designs.inverse(jnp.array([[2.0, 1.0], [1.0, 1.0]])).tolist()
@@ -147,7 +145,7 @@ def inverse(matrix: Array) -> Array:
 def inverse_information(points: Array, weights: Array) -> Array:
     """V^-1 (d, d) for V = sum_a w_a a a', with actions in :func:`coordinates`.
 
-    Where a coordinate is 0 for all actions, V gets a 1 on its diagonal. No leverage depends on it.
+    If a coordinate is 0 for all actions, V gets a 1 on its diagonal. No leverage depends on it.
 
     Examples:
       >>> designs.inverse_information(jnp.eye(2), jnp.array([0.5, 0.25])).diagonal().tolist()
@@ -159,9 +157,9 @@ def inverse_information(points: Array, weights: Array) -> Array:
 
 
 def leverages(actions: Array, weights: Array, active: Array | None = None) -> Array:
-    """The leverages a' V^-1 a (K,) for V = sum_a w_a a a'; 0 for actions that are not active.
+    """The leverages a' V^-1 a (K,) for V = sum_a w_a a a'; 0 for inactive actions.
 
-    The weights must span what the active actions span.
+    The actions of positive weight must span the active actions.
 
     Examples:
       >>> designs.leverages(jnp.eye(2), jnp.array([0.5, 0.5])).tolist()  # the dimension, the least
@@ -175,11 +173,11 @@ def leverages(actions: Array, weights: Array, active: Array | None = None) -> Ar
 def core_set_steps(dim: int, ratio: float = 2.0) -> int:
     """A number of Frank-Wolfe steps after which no leverage in r <= dim dimensions exceeds ratio r.
 
-    A step at a largest leverage of at least ratio r raises ln det V by at least
+    A step at a largest leverage of at least ratio r increases ln det V by at least
     (r - 1) ln(1 - s) + ln(1 - s + s ratio r) for s = (ratio - 1) / (ratio r - 1). At the start
-    ln det V is at most ln(r^(2r) / r!) below its maximum, for two reasons. In the orthogonal
-    directions of the basis no action has a larger coordinate than the basis does, so no r actions
-    span more than r^(r/2) times its volume (Hadamard). And the weights of these squared volumes in
+    ln det V is at most ln(r^(2r) / r!) below its maximum, for two reasons. First, in the orthogonal
+    directions of the basis no action has a larger coordinate than the basis. So no r actions span
+    more than r^(r/2) times its volume (Hadamard). Second, the weights of these squared volumes in
     det V sum to at most 1 / r!.
 
     Examples:
@@ -197,18 +195,18 @@ def core_set_steps(dim: int, ratio: float = 2.0) -> int:
 def g_optimal(actions: Array, active: Array | None = None, *, ratio: float = 2.0) -> Array:
     """Weights (K,) of a design over the active actions with leverages of at most ratio r.
 
-    The weights start uniform on a basis of actions (:func:`coordinates`). Frank-Wolfe steps in
-    ln det V, each with the best step size, follow until no leverage is larger. The support is a
-    *core set*: r actions, and at most one more for each step. :func:`core_set_steps` bounds the
-    steps; a few are usual.
+    The weights start uniform on a basis of actions (:func:`coordinates`). Then Frank-Wolfe steps in
+    ln det V follow, each with the best step size, until no leverage is larger than ratio r. The
+    support is a *core set*: r actions, and at most one more for each step. :func:`core_set_steps`
+    bounds the number of steps; usually there are a few.
 
     Args:
       actions: (K, d).
-      active: (K,) bool, at least one of them true; by default all are. It may be traced.
+      active: (K,) bool, at least one of them true; by default all. It may be traced.
       ratio: above 1, a Python float.
 
     Returns:
-      (K,) float32, which sum to 1. If all actions are 0, one of them has all the weight.
+      (K,) float32 with sum 1. If all actions are 0, one of them has all the weight.
 
     Reference: Kiefer & Wolfowitz 1960; Khachiyan 1996; Kumar & Yildirim 2005 for the start.
 
@@ -240,7 +238,7 @@ def g_optimal(actions: Array, active: Array | None = None, *, ratio: float = 2.0
         index, _, _, leverage = carry
         return (index < most) & (jnp.max(leverage) > ratio * rank)
 
-    # Where all actions are 0, the basis is empty and the first active action gets the weight.
+    # If all actions are 0, the basis is empty and the first active action gets the weight.
     active = jnp.ones(len(basis), bool) if active is None else active
     start = jnp.where(rank > 0.0, basis, active & (jnp.cumsum(active, dtype=jnp.int32) == 1))
     weights = start.astype(points.dtype) / jnp.maximum(rank, 1.0)

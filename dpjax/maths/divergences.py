@@ -1,4 +1,4 @@
-"""Divergences of Bernoulli laws, and the confidence bounds that they give.
+"""Divergences of Bernoulli laws, and confidence bounds from them.
 
 The arguments ``x`` and ``y`` are means in [0, 1], float32 arrays that broadcast; ``x`` is an
 empirical mean of losses.
@@ -11,7 +11,7 @@ from jax.scipy.special import xlog1py, xlogy
 
 from dpjax.core import Array, Number
 
-# e^-epsilon is 0 from 104 on, and 0 times this is still 0.
+# e^-epsilon is 0 in float32 for epsilon >= 104, and 0 times this is still 0.
 _INFINITE = 1e6
 
 
@@ -27,13 +27,13 @@ def kl(x: Number | np.ndarray, y: Number | np.ndarray) -> Array:
 
 
 def log_gap(ratio: Number | np.ndarray, quotient: Number | np.ndarray) -> Array:
-    """r - ln(q) >= 0 for q = 1 + r > 0, to full relative accuracy for small r and small q too.
+    """r - ln(q) >= 0 for q = 1 + r > 0, accurate for small r and small q too.
 
     Examples:
       >>> [f"{divergences.log_gap(r, 1.0 + r):.3g}" for r in (0.0, 0.01, 1.0)]
       ['0', '4.97e-05', '0.307']
     """
-    # From |r| = 0.1 on the difference keeps five digits. Below, a series stands in for it.
+    # For |r| >= 0.1 the difference has five digits. Below, a series is used.
     series = 0.0
     for n in range(9, 1, -1):
         series = (-1) ** n / n + ratio * series
@@ -43,12 +43,12 @@ def log_gap(ratio: Number | np.ndarray, quotient: Number | np.ndarray) -> Array:
 def kl_lower(x: Number | np.ndarray, radius: Number | np.ndarray) -> Array:
     """The smallest y in [0, x] with kl(x, y) <= radius, for radius >= 0.
 
-    With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r). The
-    terms of this sum are positive and do not cancel. The equation is solved for u = ln y, in which
-    kl is convex, by Newton's method from the left. The start is the larger of two lower bounds on
-    the root: Pinsker's x - sqrt(radius / 2), and exp(-(radius + h) / x) with the entropy h of x,
-    which solves what is left of the equation as y goes to 0. (Garivier & Cappe 2011 use the mirror
-    image, an upper bound of gains. Near 0 float32 has more digits than near 1.)
+    With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r). Both
+    terms are nonnegative and do not cancel. The equation is solved by Newton's method in u = ln y,
+    in which kl is convex, from the left. The start is the larger of two lower bounds on the root.
+    One is Pinsker's x - sqrt(radius / 2). The other is exp(-(radius + h) / x) with the entropy h of
+    x, which solves the equation in the limit of small y. (Garivier & Cappe 2011 use the mirror
+    image, an upper bound for gains. Near 0 float32 has more digits than near 1.)
 
     Examples:
       >>> low = divergences.kl_lower(0.5, 0.1)
@@ -57,7 +57,7 @@ def kl_lower(x: Number | np.ndarray, radius: Number | np.ndarray) -> Array:
     """
     x, radius = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(radius, jnp.float32))
     inside = (x > 0.0) & (radius > 0.0)
-    # Outside, the result is not used, and 0.5 keeps it finite.
+    # Otherwise the result is not used, and 0.5 keeps it finite.
     x_ = jnp.where(inside, x, 0.5)
     rest = jnp.maximum(1.0 - x_, 1e-30)
     entropy = -xlogy(x_, x_) - xlog1py(1.0 - x_, -x_)
@@ -67,8 +67,8 @@ def kl_lower(x: Number | np.ndarray, radius: Number | np.ndarray) -> Array:
     def newton(_, y):
         d = x_ - y
         excess = x_ * log_gap(-d / x_, y / x_) + rest * log_gap(d / rest, (1.0 - y) / rest)
-        slope = jnp.maximum(d, 1e-37) / (1.0 - y)  # how kl grows as ln y falls
-        # Rounding could throw y beyond x.
+        slope = jnp.maximum(d, 1e-37) / (1.0 - y)  # of kl in -ln y
+        # Rounding could move y beyond x.
         return jnp.minimum(y * jnp.exp(jnp.minimum((excess - radius) / slope, 80.0)), x_)
 
     y = lax.fori_loop(0, 8, newton, start)
@@ -80,10 +80,10 @@ def d_epsilon(
 ) -> Array:
     """inf over z in [y, x] of epsilon (x - z) + kl(z, y), for y <= x: kl under privacy.
 
-    Let z0 = y e^epsilon / (1 - y + y e^epsilon), where the slope of kl(., y) is epsilon. The value
-    is kl(x, y) where z0 >= x, else epsilon x - ln(1 - y + y e^epsilon). It is at most kl and at
-    most epsilon (x - y). Azize et al. 2025, from a secondary text; the closed form is ours. x and y
-    may be losses or gains: for y > x pass 1 - x and 1 - y.
+    At z0 = y e^epsilon / (1 - y + y e^epsilon) the slope of kl(., y) is epsilon. If z0 >= x, the
+    value is kl(x, y), otherwise epsilon x - ln(1 - y + y e^epsilon). It is at most kl and at most
+    epsilon (x - y). Azize et al. 2025, from a secondary text; the closed form is ours. x and y may
+    be losses or gains: for y > x pass 1 - x and 1 - y.
 
     Examples:
       >>> [f"{divergences.d_epsilon(0.5, 0.25, epsilon):.3g}" for epsilon in (0.1, 1.0, np.inf)]
@@ -92,12 +92,12 @@ def d_epsilon(
     x, y = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
     epsilon = jnp.minimum(epsilon, _INFINITE)
     # ln(1 - y + y e^epsilon) = epsilon + ln(y + (1 - y) e^-epsilon), which does not overflow. For
-    # small epsilon it is of the order of y epsilon and would cancel. The form with expm1 does not.
+    # small epsilon its terms cancel, since it is of the order of y epsilon. So expm1 is used.
     shrunk = jnp.exp(-epsilon)
     large = -epsilon * (1.0 - x) - jnp.log(y + (1.0 - y) * shrunk)
     small = epsilon * x - jnp.log1p(y * jnp.expm1(jnp.minimum(epsilon, 1.0)))
     linear = jnp.where(epsilon < 1.0, small, jnp.where(y > 0.0, large, epsilon * x))
-    # At y = 0 the slope is infinite, even where e^-epsilon rounds to 0.
+    # At y = 0 the slope is infinite, even if e^-epsilon rounds to 0.
     below = _slope_is_below(x, y, epsilon) & ((y > 0.0) | (epsilon == _INFINITE))
     return jnp.where(below, kl(x, y), jnp.maximum(linear, 0.0))
 
@@ -112,8 +112,8 @@ def d_epsilon_lower(
 ) -> Array:
     """The smallest y in [0, x] with d_epsilon(x, y) <= radius, for radius >= 0.
 
-    It solves epsilon x - ln(1 - y + y e^epsilon) = radius where the slope of kl at the solution is
-    above epsilon. Elsewhere, and for epsilon = inf, it is :func:`kl_lower`.
+    It solves epsilon x - ln(1 - y + y e^epsilon) = radius if the slope of kl at the solution is
+    above epsilon. Otherwise, and for epsilon = inf, it is :func:`kl_lower`.
 
     Examples:
       >>> [f"{divergences.d_epsilon_lower(0.5, 0.1, e):.2g}" for e in (0.1, 1.0, np.inf)]

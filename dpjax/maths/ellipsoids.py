@@ -1,10 +1,10 @@
-"""Positive definite matrices, in a form that computes many trials side by side.
+"""Positive definite matrices in packed form, for many trials in parallel.
 
-``jax.numpy.linalg`` calls a library once for each matrix, and the rounds of a game are then no
-longer one kernel. Here a matrix is *packed*: a vector of its lower triangle row by row, with entry
-(i, j), j <= i, at i (i + 1) / 2 + j. Up to eight rows the code works on single entries. Matrices
-with more rows are factored in loops over rows, which compile equally fast for any number of rows.
-Under vmap every operation goes over all trials at once.
+``jax.numpy.linalg`` calls a library once for each matrix, so a game would not be one kernel. Here a
+matrix is *packed*: a vector of its lower triangle row by row, with entry (i, j), j <= i, at
+i (i + 1) / 2 + j. Up to eight rows the code is unrolled. Larger matrices are factored in loops over
+rows, whose compilation time does not depend on the number of rows. Under vmap every operation
+applies to all trials at once.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _UNROLLED = 8
 
 
 class Ellipsoid(NamedTuple):
-    """What callers need of a symmetric V = L D L', the matrix of the squared norm x' V^-1 x."""
+    """The factors of a symmetric V = L D L', the matrix of the squared norm x' V^-1 x."""
 
     whitener: Array  # (packed) W, lower triangular: W' W = V^-1, so that |W x|^2 = x' V^-1 x
     pivots: Array  # (d,) |D_i|, whose product is |det V|
@@ -37,7 +37,7 @@ def indices(dim):
 
 
 def unpack(packed, dim):
-    """The symmetric matrix (d, d) of a packed one."""
+    """The symmetric matrix (d, d) from a packed one."""
     rows, columns = np.indices((dim, dim))
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
     return packed[high * (high + 1) // 2 + low]
@@ -68,8 +68,8 @@ def add_to_diagonal(packed, dim, value):
 def ellipsoid(packed, dim) -> Ellipsoid:
     """The Ellipsoid of a packed V = L D L', by elimination without pivoting.
 
-    V is positive definite if and only if all D_i are positive. Where it is not, |D_i| stands in for
-    D_i. This works in any dtype.
+    V is positive definite if and only if all D_i are positive. Otherwise |D_i| replaces D_i. Works
+    in any dtype.
     """
     tiny = jnp.finfo(packed.dtype).tiny
     eliminate = _by_scalars if dim <= _UNROLLED else _by_rows
@@ -111,7 +111,7 @@ def _by_rows(packed, dim, tiny):
         row = lax.fori_loop(0, i, eliminate, matrix[i])
         return lax.dynamic_update_index_in_dim(factors, row, i, 0)
 
-    # L^-1 below the diagonal, and D L' from the diagonal on.
+    # L^-1 below the diagonal, and D L' on and above it.
     factors = lax.fori_loop(0, dim, factor_row, jnp.zeros_like(matrix))
     rows, columns = indices(dim)
     inverse = jnp.where(rows == columns, 1.0, factors[rows, columns])
@@ -119,7 +119,7 @@ def _by_rows(packed, dim, tiny):
 
 
 def whiten(whitener, points):
-    """|W x|^2 for each of the points (K, d); (K,)."""
+    """|W x|^2 for each of the points (K, d), (K,)."""
     dim = points.shape[1]
     if dim > _UNROLLED:
         columns = points.T
@@ -146,7 +146,7 @@ def _row_times(whitener, i, columns):
 
 
 def inner(vector, points):
-    """<v, x> for each of the points (K, d); (K,)."""
+    """<v, x> for each of the points (K, d), (K,)."""
     if points.shape[1] > _UNROLLED:
         return points @ vector
     return sum(vector[j] * points[:, j] for j in range(points.shape[1]))

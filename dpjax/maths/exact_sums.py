@@ -1,9 +1,9 @@
 """Sums of losses without rounding errors, over up to 2^31 rounds.
 
-A float32 near 2^27 moves in steps of 8 or 16. Such a sum shows neither what one loss has changed
-nor what Laplace noise of scale 1 has added. An ExactSum is a pair of integers instead. Each loss is
-rounded once, to a multiple of 2^-30, before it is added. After that everything is exact: two sums
-differ by what their losses differ by, in any order and for any number of losses.
+A float32 near 2^27 has steps of 8 or 16, so it shows neither the change of one loss nor Laplace
+noise of scale 1. An ExactSum is a pair of integers instead. Each loss is rounded once, to a
+multiple of 2^-30, before it is added. All later arithmetic is exact: the difference of two sums is
+the difference of their losses, in any order and for any number of losses.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _LARGEST = 2.0**31 - 128.0  # the largest float32 below 2^31
 
 
 class ExactSum(NamedTuple):
-    """The number whole + part / 2^30, from -2^31 to below 2^31. Beyond that sums wrap around."""
+    """The number whole + part / 2^30, from -2^31 to below 2^31. Larger sums wrap around."""
 
     whole: jax.Array  # (*shape) int32
     part: jax.Array  # (*shape) int32 in 0 .. 2^30 - 1
@@ -32,9 +32,9 @@ def nothing(shape=()) -> ExactSum:
 
 
 def of(values) -> ExactSum:
-    """Values (*shape) of size below 2^31, each rounded to the nearest multiple of 2^-30."""
+    """Values (*shape) below 2^31 in size, each rounded to the nearest multiple of 2^-30."""
     values = jnp.asarray(values, jnp.float32)
-    # The floor would not do: for a small negative value, value + 1 has fewer digits than value.
+    # Not the floor: for a small negative value, value + 1 has fewer digits than value.
     whole = jnp.round(values)
     units = jnp.round((values - whole) * 2.0**_BITS)
     return _carried(whole.astype(jnp.int32), units.astype(jnp.int32))
@@ -46,12 +46,12 @@ def add(total, more) -> ExactSum:
 
 
 def add_at(totals, index, more) -> ExactSum:
-    """The sums (K,), with ``more`` added to the one at ``index``."""
+    """The sums (K,), with ``more`` added at ``index``."""
     return _carried(totals.whole.at[index].add(more.whole), totals.part.at[index].add(more.part))
 
 
 def negative(total) -> ExactSum:
-    """The sum with the other sign."""
+    """The sum with the opposite sign."""
     return _carried(-total.whole, -total.part)
 
 
@@ -61,10 +61,10 @@ def magnitude(total) -> ExactSum:
 
 
 def repeated(value, count) -> ExactSum:
-    """The sum of ``count`` losses of one value; both are (*shape), and count is int32, at least 0.
+    """The sum of ``count`` equal losses; both are (*shape), and count is int32, at least 0.
 
-    The result is that of adding the value ``count`` times. It multiplies digits of 15 bits, whose
-    products fit into int32.
+    The result is the same as by adding the value ``count`` times. It multiplies digits of 15 bits,
+    whose products fit into int32.
     """
     whole, part = of(value)
     low, high = part & 0x7FFF, part >> 15
@@ -77,8 +77,8 @@ def repeated(value, count) -> ExactSum:
 def shifted(total, amount) -> ExactSum:
     """The sum plus a float32 of any size, which is rounded to a multiple of 2^-30.
 
-    A result beyond 2^31 is cut off there, as it is for an amount beyond 2^31 or one that is NaN.
-    (If only the amount were cut, noise of that size would hide nothing.)
+    The result is clipped to the range of an ExactSum if it, or the amount, is beyond 2^31, or if
+    the amount is NaN. (If only the amount were clipped, noise of that size would hide nothing.)
     """
     more = of(jnp.clip(amount, -_LARGEST, _LARGEST))
     moved = add(total, more)
@@ -89,7 +89,7 @@ def shifted(total, amount) -> ExactSum:
 
 
 def to_float(total):
-    """The nearest float32, or one next to it, (*shape). Sums near 0 keep all their digits."""
+    """The nearest float32, or one next to it, (*shape). Sums near 0 keep full precision."""
     up = total.part >> (_BITS - 1)
     near = (total.part - (up << _BITS)).astype(jnp.float32) * UNIT
     # whole and up are added as floats, since their sum may be 2^31.
@@ -97,13 +97,13 @@ def to_float(total):
 
 
 def excess(totals):
-    """How far each of the sums (K,) is above the least. Small differences keep their digits."""
+    """The excess of each of the sums (K,) over the least. Small differences keep their digits."""
     near = to_float(ExactSum(totals.whole - jnp.min(totals.whole), totals.part))
     return near - jnp.min(near)
 
 
 def mean(total, count):
-    """The sum over a count, in float32."""
+    """The sum divided by a count, in float32."""
     return to_float(total) / jnp.asarray(count, jnp.float32)
 
 

@@ -7,7 +7,7 @@ from dpjax.core import Numbers
 
 
 def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
-    """Lower and upper bound on a probability, each missed with probability at most ``error``.
+    """Lower and upper bounds on a probability, each wrong with probability at most ``error``.
 
     Clopper & Pearson 1934. The arguments are NumPy arrays that broadcast.
 
@@ -21,22 +21,22 @@ def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
     return low, high
 
 
-# Parts of the largest bet that keeps the wealth positive, and the shares of the wealth that they
-# get. The best one is not known. For a mean near 0 it is the largest.
+# Bets, as fractions of the largest bet that keeps the wealth positive, and their shares of the
+# wealth. The best bet is not known. For a mean near 0 it is the largest.
 _BETS = np.append(np.geomspace(1e-3, 0.8, 15), 0.99)
 _SHARES = np.append(np.full(15, 0.5 / 15), 0.5)
 
 
 def mean_interval(values: Numbers, error: float) -> tuple:
-    """Lower and upper bound on a mean of numbers in [0, 1], each missed with at most ``error``.
+    """Lower and upper bounds on a mean of numbers in [0, 1], each wrong with at most ``error``.
 
-    A mean m is too large if the wealth, a mean over bets k of the product over the values x of
-    1 + k (m - x) / (1 - m), is 1 / error or more. If the law has a mean of m or more, the expected
-    wealth is at most 1, so that this happens with probability at most ``error`` (Markov). The
-    wealth grows in m. The lower bound is that of 1 - x.
+    For a mean m, the wealth is the mean over bets k of the product over the values x of
+    1 + k (m - x) / (1 - m). m is rejected as too large if the wealth is at least 1 / error. If the
+    true mean is at least m, the expected wealth is at most 1, so this has probability at most
+    ``error`` (Markov). The wealth increases in m. The lower bound follows from 1 - x.
 
     Args:
-      values: (n,) independent draws of one law.
+      values: (n,) independent draws from one law.
       error: in (0, 1).
 
     Reference: Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting",

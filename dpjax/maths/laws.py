@@ -1,4 +1,4 @@
-"""Draws that are not private releases: they hide nothing, and no audit looks at them."""
+"""Draws that are not private releases and that audits ignore."""
 
 import math
 from functools import partial
@@ -13,9 +13,9 @@ from dpjax.maths.clipping import within
 
 
 def smallest(key, values):
-    """The index of the smallest of the values (n,), () int32. Ties are broken at random.
+    """The index of the smallest of the values (n,), () int32, with random tie-breaking.
 
-    A fixed order among ties would favour some arms in every trial.
+    A fixed order among ties would favour the same arms in every trial.
     """
     ties = values == jnp.min(values)
     count = jnp.sum(ties, dtype=jnp.int32)
@@ -34,7 +34,7 @@ def normal(key, shape=()):
 def random_words(key, shape):
     """Random words, (*shape) uint32, two from each block of the generator.
 
-    jax.random.bits makes only one word from a block, at the same cost.
+    jax.random.bits uses only one word of each block, at the same cost.
     """
     count = math.prod(shape)
     if count < 2:
@@ -51,8 +51,8 @@ _MASK = 2**_WORD - 1
 def level(key):
     """A uniform number of 60 bits, as two words of 30 bits, () int32 each.
 
-    The block of the generator that it is made from is that of jax.random.uniform, whose 23 bits are
-    the first ones here.
+    It uses the same block of the generator as jax.random.uniform, whose 23 bits are the first ones
+    here.
     """
     first, second = jr.key_data(jr.split(key, 1))[0]
     high, low = first ^ second, second
@@ -62,7 +62,7 @@ def level(key):
 def below(key, parts):
     """True with probability p, the sum of ``parts`` (n,), () bool.
 
-    Each part is rounded to the nearest multiple of 2^-60, and added without error.
+    Each part is rounded to the nearest multiple of 2^-60. Then parts are added without error.
     """
     limit = exact_sums.of(parts * 2.0**_WORD)
     total = jax.tree.map(lambda x: x[0], limit)
@@ -76,8 +76,8 @@ def index_of(key, weights):
     """An index drawn in proportion to weights (n,) that are in [0, 1] and add up to about 1.
 
     Weights are rounded down to multiples of a unit, 2^-55 for up to eight of them and 2^-48 for a
-    million. From there on integers count: with S the sum of the weights in units, index i is drawn
-    with probability w_i / S, up to three units of S.
+    million. The rest is integer arithmetic: with S the sum of the weights in units, index i is
+    drawn with probability w_i / S, up to three units of S.
     """
     places = _places(len(weights))
     high, low = _digits(weights, 28, places)
@@ -85,11 +85,11 @@ def index_of(key, weights):
 
 
 def index_of_powers(key, exponents):
-    """An index drawn in proportion to e^-x for x (n,) >= 0, one of which is 0.
+    """An index drawn in proportion to e^-x for x (n,) >= 0, at least one of them 0.
 
-    For x below 1/2 the digits are those of 1 - e^-x, so that the rounding of x and e^-x changes the
-    logarithm of a weight by at most 2^-20 x. Otherwise it is as in :func:`index_of`, where a unit
-    is the larger by n.
+    For x below 1/2 the digits are those of 1 - e^-x. So the rounding of x and e^-x changes the
+    logarithm of a weight by at most 2^-20 x. Otherwise it is as in :func:`index_of`, with a unit
+    that is larger by a factor of up to n.
     """
     places = _places(len(exponents))
     bits = 29 - (len(exponents) - 1).bit_length()
@@ -105,7 +105,7 @@ _MISSING = tuple((-1.0) ** k / math.factorial(k + 1) for k in range(7, -1, -1))
 
 
 def _places(count):
-    """How many bits the second word of a weight has, so that sums of a row fit into 30."""
+    """The number of bits of the second word of a weight, so that sums of a row fit into 30."""
     return _WORD - (_width(count) - 1).bit_length()
 
 
@@ -118,7 +118,7 @@ def _digits(values, bits, places):
 
 
 def _drawn(level, high, low, places):
-    """The index whose weight, in the order of the indices, holds a level that is scaled to them."""
+    """The index whose interval of cumulative weights contains the level, scaled to their sum."""
     high, low = _running_words(high, low, places)
     at_high, at_low = _scaled(level, high[-1], low[-1], places)
     high, low = high[:-1], low[:-1]
@@ -147,23 +147,23 @@ def _product(a, b):
 def sign_and_tail(words):
     """One bit of each word as a bool, and the 31 others as a float32 number in (0, 1].
 
-    Small numbers have all their digits. So the tails of draws made from them reach as far as 31
-    bits allow. The draws of jax.random have 23 bits and reach less far.
+    Small numbers have full precision. So the tails of draws made from them reach as far as 31 bits
+    allow. The draws of jax.random have 23 bits and shorter tails.
     """
     whole = lax.convert_element_type(words >> 1, jnp.int32)
     return (words & 1) == 1, (whole.astype(jnp.float32) + 0.5) * 2.0**-31
 
 
 def as_laplace(words):
-    """Laplace draws of scale 1: a random sign times -ln u, of size at most 22.2."""
+    """Laplace draws of scale 1: a random sign times -ln u, with absolute values up to 22.2."""
     sign, u = sign_and_tail(words)
     size = -jnp.log(u)
     return jnp.where(sign, size, -size)
 
 
 # Polynomials for sqrt(2) erfinv(x) / x with w = -ln(1 - x^2): in w - 5/2 up to w = 5, and in
-# sqrt(w) - 7/2 from there to w = 22.9. They were fitted by least squares of relative errors on
-# Chebyshev nodes; tests/test_noise.py bounds the errors.
+# sqrt(w) - 7/2 from there to w = 22.9. They were fitted by least squares of relative errors at
+# Chebyshev nodes. Tests bound the errors.
 _CENTRE = (
     4.03531816e-08, 4.86101997e-07, -4.99054777e-06, -6.21797166e-06, 3.09150139e-04,
     -1.77301022e-03, -5.90817090e-03, 3.48802660e-01, 2.12331357e00,
@@ -186,8 +186,8 @@ def _polynomial(coefficients, x):
 def as_normal(words):
     """Standard normal draws: a random sign times the u / 2 quantile of the tail, at most 6.3.
 
-    1 - u is the probability of a smaller size. The formula is that of Giles 2011, "Approximating
-    the erfinv function".
+    1 - u is the probability of a smaller absolute value. The formula is from Giles 2011,
+    "Approximating the erfinv function".
     """
     sign, u = sign_and_tail(words)
     w = -jnp.log(u * (2.0 - u))
@@ -215,9 +215,9 @@ def centred_chi(key, k, size):
 def log_gamma(key, shape):
     """ln X for independent X_i ~ Gamma(shape_i), with shapes (...) of at least 1; float32 (...).
 
-    The loop of jax.random.loggamma may never end under vmap. Its condition is computed once for the
-    loop and once for each member, and may round differently (seen in float32, JAX 0.10, about once
-    in a million draws of shape 3e5).
+    jax.random.loggamma may loop forever under vmap. Its condition is computed once for the loop and
+    once for each member, and the two may be rounded differently (observed in float32, JAX 0.10,
+    about once in a million draws of shape 3e5).
     """
     d = shape - 1.0 / 3.0
     return jnp.log(d) + 3.0 * jnp.log1p(_marsaglia_tsang(key, d))
@@ -226,8 +226,8 @@ def log_gamma(key, shape):
 def _marsaglia_tsang(key, d):
     """t (...) such that d (1 + t)^3 ~ Gamma(d + 1/3), for d (...) of at least 2/3.
 
-    Marsaglia & Tsang 2000: t = x / sqrt(9 d) with x normal is accepted where
-    ln u < 3 d (ln(1 + t) - t + t^2 / 2 - t^3 / 3), which fails about once in 36 d times.
+    Marsaglia & Tsang 2000: t = x / sqrt(9 d) with x normal is accepted if
+    ln u < 3 d (ln(1 + t) - t + t^2 / 2 - t^3 / 3), which fails about once in 36 d proposals.
     """
 
     def propose(carry):
@@ -240,14 +240,14 @@ def _marsaglia_tsang(key, d):
         passed = possible & (jnp.log(level) <= 3.0 * d * _log1p_tail(inside))
         return index + 1, jnp.where(accepted, t, inside), accepted | passed
 
-    # For a d that is NaN, infinite or not positive, no proposal would ever be accepted.
+    # If d is NaN, infinite or not positive, no proposal would be accepted.
     hopeless = ~((d > 0.0) & (d < jnp.inf))
     start = (jnp.zeros((), jnp.int32), jnp.zeros(d.shape, d.dtype), hopeless)
     return lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
 
 
 def _log1p_tail(x):
-    """ln(1 + x) - x + x^2 / 2 - x^3 / 3, to full relative accuracy for small x too."""
+    """ln(1 + x) - x + x^2 / 2 - x^3 / 3, accurate for small x too."""
     series = _log1p_terms(x, 4, 10)
     square = x * x
     direct = jnp.log1p(x) - x + 0.5 * square - square * x / 3.0
@@ -257,16 +257,16 @@ def _log1p_tail(x):
 def binomial(key, count, probability):
     """A draw from Binomial(count, probability) for int32 counts up to 2^31 - 1; () int32.
 
-    It is not noise for privacy: environments draw the losses of a whole batch with it.
-    jax.random.binomial forms the mean and the log-likelihoods in float32, where they lose their
-    digits from 2^17 trials on. Here the mean is exact, and everything else is a distance from it,
-    which float32 holds. So the law is right up to the 23 bits of a uniform number.
+    Environments use it to draw the losses of a whole batch. jax.random.binomial computes the mean
+    and the log-likelihoods in float32, which is inaccurate from 2^17 trials on. Here the mean is
+    exact, and all other quantities are distances from it, which are accurate in float32. So the law
+    is exact up to the 23 bits of a uniform number.
 
-    Where the mean is at least 10, the draw is by rejection from a transformed uniform law (BTRS;
-    Hormann 1993). Below, it is the number of geometric waiting times that fit into count.
+    If the mean is at least 10, the draw is by rejection from a transformed uniform law (BTRS;
+    Hormann 1993). Otherwise it is the number of geometric waiting times that fit into count.
     """
     count, probability = jnp.asarray(count, jnp.int32), jnp.asarray(probability, jnp.float32)
-    probability = within(probability, 0.0, 1.0)  # With NaN, rejection would never end.
+    probability = within(probability, 0.0, 1.0)  # With NaN, rejection would not end.
     few_key, many_key = jr.split(key)
     p = jnp.minimum(probability, 1.0 - probability)
     few = count.astype(jnp.float32) * p < 10.0
@@ -279,7 +279,7 @@ def binomial(key, count, probability):
 
 
 def _few_successes(key, count, p, wanted):
-    """How many geometric waiting times fit into count trials; 0 without a loop unless wanted."""
+    """The number of geometric waiting times that fit into count trials. No loop unless wanted."""
     rate = jnp.log1p(-p)
     trials = count.astype(jnp.float32)
 
@@ -289,14 +289,14 @@ def _few_successes(key, count, p, wanted):
         level = 1.0 - jr.uniform(jr.fold_in(key, index))
         return index + 1, position + jnp.maximum(jnp.ceil(jnp.log(level) / rate), 1.0)
 
-    # The last success lies beyond count and does not fit.
+    # The last success is beyond count.
     start = (jnp.zeros((), jnp.int32), jnp.where(wanted, 0.0, jnp.inf))
     index, _ = lax.while_loop(lambda carry: carry[1] <= trials, wait, start)
     return jnp.maximum(index - 1, 0)
 
 
 def _many_successes(key, count, p, unwanted):
-    """BTRS around the mode m, in distances d = k - m. The result is arbitrary where unwanted."""
+    """BTRS around the mode m, in distances d = k - m. The result is arbitrary if unwanted."""
     q = 1.0 - p
     whole, part = _exact_product(count, p)
     mode = whole + jnp.floor(part + p).astype(jnp.int32)  # floor((count + 1) p)
@@ -311,7 +311,7 @@ def _many_successes(key, count, p, unwanted):
     height = (2.83 + 5.1 / b) * spread
 
     def log_ratio(d):
-        """ln of the probability of mode + d over that of the mode, without terms that cancel."""
+        """ln of the probability of mode + d over that of the mode, without cancellation."""
         up, down = d / above, -d / below
         bend = (above + d - 0.5) * _log1p_bend(up) + (below - d - 0.5) * _log1p_bend(down)
         linear = d * drift - up * (d - 0.5) + down * (d + 0.5)
@@ -355,7 +355,7 @@ def _exact_product(count, p):
 
 
 def _log1p_bend(x):
-    """ln(1 + x) - x, to full relative accuracy for small x too."""
+    """ln(1 + x) - x, accurate for small x too."""
     series = _log1p_terms(x, 2, 9)
     return jnp.where(jnp.abs(x) < 0.1, series * x * x, jnp.log1p(x) - x)
 
@@ -376,15 +376,15 @@ def _stirling(x):
 
 
 def _width(count):
-    """The length of the rows in which :func:`_running_words` adds up."""
+    """The length of the rows in :func:`_running_words`."""
     return count if count <= 8 else math.isqrt(count - 1) + 1
 
 
 def _running_words(high, low, places):
-    """x_1 + ... + x_i for all i, (n,), of numbers of two words, the second of 2^places.
+    """x_1 + ... + x_i for all i, (n,), of numbers of two words, the second in units of 2^-places.
 
-    Compilers compute each of the sums from scratch. A long array is therefore cut into rows: sums
-    are first computed within each row, and then carried from row to row.
+    Compilers compute each of the sums separately. So a long array is split into rows: sums are
+    first computed within each row, and then added up over rows.
     """
     count, width = len(high), _width(len(high))
     rows = (jnp.pad(x, (0, -count % width)).reshape(-1, width) for x in (high, low))

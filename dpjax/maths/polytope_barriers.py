@@ -1,13 +1,13 @@
-"""The logarithmic barrier of a polytope, whose minimizers are found by Newton's method.
+"""The logarithmic barrier of a polytope, with minimizers by Newton's method.
 
-Its minimizer has no closed form. But in SCRiBLE one round moves it little: at the old point the
-Newton decrement of the new function is eta n |f|, since the old gradient is 0. From a decrement of
-at most 1/4 on each Newton step takes lambda to at most (lambda / (1 - lambda))^2, so five steps
-leave less than 1e-6, which float32 cannot resolve.
+The minimizer has no closed form. But in SCRiBLE one round moves it little: at the old point the
+Newton decrement lambda of the new function is eta n |f|, since the old gradient is 0. If lambda is
+at most 1/4, each Newton step reduces it to at most (lambda / (1 - lambda))^2. So after five steps
+it is below 1e-6, which float32 cannot resolve.
 
-Points are y (n,) in normal coordinates, x = centre + map y. There the rows are 1 - Q y >= 0, with
+Points are y (n,) in normal coordinates, x = centre + map y. The constraints are 1 - Q y >= 0, with
 sum_i q_i = 0 and sum_i q_i q_i' = I at the analytic centre. The body then lies between the balls of
-radius 1 and m, however large, small or thin it is.
+radius 1 and m, whatever its size and shape.
 """
 
 from typing import NamedTuple
@@ -19,13 +19,13 @@ from jax import lax
 from dpjax.core import Array
 from dpjax.maths.barriers import Barrier, Path, add_up, rounded
 
-# From the centre, for an s that is far away. A damped step lowers the function by at least 0.02.
+# Steps from the centre, for a large s. A damped step lowers the function by at least 0.02.
 _STEPS_FROM_CENTRE = 60
-# Of the slack at the centre, 1. Float32 computes slacks to 1e-7.
+# Relative to the slack at the centre, 1. Float32 computes slacks to 1e-7.
 _LEAST_SLACK = 1e-5
-# Products with s do not overflow.
+# So that products with s do not overflow.
 _LARGEST = 1e30
-# The last bits of a play may not leave the body.
+# So that rounding does not move a played point out of the body.
 _WITHIN = 1.0 - 1e-6
 
 
@@ -33,15 +33,15 @@ class _Found(NamedTuple):
     y: Array  # (n,)
     scaled: Array  # J (m, n), the rows over their slacks, so that J' J = R''(y)
     whitener: Array  # T (n, n), such that T' J' J T = I
-    decrement: Array  # (), Newton's
-    after: Array  # (n,), where Newton's method goes next
+    decrement: Array  # (), the Newton decrement
+    after: Array  # (n,), the next point of Newton's method
 
 
 def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
     """R(y) = -sum_i ln(1 - <q_i, y>), nu = m, the number of rows.
 
     Args:
-      rows: Q (m, n) NumPy, of a bounded body.
+      rows: Q (m, n) NumPy, for a bounded body.
       centre: (d,) NumPy, the point at y = 0.
       columns: (d, n) NumPy, linearly independent.
       values: as in :class:`Barrier`.
@@ -54,21 +54,21 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
     )
 
     def at(s, y):
-        """What is needed of <s, y> + R at y: its Hessian J' J, gradient g and Newton step."""
+        """<s, y> + R at y: the factor J of its Hessian J' J, and the next Newton step."""
         scaled = q / (1.0 - _product(q, y))[:, None]
         whitener = _whitener(scaled)
         white = _product(whitener.T, s + add_up(scaled))
         decrement = _norm(white)
         step = jnp.where(decrement > 0.25, 1.0 / (1.0 + decrement), 1.0)
         after = y - rounded(step * _product(whitener, white))
-        # Only rounding makes a slack as small as this, or an s that float32 cannot answer.
+        # A slack can be this small only by rounding, or if s is too large for float32.
         after = after * jnp.minimum(1.0, (1.0 - _LEAST_SLACK) / jnp.max(_product(q, after)))
         return _Found(y, scaled, whitener, decrement, after)
 
     def minimize(s, y, steps):
         nothing = jnp.zeros((), jnp.float32)
         start = _Found(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
-        # One more than there are steps, since the last of them only looks at where it is.
+        # One more than the steps, since the last iteration only evaluates the final point.
         return lax.fori_loop(0, steps + 1, lambda _, found: at(s, found.after), start)
 
     def explore(s, y, z):
@@ -104,7 +104,7 @@ def _norm(vector) -> Array:
 
 
 def _shortened(s) -> Array:
-    """s, or one in its direction where it asks for smaller slacks than float32 has."""
+    """s, shortened if it needs smaller slacks than float32 has."""
     s = jnp.clip(s, -_LARGEST, _LARGEST)
     return s * jnp.minimum(1.0, 1e6 / jnp.maximum(jnp.max(jnp.abs(s)), 1e-30))
 
@@ -112,7 +112,7 @@ def _shortened(s) -> Array:
 def _whitener(rows) -> Array:
     """T (n, n), upper triangular, such that the columns of J T are orthonormal, for J (m, n).
 
-    By the modified Gram-Schmidt process, which also transforms a unit matrix below J. A Cholesky
+    By the modified Gram-Schmidt process, applied to J with a unit matrix below it. A Cholesky
     factor of J' J would square the ratio of the largest slack to the least.
     """
     count, dim = rows.shape

@@ -1,6 +1,6 @@
-"""Phases of pulls, after each of which tests of arms may be made, and what a union over them costs.
+"""Phases of pulls, with tests of arms after each phase, and the union bound over them.
 
-An arm is pulled until a phase of it ends, and then a private mean of it is released.
+When a phase of an arm ends, a private mean of the arm is released.
 """
 
 import functools
@@ -15,11 +15,10 @@ _LARGEST_COUNT = 2**31 - 1
 def phase_exponent(failure, arms, phase_n, phase_m):
     """ln((K - 1) / failure) + ln(j (j + 1)) + ln(j' (j' + 1)) for the phases j, j' = 1, 2, ...
 
-    Tests with these exponents err with probability at most ``failure`` in all, whatever rule
-    chooses the arms. Proof, ours: the k-th release of an arm is one fixed random variable, so a
-    union over the K - 1 wrong arms and all pairs of phases covers every test, and
-    sum_j 1 / (j (j + 1)) = 1. Phases are counted from the first that may be tested
-    (:func:`first_phase`), which has j = 1.
+    With these exponents the total error probability of all tests is at most ``failure``, for any
+    rule of choosing arms. Proof, ours: the k-th release of an arm is one fixed random variable. So
+    a union bound over the K - 1 wrong arms and all pairs of phases covers every test, and
+    sum_j 1 / (j (j + 1)) = 1. The first phase that may be tested (:func:`first_phase`) has j = 1.
     """
     given = (jnp.asarray(value, jnp.float32) for value in (failure, phase_n, phase_m))
     failure, phase_n, phase_m = jnp.broadcast_arrays(*given)
@@ -30,10 +29,10 @@ def phase_exponent(failure, arms, phase_n, phase_m):
 
 @functools.lru_cache
 def phase_samples(ratio=2.0, forget=True):
-    """The losses behind the releases of phases 1, 2, ..., as float64, while pulls are below 2^31.
+    """The numbers of losses in the releases of phases 1, 2, ..., float64, while pulls are < 2^31.
 
-    An arm's pulls N grow to N + ceil((ratio - 1) N), from 1. With ``forget`` a release covers its
-    own phase only: 1, 1, 2, 4, ... losses at ratio 2. Else it covers all pulls: 1, 2, 4, 8, ...
+    An arm's pulls N grow to N + ceil((ratio - 1) N), from 1. With ``forget`` a release covers only
+    its own phase: 1, 1, 2, 4, ... losses at ratio 2. Otherwise it covers all pulls: 1, 2, 4, 8, ...
     """
     if not ratio > 1.0:
         raise ValueError(f"ratio must be above 1, got {ratio}")
@@ -47,21 +46,21 @@ def phase_samples(ratio=2.0, forget=True):
 def first_phase(failure, arms, epsilon, ratio=2.0, forget=True):
     """The first phase k0 = 1, 2, ... of at least ln((K - 1) / failure) / epsilon losses, () int32.
 
-    No test of an earlier phase can pass with means in [0, 1]. The exponent is at least
+    No test of an earlier phase can pass with means in [0, 1]: the exponent is at least
     x0 = ln((K - 1) / failure). The transport cost is at most epsilon min(n, m), and its threshold
-    is at least the exponent. The Hoeffding radius is above exponent / (epsilon min(n, m)). So
-    min(n, m) < x0 / epsilon makes the cost too small and the radius larger than 1. Phases that are
+    is at least the exponent. The Hoeffding radius is above exponent / (epsilon min(n, m)). So if
+    min(n, m) < x0 / epsilon, the cost is too small and the radius larger than 1. Phases that are
     never tested need no share of ``failure``.
 
     ``ratio`` and ``forget`` are plain values, as for :func:`phase_samples`. ``failure`` and
-    ``epsilon`` may be traced; at epsilon = inf k0 is 1. Where no phase is long enough, k0 is one
-    more than the number of phases.
+    ``epsilon`` may be traced; at epsilon = inf k0 is 1. If no phase is long enough, k0 is one more
+    than the number of phases.
     """
     failure, epsilon = jnp.asarray(failure, jnp.float32), jnp.asarray(epsilon, jnp.float32)
     return first_phase_of(jnp.log((arms - 1.0) / failure) / epsilon, ratio, forget)
 
 
 def first_phase_of(losses, ratio=2.0, forget=True):
-    """The first phase of at least so many losses, () int32; one more than all where none is."""
+    """The first phase of at least so many losses, () int32; the number of phases + 1 if none."""
     grid = jnp.asarray(phase_samples(ratio, forget), jnp.float32)
     return 1 + jnp.sum(grid < losses, dtype=jnp.int32)

@@ -1,9 +1,8 @@
 """Tests of which of two arms is better, from private means: costs, radii and thresholds.
 
-``x`` and ``y`` are mean losses, ``n`` and ``m`` the numbers of losses behind them, as float32.
-``exponent`` is ln(1 / p) for the probability p with which a test may pass although the two arms are
-equally good or in the other order. Numbers are float32, epsilon may be infinite or traced, and
-arguments broadcast.
+``x`` and ``y`` are mean losses of ``n`` and ``m`` losses. ``exponent`` is ln(1 / p), where p bounds
+the probability that a test passes although the arms are equally good or in the other order. Numbers
+are float32, epsilon may be infinite or traced, and arguments broadcast.
 """
 
 import functools
@@ -23,9 +22,9 @@ MOST_DRAWS = 48
 # Their thresholds are tabulated at these exponents.
 EXPONENTS = np.geomspace(1.0, 200.0, 49)
 
-# e^-epsilon is 0 in float32 from here on, and larger products would only magnify rounding errors.
+# From here on e^-epsilon is 0 in float32, and larger products would only magnify rounding errors.
 _INFINITE = 100.0
-# Losses in [0, 1] have at most this variance, and a moment-generating function to match.
+# Losses in [0, 1] are sub-Gaussian with this variance.
 _VARIANCE = 0.25
 
 
@@ -34,7 +33,7 @@ def _numbers(*values):
 
 
 def _slopes(mean, rest, distance, epsilon):
-    """The derivatives of kl(., mean) and of d_epsilon where z is not x; the smaller one holds."""
+    """The derivatives of kl(., mean) and of d_epsilon's linear part; the smaller one holds."""
     shrunk = jnp.exp(-epsilon)
     return distance / (mean * rest), -jnp.expm1(-epsilon) / (mean + rest * shrunk)
 
@@ -48,11 +47,11 @@ def _departure(mean, rest, distance, epsilon):
     """d_epsilon(mean + distance, mean), for rest = 1 - mean and a distance above 0.
 
     The infimum over z in [mean, mean + distance] of epsilon (mean + distance - z) + kl(z, mean) is
-    reached where z - mean is mean rest times the slope. No terms cancel, so that the result has
-    relative accuracy, unlike that of :func:`dpjax.maths.divergences.d_epsilon`.
+    attained at z - mean = mean rest slope. No terms cancel, so the relative error is small, unlike
+    in :func:`dpjax.maths.divergences.d_epsilon`.
     """
     plain, linear = _slopes(mean, rest, distance, epsilon)
-    # Where this is the distance it must be so exactly, since epsilon magnifies the difference.
+    # If this equals the distance it must do so exactly, since epsilon magnifies the difference.
     covered = jnp.where(plain <= linear, distance, mean * rest * linear)
     z, left = mean + covered, jnp.maximum(rest - covered, 1e-30)
     below = z * log_gap(-covered / z, mean / z)
@@ -60,7 +59,7 @@ def _departure(mean, rest, distance, epsilon):
 
 
 def _root(is_above, start, width, steps):
-    """The number at which ``is_above`` turns from False to True, by bisection around ``start``."""
+    """The point at which ``is_above`` changes from False to True, by bisection around ``start``."""
 
     def halve(_, bracket):
         middle, width = bracket
@@ -70,16 +69,17 @@ def _root(is_above, start, width, steps):
 
 
 def transport_cost(x, y, n, m, epsilon):
-    """inf over u in [x, y] of n d_epsilon(1 - x, 1 - u) + m d_epsilon(y, u); 0 where y <= x.
+    """inf over u in [x, y] of n d_epsilon(1 - x, 1 - u) + m d_epsilon(y, u); 0 if y <= x.
 
-    It is the cost of moving both means to a common u, for mean losses in [0, 1], and measures how
-    clearly x is the smaller. The derivative in u increases, and bisection finds its root. Its
-    variable is the logit of (u - x) / (y - x), so that u is accurate near both ends and relative
-    errors are below 2e-5. Jourdan & Azize 2025 test by such costs; the closed form is ours.
+    It is the cost of moving both means to a common u, for mean losses in [0, 1]. The larger it is,
+    the clearer it is that x is smaller than y. The derivative in u increases, and bisection finds
+    its root. The search variable is the logit of (u - x) / (y - x), so u is accurate near both
+    ends, and relative errors are below 2e-5. Jourdan & Azize 2025 use such costs in tests; the
+    closed form is ours.
     """
     x, y, n, m, epsilon = _numbers(x, y, n, m, epsilon)
     apart = y > x
-    # Where the means are not apart the result is not used, and these keep it finite.
+    # If the means are not apart, the result is not used, and these values keep it finite.
     x_, y_ = jnp.where(apart, x, 0.25), jnp.where(apart, y, 0.75)
     epsilon = jnp.minimum(epsilon, _INFINITE)
 
@@ -99,20 +99,20 @@ def transport_cost(x, y, n, m, epsilon):
 
 
 def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
-    """The difference u of private means that has probability at most e^-exponent by chance.
+    """The difference u that private means exceed by chance with probability at most e^-exponent.
 
-    The means are sums with ``draws_n`` and ``draws_m`` Laplace draws of scale 1 / epsilon in them,
-    over the counts n and m of at least 1. With v = 1/4,
+    The means are sums over the counts n and m, both at least 1. The sums contain ``draws_n`` and
+    ``draws_m`` Laplace draws of scale 1 / epsilon. With v = 1/4,
 
         u = min over 0 < l < epsilon min(n, m) of (exponent + l^2 v (1/n + 1/m) / 2
             - draws_n ln(1 - (l / (epsilon n))^2) - draws_m ln(1 - (l / (epsilon m))^2)) / l.
 
     At epsilon = inf it is sqrt(2 exponent v (1/n + 1/m)).
 
-    Proof, ours: the numerator without the exponent bounds the logarithm of the moment-generating
-    function of the difference of the means, so that this is Chernoff's bound. The numerator is
-    convex in l and positive at 0, so the quotient falls up to the l where the tangent of the
-    numerator goes through the origin. Bisection finds it below the l that is best without noise.
+    Proof, ours: the numerator without the exponent bounds the log-moment-generating function of the
+    difference of the means, so this is Chernoff's bound. The numerator is convex in l and positive
+    at 0. So the quotient decreases up to the l at which the tangent of the numerator goes through
+    the origin. Bisection finds this l below the best l without noise.
     """
     n, m, draws_n, draws_m, exponent, epsilon = _numbers(n, m, draws_n, draws_m, exponent, epsilon)
     curve = 0.5 * _VARIANCE * (1.0 / n + 1.0 / m)
@@ -139,7 +139,7 @@ def threshold_coefficients(most=MOST_DRAWS):
 
     G is Gamma(2), and Z and Z' are sums of j and k Laplace draws of scale 1. Z+ = max(Z, 0) is 0
     with probability 1/2 and Gamma(i) with probability C(2 j - i - 1, j - 1) 2^(i - 2 j). So the sum
-    is Gamma(s) with weights from their convolution, and A[j, k, i] is the weight of all s > i.
+    is a mixture of Gamma(s) laws, with convolved weights. A[j, k, i] is the weight of all s > i.
     """
     laws = np.zeros((most + 1, most + 1))
     laws[0, 0], laws[1:, 0] = 1.0, 0.5
@@ -175,7 +175,7 @@ def _threshold(exponent, log_terms):
 
 
 def _newton(c, exponent, log_terms, numpy, logsumexp):
-    """A step of :func:`_threshold`, by NumPy or JAX."""
+    """A step of :func:`_threshold`, in NumPy or JAX."""
     degrees = numpy.arange(log_terms.shape[-1], dtype=log_terms.dtype)
     degrees = numpy.broadcast_to(degrees, log_terms.shape)
     terms = log_terms + degrees * numpy.log(c)[..., None]
@@ -186,7 +186,7 @@ def _newton(c, exponent, log_terms, numpy, logsumexp):
 
 
 def _with_draws(exponent, draws_n, draws_m):
-    """The threshold for plain numbers of draws, with no more coefficients than they need."""
+    """The threshold for fixed numbers of draws, with only the coefficients that they need."""
     exponent = jnp.asarray(exponent, jnp.float32)
     row = _log_terms(threshold_coefficients(1)[draws_n, draws_m, : 2 + draws_n + draws_m])
     return _threshold(exponent, jnp.broadcast_to(row, (*exponent.shape, *row.shape)))
@@ -195,15 +195,15 @@ def _with_draws(exponent, draws_n, draws_m):
 def transport_threshold(exponent):
     """The c with e^-c (1 + c + 3 c^2 / 8 + c^3 / 24) = e^-exponent, for one draw in each sum.
 
-    A test passes where :func:`transport_cost` of the private means, clipped to [0, 1], is at least
-    c. Each sum of losses holds one Laplace draw of scale 1 / epsilon, and c is the same for every
+    A test passes if :func:`transport_cost` of the private means, clipped to [0, 1], is at least c.
+    Each sum of losses has one Laplace draw of scale 1 / epsilon, and c is the same for every
     epsilon < inf.
 
     Proof, ours: suppose that the arm with the smaller private mean has the larger true mean. The
-    cost of moving to a u between the true means is at most a sum of two terms epsilon Z+ + n kl+.
-    Here Z is the noise in the sum, and kl+ is the one-sided divergence of the mean without noise
-    from the true one. By Chernoff's bound n kl+ exceeds c with probability at most e^-c. Each
-    epsilon Z+ is 0 or Exp(1) with probability 1/2, and the four numbers are independent.
+    cost of moving to a u between the true means is at most a sum of two terms epsilon Z+ + n kl+,
+    where Z is the noise in the sum, and kl+ is the one-sided divergence of the mean without noise
+    from the true mean. By Chernoff's bound n kl+ exceeds c with probability at most e^-c. Each
+    epsilon Z+ is 0 or Exp(1), with probability 1/2 each, and the four numbers are independent.
     """
     return _with_draws(exponent, 1, 1)
 
@@ -217,11 +217,10 @@ def transport_threshold_plain(exponent):
 def threshold_lines(most=MOST_DRAWS):
     """(intercepts, slopes), both (most + 1, n): lines above the thresholds of 0 .. most draws.
 
-    The exact threshold of ``draws`` in each sum solves e^-c sum_i A[draws, draws, i] c^i / i! =
-    e^-exponent with :func:`threshold_coefficients`. Line i lies above it between the exponents i
-    and i + 1 of EXPONENTS, and is at most 0.3 % too high: it is the chord, lifted by as much as
-    the curve rises above it. Thresholds are concave in large exponents, so that the last line lies
-    above them beyond EXPONENTS too.
+    The exact threshold for ``draws`` in each sum solves e^-c sum_i A[draws, draws, i] c^i / i! =
+    e^-exponent with :func:`threshold_coefficients`. Between the exponents i and i + 1 of EXPONENTS,
+    line i lies above it, by at most 0.3 %: it is the chord, lifted above the curve. Thresholds are
+    concave for large exponents, so the last line also lies above them beyond EXPONENTS.
     """
     every = np.arange(most + 1)
     terms = _log_terms(threshold_coefficients(most)[every, every]).astype(np.float64)[:, None]
@@ -241,10 +240,10 @@ def threshold_lines(most=MOST_DRAWS):
 def transport_threshold_kept(exponent, draws):
     """:func:`transport_threshold` for sums of several Laplace draws of scale 1 / epsilon each.
 
-    ``draws`` is int32, the larger number of draws in the two sums: the positive part of a sum of
-    fewer draws is stochastically smaller, since a symmetric unimodal variable is added. The result
-    is that of :func:`threshold_lines`, at most 0.3 % too high. It is inf for more than MOST_DRAWS
-    draws, and that of exponent 1 for smaller ones.
+    ``draws`` is int32, the larger number of draws in the two sums. (The positive part of a sum of
+    fewer draws is stochastically smaller, since each draw adds a symmetric unimodal variable.) The
+    result is from :func:`threshold_lines`, at most 0.3 % too high. It is inf for more than
+    MOST_DRAWS draws. Exponents below 1 count as 1.
     """
     exponent, draws = jnp.asarray(exponent, jnp.float32), jnp.asarray(draws, jnp.int32)
     exponent, draws = jnp.broadcast_arrays(jnp.maximum(exponent, 1.0), draws)
@@ -257,11 +256,11 @@ def transport_threshold_kept(exponent, draws):
 
 
 def optimal_weights(means, epsilon):
-    """The proportions of samples (K,) that identify the best of the mean losses (K,) soonest.
+    """The sampling proportions (K,) that identify the best of the mean losses (K,) soonest.
 
-    They are those of :func:`dpjax.bounds.characteristic_time`, by its method with fewer
-    steps, and about 1e-3 accurate. Means are clipped to [1e-3, 1 - 1e-3] and gaps to at least 1e-4.
-    An epsilon below 1/500 of the smallest gap counts as this, since the weights no longer change.
+    They are those of :func:`dpjax.bounds.characteristic_time`, by its method with fewer steps,
+    accurate to about 1e-3. Means are clipped to [1e-3, 1 - 1e-3] and gaps to at least 1e-4. An
+    epsilon below 1/500 of the smallest gap is raised to it, since the weights no longer change.
     """
     means = jnp.clip(jnp.asarray(means, jnp.float32), 1e-3, 1.0 - 1e-3)
     arms = means.shape[0]
@@ -281,7 +280,7 @@ def optimal_weights(means, epsilon):
         return f, g, f + g * slopes[0] / slopes[1]
 
     def bisect(look, low, high, start, steps):
-        """What is found at the root: look(middle) is (whether the root is above, what is found)."""
+        """The values at the root, where look(middle) -> (whether the root is above, values)."""
 
         def halve(_, bracket):
             low, high, _ = bracket
@@ -289,7 +288,7 @@ def optimal_weights(means, epsilon):
             above, found = look(middle)
             return jnp.where(above, middle, low), jnp.where(above, high, middle), found
 
-        # The last look is at the root itself.
+        # The last iteration evaluates the root itself.
         return lax.fori_loop(0, steps + 1, halve, (low, high, start))[2]
 
     def costs_where(condition):

@@ -1,6 +1,6 @@
-"""Numbers as unevaluated sums of two float32, with some 46 bits, for sums that must not drift.
+"""Numbers as unevaluated sums of two float32, with about 46 bits, for accurate long sums.
 
-The building blocks are the error-free sum of Knuth and the error-free product of Dekker (1971).
+The building blocks are Knuth's error-free sum and Dekker's error-free product (1971).
 """
 
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def divide(x, divisor) -> TwoWords:
 
 
 def add_up(x) -> TwoWords:
-    """The sum of x over its last axis, off by at most 2^-46 log2(n) times that of the |x|."""
+    """The sum of x over its last axis, off by at most 2^-46 log2(n) times the sum of |x|."""
     while (count := x.high.shape[-1]) > 1:
         half = count // 2
         pairs = add(
@@ -78,9 +78,9 @@ def _halves(a):
 
 
 def add_compensated(total, error, value):
-    """One step of Kahan's summation: (total + value, what its rounding has added).
+    """One step of Kahan's summation: (total + value, its rounding error).
 
-    A sum starts with zeros for both, and is as accurate as with twice the digits. A plain float32
+    A sum starts with zeros for both. It is as accurate as with twice the digits. A plain float32
     sum of ones stops growing at 2^24.
     """
     corrected = value - error

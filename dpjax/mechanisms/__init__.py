@@ -1,36 +1,34 @@
-"""Noisy prefix sums of a private stream, a file for each mechanism. Authors of mechanisms come in.
+"""Noisy prefix sums of a private stream, one file for each mechanism.
 
 ``__all__`` is the registry.
 
-A mechanism is made in two steps. The first step is the factory ``name(horizon, *, noise)``, which
-returns a :class:`dpjax.Mechanism`. The horizon and the law of the noise determine how the matrix of
-prefix sums is factorized, so the mechanism knows its sensitivity, its variance and its matrices
-before any noise has a scale. The second step is ``mechanism.stream(shape, *, scale)``, which
-returns a :class:`dpjax.Stream`, the transducer of values of that shape. The scale is at least 0. It
-is b of Laplace noise, and the standard deviation of Gaussian noise::
+A mechanism is made in two steps. The factory ``name(horizon, *, noise)`` returns a
+:class:`dpjax.Mechanism`. The horizon and the law of the noise determine the factorization of the
+matrix of prefix sums. So the mechanism knows its sensitivity, its variance and its matrices before
+the noise has a scale. Then ``mechanism.stream(shape, *, scale)`` returns a :class:`dpjax.Stream`
+for values of this shape. The scale is at least 0: b of Laplace noise, or the standard deviation of
+Gaussian noise::
 
     mechanism = mechanisms.tree(1024)
     stream = mechanism.stream((10,), scale=mechanism.sensitivity[0] * change / epsilon)
 
-Hence the scale follows from what the mechanism declares. Let Delta be the largest change of one
-value. Laplace noise of scale sensitivity[0] Delta_1 / epsilon makes all releases together
-epsilon-DP. Gaussian noise makes them one Gaussian mechanism of sensitivity sensitivity[1] Delta_2,
-and no composition is needed.
+The scale follows from the mechanism's sensitivity. Let Delta_1 and Delta_2 be the largest L1 and L2
+norms of the change of one value. Laplace noise of scale sensitivity[0] Delta_1 / epsilon makes all
+releases together epsilon-DP. Gaussian noise makes them one Gaussian mechanism of sensitivity
+sensitivity[1] Delta_2, and no composition is needed.
 
-That holds for adaptively chosen values too, whatever the factorization. Let value t change by d.
-The shift z -> z - C e_t d of the noise offsets this change and leaves all releases as they are.
-Since d depends only on releases before t, which stay the same, the shift preserves volume, and
-densities change by the factor that the sensitivity bounds. (For Gaussian noise see Denisov,
-McMahan, Rush, Smith & Thakurta 2022.)
+This also holds for adaptively chosen values, with any factorization. Let value t change by d. The
+shift z -> z - C e_t d of the noise offsets this change and leaves all releases the same. Since d
+depends only on releases before t, the shift preserves volume, and the sensitivity bounds the change
+of the density. (For Gaussian noise see Denisov, McMahan, Rush, Smith & Thakurta 2022.)
 
-Each mechanism says which model it is for. The sums of all but one are kept by whoever runs the
-learner, who is trusted: the central model. The values of :func:`per_item` are randomized before
-anyone sums them up, and a learner on it declares the local model.
+Each mechanism declares its trust model. For all but one it is the central model: a trusted party
+runs the learner and keeps the sums. The values of :func:`per_item` are randomized before they are
+summed, and a learner with it declares the local model.
 
-The sums are float32 with Kahan's correction, and a release is their rounded sum with the noise. So
-what is released is the declared mechanism as long as sums stay below about 2^24 times the scale of
-a draw. The sums of :mod:`dpjax.maths.exact_sums` have no such limit, but they fix a unit, and the
-values here may be of any size.
+The sums are float32 with Kahan's correction, and a release is the rounded sum plus the noise. So a
+release has the declared law if sums are below about 2^24 times the noise scale. The sums of
+:mod:`dpjax.maths.exact_sums` have no such limit, but a fixed unit. Values here may have any size.
 """
 
 from dpjax.mechanisms.exact import exact

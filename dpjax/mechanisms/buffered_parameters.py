@@ -1,8 +1,8 @@
-"""Parameters of buffered linear Toeplitz matrices, optimised once: four buffers for N prefixes.
+"""Optimised parameters of buffered linear Toeplitz matrices: four buffers for N prefixes.
 
-A row of buffered.csv has N, four decays theta and four scales w, of least largest error at equal L2
-sensitivity by jax_privacy 2.0.0 (buffered_toeplitz.optimize with error="max"). The table is made by
-``python benchmarks/buffered.py``, and not written by hand.
+A row of buffered.csv has N, four decays theta and four scales w. They minimise the largest error at
+equal L2 sensitivity, by jax_privacy 2.0.0 (buffered_toeplitz.optimize with error="max"). The table
+is written by ``python benchmarks/buffered.py``; do not edit it by hand.
 """
 
 from importlib import resources

@@ -8,15 +8,15 @@ from dpjax.mechanisms.prefix import PrefixNoise, check, constant, from_noise, pr
 
 
 def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
-    """Prefix sums without noise. They declare no privacy.
+    """Prefix sums without noise, which declare no privacy.
 
     Args:
-      horizon: T, rounds of the learner that it serves.
-      noise: not used. It is accepted so that this mechanism can take the place of any other.
+      horizon: T, rounds of the learner.
+      noise: not used; accepted so that this mechanism can replace any other.
 
     Returns:
       A Mechanism. Its sensitivity is infinite, since no scale makes it private. B is A itself, and
-      z is 0. Its streams need no scale, and ignore one that is given.
+      z is 0. Its streams need no scale and ignore it.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.

@@ -1,4 +1,4 @@
-"""The hybrid mechanism, a tree for each epoch of 2^k rounds, for streams of unknown length."""
+"""The hybrid mechanism, with a tree for each epoch of 2^k rounds, for unknown horizons."""
 
 from typing import NamedTuple
 
@@ -27,26 +27,26 @@ class HybridState(NamedTuple):
 
 
 def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> Mechanism:
-    """Prefix sums of a stream whose length need not be known, by a binary tree for each epoch.
+    """Prefix sums of a stream of unknown length, by a binary tree for each epoch.
 
     Epoch k holds the rounds 2^k .. 2^(k + 1) - 1. Its tree has k + 1 levels, so its nodes have
-    k + 1 times the scale (for Gaussian noise, sqrt(k + 1) times). The noise grows with t, and not
-    with the horizon. The root is complete at the end of the epoch and is part of all later
-    prefixes, so no budget is set aside for the totals of epochs.
+    k + 1 times the scale (for Gaussian noise, sqrt(k + 1) times). The noise grows with t, not with
+    the horizon. The root is complete at the end of the epoch and is part of all later prefixes. So
+    no privacy budget is reserved for the totals of epochs.
 
-    With ``totals="separate"`` half of the budget is set aside. The sums of the rounds
-    2^(k - 1) + 1 .. 2^k are released on their own, with twice the scale (Gaussian: sqrt(2) times).
-    A tree of k levels serves the rounds 2^k + 1 .. 2^(k + 1) - 1, with 2k times the scale
-    (Gaussian: sqrt(2k) times). The prefixes 2^k are then less noisy, and the others more.
+    With ``totals="separate"`` half of the budget is reserved. The sums of the rounds
+    2^(k - 1) + 1 .. 2^k are released separately, with twice the scale (Gaussian: sqrt(2) times). A
+    tree of k levels holds the rounds 2^k + 1 .. 2^(k + 1) - 1, with 2k times the scale (Gaussian:
+    sqrt(2k) times). The prefixes 2^k are then less noisy, and the others more.
 
     Args:
-      horizon: T, rounds of the learner that it serves. Only the depth of the state depends on it.
+      horizon: T, rounds of the learner. Only the depth of the state depends on it.
       noise: a law of real numbers, such as "laplace" or "gaussian".
       totals: "carried" or "separate".
 
     Returns:
-      A Mechanism. The weights of C make the sensitivity for its own law 1 in every epoch. The scale
-      of its streams is the scale of the noise of epoch 0's only node.
+      A Mechanism. By the weights of C, its sensitivity in the norm of its law is 1 in every epoch.
+      The scale of its streams is that of epoch 0's only node.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -84,7 +84,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
             t = state.round + 1
             epoch = 31 - lax.clz(t)
             # The round within the epoch, 1 .. 2^k. With separate totals it is 0 .. 2^k - 1, and 0
-            # stands for the total.
+            # is the total.
             local = t - (1 << epoch) + (0 if separate else 1)
             parent = local & (local - 1)
             parent_noise = read(state.walk, trailing_zeros(parent))
@@ -99,7 +99,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
     def variance(rounds):
         total, before = as_floats(rounds) * 0.0, 0.0
         for epoch in range(epochs):
-            # The variance of the prefix before the epoch's tree, to which the epoch adds its own.
+            # The variance of the prefix before the epoch's tree. The epoch adds its own.
             before = before + (of_total**2 if separate else factor(epoch - 1) ** 2)
             local = rounds - 2**epoch + (0 if separate else 1)
             here = before + factor(epoch) ** 2 * weighted_bits(local, [1.0] * (epoch + 1))
@@ -115,7 +115,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
             # Column and row t - 1: the node, or the total, that ends at t.
             length, size = (local & -local, factor(epoch)) if local else (t - t // 2, of_total)
             encoder[t - 1, t - length : t] = 1.0 / size
-            # The prefix before it: earlier in this epoch, or the end of the last one.
+            # The prefix before it: earlier in this epoch, or the end of the previous one.
             decoder[t] = decoder[t - length]
             decoder[t, t - 1] = size
         return decoder, encoder
@@ -129,12 +129,12 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
 
 
 def _sensitivity(count, separate, factor, of_total) -> tuple[float, float]:
-    """Largest L1 and L2 norm of a column of C, by the number of totals and nodes with a value."""
+    """Largest L1 and L2 norms of a column of C, from the number of totals and nodes of a value."""
     if not count:
         return 0.0, 0.0
     last = count.bit_length() - 1
-    # (totals, levels, epoch) of the value of each epoch that is in most nodes. In the last epoch
-    # only the levels that have begun are released, and no total.
+    # (totals, levels, epoch) of the value of each epoch that is in the most nodes. In the last
+    # epoch only the levels that have begun are released, and no total.
     if separate:
         values = [(1, 0, 1)] + [(1, k, k) for k in range(1, last)]
         values += [(0, (count - 2**last).bit_length(), max(last, 1))]

@@ -1,4 +1,4 @@
-"""Trees of any odd branching that also subtract nodes, the best trees for Laplace noise."""
+"""Trees of any odd branching that also subtract nodes: the best trees for Laplace noise."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,22 +34,22 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
     """Prefix sums by a k-ary tree, k odd, that may subtract nodes reaching into the future.
 
     Let t = d_0 + d_1 k + ... with balanced digits -m .. m, where m = (k - 1) / 2. A digit d_i > 0
-    adds d_i nodes of length k^i, and a digit below 0 subtracts -d_i of them. So a prefix takes some
-    k / 4 nodes from each level, where digits 0 .. k - 1 would take k / 2. A wide tree has few
+    adds d_i nodes of length k^i, and a digit below 0 subtracts -d_i of them. So a prefix uses about
+    k / 4 nodes of each level; with digits 0 .. k - 1 it would use k / 2. A wide tree has few
     levels.
 
     Args:
-      horizon: T, rounds of the learner that it serves.
+      horizon: T, rounds of the learner.
       noise: as for :func:`tree`.
-      k: branching, odd and at least 3. By default all are tried, and the one with the least mean
-        variance for this horizon and law is taken. With k beyond 2T each value has its own noise.
+      k: branching, odd and at least 3. The default has the least mean variance for this horizon and
+        law. With k > 2T each value has its own noise.
 
     Returns:
       A Mechanism of h levels with (L1, L2) sensitivity (h, sqrt h), where h is the least number
-      with (k^h - 1) / 2 >= T - 1. The scale of its streams is that of each node's noise. The noise
-      of a node that reaches ahead is drawn when the node is first subtracted. Values may still be
+      with (k^h - 1) / 2 >= T - 1. The scale of its streams is that of each node's noise. If a node
+      reaches ahead, its noise is drawn when the node is first subtracted. Values may still be
       chosen adaptively, since a change of one value can be offset by a shift of the draws that
-      depends on the past alone.
+      depends only on the past.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -100,7 +100,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
                 length = at(lengths, level)
                 shifted = ((unsigned + (length - 1) // 2) // length + half) % k
                 digit = shifted.astype(jnp.int32) - half
-                # A node of a digit up to 0 was drawn when it was first subtracted.
+                # If the digit is at most 0, the node was drawn when it was first subtracted.
                 known = (digit <= 0) & (level < height - 1)
                 node = jnp.where(known, read(read(state.ahead, level), digit + half - 1), node)
             walk = write(state.walk, level, read(state.walk, level) + node)
@@ -152,7 +152,7 @@ def _height(k, count) -> int:
 
 
 def _ends(horizon, powers) -> np.ndarray:
-    """Row i is t without its digits below i, the multiple of k^i nearest to t; (h + 1, T)."""
+    """Row i is t without the digits below i: the multiple of k^i nearest to t; (h + 1, T)."""
     t = np.arange(horizon)
     ends = [(t + (power - 1) // 2) // power * power for power in powers]
     return np.stack([*ends, np.zeros(horizon, np.int64)])
@@ -165,13 +165,13 @@ _WIDEST = 2**17
 def best_branching(count, noise) -> int:
     """The odd k of least mean variance over the prefixes 1 .. ``count``, at equal privacy.
 
-    The mean variance is h^2 (Laplace) or h (Gaussian) times the mean number of nodes. It is exact,
-    for every odd k from 3 to 2 ``count`` + 1, where one level suffices. Of equal ones the least k
-    is returned.
+    The mean variance is h^2 (Laplace) or h (Gaussian) times the mean number of nodes. It is
+    computed exactly for every odd k from 3 to 2 ``count`` + 1, at which one level suffices. Ties
+    give the least k.
 
-    Trees wider than 2^17 are not tried. Their lowest digits alone take k / 9 nodes or more on
-    average. A tree of k = 3 costs at most 21^2 14 (21 levels reach beyond 2^31), which is less than
-    2^17 / 9.
+    Trees wider than 2^17 are not tried. Their lowest digits alone use at least k / 9 nodes on
+    average. The cost of a tree with k = 3 is at most 21^2 14 (21 levels reach beyond 2^31), which
+    is less than 2^17 / 9.
     """
     ks = np.arange(3, min(max(2 * count + 1, 3), _WIDEST) + 1, 2, dtype=np.int64)
     nodes, heights = np.zeros(len(ks)), np.zeros(len(ks), np.int64)
@@ -196,7 +196,7 @@ def _digit_sum(count, k, power):
     """
     half = (k - 1) // 2
     last, rest = np.divmod(count + (power - 1) // 2, power)
-    periods, part = np.divmod(last, k)  # the multiples 0 .. last - 1 are so many periods and a part
+    periods, part = np.divmod(last, k)  # of the multiples 0 .. last - 1
     up = np.minimum(part, half + 1)
     down = part - up
     done = periods * half * (half + 1)

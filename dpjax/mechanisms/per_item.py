@@ -1,4 +1,4 @@
-"""Noise on each item by itself, or on the sum of each batch: a server need not be trusted."""
+"""Noise on each item, or on the sum of each batch, without a trusted server."""
 
 from typing import NamedTuple
 
@@ -22,41 +22,40 @@ from dpjax.mechanisms.prefix import (
 
 class NoisySum(NamedTuple):
     total: Array  # (*shape) sum of the messages so far
-    error: Array  # (*shape) what rounding has added to it (Kahan)
+    error: Array  # (*shape) its rounding error (Kahan)
 
 
 class BatchState(NamedTuple):
     sums: NoisySum  # of the messages so far
-    waiting: NoisySum  # of the items of the batch that is not complete yet, without noise
+    waiting: NoisySum  # of the items of the incomplete batch, without noise
     items: Array  # () int32, how many are waiting
 
 
 def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechanism:
-    """Noise on each item: a prefix is the sum of items that were randomized one by one.
+    """Prefix sums of individually randomized items, for the local model.
 
-    An item with its noise is a message. Each message is private by itself, so nobody has to be
-    trusted with an item, and nothing composes over rounds. The price is that prefix t carries t
-    draws. At equal epsilon and Laplace noise this is still less than that of the plain tree up to
-    T = 2^9.
+    An item with its noise is a message. Each message is private by itself, so no trusted party is
+    needed, and nothing composes over rounds. The price is that prefix t has t draws of noise. At
+    equal epsilon and with Laplace noise, this is still less than in the plain tree up to T = 2^9.
 
-    With ``batch`` > 1 a message is the sum of so many items in a row with a single draw of noise.
-    Prefixes change only where a batch is complete, so all rounds of a batch read the same release,
-    and a batch that the horizon cuts short is never released. B C is then not quite the matrix of
-    prefix sums, since prefix t leaves out the items that wait. Nobody has to be trusted if a
-    protocol computes these sums, which is idealised here:
+    With ``batch`` > 1 a message is the sum of so many consecutive items with one draw of noise.
+    Prefixes change only when a batch is complete. So all rounds of a batch read the same release,
+    and an incomplete last batch is never released. B C then differs from the matrix of prefix sums,
+    since prefix t omits the waiting items. No trusted party is needed if a protocol computes these
+    sums, which is idealised here:
 
         gaussian  model "shuffle": users send bits to a shuffler, and the binomial noise of their
                   sum is replaced by its Gaussian limit
         laplace   model "distributed": users send integers to a secure sum, and its discrete Laplace
                   noise is replaced by the continuous law; "discrete_laplace" has that law itself
 
-    Noise of integers has the model of its law (:class:`dpjax.noise.Law`): "distributed" if it is a
-    sum of parts of its kind, which users add to their messages, else "central".
+    Integer noise has the model of its law (:class:`dpjax.noise.Law`): "distributed" if users can
+    each add a part of it to their messages, otherwise "central".
 
     Args:
-      horizon: T, rounds of the learner that it serves.
+      horizon: T, rounds of the learner.
       noise: as for :func:`tree`.
-      batch: items whose sum is noised at once.
+      batch: the number of items in a message.
 
     Returns:
       A Mechanism for the local model, or for the models above, of (L1, L2) sensitivity (1, 1). The

@@ -1,9 +1,9 @@
-"""What all mechanisms share: the running sum, the draws, and A = B C in NumPy.
+"""Common parts of all mechanisms: the running sum, the draws, and A = B C in NumPy.
 
 A mechanism for a horizon T releases the prefix sums 0 .. T - 1 of a stream. A learner over T rounds
-acts on nothing else, since its action after round T is never played. So only N = T - 1 values are
-ever released, and sensitivities count only these. Row t of the matrix A (T, N) has t leading ones.
-With A = B C, releasing C x + z and decoding it by B gives A x + B z.
+needs no others, since its action after round T is never played. So only N = T - 1 values are ever
+released, and sensitivities count only these. Row t of the matrix A (T, N) has t leading ones. With
+A = B C, releasing C x + z and decoding it by B gives A x + B z.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from dpjax.maths.two_words import add_compensated
 
 class PrefixState(NamedTuple):
     total: Array  # (*shape) sum of the values so far
-    error: Array  # (*shape) what rounding has added to it (Kahan)
+    error: Array  # (*shape) its rounding error (Kahan)
     noise: Any  # the state of the noise
 
 
 class PrefixNoise(NamedTuple):
-    """The noise of a stream's releases, which does not depend on the values."""
+    """The noise of a stream's releases, independent of the values."""
 
     init: Callable  # key -> (state, noise of the empty prefix)
     step: Callable  # (state, key) -> (state, noise of the next prefix)
@@ -39,29 +39,29 @@ INTEGER_LAWS = tuple(name for name, law in LAWS.items() if law.integers)
 
 
 def check(horizon, law, *laws) -> int:
-    """The horizon as a Python integer; refuses bad arguments by name.
+    """Check the arguments by name, and return the horizon as a Python integer.
 
-    The law must be one of real numbers, or one of further ``laws``.
+    The law must be one of real numbers or one of ``laws``.
     """
     _check.one_of(*REAL_LAWS, *laws, noise=law)
     return _check.size(1, horizon=horizon)
 
 
 def in_nodes(count) -> tuple[float, float]:
-    """The (L1, L2) sensitivity where one value is in so many nodes, all of weight 1."""
+    """The (L1, L2) sensitivity if one value is in ``count`` nodes of weight 1."""
     return float(count), float(np.sqrt(count))
 
 
 def add_noise(law, key, value, scale):
-    """A value plus noise of a law of :data:`LAWS`."""
+    """A value plus noise of a law in :data:`LAWS`."""
     return LAWS[law](key, value, scale)
 
 
 def as_integers(law, key, value, scale):
-    """What an encoder reads of a value, and the key that is left for noise.
+    """The value as integers if the noise is on integers, and the remaining key.
 
-    Noise of integers hides changes by integers alone. So each entry becomes one of the two integers
-    beside it, at random and without a bias. Nothing is rounded where there is no noise.
+    Integer noise hides only changes by integers. So each entry is rounded to a neighbouring integer
+    at random, without bias. Nothing is rounded if there is no noise.
     """
     if law not in INTEGER_LAWS:
         return value, key
@@ -72,18 +72,18 @@ def as_integers(law, key, value, scale):
 
 
 def draw(law, key, shape, scale):
-    """Noise of a law of :data:`LAWS`, without a value."""
+    """Noise of a law in :data:`LAWS`, without a value."""
     return add_noise(law, key, jnp.zeros(shape, jnp.float32), scale)
 
 
 def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -> Mechanism:
-    """The mechanism that adds noise to the prefix sums, where the noise depends on no value.
+    """The mechanism that adds noise, which depends on no value, to the prefix sums.
 
     Args:
       horizon: T.
       law: one of :data:`LAWS`.
       prefix_noise: (shape of a value, scale of each draw) -> PrefixNoise.
-      sensitivity: the largest L1 and L2 norm of a column of C.
+      sensitivity: the largest L1 and L2 norms of a column of C.
       variance: rounds (n,), NumPy or a traced () -> squared norms of these rows of B.
       matrices: () -> B (T, m) and C (m, N), NumPy.
     """
@@ -116,7 +116,7 @@ def _stream(law, inner, shape, scale, sensitivity) -> Stream:
 
     def step(state, key, value):
         value, key = as_integers(law, key, value, scale)
-        # Over 2^20 rounds a plain float32 sum drifts by more than the noise of a weakly private
+        # Over 2^20 rounds the error of a plain float32 sum exceeds the noise of a weakly private
         # release.
         total, error = add_compensated(state.total, state.error, value)
         new, now = inner.step(state.noise, key)
@@ -132,7 +132,7 @@ class PathState(NamedTuple):
 
 
 def kept_path(path) -> PrefixNoise:
-    """The noise of a stream that draws the whole path at the start, and keeps it."""
+    """Noise whose whole path is drawn at the start and kept."""
 
     def init(key):
         rows = path(key)
@@ -148,7 +148,7 @@ def kept_path(path) -> PrefixNoise:
 
 
 def as_floats(integers):
-    """Integers of NumPy as float64, or of JAX as float32."""
+    """NumPy integers as float64, or JAX integers as float32."""
     return integers.astype(np.float64 if isinstance(integers, np.ndarray) else jnp.float32)
 
 
@@ -158,13 +158,13 @@ def constant(value):
 
 
 def weighted_bits(rounds, weights):
-    """The sum of weights[i] over the bits i that are set in each of the rounds."""
+    """The sum of weights[i] over the set bits i of each of the rounds."""
     bits = (as_floats(rounds >> i & 1) * weight for i, weight in enumerate(weights))
     return sum(bits, start=as_floats(rounds) * 0.0)
 
 
 def rows_of(table):
-    """A variance that looks up one number per round in ``table()``, (T,)."""
+    """A variance function that looks up one number per round in ``table()``, (T,)."""
 
     def variance(rounds):
         rows = table()
@@ -174,7 +174,7 @@ def rows_of(table):
 
 
 def read(buffer, index):
-    """``buffer[index]`` along the first axis for a traced index; 0 where it is out of range."""
+    """``buffer[index]`` along the first axis for a traced index; 0 if it is out of range."""
     if not buffer.shape[0]:
         return jnp.zeros(buffer.shape[1:], buffer.dtype)
     inside = (index >= 0) & (index < buffer.shape[0])
@@ -196,5 +196,5 @@ def prefix_matrix(horizon) -> np.ndarray:
 
 
 def trailing_zeros(t):
-    """The position of the lowest bit set, of a positive int32."""
+    """The position of the lowest set bit of a positive int32."""
     return lax.population_count((t & -t) - 1)

@@ -1,4 +1,4 @@
-"""The smooth binary mechanism, a tree from which every prefix takes equally many nodes."""
+"""The smooth binary mechanism, a tree of which every prefix uses equally many nodes."""
 
 from math import comb
 from typing import NamedTuple
@@ -33,22 +33,21 @@ class SmoothState(NamedTuple):
 def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
     """Prefix sums by a binary tree whose leaves have as many ones as zeros.
 
-    Of the 2^h leaves of a tree of even height h only those with h / 2 ones in their bits are used,
-    in order. There is one more of them than there are values. Prefix t is read at leaf t: each 1 in
-    the bits of the leaf adds the node to the left there. So every prefix, even the empty one, has
-    exactly h / 2 draws. All prefixes have the same law, at less than half the variance of
-    :func:`dpjax.mechanisms.tree` with ``identical_law``. Some nodes hold no value, and their draws
-    only make the laws equal.
+    A tree of even height h has 2^h leaves. Only the leaves with h / 2 ones in their bits are used,
+    in order, one more than there are values. Prefix t is read at leaf t: each 1 in the bits of the
+    leaf adds the node to its left. So every prefix, even the empty one, has exactly h / 2 draws.
+    All prefixes have the same law, at less than half the variance of :func:`dpjax.mechanisms.tree`
+    with ``identical_law``. Some nodes hold no value; their draws only make the laws equal.
 
     Args:
-      horizon: T, rounds of the learner that it serves; at most binom(30, 15), some 1.5e8.
+      horizon: T, rounds of the learner; at most binom(30, 15), about 1.5e8.
       noise: a law of real numbers, such as "laplace" or "gaussian".
 
     Returns:
       A Mechanism, where h is the least even number with binom(h, h / 2) >= T. Its (L1, L2)
-      sensitivity is (u, sqrt u) for the number u <= h / 2 of nodes that hold the first value and
-      that a released prefix reads (the paper counts h / 2). The scale of its streams is that of
-      each node's noise.
+      sensitivity is (u, sqrt u), where u <= h / 2 is the number of nodes that hold the first value
+      and are read by a released prefix (the paper counts h / 2). The scale of its streams is that
+      of each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -76,7 +75,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     def prefix_noise(shape, scale):
         def fill(carry, key, top):
-            """Adds draws for the bits top - 1, ..., 0, which are all 1, on top of walk[top]."""
+            """Add draws for the bits top - 1, ..., 0, which are all 1, to walk[top]."""
 
             def add(i, walk):
                 bit = top - 1 - i
@@ -90,8 +89,8 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
             return SmoothState(jnp.asarray(2**ones - 1, jnp.int32), walk), walk[0]
 
         def step(state, key):
-            # The next leaf is the next number with as many ones. The highest 1 of the lowest run of
-            # ones moves up by a bit, and the others of the run fall to the bottom.
+            # The next leaf is the next number with equally many ones. The highest 1 of the lowest
+            # run of ones moves up by one bit, and the rest of the run moves to the lowest bits.
             leaf = state.leaf
             lowest = leaf & -leaf
             raised = leaf + lowest
@@ -114,8 +113,8 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
             starts = leaves >> bit
             readers = np.unique(starts[starts % 2 == 1])
             decoders.append(starts[:, None] == readers)
-            # A node holds the values whose leaves start with its bits. Its last bit is 0 where the
-            # prefixes that read it have a 1. Value t is at leaf t - 1.
+            # A node holds the values whose leaves start with its bits. Its last bit is 0, and the
+            # prefixes that read it have a 1 there. Value t is at leaf t - 1.
             encoders.append(starts[:count] == readers[:, None] - 1)
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 

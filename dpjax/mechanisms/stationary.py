@@ -1,4 +1,4 @@
-"""A factorization into circulant matrices, whose noise has one law at every prefix."""
+"""A factorization into circulant matrices, whose noise has the same law at every prefix."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,27 +7,27 @@ import scipy
 from dpjax.core import Mechanism
 from dpjax.mechanisms.prefix import check, constant, draw, from_noise, kept_path
 
-# As many draws are made and kept as twice the horizon.
+# The number of draws that are made and kept is twice the horizon.
 _LONGEST = 2**25
 
 
 def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
-    """Prefix sums whose Gaussian noise is a stationary process: one law at every prefix.
+    """Prefix sums with stationary Gaussian noise, which has the same law at every prefix.
 
     The matrix of prefix sums is a corner of the circulant matrix of order 2T whose first column has
-    T ones and then T zeros. Let lambda be its eigenvalues. B has rows of the circulant matrix with
-    the eigenvalues sqrt |lambda|, and C has columns of the one with lambda / sqrt |lambda|. Each
-    row of B and each column of C has the squared norm
+    T ones and then T zeros. Let lambda be its eigenvalues. The rows of B are rows of the circulant
+    matrix with eigenvalues sqrt |lambda|. The columns of C are columns of the circulant matrix with
+    eigenvalues lambda / sqrt |lambda|. Each row of B and each column of C has the squared norm
 
         V = sum |lambda| / (2T), about 0.98 + ln T / pi.
 
-    So all prefixes are equally noisy, the empty one too, as by :func:`dpjax.mechanisms.tree` with
-    ``identical_law``, at a tenth of its variance for T = 2^10. The covariance of two prefixes
-    depends on their distance alone. B is not triangular: the noise of the whole horizon is made at
-    the start, and kept. Memory grows with the horizon.
+    So all prefixes are equally noisy, including the empty one, as in
+    :func:`dpjax.mechanisms.tree` with ``identical_law``, at a tenth of its variance for T = 2^10.
+    The covariance of two prefixes depends only on their distance. B is not triangular: the noise of
+    the whole horizon is drawn at the start and kept. Memory grows with the horizon.
 
     Args:
-      horizon: T, rounds of the learner that it serves; at most 2^25.
+      horizon: T, rounds of the learner; at most 2^25.
       noise: "gaussian", or "laplace", which is poor since the L1 sensitivity grows as sqrt T.
 
     Returns:
@@ -54,7 +54,7 @@ def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
         )
     column = np.repeat([1.0, 0.0], horizon) * (horizon > 1)  # one round releases nothing
     eigenvalues = np.fft.rfft(column)
-    eigenvalues[2::2] = 0.0  # exactly, where the transform leaves a rounding error
+    eigenvalues[2::2] = 0.0  # exactly, without the transform's rounding error
     roots = np.sqrt(np.abs(eigenvalues))
     phases = eigenvalues / np.where(roots > 0.0, roots, 1.0)
     decoder, encoder = (np.fft.irfft(values, 2 * horizon) for values in (roots, phases))

@@ -1,4 +1,4 @@
-"""Factorizations into Toeplitz matrices, which have the least error for Gaussian noise."""
+"""Toeplitz factorizations, which have the least error for Gaussian noise."""
 
 from typing import Any, NamedTuple
 
@@ -32,18 +32,18 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
     """Prefix sums by the square root of their matrix: B = C, A = B C.
 
     C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1,
-    c_j = c_(j - 1) (2j - 1) / (2j). Among Toeplitz factorizations its largest error is the least,
+    c_j = c_(j - 1) (2j - 1) / (2j). It has the least largest error among Toeplitz factorizations,
     up to lower-order terms. Every prefix needs all earlier draws. So the noise of the whole horizon
-    is made at the start, by one Fourier transform, and kept. Memory grows with the horizon.
+    is drawn at the start, with one Fourier transform, and kept. Memory grows with the horizon.
 
     Args:
-      horizon: T, rounds of the learner that it serves; at most 2^26.
+      horizon: T, rounds of the learner; at most 2^26.
       noise: "gaussian", or "laplace", which is poor since the L1 sensitivity grows as sqrt T.
       normalized: divides each column of C by its L2 norm d_t over the released rows. Columns of
-        late values are short, so plain noise hides these values better than it has to. C becomes
-        C D^-1 and B becomes A D C^-1 for D = diag(d), and Gaussian noise has a largest standard
-        deviation that is 6 % smaller at T = 2^10. ``variance`` then takes T^2 operations, which is
-        a second for 2^14 rounds; ``buffered`` takes T.
+        late values are short, so plain noise hides these values more than necessary. C becomes
+        C D^-1 and B becomes A D C^-1 for D = diag(d). The largest standard deviation of Gaussian
+        noise is 6 % smaller at T = 2^10. ``variance`` then needs T^2 operations, which take a
+        second for 2^14 rounds; ``buffered`` needs T.
 
     Returns:
       A Mechanism with L2 sensitivity sqrt(c_0^2 + ... + c_(T-2)^2), about sqrt(ln T / pi + 1.07);
@@ -94,7 +94,7 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
 class BufferedState(NamedTuple):
     buffers: Array  # (m, *shape) decaying sums of the noise of the values so far
     noise: Array  # (*shape) of the prefix
-    round: Any = ()  # () int32, t, where the noise has weights that depend on it
+    round: Any = ()  # () int32, t, if the noise has weights that depend on t
 
 
 def buffered(
@@ -105,26 +105,26 @@ def buffered(
     made_for: int | None = None,
     normalized: bool = False,
 ) -> Mechanism:
-    """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, in O(1).
+    """Prefix sums by a buffered linear Toeplitz matrix (BLT): nearly the square root, O(1) memory.
 
     C is the Toeplitz matrix of c_0 = 1, c_j = w_1 theta_1^(j - 1) + ... + w_m theta_m^(j - 1). The
-    noise of value t is z_t less what m buffers remember of the noise before it. The noise of prefix
-    t is the sum of these. So B = A C^-1 is applied without keeping any history.
+    noise of value t is z_t minus a weighted sum of m buffers of earlier noise. The noise of prefix
+    t is the sum of the noise of its values. So B = A C^-1 is applied without a history.
 
     Args:
-      horizon: T, rounds of the learner that it serves; at most 2^20 + 1 without parameters.
+      horizon: T, rounds of the learner; at most 2^20 + 1 without parameters.
       noise: "gaussian", or "laplace" as in :func:`square_root`.
       parameters: decays theta in (0, 1) and scales w > 0, two sequences of m numbers. By default
         four of each, optimised for the least largest error over the next power of 2 of prefixes.
         ``python benchmarks/buffered.py`` computes others.
-      made_for: prefixes that the default parameters are optimised for, in place of the horizon's,
-        where the length of the stream is not known. The sensitivity is then that of a stream
-        without end. So neither it nor the noise of prefix t depends on the horizon, which may even
-        be longer. From prefix 16 on there is less noise than from the Gaussian ``hybrid``.
+      made_for: the number of prefixes for which the default parameters are optimised, if the length
+        of the stream is not known. The sensitivity is then that of an infinite stream. So neither
+        it nor the noise of prefix t depends on the horizon, which may even be longer. From prefix
+        16 on there is less noise than in the Gaussian ``hybrid``.
 
     Returns:
-      A Mechanism. Its sensitivity is that of C over this horizon, or with ``made_for`` over all
-      rounds.
+      A Mechanism. Its sensitivity is that of C over this horizon, or over all rounds with
+      ``made_for``.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -143,11 +143,11 @@ def buffered(
     if made_for is not None:
         made_for = _check.size(1, made_for=made_for)
         if parameters is not None:
-            raise ValueError("made_for: parameters that are given take its place")
+            raise ValueError("made_for must be None if parameters are given")
         if normalized:
             raise ValueError(
-                "normalized must be False where made_for is given, since its weights depend on the "
-                "horizon, which made_for takes as unknown"
+                "normalized must be False if made_for is given, since its weights depend on the "
+                "horizon, which made_for assumes to be unknown"
             )
     if parameters is None:
         asked = {"horizon": count} if made_for is None else {"made_for": made_for}
@@ -197,7 +197,7 @@ def _from_columns(
 ) -> Mechanism:
     """The mechanism of Toeplitz matrices, from the first columns of C, of B = A C^-1 and of C^-1.
 
-    ``sensitivity`` is that of C. It is another one with ``normalized``, if columns have norm 1.
+    ``sensitivity`` is that of C. It is not used with ``normalized``.
     """
 
     def matrices():
@@ -235,8 +235,8 @@ def _inverse_square_root_coefficients(count) -> np.ndarray:
 
 def _inverse_series(decays, scales) -> tuple[np.ndarray, np.ndarray]:
     """Ratios and amplitudes of the series 1 / c, whose term 0 is 1."""
-    # Since buffers' = (diag(theta) - 1 w^T) buffers + z, the series 1 / c is made of powers of
-    # that matrix. Its eigenvalues are real, since it is similar to a symmetric matrix.
+    # Since buffers' = (diag(theta) - 1 w^T) buffers + z, the series 1 / c consists of powers of
+    # this matrix. Its eigenvalues are real, since it is similar to a symmetric matrix.
     root = np.sqrt(scales)
     values, vectors = np.linalg.eigh(np.diag(decays) - np.outer(root, root))
     return values, -((vectors.T @ root) ** 2)
@@ -249,7 +249,7 @@ def _series(ratios, amplitudes, count) -> np.ndarray:
 
 
 def _series_norms(decays, scales, count) -> tuple[float, float]:
-    """(L1, L2) norms of 1 and the first ``count`` - 1 terms of :func:`_series`, all positive."""
+    """(L1, L2) norms of 1 and the first ``count`` - 1 positive terms of :func:`_series`."""
     if not count:
         return 0.0, 0.0
 
@@ -261,12 +261,12 @@ def _series_norms(decays, scales, count) -> tuple[float, float]:
 
 
 def _norms(column) -> tuple[float, float]:
-    """(L1, L2) norms of the first column of a Toeplitz matrix, which are the largest."""
+    """(L1, L2) norms of the first column of a Toeplitz matrix, the largest of all columns."""
     return float(np.abs(column).sum()), float(np.sqrt(np.sum(column**2)))
 
 
 def _convolve(column, draws, horizon):
-    """A row of zeros, then the Toeplitz matrix of a column times the draws (N, ...); (T, ...)."""
+    """A row of zeros, then the column's Toeplitz matrix times the draws (N, ...); (T, ...)."""
     if horizon == 1:
         return jnp.zeros((1, *draws.shape[1:]), jnp.float32)
     length = 2 * horizon
@@ -277,13 +277,13 @@ def _convolve(column, draws, horizon):
 
 
 def _cached(**prefixes):
-    """The parameters that are kept for so many prefixes, under the name of the argument."""
+    """The stored parameters for a number of prefixes, which is passed by its argument's name."""
     ((name, count),) = prefixes.items()
     for size in sorted(BUFFERED):
         if count <= size:
             return tuple(np.asarray(values, np.float64) for values in BUFFERED[size])
     raise ValueError(
-        f"{name}: parameters are kept for up to {max(BUFFERED)} prefixes, got {count}; pass "
+        f"{name}: parameters are stored for up to {max(BUFFERED)} prefixes, got {count}; pass "
         "parameters"
     )
 

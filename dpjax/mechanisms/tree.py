@@ -1,4 +1,4 @@
-"""The binary tree, plain, and with a variance that is reduced online."""
+"""The binary tree mechanism, plain and with online variance reduction."""
 
 from functools import partial
 from typing import NamedTuple
@@ -26,28 +26,28 @@ from dpjax.mechanisms.prefix import (
 
 class TreeState(NamedTuple):
     round: Array  # () int32, t
-    walk: Array  # (h + 1, *shape) noise of the latest prefix whose lowest bit set is i = 0, 1, ...
-    parent: Array  # (*shape) the row of walk that the next prefix goes on from
+    walk: Array  # (h + 1, *shape) noise of the latest prefix whose lowest set bit is i = 0, 1, ...
+    parent: Array  # (*shape) the row of walk from which the next prefix continues
 
 
 def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -> Mechanism:
-    """Prefix sums by the binary tree, in which each node's sum gets noise once.
+    """Prefix sums by the binary tree mechanism, with noise on each node's sum.
 
-    Prefix t is the sum of one node for each bit that is set in t. Let i be the lowest such bit. Its
-    node ends at t, and the other nodes make up the prefix t - 2^i. So the noise is a walk
+    Prefix t is the sum of one node for each set bit of t. Let i be the lowest set bit. Its node
+    ends at t, and the other nodes make up the prefix t - 2^i. So the noise is a walk
     Z_t = Z_(t - 2^i) + z_t, with one fresh draw and one addition in each round.
 
     Args:
-      horizon: T, rounds of the learner that it serves; the prefixes 0 .. T - 1 are released.
-      noise: "laplace", "gaussian", or another law of ``dpjax.noise.LAWS``. Most of these hide
-        integers. Other values are then rounded at random to an integer beside them, without a bias.
+      horizon: T, rounds of the learner; the prefixes 0 .. T - 1 are released.
+      noise: "laplace", "gaussian", or another law of ``dpjax.noise.LAWS``. Most others are on
+        integers. Values are then rounded to a neighbouring integer at random, without bias.
       identical_law: adds h - popcount(t) fresh draws to prefix t, so that all prefixes are equally
-        noisy, the empty one too. This doubles the mean variance. A proof needs it: expected regret
-        is then that of noise that is drawn once.
+        noisy, including the empty one. This doubles the mean variance. A proof uses it: the
+        expected regret is then that of noise drawn once.
 
     Returns:
-      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its
-      streams is that of each node's noise.
+      A Mechanism of h = ceil(log2 T) levels, with (L1, L2) sensitivity (h, sqrt h). The scale of
+      its streams is that of each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -67,14 +67,14 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
     def prefix_noise(shape, scale):
         def complete(key, t, walk):
-            """Adds fresh draws, so that the prefix carries h draws in all."""
-            # Beyond the horizon, where nothing is released, t may have more than h bits.
+            """Add fresh draws, so that the prefix has h draws in total."""
+            # Beyond the horizon nothing is released, and t may have more than h bits.
             missing = jnp.maximum(height - lax.population_count(t), 0)
             if noise == "gaussian":
                 extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(noise, key, shape, scale)
                 return walk + extra
             # They are drawn one by one. The sum of r Laplace draws is the difference of two gamma
-            # draws, but these cost more than h / 2 Laplace draws do.
+            # draws, but these are slower than h / 2 Laplace draws.
             return lax.fori_loop(
                 0, missing, lambda i, sum: sum + draw(noise, jr.fold_in(key, i), shape, scale), walk
             )
@@ -84,7 +84,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
         def init(key):
             zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
-            # The last row is for prefixes beyond the horizon, from which no other prefix goes on.
+            # The last row is for prefixes beyond the horizon, from which no prefix continues.
             walk = jnp.zeros((height + 1, *shape), jnp.float32)
             return TreeState(zero, walk, empty), release(key, zero, empty)
 
@@ -92,10 +92,10 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
             t = state.round + 1
             own_key = jr.fold_in(key, 0) if identical_law else key
             here = state.parent + draw(noise, own_key, shape, scale)
-            # The row is written before another one is read, so that a compiler updates in place.
+            # The row is written before another is read, so that the compiler updates in place.
             walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
-            # The row of the parent is still there, since the next prefix with the same lowest bit
-            # lies beyond t + 1. The empty prefix has no row (32 trailing zeros) and reads as 0.
+            # The parent's row has not been overwritten, since the next prefix with the same lowest
+            # bit is beyond t + 1. The empty prefix has no row (32 trailing zeros) and reads as 0.
             parent = read(walk, trailing_zeros(t & (t + 1)))
             return TreeState(t, walk, parent), release(key, t, here)
 
@@ -120,20 +120,20 @@ class HonakerState(NamedTuple):
 
 
 def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
-    """The binary tree, where each node's sum is estimated from all noisy sums below it.
+    """The binary tree mechanism with each node estimated from all noisy sums below it.
 
     When a node of level l is complete, its estimate is w times its own noisy sum plus 1 - w times
-    the sum of its children's estimates, for w = 2^l / (2^(l + 1) - 1). This w is also the variance
-    of the estimate in units of one draw. The estimate uses only what has been released by then, so
-    the privacy is that of the tree.
+    the sum of its children's estimates, for w = 2^l / (2^(l + 1) - 1). The variance of the estimate
+    is also w, in units of one draw. The estimate uses only earlier releases, so the privacy is that
+    of the tree.
 
     Args:
-      horizon: T, rounds of the learner that it serves.
+      horizon: T, rounds of the learner.
       noise: a law of real numbers, such as "laplace" or "gaussian".
 
     Returns:
-      A Mechanism of h = ceil(log2 T) levels: (L1, L2) sensitivity (h, sqrt h). The scale of its
-      streams is that of each node's noise.
+      A Mechanism of h = ceil(log2 T) levels, with (L1, L2) sensitivity (h, sqrt h). The scale of
+      its streams is that of each node's noise.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -173,7 +173,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
             leaf = draw(noise, jr.fold_in(key, 0), shape, scale)
             estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
             here = read(state.walk, trailing_zeros(t & (t - 1))) + estimate
-            # Of the nodes that end at t only the highest is a left child.
+            # Only the highest node that ends at t is a left child.
             walk, left = write(state.walk, lowest, here), write(state.left, lowest, estimate)
             return HonakerState(t, walk, left), here
 
@@ -191,7 +191,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
 
 def _matrices(horizon, height, weights, identical_law):
-    """B (T, m) and C (m, N) of a tree whose estimates give a node's own noisy sum these weights."""
+    """B (T, m) and C (m, N) of a tree, with these weights of a node's own sum in its estimate."""
     count = horizon - 1
     ends = [(level, end) for level in range(height) for end in range(2**level, count + 1, 2**level)]
     column = {node: index for index, node in enumerate(ends)}
@@ -210,7 +210,7 @@ def _matrices(horizon, height, weights, identical_law):
         for level in range(height):
             if t >> level & 1:
                 decoder[t] += estimates[column[level, t >> level << level]]
-    # A node that no released prefix reads is not part of the release.
+    # A node that no released prefix uses is not part of the release.
     used = np.any(decoder != 0.0, axis=0)
     decoder, encoder = decoder[:, used], encoder[used]
     if identical_law:

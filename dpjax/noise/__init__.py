@@ -1,14 +1,14 @@
-"""All private releases of the package: values with noise added, and random choices.
+"""All private releases of the package: values with added noise, and random choices.
 
 A law of noise is a callable record: ``noise.laplace(key, value, scale)`` adds noise to a value, and
-``noise.laplace.total`` to an exact sum. It also says which scale a declared privacy needs, and what
-a release spends (:class:`Law`). Each function takes a key, which it consumes. Scales are arguments.
-With a scale of 0 the value itself is returned. Draws are float32 idealisations of the continuous
-laws; the Laplace draw, for instance, never exceeds 22.2 scales.
+``noise.laplace.total`` adds noise to an exact sum. It also has the calibration of its scale and the
+privacy loss of a release (:class:`Law`). Each function consumes its key. With a scale of 0 the
+value itself is returned. Draws are float32 idealisations of the continuous laws. For example, the
+Laplace draw never exceeds 22.2 scales.
 
-Every release is an equation of one primitive, ``release``, by which :mod:`dpjax.audit` finds it in
-a learner: with its arguments by position or by keyword, in branches, in scans and under
-``jax.vmap``. To add a law, write its file and name it in LAWS.
+Every release is an equation of one primitive, ``release``. So :mod:`dpjax.audit` finds it in a
+learner, in branches, in scans and under ``jax.vmap``. To add a law, write its file and name it in
+LAWS.
 """
 
 from dpjax.noise.binomial import binomial

@@ -1,9 +1,10 @@
-"""Fair coins among bits that are summed: Bin(coins, 1/2) - coins / 2. The scale is ``coins``.
+"""Binomial noise: fair coins among summed bits, Bin(coins, 1/2) - coins / 2, of scale ``coins``.
 
-For a change by 1 delta at epsilon is F(k) - e^epsilon F(k - 1), where F is the distribution
-function of Bin(coins, 1/2) and k = ceil((coins + 1) / (1 + e^epsilon)) - 1. It falls in the coins,
-as one more of them is post-processing. Our derivation; the protocol is that of Cheu, Smith, Ullman,
-Zeber & Zhilyaev 2019 and Balcer & Cheu 2020. The noise is sub-Gaussian with variance coins / 4.
+For a change by 1, delta at epsilon is F(k) - e^epsilon F(k - 1), where F is the distribution
+function of Bin(coins, 1/2) and k = ceil((coins + 1) / (1 + e^epsilon)) - 1 (our derivation). Delta
+decreases in the number of coins, since one more coin is post-processing. The protocol is that of
+Cheu, Smith, Ullman, Zeber & Zhilyaev 2019 and Balcer & Cheu 2020. The noise is sub-Gaussian with
+variance coins / 4.
 """
 
 import math
@@ -20,7 +21,7 @@ from dpjax.privacy.integer import binomial_log_pmf
 
 
 def draw(key, coins, shape):
-    """Whole numbers of coins from 0 to 2^31 - 1."""
+    """A draw, for an integer number of coins from 0 to 2^31 - 1."""
     if shape:
         raise ValueError("binomial noise is that of one integer, not of an array")
     whole = coins.astype(jnp.int32)
@@ -30,14 +31,14 @@ def draw(key, coins, shape):
 
 
 def log_density(noise, coins):
-    """ln C(coins, k + coins / 2) - coins ln 2 for each k at which that is one of 0 .. coins."""
+    """ln C(coins, k + coins / 2) - coins ln 2 for k + coins / 2 in 0 .. coins; -inf elsewhere."""
     whole = jnp.floor(coins)
     ones = noise + 0.5 * whole
     return on_integers(lambda ones, _: jax.scipy.stats.binom.logpmf(ones, whole, 0.5))(ones, coins)
 
 
 def _whole(coins) -> int:
-    """Coins as an integer. A scale is a real number, which is rounded down as by a draw."""
+    """Coins as an integer. A real number is rounded down, as in a draw."""
     real = isinstance(coins, float | np.floating) and math.isfinite(coins)
     return _check.size(0, coins=math.floor(coins) if real else coins)
 
@@ -54,7 +55,7 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least number of coins for a change by 1, up to a percent."""
+    """The least number of coins for a change by 1, up to one percent."""
     coins = scale_of_one(
         EXACT["epsilon"], _grid, lambda deviation: jnp.ceil(4.0 * deviation**2), epsilon, delta
     )

@@ -1,4 +1,4 @@
-"""Random choices: an index, a truth value, or bits that are flipped."""
+"""Random choices: an index, a truth value, or randomly flipped bits."""
 
 import jax.numpy as jnp
 from jax import random as jr
@@ -17,12 +17,12 @@ from dpjax.noise.release import kind, release
 
 
 def randomized_response(key: Array, value: Array, scale: Number, count: Array) -> Array:
-    """How many of ``count`` bits are 1 after each was flipped by itself, () int32.
+    """The number of ones among ``count`` bits after each is flipped independently, () int32.
 
     Args:
       key: consumed.
-      value: how many of the bits are 1 before, () int32.
-      scale: 1 / epsilon, so that a bit is flipped with probability 1 / (1 + e^epsilon).
+      value: the number of ones before, () int32.
+      scale: 1 / epsilon; each bit is flipped with probability 1 / (1 + e^epsilon).
       count: () int32.
 
     Examples:
@@ -44,10 +44,10 @@ def _flips(_, key, value, scale, count):
 def choose(key: Array, probabilities: Array) -> Array:
     """An index drawn with the given probabilities, (n,) -> () int32.
 
-    Probabilities add up to 1, up to rounding. They are rounded to multiples of a unit, 2^-55 for up
-    to eight of them and 2^-48 for a million, and drawn in proportion to that by 60 random bits.
-    So a probability p of up to eight is off by at most 2^-53 in all. An index of probability 0 is
-    never drawn.
+    Probabilities must add up to 1, up to rounding. They are rounded to multiples of a unit, 2^-55
+    for up to eight of them and 2^-48 for a million, and an index is drawn in proportion with 60
+    random bits. With up to eight indices, each probability is off by at most 2^-53. An index of
+    probability 0 is never drawn.
 
     Examples:
       >>> int(noise.choose(jax.random.key(0), jnp.array([0.0, 1.0, 0.0])))
@@ -64,11 +64,11 @@ def _choice(_, key, probabilities):
 def categorical(key: Array, logits: Array) -> Array:
     """An index drawn from softmax(logits), (n,) -> () int32: the exponential mechanism.
 
-    The largest logit is subtracted, so a weight is e^-x for some x >= 0. Near 1 the digits of
-    1 - e^-x are kept, so that a small difference of two logits is not rounded away: the logarithm
-    of a weight is off by at most 2^-20 x. Weights are drawn as in :func:`choose`, in units of
-    2^-55 for two of them. A weight below a unit is not drawn. The logarithms stay apart on
-    neighbouring data, where the weights themselves would both be 0, or only one of them.
+    The largest logit is subtracted, so a weight is e^-x with x >= 0. Near 1 the digits of 1 - e^-x
+    are kept, so a small difference of two logits is not rounded away: the logarithm of a weight is
+    off by at most 2^-20 x. An index is drawn as in :func:`choose`, with weights in units of 2^-55
+    if there are two. A weight below a unit is never drawn. Logits still distinguish neighbouring
+    data if one or both of the weights would be rounded to 0.
 
     Examples:
       >>> int(noise.categorical(jax.random.key(0), jnp.array([-jnp.inf, 0.0, -1000.0])))
@@ -85,7 +85,7 @@ def _categorical(_, key, logits):
 def least(key: Array, value: Array, scale: Number) -> Array:
     """The index of the smallest of ``value`` (n,) plus Laplace noise of this scale, () int32.
 
-    The noisy values themselves are not released. Among equals the index is drawn uniformly.
+    The noisy values themselves are not released. Ties are broken uniformly at random.
 
     Examples:
       >>> int(noise.least(jax.random.key(0), jnp.array([50.0, 0.0, 70.0]), 1.0))
@@ -104,9 +104,9 @@ def _least(_, key, value, scale):
 def exceeds(key: Array, armed: Array, threshold: Number, value: Array, scale: Number) -> Array:
     """Whether ``value`` is above ``threshold``, both with Laplace noise of this scale, () bool.
 
-    The noise of the threshold is drawn from a key whose words are ``armed``, as ``jr.key_data`` has
-    them. They are kept from one comparison to the next. Once the answer is True they have to be
-    replaced by those of a fresh key.
+    The noise of the threshold is drawn from a key whose words are ``armed``, as ``jr.key_data``
+    returns them. Keep them from one comparison to the next. After an answer of True, replace them
+    by the words of a fresh key.
 
     Examples:
       >>> key, other = jax.random.split(jax.random.key(0))
@@ -129,9 +129,9 @@ def coin(key: Array, probability: Array) -> Array:
 
     Args:
       key: consumed.
-      probability: (), or (n,) parts that add up to it. Parts are added without error, after each is
-        rounded to a multiple of 2^-60. So a small part that depends on data keeps its digits beside
-        a large one that does not.
+      probability: (), or (n,) parts that add up to it. Each part is rounded to a multiple of 2^-60,
+        and then parts are added without error. So a small part that depends on data keeps its
+        digits next to a large part that does not.
 
     Examples:
       >>> key = jax.random.key(0)

@@ -1,8 +1,8 @@
-"""Integers k of probability proportional to e^(-k^2 / (2 scale^2)): discrete Gaussian noise.
+"""Discrete Gaussian noise: integers k of probability proportional to e^(-k^2 / (2 scale^2)).
 
 It is |change|^2 / (2 scale^2)-zCDP, and its variance is at most scale^2 (Canonne, Kamath & Steinke
-2020, Theorem 4). The law of a rounded normal draw is another. From epsilon = 1 on, its exact delta
-does not always fall in the scale: at epsilon = 5 it is 0.007 at scale 0.32 and 0.07 at 0.48.
+2020, Theorem 4). It is not the law of a rounded normal draw. For epsilon >= 1 its exact delta does
+not always decrease in the scale: at epsilon = 5 delta is 0.007 at scale 0.32 and 0.07 at 0.48.
 """
 
 import math
@@ -22,7 +22,7 @@ from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Cost, Law
 from dpjax.privacy.integer import TAIL
 
-# From here on a draw is a rounded normal one, within a millionth of its law in total variation.
+# From this scale on a draw is a rounded normal, within 1e-6 of its law in total variation.
 _WIDE = 2.0**20
 
 
@@ -44,7 +44,7 @@ def draw(key, scale, shape):
         passed = jr.uniform(level_key, shape) < jnp.exp(-0.5 * distance * distance)
         return index + 1, jnp.where(passed & ~accepted, y, found), accepted | passed
 
-    # For a scale that is 0, NaN or infinite no proposal would ever be accepted.
+    # If the scale is 0, NaN or infinite, no proposal would be accepted.
     unwanted = jnp.broadcast_to(~((scale > 0.0) & (scale < _WIDE)), shape)
     start = (jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32), unwanted)
     found = lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
@@ -53,9 +53,9 @@ def draw(key, scale, shape):
 
 @on_integers
 def log_density(noise, scale):
-    """-k^2 / (2 scale^2), less the logarithm of its sum over all integers.
+    """-k^2 / (2 scale^2) minus the logarithm of the normalizing sum over all integers.
 
-    From scale 2 on the sum is sqrt(2 pi) scale, up to a factor of 1 + 2 e^(-2 pi^2 scale^2).
+    For scale >= 2 the sum is sqrt(2 pi) scale, up to a factor of 1 + 2 e^(-2 pi^2 scale^2).
     """
     few = jax.nn.logsumexp(-0.5 * jnp.square(jnp.arange(-32.0, 33.0) / scale))
     total = jnp.where(scale < 2.0, few, jnp.log(np.sqrt(2.0 * np.pi) * scale))
@@ -78,7 +78,7 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least scale for a change by 1, up to a percent."""
+    """The least scale for a change by 1, up to one percent."""
     scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, 0.5 / (scale * scale))
 
@@ -90,7 +90,7 @@ def calibrate(change, epsilon, delta):
 
 
 def cost(units):
-    """rho, as :func:`calibrate` says. No epsilon is pure."""
+    """rho, as in :func:`calibrate`. There is no pure epsilon."""
     rho = jnp.sum(jnp.square(units)) / 2.0
     return Cost(jnp.where(rho > 0.0, jnp.inf, 0.0), rho, jnp.float32(0.0))
 

@@ -1,4 +1,4 @@
-"""Integers k of probability proportional to e^(-|k| / scale): discrete Laplace noise."""
+"""Discrete Laplace noise: integers k of probability proportional to e^(-|k| / scale)."""
 
 import math
 from dataclasses import replace
@@ -15,7 +15,7 @@ from dpjax.privacy.integer import TAIL
 def draw(key, scale, shape):
     """k with probability proportional to e^(-|k| / scale), (*shape) float32; 0 at scale 0.
 
-    It is the difference of two geometric variables, which are exponential ones rounded down.
+    It is the difference of two geometric variables, which are rounded-down exponential variables.
     """
     return as_draw(random_words(key, (2, *shape)), jnp.asarray(scale, jnp.float32))
 

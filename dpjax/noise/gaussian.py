@@ -14,23 +14,23 @@ def draw(key, scale, shape):
 
 
 def cumulant(tilt, scale):
-    """tilt^2 scale^2 / 2. A discrete Gaussian draw has less."""
+    """tilt^2 scale^2 / 2. It is smaller for a discrete Gaussian draw."""
     return 0.5 * jnp.square(scale) * tilt * tilt
 
 
 def log_density(noise, scale):
-    """That of a normal draw."""
+    """The log-density of a normal draw."""
     return -0.5 * jnp.square(noise / scale) - jnp.log(np.sqrt(2.0 * np.pi) * scale)
 
 
 def calibrate(change, epsilon, delta):
-    """By the exact curve of one Gaussian mechanism, |change|_2 over scale being its mu."""
+    """By the exact curve of one Gaussian mechanism with mu = |change|_2 / scale."""
     scale = privacy.gaussian_scale(change[1], epsilon, delta)
     return Calibration(scale, epsilon, 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2)
 
 
 def declare(change, scale, delta):
-    """The epsilon and rho that a given scale has."""
+    """The epsilon and rho of a given scale."""
     mu = privacy.noise_ratio(change[1], scale)
     return Calibration(scale, privacy.gaussian_epsilon(mu, delta), 0.5 * mu * mu)
 
@@ -42,7 +42,7 @@ def cost(units):
 
 
 def of_rho(rho, delta):
-    """The epsilon of Gaussian noise alone that is rho-zCDP, exactly."""
+    """The exact epsilon of rho-zCDP, if rho comes only from Gaussian noise."""
     return privacy.gaussian_epsilon(privacy.zcdp_mu(rho), delta)
 
 

@@ -1,8 +1,8 @@
-"""The exact privacy of one integer with noise of one law, and how much noise it needs.
+"""The exact privacy of one integer with integer noise, and its calibration.
 
-Exact numbers are computed on the host, from the probabilities of the law. A learner, whose epsilon
-may be traced, looks up the least scale of a grid that its epsilon allows. So its noise has at most
-one percent more than the least deviation, and is never less than it needs.
+Exact values are computed on the host, from the probabilities of the law. A learner's epsilon may be
+traced, so a learner looks up the least sufficient scale of a grid. The standard deviation of its
+noise is at most one percent above the least sufficient one, and never below.
 """
 
 import functools
@@ -18,10 +18,10 @@ from dpjax.core import Array, Number, _check
 from dpjax.privacy.gaussian import gaussian_scale
 from dpjax.privacy.integer import integer_delta, integer_epsilon
 
-# Bessel functions keep eleven digits up to this deviation squared, and windows fit into memory.
+# Up to this deviation squared Bessel functions have eleven digits, and windows fit into memory.
 LARGEST_DEVIATION = 10_000
 LARGEST_SENSITIVITY = 10_000
-STEP = 1.02  # from one scale of a grid to the next, if it grows as the variance
+STEP = 1.02  # the ratio of neighbouring variances in a grid
 
 
 def _deviation(scale) -> float:
@@ -40,7 +40,7 @@ def exact_privacy(
     Args:
       log_pmf: (scale, shift) -> logarithms of the law's probabilities at consecutive integers, with
         a margin of ``shift``, as for :func:`dpjax.privacy.integer_delta`.
-      read: a scale -> the same one, checked, as ``log_pmf`` takes it.
+      read: checks a scale, and returns it as ``log_pmf`` takes it.
       largest: the largest scale.
     """
 
@@ -56,9 +56,9 @@ def exact_privacy(
         return integer_epsilon(*log_pmf_of(scale, sensitivity), delta)
 
     def least_scale(epsilon, delta, sensitivity=1):
-        """By bisection in the logarithm, to within 1e-12. Delta at the result has been evaluated.
+        """By bisection in the logarithm, to within 1e-12. Delta is checked at the result.
 
-        Delta falls in the scale, but for discrete Gaussian noise and an epsilon of 1 or more.
+        Delta decreases in the scale, except for discrete Gaussian noise and epsilon >= 1.
         """
         epsilon = _check.epsilon(epsilon)
         _check.delta(delta)
@@ -90,10 +90,10 @@ def exact_privacy(
 
 
 def on_integers(log_probability: Callable) -> Callable:
-    """(noise, scale) -> log-probabilities, which are -inf beside the integers.
+    """(noise, scale) -> log-probabilities, which are -inf except at integers.
 
-    Noise that is within a thousandth of an integer is that integer, since it is the difference of
-    two float32 numbers.
+    Noise within a thousandth of an integer counts as that integer, since it is a difference of two
+    float32 numbers.
     """
 
     def log_density(noise, scale):
@@ -106,10 +106,10 @@ def on_integers(log_probability: Callable) -> Callable:
 
 @functools.lru_cache
 def _table(exact, grid, delta) -> tuple[np.ndarray, np.ndarray]:
-    """Scales (n,) that grow, and the epsilons (n,) from which on they are enough, which fall."""
+    """Increasing scales (n,), and the least epsilons (n,) for which they suffice."""
     scales = np.asarray(grid(delta))
     epsilons = np.array([exact(scale, delta) for scale in scales])
-    # A scale that needs a larger epsilon than a smaller one does is of no use.
+    # A scale is of no use if a smaller one suffices for the same epsilon.
     useful = epsilons < np.append(np.inf, np.minimum.accumulate(epsilons)[:-1])
     epsilons = np.nextafter(epsilons[useful].astype(np.float32), np.float32(np.inf))
     return scales[useful].astype(np.float32), epsilons
@@ -124,15 +124,15 @@ def scale_of_one(
 ) -> Array:
     """The scale that hides a change by 1 at (epsilon, delta), () float32, for a traced epsilon.
 
-    It is enough by the exact epsilon of its law, and its deviation is at most one percent above the
-    least one. If epsilon is so small that it asks for more than the grid has, it is that of
-    continuous Gaussian noise and a little more.
+    It suffices by the exact epsilon of its law, and its deviation is at most one percent above the
+    least one. If a small epsilon needs more than the largest scale of the grid, the scale is
+    slightly above that of continuous Gaussian noise.
 
     Args:
       exact: (scale, delta) -> the least epsilon, on the host.
-      grid: delta -> the scales that are tried, which grow.
-      wide: the deviation of Gaussian noise -> a scale that is enough.
-      epsilon: may be traced; 0 is the scale at inf, and NaN at NaN.
+      grid: delta -> increasing scales to try.
+      wide: the deviation of Gaussian noise -> a sufficient scale.
+      epsilon: may be traced; the scale is 0 at inf, and NaN at NaN.
       delta: in (0, 1), a plain number.
     """
     if isinstance(delta, jax.core.Tracer):

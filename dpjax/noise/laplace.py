@@ -9,17 +9,16 @@ from dpjax.noise.law import Calibration, Law, of_pure
 
 
 def draw(key, scale, shape):
-    """Float32 draws never exceed 22.2 scales."""
+    """Laplace draws in float32, which never exceed 22.2 scales."""
     return scale * as_laplace(random_words(key, shape)).astype(scale.dtype)
 
 
 def draw_sum(key, scale, counts):
     """The sum of ``counts`` draws, (*shape).
 
-    A Laplace variable has the law of a Gaussian variable with the random variance 2 E scale^2,
-    where E is exponential. So a sum of draws has the law of a Gaussian variable with variance
-    2 G scale^2, where G is a Gamma variable of shape count. Where count is large, float32 distorts
-    the tails of G, but G then hardly differs from count.
+    A Laplace variable is Gaussian with the random variance 2 E scale^2, where E is exponential. So
+    the sum is Gaussian with variance 2 G scale^2, where G is a Gamma variable of shape count. If
+    count is large, float32 distorts the tails of G, but G then hardly differs from count.
     """
     gamma_key, normal_key = jr.split(key)
     mixed = jnp.exp(log_gamma(gamma_key, jnp.maximum(counts, 1.0)))
@@ -28,7 +27,7 @@ def draw_sum(key, scale, counts):
 
 
 def cumulant(tilt, scale):
-    """-ln(1 - (tilt scale)^2). A discrete draw has less."""
+    """-ln(1 - (tilt scale)^2). It is smaller for a discrete draw."""
     return -jnp.log1p(-jnp.square(tilt * scale))
 
 
@@ -44,7 +43,7 @@ def calibrate(change, epsilon, delta):
 
 
 def declare(change, scale, delta):
-    """The epsilon that a given scale has."""
+    """The epsilon of a given scale."""
     del delta
     return Calibration(scale, privacy.noise_ratio(change[0], scale), float("nan"))
 

@@ -1,4 +1,4 @@
-"""What dpjax knows of a law of noise: one record, from which all calibrations and audits follow."""
+"""The record of a law of noise, which all calibrations and audits use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,15 +16,15 @@ Change = tuple[Any, Any]  # the (L1, L2) norms of a change
 
 
 class Calibration(NamedTuple):
-    """A scale, and the privacy that it has."""
+    """A noise scale and its privacy."""
 
     scale: Any  # () of each draw
     epsilon: Any  # ()
-    rho: Any  # () of zCDP; nan where none is declared
+    rho: Any  # () of zCDP; nan if none is declared
 
 
 class Cost(NamedTuple):
-    """What one release spends."""
+    """The privacy loss of one release."""
 
     pure: Any  # () epsilon, by basic composition
     rho: Any  # () in zCDP
@@ -35,42 +35,42 @@ class Cost(NamedTuple):
 class Law:
     """A law of noise. Calling it adds noise to a value.
 
-    It is the only place that knows the law. Learners and mechanisms take its scale, its declared
-    privacy and its moments from here, and audits what a release spends. No change of a sum is
-    assumed: a calibration is given the norms of the largest change that one unit can make.
+    Learners and mechanisms use its calibration and its moments, and audits use the privacy loss of
+    a release. The sensitivity is always an argument: the norms of the largest change that one unit
+    can make.
 
     Attributes:
       name: as in ``LAWS`` and in the ``noise=`` of learners.
       draw: (key, scale, shape) -> noise (*shape), of the dtype of the scale or float32.
-      variance: scale -> the variance of a draw, or a number above it.
-      cumulant: (tilt, scale) -> ln E e^(tilt z) of a draw z, or a number above it.
-      pole: scale -> the tilt from which on the cumulant is infinite.
-      calibrate: (Change, epsilon, delta) -> Calibration of a vector that changes by that. Delta is
-        None for pure differential privacy. None for a law that is calibrated for one integer only.
+      variance: scale -> the variance of a draw, or an upper bound.
+      cumulant: (tilt, scale) -> ln E e^(tilt z) of a draw z, or an upper bound.
+      pole: scale -> the least tilt at which the cumulant is infinite.
+      calibrate: (Change, epsilon, delta) -> Calibration for a vector with this change. Delta is
+        None for pure differential privacy. None if the law is calibrated for one integer only.
       declare: (Change, scale, delta) -> Calibration of a given scale. None if no paper prints one.
       cost: changes over scales (...) -> Cost of a release in which these entries change. None if
-        the host computes what releases spend, by ``epsilon`` or ``together``.
-      norm: 1 or 2. The noise hides a change by this norm of it.
-      integers: whether it hides changes by integers alone.
-      pure: whether it has no delta.
+        the cost is computed on the host, by ``epsilon`` or ``together``.
+      norm: 1 or 2, the norm of a change that determines its cost.
+      integers: whether the noise hides only changes by integers.
+      pure: whether the noise has no delta.
       of_one: (epsilon, delta) -> Calibration of one integer that changes by 1, by its exact delta.
-        None if ``calibrate`` serves it.
+        None if ``calibrate`` is used.
       epsilon: (scale, delta, change) -> the exact epsilon of one integer that changes by
-        ``change``, on the host. None if ``cost`` says it.
+        ``change``, on the host. None if ``cost`` is used.
       delta: (scale, epsilon, change) -> its exact delta.
-      least_scale: (epsilon, delta, change) -> the least scale for it.
+      least_scale: (epsilon, delta, change) -> its least scale.
       together: (L1 (n,) and L2 (n,) norms of changes, scales (n,), delta) -> the epsilon of n
         releases of vectors.
-      of_rho: (rho, delta) -> the epsilon of zCDP by this noise. None if no rho is declared.
-      draw_sum: (key, scale, counts (*shape)) -> the sum of so many draws, (*shape).
-      log_density: (noise (*shape), scale) -> the logarithm of the density of each draw, or of its
-        probability if the law has integers alone, for a scale above 0. None if it is not known.
-      model: whom a sum of a batch with this noise needs, as in ``Privacy``: "central", "shuffle" or
-        "distributed".
+      of_rho: (rho, delta) -> the epsilon of rho-zCDP by this noise. None if no rho is declared.
+      draw_sum: (key, scale, counts (*shape)) -> the sum of ``counts`` draws, (*shape).
+      log_density: (noise (*shape), scale) -> the log-density of each draw, or its log-probability
+        for a law on integers, for a scale above 0. None if it is not known.
+      model: the trust model of a batch sum with this noise, as in ``Privacy``: "central", "shuffle"
+        or "distributed".
       limit: the model whose integer noise it idealises, or None.
 
-    A scale is a scale, a standard deviation or a number of coins, as the law's file says. A scale
-    of 0 adds nothing.
+    The meaning of the scale is in the law's file: a scale, a standard deviation or a number of
+    coins. A scale of 0 adds no noise.
 
     Examples:
       >>> key = jax.random.key(0)
@@ -103,7 +103,7 @@ class Law:
 
     @property
     def title(self) -> str:
-        """The name in the middle of a sentence.
+        """The name for use within a sentence.
 
         Examples:
           >>> noise.discrete_gaussian.title
@@ -125,8 +125,8 @@ class Law:
 
         So the noise hides one loss among any number of losses. (Noise of scale 1 changes a float32
         sum of 2^27 only one time in a hundred.) The noise is a float32, rounded to a multiple of
-        2^-30. A result beyond 2^31 is cut off, which begins to matter at a scale of 10^8. So is one
-        with a scale that is not a number.
+        2^-30. Results beyond 2^31 are clipped, which begins to matter at a scale of 10^8. A scale
+        of NaN gives a clipped result.
 
         Examples:
           >>> from dpjax.maths import exact_sums
@@ -150,8 +150,8 @@ class Law:
     def along(self, key: Array, value: Array, scale: Number, weights: Array) -> Array:
         """``value`` () plus <Z, weights> for a vector Z of independent draws.
 
-        This is the value of a noisy linear loss at the point ``weights`` (d,), where Z is the noise
-        of the loss vector.
+        This is the value of a noisy linear loss at the point ``weights`` (d,), if Z is the noise of
+        the loss vector.
 
         Examples:
           >>> float(noise.laplace.along(jax.random.key(0), 0.5, 1.0, jnp.zeros(3)))  # weights 0
@@ -191,7 +191,7 @@ class Law:
 
 
 def of_pure(units: Array) -> Cost:
-    """The cost of noise that spends epsilon = the sum of changes over scales."""
+    """The cost of pure noise, whose epsilon is the sum of changes over scales."""
     pure = jnp.sum(units)
     return Cost(pure, pure * pure / 2.0, jnp.float32(0.0))
 

@@ -1,8 +1,8 @@
-"""A private release is one primitive of JAX, so that audits find it wherever it stands.
+"""The JAX primitive of private releases, by which audits find them in any traced program.
 
-``release(kind, law, key, ...)`` computes what the kind says: a value with noise of the law, or a
-random choice. Under ``jax.vmap`` it stays one release, which knows what its members share. It is
-differentiated through its arguments at fixed draws.
+``release(kind, law, key, ...)`` computes a release of this kind: a value with noise of the law, or
+a random choice. Under ``jax.vmap`` it remains one release, which knows the inputs that its members
+share. Derivatives are with respect to its arguments, at fixed draws.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from dpjax.core import Array
 
 
 class Site(NamedTuple):
-    """What a release is, as an equation of a traced program says it."""
+    """The static parameters of a release in a traced program."""
 
     kind: str  # how its arguments are read, one of KINDS
-    law: Any  # the Law of its noise; None for a draw that has no noise
+    law: Any  # the Law of its noise; None for a draw without noise
     sensitivity: Any = None  # (L1, L2) of the mechanism of prefix sums, else None
     mapped: tuple = ()  # for each jax.vmap around it, from the outside, the mapped axis of each
-    # argument, or None where its members share it
+    # argument, or None if its members share the argument
 
 
 # Each is (law, key, *arguments) -> the release.
@@ -32,33 +32,34 @@ KINDS: dict[str, Callable] = {}
 
 
 def kind(function: Callable) -> Callable:
-    """Makes a function of (law, key, *arguments) a kind of release, by its name."""
+    """Register a function of (law, key, *arguments) as a kind of release, by its name."""
     KINDS[function.__name__.strip("_")] = function
     return function
 
 
 def release(kind: str, law: Any, key: Array, *arguments: Any, sensitivity=None) -> Array:
-    """The release of this kind with noise of this law, which consumes the key."""
+    """Make a release of this kind with noise of this law. Consumes the key."""
     return bind(Site(kind, law, sensitivity), key, *arguments)
 
 
 def bind(site: Site, *inputs: Any) -> Array:
-    """A release of these inputs, the first of which is its key."""
+    """Make the release of a site from its inputs. The first input is the key."""
     inputs = tuple(map(_of_program, inputs))
     shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=_is_weak(x)) for x in inputs)
     return release_p.bind(*inputs, site=site, jaxpr=_compiled(site).trace(*shapes).jaxpr)
 
 
 def _of_program(x) -> Array:
-    """An array of a type that programs have here: float32 if a learner was made under 64 bits."""
+    """An array in the number format of the program, also if the learner was made under 64 bits."""
     x = x if isinstance(x, jax.Array) else jnp.asarray(x)
-    if jnp.issubdtype(x.dtype, jax.dtypes.extended):
+    if jnp.issubdtype(x.dtype, jax.dtypes.extended):  # a key
         return x
-    return x.astype(jax.dtypes.canonicalize_dtype(x.dtype))
+    format_here = jax.dtypes.canonicalize_dtype(x.dtype)
+    return x if x.dtype == format_here else x.astype(format_here)
 
 
 def over_members(function: Callable, site: Site) -> Callable:
-    """A function of the inputs of one release, mapped over the members of a site."""
+    """Map a function of the inputs of one release over the members of a site."""
     for axes in reversed(site.mapped):
         function = jax.vmap(function, in_axes=axes)
     return function

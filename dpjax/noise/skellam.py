@@ -1,16 +1,16 @@
-"""Differences of two Poisson variables of mean scale^2 / 2 each: Skellam noise.
+"""Skellam noise: differences of two Poisson variables of mean scale^2 / 2 each.
 
-A value changes by an integer vector c, and each entry gets independent Skellam noise of variance
-v = scale^2. By Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private
-federated learning", Theorem 3.5, the Renyi divergence of each integer order a >= 2 is at most
+Suppose that a value changes by an integer vector c, and each entry gets independent Skellam noise
+of variance v = scale^2. Then the Renyi divergence of each integer order a >= 2 is at most
 
-    a |c|_2^2 / (2 v) + min(((2 a - 1) |c|_2^2 + 6 |c|_1) / (4 v^2), 3 |c|_1 / (2 v)).
+    a |c|_2^2 / (2 v) + min(((2 a - 1) |c|_2^2 + 6 |c|_1) / (4 v^2), 3 |c|_1 / (2 v))
 
-The first term is that of Gaussian noise, and the second one vanishes as v grows. Divergences of
-adaptive releases add up (Mironov 2017).
+(Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private federated learning",
+Theorem 3.5). The first term is that of Gaussian noise, and the second vanishes as v grows.
+Divergences of adaptive releases add up (Mironov 2017).
 
 For a single integer delta is exact, from P(k) = e^-v I_|k|(v) with the modified Bessel function I.
-Sums of such noise are such noise, so delta falls in the variance.
+Sums of Skellam noise are Skellam noise, so delta decreases in the variance.
 """
 
 import math
@@ -28,11 +28,11 @@ from dpjax.noise.law import Calibration, Law
 from dpjax.privacy.continuous import _real, bisected
 from dpjax.privacy.integer import TAIL
 
-# From here on a draw is a rounded normal one, within a millionth of its law in total variation.
+# From this variance on a draw is a rounded normal, within 1e-6 of its law in total variation.
 _WIDE = 2.0**20
 _TRIALS = 2**31 - 1
-# The least epsilon over these orders is within a percent of that over all integers from 2 on, down
-# to epsilon = 1e-12.
+# The least epsilon over these orders is within a percent of the least over all integers from 2 on,
+# down to epsilon = 1e-12.
 _ORDERS = np.unique(
     np.round(
         np.concatenate(
@@ -40,16 +40,16 @@ _ORDERS = np.unique(
         )
     )
 )
-# The scale is sought between these powers of 2, times the L2 norm of the change.
+# The scale is searched between these powers of 2, times the L2 norm of the change.
 _LOWEST, _HIGHEST, _HALVINGS = -10.0, 50.0, 41
 
 
 def draw(key, scale, shape):
     """Draws (*shape) float32.
 
-    In place of a Poisson variable of mean m it draws Bin(n, p) with n = 2^31 - 1 and the p for
-    which n p (1 - p) is m. Each of the two is within p of its Poisson law in total variation, which
-    is scale^2 / 2^32. (A variance above 2^30 is none of such a difference.)
+    Instead of a Poisson variable of mean m it draws Bin(n, p) with n = 2^31 - 1 and the p that
+    solves n p (1 - p) = m. Each of the two is within p = scale^2 / 2^32 of its Poisson law in total
+    variation. (The variance of such a difference cannot exceed 2^30.)
     """
     if shape:
         keys = jr.split(key, math.prod(shape))
@@ -93,7 +93,7 @@ EXACT = exact_privacy(_log_pmf)
 
 
 def renyi(order, change, scale):
-    """The bound above on the Renyi divergence of an order, (...) in the shape of the order.
+    """The bound in the module docstring on the Renyi divergence, in the shape of ``order``.
 
     Args:
       order: a, integers of at least 2.
@@ -111,12 +111,11 @@ def renyi(order, change, scale):
 def vector_epsilon(change, scale, delta):
     """An epsilon at delta of vectors with Skellam noise, (), from :func:`renyi`.
 
-    From divergences D_a it is the least D_a + ln(1 - 1 / a) - ln(delta a) / (a - 1) over orders a
+    It is the least D_a + ln(1 - 1 / a) - ln(delta a) / (a - 1) over orders a, for divergences D_a
     (Canonne, Kamath & Steinke 2020, Proposition 12).
 
     Args:
-      change: (L1, L2) norms of the change, two numbers; or of the changes of n adaptive releases,
-        two arrays (n,).
+      change: (L1, L2) norms of the change, two numbers; or two arrays (n,) for n adaptive releases.
       scale: standard deviation of the noise in each entry, () or (n,).
       delta: in (0, 1).
 
@@ -135,7 +134,7 @@ def vector_epsilon(change, scale, delta):
 def vector_scale(change, epsilon, delta):
     """The least scale whose :func:`vector_epsilon` at delta is at most epsilon, ().
 
-    It is 0 at epsilon = inf, and inf where epsilon asks for more than 2^50 times the L2 norm.
+    It is 0 at epsilon = inf, and inf if epsilon needs more than 2^50 times the L2 norm.
 
     Args:
       change: (L1, L2) norms of the change, two numbers.
@@ -156,8 +155,8 @@ def _from_renyi(divergences, delta):
     return jnp.maximum(jnp.min(divergences + jnp.log1p(-1.0 / orders) - tails), 0.0)
 
 
-# It is jitted, since factories are also called eagerly, and solved one by one under vmap, so that
-# the last bit does not depend on what is solved beside it.
+# It is jitted, since factories are also called eagerly. Under vmap it runs one by one, so that the
+# last bit does not depend on the rest of the batch.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_scale(l1, l2, epsilon, delta):
@@ -166,8 +165,8 @@ def _solve_scale(l1, l2, epsilon, delta):
         return _from_renyi(renyi(_ORDERS, (l1, l2), scale), delta) <= epsilon
 
     _, power = bisected(enough, l2, (_LOWEST, _HIGHEST), _HALVINGS)
-    # Its logarithm is rounded by less than a millionth. A power that was found is not tried again,
-    # since another program may round otherwise.
+    # The rounding error of its logarithm is below a millionth. The result is not checked again,
+    # since another program may round differently.
     solved = (power < _HIGHEST) | enough(power)
     found = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
     found = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), found, 0.0)
@@ -180,7 +179,7 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least scale for a change by 1, up to a percent."""
+    """The least scale for a change by 1, up to one percent."""
     scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, float("nan"))
 

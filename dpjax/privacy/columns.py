@@ -1,4 +1,4 @@
-"""How far all values of one user together move the noisy sums of a mechanism."""
+"""The sensitivity of a mechanism to all values of one user together."""
 
 from typing import NamedTuple
 
@@ -27,25 +27,24 @@ def user_sensitivity(
     """The sensitivity of a mechanism to k values of one user, from its matrix C in NumPy.
 
     The changes d_j of k values, numbers or vectors of norm at most 1, move C x by the sum of
-    C e_j d_j over these columns j. In L1 its norm is at most the sum of the columns' norms, and
-    that is attained where no entry of C is negative. In L2 it is the square root of the sum of
-    <C e_i, C e_j> <d_i, d_j>, which is largest for equal d_j where no product is negative. So the
-    question is which columns. They are found exactly
+    C e_j d_j over these columns j. Its L1 norm is at most the sum of the columns' norms, which is
+    attained if no entry of C is negative. Its L2 norm is the square root of the sum of
+    <C e_i, C e_j> <d_i, d_j>, which is largest for equal d_j if no product is negative. The worst
+    columns are found exactly in three cases:
 
-    - for a fixed ``spacing``, by trying every first column;
-    - for a Toeplitz matrix of decreasing entries of at least 0: the first k. (The product of two
-      columns falls as they move apart, and as the later of them moves down.)
-    - for a tree, where the sets of values that two nodes hold are disjoint or one is in the other:
-      by dynamic programming over the nodes.
+    - For a fixed ``spacing``, every first column is tried.
+    - For a Toeplitz matrix of decreasing nonnegative entries, they are the first k. (The product of
+      two columns decreases as they move apart, and as the later one moves down.)
+    - For a tree, in which the sets of values of two nodes are disjoint or nested, they are found by
+      dynamic programming over the nodes.
 
-    Otherwise, the L2 norm is bounded: of each row of C^T C the k largest entries are added up, and
-    of these sums the k largest. One value of a user has ``mechanism.sensitivity``.
+    Otherwise the L2 norm is bounded: the k largest entries of each row of C^T C are added up, and
+    then the k largest of these sums. One value of a user has ``mechanism.sensitivity``.
 
     Args:
-      mechanism: a Mechanism. Its horizon is a few thousand at most, since C is dense.
+      mechanism: a Mechanism, with a horizon of a few thousand at most, since C is dense.
       rounds: k, the largest number of values of one user; at least 1.
-      spacing: distance between a user's values, where it is fixed; None where any values may be
-        theirs.
+      spacing: distance between a user's values if it is fixed; None if a user may have any values.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -89,10 +88,10 @@ def _is_decreasing_toeplitz(encoder) -> bool:
 
 
 def _of_nested(encoder, count):
-    """The largest squared norm of a sum of ``count`` columns; None where rows are not nested.
+    """The largest squared norm of a sum of ``count`` columns; None if rows are not nested.
 
-    A node with n of the values adds (weight n)^2. For a set of columns that lies in no further
-    node, ``best[root]`` has the largest sum for 0, 1, ... of its columns; nodes join such sets.
+    A node with n of the values adds (weight n)^2. Nodes are processed from small to large, and each
+    joins sets of columns. ``best[root]`` has the largest sum for 0, 1, ... columns of a set.
     """
     width = encoder.shape[1]
     root, size = np.arange(width), np.ones(width, int)
@@ -113,7 +112,7 @@ def _of_nested(encoder, count):
 
 
 def _join(parts, count):
-    """The best of each number of columns, 0 .. ``count`` at most, from that of disjoint sets."""
+    """The largest sum for each number of columns, up to ``count``, of a union of disjoint sets."""
     while len(parts) > 1:
         first, second, *rest = parts
         pairs = first[:, None] + second[None, :]

@@ -3,10 +3,10 @@
 All functions are pure. Epsilon and delta may be traced, and epsilon = inf means no privacy and no
 noise. ``rho`` is the parameter of zero-concentrated differential privacy (zCDP; Bun & Steinke
 2016). ``mu`` is the parameter of Gaussian differential privacy (GDP; Dong, Roth & Su 2022): the
-ratio of sensitivity to standard deviation of one Gaussian mechanism; its curve is in
+ratio of sensitivity to standard deviation of one Gaussian mechanism. Its privacy curve is in
 :mod:`dpjax.privacy.gaussian`. Sensitivities are L1 for Laplace noise and L2 for Gaussian noise.
 
-The functions compute in JAX's default float: float32, or float64 where the caller has enabled it.
+The functions compute in JAX's default float: float32, or float64 if the caller has enabled it.
 """
 
 import jax
@@ -23,7 +23,7 @@ def _real(value):
 
 
 def default_delta(horizon: float) -> float:
-    """T^-2, the delta of learners and studies to which none is given; 1/4 where T = 1.
+    """T^-2, the default delta of learners and studies; 1/4 if T = 1.
 
     Examples:
       >>> privacy.default_delta(1000)
@@ -35,8 +35,8 @@ def default_delta(horizon: float) -> float:
 def laplace_scale(sensitivity: Number, epsilon: Number) -> Array:
     """Scale of the Laplace noise that makes a release epsilon-DP.
 
-    Dwork, McSherry, Nissim & Smith 2006, Proposition 1: scale = sensitivity / epsilon, with
-    the L1 sensitivity. 0 at epsilon = inf.
+    scale = sensitivity / epsilon, with the L1 sensitivity; 0 at epsilon = inf (Dwork, McSherry,
+    Nissim & Smith 2006, Proposition 1).
 
     Examples:
       >>> [float(privacy.laplace_scale(1.0, epsilon)) for epsilon in (0.5, 1.0, np.inf)]
@@ -48,7 +48,7 @@ def laplace_scale(sensitivity: Number, epsilon: Number) -> Array:
 def noise_ratio(sensitivity: Number, scale: Number) -> Array:
     """Sensitivity over scale: the epsilon of Laplace noise, or the mu of Gaussian noise.
 
-    It is inf at scale 0, and 0 where the sensitivity is 0, since nothing is released then.
+    It is inf at scale 0. If the sensitivity is 0, the ratio is 0, since nothing is released.
 
     Examples:
       >>> [float(privacy.noise_ratio(1.0, scale)) for scale in (0.0, 1.0, 2.0)]
@@ -66,9 +66,10 @@ def zcdp_epsilon(rho: Number, delta: Number) -> Array:
         rho (1 + b) + (L - ln(1 + b)) / b - ln(1 + 1/b),
 
     and at least 0 (Canonne, Kamath & Steinke 2020, Proposition 12). It is below the
-    rho + 2 sqrt(rho L) of Bun & Steinke 2016, Proposition 1.3. The derivative is 0 where
-    rho b^2 + ln(1 + b) = L, which is convex in ln b. Newton's method solves it from the right. Any
-    b gives a valid epsilon, and a few units in the last place cover the rounding.
+    rho + 2 sqrt(rho L) of Bun & Steinke 2016, Proposition 1.3. At the minimum
+    rho b^2 + ln(1 + b) = L. The left side is convex in ln b, and Newton's method solves the
+    equation from the right. Any b gives a valid epsilon. A few units in the last place are added
+    for rounding.
 
     Args:
       rho: at least 0; inf gives inf.
@@ -85,8 +86,8 @@ def zcdp_inverse_root(epsilon: Number, delta: Number) -> Array:
     """1 / sqrt(rho) for the largest rho whose :func:`zcdp_epsilon` at delta is at most epsilon.
 
     rho is the maximum over b > 0 of (epsilon + ln(1 + 1/b) - (L - ln(1 + b)) / b) / (1 + b). Any b
-    gives a valid rho. The best one is found by bisection in ln b. The result is 0 at
-    epsilon = inf. At epsilon = 0 it is finite, since zCDP of a small rho is (0, delta)-DP.
+    gives a valid rho. The best b is found by bisection in ln b. The result is 0 at epsilon = inf.
+    At epsilon = 0 it is finite, since a small rho implies (0, delta)-DP.
 
     Examples:
       >>> [round(float(privacy.zcdp_inverse_root(epsilon, 1e-6)), 2) for epsilon in (1.0, np.inf)]
@@ -107,7 +108,7 @@ def zcdp_rho(epsilon: Number, delta: Number) -> Array:
 
 
 def zcdp_start(rho: Number, delta: Number) -> Array:
-    """rho + 2 sqrt(rho ln(1/delta)), where solvers start that need an epsilon that is too large.
+    """rho + 2 sqrt(rho ln(1/delta)), the start of solvers that need too large an epsilon.
 
     Bun & Steinke 2016, Proposition 1.3. It is at least :func:`zcdp_epsilon`.
     """
@@ -118,8 +119,8 @@ def zcdp_start(rho: Number, delta: Number) -> Array:
 def zcdp_inverse_root_start(epsilon: Number, delta: Number) -> Array:
     """1 / sqrt(rho) for the rho whose :func:`zcdp_start` at delta is epsilon; 0 at epsilon = inf.
 
-    With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L), which cancels to 0 in float32
-    where epsilon is small. So the reciprocal is computed from the rationalized difference,
+    With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L). If epsilon is small, this cancels
+    to 0 in float32. So the reciprocal is computed from the rationalized difference,
     (sqrt(L + epsilon) + sqrt(L)) / epsilon.
     """
     inverse = 1.0 / _real(epsilon)
@@ -129,25 +130,26 @@ def zcdp_inverse_root_start(epsilon: Number, delta: Number) -> Array:
 
 
 def _log_inverse(delta):
-    """ln(1/delta). That of plain numbers is computed in float64, as some are 0 in float32."""
+    """ln(1/delta), in float64 for plain numbers, since small ones are 0 in float32."""
     if isinstance(delta, jax.Array):
         return -jnp.log(_real(delta))
     with np.errstate(divide="ignore", invalid="ignore"):
         return _real(-np.log(np.asarray(delta, np.float64)))
 
 
-# ln b is sought between these two numbers. They suffice for epsilons up to 1e38, and down to 0 for
-# deltas from 1e-30 on, or down to 1e-30 for any delta.
+# The search interval of ln b. It suffices for epsilons up to 1e38, and down to 0 if delta is at
+# least 1e-30, or down to 1e-30 for any delta.
 _LOWEST, _HIGHEST, _HALVINGS = -55.0, 85.0, 32
-# Units in the last place by which sums are moved to the safe side. A rho has so many more that its
-# epsilon, as it is computed from a float32, is at most the one that was asked for.
+# The margins for rounding, in units in the last place. The margin of rho is larger, so that the
+# epsilon computed from a float32 rho is at most the requested one.
 _UNITS, _UNITS_OF_RHO = 2.0, 8.0
 
 
 def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
-    """The ends (low, high) of the interval in which ``is_above`` turns from False to True.
+    """The interval (low, high) in which ``is_above`` changes from False to True, by bisection.
 
-    Both have the shape of ``like``. At ``high`` it is True, unless the search began there.
+    Both ends have the shape of ``like``. ``is_above`` is True at ``high``, unless ``high`` is the
+    end of the search interval.
     """
 
     def halve(_, ends):
@@ -160,7 +162,7 @@ def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
 
 
 # They are jitted, since factories are also called eagerly. Under vmap they run one by one, so that
-# the last bit does not depend on what is solved beside it.
+# the last bit does not depend on the rest of the batch.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _least_epsilon(rho, log_term):
@@ -220,7 +222,7 @@ def gaussian_rho(mu: Number) -> Array:
 def zcdp_mu(rho: Number) -> Array:
     """The mu of the Gaussian mechanism that is rho-zCDP: sqrt(2 rho).
 
-    It holds for Gaussian noise only. Another release that is rho-zCDP need not be mu-GDP.
+    It holds for Gaussian noise only. Other rho-zCDP releases need not be mu-GDP.
 
     Examples:
       >>> float(privacy.zcdp_mu(0.5))
@@ -242,10 +244,10 @@ def pure_rho(epsilon: Number) -> Array:
 def pure_mu(epsilon: Number) -> Array:
     """The mu of each epsilon-DP release: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
-    The trade-off function of epsilon-DP consists of two chords that meet at the point where both
+    The trade-off function of epsilon-DP consists of two chords, which meet at the point where both
     errors are 1 / (1 + e^epsilon). The curve of mu-GDP through this point is convex, so it lies
-    below them. No smaller mu will do. Our derivation. It is sqrt(pi / 2) epsilon for small epsilon,
-    and inf at epsilon = inf. The converse fails: mu-GDP implies no pure epsilon.
+    below the chords, and no smaller mu suffices (our derivation). mu is about sqrt(pi / 2) epsilon
+    for small epsilon, and inf at epsilon = inf. The converse fails: mu-GDP implies no pure epsilon.
 
     Examples:
       >>> mu_of = jax.jit(privacy.pure_mu)
@@ -260,9 +262,9 @@ def pure_mu(epsilon: Number) -> Array:
 def advanced_composition(count: Number, epsilon: Number, delta: Number) -> Array:
     """Epsilon at delta of ``count`` adaptive epsilon-DP releases, in two-term form.
 
-    count epsilon^2 + epsilon sqrt(2 count ln(1/delta)). Dwork, Rothblum & Vadhan 2010,
-    Theorem III.3 prints count epsilon (e^epsilon - 1) for the first term; count epsilon^2 is
-    its small-epsilon form, and the one that fits the corollary of Tossou & Dimitrakakis 2017.
+    count epsilon^2 + epsilon sqrt(2 count ln(1/delta)). The first term is printed as
+    count epsilon (e^epsilon - 1) by Dwork, Rothblum & Vadhan 2010, Theorem III.3. Its small-epsilon
+    form count epsilon^2 fits the corollary of Tossou & Dimitrakakis 2017.
 
     Examples:
       >>> epsilon = privacy.advanced_composition(100, 0.01, 1e-6)
@@ -276,7 +278,7 @@ def advanced_composition(count: Number, epsilon: Number, delta: Number) -> Array
 def bounded_range_rho(width: Number, count: Number = 1.0) -> Array:
     """rho of ``count`` adaptive draws whose log-likelihood ratios lie in intervals of this width.
 
-    Each draw has width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2), and zCDP
+    rho of a draw is width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2). zCDP
     adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). An exponential mechanism whose
     exponents change by u has width max(u) - min(u).
 

@@ -1,7 +1,7 @@
-"""The exact curve of Gaussian noise, from mu to epsilon and delta and back, traceable by JAX.
+"""The exact privacy curve of Gaussian noise: mu, epsilon and delta, traceable by JAX.
 
-``mu`` is the ratio of sensitivity to standard deviation. The functions compute in JAX's default
-float, as those of :mod:`dpjax.privacy.continuous`, and accept the same infinities.
+``mu`` is the ratio of sensitivity to standard deviation. Like :mod:`dpjax.privacy.continuous`, the
+functions compute in JAX's default float and accept infinities.
 """
 
 import jax
@@ -21,8 +21,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 def _log_mills(x):
     """ln R(x) for the Mills ratio R(x) = Phi(-x) / phi(x) of the standard normal law.
 
-    The sum rounds to multiples of x^2 2^-24 in float32. So from x = 200 on R(x) is taken as a
-    convergent of its continued fraction, (x^2 + 2) / (x^3 + 3 x), which is within 6 / x^6.
+    In float32 the sum is rounded to multiples of x^2 2^-24. So for x >= 200, R(x) is computed as
+    (x^2 + 2) / (x^3 + 3 x), a convergent of its continued fraction, with an error of at most
+    6 / x^6.
     """
     near, far = jnp.minimum(x, 200.0), jnp.maximum(x, 200.0)
     sum_ = log_ndtr(-near) + 0.5 * near * near + _LOG_ROOT_2_PI
@@ -30,19 +31,18 @@ def _log_mills(x):
 
 
 def _log_mills_decrease(x, length):
-    """ln(R(x) - R(x + length)), to full relative accuracy for short lengths too.
+    """ln(R(x) - R(x + length)), accurate for short lengths too.
 
-    Since R' = x R - 1, the difference is the integral of 1 - x R(x), which is positive. The result
-    is used for x > -1 only, where R does not overflow.
+    Since R' = x R - 1, the difference is the integral of 1 - x R(x), which is positive. It is used
+    only for x > -1, where R does not overflow.
     """
     short, start = jnp.minimum(length, 1.0), jnp.maximum(x, -1.0)
 
     def slope(point):
-        # Far out 1 - x R(x) cancels, and its lower bound 1 / (x^2 + 3) is what remains of it.
+        # For large x, 1 - x R(x) cancels, and its lower bound 1 / (x^2 + 3) is used.
         return jnp.maximum(1.0 - point * jnp.exp(_log_mills(point)), 1.0 / (point * point + 3.0))
 
-    # The order of the terms is fixed here. The order within jnp.sum depends on how many values are
-    # computed side by side.
+    # This fixes the order of the terms. In jnp.sum it would depend on the size of the batch.
     integral = 0.0
     for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
         integral = integral + 0.5 * weight * short * slope(start + short * (0.5 + 0.5 * node))
@@ -54,11 +54,11 @@ def _log_mills_decrease(x, length):
 def _log_delta(mu, epsilon):
     """ln delta of a mu-GDP release at epsilon, and its derivative by ln mu.
 
-    With a = epsilon / mu - mu / 2 and b = a + mu, e^epsilon phi(b) = phi(a), hence
-    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)); its derivative by mu is phi(a), and
-    by epsilon -phi(a) R(b).
+    Let a = epsilon / mu - mu / 2 and b = a + mu. Then e^epsilon phi(b) = phi(a), and so
+    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)). Its derivative is phi(a) by mu, and
+    -phi(a) R(b) by epsilon.
     """
-    # Beyond 1000 standard deviations delta is 0 or 1. The square of 1000 still fits into float32.
+    # Beyond 1000 standard deviations delta is 0 or 1. The square of 1000 is accurate in float32.
     a = jnp.clip(jnp.where(epsilon == 0.0, 0.0, epsilon / mu) - 0.5 * mu, -1e3, 1e3)
     log_density = -0.5 * a * a - _LOG_ROOT_2_PI
     right = log_density + _log_mills_decrease(a, mu)
@@ -69,9 +69,9 @@ def _log_delta(mu, epsilon):
 
 
 def _largest(value):
-    """The epsilon up to which epsilon / mu - mu / 2 keeps digits. Beyond it zCDP is as exact.
+    """The epsilon up to which epsilon / mu - mu / 2 is accurate. Beyond it zCDP is as exact.
 
-    At this epsilon both terms are sqrt(epsilon / 2), about a tenth of 1 over the rounding unit.
+    At this epsilon both terms are sqrt(epsilon / 2), about 0.1 over the rounding unit.
     """
     return 0.01 / jnp.finfo(value.dtype).eps ** 2
 
@@ -80,7 +80,7 @@ def gaussian_delta(mu: Number, epsilon: Number) -> Array:
     """The delta at epsilon of a mu-GDP release, such as one Gaussian mechanism.
 
     Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
-    Theorem 8, for epsilon >= 0. It is 0 at mu = 0 and at epsilon = inf, else 1 at mu = inf.
+    Theorem 8, for epsilon >= 0. It is 0 at mu = 0 and at epsilon = inf, otherwise 1 at mu = inf.
 
     Examples:
       >>> delta_of = jax.jit(privacy.gaussian_delta)
@@ -95,9 +95,9 @@ def gaussian_delta(mu: Number, epsilon: Number) -> Array:
 def gaussian_epsilon(mu: Number, delta: Number) -> Array:
     """The epsilon at which :func:`gaussian_delta` of a mu-GDP release is delta, in (0, 1).
 
-    It is 0 where :func:`gaussian_delta` is at most delta at epsilon = 0 already, and inf at
-    mu = inf. It is found by Newton's method on ln delta, which is concave in epsilon. The method
-    starts on the right, at the epsilon of zCDP, which is too large.
+    It is 0 if :func:`gaussian_delta` is at most delta already at epsilon = 0, and inf at mu = inf.
+    It is found by Newton's method on ln delta, which is concave in epsilon. The method starts at
+    the epsilon of zCDP, which is too large.
 
     Examples:
       >>> [round(float(privacy.gaussian_epsilon(mu, 1e-5)), 2) for mu in (0.5, 1.0, 2.0)]
@@ -109,8 +109,8 @@ def gaussian_epsilon(mu: Number, delta: Number) -> Array:
 def gaussian_inverse_mu(epsilon: Number, delta: Number) -> Array:
     """1 / mu for the largest mu whose :func:`gaussian_delta` at epsilon is delta in (0, 1).
 
-    It is 0 at epsilon = inf, else inf at delta = 0, which no Gaussian noise reaches. It is found by
-    Newton's method in ln mu on ln delta, which is concave. The method starts on the left, at the
+    It is 0 at epsilon = inf. Otherwise it is inf at delta = 0, which no Gaussian noise attains. It
+    is found by Newton's method on ln delta, which is concave in ln mu. The method starts at the
     larger of mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta, which are both too small.
 
     Examples:
@@ -123,7 +123,7 @@ def gaussian_inverse_mu(epsilon: Number, delta: Number) -> Array:
 def gaussian_mu(epsilon: Number, delta: Number) -> Array:
     """The largest mu whose :func:`gaussian_delta` at epsilon is at most delta.
 
-    The reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
+    It is the reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
 
     Examples:
       >>> mu = privacy.gaussian_mu(1.0, 1e-5)
@@ -133,9 +133,9 @@ def gaussian_mu(epsilon: Number, delta: Number) -> Array:
     return 1.0 / gaussian_inverse_mu(epsilon, delta)
 
 
-# Both solvers are jitted, since factories are also called eagerly, where a bare loop would be
+# Both solvers are jitted, since factories are also called eagerly, and a bare loop would then be
 # compiled at every call. Under vmap they run one by one, so that the last bit does not depend on
-# what is solved beside it.
+# the rest of the batch.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_inverse_mu(epsilon, delta):
@@ -172,9 +172,9 @@ def _solve_epsilon(mu, delta):
 
 
 def gaussian_scale(sensitivity: Number, epsilon: Number, delta: Number) -> Array:
-    """Standard deviation of the Gaussian noise that makes a release (epsilon, delta)-DP, exactly.
+    """Least standard deviation of Gaussian noise that makes a release (epsilon, delta)-DP.
 
-    No smaller one does (Balle & Wang 2018). The sensitivity is L2. It is 0 at epsilon = inf.
+    It is exact (Balle & Wang 2018), for the L2 sensitivity, and 0 at epsilon = inf.
 
     Examples:
       >>> [round(float(privacy.gaussian_scale(1.0, epsilon, 1e-5)), 2) for epsilon in (1.0, 2.0)]

@@ -1,4 +1,4 @@
-"""Privacy of a group of changes, as of all rounds of one user, from that of a single change."""
+"""Privacy of a group of changes, such as all rounds of one user, from that of a single change."""
 
 import jax.numpy as jnp
 
@@ -7,12 +7,12 @@ from dpjax.privacy.continuous import _real
 
 
 def group_privacy(epsilon: Number, delta: Number, size: int) -> tuple[Array, Array]:
-    """The (epsilon, delta) of ``size`` changes at once, where one change has the given one.
+    """The (epsilon, delta) of ``size`` changes at once, from that of one change.
 
-    (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) for k = size, with delta cut off at 1:
-    Dwork & Roth 2014, Theorem 2.2 (for delta = 0), and by k steps from one neighbour to the next.
-    The trade-off function of (epsilon, delta)-DP allows no less. rho-zCDP becomes k^2 rho, and
-    mu-GDP becomes k mu. An infinite epsilon leaves delta as it is.
+    It is (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) for k = size, with delta at most
+    1: Dwork & Roth 2014, Theorem 2.2 (for delta = 0), and k steps from one neighbour to the next.
+    The trade-off function of (epsilon, delta)-DP allows no smaller values. rho-zCDP becomes
+    k^2 rho, and mu-GDP becomes k mu. If epsilon is infinite, delta does not change.
 
     Examples:
       >>> epsilon, delta = privacy.group_privacy(0.5, 1e-6, 4)
@@ -26,7 +26,7 @@ def group_privacy(epsilon: Number, delta: Number, size: int) -> tuple[Array, Arr
 
 
 def individual_privacy(epsilon: Number, delta: Number, size: int) -> tuple[Array, Array]:
-    """The (epsilon, delta) of one change for which ``size`` changes have the given one.
+    """The (epsilon, delta) of one change such that ``size`` changes have the given values.
 
     The inverse of :func:`group_privacy`: (epsilon / k, delta (e^(epsilon / k) - 1) /
     (e^epsilon - 1)). Noise calibrated to it hides all of a user's k rounds.

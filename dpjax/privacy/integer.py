@@ -1,14 +1,14 @@
 """Exact privacy of integer noise, from its probabilities.
 
-A value that changes by an integer, at most by the sensitivity, is released with added integer
-noise. For one law P of the noise and one shift s, delta(epsilon) is the hockey-stick divergence,
-the sum over k of max(0, P(k) - e^epsilon P(k - s)), or the same with the two laws exchanged,
-whichever is larger. All laws here are log-concave. Then the ratio P(k) / P(k - s) falls in k, the
-worst event is a half-line, and delta grows with s. So the worst shift is the sensitivity.
+A value that changes by an integer, at most the sensitivity, is released with integer noise. For a
+law P of the noise and a shift s, delta(epsilon) is the hockey-stick divergence, the sum over k of
+max(0, P(k) - e^epsilon P(k - s)), or the same with the two laws exchanged, whichever is larger. All
+laws here are log-concave. So the ratio P(k) / P(k - s) is decreasing in k, the worst event is a
+half-line, and delta grows with s. The worst shift is the sensitivity.
 
 These functions run on the host, in NumPy's float64, and take plain numbers only. They sum over a
-window of integers, outside of which a law of dpjax has less than 1e-40 of its mass, so delta is
-wrong by less than 1e-40 for that reason. By rounding it is wrong by less than 1e-9 of itself.
+window of integers that holds all but 1e-40 of a law's mass, so the truncation error of delta is
+below 1e-40. Its relative rounding error is below 1e-9.
 """
 
 import math
@@ -31,11 +31,11 @@ def integer_delta(log_pmf: ArrayLike, shift: int, epsilon: float) -> float:
     Barthe & Olmedo 2013 for the divergence).
 
     Args:
-      log_pmf: natural logarithms of the noise's probabilities at consecutive integers, of shape
-        (size,). Where they begin does not matter. Integers outside have probability 0. Leaving
-        out mass t changes the result by at most t downwards, and upwards by at most the mass of
-        the ``shift`` integers at an end of the array.
-      shift: by how much the value changes, an integer of at least 1.
+      log_pmf: natural logarithms of the noise's probabilities at consecutive integers, (size,). The
+        first integer is arbitrary. Integers outside have probability 0. Leaving out mass t lowers
+        the result by at most t. It raises the result by at most the mass of the ``shift`` integers
+        at an end of the array.
+      shift: the change of the value, an integer of at least 1.
       epsilon: at least 0 and finite.
 
     Examples:
@@ -60,14 +60,14 @@ def integer_delta(log_pmf: ArrayLike, shift: int, epsilon: float) -> float:
 
 
 def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:
-    """The least epsilon whose :func:`integer_delta` is at most delta; inf where none is.
+    """The least epsilon whose :func:`integer_delta` is at most delta; inf if there is none.
 
-    For a log-concave law the worst events are half-lines. Let P and Q be the probabilities of one
-    under the law and under the shifted law. Then epsilon is the largest ln((P - delta) / Q).
+    For a log-concave law the worst events are half-lines. Let P and Q be the probabilities of a
+    half-line under the law and the shifted law. Then epsilon is the largest ln((P - delta) / Q).
 
     Args:
-      log_pmf: as of :func:`integer_delta`, of a log-concave law.
-      shift: by how much the value changes, an integer of at least 1.
+      log_pmf: as in :func:`integer_delta`, of a log-concave law.
+      shift: the change of the value, an integer of at least 1.
       delta: in [0, 1).
 
     Examples:
@@ -89,11 +89,11 @@ def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:
 
 
 def binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:
-    """Where the window of a binomial law begins, and the law's logarithm at its integers.
+    """The first integer of a binomial law's window, and the log-probabilities of the window.
 
-    The logarithms are sums of those of the ratios (count - k + 1) / k e^log_odds of neighbours, and
-    mass 1 fixes the constant. So no factorial of a large number loses digits. The window follows
-    from Bernstein's inequality.
+    The log-probabilities are cumulative sums of the log-ratios of neighbours,
+    ln((count - k + 1) / k) + log_odds, normalized to mass 1. So no factorial of a large number
+    loses digits. The window follows from Bernstein's inequality.
     """
     if log_odds > 0.0:
         start, law = binomial_log_pmf(count, -log_odds)

@@ -1,7 +1,8 @@
 """Renyi divergences of a release at fixed orders, and the epsilon that they imply at a delta.
 
-zCDP bounds the divergence of each order alpha by rho alpha, which is far too much for a coin that
-seldom falls. Divergences of one order add up over adaptive releases (Mironov 2017, Proposition 1).
+zCDP bounds the divergence of each order alpha by rho alpha. For a coin with a small probability
+this is far too large. Divergences of one order add up over adaptive releases (Mironov 2017,
+Proposition 1).
 """
 
 import jax.numpy as jnp
@@ -10,8 +11,8 @@ import numpy as np
 from dpjax.core import Array, Number
 from dpjax.privacy.continuous import _log_inverse, _real
 
-# The orders alpha at which divergences are computed, less 1, (128,). The least epsilon over them is
-# within half a percent of that over all orders.
+# alpha - 1 for the orders alpha at which divergences are computed, (128,). The least epsilon over
+# them is within half a percent of the least over all orders.
 _EXCESS = np.geomspace(1e-2, 1e6, 128)
 
 
@@ -30,16 +31,15 @@ def zcdp_divergences(rho: Number) -> Array:
 def renyi_divergences(law: Array, log_ratios: Array) -> Array:
     """D_alpha(P || Q) = ln(sum_m P(m) (P(m) / Q(m))^(alpha - 1)) / (alpha - 1), at 128 orders.
 
-    The orders alpha are between 1.01 and 10^6, in geometric steps of alpha - 1.
-
-    Rounding, which is at most a few units in the last place of the largest log-ratio, is added.
+    The orders alpha are between 1.01 and 10^6, in geometric steps of alpha - 1. A bound on the
+    rounding error, a few units in the last place of the largest log-ratio, is added.
 
     Args:
       law: P (n,), the probabilities of n outcomes.
       log_ratios: ln(P / Q) (n,).
 
     Returns:
-      (128,), each at least 0; inf where an outcome of P is impossible under Q.
+      (128,), each at least 0; inf if an outcome of P is impossible under Q.
 
     Examples:
       >>> law, other = jnp.array([0.01, 0.99]), jnp.array([0.02, 0.98])
@@ -50,11 +50,11 @@ def renyi_divergences(law: Array, log_ratios: Array) -> Array:
     """
     law, log_ratios = _real(law), _real(log_ratios)
     steps = _real(_EXCESS)
-    # An outcome without a chance counts for nothing, whatever its ratio is.
+    # An outcome of probability 0 does not count, whatever its ratio is.
     ratios = jnp.where(law > 0.0, jnp.where(jnp.isnan(log_ratios), jnp.inf, log_ratios), 0.0)
     found = jnp.log1p(jnp.sum(jnp.expm1(jnp.outer(steps, ratios)) * law[None], axis=1)) / steps
     rounding = 8.0 * jnp.finfo(law.dtype).eps * jnp.max(jnp.abs(ratios))
-    # The largest log-ratio bounds all orders, also those at which the sum is too large for a float.
+    # The largest log-ratio bounds all orders, including those at which the sum overflows.
     found = jnp.minimum(jnp.where(jnp.isnan(found), jnp.inf, found), jnp.max(ratios))
     return jnp.maximum(found, 0.0) + rounding
 
@@ -66,7 +66,7 @@ def renyi_epsilon(divergences: Array, delta: Number) -> Array:
     (Canonne, Kamath & Steinke 2020, Proposition 12).
 
     Args:
-      divergences: (..., 128), of both directions the larger one.
+      divergences: (..., 128), the larger of both directions.
       delta: in (0, 1).
 
     Examples:

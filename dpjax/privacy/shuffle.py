@@ -1,21 +1,22 @@
-"""Amplification by shuffling: what a batch of shuffled messages declares, and its calibration.
+"""Amplification by shuffling: the privacy of a batch of shuffled messages, and its calibration.
 
 Each of ``users`` people sends one message of a randomizer that is local_epsilon-DP by itself, and
 a shuffler permutes the messages. The multiset of messages is then (epsilon, delta)-DP for a smaller
 epsilon. All users of a batch share one randomizer, and neighbours differ in the input of one user.
 
-Let q = e^local_epsilon / (1 + e^local_epsilon). Of a randomizer R and the two inputs x and x' of
-the user who changes, R(x) = q U + (1 - q) V and R(x') = (1 - q) U + q V for some laws U and V
-(Kairouz, Oh & Viswanath 2015). If R(z) >= c (U + V) / 2 for all inputs z, then each other message
-is with probability c a fair draw of U or V, a clone. Telling an observer which messages are clones,
-and the rest of the messages, only helps. What remains is a number of U among C + 1 messages, with
-C from Bin(users - 1, c). Any randomizer has c = e^-local_epsilon (Feldman, McMillan & Talwar 2021).
-Randomized response, among two or more options, has c = 2 / (1 + e^local_epsilon), as does each
-randomizer with R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs
-(Feldman, McMillan & Talwar 2023).
+Let R be the randomizer, x and x' the two inputs of the user who changes, and
+q = e^local_epsilon / (1 + e^local_epsilon). Then R(x) = q U + (1 - q) V and
+R(x') = (1 - q) U + q V for some laws U and V (Kairouz, Oh & Viswanath 2015). If
+R(z) >= c (U + V) / 2 for all inputs z, then each other message is a clone with probability c: a
+fair draw of U or V. Showing an observer which messages are clones, and all other messages, only
+helps the observer. What is left to observe is the number of U among C + 1 messages, with C from
+Bin(users - 1, c). Any randomizer has c = e^-local_epsilon (Feldman, McMillan & Talwar 2021).
+Randomized response among two or more options has c = 2 / (1 + e^local_epsilon). So does each
+randomizer with R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs (Feldman,
+McMillan & Talwar 2023).
 
 These functions run on the host, in NumPy's float64, and take plain numbers only. Sums leave out
-mass below 1e-40. By rounding delta is wrong by less than 1e-5 of itself.
+mass below 1e-40. The relative rounding error of delta is below 1e-5.
 """
 
 import math
@@ -61,9 +62,9 @@ def _weights(local_epsilon, epsilon):
 def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
     """Delta as a function of epsilon, from the number of U among C + 1 messages.
 
-    Given C, the observer counts A + 1 against A with probability q, else A against A + 1, with A
-    from Bin(C, 1/2). The likelihood ratio rises in the count, so the worst event is that the
-    count is at least j, for the least j above (C + 1) b / (a + b), and
+    Given C, the observer compares a count of A + 1 with a count of A, with probability q, and
+    otherwise A with A + 1, for A from Bin(C, 1/2). The likelihood ratio increases in the count. So
+    the worst event is that the count is at least j, for the least j above (C + 1) b / (a + b), and
     delta = a P(A >= j - 1) - b P(A >= j).
     """
     log_odds = (math.log(2.0) if stronger else 0.0) - math.log(math.expm1(local_epsilon))
@@ -86,12 +87,12 @@ def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
 
 
 def _inputs(local_epsilon, users, tried) -> list[int]:
-    """How many of the other users have a one. The other half follows by exchanging 0 and 1.
+    """The numbers of ones among the other users to try, up to half, by exchanging 0 and 1.
 
-    In batches of at most ``tried`` users these are all numbers, else those near an end.
-    One more moves the mean count by 1 - 2 / (1 + e^local_epsilon), so its distance from integers
-    repeats after (1 + e^local_epsilon) / 2 of them, and delta with it. The skewness, which is
-    largest at an end, decides between repetitions.
+    In batches of at most ``tried`` users these are all numbers; otherwise those near an end. One
+    more moves the mean count by 1 - 2 / (1 + e^local_epsilon). So its distance from integers, and
+    with it delta, repeats after (1 + e^local_epsilon) / 2 of them. Between repetitions the skewness
+    decides, which is largest at an end.
     """
     half = (users - 1) // 2
     if users <= tried:
@@ -154,17 +155,20 @@ def shuffle_delta(
       local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
       epsilon: at least 0 and finite.
       users: number of messages in the batch, from 1 to 10^6.
-      bound: which randomizer, and how. ``"response"`` is exact for randomized response of a bit,
-        where the number of ones says all: the larger direction and the worst inputs of the other
-        users (our derivation). All inputs are tried up to 2000 users. Above, about eighty of them
-        are tried near the ends, where the worst ones have been seen.
+      bound: the randomizer and the kind of bound.
+        ``"response"`` is exact for randomized response of a bit, with the larger direction and the
+        worst inputs of the other users; the number of ones is sufficient (our derivation). Up to
+        2000 users all inputs are tried. Above, about eighty are tried near the ends, where the
+        worst inputs were found.
         ``"clones"`` is an upper bound for any randomizer (Feldman, McMillan & Talwar 2021,
-        Theorem 3.1, without its last step). ``"stronger_clones"`` is a lower upper bound for
-        the randomizers named in the module's docstring, such as randomized response among two or
-        more options (Feldman, McMillan & Talwar 2023, Theorem 3.1, as recalled; our derivation for
-        these randomizers). It is not for others: an erratum to that paper restricts the theorem.
+        Theorem 3.1, without its last step).
+        ``"stronger_clones"`` is a tighter upper bound for the randomizers named in the module's
+        docstring, such as randomized response among two or more options (Feldman, McMillan & Talwar
+        2023, Theorem 3.1, as recalled; our derivation for these randomizers). It is not valid for
+        others: an erratum to that paper restricts the theorem.
 
-    Delta falls in ``users``, as another message is post-processing, and rises in local_epsilon.
+    Delta decreases in ``users``, since another message is post-processing, and increases in
+    local_epsilon.
 
     Examples:
       >>> [f"{privacy.shuffle_delta(2.0, 0.5, users):.2g}" for users in (50, 100, 200)]
@@ -186,12 +190,14 @@ def shuffle_epsilon(
       delta: from 1e-30 to below 1.
       users: number of messages in the batch, n below, from 1 to 10^6.
       bound: one of the curves of :func:`shuffle_delta`, inverted by bisection, or a closed form.
-        With L = ln(4 / delta) and e0 = local_epsilon, ``"closed_2021"`` is, for any randomizer and
-        e0 <= ln(n / (16 L)), ln(1 + x (1 - e^-e0) / (1 + e^-e0 / (1 + x))), where
-        x = 8 sqrt(e^e0 L / n) + 8 e^e0 / n (Feldman, McMillan & Talwar 2021, the authors' code).
-        ``"closed_2023"`` is, for the randomizers of ``"stronger_clones"`` and
-        1 + e^e0 <= n / (8 ln(2 / delta)), ln(1 + (e^e0 - 1) (4 sqrt(2 L / ((e^e0 + 1) n)) + 4 / n))
-        (2023, Theorem 3.2, as recalled). In smaller batches both are local_epsilon.
+        Let L = ln(4 / delta) and e0 = local_epsilon.
+        ``"closed_2021"`` is ln(1 + x (1 - e^-e0) / (1 + e^-e0 / (1 + x))), where
+        x = 8 sqrt(e^e0 L / n) + 8 e^e0 / n, for any randomizer and e0 <= ln(n / (16 L)) (Feldman,
+        McMillan & Talwar 2021, the authors' code).
+        ``"closed_2023"`` is ln(1 + (e^e0 - 1) (4 sqrt(2 L / ((e^e0 + 1) n)) + 4 / n)), for the
+        randomizers of ``"stronger_clones"`` and 1 + e^e0 <= n / (8 ln(2 / delta)) (2023,
+        Theorem 3.2, as recalled).
+        In smaller batches both are local_epsilon.
 
     Examples:
       >>> [round(privacy.shuffle_epsilon(2.0, 1e-6, users), 2) for users in (100, 400)]
@@ -232,10 +238,10 @@ def _largest_local_epsilon(epsilon, delta, users) -> float:
 def shuffle_local_epsilon(epsilon: float, delta: float, users: int) -> float:
     """The largest epsilon of randomized response whose shuffled batch is (epsilon, delta)-DP.
 
-    It is found by bisection on :func:`shuffle_delta` of ``"response"``, which has been evaluated at
-    the result, and is never below epsilon. A batch too small to hide a message gets little more
-    than epsilon. Where the worst inputs are not near an end, delta at the result can be a few
-    percent below the given one.
+    It is found by bisection on :func:`shuffle_delta` with ``"response"``, which is checked at the
+    result. It is at least epsilon, and little more if the batch is too small to hide a message. If
+    the worst inputs are not near an end, delta at the result can be a few percent below the given
+    delta.
 
     Args:
       epsilon: of the shuffled messages, at most 100; inf gives inf.

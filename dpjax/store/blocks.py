@@ -1,7 +1,4 @@
-"""Writes, reads and checks the blocks of a store.
-
-:mod:`dpjax.store` says what a store is, and why it can be killed at any moment.
-"""
+"""Writes, reads and checks the blocks of a store, which :mod:`dpjax.store` describes."""
 
 import hashlib
 import itertools
@@ -20,12 +17,12 @@ from dpjax.store.objects import Damaged, Files, decode, encode, together
 
 
 class Store(NamedTuple):
-    """An open store, of which a caller asks for the first ``points`` points and ``seeds`` seeds."""
+    """An open store, for its first ``points`` points and ``seeds`` seeds."""
 
     files: Files
     layout: Layout
-    points: int  # how many points are asked for
-    seeds: int  # how many seeds are asked for
+    points: int  # how many points are requested
+    seeds: int  # how many seeds are requested
 
     @property
     def block(self) -> tuple[int, int]:
@@ -35,7 +32,7 @@ class Store(NamedTuple):
     def missing(self) -> list[tuple[int, int]]:
         """First point and first seed of each block that is not done or is damaged.
 
-        It reads every finished block, and warns of each that is damaged.
+        It reads every finished block, and warns of each damaged one.
         """
         keys = set(self.files.keys())
         corners = self._corners()
@@ -50,14 +47,14 @@ class Store(NamedTuple):
         return missing
 
     def write(self, point: int, seed: int, cells: tuple) -> None:
-        """Writes a block, and its ``done`` last.
+        """Write a block, with its ``done`` last.
 
         Args:
           point: the first point of the block.
           seed: the first seed of the block.
-          cells: a Result's fields but for rounds, with leading axes (points, seeds) of a block.
-            Points past the last one are dropped. Seeds past the last one are kept for a store that
-            grows.
+          cells: a Result's fields except rounds, with leading axes (points, seeds) of a block.
+            Points beyond the last one are dropped. Seeds beyond the last one are kept, for later
+            extensions.
 
         Raises:
           OSError: an object cannot be written; the message names it.
@@ -72,12 +69,12 @@ class Store(NamedTuple):
             self.files.write(self._key(name, point, seed), encode(block))
 
     def result(self, structure: Any = None) -> Result:
-        """Reads all cells that are asked for.
+        """Read all requested cells.
 
         Args:
-          structure: pytree like a Result but for rounds. If it is given, all cells must be done. By
-            default the containers are those with which the store was made, and cells that are not
-            done hold NaN or a fill value, with a warning.
+          structure: pytree like a Result without rounds. If it is given, all cells must be done. By
+            default the containers are those of the store's creation, and unfinished cells are NaN
+            or a fill value, with a warning.
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
@@ -88,8 +85,8 @@ class Store(NamedTuple):
             if len(missing):
                 point, seed = missing[0]
                 raise ValueError(
-                    f"store: seed {seed} of point {point} is gone from {self.files.url}: another "
-                    "process, with fewer points, has written its block anew; run the sweep again"
+                    f"store: seed {seed} of point {point} is missing in {self.files.url}: another "
+                    "process, with fewer points, has rewritten its block; run the sweep again"
                 )
             trees = jax.tree.unflatten(jax.tree.structure(structure), arrays.values())
         else:
@@ -103,7 +100,7 @@ class Store(NamedTuple):
         return np.array(self.layout.attributes["checkpoints"], np.int32)
 
     def warn_of_missing(self, done: np.ndarray, stacklevel: int) -> None:
-        """Warns of cells that are not done, if there are any."""
+        """Warn of unfinished cells, if there are any."""
         missing = np.argwhere(~done)
         if len(missing):
             warnings.warn(
@@ -116,7 +113,7 @@ class Store(NamedTuple):
     def cells(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The arrays of a Result by name, with axes (points, seeds), and (points, seeds) bool.
 
-        The second says which cells are done. The others hold NaN or a fill value.
+        The second says which cells are done. The others are NaN or a fill value.
 
         Raises:
           Damaged: an object is damaged; the message names it.
@@ -129,7 +126,7 @@ class Store(NamedTuple):
             }
         except (MemoryError, ValueError):
             raise ValueError(
-                f"store: {self.files.path(ROOT)} tells of {shape[0]} points with {shape[1]} seeds, "
+                f"store: {self.files.path(ROOT)} has {shape[0]} points with {shape[1]} seeds, "
                 "which do not fit into memory"
             ) from None
         keys = set(self.files.keys())
@@ -168,18 +165,16 @@ class Store(NamedTuple):
         """All arrays of a block.
 
         Raises:
-          Damaged: a cell that is done does not hold what was written.
+          Damaged: a finished cell does not contain what was written.
         """
-        # ``done`` is read first, since all that it speaks of was written before it.
+        # ``done`` is read first, since the other arrays were written before it.
         done = self._read("done", point, seed)
         *leaves, sums = (self._read(name, point, seed) for name in [*self.layout.arrays][:-1])
         known = min(self.block[0], self.layout.shape[0] - point)
         fits = sums[:known] == self._checksums(point, seed, [leaf[:known] for leaf in leaves])
         if not fits[done[:known]].all():
             path = self.files.path(self._key("checksum", point, seed))
-            raise Damaged(
-                f"store: {path} does not fit the other arrays of its block, or not its place"
-            )
+            raise Damaged(f"store: {path} does not fit the other arrays of its block, or its place")
         return [*leaves, sums, done]
 
     def _checksums(self, point, seed, leaves):
@@ -200,18 +195,18 @@ class Store(NamedTuple):
 def cell_checksums(
     identity: bytes, points: np.ndarray, seeds: Numbers, leaves: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """A checksum of 32 bits for each cell, over its sweep, its place and all of its values.
+    """A 32-bit checksum of each cell, over its sweep, its place and all of its values.
 
-    The words of a cell are multiplied by random odd numbers of 64 bits, which depend on the sweep.
-    The upper half of the sum is the checksum. Two cells that differ have the same checksum with a
-    probability of about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and
+    The words of a cell are multiplied by random odd 64-bit numbers, which depend on the sweep. The
+    upper half of the sum is the checksum. Two different cells have the same checksum with
+    probability about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and
     Strings, 2015).
 
     Args:
       identity: bytes that identify the sweep.
       points: (P, n) words of each point, uint32.
       seeds: (S,) the seeds.
-      leaves: arrays (P, S, ...) of what the cells hold.
+      leaves: arrays (P, S, ...), the contents of the cells.
 
     Returns:
       (P, S) uint32.

@@ -1,4 +1,4 @@
-"""Which arrays and numbers a traced program has, and in which of them two programs differ."""
+"""The arrays and numbers of a traced program, and the differences of two programs."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ _SHOWN = 3  # of the numbers of an array, and of the differences of a kind
 
 
 def contents(program: Any) -> dict[str, Any]:
-    """The number of equations of a traced program, its numbers and its arrays, as texts.
+    """The number of equations of a traced program, and its numbers and arrays as texts.
 
-    Programs within programs count too. A text of an array holds its type, its first entries and a
-    digest of all of them. Equal numbers and equal arrays have one text.
+    Nested programs count too. The text of an array has its type, its first entries and a digest of
+    all entries. Equal numbers and equal arrays have one text.
     """
     equations = 0
     found: dict[str, set[str]] = {"numbers": set(), "arrays": set()}
@@ -51,7 +51,7 @@ def contents(program: Any) -> dict[str, Any]:
 
 
 def difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """In which respects two programs differ, by their contents; empty if in none of these."""
+    """The differences of two programs, by their contents; empty if there are none."""
     parts = []
     for kind, word in (("arrays", "array"), ("numbers", "number")):
         sides = [

@@ -1,4 +1,4 @@
-"""Writes and reads the root of a store, and the metadata and coordinates that follow from it."""
+"""The root of a store, and the metadata and coordinates that follow from it."""
 
 import hashlib
 import inspect
@@ -22,10 +22,10 @@ ROOT = "zarr.json"
 _FORMAT = "dpjax sweep 2"
 _COORDINATE_CHUNK = 1024
 
-# Settings of JAX that change numbers and that no program shows.
+# JAX settings that affect numbers and are not part of a traced program.
 _SETTINGS = ("jax_threefry_partitionable", "jax_default_matmul_precision")
 
-# The attributes that identify a sweep, beside its points, and what messages call them.
+# The attributes that identify a sweep, besides its points, and their names in messages.
 _COMPARED = {
     "format": "format",
     "dpjax": "version of dpjax",
@@ -40,15 +40,15 @@ _COMPARED = {
 
 
 class Layout(NamedTuple):
-    """All that the root of a store says."""
+    """The contents of a store's root."""
 
     attributes: dict
     arrays: dict[str, Any]  # name -> (shape of a cell, dtype, fill value); checksum and done last
-    shape: tuple[int, int]  # points and seeds that the store has room for
+    shape: tuple[int, int]  # points and seeds of the store
     block: tuple[int, int]  # points and seeds of a block
 
     def objects(self) -> dict[str, str]:
-        """The names and digests of the objects beside the root that are not parts of blocks."""
+        """The names and digests of all objects other than the root and blocks."""
         return json.loads(self.attributes["objects"])
 
     def identity(self) -> bytes:
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
         return hashlib.sha256(json.dumps(told).encode()).digest()
 
     def about(self) -> dict:
-        """The description of the points: empty for a store of an older version."""
+        """The description of the points; empty for a store of an older version."""
         return json.loads(self.attributes.get("about", "{}"))
 
     def point_words(self) -> np.ndarray:
@@ -66,7 +66,7 @@ class Layout(NamedTuple):
 
 
 def arrays_of(output: tuple) -> dict[str, Any]:
-    """The leaves of a Result, without its rounds, by the names that a store has for them."""
+    """The leaves of a Result, without its rounds, by their names in a store."""
     return {
         name: leaf
         for prefix, tree in zip(Result._fields[1:], output, strict=True)
@@ -108,10 +108,10 @@ def described(layout, plan, about) -> Layout:
 
 
 def compare(found, new, url, plan) -> None:
-    """Refuses a store of another sweep than the one of a plan, whose layout is ``new``.
+    """Check that a store is of the same sweep as a plan, whose layout is ``new``.
 
     Raises:
-      ValueError: the sweeps differ; the message says in what, with both values.
+      ValueError: the sweeps differ; the message names the difference with both values.
     """
 
     def cells(layout):
@@ -136,7 +136,7 @@ def compare(found, new, url, plan) -> None:
     for name in there:
         for index, pair in enumerate(zip(there[name], here[name], strict=False)):
             if pair[0] != pair[1]:
-                # The shortest decimals that are played as these numbers.
+                # The shortest decimals that are equal to these numbers in float32.
                 numbers = [str(np.array(value, np.float32)) for value in pair]
                 refuse(f"points: {name} of point {index}", *numbers)
     if cells(found) != cells(new):
@@ -144,7 +144,7 @@ def compare(found, new, url, plan) -> None:
 
 
 def _other_game(there, here, plan) -> str:
-    """In which respects two games differ, by the attributes of their roots."""
+    """The differences of two games, by the attributes of their roots."""
     parts = []
     for field, text in (("game", "{}"), ("arrays", "it records {}")):
         if there[field] != here[field]:
@@ -157,7 +157,7 @@ def _other_game(there, here, plan) -> str:
 
 
 def refusal(url, trouble) -> Damaged:
-    """The error for a root that is damaged or gone. Nothing is read or written without it."""
+    """The error for a root that is damaged or missing. Nothing is read or written without it."""
     return Damaged(
         f"store: {url}/{ROOT} is {trouble}; restore it from a copy, or delete {url} and run the "
         "sweep again, which computes everything anew"
@@ -165,10 +165,10 @@ def refusal(url, trouble) -> Damaged:
 
 
 def grow(found, new, url) -> Layout:
-    """The layout of a store, with room for all points and seeds of a new layout of its sweep.
+    """The layout of a store, extended to all points and seeds of a new layout of its sweep.
 
     Raises:
-      ValueError: the store was made with one point, and others are to be added.
+      ValueError: the store has a single point, and a store with a single point cannot be extended.
     """
     shape = tuple(map(max, found.shape, new.shape))
     if found.block[0] == 1 and shape[0] > 1:
@@ -183,7 +183,7 @@ def grow(found, new, url) -> Layout:
 
 
 def write(layout) -> dict[str, bytes]:
-    """The bytes of all objects of a store but its blocks. The root is the last of them."""
+    """The bytes of all objects of a store except its blocks, with the root last."""
     zarr = optional("zarr")
     objects: dict[str, Any] = {}
     memory = zarr.storage.MemoryStore(objects)
@@ -220,7 +220,7 @@ def write(layout) -> dict[str, bytes]:
             attributes={"_FillValue": fill} if masked else {},
         )
     with warnings.catch_warnings():
-        # Zarr warns that consolidated metadata is an extension of format 3. All readers know it.
+        # Zarr warns that consolidated metadata is an extension of format 3. All readers support it.
         warnings.simplefilter("ignore")
         zarr.consolidate_metadata(memory)
     objects = {key: value.to_bytes() for key, value in objects.items()}
@@ -235,8 +235,8 @@ def read(text, url) -> Layout:
     """The layout that a root describes.
 
     Raises:
-      Damaged: the root is not as it was written.
-      ValueError: the root is that of something else, or of an older store.
+      Damaged: the root is damaged.
+      ValueError: the root is not that of a sweep, or of an older store.
     """
     damaged = refusal(url, "damaged")
     try:
@@ -264,7 +264,7 @@ def read(text, url) -> Layout:
 
 
 def _understand(root) -> Layout:
-    """The layout in a root. Each field is used here as it is used later, so that damage shows."""
+    """The layout in a root. Each field is used as it is used later, to detect damage."""
     attributes = root["attributes"]
     described = root["consolidated_metadata"]["metadata"]
     names = attributes["arrays"].split()
@@ -281,7 +281,7 @@ def _understand(root) -> Layout:
     unused = iter(names)
     unflatten(attributes["structure"], unused)
     layout.identity()
-    # A root cannot claim more seeds than it names objects of coordinates for.
+    # A root must name coordinate objects for all its seeds.
     last = f"seed/c/{(seeds - 1) // _COORDINATE_CHUNK}"
     fits = len(layout.point_words()) == points and last in layout.objects()
     if not fits or len(chunk) != 2 or min(layout.block) < 1 or next(unused, None) is not None:
@@ -290,13 +290,13 @@ def _understand(root) -> Layout:
 
 
 def unflatten(structure, leaves) -> tuple:
-    """A Result but for its rounds, made of the leaves, in the containers that a root describes."""
+    """The fields of a Result without its rounds, from leaves, in the containers of a root."""
     leaves = iter(leaves)
     return tuple(_unflatten(tree, leaves) for tree in json.loads(structure))
 
 
 def _digest(root) -> str:
-    """A digest of all that a root says, without this digest."""
+    """A digest of a root's contents, without this digest."""
     attributes = {name: value for name, value in root["attributes"].items() if name != "digest"}
     return digest(json.dumps({**root, "attributes": attributes}, sort_keys=True).encode())
 
@@ -328,7 +328,7 @@ def _coordinates(layout) -> dict:
 def _name(function) -> str:
     while hasattr(function, "func"):  # a functools.partial
         function = function.func
-    # A function that its caller renamed has a new __name__ and its old __qualname__.
+    # A renamed function has a new __name__ and its old __qualname__.
     parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
     parts[-1] = getattr(function, "__name__", parts[-1])
     return ".".join(filter(None, [function.__module__, *parts]))
@@ -343,7 +343,7 @@ def point_values(game, points) -> dict[str, list]:
 
 
 def _flatten(tree):
-    """A description for JSON of the containers of a pytree. Leaves are None."""
+    """A JSON description of the containers of a pytree. Leaves are None."""
     if hasattr(tree, "_fields"):
         fields = {name: _flatten(getattr(tree, name)) for name in tree._fields}
         return {"type": type(tree).__name__, "fields": fields}
@@ -366,7 +366,7 @@ def _unflatten(kind, leaves):
 
 
 def _fill(dtype):
-    """The value of a cell that is not done: NaN, or what xarray shows as NaN."""
+    """The value of an unfinished cell: NaN, or a value that xarray shows as NaN."""
     dtype = np.dtype(dtype)
     if dtype.kind in "fc":
         return dtype.type(np.nan)
@@ -375,7 +375,7 @@ def _fill(dtype):
     return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
 
 
-# The arrays beside those of a Result: the checksum of each cell, and whether it is done.
+# Additional arrays: the checksum of each cell, and whether it is done.
 _BESIDE = {
     "checksum": ((), np.dtype(np.uint32), np.uint32(0)),
     "done": ((), np.dtype(bool), False),

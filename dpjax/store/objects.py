@@ -1,7 +1,7 @@
-"""Reads and writes objects: named bytes in a folder or behind an fsspec URL, with checksums.
+"""Reads and writes objects: named bytes in a folder or at an fsspec URL, with checksums.
 
-Zarr writes files without fsync, and a file that it left unfinished does not say whose it was. So
-the objects of a store are written here.
+Zarr writes files without fsync, and its unfinished files do not identify their process. So the
+objects of a store are written here.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ import numpy as np
 
 from dpjax.core import optional
 
-_READERS = 16  # threads; behind a URL even a small object takes long to come
+_READERS = 16  # threads; at a URL even a small object takes long to read
 _PARTIAL = ".partial"
 
 
 class Damaged(ValueError):
-    """An object does not hold what was written; the message names it.
+    """An object does not contain what was written; the message names it.
 
     Examples:
       >>> issubclass(store.Damaged, ValueError)
@@ -30,7 +30,7 @@ class Damaged(ValueError):
 
 
 class Files:
-    """The objects in a folder or behind a URL. Each is written at once or not at all."""
+    """The objects in a folder or at a URL. Each is written atomically."""
 
     def __init__(self, url):
         try:
@@ -45,17 +45,17 @@ class Files:
         return f"{self.root}/{key}"
 
     def keys(self) -> list[str]:
-        """The names of all objects, without those that are still being written."""
+        """The names of all objects, except unfinished ones."""
         return [key for key in self._found() if not key.endswith(_PARTIAL)]
 
     def read(self, key) -> bytes | None:
-        """The bytes of an object; None where there is no such object.
+        """The bytes of an object; None if it does not exist.
 
         Raises:
           OSError: the object exists and cannot be read; the message names it.
         """
         path = self.path(key)
-        # Reading a pipe, or whatever else is neither a file nor a folder, might never end.
+        # Reading a pipe or a similar special file might never end.
         if self.local and os.path.exists(path) and not os.path.isfile(path):
             raise OSError(f"store: cannot read {path}: it is not a file")
         try:
@@ -66,14 +66,13 @@ class Files:
             raise OSError(f"store: cannot read {path}: {error.strerror or error}") from error
 
     def write(self, key, data, *, create=False, durable=False) -> bool:
-        """Writes an object, and returns whether it did.
+        """Write an object, and return whether it was written.
 
         Args:
           key: its name.
           data: its bytes.
-          create: whether an object that exists stays as it is (on a local disk only).
-          durable: whether the bytes are on the disk when this returns, and not only in the memory
-            of the system.
+          create: whether to keep an existing object (on a local disk only).
+          durable: whether the bytes are on disk when this returns, not only in system memory.
         """
         path = self.path(key)
         try:
@@ -89,7 +88,7 @@ class Files:
         return True
 
     def sweep_up(self) -> None:
-        """Removes files that killed processes of this machine left half written."""
+        """Remove unfinished files of killed processes of this machine."""
         if self.local:
             for key in self._found():
                 if key.endswith(_PARTIAL) and is_left_behind(key.split(".")[-2]):
@@ -97,7 +96,7 @@ class Files:
 
     def _found(self) -> list[str]:
         if self.local:
-            # fsspec would skip a folder that cannot be listed, so the walk is done here.
+            # fsspec would skip a folder that cannot be listed, so folders are walked here.
             if os.path.isfile(self.root):
                 return [""]
             walked = os.walk(self.root, onerror=self._refuse_to_list)
@@ -116,7 +115,7 @@ class Files:
 
 
 def together(function, items) -> list:
-    """The results of a function for all items, computed by several threads."""
+    """The results of a function for all items, computed in parallel threads."""
     with ThreadPoolExecutor(_READERS) as pool:
         return list(pool.map(function, items))
 
@@ -124,13 +123,13 @@ def together(function, items) -> list:
 def digest(data) -> str:
     """A digest of an object.
 
-    A crc32c would not do, since it is the same for all objects that end with their own crc32c.
+    It is not a crc32c, which is the same for all objects that end with their own crc32c.
     """
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def encode(array) -> bytes:
-    """An array as bytes, as Zarr's codecs "bytes" (little-endian) and "crc32c" write it."""
+    """An array as bytes, in the format of Zarr's codecs "bytes" (little-endian) and "crc32c"."""
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return data + _crc32c(data)
 
@@ -174,9 +173,9 @@ def _write_file(path, data, create, durable) -> bool:
 
 
 def _appear(partial, path, create) -> bool:
-    """Gives a complete file its name; False if ``create`` is true and the name is taken."""
+    """Rename a complete file to its final name; False if ``create`` and the name exists."""
     if create:
-        # Unlike a rename, a link does not replace a file. Not all file systems have links.
+        # Unlike a rename, a link does not replace a file. Not all file systems support links.
         try:
             os.link(partial, path)
             return True
@@ -205,13 +204,13 @@ def _remove(path) -> None:
 
 
 def process_mark() -> str:
-    """The machine and number of this process, as a part of a file's name."""
+    """The machine and the number of this process, for use in file names."""
     machine = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())
     return f"{machine}-{os.getpid()}"
 
 
 def is_left_behind(mark) -> bool:
-    """Whether the process of a mark ran on this machine and has ended."""
+    """Whether a mark's process ran on this machine and has ended."""
     machine, _, number = mark.rpartition("-")
     if os.name != "posix" or not number.isdigit() or machine != process_mark().rpartition("-")[0]:
         return False

@@ -1,4 +1,4 @@
-"""Opens a store: creates, compares, mends or grows it for the sweep that asks for it."""
+"""Opens a store: creates, checks, repairs or extends it for a sweep."""
 
 import os
 import re
@@ -14,25 +14,24 @@ from dpjax.store.objects import Files, digest, together
 
 
 def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> Store:
-    """Creates the store of a sweep, or opens it, compares it with the sweep, mends and grows it.
+    """Create the store of a sweep, or open, check, repair and extend it.
 
     Args:
       url: a folder, or an fsspec URL.
-      plan: a :class:`dpjax.engine.blocks.Plan`. Its blocks are those of a store that does not exist
-        yet.
-      about: returns a description of the points for JSON, with a list of an entry for each point in
-        each of its fields. It is called if the store is created or grows, and is kept in the root.
+      plan: a :class:`dpjax.engine.blocks.Plan`. Its blocks are used if the store is created.
+      about: returns a description of the points for JSON; each field is a list with an entry for
+        each point. It is called if the store is created or extended, and is stored in the root.
 
     Raises:
       ValueError: the store is of another sweep (the message names the field and both values); its
-        root is damaged or gone; or the folder holds something else.
+        root is damaged or missing; or the folder contains something else.
       OSError: the store cannot be read or written.
     """
     files = Files(url)
     files.sweep_up()
     new = layouts.describe(plan)
-    # Another process may create or grow the store meanwhile. So this repeats until the root fits
-    # this sweep and everything is as the root says.
+    # Another process may create or extend the store meanwhile. So this repeats until the root fits
+    # this sweep and all objects match the root.
     while True:
         if (text := files.read(ROOT)) is None:
             _create(files, layouts.described(new, plan, about))
@@ -54,9 +53,9 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
 def read(url: str | os.PathLike) -> Result:
     """The Result of a stored sweep, as NumPy arrays.
 
-    Cells that are not done hold NaN (in arrays of integers the least one, of truth values False),
-    and a warning counts them. Another warning names metadata and coordinates that are damaged. Only
-    readers of Zarr notice that damage, and the sweep repairs it when it is called again.
+    Unfinished cells are NaN (in arrays of integers the least integer, of booleans False), and a
+    warning counts them. Another warning names damaged metadata and coordinates. Such damage affects
+    only other readers of Zarr, and calling the sweep again repairs it.
 
     Raises:
       ValueError: there is no store of a sweep, or one of its objects is damaged; the message
@@ -95,7 +94,7 @@ def existing(url: str | os.PathLike) -> Store | None:
 
 
 def is_empty(url: str | os.PathLike) -> bool:
-    """Whether a folder or URL holds nothing.
+    """Whether a folder or URL contains nothing.
 
     Examples:
       >>> store.is_empty("a_folder_that_is_not_there")
@@ -105,7 +104,7 @@ def is_empty(url: str | os.PathLike) -> bool:
 
 
 def _wrong(files, layout) -> list[str]:
-    """The names of the objects beside the root that do not have the digests in it."""
+    """The names of objects that do not match their digests in the root."""
     expected = layout.objects()
     found = together(files.read, expected)
     pairs = zip(expected.items(), found, strict=True)
@@ -123,7 +122,7 @@ def _warn_of(files, wrong, remedy, stacklevel) -> None:
 
 
 def _mend(files, layout, wrong) -> None:
-    """Writes the damaged objects again, or all objects where the new root is not the old one."""
+    """Rewrite the damaged objects, or all objects if the root changes."""
     objects = layouts.write(layout)
     written = layouts.read(objects[ROOT], files.url)
     if written.attributes["digest"] == layout.attributes.get("digest"):
@@ -132,7 +131,7 @@ def _mend(files, layout, wrong) -> None:
 
 
 def _refuse_blocks(files) -> None:
-    """Raises a sentence if there are finished blocks without a root."""
+    """Raise an error if there are finished blocks without a root."""
     # The root is read last: another process may just have written it, and then blocks.
     blocks = any(key.startswith("done/c/") for key in files.keys())  # noqa: SIM118
     if blocks and files.read(ROOT) is None:
@@ -140,7 +139,7 @@ def _refuse_blocks(files) -> None:
 
 
 def _create(files, new) -> None:
-    """Creates a store where there is none, or where one was begun and has no finished block."""
+    """Create a store if there is none, or only one without finished blocks."""
     _refuse_blocks(files)
     objects = layouts.write(new)
     names = {key.partition("/")[0] for key in objects}
@@ -152,7 +151,7 @@ def _create(files, new) -> None:
 
 
 def _write(files, objects, *, create=False) -> None:
-    """Writes objects, the root last. With ``create`` it does not replace a root that exists."""
+    """Write objects, the root last. With ``create``, an existing root is not replaced."""
     for key, value in objects.items():
         if key == ROOT:
             files.write(key, value, create=create, durable=True)

@@ -54,8 +54,8 @@ def of_default(impl):
         return jr.key(0)
 
 
-BATCHED = "key must draw by threefry2x32, .* what it draws depends on the batch"
-SINGLE = "key must be one key as jax.random.key"
+BATCHED = "key must use threefry2x32, .* whose draws depend on the batch"
+SINGLE = "key must be one key, such as jax.random.key"
 HOSTILE = {
     "rbg": (lambda: jr.key(0, impl="rbg"), BATCHED),
     "unsafe_rbg": (lambda: jr.key(0, impl="unsafe_rbg"), BATCHED),
@@ -105,7 +105,7 @@ def test_a_game_may_not_draw_from_such_keys_either():
 
         return learner, environment._replace(step=step)
 
-    with pytest.raises(TypeError, match="game must draw by threefry2x32, .*key<rbg>"):
+    with pytest.raises(TypeError, match="game must use threefry2x32, .*key<rbg>"):
         swept(jr.key(0), play=inner)
 
 

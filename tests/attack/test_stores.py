@@ -175,7 +175,7 @@ def test_a_block_in_the_place_of_another_is_seen(folder, whole, arrays):
         if target.is_dir():
             source, target = (next(path.rglob("*")) for path in (source, target))
         shutil.copy(source, target)
-    with pytest.raises(ValueError, match=r"checksum/c/0/0 does not fit .* or not its place"):
+    with pytest.raises(ValueError, match=r"checksum/c/0/0 does not fit .* or its place"):
         store.read(folder)
     assert_mended(folder, whole)
 

@@ -195,7 +195,7 @@ def test_half_the_noise_is_flagged_on_the_page_in_the_table_and_by_the_status(
     assert main(["compare", file, "--against", "ucb1", *SMALL, "--out", str(out)]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and error.startswith("dpjax: mine.py: At epsilon = 1: ")
-    sentence = "a replay spent 2 where 1 is declared, 2 times as much: the noise is too small"
+    sentence = "a replay spent 2, but 1 is declared (2 times as much): the noise is too small"
     assert sentence in error
     (audited,) = rows(out, "audit")
     assert audited["checks"].split(", ")[0] == "epsilon" and audited["flagged"] == "True"

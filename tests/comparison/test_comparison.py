@@ -267,7 +267,7 @@ def test_the_words_of_an_audit():
     assert "declares no privacy" in audits.finding(nothing)
     assert "nothing to audit" in audits.summary(audits.Audited([nothing], [], False))
     for changes, message in [
-        ({"checks": "epsilon, attack", "replay": 2.0, "attack": 1.5}, "spent 2 where 1 is declar"),
+        ({"checks": "epsilon, attack", "replay": 2.0, "attack": 1.5}, "spent 2, but 1 is declared"),
         ({"checks": "fresh_keys, epsilon", "replay": np.inf}, "the noise of a release is known"),
         ({"checks": "no release"}, "the audit says nothing"),
     ]:

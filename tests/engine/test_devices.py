@@ -179,7 +179,7 @@ def test_trajectories_that_are_not_finite_are_named_and_the_rest_kept(value):
     bad = [s for s in range(12) if jr.uniform(jr.fold_in(nature[s], 0)) < 0.5]
     assert 3 < len(bad) < 12
     first = "; ".join(f"point 1, seed {s}" for s in bad[:3])
-    sentence = f"{len(bad)} trajectories hold NaN or infinity, and are kept: {first}; ..."
+    sentence = f"{len(bad)} trajectories contain NaN or infinity and are kept: {first}; ..."
     with pytest.warns(RuntimeWarning, match=re.escape(sentence)):
         result = sweep(one_arm_spoiled(3, value, unlucky), POINTS, 12, jr.key(4), chunk=6)
     finite = np.isfinite(result.regret)

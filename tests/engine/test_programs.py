@@ -283,7 +283,7 @@ def test_a_loop_over_games_that_differ_in_numbers_is_told_once(monkeypatch):
         loop([lambda point: game_of(0.75 * point)] * 9)
         loop([lambda point: game_of(0.75 * point) for _ in range(9)])
         loop([of_shape(n) for n in range(1, 5)])
-    message = "game: it is compiled for the 4th time for other numbers, .* put what changes into"
+    message = "game: it has been compiled 4 times with different numbers .* pass these numbers"
     with pytest.warns(RuntimeWarning, match=message) as told:
         loop([lambda point, i=i: game_of(point / (1.0 + i)) for i in range(5)])
     assert len(told) == 1 and told[0].filename == notebooks.__file__

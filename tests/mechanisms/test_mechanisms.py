@@ -480,8 +480,8 @@ def test_buffers_for_an_unknown_horizon(noise):
     [
         ({"made_for": 0}, "made_for must be "),
         ({"made_for": 1.5}, "made_for must be "),
-        ({"made_for": 2**20 + 1}, "made_for: parameters are kept for up to 1048576 prefixes"),
-        ({"made_for": 64, "parameters": ((0.9,), (0.1,))}, "made_for: parameters that are given"),
+        ({"made_for": 2**20 + 1}, "made_for: parameters are stored for up to 1048576 prefixes"),
+        ({"made_for": 64, "parameters": ((0.9,), (0.1,))}, "made_for must be None if parameters"),
     ],
 )
 def test_a_bad_made_for_is_named(arguments, message):
@@ -570,7 +570,7 @@ def test_normalized_noise_stays_accurate():
 
 
 def test_normalized_needs_the_horizon():
-    with pytest.raises(ValueError, match="^normalized must be False where made_for is given"):
+    with pytest.raises(ValueError, match="^normalized must be False if made_for is given"):
         mechanisms.buffered(8, made_for=64, normalized=True)
 
 

@@ -1,13 +1,12 @@
-"""Generators of random numbers, a file for each. The key decides which one is used.
+"""Random number generators, one file for each. The key determines the generator.
 
-``jax.random.key(0)`` has threefry with the 20 rounds of JAX's default, and
-``jax.random.key(0, impl=threefry13)`` has 13, at two thirds of the cost. Salmon et al. chose 20 to
-have a margin; 13 are the fewest that they found to pass the BigCrush battery of TestU01. Words that
-were drawn in the order in which trajectories draw them passed its Crush battery
-(benchmarks/README.md).
+``jax.random.key(0)`` uses threefry with JAX's default of 20 rounds.
+``jax.random.key(0, impl=threefry13)`` uses 13 rounds, at two thirds of the cost. Salmon et al.
+chose 20 to have a margin; 13 are the fewest that they found to pass the BigCrush battery of
+TestU01. Words drawn in the order of trajectories passed its Crush battery (benchmarks/README.md).
 
-A generator is a :class:`Generator`: a block function, and how keys and numbers are read off its
-words. The engine asks it. So a further one is a file here that calls ``base.defined``.
+A :class:`Generator` has a block function, and says how keys and numbers are made from its words. To
+add a generator, write a file here that calls ``base.defined``.
 """
 
 from dpjax.core.generators.base import Generator, is_of_the_key_alone, of

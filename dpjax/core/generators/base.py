@@ -1,4 +1,4 @@
-"""What a counter-based generator is: a block function, and how keys and numbers are read off it."""
+"""Counter-based generators: a block function, and how keys and numbers are made from its words."""
 
 import math
 from collections.abc import Callable
@@ -13,10 +13,10 @@ from jax.extend.random import define_prng_impl
 
 
 class Generator(NamedTuple):
-    """A generator whose keys are two words, and whose draws are blocks of a key and a counter.
+    """A generator with keys of two words, whose draws are blocks of a key and a counter.
 
-    Number i of 32 bits that a key draws is ``numbers`` of block i // size, at i % size. Key i of
-    a split, and the key that folds in i, are the first two words of block i.
+    The i-th 32-bit number of a key is entry i % size of ``numbers`` of block i // size. Key i of a
+    split, and the key that folds in i, are the first two words of block i.
 
     Examples:
       >>> generator = generators.of(jax.random.key(0).dtype)
@@ -26,13 +26,13 @@ class Generator(NamedTuple):
 
     name: str
     block: Callable  # (first, second, counter), uint32 that broadcast -> at least two random words
-    numbers: Callable  # the words of a block -> the numbers that it draws, a tuple
-    size: int  # how many numbers these are
-    impl: Any  # of ``jax.random.key``
-    text: Callable | None = None  # index of a word -> the block in PTX, of which it is returned
+    numbers: Callable  # the words of a block -> its numbers, a tuple
+    size: int  # the number of these numbers
+    impl: Any  # as for ``jax.random.key``
+    text: Callable | None = None  # index of a word -> PTX of a block that returns this word
 
     def wrap(self, words: jax.Array) -> jax.Array:
-        """Turns an array of words (..., 2) into keys (...).
+        """Convert an array of words (..., 2) into keys (...).
 
         Examples:
           >>> generator = generators.of(jax.random.key(0).dtype)
@@ -45,9 +45,10 @@ class Generator(NamedTuple):
         """The numbers of ``shape`` that a key draws.
 
         Args:
-          blocks: a shape -> the words of as many blocks 0, 1, ..., with axes before and behind.
-          shape: of the numbers.
-          axis: the last axis of the blocks among those of the words, from the end.
+          blocks: a shape -> the words of blocks 0, 1, ... in this shape, which may have further
+            axes before and after it.
+          shape: the shape of the numbers.
+          axis: the last axis of the blocks in the words, from the end.
 
         Examples:
           >>> generator = generators.of(jax.random.key(0).dtype)
@@ -64,22 +65,21 @@ class Generator(NamedTuple):
         return lax.slice_in_dim(flat, 0, total, axis=len(before)).reshape(*before, *shape, *behind)
 
 
-# By the dtype of keys, as a word. Their draws depend on the key alone, and not on what is drawn
-# beside them.
+# By the name of the dtype of keys. Their draws depend only on the key, not on the batch.
 KNOWN: dict[str, Generator] = {}
 
 
 def defined(
     name: str, tag: str, block: Callable, numbers: Any, size: int, text: Any = None
 ) -> Generator:
-    """A Generator with an implementation for JAX.
+    """Define a Generator, with an implementation for JAX.
 
-    Seeds become keys as those of JAX's default generator do.
+    Seeds are converted to keys as in JAX's default generator.
 
     Args:
-      name: of the generator.
+      name: the name of the generator.
       tag: the dtype of its keys is key<tag>.
-      block, numbers, size, text: as of :class:`Generator`.
+      block, numbers, size, text: as in :class:`Generator`.
     """
 
     def blocks(key, shape):
@@ -117,7 +117,7 @@ def defined(
 
 
 def is_of_the_key_alone(dtype: Any) -> bool:
-    """Whether draws from keys of this dtype depend on the key alone, and not on the batch size.
+    """Whether draws from keys of this dtype depend only on the key, not on the batch size.
 
     Examples:
       >>> generators.is_of_the_key_alone(jax.random.key(0).dtype)
@@ -131,7 +131,7 @@ def is_of_the_key_alone(dtype: Any) -> bool:
 def of(dtype: Any) -> Generator | None:
     """The Generator of keys of this dtype, or None.
 
-    It is None for the default keys of JAX if the flag ``jax_threefry_partitionable`` is off.
+    It is None for JAX's default keys if the flag ``jax_threefry_partitionable`` is off.
 
     Examples:
       >>> generators.of(jax.random.key(0, impl=generators.threefry13).dtype).name

@@ -16,8 +16,8 @@ _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 def threefry2x32(first: Any, second: Any, high: Any, low: Any, rounds: int) -> tuple[Any, Any]:
     """The block function: two random words from two words of the key and two of the counter.
 
-    All are arrays of uint32 that broadcast. The rounds are unrolled, so that compilers fuse them
-    with the code that uses the words.
+    All are uint32 arrays that broadcast. The rounds are unrolled, so that compilers fuse them with
+    the code that uses the words.
 
     Examples:
       >>> words = np.zeros((4, 1), np.uint32)  # the key and the counter
@@ -48,9 +48,9 @@ def _numbers(words):
 
 
 def block_text(index: int, rounds: int) -> str:
-    """A block in PTX, of which the word x (index 0) or y (1) is returned.
+    """PTX of a block that returns the word x (index 0) or y (1).
 
-    Triton would reassociate the sums of a block, and add a quarter to the instructions.
+    Triton would reassociate the sums of a block, which needs a quarter more instructions.
     """
     lines = [
         ".reg .b32 x, y, last", "xor.b32 last, $1, $2", "xor.b32 last, last, 0x1BD11BDA",
@@ -73,7 +73,7 @@ def threefry(rounds: int, name: str, tag: str) -> Generator:
     return defined(name, tag, block, _numbers, 1, text)
 
 
-# JAX has an implementation of its own.
+# JAX has its own implementation.
 KNOWN["key<fry>"] = Generator(
     "threefry2x32", partial(_block, rounds=20), _numbers, 1, "threefry2x32",
     partial(block_text, rounds=20),
