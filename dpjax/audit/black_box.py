@@ -1,4 +1,4 @@
-"""Audits of a learner that is a class of Python, from its actions alone."""
+"""Audits of a learner that is a Python class, from its actions only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,21 +22,21 @@ def black_box(
     training: int = 2**10,
     **limits: Any,
 ) -> Anytime:
-    """Plays a class of Python on two neighbouring sequences until it refutes a declared epsilon.
+    """Play a Python class on two neighbouring sequences until a declared epsilon is refuted.
 
-    The class has the methods ``select()`` and ``update(arm, loss)``, as of
-    :func:`dpjax.from_python`. An object plays each run. Its score is a sum over rounds: the log
-    ratio of how often its arm was played in that round on either sequence, in training runs. The
-    test is :func:`anytime`. It sees the arms and nothing else, and it misses rare events.
+    The class has the methods ``select()`` and ``update(arm, loss)``, as in
+    :func:`dpjax.from_python`. A new object plays each run. The score of a run is a sum over rounds:
+    the log-ratio of the frequencies of its arm in this round on the two sequences, in training
+    runs. The test is :func:`anytime`. It sees only the arms, and it misses rare events.
 
     Args:
-      make: a whole number below 2^32, the seed of a run -> an object. Without a seed its runs must
-        be independent in another way.
+      make: seed of a run, an integer below 2^32 -> an object. If the seed is ignored, runs must be
+        independent in another way.
       pair: two sequences of losses, (T, K), which differ in one round.
       key: PRNG key.
       epsilon, delta: as declared.
-      training: how many runs of each sequence the score is trained on.
-      **limits: confidence, first and limit, as of :func:`anytime`.
+      training: how many runs of each sequence train the score.
+      **limits: confidence, first and limit, as in :func:`anytime`.
 
     Returns:
       An Anytime. If the declaration is true, it is refuted with probability at most
@@ -88,7 +88,7 @@ _bits = jax.jit(jax.vmap(jr.bits))
 
 
 def _run(player, losses) -> list[int]:
-    """The arms that an object plays, one a round."""
+    """The arms that an object plays, one for each round."""
     arms: list[int] = []
     for round_losses in losses:
         arm = int(player.select())

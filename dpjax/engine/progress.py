@@ -56,14 +56,14 @@ class Bar(tqdm):
             threading.Thread(target=self._write_lines, args=[self.quiet], daemon=True).start()
 
     def _write_lines(self, quiet):
-        """Writes a line whenever none was written for some time, until the event is set."""
+        """Write a line whenever none was written for some time, until the event is set."""
         while not quiet.wait(max(0.0, self.last_print_t + _SILENT - self._time())):
             if self._time() - self.last_print_t >= _SILENT:
                 self.last_print_t = self._time()
                 print(self, file=self.fp, flush=True)
 
     def close(self):
-        """Ends the bar."""
+        """End the bar."""
         if self.quiet is not None:
             Bar.in_logs -= 1
             self.quiet.set()

@@ -50,7 +50,7 @@ def bind(site: Site, *inputs: Any) -> Array:
 
 
 def _of_program(x) -> Array:
-    """An array in the number format of the program, also if the learner was made under 64 bits."""
+    """An array with the program's dtype, even if the learner was made under 64 bits."""
     x = x if isinstance(x, jax.Array) else jnp.asarray(x)
     if jnp.issubdtype(x.dtype, jax.dtypes.extended):  # a key
         return x
