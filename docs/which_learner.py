@@ -1,9 +1,9 @@
-"""Which learner should I take? Plays all that fit a setting, and writes the page and its CSV file.
+"""Play all learners that fit each setting, and write the page and its CSV file.
 
     python docs/which_learner.py
 
 The learners of a setting are listed by their mean regret. The best one is chosen on one half of the
-trials, and tests on the other half, trial by trial, say which cannot be told from it.
+trials. Paired tests on the other half find the learners that cannot be distinguished from it.
 """
 
 import argparse
@@ -32,19 +32,19 @@ from dpjax.study.standard import ARMS, DIM, standard
 HERE = Path(__file__).parent / "which_learner"
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 TRIALS = 32
-SHOWN = 4  # so many learners of a cell are named
-# The environments of a setting, of the standard ones of comparisons, and what they are.
+SHOWN = 4  # the largest number of learners that a cell names
+# The kinds of those standard environments of comparisons that are played.
 KINDS = {"narrow gap": "stochastic", "deterministic": "adversarial", "gap 0.3": "stochastic",
          "unit vectors": "stochastic"}  # fmt: skip
 COLUMNS = ["setting", "environment", "horizon", "epsilon", "trust", "learner", "regret",
            "standard_error", "candidate", "trials"]  # fmt: skip
-# Learners that look for the best arm, whatever they lose while they do.
+# Learners that identify the best arm, whatever their regret.
 IDENTIFICATION = ("adap_tt", "ctb_tt", "dp_tt", "lucb", "sequential_halving", "track_and_stop",
                   "ttucb")  # fmt: skip
 
 
 def uniform(feedback, horizon, arms):
-    """Plays arms at random, which reveals nothing: what a learner has to beat."""
+    """Play arms uniformly at random, the baseline that every learner has to beat."""
 
     def draw(key):
         return jr.randint(key, (), 0, arms)
@@ -56,7 +56,7 @@ def uniform(feedback, horizon, arms):
 
 
 def on_simplex(horizon, epsilon):
-    """FTRL over the simplex, whose points are laws of arms."""
+    """FTRL over the simplex, whose points are distributions over arms."""
     made = learners.ftrl(horizon, domains.simplex(ARMS), epsilon=epsilon)
     return combinators.sample_arms(made)
 
@@ -73,11 +73,11 @@ def coordinates(horizon, epsilon):
 
 
 class Setting(NamedTuple):
-    """What is played, and what is seen of it."""
+    """A kind of game, and the learners that play it."""
 
     like: Callable  # horizon -> a learner of this setting
     horizons: tuple[int, ...]
-    more: dict[str, Callable]  # competitors beside those that the package finds by itself
+    more: dict[str, Callable]  # competitors beside those found by field_for
 
 
 SETTINGS = {
@@ -99,7 +99,7 @@ QUICK = "Arms, all losses seen"
 
 
 def competitors(setting) -> tuple[dict[str, Callable], list[str]]:
-    """The factories of a setting, and the names of those that fit and do not compete."""
+    """The factories of a setting, and the names of learners that fit but do not compete."""
     longest = max(setting.horizons)
     found, out = dict(setting.more), []
     for name, entrant in field_for(setting.like(longest), longest).entrants.items():
@@ -121,10 +121,10 @@ def play(name, setting, trials=TRIALS, progress=True) -> pandas.DataFrame:
 
 
 def rows(name, regret) -> pandas.DataFrame:
-    """The rows of a setting, of final regret by environment, horizon, epsilon and learner.
+    """The rows of a setting, from final regret by environment, horizon, epsilon and learner.
 
-    A learner competes at an epsilon if it declares at most that, at any delta. If no one is
-    trusted, its model has to be the local one. At epsilon = inf all learners compete.
+    A learner competes at an epsilon if it declares at most this epsilon, at any delta. If no one is
+    trusted, its model must be the local one. At epsilon = inf all learners compete.
     """
     means, found = estimates.mean(regret), []
     for epsilon in regret["epsilon"].values:
@@ -148,38 +148,47 @@ def rows(name, regret) -> pandas.DataFrame:
 
 ABOUT = """# Which learner should I take?
 
-The tables below name the learners of least regret in small games of each setting. They were made
-from measured regret by one command, which plays every learner of the package that fits, {count}
-in all:
+Look up your feedback, horizon, trust and epsilon in the tables below. Each cell names the learners
+of least regret in a small game. For example, take the table "{setting}".
+For *{game}*, T = {horizon}, a trusted server and epsilon = 1 its cell is: {cell}.
+
+## How to read the tables
+
+A cell begins with the learner of least mean regret over {trials} trials, followed by this mean and
+its standard error. The other names are learners that cannot be distinguished from the best one, in
+the order of their means. At most {shown} learners are named. With so few trials, there are often
+more.
+
+- *Test*: the best learner is chosen on one half of the trials. A learner is left out if the other
+  half shows that it is worse, by a one-sided test at 95 % of the paired differences. A trial has
+  the same losses for all learners, except those that play i.i.d. losses by whole batches.
+- *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
+  is no one, only learners in the local model compete.
+- *Epsilon* is that of one round. A learner competes if it declares at most this epsilon, at any
+  delta. Delta is T^-2 for the longer T unless the learner has a default.
+  [Learners](../learners.md) lists all declarations.
+- `uniform` plays arms at random. If it is named, no learner was shown to be better than chance.
+- One fixed sequence is not the worst case. A learner for stochastic losses may win on
+  *deterministic* and have no bound against adversaries. [Theorems](../theorems/README.md) lists the
+  known bounds.
+
+The games, with K = {arms} and d = {dim}:
+
+{games}
+
+Constants are the defaults of each factory. At other gaps, horizons and numbers of arms, other
+learners are best. [`dpjax compare`](../guides/studies.md#comparisons) and
+[`dpjax run`](../guides/losses.md) measure yours.
+
+These learners did not compete, since they identify the best arm
+([a guide of its own](../guides/identification.md)) or take rho instead of epsilon: {out}.
+
+This command played {count} learners in {seconds:.0f} seconds of CPU time. It wrote this page and
+[regret.csv](regret.csv), with the mean regret and standard error of every learner:
 
 ```
 {command}
 ```
-
-It wrote [regret.csv](regret.csv), with the mean regret and standard error of every learner, and
-this page, in {seconds:.0f} seconds of CPU time.
-
-A cell begins with the learner of least mean regret over {trials} trials, and its mean regret with
-its standard error. Then come, in the order of their means, those that cannot be told from the best
-one: the best is chosen on one half of the trials, and a learner is left out if the other half shows
-it to be worse, by a one-sided test at 95 % of the differences in each trial. A trial has the same
-losses for all learners, but for those that play i.i.d. losses by whole batches. With so few trials,
-many learners stay in. At most {shown} are named.
-
-- *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
-  is no one, only learners in the local model do. A learner competes if it declares at most this
-  epsilon, whatever its delta is, which is T^-2 for the longer T unless it has a default.
-- `uniform` plays arms at random. If it stays in, no learner was shown to do better than chance.
-- One fixed sequence is not the worst case. A learner for stochastic losses may win on
-  *deterministic* and have no bound against adversaries. [Theorems](../theorems/README.md) lists the
-  bounds that are known.
-- Epsilon is that of one round. For what else is declared, see [learners](../learners.md).
-- The games are: {games}.
-- Constants are the defaults of each factory, K = {arms} and d = {dim}. Other gaps, horizons and
-  numbers of arms have other winners. [`dpjax compare`](../guides/studies.md) and
-  [`dpjax run`](../guides/losses.md) measure yours. To find the best arm is another aim, with
-  learners of its own: [which treatment is best](../guides/identification.md).
-- Did not compete: {out}. They look for the best arm, or take rho instead of epsilon.
 """
 
 
@@ -187,9 +196,14 @@ def page(folder) -> str:
     """The page of a folder, from its CSV file and parameters.json."""
     found = pandas.read_csv(folder / "regret.csv", keep_default_na=False)
     about = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
-    games = "; ".join(f"*{name}*, {words}" for name, words in about["games"].items())
+    games = "\n".join(f"- *{name}*: {words}." for name, words in about["games"].items())
     out = ", ".join(f"`{name}`" for name in about["out"])
+    setting, game = found["setting"].iloc[0], found["environment"].iloc[0]
+    first = found[(found["setting"] == setting) & (found["environment"] == game)]
+    horizon = first["horizon"].max()
+    cell = _cell(first[first["horizon"] == horizon], 1.0, "the server")
     parts = [ABOUT.format(
+        setting=setting, game=game, horizon=horizon, cell=cell,
         command="python docs/which_learner.py", trials=about["trials"], shown=SHOWN,
         seconds=about["cpu_seconds"], games=games, arms=ARMS, dim=DIM, out=out,
         count=found["learner"].nunique(),
@@ -205,11 +219,12 @@ def page(folder) -> str:
                     lines.append((f"{game} ({KINDS[game]})", str(horizon), trust, *cells))
         parts += [f"## {setting}\n", "Made by `python docs/which_learner.py`.\n",
                   format_markdown(header, lines)]  # fmt: skip
+    parts.append("Next: [all learners](../learners.md), and [studies](../guides/studies.md).\n")
     return "\n".join(parts)
 
 
 def _cell(rows, epsilon, trust) -> str:
-    """The best learner of a cell and its regret, and those that cannot be told from it."""
+    """The best learner of a cell, its regret, and those that cannot be distinguished from it."""
     own = rows[(rows["epsilon"] == epsilon) & (rows["trust"] == trust)]
     own = own[own["candidate"]].sort_values("regret")
     if own.empty:
@@ -223,11 +238,11 @@ def _cell(rows, epsilon, trust) -> str:
 
 
 def main(out=HERE, trials=TRIALS, quick=False, progress=True):
-    """Writes regret.csv, parameters.json and index.md into a folder.
+    """Write regret.csv, parameters.json and index.md into a folder.
 
     Args:
       out: the folder.
-      trials: how many each cell has, at least 4.
+      trials: the number of trials of each cell, at least 4.
       quick: whether to play short games of one setting only.
       progress: whether to show progress bars.
     """
