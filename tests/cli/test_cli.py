@@ -203,7 +203,7 @@ def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypat
     write = store.Store.write
 
     def counted(self, *block):
-        written.append(self.files.root)
+        written.append(str(Path(self.files.root).parent))  # the folder of the study
         write(self, *block)
 
     monkeypatch.setattr(store.Store, "write", counted)
