@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 
+@jax.jit
 def gradient_ball(length):
     """The smallest ball with all gradients at a parameter of length rho: (centre, radius).
 

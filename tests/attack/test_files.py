@@ -144,7 +144,8 @@ def test_nor_does_one_that_cannot_be_written_or_is_interrupted(tmp_path, monkeyp
 
 
 def test_reproduce_and_audit_write_tables_first(capsys, tmp_path, monkeypatch):
-    row = {"learner": "exp3", "domain": "", "replay": 1.0, "declared": 1.0, "attack": None}
+    row = dict.fromkeys(("delta", "attack", "paper", "printed", "printed_replay"))
+    row |= {"learner": "exp3", "domain": "", "model": "central", "replay": 1.0, "declared": 1.0}
     row["checks"] = "pass"
     monkeypatch.setattr(audits, "audit_one", lambda *case, **options: (row, []))
     monkeypatch.setattr(audits, "figure", broken)
@@ -153,7 +154,7 @@ def test_reproduce_and_audit_write_tables_first(capsys, tmp_path, monkeypatch):
     (out / "audit_mutants.csv").write_text("of another audit")
     code, printed, error = call(capsys, "audit", "exp3", "--out", out, "--overwrite")
     assert (code, "the figure audit could not" in error) == (1, True) and "exp3" in printed
-    assert {file.name for file in out.iterdir()} == {"audit.csv", "parameters.json"}
+    assert {file.name for file in out.iterdir()} == {"README.md", "audit.csv", "parameters.json"}
 
 
 def test_papers_write_tables_first(tmp_path, monkeypatch):

@@ -114,7 +114,7 @@ def test_other_domains_are_refused():
     pairs = ON["sets"]
     for domain in (domains.ball(3), CATALOGUE["trees"][0], CATALOGUE["at most two"][0],
                    domains.shrunk(pairs, 0.5)):  # fmt: skip
-        with pytest.raises(ValueError, match=r"^domain must be of sets"):
+        with pytest.raises(ValueError, match=r"^domain must be sets"):
             semi_bandit_ftrl(8, domain, epsilon=1.0)
     with pytest.raises(ValueError, match=r"^read must be 'one' on this domain"):
         semi_bandit_ftrl(8, ON["paths"], epsilon=1.0, read="all")

@@ -231,7 +231,10 @@ def of_another_law(horizon, *, noise):
         ({"neighbours": "add"}, "neighbours must be one of replace, zero_out; got 'add'"),
         ({"unit": "user"}, "unit must be one of round, entry; got 'user'"),
         ({"mechanism": shorter}, "mechanism covers 7 rounds, fewer than the horizon, 8"),
-        ({"mechanism": of_another_law}, "mechanism has gaussian noise where the learner"),
+        (
+            {"mechanism": of_another_law},
+            "mechanism has gaussian noise, but the learner needs laplace",
+        ),
         ({"mechanism": mechanisms.kary, "printed_scale": 1.0}, "calibration: the printed scale"),
         ({"epsilon": 0.0}, "epsilon must be greater than 0"),
         ({"epsilon": float("nan")}, "epsilon must be greater than 0"),
