@@ -272,7 +272,7 @@ def test_arrays_with_nan_are_refused_and_lists_are_static():
 
 def test_names_of_estimates_are_no_axes():
     """An axis called mean once silently broke the mean of data."""
-    with pytest.raises(ValueError, match="'mean' is a name that the data of a study uses"):
+    with pytest.raises(ValueError, match="'mean' is a reserved name of the study's data"):
         Study(learners.ucb1, stochastic, {**ARMS, "mean": [0.1, 0.2]})
 
 
