@@ -121,14 +121,14 @@ def prepare(options) -> "Mesh | None":
         mesh = Mesh(np.array(jax.devices()[: options.devices]), ("devices",))
     if options.store is None:
         if options.resume:
-            raise ValueError("resume: there is nothing to go on with; say --store PATH")
+            raise ValueError("resume: there is nothing to go on with; pass --store PATH")
     elif not options.store:
         raise ValueError("store: must name a folder or URL, got ''")
     elif os.path.exists(options.store) and not os.path.isdir(options.store):
         raise ValueError(f"store: {options.store} is no folder")
     elif not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
         raise ValueError(
-            f"store: {options.store} is not empty; say --resume to go on with it, or name another"
+            f"store: {options.store} is not empty; pass --resume to go on with it, or name another"
         )
     return mesh
 

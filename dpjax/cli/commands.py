@@ -272,7 +272,7 @@ def _run(options) -> None:
     names = ("learner", "features", "label", "epsilon", "seeds", "horizon", "seed")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.part is not None and options.store is None:
-        raise ValueError("part: it is played into a store; say --store PATH")
+        raise ValueError("part: it is played into a store; pass --store PATH")
     if options.config is not None:
         for name in given:
             raise ValueError(f"{name}: a study has it in its file; leave out --{name}")
@@ -297,7 +297,7 @@ def _audit(options) -> str:
     from dpjax.cli import audits
 
     if bool(options.learner) == options.all:
-        raise ValueError("audit: name learners, or say --all")
+        raise ValueError("audit: name learners, or pass --all")
     out = results_folder(options, "results/audit")
     names = None if options.all else options.learner
     runs = None if options.no_attack else options.runs
@@ -312,7 +312,7 @@ def _theorem(options) -> None:
     from dpjax.cli import theorem
 
     if options.names and options.all:
-        raise ValueError("theorem: name some, or say --all")
+        raise ValueError("theorem: name some, or pass --all")
     if not options.names and not options.all:
         print(theorem.listing())
         return

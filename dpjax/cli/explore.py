@@ -51,7 +51,7 @@ def run(path, out=None, *, overwrite=False) -> str:
     if not out or Path(out).is_dir():
         raise ValueError(f"out: must name a file, got {out!r}")
     if Path(out).exists() and not overwrite:
-        raise ValueError(f"out: {out} exists; say --overwrite to replace it, or name another file")
+        raise ValueError(f"out: {out} exists; pass --overwrite to replace it, or name another file")
     optional("plotly", "explore")
     from dpjax.report import explore_page as page  # not above: plotly takes long to load
 

@@ -276,7 +276,7 @@ def _refuse_nan(name, data) -> None:
 
 
 def _notes(name, field, made, feedback, by_batches) -> list[str]:
-    """Sentences on competitors, play, and learners that were left out; ``made`` has the learners."""
+    """Sentences on competitors, play, and learners left out; ``made`` has the learners by name."""
     built = made[name]
     asked = [each for each, entrant in field.entrants.items() if entrant.private]
     other = [each for each in field.entrants if each not in asked]

@@ -96,7 +96,7 @@ def _label(name, value, single) -> str:
     if single:
         return ""
     raise TypeError(
-        f"grid: {name} holds a value of type {type(value).__name__}, which has no name; give a dict "
+        f"grid: {name} holds a {type(value).__name__}, which has no name; give a dict "
         f"from labels to values, such as {{'first': ..., 'second': ...}}"
     )
 

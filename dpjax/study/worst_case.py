@@ -16,7 +16,9 @@ from dpjax.study.simulate import simulate, simulate_batches
 from dpjax.study.study import has_batches
 from dpjax.study.sweep import planned, played, sweep
 
-_BEYOND = 0.25  # The first places are drawn up to this far outside the box and clipped to its faces.
+_BEYOND = (
+    0.25  # The first places are drawn up to this far outside the box and clipped to its faces.
+)
 # New places lie around the best eighth of three generations; this share of coordinates is redrawn.
 _RECENT, _ELITE, _ANEW = 3, 8, 0.05
 _LOOKS = 4  # The best candidates are replayed this many times before one is chosen.

@@ -127,7 +127,7 @@ def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
         "parameters.json",
     }  # fmt: skip
     assert main(command) == 2
-    assert "is not empty; say --overwrite" in capsys.readouterr().err
+    assert "is not empty; pass --overwrite" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("quick_compilation")
