@@ -299,7 +299,7 @@ def test_paths_are_refused(tmp_path, capsys):
     refused(tmp_path / "gone.csv", "gone.csv: no such file or folder")
     refused(tmp_path, "there is no store of a study or sweep in")
     (tmp_path / "table.csv").write_text("learner,mean\nx,1\n")
-    refused(tmp_path / "table.csv", "table.csv: name a store, a file data.nc, or the folder of")
+    refused(tmp_path / "table.csv", "table.csv: pass a store, a file data.nc, or a folder of")
     (tmp_path / "data.nc").write_text("learner,mean\nx,1\n")
     refused(tmp_path, "data.nc: cannot be read as data of a study")
     xarray.Dataset({"x": ("y", [1.0])}).to_netcdf(tmp_path / "data.nc")

@@ -112,7 +112,7 @@ BAD = {
     "epsilon negative": (["--epsilon=-1"], "epsilon must be greater than 0"),
     "epsilon NaN": (["--epsilon", "1,nan"], "epsilon must be greater than 0"),
     "epsilon a word": (["--epsilon", "1,low"], "argument --epsilon: must be numbers"),
-    "horizon too long": (["--horizon", "570"], "570 rounds were asked for, but"),
+    "horizon too long": (["--horizon", "570"], "570 rounds were requested, but"),
     "horizon zero": (["--horizon", "0"], "horizon must be an integer of at least 1"),
     "no seeds": (["--seeds", "0"], "seeds must be an integer of at least 1"),
     "no file": (["--losses", "absent.csv"], "absent.csv: no such file"),
@@ -210,7 +210,7 @@ def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypat
     kept = str(tmp_path / "stores")
     arguments = ["reproduce", "tossou2017", "--out", str(tmp_path / "out"), "--store", kept]
     code, _, error = call(capsys, *arguments)
-    assert code == 130 and f"what is finished is in {kept}: --resume goes on" in error
+    assert code == 130 and f"{kept} has the finished part: pass --resume" in error
     assert {*written} == {f"{kept}/001-study"}
     written.clear()
     killed.append(False)
@@ -243,7 +243,7 @@ def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
 def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):
     out = ["--out", str(tmp_path / "out")]
     for options, message in [
-        (["--resume"], "resume: there is nothing to go on with; pass --store PATH"),
+        (["--resume"], "resume: there is no store to continue from; pass --store PATH"),
         (["--devices", "0"], "devices must be in [1, 1024], got 0"),
     ]:
         code, _, error = call(capsys, *RUN, *out, *options)

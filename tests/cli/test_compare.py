@@ -222,7 +222,7 @@ REFUSED = {
     "no syntax": ("x = 1\ndef f(:\n", "mine.py: line 2: SyntaxError: invalid syntax"),
     "an exit": ("import sys\nsys.exit(3)\n", "mine.py: line 2: it ends the program"),
     "no factory": ("def main(horizon=3):\n    raise SystemExit\n", "no public function in it"),
-    "another's": ("from dpjax.learners import exp3\n", "no public function in it requires horizon"),
+    "another's": ("from dpjax.learners import exp3\n", "no public function that requires horizon"),
     "two": (
         "from dpjax import learners\ndef a(horizon, arms):\n    return learners.ucb1(horizon, arms)"
         "\ndef b(horizon, arms):\n    return learners.exp3(horizon, arms)\n",

@@ -210,7 +210,7 @@ def test_arrays_of_jobs_on_the_command_line(tmp_path, capsys):
         assert before == {file: file.stat().st_mtime_ns for file in before} != {}
         assert "NaN" not in capsys.readouterr().out
     assert main(["run", *of_table, "--part", "1/2"]) == 2
-    assert "part: it is played into a store; pass --store PATH" in capsys.readouterr().err
+    assert "part: its results go into a store; pass --store PATH" in capsys.readouterr().err
     for wrong in ("0/2", "3/2", "3", "a/b"):
         with pytest.raises(SystemExit):
             main(["run", *of_table, "--store", "x", "--part", wrong])
