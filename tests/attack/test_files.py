@@ -257,8 +257,8 @@ def test_archives_that_lie(tmp_path):
     for members, message in [
         ([], "holds nothing; exactly one array"),
         ([("losses.npy", b"text")], "not an array"),
-        ([("losses.txt", b"text")], "holds losses.txt; one array"),
-        ([("a.npy", npy(TABLE)), ("notes.txt", b"text")], "holds a, notes.txt; one array"),
+        ([("losses.txt", b"text")], "holds losses.txt; exactly one array"),
+        ([("a.npy", npy(TABLE)), ("notes.txt", b"text")], "holds a, notes.txt; exactly one array"),
         ([("a.npy", npy(TABLE)), ("b.npy", npy(TABLE))], "holds a, b; exactly one array"),
     ]:
         with pytest.raises(ValueError, match=message):

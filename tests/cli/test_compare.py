@@ -221,7 +221,7 @@ REFUSED = {
     "a broken file": ("x = 1\ny = 1 / 0\n", "mine.py: line 2: ZeroDivisionError: division"),
     "no syntax": ("x = 1\ndef f(:\n", "mine.py: line 2: SyntaxError: invalid syntax"),
     "an exit": ("import sys\nsys.exit(3)\n", "mine.py: line 2: it ends the program"),
-    "no factory": ("def main(horizon=3):\n    raise SystemExit\n", "no public function in it"),
+    "no factory": ("def main(horizon=3):\n    raise SystemExit\n", "it defines no factory"),
     "another's": ("from dpjax.learners import exp3\n", "no public function that requires horizon"),
     "two": (
         "from dpjax import learners\ndef a(horizon, arms):\n    return learners.ucb1(horizon, arms)"

@@ -123,7 +123,7 @@ def test_bad_arrays_and_files_are_refused(tmp_path):
         with pytest.raises(ValueError, match=f"{name}: .*{message}|{name} .*{message}"):
             run.read_losses(tmp_path / name)
     np.savez(tmp_path / "many.npz", a=np.zeros((2, 2)), b=np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"many\.npz: holds a, b; one array"):
+    with pytest.raises(ValueError, match=r"many\.npz: holds a, b; exactly one array"):
         run.read_losses(tmp_path / "many.npz")
     for name in ("garbage.npy", "garbage.npz", "empty.npz"):
         (tmp_path / name).write_bytes(b"" if name == "empty.npz" else b"\x93NOT an array")
