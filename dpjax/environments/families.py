@@ -1,4 +1,4 @@
-"""Families of environments, in which :func:`dpjax.worst_case` searches.
+"""Families of environments for the search of :func:`dpjax.worst_case`.
 
 The parameters of a family lie in a box. They are traced, so one compiled program plays all members.
 ``family.make`` is an environment factory for a :class:`dpjax.Study` whose grid has the parameters.

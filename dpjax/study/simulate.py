@@ -84,7 +84,7 @@ class Round(NamedTuple):
     action: Any  # the action that was played
     loss: Any  # the feedback of the learner, clipped
     clipped: Array  # () int32, number of observed losses outside the declared range
-    outcome: Outcome  # what the environment returned
+    outcome: Outcome  # returned by the environment
     learner: Any  # the learner's state after the round
     environment: Any  # the environment's state after the round
 

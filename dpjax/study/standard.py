@@ -182,7 +182,7 @@ def drawn(actions) -> Environment:
 
 
 def family_of(actions, horizon) -> Family:
-    """The family in which the worst case for these actions is searched.
+    """The family to search for the worst case for these actions.
 
     For arms, Bernoulli losses of any means, with pseudo-regret; for pairs, duels by the linear link
     of any means; for points, linear losses of two directions; for policies, fresh unit vectors in

@@ -86,7 +86,7 @@ def test_the_command_plays_the_environment_of_a_file(tmp_path, capsys):
     assert [*json.loads((out / "parameters.json").read_text())["environments"]] == [str(OWN)]
     assert main([*given[:2], "--search", *given[2:], "--out", str(tmp_path / "no")]) == 2
     assert capsys.readouterr().err == (
-        "dpjax: environment: a search has families of its own; leave out --environment\n"
+        "dpjax: environment: a search uses its own families; leave out --environment\n"
     )
 
 
