@@ -10,7 +10,7 @@ from dpjax.environments.arms import as_finite, best_fixed_arm, draw_losses
 
 
 def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = None) -> Environment:
-    """A bandit with expert advice: before each round, every expert shows a distribution over arms.
+    """A bandit with expert advice: before each round, experts show distributions over arms.
 
     The advice E (N, K) of a round has a row for each expert. If it is drawn, expert i has the row
 
