@@ -11,7 +11,7 @@ from dpjax.maths import laws
 
 
 def spiked_covariance(size: int, rank: int = 1, *, signal: Number = 1.0) -> Environment:
-    """Online PCA: losses -<X, v_t v_t'>, where v_t has larger variance on the first k axes of R^n.
+    """Online PCA: losses -<X, v_t v_t'> with larger variance of v_t on the first k axes.
 
     v_t is the unit vector along a normal draw with variance 1 + ``signal`` on the first k axes and
     1 on the others. Axes are as good as other heavy directions, because the points and Gaussian
