@@ -1,4 +1,4 @@
-"""Agarwal & Singh 2017, section 4: private bandits, compared with the rates of Asi et al. 2025.
+"""Agarwal & Singh 2017, section 4: private bandits, and the rates of Asi et al. 2025.
 
 The papers have no experiment. This module measures the regret of the private reduction and of noisy
 batches against T, N and epsilon, over arms and over the ball.

@@ -1,4 +1,4 @@
-"""Sajed & Sheffet 2019: DP successive elimination compared with earlier and later learners.
+"""Sajed & Sheffet 2019: DP successive elimination, and earlier and later learners.
 
 The four instances have five Bernoulli arms each, and T = 5e7. Learners that play in batches play
 all T rounds; learners that choose in each round play a 400th of them.

@@ -140,7 +140,10 @@ def test_bad_parts_and_executors(arguments, message, tmp_path):
 
 def test_forked_processes_are_refused(tmp_path):
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
-    with pool, pytest.raises(ValueError, match="it forks processes, and JAX hangs in them; make it as"):
+    with (
+        pool,
+        pytest.raises(ValueError, match="it forks processes, and JAX hangs in them; make it as"),
+    ):
         study_of().run(tmp_path, executor=pool, progress=False)
 
 
