@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 
-# Names that are neither rooms nor names of ``dpjax.core``.
+# Names that are neither subpackages nor names of ``dpjax.core``.
 _PLACES = {
     "Study": "study:Study",
     "__version__": "core._version:__version__",
@@ -115,7 +115,7 @@ _PLACES = {
 
 
 def __getattr__(name):
-    """Imports a public name when it is first used, so that ``dpjax --help`` loads no library."""
+    """Import a public name when it is first used, so that ``dpjax --help`` loads no library."""
     if name not in __all__ and name not in _PLACES:
         raise AttributeError(f"module 'dpjax' has no attribute {name!r}")
     place = f"core:{name}" if name[0].isupper() else name

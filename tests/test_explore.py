@@ -262,7 +262,7 @@ def test_trials_that_did_not_stop_are_counted(tmp_path):
 
 def test_of_many_settings_the_page_shows_the_one_that_is_chosen(tmp_path):
     text = explored(tmp_path, written(tmp_path, many()))
-    assert "The input has 14 settings. The boxes choose" in text
+    assert "The input has 14 settings. Choose the one" in text
     told = json.loads(re.search(r'id="settings">(.*?)</script>', text)[1])
     assert len(told["settings"]) == 14 and told["first"] == {"instance": "c", "arms": "13"}
     assert {"instance": "a <b>", "arms": "2"} in told["settings"]
@@ -279,7 +279,7 @@ def test_trials_that_were_not_played_are_counted_and_left_out(tmp_path):
     for name in ("regret", "final_regret"):
         made[name] = made[name].where(kept).transpose(*made[name].dims)
     text = explored(tmp_path, written(tmp_path, made))
-    assert "1 of 4 trials are not complete, and left out." in text
+    assert "1 of 4 trials are incomplete and left out." in text
     expected = made["final_regret"].sel(learner="one <a>", epsilon=1.0)[:3].mean().item()
     assert points(figures(text)["epsilon-0"])["one <a>", "1"] == pytest.approx(expected)
 
@@ -299,7 +299,7 @@ def test_paths_are_refused(tmp_path, capsys):
     refused(tmp_path / "gone.csv", "gone.csv: no such file or folder")
     refused(tmp_path, "there is no store of a study or sweep in")
     (tmp_path / "table.csv").write_text("learner,mean\nx,1\n")
-    refused(tmp_path / "table.csv", "table.csv: name a store, a file data.nc, or the folder of")
+    refused(tmp_path / "table.csv", "table.csv: pass a store, a file data.nc, or a folder of")
     (tmp_path / "data.nc").write_text("learner,mean\nx,1\n")
     refused(tmp_path, "data.nc: cannot be read as data of a study")
     xarray.Dataset({"x": ("y", [1.0])}).to_netcdf(tmp_path / "data.nc")
@@ -307,7 +307,7 @@ def test_paths_are_refused(tmp_path, capsys):
     empty = data()
     empty["final_regret"] = empty["final_regret"] * np.nan
     path = written(tmp_path, empty)
-    refused(path, "results: no trial has been played in all cells that were begun")
+    refused(path, "results: no trial is complete in all cells that were started")
     path = written(tmp_path, data())
     assert main(["explore", str(path)]) == 0 and (tmp_path / "results.html").is_file()
     refused(path, "--overwrite")

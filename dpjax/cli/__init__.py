@@ -1,4 +1,4 @@
-"""The command line, with a file for each command that computes. Whoever adds one comes in."""
+"""The command line: one module for each command that computes."""
 
 from dpjax.cli.commands import main
 

@@ -1,4 +1,4 @@
-"""A sign of life in logs, for the parts of a command that have no progress bar."""
+"""Regular lines in logs for the parts of a command that have no progress bar."""
 
 import sys
 import threading
@@ -11,12 +11,12 @@ EVERY = 30.0
 
 @contextmanager
 def alive(words):
-    """Within the block, a log has a line each 30 seconds that says for how long it has run.
+    """Within the block, write the elapsed time to the log every 30 seconds.
 
-    Nothing is written to a terminal, or while a progress bar writes lines of its own.
+    Nothing is written to a terminal, or while a progress bar writes its own lines.
 
     Args:
-      words: what runs.
+      words: the name of the work.
     """
     begin, done = time.perf_counter(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Arguments that several commands have, and the parser that they share."""
+"""The parser of the command line, and arguments that several commands share."""
 
 import argparse
 import math
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
-# Defaults of several commands. This file loads no library, so that help appears at once.
+# Defaults of several commands. This module loads no library, so that help appears at once.
 PRIVATE_EPSILONS = (0.1, 1.0, 10.0)
 EPSILONS = (*PRIVATE_EPSILONS, math.inf)
 RUNS = 2**17  # of each sequence in an attack
-# The most devices that --devices makes. Each device that is made of a CPU has its own threads.
+# The largest number for --devices. Each CPU device has its own threads.
 DEVICES = 1024
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, with the name that was probably meant."""
+    """A parser whose errors are one sentence, with the closest known name."""
 
     @property
     def version(self) -> str:
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_output(command, default, merged="") -> None:
-    """Adds the folder of results; ``merged`` says whose rows may be replaced alone."""
+    """Add the folder of results; ``merged`` names the results that --merge replaces."""
     command.add_argument("--out", metavar="DIR", help=f"default {default}")
     command.add_argument(
         "--overwrite", action="store_true", help="replace the results of an earlier run in DIR"
@@ -49,30 +49,30 @@ def add_output(command, default, merged="") -> None:
     if merged:
         command.add_argument(
             "--merge", action="store_true",
-            help=f"replace those of the same {merged} alone, and keep all others in DIR",
+            help=f"replace only results of the same {merged}, and keep all others in DIR",
         )  # fmt: skip
 
 
 def add_scale(command, stored) -> None:
-    """Adds stores and devices."""
+    """Add stores and devices."""
     command.add_argument("--store", metavar="PATH", help=stored)
-    command.add_argument("--resume", action="store_true", help="go on with what PATH has")
+    command.add_argument("--resume", action="store_true", help="continue from the store in PATH")
     command.add_argument(
         "--devices", type=int, metavar="N", help="share the work among N devices (or CPU cores)"
     )
 
 
 def add_epsilon(command, default=None) -> None:
-    """Adds a list of privacy levels; without a default those are 0.1, 1, 10 and inf."""
+    """Add a list of privacy levels; without a default these are 0.1, 1, 10 and inf."""
     levels = ",".join(f"{epsilon:g}" for epsilon in default or EPSILONS)
     command.add_argument(
         "--epsilon", type=epsilon_list, metavar="E,E,...", default=default,
-        help=f"privacy levels, inf for none (default {levels})",
+        help=f"privacy levels, inf for no privacy (default {levels})",
     )  # fmt: skip
 
 
 def add_number(command, name, default, metavar, words="") -> None:
-    """Adds a number of the type of its default."""
+    """Add a number of the type of its default."""
     text = f"{words} (default {default:.10g})" if words else f"default {default:.10g}"
     command.add_argument(
         f"--{name}", type=type(default), default=default, metavar=metavar, help=text
@@ -83,7 +83,7 @@ def results_folder(options, default) -> str:
     """The folder for results.
 
     Raises:
-      ValueError: it holds results, and nobody asked to replace them.
+      ValueError: it holds results, and --overwrite was not passed.
     """
     out = default if options.out is None else options.out
     if not out:
@@ -96,13 +96,13 @@ def results_folder(options, default) -> str:
 
 
 def prepare(options) -> "Mesh | None":
-    """Makes the devices and checks the store, which must precede JAX's first computation.
+    """Make the devices and check the store; call it before JAX's first computation.
 
     Returns:
-      A mesh of the devices that were asked for; None where none were.
+      A mesh of the requested devices; None if none were requested.
 
     Raises:
-      ValueError: there are fewer devices, or the store cannot be used as it was asked for.
+      ValueError: there are fewer devices, or the store cannot be used as requested.
     """
     import jax
     import numpy as np
@@ -116,28 +116,28 @@ def prepare(options) -> "Mesh | None":
         jax.config.update("jax_num_cpu_devices", options.devices)
         if jax.device_count() < options.devices:
             raise ValueError(
-                f"devices: {options.devices} were asked for, but there are {jax.device_count()}"
+                f"devices: {options.devices} were requested, but there are {jax.device_count()}"
             )
         mesh = Mesh(np.array(jax.devices()[: options.devices]), ("devices",))
     if options.store is None:
         if options.resume:
-            raise ValueError("resume: there is nothing to go on with; say --store PATH")
+            raise ValueError("resume: there is no store to continue from; pass --store PATH")
     elif not options.store:
         raise ValueError("store: must name a folder or URL, got ''")
     elif os.path.exists(options.store) and not os.path.isdir(options.store):
         raise ValueError(f"store: {options.store} is no folder")
     elif not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
         raise ValueError(
-            f"store: {options.store} is not empty; say --resume to go on with it, or name another"
+            f"store: {options.store} is not empty; pass --resume to continue it, or name another"
         )
     return mesh
 
 
 def _is_empty(url) -> bool:
-    """Whether there is nothing in a store.
+    """Whether a store is empty.
 
     Raises:
-      ValueError: the URL cannot be opened. Many libraries open URLs, and the message quotes theirs.
+      ValueError: the URL cannot be opened. The message quotes the library that tried.
     """
     from dpjax import store
 
@@ -148,7 +148,7 @@ def _is_empty(url) -> bool:
 
 
 def part_of(text) -> tuple[int, int]:
-    """(3, 16) of "3/16"."""
+    """Parse "3/16" as (3, 16)."""
     i, slash, n = text.partition("/")
     if slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n):
         return int(i), int(n)
@@ -156,12 +156,12 @@ def part_of(text) -> tuple[int, int]:
 
 
 def name_list(text) -> list[str]:
-    """The words that are separated by commas in a text."""
+    """The names in a comma-separated text."""
     return [word.strip() for word in text.split(",")]
 
 
 def epsilon_list(text) -> tuple[float, ...]:
-    """The privacy levels that are separated by commas in a text."""
+    """The privacy levels in a comma-separated text."""
     try:
         found = tuple(float(word) for word in text.split(","))
     except ValueError:
@@ -170,6 +170,6 @@ def epsilon_list(text) -> tuple[float, ...]:
         ) from None
     if math.inf in found and "inf" not in text.lower():
         raise argparse.ArgumentTypeError(
-            f"has a number beyond what a float holds; inf is for no noise, got {text[:80]!r}"
+            f"has a number that is too large for a float; write inf for no noise, got {text[:80]!r}"
         )
     return found

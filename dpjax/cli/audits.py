@@ -1,4 +1,4 @@
-"""Audits every learner of dpjax: what it declares, beside what it was found to spend."""
+"""Audits of every learner: the declared privacy, and the privacy loss that was found."""
 
 import json
 import re
@@ -28,9 +28,9 @@ from dpjax.report.tables import format_markdown, format_table, merged, read_rows
 from dpjax.study.compare import name_of, prepared
 
 HORIZON = 16
-# Learners that release nothing within HORIZON rounds have a longer one.
+# Longer horizons for learners that release nothing within HORIZON rounds.
 HORIZONS = {"dp_ucb_int": 2048}
-# Learners that stop need a large failure to decide anything from losses within HORIZON rounds.
+# Learners that stop need a large error probability to decide anything within HORIZON rounds.
 OPTIONS = {name: {"failure": 0.9} for name in ("adap_tt", "ctb_tt", "dp_tt")}
 # Phases of a few duels.
 OPTIONS["dueling_elimination"] = {"failure": 0.9, "exploration": 0.01}
@@ -50,7 +50,7 @@ SEED = 2026
 # An own learner: mine.py, or mine.py:name.
 FILE = re.compile(r"\.py(:\w+)?$")
 
-# The domains on each of which learners of points are audited.
+# The domains for audits of learners of points.
 DOMAINS = {
     "simplex": domains.simplex,
     "ball": domains.ball,
@@ -60,21 +60,21 @@ DOMAINS = {
 
 @cache
 def domain_of(name):
-    """The domain of that name. It is made late, since JAX settles its devices when it computes."""
+    """The domain of that name; made late, because JAX fixes devices at its first computation."""
     return DOMAINS[name](ARMS)
 
 
 def domains_of(name) -> list[str]:
-    """The domains on which a learner is audited; one empty name where its factory takes none."""
+    """The domains on which a learner is audited; one empty name if its factory takes none."""
     if not factories.takes(name, "domain"):
         return [""]
-    # Semi-bandit feedback is of vertices of ones and zeros.
+    # Semi-bandit feedback needs vertices of ones and zeros.
     of_vertices = build(name, "simplex", HORIZON, 1.0).feedback is semi_bandit
     return ["simplex", "2-sets" if of_vertices else "ball"]
 
 
 def build(name, domain, horizon, epsilon, **options) -> Learner:
-    """The learner of that name, of the size of all audits, with those options that it takes."""
+    """The learner of that name in the size of all audits, with the options that it takes."""
     sizes = {
         "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "delta": DELTA, "epsilon": epsilon,
         "domain": domain_of(domain) if domain else None,
@@ -88,9 +88,9 @@ def keys():
 
 
 def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options):
-    """A learner, and pairs of the losses that its declaration is about, with axes (count, T).
+    """A learner, and pairs of loss sequences that its declaration covers, with axes (count, T).
 
-    If more than one round is changed, the declaration is that of such a group.
+    If more than one round is changed, the declaration is that for such a group.
     """
     learner = build(name, domain, HORIZONS.get(name, HORIZON), epsilon, **options)
     return audited.subject(learner, count, keys()[0], changed)
@@ -143,7 +143,7 @@ def _whole(row, mutants) -> tuple[dict, list[dict]]:
 
 
 def audit_own(factory, epsilon, *, runs, count, changed) -> tuple[dict, list[dict]]:
-    """As :func:`audit_one`, of the factory of a user's learner."""
+    """:func:`audit_one` for the factory of a user's learner."""
     entrant = prepared(factory, HORIZON)
     return _whole(*audited.examined(
         lambda horizon: as_learner(entrant.build(horizon, epsilon)), audited.HORIZONS, keys(),
@@ -152,7 +152,7 @@ def audit_own(factory, epsilon, *, runs, count, changed) -> tuple[dict, list[dic
 
 
 def figure(rows):
-    """The declared epsilon of each learner, beside what replay and attack found."""
+    """The declared epsilon of each learner, with the results of replay and attack."""
     drawn, (panel,) = plot.panels(1, 1, size=(9.0, 6.0))
     shown = [row for row in rows if row["replay"] is not None]
     places = np.arange(len(shown))
@@ -214,9 +214,9 @@ numbers, for T = 8 with two arms and for T = 16 with three.
 
 
 def page(folder) -> str:
-    """A page with the table of a folder, and with what actions reveal if it has tables of that.
+    """A page with the table of a folder, and its tables of what actions reveal, if any.
 
-    Learners that declare nothing are left out.
+    Learners that declare no privacy are left out.
     """
     folder = Path(folder)
     rows, mutants = (
@@ -293,7 +293,7 @@ def run(
     merge=False,
     progress=True,
 ) -> tuple[str, str]:
-    """Audits learners at one epsilon and writes tables and a figure into the folder ``out``.
+    """Audit learners at one epsilon, and write tables and a figure into the folder ``out``.
 
     The files are audit.csv (a row for each learner and domain), audit_mutants.csv (a row for each
     of their mutants), README.md (the table as a page), audit.png, audit.pdf and parameters.json.
@@ -301,13 +301,13 @@ def run(
     Args:
       names: names of learners, or files of own ones as for
         :func:`dpjax.cli.learner_files.find_factory`; by default all of the package.
-      out: a folder, which is made if there is none.
-      epsilon: the epsilon that every learner is asked for.
-      runs: how many runs of each sequence the empirical bound counts; None for no attack.
-      count: how many pairs are replayed.
-      changed: how many rounds differ between the sequences of a pair, below the horizon. The table
-        then shows what a group of so many rounds is declared to spend, and what it spends.
-      merge: whether rows of other learners that are in ``out`` stay.
+      out: a folder, created if necessary.
+      epsilon: the epsilon requested of every learner.
+      runs: counted runs of each sequence in the attack; None for no attack.
+      count: number of replayed pairs.
+      changed: number of rounds that differ between the sequences of a pair, below the horizon. The
+        table then shows the declared and the replayed privacy loss of a group of this many rounds.
+      merge: whether rows of other learners in ``out`` are kept.
       progress: whether to show a progress bar.
 
     Returns:
@@ -350,7 +350,7 @@ def run(
             for name in names
             for domain in ([""] if name in own else domains_of(name))
         ]
-        # Nearly all of the time goes into compilation, which threads spread over the cores.
+        # Compilation takes nearly all of the time; threads spread it over the cores.
         with ThreadPoolExecutor(cores()) as pool:
             found = pool.map(
                 lambda case: case(epsilon, runs=runs, count=count, changed=changed), cases
@@ -372,7 +372,7 @@ def run(
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(page(folder), encoding="utf-8")
     if not (mutants or merge):
-        # A table of mutants that an earlier audit left does not belong to this one.
+        # A table of mutants from an earlier audit does not belong to this one.
         (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
     write_figure(out, "audit", figure, read_rows(Path(out) / "audit.csv"))
     violations = [

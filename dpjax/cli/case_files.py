@@ -1,4 +1,4 @@
-"""Reads features of rounds, and a loss for each arm or a label, from the columns of a .csv file."""
+"""Tables of features with a loss for each arm, or a label, from the columns of a .csv file."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from dpjax.cli.loss_files import (
 )
 from dpjax.core import _check
 
-# The most different words that a column of words may have, and the most labels.
+# The largest number of distinct words in a column of words, and of labels.
 VALUES = 32
-# Entries that stand for a missing value, in any case of letters.
+# Entries that count as missing, in upper or lower case.
 _MISSING = {"", "na", "n/a", "nan", "null", "?"}
 
 
@@ -27,28 +27,28 @@ class Cases(NamedTuple):
     names: tuple[str, ...]  # of the features, after words were encoded
     features: np.ndarray  # (n, p)
     arms: tuple[str, ...]  # in the order of the columns of losses, or of the sorted labels
-    losses: np.ndarray  # (n, K) in [0, 1]; of labels, 1 for a wrong one
+    losses: np.ndarray  # (n, K) in [0, 1]; for labels, 1 if wrong and else 0
     labels: np.ndarray | None  # (n,) words, None if there are losses
     notes: tuple[str, ...]  # sentences on words that were encoded
 
 
 def read_cases(path, *, features=None, label=None) -> Cases:
-    """Reads the features of a .csv file, with a column of losses for each arm or one of labels.
+    """Read the features of a .csv file, with a column of losses for each arm or one of labels.
 
-    A column of features without any number holds words. It is encoded as one feature of 0 or 1 for
-    each different word, and a note says so. Nothing else is changed, and nothing is filled in.
+    A feature column without any number holds words. It is encoded as a 0-1 feature for each
+    distinct word, and a note says so. Nothing else is changed or filled in.
 
     Args:
       path: a .csv file whose first row names its columns.
-      features: names of the columns of features; by default all but the label. Without a label all
-        other columns are losses, one column an arm.
-      label: the name of the column of labels, each of which is an arm.
+      features: names of the feature columns; by default all but the label. Without a label all
+        other columns are losses, one column per arm.
+      label: the name of the label column. Each label is an arm.
 
     Raises:
-      ValueError: the message names the file and, if it can, the row and column. Reasons are a
-        column that is not there, an entry that is missing, a word in a column of numbers, a loss
-        outside [0, 1], a column of words or labels with more than 32 different ones, fewer than
-        two arms, and those of a loss table.
+      ValueError: a column does not exist, an entry is missing, a column of numbers contains a word,
+        a loss is outside [0, 1], a column of words or labels has more than 32 distinct ones, there
+        are fewer than two arms, or as in :func:`dpjax.cli.loss_files.read_losses`. The message
+        names the file and, if possible, the row and column.
       OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
@@ -97,8 +97,8 @@ def read_cases(path, *, features=None, label=None) -> Cases:
         return Cases(*read, arms, wrong, labels, notes)
     arms = tuple(name for name in header if name not in features)
     if len(arms) < 2:
-        raise ValueError(f"{path}: has {len(arms)} columns of losses beside the features; an arm "
-                         "has one each, and at least 2 are needed")  # fmt: skip
+        raise ValueError(f"{path}: has {len(arms)} columns of losses beside the features; it needs "
+                         "one for each arm, at least 2")  # fmt: skip
     return Cases(*read, arms, np.stack([columns[name].losses() for name in arms], 1), None, notes)
 
 
@@ -121,7 +121,7 @@ class _Column(NamedTuple):
     path: Path
     place: int  # counted from 1
     name: str
-    numbers: list[int]  # of the rows, as an editor counts lines
+    numbers: list[int]  # of the rows, counted as lines of the file
     cells: list[str]
 
     def refused(self, i, what) -> ValueError:
@@ -131,7 +131,7 @@ class _Column(NamedTuple):
     def check_missing(self) -> None:
         for i, cell in enumerate(self.cells):
             if cell.lower() in _MISSING:
-                raise self.refused(i, "is missing; fill it in, or leave the row out")
+                raise self.refused(i, "is missing; fill it in, or remove the row")
 
     def values(self) -> np.ndarray:
         """(n,) finite numbers."""
@@ -164,7 +164,7 @@ class _Column(NamedTuple):
         return [f"{self.name}={word}" for word in words], equal.astype(np.float64)
 
     def labels(self) -> tuple[tuple[str, ...], np.ndarray]:
-        """The different words, sorted, and the column itself."""
+        """The distinct words, sorted, and the column itself."""
         self.check_missing()
         words = sorted(set(self.cells))
         if not 2 <= len(words) <= VALUES:

@@ -1,4 +1,4 @@
-"""The command line: its commands, and what they print and return."""
+"""The commands of the command line: their arguments, output and exit status."""
 
 import argparse
 import inspect
@@ -26,25 +26,25 @@ from dpjax.cli.arguments import (
     results_folder,
 )
 
-# Each command imports its work when it runs, so that help and errors of usage appear at once.
+# Each command imports its modules when it runs, so that help and usage errors appear at once.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command.
+    """Run a command.
 
     Args:
-      arguments: the words after ``dpjax``; None for those of this process, which then keeps what it
-        compiles for the next one (:func:`dpjax.keep_compiled`).
+      arguments: the words after ``dpjax``; None for those of this process, which then caches
+        compiled programs on disk (:func:`dpjax.keep_compiled`).
 
     Returns:
-      The exit status. It is 0 where all went well. Otherwise a sentence on stderr says what is
-      wrong. The status is 1 where the results were written, but a figure could not be, or a
-      comparison found a violation of what a learner declares; 130 where the command was
-      interrupted; and 2 elsewhere.
+      The exit status. It is 0 on success. It is 1 if the results were written but a figure was not,
+      or if an audit or comparison found a violation of a declaration; 130 if the command was
+      interrupted; and 2 after any other error. If it is not 0, a sentence on stderr gives the
+      reason.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A character that the encoding of the stream lacks is written as an escape.
+            # Characters that the stream cannot encode are written as escapes.
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     if arguments is None:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as interrupt:
         kept = getattr(options, "store", None)
-        rest = f"what is finished is in {kept}: --resume goes on" if kept else "nothing was written"
+        rest = f"{kept} has the finished part: pass --resume" if kept else "nothing was written"
         _complain(f"interrupted; {interrupt if interrupt.args else rest}")
         return 130
     complaints = [*failed, *([violation] if violation else [])]
@@ -81,7 +81,7 @@ def _complain(what) -> None:
 
 @contextmanager
 def _failed_figures():
-    """Yields a list that collects what is said of figures that fail. Other warnings are shown."""
+    """Yield a list that collects warnings of figures that fail. Other warnings are shown."""
     from dpjax.report.output import FigureWarning
 
     failed, usual = [], warnings.showwarning
@@ -116,32 +116,32 @@ def _parser() -> argparse.ArgumentParser:
     what = run.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--losses", metavar="FILE",
-        help="(T, K) losses in [0, 1], a row a round: .csv, .npy or .npz; or, with --features or "
-        "--label, a .csv file of these columns too",
+        help="(T, K) losses in [0, 1], a row for each round: .csv, .npy or .npz; with --features "
+        "or --label, a .csv file that has these columns too",
     )  # fmt: skip
-    what.add_argument("--config", metavar="FILE", help="a study, as TOML; all else is in the file")
+    what.add_argument("--config", metavar="FILE", help="a TOML file that describes a whole study")
     run.add_argument(
         "--learner", metavar="NAME,NAME,...", action="extend", type=name_list,
         help="as dpjax list shows them; may be given several times",
     )  # fmt: skip
     run.add_argument(
         "--features", type=name_list, metavar="COLUMN,...",
-        help="columns that learners see before they choose; the others are losses",
+        help="columns that learners observe before they choose; the others are losses",
     )  # fmt: skip
     run.add_argument(
         "--label", metavar="COLUMN",
-        help="the column of labels: each row is a case, and an arm guesses its label",
+        help="the column of labels: each row is a case, and each arm is a guess of its label",
     )  # fmt: skip
     add_epsilon(run)
     run.add_argument("--seeds", type=int, metavar="N", help="default 100")
     run.add_argument("--horizon", type=int, metavar="T", help="default: all rows")
     run.add_argument("--seed", type=int, help="of the random key (default 0)")
     add_output(run, "results/run")
-    add_scale(run, "a folder or URL for Zarr stores that keep results chunk by chunk")
+    add_scale(run, "a folder or URL for Zarr stores, to which results are written chunk by chunk")
     run.add_argument(
         "--part", type=part_of, metavar="I/N",
-        help="play the I-th of N parts into --store, as in an array of jobs; the same command with "
-        "--resume in place of --part reads them all",
+        help="play the I-th of N parts into --store, as in an array of jobs; then run the command "
+        "with --resume instead of --part to read them all",
     )  # fmt: skip
 
     reproduce = add("reproduce", _reproduce, "rebuild a paper's figure and table")
@@ -151,41 +151,39 @@ def _parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="shorter, with fewer trials and settings"
     )
     add_output(reproduce, "results/PAPER")
-    add_scale(
-        reproduce, "a folder or URL for Zarr stores, one a sweep, that keep results chunk by chunk"
-    )
+    add_scale(reproduce, "a folder or URL for Zarr stores, one per sweep, written chunk by chunk")
 
-    theorem = add("theorem", _theorem, "measure regret beside the bound of a theorem")
+    theorem = add("theorem", _theorem, "compare measured regret with the bound of a theorem")
     theorem.add_argument(
         "names", nargs="*", metavar="NAME",
-        help="theorems, learners or papers; without any, all are listed",
+        help="theorems, learners or papers; by default all theorems are listed",
     )  # fmt: skip
     theorem.add_argument("--all", action="store_true", help="every theorem")
     theorem.add_argument(
         "--search", action="store_true",
-        help="search for the worst environments instead of playing against fixed ones",
+        help="search for the worst environments instead of playing fixed ones",
     )  # fmt: skip
     theorem.add_argument(
         "--environment", metavar="FILE[:NAME]", action="append", default=[], dest="files",
-        help="play on an environment of your own instead: your file, which is run, and a name in "
-        "it; may be given several times",
+        help="play your own environment instead: a Python file, which is run, and a name in it; "
+        "may be given several times",
     )  # fmt: skip
     add_epsilon(theorem)
-    add_number(theorem, "horizon", 2**14, "T", "the longest of three, each a quarter of the next")
+    add_number(theorem, "horizon", 2**14, "T", "longest of three, each a quarter of the next")
     add_number(theorem, "trials", 200, "N")
     add_output(theorem, "results/theorem", merged="theorems")
 
-    words = "compare a learner of your own with the built-in ones"
+    words = "compare your own learner with the built-in ones"
     comparison = add(
         "compare", _compare, words,
         description=f"{words[0].upper()}{words[1:]}, and audit it. FILE is run as a Python "
-        "program: compare no file that you would not run. Its factory is the only public function "
-        "in it that requires horizon and returns a Learner.",
+        "program: pass only files that you would run. Without NAME, the factory is the only public "
+        "function in it that requires horizon and returns a Learner.",
     )  # fmt: skip
-    comparison.add_argument("file", metavar="FILE[:NAME]", help="your file, and a name in it")
+    comparison.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and a name in it")
     comparison.add_argument(
         "--against", type=name_list, metavar="NAME,NAME,...",
-        help="as dpjax list shows them (default: all that play the same and see the same)",
+        help="as dpjax list shows them (default: all with the same actions and feedback)",
     )  # fmt: skip
     add_epsilon(comparison, EPSILONS)
     add_number(comparison, "horizon", 10**5, "T")
@@ -195,29 +193,29 @@ def _parser() -> argparse.ArgumentParser:
     comparison.add_argument(
         "--search", action="store_true",
         help="also search for the worst instance of your learner and of its nearest competitors, "
-        "and play these at 16 gaps",
+        "and play these learners at 16 gaps",
     )  # fmt: skip
     add_output(comparison, "results/compare")
 
     patients = add(
-        "trial", _trial, "how many patients a private trial takes, on outcomes of your own"
+        "trial", _trial, "estimate how many patients a private trial takes, on your own outcomes"
     )
     patients.add_argument(
         "--data", required=True, metavar="FILE",
         help="a CSV file with the columns treatment and outcome (0 or 1), a row for each patient",
     )  # fmt: skip
-    words = "the probability of a wrong recommendation that is allowed"
+    words = "the allowed probability of a wrong recommendation"
     add_number(patients, "delta", 0.01, "P", words)
     add_epsilon(patients, PRIVATE_EPSILONS)
     patients.add_argument(
         "--model", choices=["central", "local"], default="central",
-        help="who is trusted with the outcomes (default central)",
+        help="the trust model for the outcomes (default central)",
     )  # fmt: skip
-    add_number(patients, "horizon", 10**8, "T", "the most patients")
+    add_number(patients, "horizon", 10**8, "T", "the largest number of patients")
     add_number(patients, "trials", 1000, "N")
     add_output(patients, "results/trial")
 
-    page = add("explore", _explore, "an interactive page of results, readable offline")
+    page = add("explore", _explore, "make an interactive page of results, readable offline")
     page.add_argument(
         "path", metavar="STORE|FOLDER|data.nc",
         help="a store (a folder or URL), or the results of dpjax run",
@@ -228,13 +226,13 @@ def _parser() -> argparse.ArgumentParser:
     audit = add("audit", _audit, "replay and attack a learner's calibration")
     audit.add_argument(
         "learner", nargs="*", metavar="NAME|FILE[:NAME]",
-        help="as dpjax list shows them, or your file, which is run, and a name in it",
+        help="as dpjax list shows them, or a Python file, which is run, and a name in it",
     )  # fmt: skip
     audit.add_argument("--all", action="store_true", help="every learner")
     add_number(audit, "epsilon", 1.0, "E")
     add_number(audit, "runs", RUNS, "N", "counted runs of each sequence")
     audit.add_argument("--no-attack", action="store_true", help="replay only, which is faster")
-    add_number(audit, "changed", 1, "K", "audit what a group of K changed rounds spends")
+    add_number(audit, "changed", 1, "K", "audit the privacy loss of a group of K changed rounds")
     add_output(audit, "results/audit", merged="learners")
     return parser
 
@@ -252,7 +250,7 @@ def _list(options) -> None:
         print(f"{title}:")
         width = max(map(len, package.__all__))
         for name in package.__all__:
-            # The command line takes the name of a paper with hyphens.
+            # On the command line the names of papers have hyphens.
             word = name.replace("_", "-") if package is papers else name
             first, *_ = (inspect.getdoc(getattr(package, name)) or "").splitlines() or [""]
             print(f"  {word:{width}}  {first}")
@@ -272,13 +270,13 @@ def _run(options) -> None:
     names = ("learner", "features", "label", "epsilon", "seeds", "horizon", "seed")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.part is not None and options.store is None:
-        raise ValueError("part: it is played into a store; say --store PATH")
+        raise ValueError("part: its results go into a store; pass --store PATH")
     if options.config is not None:
         for name in given:
-            raise ValueError(f"{name}: a study has it in its file; leave out --{name}")
+            raise ValueError(f"{name}: set it in the file of the study; leave out --{name}")
         module, path, folder = config, options.config, "results/study"
     elif options.learner is None:
-        raise ValueError("learner: name one that plays on the losses, with --learner NAME")
+        raise ValueError("learner: name one that plays the losses, with --learner NAME")
     else:
         given["names"], given["epsilons"] = given.pop("learner"), given.pop("epsilon", None)
         module, path, folder = run, options.losses, "results/run"
@@ -293,11 +291,11 @@ def _run(options) -> None:
 
 
 def _audit(options) -> str:
-    """Prints the table, and returns the first violation of a declaration, if there is any."""
+    """Print the table, and return the first violation of a declaration, if there is any."""
     from dpjax.cli import audits
 
     if bool(options.learner) == options.all:
-        raise ValueError("audit: name learners, or say --all")
+        raise ValueError("audit: name learners, or pass --all")
     out = results_folder(options, "results/audit")
     names = None if options.all else options.learner
     runs = None if options.no_attack else options.runs
@@ -312,7 +310,7 @@ def _theorem(options) -> None:
     from dpjax.cli import theorem
 
     if options.names and options.all:
-        raise ValueError("theorem: name some, or say --all")
+        raise ValueError("theorem: name some, or pass --all")
     if not options.names and not options.all:
         print(theorem.listing())
         return
@@ -344,7 +342,7 @@ def _explore(options) -> None:
 
 
 def _compare(options) -> str:
-    """Prints the verdicts, and returns what the audit found against a declaration, if anything."""
+    """Print the verdicts, and return the audit's finding against a declaration, if there is any."""
     from dpjax.cli import compare
 
     out = results_folder(options, "results/compare")

@@ -1,4 +1,4 @@
-"""A user's own learner, from a file, beside the built-in ones."""
+"""The comparison of a learner from a user's file with the built-in ones."""
 
 import hashlib
 from pathlib import Path
@@ -9,23 +9,23 @@ from dpjax.report.output import output_folder, shown
 
 
 def run(file, out="results/compare", **options) -> tuple[str, str]:
-    """Compares the learner of a file, and writes the page and its tables into the folder ``out``.
+    """Compare the learner of a file, and write the page and its tables into the folder ``out``.
 
-    The files are those of :func:`dpjax.report.comparison.write`. The file is run as a program.
+    :func:`dpjax.report.comparison.write` lists the written files. ``file`` is run as a program.
 
     Args:
-      file: as of :func:`dpjax.cli.learner_files.find_factory`.
+      file: as in :func:`dpjax.cli.learner_files.find_factory`.
       out: a folder.
-      **options: as of :func:`dpjax.compare`, except the key.
+      **options: as in :func:`dpjax.compare`, except the key.
 
     Returns:
       The verdicts, as text, and the audit's finding against a declaration; empty if there is none.
 
     Raises:
-      ValueError, OSError: as of :func:`dpjax.cli.learner_files.find_factory` and
+      ValueError, OSError: as in :func:`dpjax.cli.learner_files.find_factory` and
         :func:`dpjax.compare`; the message names the file.
     """
-    # Not above: other commands should not wait for what these import.
+    # Imported here, because these take a while to load.
     from dpjax.report import comparison
     from dpjax.study.compare import compare, name_of
 
@@ -46,7 +46,7 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
             "runs": options["runs"], "search": options.get("search", False),
             "key": "jax.random.key(0)",
         }  # fmt: skip
-        title = f"{found.name} of {name} beside the learners of dpjax"
+        title = f"{found.name} of {name} compared with the learners of dpjax"
         comparison.write(found, folder, title=title, parameters=parameters)
     violation = ""
     if found.flagged:

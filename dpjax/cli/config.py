@@ -1,4 +1,4 @@
-"""Studies from a file, for clusters: a TOML file that says what to play, with all names checked."""
+"""Studies from TOML files, for clusters; all names in them are checked."""
 
 import tomllib
 from functools import partial
@@ -23,14 +23,14 @@ def read_study(path):
     """The Study that a TOML file describes, and the arguments of its figure (None without one).
 
     The tables ``[learners]`` and ``[environments]`` have an entry for each name in the data. It is
-    the name of a factory, or a table ``{factory = "bernoulli", means = [0.4, 0.5]}`` with further
+    the name of a factory, or a table ``{factory = "bernoulli", means = [0.4, 0.5]}`` with
     arguments. ``[grid]`` has an entry for each axis. Values of ``domain``, ``mechanism`` and
-    ``gram``, in the grid and among further arguments, are names of factories too, or such tables.
-    ``[study]`` holds trials, key and checkpoints, and ``[figure]`` the arguments of
+    ``gram``, in the grid or as arguments, are also names of factories or such tables. ``[study]``
+    holds trials, key and checkpoints, and ``[figure]`` the arguments of
     :func:`dpjax.report.figures.figure`.
 
     Raises:
-      ValueError: the file is no such file. The message names the file and the entry.
+      ValueError: the file does not describe a study. The message names the file and the entry.
       OSError: the file cannot be read.
     """
     path = Path(path)
@@ -42,7 +42,7 @@ def read_study(path):
     except OSError as error:
         raise OSError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: is no TOML: {error}") from None
+        raise ValueError(f"{path}: is not TOML: {error}") from None
     _check_names(path, "the file", given, TABLES)
     for name in TABLES:
         if not isinstance(given.setdefault(name, {}), dict):
@@ -68,11 +68,11 @@ def _check_names(path, where, given, known) -> None:
     for name in given:
         if name not in known:
             meant = _check.nearest(name, known)
-            raise ValueError(f"{path}: {where} has {name!r}{meant}; it may have {', '.join(known)}")
+            raise ValueError(f"{path}: {where} has {name!r}{meant}; allowed are {', '.join(known)}")
 
 
 def _check_figure(study, figure) -> None:
-    """Refuses a figure that does not fit the study, before the study is played."""
+    """Refuse a figure that does not fit the study, before the study is played."""
     made, over_time = layout(study), figure.get("x") == "round"
     sizes = dict(zip(made.axes, made.shape, strict=True)) | ({"round": 2} if over_time else {})
     roles = {role: figure.get(role) for role in ("x", "color", "line", "panel")}
@@ -104,11 +104,11 @@ PACKAGES = {"domain": domains, "mechanism": mechanisms, "gram": gram}
 
 
 def _built(path, name, entry) -> Any:
-    """A value of an argument. Those of PACKAGES are built from their names."""
+    """A value of an argument; objects of PACKAGES are built from their names."""
     if name not in PACKAGES:
         return entry
     factory = _factory(path, name, PACKAGES[name], entry)
-    if name == "mechanism":  # which learners build themselves, for the horizon
+    if name == "mechanism":  # learners build it themselves, for the horizon
         return factory
     try:
         return factory()
@@ -136,16 +136,16 @@ def _label(entry) -> str:
 
 
 def run(path, out, *, store=None, mesh=None, progress=True) -> str:
-    """Plays the study of a file and writes what happened into the folder ``out``.
+    """Play the study of a file and write the results into the folder ``out``.
 
     The files are data.nc (the data, for ``xarray.open_dataset``), table.csv (means of the regret
     at the horizon, a row for each cell), study.toml (the file itself), parameters.json (versions),
-    and figure.png and figure.pdf where the file asks for a figure.
+    and figure.png and figure.pdf if the file has a figure.
 
     Args:
-      path: the TOML file, as :func:`read_study` reads it.
+      path: the TOML file, as in :func:`read_study`.
       out: a folder.
-      store, mesh, progress: as of :meth:`dpjax.Study.run`.
+      store, mesh, progress: as in :meth:`dpjax.Study.run`.
 
     Returns:
       The table, as text.

@@ -1,4 +1,4 @@
-"""One interactive page of a store, or of the data that a command has written."""
+"""An interactive page of a store, or of the data that a command has written."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from dpjax.study import kept
 
 
 def read(path) -> tuple[xarray.Dataset, dict]:
-    """The data of a store, of a folder of results or of a file data.nc, and their parameters.
+    """The data of a store, a folder of results or a file data.nc, and their parameters.
 
     Raises:
-      ValueError, OSError: there are none; the message names the path.
+      ValueError, OSError: there are no data; the message names the path.
     """
     path = str(path)
     folder = Path(path).parent if path.endswith(".nc") else Path(path)
@@ -24,7 +24,7 @@ def read(path) -> tuple[xarray.Dataset, dict]:
     if not file.is_file():
         if Path(path).is_file():
             raise ValueError(
-                f"{path}: name a store, a file data.nc, or the folder of results that holds it; "
+                f"{path}: pass a store, a file data.nc, or a folder of results that contains it; "
                 "other tables have no trials"
             )
         return kept.open(path), {}
@@ -40,20 +40,20 @@ def read(path) -> tuple[xarray.Dataset, dict]:
 
 
 def run(path, out=None, *, overwrite=False) -> str:
-    """Writes the page of :func:`read`'s data into the file ``out``, and returns its name.
+    """Write the page of :func:`read`'s data into the file ``out``, and return its name.
 
     Raises:
       ImportError: plotly is not installed.
-      ValueError, OSError: as of :func:`read`, or ``out`` cannot be written, or exists and is not to
-        be overwritten.
+      ValueError, OSError: as in :func:`read`; or ``out`` cannot be written, or exists without
+        ``overwrite``.
     """
     out = default_out(path) if out is None else out
     if not out or Path(out).is_dir():
         raise ValueError(f"out: must name a file, got {out!r}")
     if Path(out).exists() and not overwrite:
-        raise ValueError(f"out: {out} exists; say --overwrite to replace it, or name another file")
+        raise ValueError(f"out: {out} exists; pass --overwrite to replace it, or name another file")
     optional("plotly", "explore")
-    from dpjax.report import explore_page as page  # not above: plotly takes long to load
+    from dpjax.report import explore_page as page  # here, because plotly takes long to load
 
     text = page.html(*read(path), title_of(path))
     with output_folder(Path(out).parent) as folder:
@@ -62,7 +62,7 @@ def run(path, out=None, *, overwrite=False) -> str:
 
 
 def title_of(path) -> str:
-    """The page's title: the name of the input, without folders and the endings of stores."""
+    """The page's title: the name of the input, without folders and file endings."""
     *folders, name = str(path).rstrip("/").split("/")
     if name == "data.nc" and folders:
         name = folders[-1]
@@ -70,7 +70,7 @@ def title_of(path) -> str:
 
 
 def default_out(path) -> str:
-    """The page's place next to the input; in the working folder for a store behind a URL."""
+    """The default file: next to the input, or in the working folder if the store is a URL."""
     name = str(path).rstrip("/")
     if "://" in name:
         name = name.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Finds a user's learner or environment in a Python file, with errors that name the line."""
+"""A user's learner or environment from a Python file, with errors that name the line."""
 
 import functools
 import importlib.util
@@ -15,16 +15,15 @@ from dpjax.core import Environment, _check
 def find_factory(text) -> tuple[str, Callable]:
     """The factory of a file, ``mine.py`` or ``mine.py:name``. The file is run as a program.
 
-    Without a name it is the only public function that the file defines, that requires ``horizon``,
-    and whose learner can be built for the standard sizes of comparisons. Where one function alone
-    requires ``horizon``, it is that one.
+    Without a name it is the only public function of the file that requires ``horizon``. If several
+    do, it is the only one whose learner can be built with the standard sizes of comparisons.
 
     Returns:
-      The path, and the factory.
+      The path and the factory.
 
     Raises:
-      FileNotFoundError, OSError, ValueError: there is no such file, it raises something, it has no
-        factory or several, or what is named is not in it. The message names the file.
+      FileNotFoundError, OSError, ValueError: there is no such file, it raises an error, it has no
+        factory or several, or it lacks the name. The message names the file.
     """
     path, name, module = _opened(text)
     if name:
@@ -39,15 +38,15 @@ def find_factory(text) -> tuple[str, Callable]:
 def find_environment(text) -> tuple[str, str, Any]:
     """The environment of a file, ``mine.py`` or ``mine.py:name``. The file is run as a program.
 
-    It is an Environment, or a function that returns one and takes any of ``horizon``, ``arms`` and
-    the other sizes of a theorem. Without a name it is the only Environment or public function that
-    the file defines.
+    It is an Environment, or a function that returns one and may take ``horizon``, ``arms`` and the
+    other sizes of a theorem. Without a name it is the only Environment or public function that the
+    file defines.
 
     Returns:
       The path, the name, and the Environment or function.
 
     Raises:
-      FileNotFoundError, OSError, ValueError: as of :func:`find_factory`.
+      FileNotFoundError, OSError, ValueError: as in :func:`find_factory`.
     """
     path, name, module = _opened(text)
     found = {
@@ -68,7 +67,7 @@ def find_environment(text) -> tuple[str, str, Any]:
 
 
 def _said_of(path, make) -> Callable:
-    """A user's function, whose errors are sentences that name the file and the line."""
+    """A user's function, with errors that name the file and the line."""
 
     @functools.wraps(make)
     def made(*args, **sizes):
@@ -87,7 +86,7 @@ def _said_of(path, make) -> Callable:
 
 
 def _opened(text) -> tuple:
-    """The path of ``mine.py`` or ``mine.py:name``, the name or nothing, and the module."""
+    """The path, the name (or nothing) and the module of ``mine.py`` or ``mine.py:name``."""
     path, _, name = text.rpartition(":")
     if not path or not name.isidentifier() or Path(text).exists():
         path, name = text, ""
@@ -99,7 +98,7 @@ def _public(module) -> dict[str, Any]:
 
 
 def _run(path):
-    """The module that a file makes, with its folder as the first one to import from."""
+    """Run a file as a module, with its folder first on the import path."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file")
     name = f"dpjax_compare_{Path(path).stem}"
@@ -107,7 +106,7 @@ def _run(path):
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     module.__file__ = str(path)
     folder = str(Path(path).resolve().parent)
-    sys.modules[name] = module  # Dataclasses look their module up.
+    sys.modules[name] = module  # Dataclasses look up their module.
     sys.path.insert(0, folder)
     try:
         source = Path(path).read_bytes()
@@ -126,7 +125,7 @@ def _run(path):
 
 
 def line_of(path, error) -> str:
-    """The line of the file that an error comes from, for a message; empty where there is none."""
+    """The line of the file that raised an error, for a message; empty if there is none."""
     if error is None:
         return ""
     if isinstance(error, SyntaxError) and error.filename == str(path):
@@ -144,7 +143,7 @@ def _said(error) -> str:
 
 def _only(path, module) -> Callable:
     """The factory among the public functions that a file defines."""
-    from dpjax.study.compare import prepared  # not above: it takes a while to import
+    from dpjax.study.compare import prepared  # here, because it takes a while to import
 
     public = {
         name: value
@@ -155,9 +154,7 @@ def _only(path, module) -> Callable:
     if len(candidates) == 1:
         return next(iter(candidates.values()))
     if not candidates:
-        raise ValueError(
-            f"{path}: no public function in it requires horizon, as a factory of learners does"
-        )
+        raise ValueError(f"{path}: it defines no factory: no public function that requires horizon")
     found, reasons = {}, []
     for name, make in candidates.items():
         try:

@@ -1,7 +1,7 @@
-"""Reads tables of losses from .csv, .npy and .npz files, which may come from anywhere.
+"""Loss tables from .csv, .npy and .npz files, which need not be trusted.
 
-Before a file is read, the size that it declares is compared with the bytes that it has. So no file
-takes more memory than a table of its size does.
+Before a file is read, its declared size is compared with its number of bytes. So no file takes more
+memory than a table of its size.
 """
 
 import csv
@@ -19,11 +19,11 @@ from numpy.lib import format as npy
 
 from dpjax.environments.table import check_losses, check_shape
 
-# The most characters of a line of a CSV file, which hold some million losses.
+# The longest line of a CSV file in characters, which holds some million losses.
 LONGEST_LINE = 2**24
-# A compressed table is refused if it takes both more than UNPACKED bytes in float64 and more than
-# UNPACKED_RATIO times the bytes of its file. Random losses of 0 and 1 take 27 times these bytes,
-# and a file of zeros 1000 times.
+# A compressed table is refused if in float64 it takes more than UNPACKED bytes and more than
+# UNPACKED_RATIO times the bytes of its file. Random losses of 0 and 1 take 27 times the bytes of
+# their file, and zeros take 1000 times.
 UNPACKED = 2**28
 UNPACKED_RATIO = 32
 # NumPy reads no header above 10,000 bytes.
@@ -38,28 +38,27 @@ class Losses(NamedTuple):
 
 
 def read_losses(path) -> Losses:
-    """Reads a (T, K) table of losses in [0, 1], whose rows are rounds and whose columns are arms.
+    """Read a (T, K) table of losses in [0, 1], whose rows are rounds and whose columns are arms.
 
     The first row of a .csv file is a header if none of its entries is a number. A first row that
     counts the columns (0, 1, ... or 1, 2, ...), as pandas writes it, is refused. With two arms it
-    could be a row of losses. Such a row is read where a header stands above it, or where it is
-    written 0.0,1.0. A header of other numbers in [0, 1] looks like losses and is read as such.
+    could be a row of losses; to pass such a row, put a header above it or write 0.0,1.0. A header
+    of other numbers in [0, 1] is read as losses.
 
     Args:
       path: a .csv file, with or without a header of arm names; a .npy file; or a .npz file with
         one array, or with one that is called losses.
 
     Returns:
-      The table, and the names of its arms, which are "arm 1", ... where the file gives none.
+      The table and the names of its arms, "arm 1", ... if the file has none.
 
     Raises:
-      ValueError: the file does not hold a table of losses. The message names the file and, where it
-        can, the row and column, counted from 1 (in a CSV file as an editor counts lines). Reasons
-        are an entry that is missing, not a number, infinite or out of range; a row that is longer
-        or shorter than the others; no rows, or fewer than two arms; separators other than commas; a
-        column that counts the rows, or a row that counts the columns; or a file that is damaged,
-        encrypted, of another kind than its name says, or packs a table above 256 MiB to less than a
-        32nd.
+      ValueError: the file does not hold a table of losses: an entry is missing, not a number,
+        infinite or out of range; rows differ in length; there are no rows, or fewer than two arms;
+        separators are not commas; a column counts the rows, or a row counts the columns; or the
+        file is damaged, encrypted, not of the type of its name, or compresses a table above 256 MiB
+        to less than a 32nd. The message names the file and, if possible, the row and column,
+        counted from 1 (in a CSV file, the line).
       OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
@@ -70,14 +69,14 @@ def read_losses(path) -> Losses:
 
 
 def regular(path, read):
-    """What ``read`` returns of a regular file. Errors of the system name the file."""
+    """The result of ``read`` for a regular file. System errors name the file."""
     try:
         _refuse_what_is_no_file(path, path.stat().st_mode)
         return read(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file") from None
     except OSError as error:
-        if error.errno is None:  # It is from this module.
+        if error.errno is None:  # It was raised by this module.
             raise
         raise OSError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -117,7 +116,7 @@ def _read_csv(path) -> Losses:
 
 
 def csv_rows(path):
-    """(its number, its entries) for each row of a CSV file that is not blank."""
+    """(line number, entries) of each row of a CSV file that is not blank."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(_lines(path, file), strict=True)
@@ -131,7 +130,7 @@ def csv_rows(path):
 
 
 def refuse_width(path, number, row, width, like) -> None:
-    """Raises a ValueError for a row that is longer or shorter than the others."""
+    """Raise a ValueError for a row that is longer or shorter than the others."""
     refuse_separators(path, row)
     raise ValueError(f"{path}: row {number} has {len(row)} entries, but {like} has {width}")
 
@@ -147,7 +146,7 @@ def _lines(path, file):
 
 def is_number(cell) -> bool:
     """Whether an entry of a CSV file is a number."""
-    # Python would also read 1_0 as 10, and it would read the digits of other scripts.
+    # Python would also read 1_0 as 10, and digits of other scripts.
     try:
         float(cell)
     except ValueError:
@@ -156,7 +155,7 @@ def is_number(cell) -> bool:
 
 
 def _refuse_cell(path, number, row, names) -> None:
-    """Raises a ValueError that names the first entry of a row that is not a number."""
+    """Raise a ValueError that names the first entry of a row that is not a number."""
     refuse_separators(path, row)
     column = next(i for i, cell in enumerate(row) if not is_number(cell))
     cell = row[column].strip()
@@ -166,30 +165,30 @@ def _refuse_cell(path, number, row, names) -> None:
 
 
 def refuse_separators(path, row) -> None:
-    """Raises a ValueError where another separator would split an entry between commas further."""
+    """Raise a ValueError if another separator would split entries further than commas do."""
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if any(len([part for part in cell.split(separator) if part.strip()]) > 1 for cell in row):
             raise ValueError(
-                f"{path}: its entries are separated by {name}; a loss table has commas between "
-                "them, and points in decimal fractions"
+                f"{path}: its entries are separated by {name}; separate them by commas, and write "
+                "decimal fractions with points"
             )
 
 
 def _refuse_column_numbers(path, number, row) -> None:
-    """Raises a ValueError for a first row 0, 1, 2, ... or 1, 2, 3, ..., a header of numbers."""
+    """Raise a ValueError for a first row 0, 1, 2, ... or 1, 2, 3, ..., a header of numbers."""
     cells = [cell.strip() for cell in row]
     for start in (0, 1):
         if len(cells) > 1 and cells == [str(start + column) for column in range(len(cells))]:
             raise ValueError(
-                f"{path}: row {number} counts the columns, {cells[0]} to {cells[-1]}; a header "
-                "must have names, and losses that count like this a header above them"
+                f"{path}: row {number} counts the columns, {cells[0]} to {cells[-1]}; if it is a "
+                "header, use names; if these are losses, put a header above them"
             )
 
 
 def refuse_counts(path, losses, place=1) -> None:
-    """Raises a ValueError for a column 0, 1, 2, ... or 1, 2, 3, ..., which is an index of rows.
+    """Raise a ValueError for a column 0, 1, 2, ... or 1, 2, 3, ..., which is an index of rows.
 
-    ``place`` is that of the first column in the file.
+    ``place`` is the place of the first column in the file.
     """
     if not losses.size:
         return
@@ -199,7 +198,7 @@ def refuse_counts(path, losses, place=1) -> None:
         if (np.diff(losses[:, column]) == 1).all():
             raise ValueError(
                 f"{path}: column {column + place} counts the rows, {first[column]:g} to "
-                f"{last[column]:g}; an index is no arm and no feature, so leave it out"
+                f"{last[column]:g}; an index is no arm and no feature, so remove it"
             )
 
 
@@ -224,31 +223,31 @@ def _read_npz(path) -> Losses:
         allowed = max(UNPACKED, UNPACKED_RATIO * path.stat().st_size)
         if 8 * entries > allowed:
             raise ValueError(
-                f"{where} is packed so densely that its {entries} losses would take "
+                f"{where} is compressed so strongly that its {entries} losses would take "
                 f"{8 * entries / path.stat().st_size:.0f} times the memory of the file; save it "
-                "with numpy.save or numpy.savez, which do not pack"
+                "with numpy.save or numpy.savez, which do not compress"
             )
         stream = archive.open(member)
         return _table(path, _array(path, stream))
 
 
 def _member(path, members):
-    """The one member of an archive, or the one that is called losses if there are several."""
+    """The only member of an archive, or the member called losses if there are several."""
     tables = [member for member in members if member.filename == "losses.npy"] or members
     if len(tables) == 1 and tables[0].filename.endswith(".npy"):
         return tables[0]
     names = ", ".join(member.filename.removesuffix(".npy") for member in members[:10])
     more = ", ..." if len(members) > 10 else ""
     raise ValueError(
-        f"{path}: holds {names or 'nothing'}{more}; one array, and only one, must be called losses"
+        f"{path}: holds {names or 'nothing'}{more}; exactly one array must be called losses"
     )
 
 
 def _entries(path, stream, size) -> int:
-    """How many losses an array of that many bytes has, as its header says.
+    """The number of losses in an array of ``size`` bytes, by its header.
 
     Raises:
-      ValueError: it cannot be a table of losses, or has not the bytes that its header declares.
+      ValueError: it cannot be a table of losses, or its size differs from its header.
     """
     with _one_sentence(f"{path}: is damaged"):
         start = io.BytesIO(stream.read(_HEADER))
@@ -264,7 +263,7 @@ def _entries(path, stream, size) -> int:
     declared = start.tell() + entries * dtype.itemsize
     if declared != size:
         raise ValueError(
-            f"{path}: its header speaks of {declared} bytes ({shape[0]} rows of {shape[1]} arms), "
+            f"{path}: its header declares {declared} bytes ({shape[0]} rows of {shape[1]} arms), "
             f"but there are {size}"
         )
     return entries
@@ -277,10 +276,10 @@ def _array(path, stream) -> np.ndarray:
 
 @contextmanager
 def _one_sentence(sentence, reason=True):
-    """Turns whatever a library raises within the block into a ValueError of one sentence.
+    """Turn any exception of a library within the block into a ValueError of one sentence.
 
-    For bytes that are not what they should be, libraries raise more than ten kinds of errors, from
-    tokenize.TokenError to NotImplementedError.
+    For damaged bytes, libraries raise more than ten kinds of errors, from tokenize.TokenError to
+    NotImplementedError.
     """
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -293,7 +292,7 @@ def _one_sentence(sentence, reason=True):
 
 
 def _table(path, values) -> Losses:
-    with np.errstate(all="ignore"):  # What float64 does not hold becomes infinite and is refused.
+    with np.errstate(all="ignore"):  # Numbers beyond float64 become infinite and are refused.
         losses = values.astype(np.float64, copy=False)
     refuse_counts(path, losses)
     check_losses(losses, str(path))

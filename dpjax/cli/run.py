@@ -1,4 +1,4 @@
-"""Plays learners on a user's own losses, with or without features, or on labelled cases."""
+"""Learners on a user's own losses, with or without features, or on labelled cases."""
 
 import hashlib
 from functools import partial
@@ -23,7 +23,7 @@ from dpjax.study import Study
 from dpjax.study.grid import taken
 from dpjax.study.standard import sizes_of
 
-SEEDS = 2**24  # the most that one run plays
+SEEDS = 2**24  # the largest number of trials of one run
 COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
            "standard_error", "median", "switches"]  # fmt: skip
 # Columns of ``data.dpjax.table()``, and their names in the table of a run.
@@ -32,12 +32,12 @@ NAMES = {"epsilon": "asked_epsilon", "privacy_epsilon": "epsilon", "privacy_delt
 
 
 class Game(NamedTuple):
-    """What a file has."""
+    """The contents of a file as a game."""
 
     environment: Environment
     arms: tuple[str, ...]
     losses: np.ndarray  # (n, K) of the rows
-    notes: tuple[str, ...]  # what a reader of the results has to know
+    notes: tuple[str, ...]  # for the reader of the results
 
 
 def study_of(
@@ -45,23 +45,23 @@ def study_of(
 ) -> Study:  # fmt: skip
     """The Study of learners on a (T, K) table of losses, at several privacy levels.
 
-    A learner of points plays on the simplex, and an arm is drawn from each of its points. A learner
-    of vectors plays the unit vectors. A learner that requires a delta is given T^-2, and one that
-    requires rho, and so takes no epsilon, epsilon^2 / 2; the table has the epsilon of both.
+    A learner of points plays on the simplex, and an arm is drawn from each of its points. The
+    actions of a linear learner are the unit vectors. If delta is required, it is T^-2. A learner
+    that requires rho instead of epsilon receives epsilon^2 / 2, and the table shows the epsilon.
 
     Args:
       environment: (T, K) losses in [0, 1], or an Environment for policies on features.
-      names: of factories in ``dpjax.learners``: a list, or one. Those that take no epsilon are
-        played once.
-      epsilons: privacy levels, each greater than 0, where inf means no privacy. By default they are
-        0.1, 1, 10 and inf if a learner takes epsilon or rho.
+      names: one or several factories of ``dpjax.learners``. Those that take no epsilon are played
+        once.
+      epsilons: privacy levels greater than 0; inf for no privacy. By default they are 0.1, 1, 10
+        and inf if a learner takes epsilon or rho.
       seeds: the number of trials.
-      horizon: how many rounds are played; by default all T.
+      horizon: number of rounds; by default all T.
       seed: the seed of the PRNG key.
 
     Raises:
-      ValueError: bad losses, an unknown learner or one that plays something else, an epsilon that
-        is refused or that no learner takes, or a horizon longer than the table.
+      ValueError: bad losses, an unknown learner or one with other actions, an epsilon that is
+        refused or that no learner takes, or a horizon longer than the table.
     """
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
@@ -97,7 +97,7 @@ def study_of(
 
     for name in names:
         _check_actions(name, environment, lambda name=name: make(name, epsilons[0]))
-    # A learner without an epsilon has the axis if it is alone, since each study here has one.
+    # A single learner without an epsilon has the axis too, because each study here has one.
     makers = {name: partial(make, name) if name in private or not private
               else partial(make, name, np.inf) for name in names}  # fmt: skip
     grid = {"epsilon": [float(epsilon) for epsilon in epsilons]}
@@ -105,7 +105,7 @@ def study_of(
 
 
 def _check_actions(name, environment, make) -> None:
-    """Refuses a learner of features on losses without features, and the other way round."""
+    """Refuse learners of features if there are no features, and other learners if there are."""
     featured = isinstance(environment.action_set, Policies)
     try:
         plays = make().action_set
@@ -124,9 +124,9 @@ def _check_actions(name, environment, make) -> None:
 
 
 def table(data) -> list[dict]:
-    """Final regret, one row for each learner and level. ``epsilon`` is what the learner declares.
+    """Final regret, one row for each learner and level. ``epsilon`` is the declared epsilon.
 
-    ``asked_epsilon`` is empty if the learner takes none, and so are ``switches`` on features.
+    ``asked_epsilon`` is empty if the learner takes none; ``switches`` is empty with features.
     """
     frame = data.dpjax.table().rename(columns=NAMES)
     frame["horizon"] = data["round"].values[-1]
@@ -141,22 +141,20 @@ def table(data) -> list[dict]:
 
 
 def curves(data) -> Any:
-    """Mean regret with 95 % intervals (none for one seed), a row for each level and round."""
+    """Mean regret with 95 % intervals (none for one trial), a row for each level and round."""
     frame = data.dpjax.table("regret").rename(columns={"mean": "regret"})
     return frame[["learner", "epsilon", "round", "regret", "low", "high"]]
 
 
 def figure(data, note):
-    """Regret curves by privacy level, with 95 % intervals; ``note`` is a part of the caption.
+    """Regret curves by privacy level, with 95 % intervals; ``note`` is added to the caption.
 
-    Several learners have a panel for each level.
+    If there are several learners, each level has a panel.
     """
     axes = {"color": "epsilon"} if data.sizes["learner"] == 1 else (
         {"color": "learner", "panel": "epsilon"})  # fmt: skip
     drawn = data.dpjax.figure("round", **axes, estimate=estimates.mean, note=note)
-    for (
-        text
-    ) in drawn.texts:  # The note may hold the name of a file, in which a dollar is no formula.
+    for text in drawn.texts:  # The note may contain a file name, in which a dollar is no formula.
         text.set_parse_math(False)
     return drawn
 
@@ -164,11 +162,11 @@ def figure(data, note):
 def read_game(path, *, features=None, label=None) -> Game:
     """The environment of a file: a loss table, one with features, or labelled cases.
 
-    The rows of a loss table are the rounds, in their order. Labelled cases are drawn with
-    replacement (:func:`dpjax.environments.classification`).
+    The rows of a loss table are the rounds, in order. Labelled cases are drawn with replacement
+    (:func:`dpjax.environments.classification`).
 
     Args:
-      path: as of :func:`read_losses`; with features or a label as of
+      path: as in :func:`read_losses`; with features or a label as in
         :func:`dpjax.cli.case_files.read_cases`.
       features: names of columns.
       label: the name of a column.
@@ -197,7 +195,7 @@ def read_study(path, names, *, horizon=None, features=None, label=None, **option
     game = read_game(path, features=features, label=label)
     rows = len(game.losses)
     if horizon is not None and horizon > rows and label is None:
-        raise ValueError(f"horizon: {horizon} rounds were asked for, but {path} has only {rows}")
+        raise ValueError(f"horizon: {horizon} rounds were requested, but {path} has only {rows}")
     horizon = rows if horizon is None else horizon
     return study_of(game.environment, names, horizon=horizon, **options), game
 
@@ -206,13 +204,13 @@ def run(
     path, names, out="results/run", *, seeds=100, seed=0, store=None, mesh=None, progress=True,
     **options,
 ) -> str:  # fmt: skip
-    """Plays learners on the file of a user and writes what happened into ``out``.
+    """Play learners on a user's file and write the results into ``out``.
 
     The files are data.nc (all trials, for ``xarray.open_dataset`` and ``dpjax explore``), table.csv
     (final regrets), curves.csv, regret.png, regret.pdf and parameters.json. Arguments and errors
-    are those of :func:`read_study` and :meth:`dpjax.Study.run`. Besides, an OSError is raised where
-    ``out`` cannot be written to. Where the figure cannot be drawn, everything else is written, and
-    a FigureWarning says so.
+    are those of :func:`read_study` and :meth:`dpjax.Study.run`. An OSError is raised if ``out``
+    cannot be written to. If the figure cannot be drawn, all other files are written, with a
+    FigureWarning.
 
     Returns:
       The table and the notes, as text.

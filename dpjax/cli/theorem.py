@@ -1,4 +1,4 @@
-"""Theorems on regret, measured: the bound beside the worst regret that was found."""
+"""Theorems on regret, measured: the bound and the worst regret that was found."""
 
 import hashlib
 import json
@@ -82,7 +82,7 @@ def run(
     words, out, *, epsilons=None, horizon=2**14, trials=200, search=False, merge=False, files=(),
     progress=True,
 ) -> str:  # fmt: skip
-    """Measures theorems and writes verdicts and exponents into the folder ``out``.
+    """Measure theorems, and write verdicts and exponents into the folder ``out``.
 
     The files are verdicts.csv (a row for each reading of a bound, epsilon and horizon),
     exponents.csv (a row for each fit), README.md (both as tables) and parameters.json. A search
@@ -91,14 +91,14 @@ def run(
 
     Args:
       words: names of theorems, learners or papers (:func:`dpjax.study.theorems.named`); None for
-        all theorems, but for a search without the slow ones.
+        all theorems, except the slow ones in a search.
       out: a folder.
-      epsilons, horizon, trials, progress: as of :func:`dpjax.study.theorems.measure`.
+      epsilons, horizon, trials, progress: as in :func:`dpjax.study.theorems.measure`.
       search: whether to search for the worst environments, on fresh ``trials``, instead of playing
-        against fixed ones.
-      files: environments of a user, as of :func:`dpjax.cli.learner_files.find_environment`, that
+        fixed ones.
+      files: a user's environments, as in :func:`dpjax.cli.learner_files.find_environment`, that
         are played instead of the theorem's own.
-      merge: whether rows of other theorems that are in ``out`` stay.
+      merge: whether rows of other theorems in ``out`` are kept.
 
     Returns:
       The new rows, as text.
@@ -107,7 +107,7 @@ def run(
       ValueError: there is no such theorem, or a number is out of range; or the rows in ``out``, to
         which these are added, have other parameters.
     """
-    import pandas  # not above: other commands should not wait for these libraries
+    import pandas  # here, because other commands should not wait for these libraries
 
     from dpjax.study import theorems
 
@@ -116,7 +116,7 @@ def run(
         _check.epsilon(epsilon)
     sizes = {"epsilons": epsilons, "horizon": horizon, "trials": trials}
     if files and search:
-        raise ValueError("environment: a search has families of its own; leave out --environment")
+        raise ValueError("environment: a search uses its own families; leave out --environment")
     names = list(theorems.THEOREMS) if words is None else theorems.named(words)
     parameters = {
         "theorems": "all" if words is None else list(words), **sizes,
@@ -155,7 +155,7 @@ def run(
 
 
 def _whole(path, table, merge):
-    """A table, with the rows of other theorems in a file if it is to be merged."""
+    """A table, with the rows of other theorems in a file if ``merge`` is true."""
     from dpjax.study.theorems import THEOREMS
 
     return merged(path, table, "theorem", list(THEOREMS)) if merge else table
@@ -190,7 +190,7 @@ def _run_search(names, out, parameters, merge, progress) -> str:
 
 
 def listing() -> str:
-    """The theorems that are known, with their papers and sources, and learners without one."""
+    """The known theorems with their papers and sources, and learners without a theorem."""
     from dpjax.study.theorems import THEOREMS, WITHOUT
 
     rows = [(name, each.paper, each.source) for name, each in THEOREMS.items()]

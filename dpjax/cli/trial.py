@@ -1,4 +1,4 @@
-"""How long a private trial takes: learners that stop, on resampled outcomes of a user's own."""
+"""The length of a private trial: learners that stop, on resampled outcomes of the user."""
 
 import csv
 import hashlib
@@ -21,7 +21,7 @@ from dpjax.study import Study
 GIVEN = ("treatment", "outcome")  # columns of a file
 COLUMNS = ["learner", "model", "epsilon", "patients", "patients_low", "patients_high", "median",
            "q90", "lower_bound", "error", "error_low", "error_high", "stopped"]  # fmt: skip
-# What identifies the best treatment, by who is trusted with the outcomes.
+# The learners that identify the best treatment, by trust model.
 LEARNERS = {
     "central": {
         "DP-TT": learners.dp_tt,
@@ -36,23 +36,22 @@ POINTS = 60  # of each curve
 
 
 class Outcomes(NamedTuple):
-    """What came of each treatment."""
+    """The outcomes of each treatment."""
 
     treatments: tuple[str, ...]
-    patients: np.ndarray  # (K,) int64, how many had each treatment
-    rates: np.ndarray  # (K,) float64, the share of successes among them
+    patients: np.ndarray  # (K,) int64, number of patients with each treatment
+    rates: np.ndarray  # (K,) float64, share of successes among them
 
 
 def read_outcomes(path) -> Outcomes:
-    """Reads a CSV file with the columns treatment and outcome, a row for each patient.
+    """Read a CSV file with the columns treatment and outcome, a row for each patient.
 
     Args:
       path: a file with a header. An outcome is 1 for a success and 0 for a failure.
 
     Raises:
       ValueError: the header lacks a column; a treatment has no name; an outcome is neither 0 nor 1;
-        or there are fewer than two treatments. The message names the file and the row, as an editor
-        counts lines.
+        or there are fewer than two treatments. The message names the file and the line.
       OSError: the file cannot be read.
     """
     counts: dict[str, list[int]] = {}
@@ -87,27 +86,27 @@ def play(
     outcomes, *, delta=0.01, epsilons=PRIVATE_EPSILONS, model="central", horizon=10**8, trials=1000,
     progress=True,
 ) -> xarray.Dataset:  # fmt: skip
-    """Plays learners that stop on patients who are drawn from the given outcomes.
+    """Play learners that stop on patients who are drawn from the given outcomes.
 
-    Each patient is a draw, with replacement, from the patients who had the same treatment. So a
-    treatment is a Bernoulli arm, whose mean is the share of successes.
+    Each patient is drawn with replacement from the patients with the same treatment. So a treatment
+    is a Bernoulli arm with the share of successes as its mean.
 
     Args:
       outcomes: as :func:`read_outcomes` returns them.
-      delta: the probability of a wrong recommendation that is allowed, in (0, 1/2).
-      epsilons: privacy levels, inf for none.
-      model: "central", where whoever runs the trial sees outcomes, or "local", where each patient
-        randomizes their own.
-      horizon: patients after which a trial is cut off.
-      trials: how many trials each learner runs.
+      delta: the allowed probability of a wrong recommendation, in (0, 1/2).
+      epsilons: privacy levels, inf for no privacy.
+      model: "central" if the organiser of the trial sees the outcomes, or "local" if patients
+        randomize their own.
+      horizon: number of patients after which a trial is cut off.
+      trials: number of trials per learner.
       progress: whether to show progress bars.
 
     Returns:
       The data of a study. Learners without privacy take no epsilon.
 
     Raises:
-      ValueError: two treatments have the largest share of successes, which no learner tells apart;
-        or an argument is out of its range.
+      ValueError: two treatments have the largest share of successes, so that no learner stops; or
+        an argument is out of range.
     """
     _check.one_of(*LEARNERS, model=model)
     _check.inside(0.0, 0.5, delta=delta)
@@ -118,8 +117,8 @@ def play(
     if len(best) > 1:
         tied = " and ".join(outcomes.treatments[i] for i in best)
         raise ValueError(
-            f"data: {tied} have the same share of successes, {outcomes.rates[best[0]]:g}, so that "
-            "no learner can stop on them"
+            f"data: {tied} have the same share of successes, {outcomes.rates[best[0]]:g}, so no "
+            "learner can stop"
         )
     grid = {"horizon": horizon, "arms": len(means), "failure": float(delta)}
     adversary = {"outcomes": partial(environments.bernoulli, means, regret="pseudo")}
@@ -135,12 +134,12 @@ def table(data, outcomes, delta, model) -> list[dict]:
 
     Args:
       data: as :func:`play` returns them.
-      outcomes, delta, model: as of :func:`play`.
+      outcomes, delta, model: as in :func:`play`.
 
     Returns:
-      Rows that say how many patients a learner takes (the mean with its 95 % interval, median and
-      90 % quantile), how often it was wrong (with the interval of Clopper and Pearson), how often
-      it had stopped, and the lower bound on the mean for every learner of this model of privacy.
+      Rows with the number of patients (mean with 95 % interval, median and 90 % quantile), the
+      share of wrong recommendations with Clopper-Pearson interval, the share of stopped trials, and
+      the lower bound on the mean for all learners of this trust model.
     """
     means, takes = 1.0 - outcomes.rates, data["takes_epsilon"]
     private = data.sel(learner=takes)
@@ -149,7 +148,7 @@ def table(data, outcomes, delta, model) -> list[dict]:
 
 
 def _rows(data, means, delta, model) -> list[dict]:
-    """The rows of private learners, or of the others."""
+    """The rows of the private or of the other learners."""
     late = data["report_stopping_time"].quantile(0.9, "trial")
     found = data.dpjax.identification().assign(q90=late).reset_coords(drop=True)
     lower = bounds.stopping_time_lower_local if model == "local" else bounds.stopping_time_lower
@@ -161,9 +160,9 @@ def _rows(data, means, delta, model) -> list[dict]:
 
 
 def figure(data) -> Captioned:
-    """Failures beyond those of the best treatment, against the patients so far.
+    """Excess failures over the best treatment, against the number of patients.
 
-    The axis of patients ends once all trials of all learners have stopped.
+    The axis of patients ends when all trials of all learners have stopped.
     """
     data = data.drop_vars(["environment", "horizon", "arms"])
     data["round"].attrs["long_name"] = "patients"
@@ -172,9 +171,9 @@ def figure(data) -> Captioned:
     end = int(np.searchsorted(data["round"].values, last)) + 1
     drawn = data.isel(round=slice(end)).dpjax.figure(
         "round", color="learner", panel="epsilon",
-        note="Each patient is drawn, with replacement, from those who had the same treatment. Once "
-        "a learner has stopped, all patients have the treatment that it recommends. Learners "
-        "without privacy are the same in all panels.",
+        note="Each patient is drawn with replacement from those with the same treatment. When a "
+        "learner has stopped, all further patients receive the treatment that it recommends. "
+        "Learners without privacy are the same in all panels.",
     )  # fmt: skip
     for axes in drawn.axes:
         axes.set_yscale("linear")
@@ -187,11 +186,11 @@ def run(
     path, out="results/trial", *, delta=0.01, epsilons=PRIVATE_EPSILONS, model="central",
     horizon=10**8, trials=1000, progress=True,
 ) -> str:  # fmt: skip
-    """Compares learners on the outcomes of a file, and writes the results to ``out``.
+    """Compare learners on the outcomes of a file, and write the results to ``out``.
 
     The files are table.csv, parameters.json, and patients.png and patients.pdf with the figure.
-    Arguments and errors are those of :func:`read_outcomes` and :func:`play`. Besides, an OSError is
-    raised if ``out`` cannot be written to. If the figure cannot be drawn, a FigureWarning says so.
+    Arguments and errors are those of :func:`read_outcomes` and :func:`play`. An OSError is raised
+    if ``out`` cannot be written to. If the figure cannot be drawn, there is a FigureWarning.
 
     Returns:
       The treatments and the table, as text.

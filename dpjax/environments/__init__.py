@@ -1,7 +1,4 @@
-"""What learners play against, a file for each kind of nature. Authors of environments come in.
-
-``__all__`` is the registry.
-"""
+"""Environments, one module for each kind; ``__all__`` is the registry."""
 
 from dpjax.core import _check
 from dpjax.environments.advice import advice

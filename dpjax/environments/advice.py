@@ -1,4 +1,4 @@
-"""Experts who advise on the arms of a bandit, in each round anew."""
+"""Bandits with expert advice, which changes every round."""
 
 import jax
 import jax.numpy as jnp
@@ -10,20 +10,20 @@ from dpjax.environments.arms import as_finite, best_fixed_arm, draw_losses
 
 
 def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = None) -> Environment:
-    """A bandit with expert advice: before a round, each expert shows a law on the arms.
+    """A bandit with expert advice: before each round, experts show distributions over arms.
 
     The advice E (N, K) of a round has a row for each expert. If it is drawn, expert i has the row
 
         (1 - w_i) / K + w_i 1[a = a_i],    a_i = argmin_a (l_a + U_ia),
 
-    where l are the losses of the round and U_ia are uniform on [0, 1). With w_i = 0 an expert
-    advises uniform play. With w_i = 1 and losses 0 or 1 it advises an arm without a loss, if there
-    is one. A learner sees the transpose (K, N) as the features of the arms.
+    where l are the losses of the round and U_ia are uniform on [0, 1). An expert with w_i = 0
+    advises uniform play. With w_i = 1 and losses 0 or 1 it advises an arm of loss 0, if there is
+    one. A learner sees the transpose (K, N) as the features of the arms.
 
     Args:
-      losses: (T, K), K at least 2, a table that is replayed; or (K,), the means of independent
-        losses 0 or 1. Means may be traced.
-      experts: N, at least 2; or their advice itself, (T, N, K), or (N, K) for the same in each
+      losses: (T, K), K at least 2, a table that is played row by row; or (K,), the means of
+        independent losses 0 or 1. Means may be traced.
+      experts: N, at least 2; or the advice itself, (T, N, K), or (N, K) if it is the same in each
         round. Its rows have entries in [0, 1] that add up to 1.
       informative: w (N,), entries in [0, 1], if advice is drawn; may be traced. By default from 0
         to 1 in equal steps.
@@ -35,7 +35,7 @@ def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = N
       ValueError: bad arguments, by name.
 
     Reference: Auer, Cesa-Bianchi, Freund & Schapire, "The nonstochastic multiarmed bandit
-    problem", 2002, section 7, for the game; this law of advice is ours.
+    problem", 2002, section 7, for the game; the distribution of the advice is ours.
 
     Examples:
       >>> environment = environments.advice([[0.0, 1.0]], np.array([[0.5, 0.5], [0.25, 0.75]]))
@@ -57,7 +57,7 @@ def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = N
     rows = jnp.zeros(()) if drawn else jnp.asarray(_laws(experts, arms, horizon), jnp.float32)
     count = _check.size(2, experts=experts) if drawn else rows.shape[-2]
     if not drawn and informative is not None:
-        raise ValueError("informative: the advice is given, and not drawn")
+        raise ValueError("informative: leave it out, because the advice is given")
     weights = jnp.linspace(0.0, 1.0, count) if informative is None else jnp.asarray(informative)
     if weights.shape != (count,):
         raise ValueError(f"informative must have shape ({count},), got {weights.shape}")
@@ -84,7 +84,7 @@ def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = N
 
 
 def _laws(experts, arms, horizon) -> np.ndarray:
-    """Advice that is given, refused unless its rows are laws on the arms."""
+    """The given advice, after a check that its rows are distributions over the arms."""
     laws = as_finite("experts", experts)
     fits = laws.ndim in (2, 3) and laws.shape[-1] == arms and laws.shape[-2] >= 2
     if not fits or (laws.ndim == 3 and len(laws) != (horizon or len(laws))):

@@ -1,4 +1,4 @@
-"""What environments over finitely many arms share. Authors of such environments come in."""
+"""Functions that environments over finitely many arms share."""
 
 from functools import partial
 from typing import NamedTuple
@@ -19,12 +19,12 @@ def best_fixed_arm(state, tally):
 
 
 def pseudo_regret(state, tally):
-    """Regret as the sum of the gaps, which are the tally."""
+    """Regret as the sum of the gaps in the tally."""
     return tally
 
 
 def independent(means, draw) -> Environment:
-    """Independent rounds with losses draw(key), (K,), of these means; regret sums their gaps."""
+    """Independent rounds with losses draw(key), (K,), of these means; regret sums the gaps."""
 
     def step(state, key, arm):
         return state, Outcome(draw(key), means[arm] - jnp.min(means))
@@ -33,7 +33,7 @@ def independent(means, draw) -> Environment:
 
 
 def as_means(means, low=0.0, high=1.0):
-    """Means as a float32 array (K,), refused unless K is at least 2 and all in [low, high]."""
+    """Means as a float32 array (K,); K must be at least 2 and all means in [low, high]."""
     _check.entries(low, high, means=means)
     means = jnp.asarray(means, jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
@@ -42,7 +42,7 @@ def as_means(means, low=0.0, high=1.0):
 
 
 def as_finite(name, given):
-    """A user's own table as a float64 array of NumPy, refused unless all entries are finite."""
+    """A user's table as a float64 NumPy array; all entries must be finite."""
     try:
         array = np.asarray(given, np.float64)
     except (TypeError, ValueError):
@@ -60,9 +60,9 @@ def draw_losses(key, means):
 
 
 class BernoulliLosses(NamedTuple):
-    """The losses of :func:`draw_losses`, each drawn only where it is used.
+    """The losses of :func:`draw_losses`, each drawn only if it is used.
 
-    A bandit uses one of K, and so pays for one draw.
+    Bandit feedback uses one of K losses and so costs one draw.
     """
 
     key: Array
@@ -80,14 +80,14 @@ class BernoulliLosses(NamedTuple):
 
 @partial(jax.jit, static_argnums=2)
 def uniform_at(key, index, count):
-    """``jr.uniform(key, (count,))[index]``, at the cost of one draw for keys of threefry.
+    """``jr.uniform(key, (count,))[index]``, at the cost of one draw for threefry keys.
 
-    Its block draws one number. So number i is that of the words of fold_in(key, i), as of JAX 0.5.
+    Number i is drawn from the words of fold_in(key, i), as of JAX 0.5.
     """
     generator = of(key.dtype)
     if generator is None or generator.size > 1:
         return jr.uniform(key, (count,))[index]
     (number,) = generator.numbers(jr.key_data(jr.fold_in(key, index)))
-    # 23 bits as the fraction of a number in [1, 2).
+    # 23 bits are the fraction of a number in [1, 2).
     fraction = number >> np.uint32(9) | np.uint32(0x3F800000)
     return lax.bitcast_convert_type(fraction, jnp.float32) - 1.0

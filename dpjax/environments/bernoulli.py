@@ -19,8 +19,8 @@ def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
 
     Args:
       means: (K,) mean losses in [0, 1], K at least 2; may be traced.
-      regret: "realised", against the arm that is best on the drawn losses, or "pseudo", the
-        sum of the gaps means[a] - min(means) of the arms played.
+      regret: "realised", against the best arm on the drawn losses, or "pseudo", the sum of the
+        gaps means[a] - min(means) of the arms played.
 
     Returns:
       An Environment. With pseudo-regret it can also be played by batches.
@@ -55,7 +55,7 @@ def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
                 exact_sums.repeated(of_one, ones), exact_sums.repeated(of_zero, zeros)
             )
 
-        # What the learner sees in a round is one of two values.
+        # The feedback of a round has one of two values.
         seen = [feedback(jnp.full(means.shape, loss, jnp.float32), arm) for loss in (1.0, 0.0)]
         return state, jax.tree.map(total, *seen), means[arm] - jnp.min(means)
 

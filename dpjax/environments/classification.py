@@ -1,4 +1,4 @@
-"""A data set of classes as a contextual bandit: an arm for each class, bandit feedback."""
+"""Classification data as a contextual bandit: an arm for each class, bandit feedback."""
 
 from typing import Any
 
@@ -10,26 +10,25 @@ from dpjax.core import Environment, Outcome, Policies
 from dpjax.environments.arms import as_finite
 from dpjax.environments.contextual import TableTally
 
-# Contexts longer than this quantile of all lengths are scaled down to it, and it to 1.
+# Contexts longer than this quantile of lengths are scaled down to it, and the quantile to 1.
 _QUANTILE = 0.9
 
 
 def classification(features: Any, labels: Any) -> Environment:
     """A data set of labelled cases as a bandit: a round draws a case, an arm guesses its label.
 
-    The loss is -1 if the guess is right and else 1, so that (1 + loss) / 2 is a mistake. Cases are
-    drawn independently and with replacement. A learner sees only whether its own guess was right.
+    The loss is -1 if the guess is right and 1 otherwise, so (1 + loss) / 2 counts mistakes. Cases
+    are drawn independently with replacement. A learner sees only whether its own guess was right.
 
     Columns are standardised, a constant 1 is appended, and each case is scaled to a length of at
-    most 1. This is the context z, of p + 1 numbers. The features of arm k are z in the k-th of K
-    blocks, so that each label has coefficients of its own: d = K (p + 1).
+    most 1. This gives the context z of p + 1 numbers. The features of arm k are z in the k-th of K
+    blocks and 0 elsewhere, so each label has its own coefficients: d = K (p + 1).
 
-    A release of joint or local privacy protects the visit of a case. It does not protect a person
-    whose case is drawn again.
+    Joint or local privacy protects one visit of a case, not a person whose case is drawn again.
 
     Args:
-      features: (n, p) numbers, not traced, or a table of pandas. Categories are encoded before,
-        for example by ``pandas.get_dummies``.
+      features: (n, p) numbers, not traced, or a pandas table. Encode categories first, for example
+        by ``pandas.get_dummies``.
       labels: (n,) classes of any kind. Arm k is the k-th of the K distinct ones in sorted order.
 
     Returns:
@@ -37,8 +36,8 @@ def classification(features: Any, labels: Any) -> Environment:
       the least-squares fit of all losses of all cases; it may be negative.
 
     Raises:
-      ValueError: a feature is no number, missing or infinite; a label is missing; there is one
-        class only, or another number of labels than of cases.
+      ValueError: a feature is not a number, missing or infinite; a label is missing; there is only
+        one class; or the numbers of labels and cases differ.
 
     Examples:
       >>> environment = environments.classification([[0.0], [1.0], [3.0]], ["well", "ill", "ill"])
@@ -83,7 +82,7 @@ def classification(features: Any, labels: Any) -> Environment:
 
 
 def standardised(cases: np.ndarray) -> np.ndarray:
-    """The contexts of cases (n, p): standardised columns and a constant, (n, p + 1)."""
+    """The contexts (n, p + 1) of cases (n, p): standardised columns and a constant."""
     deviations = cases.std(axis=0)
     columns = (cases - cases.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
     contexts = np.concatenate([columns, np.ones((len(cases), 1))], axis=1)

@@ -1,4 +1,4 @@
-"""The adversary that separates adaptive from oblivious losses: what is played is spent."""
+"""The adversary that separates adaptive from oblivious losses: a played expert becomes useless."""
 
 from typing import NamedTuple
 
@@ -11,39 +11,39 @@ from dpjax.environments.arms import best_fixed_arm
 
 class ConsensusState(NamedTuple):
     signs: Array  # (p,) bool, c
-    used: Array  # (p,) bool, pairs of which an expert was played
+    used: Array  # (p,) bool, whether an expert of the pair was played
 
 
 def default_pairs(horizon) -> int:
-    """p = ceil(T / 0.9), so that a tenth of the pairs is left after T rounds."""
+    """p = ceil(T / 0.9), so that a tenth of the pairs remains after T rounds."""
     return -(-10 * horizon // 9)
 
 
 def consensus(horizon: int, pairs: int | None = None, *, flip: Number = 0.0) -> Environment:
-    """Experts in pairs with opposite losses; once one is played, both have loss 1 from then on.
+    """Experts in pairs with opposite losses; after one is played, both have loss 1.
 
-    Nature draws signs c in {0, 1}^p. Each round brings a fresh user's row X, where X_j is c_j, or
-    1 - c_j with probability ``flip``. The losses of pair j are
+    Nature draws signs c in {0, 1}^p. Each round has a new user's row X, in which X_j is 1 - c_j
+    with probability ``flip`` and c_j otherwise. The losses of pair j are
 
         X_j for expert 2j and 1 - X_j for expert 2j + 1;    1 for both after either was played.
 
-    So each round asks for a pair that was never played, and for its sign. One row tells all signs.
-    A private learner finds them out no faster than its noise allows, and a learner that seldom
-    changes its expert suffers 1 in nearly every round.
+    So in each round a learner needs a pair that was never played, and its sign. With ``flip`` 0,
+    one row reveals all signs. A private learner learns them only as fast as its noise allows, and a
+    learner that seldom changes its expert has loss 1 in nearly every round.
 
     Args:
       horizon: T, rounds.
-      pairs: p; default ceil(T / 0.9). More than T are needed for an expert without loss to be left.
+      pairs: p; default ceil(T / 0.9). It must exceed T for an expert without loss to remain.
       flip: in [0, 1/2]; may be traced.
 
     Returns:
-      An Environment of T rounds over 2p arms, whose losses depend on the past arms. Its regret is
-      that of the losses as they were, and not policy regret.
+      An Environment of T rounds over 2p arms, whose losses depend on past arms. Its regret is on
+      the realised losses; it is not policy regret.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023. With ``flip`` 0 it is the game of Theorem 10: against it, pure
     epsilon-DP with epsilon <= 1/10 and 2p >= 2T has regret of order T. Theorem 9, for given delta,
-    draws the rows from a fingerprinting code. ``flip`` above 0 stands in for that and is ours.
+    draws the rows from a fingerprinting code. ``flip`` above 0 replaces it and is ours.
 
     Examples:
       >>> environment, key = environments.consensus(8, pairs=1), jax.random.key(0)

@@ -1,7 +1,7 @@
 """Contextual environments, whose actions are policies: features (K, d) -> arm.
 
-A round reveals the pair of its features (K, d) and losses (K,). Of these a learner sees what
-belongs to the arm that its policy picks (:func:`dpjax.feedback.contextual`).
+A round has features (K, d) and losses (K,). A learner observes those of the arm that its policy
+picks (:func:`dpjax.feedback.contextual`).
 """
 
 from typing import NamedTuple
@@ -17,12 +17,12 @@ from dpjax.core import Array, Environment, Numbers, Outcome, Policies, _check
 from dpjax.environments.arms import as_finite, pseudo_regret
 from dpjax.maths import laws
 
-# The mean reward of the best arm of a round. Those of the other arms are at least minus this.
+# The mean reward of the best arm of a round. Those of the other arms are at least its negative.
 BEST_REWARD = 0.75
 
 
 def _two_valued(level, means):
-    """Losses -1 and 1 of the given means, from one uniform number, since only one arm is seen."""
+    """Losses -1 and 1 of given means, from one uniform number, because only one arm is seen."""
     return jnp.where(level < 0.5 * (1.0 + means), 1.0, -1.0)
 
 
@@ -34,11 +34,11 @@ class GapArmsState(NamedTuple):
 def gap_arms(
     dim: int, *, gap: float = 0.1, arms: int | None = None, losses: str = "bernoulli"
 ) -> Environment:
-    """Fresh unit vectors as arms in each round, one of which is best by at least a gap.
+    """Fresh unit vectors as arms in each round; one is best by at least a gap.
 
     theta is uniform on the sphere. In each round the arms are uniform on the part of the sphere
-    where their mean loss <theta, x> is in [-0.75 + gap, 0.75]. Then one of them, drawn at random,
-    gets a mean loss of -0.75.
+    where their mean loss <theta, x> is in [-0.75 + gap, 0.75]. Then a random one of them gets a
+    mean loss of -0.75.
 
     Args:
       dim: d, at least 2.
@@ -49,8 +49,8 @@ def gap_arms(
     Returns:
       An Environment for policies. Regret is pseudo-regret in units of the losses, as in the paper.
 
-    Reference: the experiments of Shariff & Sheffet 2018, as their program has them. Its rewards are
-    losses with the sign changed.
+    Reference: the experiments of Shariff & Sheffet 2018, as in the authors' program. Losses are its
+    rewards with the opposite sign.
 
     Examples:
       >>> environment, key = environments.gap_arms(3), jax.random.key(0)
@@ -67,14 +67,14 @@ def gap_arms(
 
 
 def offered(dim, arms, gap, losses="bernoulli", parameter=None, scales=None) -> Environment:
-    """The environment of :func:`gap_arms`, with a given direction and law of contexts.
+    """The environment of :func:`gap_arms`, with a given direction and distribution of contexts.
 
     Args:
-      dim, arms, gap, losses: as there, but all are given.
+      dim, arms, gap, losses: as in :func:`gap_arms`, without defaults for arms.
       parameter: (d,), not 0; theta is its direction. By default theta is drawn.
       scales: (d,) positive, by default 1. The first scales the distance of the other arms' mean
-        rewards below 0.75 - gap. The rest scale the coordinates across theta before these are
-        brought to their common length.
+        rewards below 0.75 - gap. The others scale the coordinates orthogonal to theta before these
+        are normalised.
     """
     coefficients = _reward_series(dim, gap)
 
@@ -86,9 +86,9 @@ def offered(dim, arms, gap, losses="bernoulli", parameter=None, scales=None) -> 
 
     def step(state, key, policy):
         normal_key, uniform_key, loss_key = jr.split(key, 3)
-        # There is a row for each coordinate: first that along -theta, then those across it. They
-        # are drawn as one vector, since some draws of the shape (d, K) take the CPU four times as
-        # long.
+        # Each coordinate has a row: first the one along -theta, then those orthogonal to it. They
+        # are drawn as one vector, because some draws of shape (d, K) take four times as long on
+        # CPU.
         flat = laws.normal(normal_key, (dim * arms,))
         if scales is not None:
             flat = flat * jnp.repeat(jnp.asarray(scales).at[0].set(1.0), arms)
@@ -115,16 +115,16 @@ def offered(dim, arms, gap, losses="bernoulli", parameter=None, scales=None) -> 
     return Environment(init, step, pseudo_regret, Policies(dim))
 
 
-# Up to this many coordinates, each is computed by operations of its own. This is faster for a few
-# coordinates, but takes long to compile for many. The two forms round differently.
+# Up to this many coordinates, each is computed by separate operations. This is faster for a few
+# coordinates, but compiles slowly for many. The two forms round differently.
 _UNROLLED = 8
 
 
 def _mirrored(mirror, reward, across):
-    """Unit vectors (K, d) with the entry ``reward`` (K,) along -theta, the others along ``across``.
+    """Unit vectors (K, d) with ``reward`` (K,) along -theta and the rest along ``across``.
 
     Args:
-      mirror: (d,) unit vector of the reflection that takes e_1 to -theta.
+      mirror: (d,) unit vector of the reflection that maps e_1 to -theta.
       reward: (K,).
       across: d - 1 rows (K,), of any length.
     """
@@ -146,9 +146,9 @@ def _reward_series(dim, gap) -> list:
     """Chebyshev coefficients of the quantile of the mean reward at Phi(z), z in [-6, 6].
 
     The coordinate of a uniform point of the sphere along a fixed direction is 2b - 1 for
-    b ~ Beta((d-1)/2, (d-1)/2). Here it is restricted to [-0.75, 0.75 - gap]. As functions of z the
-    quantiles are smooth, tails included, and the series is within 1e-4 of them. A table would cost
-    a gather. Of a traced gap the coefficients are Chebyshev series themselves.
+    b ~ Beta((d-1)/2, (d-1)/2). Here it is restricted to [-0.75, 0.75 - gap]. The quantiles are
+    smooth functions of z, including the tails, and the series is within 1e-4 of them. A table would
+    cost a gather. If the gap is traced, the coefficients are Chebyshev series in it.
     """
     if isinstance(gap, jax.core.Tracer):
 
@@ -185,7 +185,7 @@ def _series(coefficients, x):
 def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
     """The same arms in each round, with losses -1 and 1 of mean <theta, x>.
 
-    On unit vectors it is a bandit over d arms.
+    If the actions are the unit vectors, it is a bandit with d arms.
 
     Args:
       actions: (K, d), K at least 2, not traced; they must span R^d.
@@ -214,12 +214,14 @@ def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
     theta = jnp.asarray(parameter, jnp.float32)
     if theta.shape != (dim,):
         raise ValueError(
-            f"parameter must have shape ({dim},) as the actions have, got {theta.shape}"
+            f"parameter must have shape ({dim},), the dimension of the actions, got {theta.shape}"
         )
     if not isinstance(parameter, jax.core.Tracer):
         largest = np.max(np.abs(actions @ np.asarray(parameter, np.float64)))
         if not largest <= 1.00001:
-            raise ValueError(f"parameter: a mean loss is {largest:g} in size, more than 1")
+            raise ValueError(
+                f"parameter: mean losses must be in [-1, 1], got one of size {largest:g}"
+            )
     features = jnp.asarray(actions, jnp.float32)
     means = jnp.sum(features * theta[None], axis=1)
 
@@ -233,19 +235,19 @@ def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
 
 
 class TableTally(NamedTuple):
-    suffered: Array  # () loss of the arm that was played
-    compared: Array  # () loss of the arm of the comparator
+    suffered: Array  # () loss of the played arm
+    compared: Array  # () loss of the comparator's arm
 
 
 def contextual_table(features: Numbers, losses: Numbers) -> Environment:
-    """A user's own features and losses, replayed row by row without randomness.
+    """A user's own features and losses, played row by row without randomness.
 
-    Regret is against the linear policy that is fitted in hindsight. It plays the arm with the least
-    <w, x>, where w is the least-squares fit of all losses by all features. Regret may be negative.
+    Regret is against a linear policy fitted in hindsight. It plays the arm with the least <w, x>,
+    where w is the least-squares fit of all losses on all features. Regret may be negative.
 
     Args:
       features: (T, K, d), K at least 2, not traced.
-      losses: (T, K), not traced. All arms have losses, since the learner may play any.
+      losses: (T, K), not traced. All arms have losses, because the learner may play any arm.
 
     Returns:
       An Environment of T rounds for policies.

@@ -20,12 +20,12 @@ class ConvexLossesState(NamedTuple):
     round: Array  # () int32, rounds played
     row: Array  # () int32, of the last round
     action: Array  # (d,) of the last round
-    parameters: Any  # the rows that nature drew, leading axis (n,); () where rows are given
+    parameters: Any  # the rows that nature drew, leading axis (n,); () if rows are given
 
 
 class ConvexTally(NamedTuple):
     suffered: Array  # () f(x)
-    counts: Any  # (n,) how often each row was used; () for "rows"
+    counts: Any  # (n,) number of uses of each row; () for "rows"
 
 
 def convex_losses(
@@ -39,26 +39,26 @@ def convex_losses(
     period: int = 200,
     steps: int = 400,
 ) -> Environment:
-    """Convex losses f(parameters, x) on a convex set, one row of parameters a round.
+    """Convex losses f(parameters, x) on a convex set, one row of parameters per round.
 
-    The rows are given, or nature draws them once. It then draws an extreme point z, and each row is
-    a loss that is small at a random point between z and another extreme point. The rounds use
+    The rows are given, or nature draws them once: it draws an extreme point z, and each row is a
+    loss that is small at a random point between z and another extreme point. The rounds use
 
-      "iid"        a row that is drawn every round
+      "iid"        a random row in each round
       "drifting"   one row after the other, each blending into the next over ``period`` rounds
-      "switching"  a row that is drawn every ``period`` rounds
-      "adaptive"   the row that would have been the worst for the last action
-      "rows"       row t in round t, which is a user's own sequence
+      "switching"  a new random row every ``period`` rounds
+      "adaptive"   the row that would have been worst for the last action
+      "rows"       row t in round t, a user's own sequence
 
     Args:
       domain: a Domain.
       family: a Family of ``dpjax.loss_families``, or a user's own function (parameters, x) -> ().
-        It is convex in x, and also defined outside the domain for learners that play there.
-      kind: one of these words.
-      parameters: the rows, a pytree of arrays with a common leading axis (n,). They must be given
-        for a user's own function and for "rows".
+        It must be convex in x, and defined outside the domain too if learners play there.
+      kind: one of the words above.
+      parameters: the rows, a pytree of arrays with a common leading axis (n,). Required for a
+        user's own function and for "rows".
       count: n, the number of rows that are drawn.
-      spread: in [0, 1], how far rows are from each other.
+      spread: in [0, 1], the distance of rows from each other.
       period: rounds.
       steps: number of steps of the method that finds the best point at each checkpoint.
 
@@ -67,8 +67,8 @@ def convex_losses(
       or its gradient (:func:`dpjax.combinators.on_gradients`).
       Regret is against the best fixed point of the domain, whose total loss is replaced by a
       certified lower bound (:func:`dpjax.loss_families.offline_optimum`). So regret is never
-      understated, and overstated by at most the gap of that bound. With "adaptive" the losses are
-      not oblivious, and regret is that of the losses as they were.
+      understated, and it is overstated by at most the gap of that bound. With "adaptive" the losses
+      are not oblivious, and regret is on the realised losses.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -88,7 +88,7 @@ def convex_losses(
     period, count = _check.size(1, period=period), _check.size(1, count=count)
     steps = _check.size(2, steps=steps)
     if parameters is None and (kind == "rows" or not isinstance(family, Family)):
-        raise ValueError("parameters must be given for kind rows, and for one's own function")
+        raise ValueError("parameters must be given for kind rows, and for your own function")
     given = parameters is not None
     if given:
         parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), parameters)

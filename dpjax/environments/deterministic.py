@@ -9,9 +9,9 @@ from dpjax.environments.arms import best_fixed_arm
 def deterministic(arms: int = 4) -> Environment:
     """A fixed sequence that lures a learner away from the best arm.
 
-    In gains, arm 1 gives 0.38 in each round t. Arm 2, the best with mean 1/2, gives 1 where t is
-    even and else 0. Arm 3 gives 1 where t is a multiple of 3 and else 0. The others give 0. (The
-    number 0.38 is missing from the text and is reconstructed.)
+    Arm 1 has gain 0.38 in each round t. Arm 2, the best with mean 1/2, has gain 1 if t is even and
+    0 otherwise. Arm 3 has gain 1 if t is a multiple of 3 and 0 otherwise. The others have gain 0.
+    (The number 0.38 is missing from the text and is reconstructed.)
 
     Args:
       arms: K, at least 3.

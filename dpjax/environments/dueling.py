@@ -1,4 +1,4 @@
-"""Duels: a round compares two arms, and shows which of them won."""
+"""Dueling bandits: a round compares two arms and shows the winner."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,10 +13,10 @@ def dueling(preferences: Numbers, *, regret: str = "condorcet") -> Environment:
     """Duels of K arms: arm i beats arm j with probability preferences[i, j].
 
     An action is a pair (i, j), as the index i K + j of :class:`dpjax.core.Pairs`. Its loss is 1 if
-    the row player i loses, which has probability P_ji, and else 0. An arm may meet itself, P = 1/2.
+    the row player i loses, with probability P_ji, and 0 otherwise. An arm may duel itself, P = 1/2.
 
-    Regret is no sum of these losses. It is the sum of (Delta_i + Delta_j) / 2 over the pairs that
-    were played, with one of these gaps:
+    Regret is not a sum of these losses. It is the sum of (Delta_i + Delta_j) / 2 over the played
+    pairs, with one of these gaps:
 
         condorcet   P_bi - 1/2, for the arm b that beats each other one with probability 1/2 or more
         utility     2 P_bi - 1, which is m_i - m_b under the linear link below
@@ -24,15 +24,15 @@ def dueling(preferences: Numbers, *, regret: str = "condorcet") -> Environment:
 
     Args:
       preferences: (K, K), K at least 2, in [0, 1] with P_ij + P_ji = 1; or mean losses m (K,) in
-        [0, 1], for the linear link P_ij = (1 + m_j - m_i) / 2. May be traced; then of these
-        conditions [0, 1] alone is checked.
+        [0, 1], for the linear link P_ij = (1 + m_j - m_i) / 2. May be traced; then only [0, 1] is
+        checked.
       regret: "condorcet", "utility" or "borda".
 
     Returns:
       An Environment with pseudo-regret, which can also be played by batches.
 
     Raises:
-      ValueError: bad arguments, by name; no arm is the b of "condorcet" and "utility".
+      ValueError: bad arguments, by name; "condorcet" and "utility" need an arm b, and none exists.
 
     Reference: Yue, Broder, Kleinberg & Joachims, "The K-armed dueling bandits problem", 2012; the
     linear link of Ailon, Karnin & Joachims, "Reducing dueling bandits to cardinal bandits", 2014,

@@ -1,8 +1,7 @@
-"""Families of environments, among which :func:`dpjax.worst_case` searches.
+"""Families of environments for the search of :func:`dpjax.worst_case`.
 
-The parameters of a family lie in a box. They are traced, so one compiled program plays all members
-of the family. ``family.make`` is an environment factory for a :class:`dpjax.Study` with the
-parameters in its grid.
+The parameters of a family lie in a box. They are traced, so one compiled program plays all members.
+``family.make`` is an environment factory for a :class:`dpjax.Study` whose grid has the parameters.
 """
 
 import math
@@ -25,11 +24,11 @@ from dpjax.environments.linear_losses import linear_losses
 from dpjax.environments.piecewise import piecewise
 from dpjax.maths import laws
 
-GAPS = np.geomspace(0.01, 1.0, 16)  # at which environments that take a gap are played
+GAPS = np.geomspace(0.01, 1.0, 16)  # the gaps at which environments that take one are played
 
 
 class Family(NamedTuple):
-    """Environments by their parameters.
+    """A family of environments with parameters in a box.
 
     Examples:
       >>> family = families.Family(
@@ -39,18 +38,18 @@ class Family(NamedTuple):
       Arms(count=2)
     """
 
-    make: Callable[..., Environment]  # of the parameters, by name; all of them are traced float32
+    make: Callable[..., Environment]  # takes the parameters by name, all traced float32
     box: dict[str, tuple[Numbers, Numbers]]  # parameter -> (lowest, highest), of its shape
 
 
 def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Family:
-    """Arms with a first one that is better than all others by ``gap`` in [0, 1].
+    """Arms of which the first is better than all others by ``gap`` in [0, 1].
 
     Args:
       arms: K, at least 2.
       losses: "drawn", Bernoulli losses of means (1 - gap) / 2 and (1 + gap) / 2, or "constant",
         losses of 1 - gap and 1 in every round.
-      regret: of drawn losses, as of :func:`dpjax.environments.bernoulli`.
+      regret: for drawn losses, as in :func:`dpjax.environments.bernoulli`.
 
     Examples:
       >>> environment = families.gaps(3, losses="constant").make(gap=jnp.float32(0.25))
@@ -70,7 +69,7 @@ def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Famil
 
 
 def at_gaps(arms: int) -> dict[str, Callable[..., Environment]]:
-    """The environments of :func:`gaps` with pseudo-regret, by their losses, for a grid of gaps.
+    """The environments of :func:`gaps` with pseudo-regret, for a grid with the axis gap.
 
     Examples:
       >>> sorted(families.at_gaps(4))
@@ -85,7 +84,7 @@ def means(arms: int, *, regret: str = "realised") -> Family:
 
     Args:
       arms: K, at least 2.
-      regret: as of :func:`dpjax.environments.bernoulli`.
+      regret: as in :func:`dpjax.environments.bernoulli`.
 
     Examples:
       >>> families.means(2).box["means"][1].tolist()
@@ -117,7 +116,7 @@ def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realis
       horizon: T, in rounds.
       arms: K, at least 2.
       segments: S, at least 2.
-      regret: as of :func:`dpjax.environments.piecewise`.
+      regret: as in :func:`dpjax.environments.piecewise`.
 
     Examples:
       >>> family = families.changes(100, 3)
@@ -134,11 +133,11 @@ def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realis
 
 
 def periodic(horizon: int, arms: int) -> Family:
-    """Deterministic losses, each arm with a period of its own.
+    """Deterministic periodic losses, with a different period for each arm.
 
-    An arm has the loss ``levels[0]`` for the share ``duty`` of its period of 2^``octaves`` rounds,
-    which begins at ``phase``, and ``levels[1]`` for the rest. All parameters have an entry for each
-    arm. Regret is against the best fixed arm.
+    An arm has loss ``levels[0]`` for the share ``duty`` of its period of 2^``octaves`` rounds,
+    which begins at ``phase``, and loss ``levels[1]`` for the rest. All parameters have an entry for
+    each arm. Regret is against the best fixed arm.
 
     Args:
       horizon: T, the longest period, in rounds.
@@ -166,15 +165,15 @@ def periodic(horizon: int, arms: int) -> Family:
 
 
 class PlayedShare(NamedTuple):
-    share: Array  # (K,) how often each arm was played, of recent rounds
+    share: Array  # (K,) share of recent rounds in which each arm was played
 
 
 def thresholds(arms: int) -> Family:
     """An adaptive adversary over arms: an arm's loss depends on how often it was played.
 
-    Arm i has the loss ``above[i]`` if its share of recent rounds is above ``threshold[i]``, and
-    ``below[i]`` otherwise. Recent are some 2^``octaves`` rounds, as an exponential average. Regret
-    is against the fixed arm that is best on the losses as they were.
+    Arm i has loss ``above[i]`` if its share of recent rounds is above ``threshold[i]``, and
+    ``below[i]`` otherwise. The share is an exponential average over about 2^``octaves`` rounds.
+    Regret is against the best fixed arm on the realised losses.
 
     Args:
       arms: K, at least 2.
@@ -206,12 +205,12 @@ def thresholds(arms: int) -> Family:
 
 
 def directions(domain: Domain, horizon: int) -> Family:
-    """Linear losses on a convex set that lean to a direction, which changes once.
+    """Linear losses on a convex set, biased in a direction that changes once.
 
-    Losses lean to ``first`` (d,) up to round ``change``. From then on they lean to ``second`` (d,)
-    for the share ``duty`` of each period of 2^``octaves`` rounds, and to its opposite for the rest.
-    The share ``noise`` of a direction is a standard normal draw. A loss is the vector of the loss
-    set that goes farthest in its direction.
+    Losses are biased towards ``first`` (d,) up to round ``change``. Afterwards they are biased
+    towards ``second`` (d,) for the share ``duty`` of each period of 2^``octaves`` rounds, and
+    towards its opposite for the rest. The share ``noise`` of a direction is a standard normal draw.
+    A loss is the vector of the loss set that is extreme in its direction.
 
     Args:
       domain: a Domain, with its own losses.
@@ -239,9 +238,9 @@ def directions(domain: Domain, horizon: int) -> Family:
 def reactions(domain: Domain) -> Family:
     """An adaptive adversary on a convex set: linear losses that depend on the last point.
 
-    Losses lean to ``above`` (d,) if <``watched``, x - centre> is above ``threshold`` times the
-    domain's radius for the last point x, and to ``below`` (d,) otherwise. Regret is that of the
-    losses as they were.
+    Losses point towards ``above`` (d,) if <``watched``, x - centre> is above ``threshold`` times
+    the domain's radius for the last point x, and towards ``below`` (d,) otherwise. Regret is on the
+    realised losses.
 
     Args:
       domain: a Domain, with its own losses.
@@ -264,13 +263,13 @@ def reactions(domain: Domain) -> Family:
 
 
 def contexts(dim: int, arms: int) -> Family:
-    """Fresh unit vectors as arms in each round, one of which is best by at least ``gap``.
+    """Fresh unit vectors as arms in each round; one is best by at least ``gap``.
 
-    Mean losses are <theta, x>, for a unit vector theta along ``parameter`` (d,). The law of the
-    arms is that of :func:`dpjax.environments.gap_arms`, with two changes. The mean losses of the
-    other arms are drawn together at their least one by ``scales[0]``. The coordinates of arms
-    across theta are scaled by ``scales[1:]``, so that few directions are seen if these are unequal.
-    Losses are -1 and 1, and regret is pseudo-regret.
+    Mean losses are <theta, x>, for a unit vector theta along ``parameter`` (d,). The arms are
+    distributed as in :func:`dpjax.environments.gap_arms`, with two changes. ``scales[0]`` contracts
+    the mean losses of the other arms towards their least one. ``scales[1:]`` scale the coordinates
+    of arms orthogonal to theta; if they are unequal, the arms cover few directions. Losses are -1
+    and 1, and regret is pseudo-regret.
 
     Args:
       dim: d, at least 2.
@@ -287,7 +286,7 @@ def contexts(dim: int, arms: int) -> Family:
 
 
 def advised(arms: int, experts: int) -> Family:
-    """Expert advice on Bernoulli arms of any ``means`` (K,), ``informative`` (N,) to any degree.
+    """Expert advice on Bernoulli arms of any ``means`` (K,), of any quality ``informative`` (N,).
 
     Args:
       arms: K, at least 2.
@@ -308,11 +307,11 @@ def advised(arms: int, experts: int) -> Family:
 def logistic(dim: int, arms: int, *, longest: Number = 1.0) -> Family:
     """Logistic losses of fresh unit vectors, for a parameter of any length ``scale``.
 
-    Its direction does not matter to a learner that turns with the features. So it is drawn, as in
-    :func:`dpjax.environments.glm_arms`.
+    The direction of the parameter is drawn, as in :func:`dpjax.environments.glm_arms`, because it
+    does not matter to rotation-invariant learners.
 
     Args:
-      dim: d, entries of the features of an arm.
+      dim: d, dimension of an arm's features.
       arms: K, at least 2.
       longest: the largest length.
 
@@ -330,7 +329,7 @@ def logistic(dim: int, arms: int, *, longest: Number = 1.0) -> Family:
 
 
 def _sequence(arms, losses) -> Environment:
-    """The losses (K,) of rounds t = 0, 1, ..., whatever is played."""
+    """An oblivious environment with losses (K,) in rounds t = 0, 1, ...."""
 
     def step(t, key, arm):
         loss = losses(t)
@@ -340,6 +339,6 @@ def _sequence(arms, losses) -> Environment:
 
 
 def _early(t, octaves, phase, duty):
-    """Whether round t is in the first part of its period, a share ``duty`` of it."""
+    """Whether round t is in the first part of its period, of share ``duty``."""
     periods = t.astype(jnp.float32) * jnp.exp2(-octaves) + phase
     return periods - jnp.floor(periods) < duty

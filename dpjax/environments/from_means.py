@@ -1,4 +1,4 @@
-"""Stochastic arms whose means are a function of the round: seasonal, drifting, or of one's own."""
+"""Stochastic arms whose means are a function of the round, such as seasonal or drifting ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,29 +10,28 @@ import numpy as np
 from dpjax.core import Arms, Environment, Outcome, _check
 from dpjax.environments.arms import BernoulliLosses, best_fixed_arm, draw_losses, pseudo_regret
 
-# A function of the round is tried at so many rounds, and without a horizon up to this one.
+# A function of the round is tried at this many rounds; without a horizon, up to the second number.
 _TRIED, _FAR = 2**12, 2**20
 
 
 def from_means(
     means: Callable[[Any], Any], horizon: int | None = None, *, regret: str = "pseudo"
 ) -> Environment:
-    """Independent Bernoulli losses, whose means are a function of the round.
+    """Independent Bernoulli losses whose means are a function of the round.
 
     Args:
-      means: a function of JAX from the round t = 1, 2, ..., an int32, to the mean losses (K,) of
-        that round, in [0, 1], K at least 2. Before the game it is tried at up to
-        4,096 rounds, unless it depends on traced numbers.
+      means: a JAX function from the round t = 1, 2, ..., an int32, to the mean losses (K,) of that
+        round, in [0, 1], K at least 2. Before the game it is checked at up to 4,096 rounds, unless
+        it depends on traced numbers.
       horizon: the last round, if the function has one.
       regret: "pseudo", against the best arm of each round, the sum of the gaps of the arms played;
-        or "realised", against the one arm that is best on the drawn losses.
+        or "realised", against the best fixed arm on the drawn losses.
 
     Returns:
       An Environment.
 
     Raises:
-      ValueError: the means have another shape, or at a round that was tried are outside [0, 1] or
-        NaN.
+      ValueError: the means have another shape, or at a checked round are outside [0, 1] or NaN.
 
     Examples:
       A season of 1000 rounds, in which the arms take turns at being best.
@@ -53,7 +52,7 @@ def from_means(
         raise ValueError(
             f"means must return the shape (K,) with K at least 2, got {tried.shape[1:]}"
         )
-    if isinstance(tried, jax.core.Tracer):  # of numbers that are traced
+    if isinstance(tried, jax.core.Tracer):  # depends on traced numbers
         return changing(means, tried.shape[1], horizon, regret)
     values = np.asarray(tried)
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
@@ -66,7 +65,7 @@ def from_means(
 
 
 def changing(means, arms, horizon, regret) -> Environment:
-    """Bernoulli losses of the means (K,) at round t; the arguments are those of from_means."""
+    """Bernoulli losses of means (K,) at round t; arguments as in :func:`from_means`."""
     _check.one_of("pseudo", "realised", regret=regret)
     pseudo = regret == "pseudo"
 

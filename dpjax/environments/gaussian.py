@@ -1,4 +1,4 @@
-"""Stochastic environments: independent Gaussian losses, which are not bounded."""
+"""Stochastic environments: independent Gaussian losses, which are unbounded."""
 
 import jax.numpy as jnp
 
@@ -10,18 +10,18 @@ from dpjax.maths import laws
 def gaussian(means: Numbers, *, deviation: Number) -> Environment:
     """I.i.d. losses, loss of arm i ~ N(means[i], deviation^2), arms independent of each other.
 
-    No calibration covers unbounded losses. So play it through
-    :func:`dpjax.combinators.rescale_losses`, which first clips them to a stated range. Clipping
-    shifts the means that a learner sees, the less the wider the range is. Regret is pseudo-regret:
-    it sums the gaps of ``means`` before clipping.
+    No calibration covers unbounded losses, so wrap the learner in
+    :func:`dpjax.combinators.rescale_losses`, which first clips losses to a stated range. Clipping
+    shifts the means that a learner sees; the wider the range, the smaller the shift. Regret is
+    pseudo-regret: it sums the gaps of ``means`` before clipping.
 
     Args:
       means: (K,) mean losses, finite, K at least 2; may be traced.
       deviation: standard deviation, at least 0; may be traced.
 
     Returns:
-      An Environment. It cannot be played by batches, since a sum of clipped Gaussian losses has no
-      simple law.
+      An Environment. It cannot be played by batches, because a sum of clipped Gaussian losses has
+      no simple law.
 
     Examples:
       >>> environment = environments.gaussian([0.0, 3.0], deviation=1.0)

@@ -17,13 +17,13 @@ def glm_arms(dim: int, arms: int = 10, *, scale: Number = 1.0) -> Environment:
     and uniform on the unit sphere.
 
     Args:
-      dim: d, entries of the features of an arm.
+      dim: d, dimension of an arm's features.
       arms: K, at least 2.
       scale: S > 0, the length of theta; may be traced.
 
     Returns:
-      An Environment for policies. Regret is pseudo-regret, the sum of mu(<theta, x>) at the arm
-      that was played minus the least one of the round.
+      An Environment for policies. Regret is pseudo-regret, the sum of mu(<theta, x>) of the played
+      arm minus the least one of the round.
 
     Raises:
       ValueError: bad arguments, by name.
@@ -47,7 +47,7 @@ def glm_arms(dim: int, arms: int = 10, *, scale: Number = 1.0) -> Environment:
         feature_key, loss_key = jr.split(key)
         features = _unit(laws.normal(feature_key, (arms * dim,)).reshape(arms, dim))
         means = jax.nn.sigmoid(ellipsoids.inner(theta, features))
-        # One uniform number for all arms, since only one arm is seen.
+        # One uniform number for all arms, because only one arm is seen.
         losses = (jr.uniform(loss_key) < means).astype(jnp.float32)
         gap = means[policy(features)] - jnp.min(means)
         return theta, Outcome((features, losses), gap)

@@ -15,15 +15,15 @@ def heavy_tailed(
 ) -> Environment:
     """I.i.d. losses, loss of arm i = means[i] + spread[i] X with E X = 0, arms independent.
 
-    Moments of X of an order below the tail index a are finite, all others are not. For "pareto" X
-    is Y - a / (a - 1) with P(Y > y) = y^-a for y >= 1, so that large losses are positive. For
-    "student" X has Student's law with a degrees of freedom. A draw uses 31 bits, so that no Y
-    exceeds 2^(32 / a).
+    Moments of X of order below the tail index a are finite, and all others are infinite. For
+    "pareto" X is Y - a / (a - 1) with P(Y > y) = y^-a for y >= 1, so large losses are positive. For
+    "student" X has Student's law with a degrees of freedom. A draw uses 31 bits, so no Y exceeds
+    2^(32 / a).
 
-    No range holds these losses. Learners that need one meet them clipped
-    (:func:`dpjax.combinators.rescale_losses`); :func:`dpjax.learners.robust_elimination` needs a
-    moment only (:func:`largest_moment`). Regret is pseudo-regret: it sums the gaps of ``means``.
-    Realised regret would be that of a few outliers.
+    The losses are unbounded. Learners that need a range must clip them
+    (:func:`dpjax.combinators.rescale_losses`); :func:`dpjax.learners.robust_elimination` needs only
+    a moment (:func:`largest_moment`). Regret is pseudo-regret, the sum of the gaps of ``means``,
+    because a few outliers would dominate realised regret.
 
     Args:
       means: (K,) mean losses, finite, K at least 2; may be traced.
@@ -32,7 +32,7 @@ def heavy_tailed(
       spread: () or (K,), at least 0; may be traced.
 
     Returns:
-      An Environment. It cannot be played by batches, since a sum of clipped losses has no simple
+      An Environment. It cannot be played by batches, because a sum of clipped losses has no simple
       law.
 
     Reference: for Student's law, Bailey, "Polar generation of random variates with the
@@ -71,7 +71,7 @@ def largest_moment(means, order, *, family="pareto", tail=1.6, spread=1.0) -> fl
     Args:
       means: (K,), numbers.
       order: p, positive and below the tail index.
-      family, tail, spread: as there, numbers.
+      family, tail, spread: as in :func:`heavy_tailed`, numbers.
     """
     _check.one_of("pareto", "student", family=family)
     _check.inside(1.0, np.inf, tail=tail)
@@ -81,7 +81,7 @@ def largest_moment(means, order, *, family="pareto", tail=1.6, spread=1.0) -> fl
         if family == "student"
         else scipy.stats.pareto(tail, loc=-tail / (tail - 1.0))
     )
-    # Substituting u = s^k or 1 - s^k leaves an integrand without a pole at either end.
+    # Substituting u = s^k or 1 - s^k removes the poles of the integrand at both ends.
     power = int(np.ceil(2.0 / (1.0 - order / tail)))
     nodes, weights = np.polynomial.legendre.leggauss(500)
     nodes, weights = 0.5 * (nodes + 1.0), 0.5 * weights

@@ -19,7 +19,7 @@ KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
 
 class LinearLossesState(NamedTuple):
     round: Array  # () int32, rounds played
-    directions: Array  # (2, d) where losses point; with "drifting" they turn towards the second
+    directions: Array  # (2, d) directions of losses; with "drifting" they turn towards the second
     action: Array  # (d,) of the last round
 
 
@@ -39,14 +39,14 @@ def linear_losses(
     """Linear losses <l_t, x> on a convex set: i.i.d., drifting, adaptive, or a user's own.
 
     ``losses`` is an array (T, d), one of the words below, or a function (round, key, point) ->
-    direction, all of shape () but the last point that was played and the direction, (d,). Except
-    for "alternating", l_t is the vector of the loss set that goes farthest in the direction, of the
-    function or bias u + a standard normal draw. On a box each entry is then at one of its ends, and
-    on a ball l_t lies on the sphere.
+    direction, where round and key are scalars, point is the last action (d,), and the direction has
+    shape (d,). Except for "alternating", l_t is the vector of the loss set that is extreme in a
+    direction: that of the function, or bias u + a standard normal draw. On a box each entry is then
+    at one of its ends, and on a ball l_t lies on the sphere.
 
       "iid"          u is drawn once, from the standard normal law
       "drifting"     u turns with the given period, in a plane that is drawn once
-      "switching"    u is drawn anew every ``period`` rounds
+      "switching"    u is drawn again every ``period`` rounds
       "alternating"  the first entry alternates between its ends, and the others stay in the middle;
                      the first loss is half as large, so that the leader changes every round and
                      is always wrong
@@ -55,18 +55,19 @@ def linear_losses(
     Args:
       domain: a Domain.
       losses: (T, d) array within the loss set, one of the words, or a function. Rounds are counted
-        from 0, and before the first one the point is the domain's centre.
+        from 0, and before the first round the point is the domain's centre.
       loss_set: a LossSet of the domain's dimension; by default the domain's own.
-      bias: weight of u beside the standard normal draw, at least 0.
+      bias: weight of u relative to the standard normal draw, at least 0.
       period: rounds, for "drifting" and "switching".
 
     Returns:
       An Environment whose actions are points (d,) of the domain. Regret is against the best fixed
       point, by the support function. With "adaptive" the losses are not oblivious, and regret is
-      that of the losses as they were.
+      on the realised losses.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name. For an array it names row and column, from 1.
+      ValueError, TypeError: bad arguments, by name. For an array the message names row and column,
+        counted from 1.
 
     Examples:
       >>> environment = environments.linear_losses(domains.cube(2), "alternating")
@@ -108,7 +109,7 @@ def linear_losses(
         if losses == "alternating":
             return alternate(t), directions
         if losses == "adaptive":
-            # A direction of length about sqrt(d), as the drawn ones have.
+            # A direction of length about sqrt(d), like the drawn ones.
             return toward(key, dim**0.5 * (state.action - centre) / domain.radius), directions
         if losses == "drifting":
             angle = 2 * jnp.pi * t.astype(jnp.float32) / period
@@ -143,7 +144,7 @@ def _as_rows(losses, loss_set) -> Any:
     array = as_finite("losses", losses)
     if array.ndim != 2 or array.shape[1] != loss_set.dim or not len(array):
         raise ValueError(f"losses: must have shape (T, {loss_set.dim}), got {array.shape}")
-    # The game may be traced, but the rows are known numbers.
+    # The game may be traced, but the rows are concrete numbers.
     with jax.ensure_compile_time_eval():
         rows = jnp.asarray(array, jnp.float32)
         moved = np.max(np.abs(np.asarray(jax.vmap(loss_set.clip)(rows) - rows)), axis=1)

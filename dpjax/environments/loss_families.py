@@ -1,8 +1,8 @@
 """Families of convex losses on a domain, and the best point in hindsight with a certificate.
 
 A loss is a function f(parameters, x) of a family. A round reveals the callable
-``jax.tree_util.Partial(f, parameters)``. Families state their Lipschitz constant and their range up
-to a distance ``reach`` outside the domain, since learners with value feedback play there.
+``jax.tree_util.Partial(f, parameters)``. Families state their Lipschitz constant and range up to a
+distance ``reach`` outside the domain, because learners with value feedback play there.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from dpjax.maths import laws
 
 
 class Family(NamedTuple):
-    """Convex functions of x in a convex set, each with its parameters.
+    """A parametric family of convex functions on a convex set.
 
     Examples:
       >>> family = loss_families.quadratic(domains.ball(2))
@@ -29,12 +29,12 @@ class Family(NamedTuple):
 
     function: Callable  # (parameters, x (d,)) -> ()
     draw: Callable  # (key, z (d,)) -> parameters of a loss that is small at the point z
-    lipschitz: Callable  # reach -> L in the Euclidean norm, up to so far outside the domain
+    lipschitz: Callable  # reach -> L in the Euclidean norm, up to this distance from the domain
     range: Callable  # reach -> (low, high)
 
 
 class Optimum(NamedTuple):
-    """An approximate minimizer over a domain, and what certifies it.
+    """An approximate minimizer over a domain, with a certified lower bound.
 
     Examples:
       >>> best = loss_families.Optimum(point=jnp.zeros(2), value=1.5, lower=1.25)
@@ -53,7 +53,7 @@ def _length(x) -> Array:
 
 
 def _direction(key, domain, z):
-    """A random unit vector that points from z to the centre on average."""
+    """A random unit vector that on average points from z to the centre."""
     outward = (z - jnp.asarray(domain.centre, jnp.float32)) * (domain.dim**0.5 / domain.radius)
     away = laws.normal(key, (domain.dim,)) - outward
     return away / _length(away)
@@ -103,7 +103,7 @@ def distance(domain: Domain) -> Family:
 
 
 def absolute(domain: Domain, lipschitz: float = 1.0) -> Family:
-    """|<a, x - z>| with |a| = L: the error of a measurement, such as an entry of a matrix.
+    """|<a, x - z>| with |a| = L: the error of a linear measurement, such as a matrix entry.
 
     Examples:
       >>> family = loss_families.absolute(domains.ball(2), lipschitz=2.0)
@@ -167,11 +167,11 @@ def largest(domain: Domain, pieces: int = 3, lipschitz: float = 1.0) -> Family:
 def offline_optimum(
     domain: Domain, function: Callable, parameters: Any, weights: Array, *, steps: int = 400
 ) -> Optimum:
-    """Minimizes sum_j w_j f(parameters_j, x) over the domain, with a certified lower bound.
+    """Minimize sum_j w_j f(parameters_j, x) over the domain, with a certified lower bound.
 
     It takes projected subgradient steps of size D / sqrt(sum of |g|^2 so far). Each tangent of a
     convex f lies below f, and so does the mean of the tangents of the later half of the steps. The
-    least value of this mean on the domain is the bound. It takes one linear minimization.
+    minimum of this mean over the domain, one linear minimization, is the lower bound.
 
     Args:
       domain: a Domain.
@@ -196,8 +196,8 @@ def offline_optimum(
         return jnp.sum(shares * each)
 
     def one_step(k, walk):
-        # ``squares`` is the sum of |g|^2. ``line`` (slope, value at 0) and ``middle`` are the sums
-        # of the tangents and of the points of the later half.
+        # ``squares`` is the sum of |g|^2. ``line`` (slope, value at 0) and ``middle`` are sums over
+        # the later half, of the tangents and of the points.
         (x, squares), (best, least), (line, middle) = walk
         value, slope = jax.value_and_grad(mean)(x)
         late = jnp.where(k >= steps // 2, 1.0, 0.0)
@@ -224,7 +224,7 @@ def offline_optimum(
 
 
 def as_function(family: Family | Callable) -> Any:
-    """The function of a Family, or the user's own function itself.
+    """The function of a Family, or a user's own function unchanged.
 
     Examples:
       >>> family = loss_families.distance(domains.ball(2))

@@ -10,23 +10,23 @@ from dpjax.environments.arms import as_means, best_fixed_arm, draw_losses
 
 class MemoryState(NamedTuple):
     arm: Array  # () int32, of the last round, -1 before the first
-    streak: Array  # () int32, rounds in a row that it was played
+    streak: Array  # () int32, number of consecutive rounds that it was played
 
 
 def memory(means: Numbers, *, rounds: int) -> Environment:
-    """An adaptive adversary with memory m: an arm pays off after m rounds of warming up.
+    """An adaptive adversary with memory m: an arm must be played m rounds before it pays off.
 
-    An arm that was played throughout the last m rounds has Bernoulli losses, and all others have
-    loss 1. So an arm has to be warmed up for m rounds, and each switch forfeits them. In the first
-    m rounds the arm that is played from round 1 on counts as warm. m = 1 is a switching cost.
+    An arm that was played in all of the last m rounds is warm and has Bernoulli losses; all others
+    have loss 1. So each switch costs m rounds of warming up. During the first m rounds, an arm that
+    was played in all rounds so far counts as warm. m = 1 is a switching cost.
 
     Args:
       means: (K,) mean losses in [0, 1] of a warm arm, K at least 2; may be traced.
       rounds: m >= 0, the adversary's memory; may be traced.
 
     Returns:
-      An Environment whose regret is policy regret: the comparator plays one arm from the start
-      and so never pays for a switch. The tally is the suffered loss minus the warm losses, (K,).
+      An Environment whose regret is policy regret: the comparator always plays one arm and never
+      pays for a switch. The tally is the suffered loss minus the warm losses, (K,).
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary: from
     regret to policy regret", 2012. It is an instance of the m-memory bounded adaptive adversary of
@@ -56,7 +56,7 @@ def memory(means: Numbers, *, rounds: int) -> Environment:
         warm = first | (needed <= 0) | ((arms == state.arm) & (state.streak >= needed))
         loss = jnp.where(warm, warm_loss, 1.0)
         same = first | (state.arm == arm)
-        # The arm of round 1 counts as played in all rounds before it.
+        # The arm of round 1 counts as played in all earlier rounds.
         begun = jnp.where(first, needed, 0)
         streak = jnp.where(same, jnp.maximum(state.streak + 1, begun), 1)
         streak = jnp.minimum(streak, jnp.maximum(needed, 1))

@@ -1,4 +1,4 @@
-"""The fully oblivious adversary, and the oblivious one, which repeats its losses for a while."""
+"""The fully oblivious adversary, and the oblivious one, which repeats its losses."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from dpjax.environments.arms import best_fixed_arm
 
 
 def _draw_round(key, arms, half_width):
-    """The losses (K,) of a round with fresh mean gains, that of arm 1 from a higher interval."""
+    """The losses (K,) of a round with fresh mean gains; arm 1 has a higher interval."""
     means_key, gains_key = jr.split(key)
     lowest = jnp.where(jnp.arange(arms) == 0, 0.5, 0.5 - half_width)
     means = lowest + 2.0 * half_width * jr.uniform(means_key, (arms,))
@@ -19,11 +19,11 @@ def _draw_round(key, arms, half_width):
 
 
 def fully_oblivious(arms: int, *, half_width: Number = 0.05) -> Environment:
-    """Independent rounds, each of which draws the arms' means afresh.
+    """Independent rounds, each with freshly drawn means of the arms.
 
     The mean gain is p ~ U[1/2, 1/2 + 2e] for the first arm and p ~ U[1/2 - e, 1/2 + e] for the
-    others. Each gain is then Bernoulli(p). Since p is fresh in each round, the losses have the law
-    of ``bernoulli([1/2 - e, 1/2, ...])``.
+    others. Each gain is then Bernoulli(p). Because p is fresh in each round, the losses have the
+    law of ``bernoulli([1/2 - e, 1/2, ...])``.
 
     Args:
       arms: K, at least 2.
@@ -52,17 +52,16 @@ def fully_oblivious(arms: int, *, half_width: Number = 0.05) -> Environment:
 
 
 class ObliviousState(NamedTuple):
-    round: Array  # () int32, the round to come
+    round: Array  # () int32, the next round
     loss: Array  # (K,) of the last round
 
 
 def oblivious(arms: int, period: int = 200, *, half_width: Number = 0.05) -> Environment:
-    """The fully oblivious adversary, where each draw of losses is repeated for many rounds.
+    """The fully oblivious adversary with each draw of losses repeated for many rounds.
 
-    Losses are redrawn where t is a multiple of ``period``, and repeated in between. The rounds
-    before the first multiple repeat a draw of their own, since the paper says nothing of them.
-    There are so few independent draws that the best arm on the losses often is not the arm with
-    the best mean.
+    Losses are redrawn if t is a multiple of ``period`` and repeated otherwise. The rounds before
+    the first multiple share a separate draw, because the paper does not specify them. There are so
+    few independent draws that the best arm on the losses often is not the arm with the best mean.
 
     Args:
       arms: K, at least 2.

@@ -11,18 +11,18 @@ from dpjax.environments.from_means import changing
 
 
 def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo") -> Environment:
-    """Piecewise-stationary arms: independent losses, whose means are constant in each segment.
+    """Piecewise-stationary arms: independent losses with constant means in each segment.
 
     In segment s the loss of arm i is Bernoulli(means[s, i]).
 
     Args:
       means: (S, K) mean losses in [0, 1], K at least 2; may be traced.
       ends: (S,) the last round of each segment, increasing integers of at least 1. The last of them
-        is the horizon. The others may be arrays of JAX in increasing order, which may be traced and
+        is the horizon. The others may be JAX arrays in increasing order, which may be traced and
         are rounded down.
       regret: "pseudo", against the best arm of each segment, the sum of the gaps
-        means[s, a] - min(means[s]) of the arms played; or "realised", against the one arm that is
-        best on the drawn losses. For regret on these against few shifts see
+        means[s, a] - min(means[s]) of the arms played; or "realised", against the best fixed arm
+        on the drawn losses. For realised regret against few shifts see
         :func:`dpjax.combinators.tracking`.
 
     Returns:
@@ -52,7 +52,7 @@ def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo")
     before = jnp.stack([jnp.asarray(end).astype(jnp.int32) for end in [0, *last[:-1]]])[1:]
 
     def now(t):
-        # At most the last segment, since there is one end less to pass.
+        # At most the last segment, because the last end is left out.
         return means[jnp.sum(t > before, dtype=jnp.int32)]
 
     return changing(now, means.shape[1], horizon, regret)

@@ -11,16 +11,16 @@ from dpjax.maths import laws
 
 
 def spiked_covariance(size: int, rank: int = 1, *, signal: Number = 1.0) -> Environment:
-    """Losses -<X, v_t v_t'>, where v_t leans to the first k axes of R^n.
+    """Online PCA: losses -<X, v_t v_t'> with larger variance of v_t on the first k axes.
 
-    v_t is the unit vector along a normal draw, whose variance is 1 + ``signal`` on the first k axes
-    and 1 on the others. The heavy directions may be axes, since neither the points nor Gaussian
-    noise know them.
+    v_t is the unit vector along a normal draw with variance 1 + ``signal`` on the first k axes and
+    1 on the others. Axes are as good as other heavy directions, because the points and Gaussian
+    noise are rotation invariant.
 
     Args:
       size: n, at least 2.
-      rank: k, from 1 to n - 1, of the directions that are heavy, and of the projections played.
-      signal: at least 0; with 0 all directions are alike.
+      rank: k, from 1 to n - 1: the number of heavy directions, and the rank of the projections.
+      signal: at least 0; with 0 all directions have the same variance.
 
     Returns:
       An Environment whose actions are points (n^2,) of :func:`dpjax.domains.fantope`. Regret is

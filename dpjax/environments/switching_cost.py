@@ -1,4 +1,4 @@
-"""The switching-cost adversary: a random walk hides the best arm, and each switch is paid."""
+"""The switching-cost adversary: a random walk hides the best arm, and each switch costs."""
 
 import math
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from dpjax.maths import laws
 
 
 class SwitchingCostState(NamedTuple):
-    round: Array  # () int32, the round to come
+    round: Array  # () int32, the next round
     walk: Array  # (levels,) W at (t >> i) << i for i = 0, 1, ..., where t is the last round
     best: Array  # () int32
     previous: Array  # () int32, arm of the last round, -1 before the first
@@ -26,9 +26,9 @@ def switching_cost(horizon: int, arms: int, *, walk: str = "multiscale") -> Envi
 
         W_t = W_rho(t) + xi_t, W_0 = 0,    L_t(i) = clip(W_t + 1/2 - gap 1{i = chi}, 0, 1).
 
-    The learner suffers L_t(a), or 1 where its arm differs from that of the round before. The
-    multi-scale walk has rho(t) = t minus its lowest set bit, so that W_t is a sum of as many
-    steps as t has bits set; the plain Gaussian walk has rho(t) = t - 1.
+    The learner suffers L_t(a), or 1 if its arm differs from that of the previous round. The
+    multi-scale walk has rho(t) = t minus its lowest set bit, so W_t sums one step for each set bit
+    of t. The plain Gaussian walk has rho(t) = t - 1.
 
     Args:
       horizon: T, rounds; it sets sigma and gap.
@@ -36,8 +36,8 @@ def switching_cost(horizon: int, arms: int, *, walk: str = "multiscale") -> Envi
       walk: "multiscale" or "gaussian".
 
     Returns:
-      An Environment of T rounds whose regret is policy regret: the comparator plays one arm
-      throughout and pays for no switch. The tally is the suffered loss minus L_t, (K,).
+      An Environment of T rounds whose regret is policy regret: the comparator always plays one arm
+      and never pays for a switch. The tally is the suffered loss minus L_t, (K,).
 
     Reference: Dekel, Ding, Koren & Peres, "Bandits with switching costs: T^(2/3) regret", 2014,
     Figure 1; the switching costs adversary of Tossou & Dimitrakakis 2017.

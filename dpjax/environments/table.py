@@ -1,4 +1,4 @@
-"""A user's own losses, replayed row by row."""
+"""A user's own losses, played row by row."""
 
 import jax
 import jax.numpy as jnp
@@ -43,11 +43,11 @@ def table(losses: Numbers) -> Environment:
 
 
 def check_losses(losses, where="losses", rows=None, arms=None):
-    """Refuses a loss table that is not (T, K) numbers in [0, 1], naming the first bad entry.
+    """Check that a loss table is (T, K) numbers in [0, 1]; an error names the first bad entry.
 
     Args:
-      losses: the table. A traced one cannot be checked and is returned as it is.
-      where: what the message calls the table, such as its file.
+      losses: the table. A traced one cannot be checked and is returned unchanged.
+      where: the name of the table in the message, such as its file.
       rows: the numbers of its rows in that file, by default 1, 2, ...
       arms: the names of its columns.
 
@@ -58,7 +58,7 @@ def check_losses(losses, where="losses", rows=None, arms=None):
         return losses
     try:
         array = np.asarray(losses)
-        # NumPy would turn words, dates and the real parts of complex numbers into floats.
+        # NumPy would turn strings, dates and the real parts of complex numbers into floats.
         if array.dtype.kind in "USMmc" or any(isinstance(x, str | bytes) for x in _objects(array)):
             raise TypeError
         with np.errstate(all="ignore"):  # A number beyond float64 becomes inf and is refused below.
@@ -72,7 +72,7 @@ def check_losses(losses, where="losses", rows=None, arms=None):
     if not good.all():
         row, column = np.unravel_index(np.argmin(good), good.shape)
         value = array[row, column]
-        missing = np.isnan(value) or 0.0 <= value <= 1.0  # The latter is masked.
+        missing = np.isnan(value) or 0.0 <= value <= 1.0  # In [0, 1] it is a masked entry.
         what = "is missing (not a number)" if missing else f"is {value:g}"
         name = f" ({arms[column]})" if arms else ""
         raise ValueError(
@@ -83,7 +83,7 @@ def check_losses(losses, where="losses", rows=None, arms=None):
 
 
 def check_shape(shape, where) -> None:
-    """Refuses a shape other than (T, K) with at least one row and two arms."""
+    """Refuse a shape other than (T, K) with at least one row and two arms."""
     if len(shape) != 2 or min(shape) < 0:
         raise ValueError(f"{where}: must have shape (T, K), got {str(shape)[:80]}")
     if shape[0] == 0:

@@ -1,22 +1,22 @@
-"""Each file rebuilds the figures and tables of one paper; authors of further papers come in.
+"""Papers: each module rebuilds the figures and tables of one paper.
 
 ``__all__`` is the registry that the command line reads. A paper has the sizes ``HORIZON``,
 ``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a function ``reproduce(horizon, trials,
-short)``, which plays everything. It is decorated: it is called as ``reproduce(out, *, horizon,
-trials, progress)``, and writes tables (CSV), figures (PNG and PDF) and parameters.json.
+short)`` that plays everything. A decorator changes its signature to ``reproduce(out, *, horizon,
+trials, progress)``; it then writes tables (CSV), figures (PNG and PDF) and parameters.json.
 
 Args:
   out: folder, created if missing; by default ``results/`` and the paper's name.
   horizon: T, rounds; by default ``HORIZON``.
-  trials: how many each cell has; by default ``TRIALS``.
+  trials: number of trials per cell; by default ``TRIALS``.
   progress: whether to show progress bars; True by default.
 
 Returns:
   The printed text: the tables of at most 100 rows.
 
 Raises:
-  OSError: the folder cannot be written to. Nothing is played then.
-  ValueError: the horizon or the trials are out of the range that the paper's function names.
+  OSError: the folder cannot be written to. Then nothing is played.
+  ValueError: the horizon or the trials are outside the range that the paper's function states.
 """
 
 from importlib import import_module
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    """Imports a paper when it is first used."""
+    """Import a paper when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'dpjax.papers' has no attribute {name!r}")
     return import_module(f"dpjax.papers.{name}")

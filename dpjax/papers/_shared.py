@@ -1,4 +1,4 @@
-"""The frame of a paper, and what papers share: estimates, rows of tables, and lines of figures."""
+"""The frame of a paper, and functions that papers share: estimates, tables and figures."""
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
@@ -14,26 +14,26 @@ from dpjax.report import estimates, plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
 from dpjax.report.tables import columns, format_table, rows, write_csv
 
-PRINTED = 100  # A table of more rows is written, but not printed.
+PRINTED = 100  # Longer tables are written but not printed.
 
 
 class Report(NamedTuple):
-    """The results of an experiment, by the endings of file names; "" is the main one."""
+    """The results of an experiment, by the endings of file names; "" is the main result."""
 
     tables: dict[str, list[dict]]
     figures: dict[str, Callable]  # functions without arguments that draw
-    parameters: dict  # the constants of the experiment, beside horizon, trials and key
+    parameters: dict  # the constants of the experiment, except horizon, trials and key
 
 
 def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multiple=1) -> Callable:
-    """Makes ``reproduce``, as :mod:`dpjax.papers` describes it, of an experiment.
+    """A decorator that turns an experiment into ``reproduce``, see :mod:`dpjax.papers`.
 
     Args:
-      horizon, trials: the sizes at which a paper is published.
+      horizon, trials: the sizes of the published results.
       seed: of the key of all games.
-      horizons: the least and the largest horizon.
-      fewest: the least number of trials.
-      multiple: the trials are a multiple of it.
+      horizons: the smallest and the largest horizon.
+      fewest: the smallest number of trials.
+      multiple: the number of trials must be a multiple of it.
 
     Returns:
       A decorator of a function (horizon, trials, short) that plays everything and returns a Report.
@@ -64,16 +64,16 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
 
 
 def publish(out, name, experiment, *, horizon, trials, seed) -> str:
-    """Writes tables, figures and parameters of an experiment into a folder.
+    """Write the tables, figures and parameters of an experiment into a folder.
 
     Args:
-      out: folder, created if missing; it is refused before the experiment if it cannot be.
-      name: with which the names of all tables and figures begin.
+      out: folder, created if missing; if that fails, the experiment is not played.
+      name: the beginning of the names of all tables and figures.
       experiment: a function without arguments that returns a Report.
-      horizon, trials, seed: the sizes and the seed, which parameters.json says first.
+      horizon, trials, seed: the first entries of parameters.json.
 
     Returns:
-      The tables of at most PRINTED rows, as a text.
+      The tables of at most PRINTED rows, as text.
 
     Raises:
       OSError: the folder cannot be written to.
@@ -92,14 +92,14 @@ def publish(out, name, experiment, *, horizon, trials, seed) -> str:
 
 
 def log_checkpoints(horizon, count) -> tuple[int, ...]:
-    """Up to ``count`` rounds, evenly spaced on a logarithmic axis; the last one is the horizon."""
+    """Up to ``count`` rounds, evenly spaced on a logarithmic axis and ending with the horizon."""
     return tuple(np.unique(np.geomspace(min(100, horizon), horizon, count).astype(int)).tolist())
 
 
 def labelled(function, further=(), **axes) -> xarray.DataArray:
-    """A function of numbers and words at each combination of the values of axes.
+    """The values of a function at each combination of the values of axes.
 
-    Its values are numbers, or arrays with the ``further`` dimensions.
+    They are numbers, or arrays with the ``further`` dimensions.
     """
     values = np.array([function(*each) for each in product(*axes.values())], np.float64)
     values = values.reshape(*map(len, axes.values()), *values.shape[1:])
@@ -115,17 +115,17 @@ def summary(array) -> xarray.Dataset:
 
 
 def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
-    """The exponent of a mean in x, fitted through the usable points of each cell.
+    """The exponent of a mean in x, fitted to the usable points of each cell.
 
     Args:
       array: with the dimension trial.
       x: the values of an axis of the array, with its name as the dimension.
-      usable: which points count; the cells that it leaves have a fit each.
-      function: of the means, whose logarithm is fitted.
+      usable: whether each point is used; each cell of its other axes has a fit.
+      function: of the means; the logarithm of its value is fitted.
 
     Returns:
-      A Dataset of points, how many are usable; slope, low and high, which are NaN with fewer than
-      two; and the range of x, ``from`` and ``to``.
+      A Dataset of ``points``, the number of usable points; slope, low and high, NaN with fewer than
+      two points; and the range of x, ``from`` and ``to``.
     """
     (axis,) = x.dims
     logs, points = np.log(x.astype(np.float64)).where(usable), usable.sum(axis)
@@ -144,13 +144,13 @@ def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
 def table(cells, order, names, more=None, **renamed) -> list[dict]:
     """The cells of an estimate as rows with the named columns.
 
-    A learner that takes no epsilon stands at infinity only.
+    A learner that takes no epsilon has rows only at infinity.
 
     Args:
       cells: a Dataset; its attribute trials may be a column.
-      order: its dimensions of several values, words of a text; the last one varies fastest.
-      names: the columns, words of a text.
-      more: a function of a row, a dict, that returns a dict of further columns.
+      order: its dimensions with several values, separated by spaces; the last one varies fastest.
+      names: the columns, separated by spaces.
+      more: a function of a row, a dict, that returns a dict of more columns.
       **renamed: new names of columns, as in ``instance="environment"``.
     """
     alone = [name for name in cells.dims if name not in order.split()]
@@ -166,14 +166,14 @@ def table(cells, order, names, more=None, **renamed) -> list[dict]:
 
 
 def figure(data, x, lines=(), *, log=True, low=None, base=10, ticks=None, **options) -> Any:
-    """A figure of a study with lines over its panels.
+    """A figure of a study with additional lines in its panels.
 
     Args:
-      data, x, **options: as of ``data.dpjax.figure``.
-      lines: pairs of an array over x, and the panels before it in their order, and a dict of the
-        look of a Line2D. It may have ``like``, the number of the curve whose colour the line has.
-      log: whether both axes are logarithmic; then ``low`` is where the values begin, ``base`` that
-        of the logarithm of x, and ``ticks`` the values of x that have a tick.
+      data, x, **options: as in ``data.dpjax.figure``.
+      lines: pairs of an array over x (preceded by the axes of the panels, in order) and a dict of
+        Line2D options. Its entry ``like`` is the number of the curve whose colour the line has.
+      log: whether both axes are logarithmic; then ``low`` is the lower end of the values, ``base``
+        the base of the logarithm of x, and ``ticks`` the values of x with a tick.
     """
     drawn = data.dpjax.figure(x, **options)
     curves = [panel.get_lines() for panel in drawn.axes]
@@ -189,14 +189,14 @@ def figure(data, x, lines=(), *, log=True, low=None, base=10, ticks=None, **opti
 
 
 def lines_figure(array, x, color, facets: Sequence[str] = (), *, ylabel, note="") -> Any:
-    """A figure of lines along x, of an array without trials; both axes are logarithmic.
+    """A figure of lines along x for an array without trials; both axes are logarithmic.
 
     Args:
-      array: NaN is not drawn.
+      array: the values; NaN is not drawn.
       x: the dimension along which lines go.
-      color: the dimension that colours tell apart; earlier lines are wider, and show below others.
+      color: the dimension shown by colours; earlier lines are wider, so later ones do not hide them
       facets: a pair of dimensions with a panel for each of their values, (rows, columns), or none.
-      ylabel, note: what the values are, and what stands below the panels.
+      ylabel, note: the name of the values, and the text below the panels.
     """
     cells, names = list(product(*(array[name].values for name in facets))), array[color].values
     across = array.sizes[facets[-1]] if facets else 1
@@ -218,7 +218,7 @@ def lines_figure(array, x, color, facets: Sequence[str] = (), *, ylabel, note=""
 
 
 def name_lines(drawn) -> None:
-    """One legend beside a figure, for its legends and all lines that have a label, each once."""
+    """Draw one legend beside a figure, with each label of its legends and lines once."""
     entries: dict[str, Any] = {}
     for legend in list(drawn.legends):
         labels = [text.get_text() for text in legend.get_texts()]
@@ -231,7 +231,7 @@ def name_lines(drawn) -> None:
 
 
 def logarithmic(drawn, *, low=None, base=10, ticks=None):
-    """The figure with logarithmic axes in all panels; arguments are as of :func:`figure`."""
+    """The figure with logarithmic axes in all panels; arguments as in :func:`figure`."""
     for panel in drawn.axes:
         panel.set_xscale("log", base=base)
         panel.set_yscale("log")

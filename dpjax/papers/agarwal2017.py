@@ -1,8 +1,8 @@
 """Agarwal & Singh 2017, sections 1-3: when privacy is free with full information.
 
-The paper has no experiment. This file asks what the title asks: for which epsilon is privacy free?
-It plays experts, the sphere and the cube with the paper's calibration and ours, beside the paper's
-baselines and later learners.
+The paper has no experiment. This module asks its title's question: for which epsilon is privacy
+free? It plays experts, the sphere and the cube with the paper's calibration and ours, and with the
+paper's baselines and later learners.
 """
 
 from functools import partial
@@ -21,12 +21,12 @@ TRIALS, QUICK_TRIALS = 120, 24
 DIM = 10
 DIMS, QUICK_DIMS = (4, 8, 16, 32, 64), (4, DIM)
 HORIZONS = tuple(2**i for i in range(8, 31, 2))
-# The paper's algorithm and the one that it improves on are played at several horizons.
+# The paper's algorithm and the one that it improves are played at several horizons.
 HORIZON_LEARNERS = ("FTRL", "private FTAL")
 
 
 def table(data) -> list[dict]:
-    """Final regret and what privacy costs, with a normal interval; one row per privacy level."""
+    """Final regret and the cost of privacy, with a normal interval; one row per privacy level."""
     found, cost = (estimates.mean(data[name]) for name in ("final_regret", "cost"))
     width = scipy.special.ndtri(0.975) * cost.standard_error
     found = found.assign(cost=cost["mean"], cost_low=cost["mean"] - width,
@@ -42,7 +42,7 @@ def table(data) -> list[dict]:
 
 
 def free_table(data) -> list[dict]:
-    """The epsilon from which on privacy is free, one row per learner and instance."""
+    """The epsilon from which privacy is free, one row per learner and instance."""
     found = data.dpjax.crossing(1.1)
     found["without_privacy"] = data.final_regret.sel(epsilon=np.inf).mean("trial")
     found["delta"] = data.privacy_delta.isel(epsilon=0)
@@ -52,15 +52,15 @@ def free_table(data) -> list[dict]:
 
 
 def usable(data) -> xarray.DataArray:
-    """Where the mean cost is above 4 standard errors and below a third of the centre's regret."""
+    """Whether the mean cost is above 4 standard errors and below a third of the centre's regret."""
     cost = estimates.mean(data.cost)
     return (cost["mean"] > 4 * cost.standard_error) & (cost["mean"] < data.centre / 3)
 
 
 def readable(data, axis) -> xarray.DataArray:
-    """The epsilon of each instance at which the costs of all learners are usable at most sizes.
+    """The epsilon of each instance at which all learners have usable costs at the most sizes.
 
-    Of several such epsilons the first is taken.
+    If there are several, it is the first.
     """
     counts = usable(data).sum(axis)
     points = data.sizes[axis] * data.sizes["learner"] + 1
@@ -68,9 +68,9 @@ def readable(data, axis) -> xarray.DataArray:
 
 
 def slopes(data, lengths, sizes) -> list[dict]:
-    """Fitted exponents of what privacy costs, beside Table 1 of the paper.
+    """Fitted exponents of the cost of privacy, with those of Table 1 of the paper.
 
-    In 1 / epsilon each learner has its own range, where its cost can be read; in T and N all
+    In 1 / epsilon each learner has its own range, in which its cost is usable; in T and N all
     learners of an instance are compared at one epsilon.
     """
     printed = {"1/epsilon": "1", "N": "1 (experts: and ln N)", "T": "0 (and log^2 T)"}
@@ -98,7 +98,7 @@ def slopes(data, lengths, sizes) -> list[dict]:
 
 
 def figure(data, free):
-    """Regret against epsilon on the three instances, beside what is free and the bound."""
+    """Regret against epsilon on three instances, with the level of free privacy and the bound."""
     at = {(row["instance"], row["learner"]): row["epsilon"] for row in free}
     at = {key: "beyond 1000" if np.isinf(e) else f"{e:.3g}" for key, e in at.items()}
     shown = [f"{at[name, 'FTRL']} and {at[name, 'FTRL, Gaussian, buffered']} ({name})"
@@ -137,7 +137,7 @@ def frontier(data, share=0.5) -> xarray.DataArray:
 
 
 def map_figure(data):
-    """A map of the (T, epsilon) where bounds on the cube are below T, with what was measured."""
+    """A map of the (T, epsilon) at which bounds on the cube are below T, with measured points."""
     dim, horizons = int(data.dim.item()), 2.0 ** np.arange(6, 41)
     nodes, rest = np.log2(horizons), horizons - np.sqrt(dim * horizons)
     before, printed = np.sqrt(dim / horizons), dim * nodes**2 / rest
@@ -164,14 +164,14 @@ def map_figure(data):
 
 @shared.published(HORIZON, TRIALS, games.SEED)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays experts, the sphere and the cube over epsilon, over T and over N.
+    """Play experts, the sphere and the cube over epsilon, over T and over N.
 
-    The table "" has all final regrets, "_free" the epsilon from which on privacy is free, "_slopes"
-    fitted exponents. Figures are of regret against epsilon ("") and T ("_horizon"), and "_map".
+    The table "" has all final regrets, "_free" the epsilon from which privacy is free, "_slopes"
+    fitted exponents. Figures show regret against epsilon ("") and T ("_horizon"), and "_map".
 
-    There are at least 4 trials, and half of them for T and N.
+    There are at least 4 trials, and half as many for T and N.
     """
-    # A short run has as many trials everywhere, so that some programs serve twice.
+    # A short run has the same number of trials everywhere, so that some programs serve twice.
     fewer, dims = (trials, QUICK_DIMS) if short else (max(4, trials // 2), DIMS)
     horizons = [each for each in HORIZONS if each <= (1 if short else 4) * horizon]
     two = {name: games.LEARNERS[name] for name in HORIZON_LEARNERS}

@@ -1,6 +1,6 @@
-"""Agarwal & Singh 2017, section 4: private bandits, beside the rates of Asi et al. 2025.
+"""Agarwal & Singh 2017, section 4: private bandits, and the rates of Asi et al. 2025.
 
-The papers have no experiment. This file measures the regret of the private reduction and of noisy
+The papers have no experiment. This module measures the regret of the private reduction and of noisy
 batches against T, N and epsilon, over arms and over the ball.
 """
 
@@ -17,7 +17,7 @@ from dpjax.report import arrays, choice, estimates
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24
-# Of the horizon; a short run has fewer of them, since each compiles anew.
+# Multiples of the horizon; a short run has fewer, because each is compiled separately.
 PARTS, QUICK_PARTS = (1 / 16, 1 / 4, 1, 4), (1 / 4, 1)
 SIZES, QUICK_SIZES = (4, 8, 16), (4, 8)
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
@@ -43,7 +43,7 @@ def table(data) -> list[dict]:
 
 
 def _bound(row):
-    """The theorem's bound with our constants, where there is one."""
+    """The theorem's bound with our constants, if there is one."""
     bound: Callable | None = {
         "DP-EXP2": bounds.exp2,
         "DP-EXP3-Lap": bounds.dp_exp3_lap,
@@ -57,7 +57,7 @@ def _bound(row):
 
 
 def adversary_table(data) -> list[dict]:
-    """Final regret beside that of the centre, and how often the proof's condition failed."""
+    """Final regret, the centre's regret, and how often the proof's condition failed."""
     found = estimates.mean(data.final_regret)
     found["centre"] = games.lengths(data).mean("trial")
     found["violations"] = data.report_violations.astype(np.float64).mean("trial")
@@ -72,10 +72,10 @@ def worst(means):
 
 
 def slope_table(whole, lengths, sizes) -> list[dict]:
-    """Fitted exponents beside those of Table 2, from data of all epsilons, horizons and sizes.
+    """Fitted exponents with those of Table 2, from data of all epsilons, horizons and sizes.
 
-    A point is used if its regret is below half of what doing nothing loses in the worst case. In
-    1 / epsilon it must be above 1.5 times that without privacy, too.
+    A point is used if its regret is below half of the worst-case regret of learning nothing. For
+    1 / epsilon it must also be above 1.5 times the regret without privacy.
     """
 
     def fitted(data, variable, x, order, usable=True):
@@ -97,7 +97,7 @@ def slope_table(whole, lengths, sizes) -> list[dict]:
     whole = whole.squeeze(["horizon", "size"])
     regret = worst(whole.final_regret.mean("trial"))
     costly = regret > 1.5 * regret.sel(epsilon=np.inf)
-    # Only the learners whose noise is costly at some epsilon have a fit.
+    # Only learners whose noise is costly at some epsilon have a fit.
     whole = whole.assign(final_regret=whole.final_regret.where(costly.any("epsilon")))
     finite = whole.isel(epsilon=slice(-1))
     found += fitted(
@@ -133,13 +133,13 @@ def figure(data, x, note=""):
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(64, 2**29 - 1))
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays contenders over epsilon, over T and N, and SCRiBLE against losses that move.
+    """Play all learners over epsilon, T and N, and SCRiBLE against losses that move.
 
     The table "" has all final regrets, "_slopes" fitted exponents, "_adversaries" losses whose best
-    point moves. Figures are of regret against epsilon (""), T ("_horizon") and N ("_size").
+    point moves. Figures show regret against epsilon (""), T ("_horizon") and N ("_size").
 
-    The horizon is at least 64, and up to four times as long games are played. There are at least 4
-    trials.
+    The horizon is at least 64, and games of up to four times this length are played. There are at
+    least 4 trials.
     """
     sizes, kinds = (QUICK_SIZES, QUICK_KINDS) if short else (SIZES, KINDS)
     horizons = [int(part * horizon) for part in (QUICK_PARTS if short else PARTS)]

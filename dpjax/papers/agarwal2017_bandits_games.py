@@ -1,4 +1,4 @@
-"""Agarwal & Singh 2017, section 4: the contenders over arms and over the ball, and their games."""
+"""Agarwal & Singh 2017, section 4: the learners over arms and over the ball, and their games."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ EPSILONS = (*(10.0 ** np.arange(-3.0, 2.01, 0.5)), np.inf)
 # The epsilons of the curves against T and N.
 FEW_EPSILONS = (0.1, 1.0, 10.0, np.inf)
 SIZE = 8  # K arms, or N dimensions
-# How far the best arm (gap) or direction (bias) stands out. The theorems bound the worst case, and
-# which one that is depends on T, N and epsilon: the worst of these is shown.
+# The advantage of the best arm (gap) or direction (bias). The theorems bound the worst case, which
+# depends on T, N and epsilon: the worst of these values is shown.
 GAPS = (0.02, 0.05, 0.1, 0.2, 0.4)
 BIASES = (0.1, 0.3, 1.0, 3.0)
 SEED = 2017
@@ -58,7 +58,7 @@ def _ball(size, difficulty):
 
 
 def contest(epsilons, horizons, sizes, trials) -> Study:
-    """All contenders at all difficulties; the environment is "arms" or "ball"."""
+    """All learners at all difficulties; the environment is "arms" or "ball"."""
 
     def study(name, environment, difficulties):
         grid = {"horizon": horizons, "size": sizes, "epsilon": epsilons, "difficulty": difficulties}
@@ -68,11 +68,11 @@ def contest(epsilons, horizons, sizes, trials) -> Study:
 
 
 def play_contest(horizon, horizons, sizes, trials) -> tuple:
-    """All contenders at all epsilons, and at a few of them over horizons and over sizes.
+    """Play all learners at all epsilons, and at a few epsilons over horizons and over sizes.
 
     Returns:
       The data of two studies. In the second, with half of the trials, horizons other than T are
-      played with SIZE only. Both have ``nothing``, the mean regret of playing uniformly, or the
+      played only with SIZE. Both have ``nothing``, the mean regret of playing uniformly, or the
       centre of the ball.
     """
     fewer = max(4, trials // 2)
@@ -83,10 +83,10 @@ def play_contest(horizon, horizons, sizes, trials) -> tuple:
 
 
 def _with_nothing(data) -> xarray.Dataset:
-    """The data in float64, with what is lost where nothing is learned."""
+    """The data in float64, with ``nothing``, the mean regret if nothing is learned."""
     regret = data.final_regret.astype(np.float64)
     uniform = data.horizon * data.difficulty * (1.0 - 1.0 / data["size"])
-    # The centre of the ball has loss 0, so its regret is the length of the summed losses.
+    # The centre of the ball has loss 0, so its regret is the norm of the summed losses.
     centre = lengths(data).isel(epsilon=0).mean("trial")
     nothing = xarray.where(data.environment == "arms", uniform, centre)
     played = regret.isel(epsilon=0, trial=0, drop=True).notnull()
@@ -94,12 +94,12 @@ def _with_nothing(data) -> xarray.Dataset:
 
 
 def lengths(data):
-    """The length of the summed losses of each trial."""
+    """The norm of the summed losses of each trial."""
     return np.sqrt((data.tally_loss.astype(np.float64) ** 2).sum("tally_loss_0"))
 
 
 def play_adversaries(kinds, horizon, trials) -> xarray.Dataset:
-    """Plays SCRiBLE against losses of these kinds: their best point moves, or they answer it."""
+    """Play SCRiBLE against losses of these kinds: their best point moves, or they react to it."""
 
     def against(kind):
         return lambda horizon, size: environments.linear_losses(

@@ -25,7 +25,7 @@ SEED = 2017
 
 
 class Instance(NamedTuple):
-    """A decision set with its losses, as the paper pairs them."""
+    """A decision set with its losses, paired as in the paper."""
 
     domain: str  # name in dpjax.bounds
     make: Callable  # dim -> Domain, the same object for learners and environments
@@ -67,7 +67,7 @@ LEARNERS: dict[str, Callable] = {
 
 
 def _arm_learner(factory, options=lambda horizon, dim: {}) -> Callable:
-    """Shows a learner losses moved from [-1, 1] into [0, 1], where its calibration holds."""
+    """Shift losses from [-1, 1] into [0, 1], the range of the learner's calibration."""
 
     def make(horizon, dim, epsilon):
         given = options(horizon, dim) | {"epsilon": epsilon, "delta": default_delta(horizon)}
@@ -77,8 +77,8 @@ def _arm_learner(factory, options=lambda horizon, dim: {}) -> Callable:
     return make
 
 
-# These play arms, so only the experts have them. The dartboard is played at the rate that gives it
-# Hedge's law: (1 - eta)^L = exp(-eta' L).
+# These play arms, so only the instance of experts has them. The dartboard has the rate that gives
+# it Hedge's distribution: (1 - eta)^L = exp(-eta' L).
 ARM_LEARNERS: dict[str, Callable] = {
     "Hedge, sampled": _arm_learner(learners.hedge),
     "shrinking dartboard": _arm_learner(
@@ -93,7 +93,7 @@ def losses(instance, dim):
 
 
 def play_on_all(makers, horizons, dims, trials, arm_learners=None) -> xarray.Dataset:
-    """Plays learners on all instances, and learners of arms on the experts.
+    """Play learners on all instances, and learners of arms on the experts.
 
     Returns:
       The data, with the cost of privacy in each trial, ``cost``, and two values to compare it with:

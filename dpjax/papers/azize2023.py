@@ -1,10 +1,10 @@
-"""Azize et al. 2023: how long private best-arm identification takes.
+"""Azize et al. 2023: stopping times of private best-arm identification.
 
-The instances are those of the authors' public code: five Bernoulli arms each, failure 0.01. Beside
-AdaP-TT and DP-SE, as in the paper, stand the later DP-TT of Jourdan & Azize 2025 and lower bounds.
-What the papers print is read off their code and abstracts, so that their figures are rebuilt in
-kind and not to the digit. All learners are played by batches, which changes their laws by a few
-percent.
+The instances are those of the authors' public code: five Bernoulli arms each, error probability
+0.01. Besides AdaP-TT and DP-SE, as in the paper, there are the later DP-TT of Jourdan & Azize 2025
+and lower bounds. The papers' settings are read off their code and abstracts, so their figures are
+rebuilt in kind, not to the digit. All learners are played by batches, which changes their laws by a
+few percent.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ FAILURE = 0.01
 SEED = 2023
 EPSILONS = (*(10.0 ** np.arange(-3.0, 2.5, 0.5)).tolist(), np.inf)
 
-# Mean gains of the authors' six instances, and of a seventh on which their rule errs.
+# Mean gains of the authors' six instances, and of a seventh on which their stopping rule errs.
 GAINS = {
     "mu1": (0.95, 0.9, 0.9, 0.9, 0.5),
     "mu2": (0.75, 0.7, 0.7, 0.7, 0.7),
@@ -43,7 +43,7 @@ LEARNERS = {
     "DP-TT, keeping": partial(learners.dp_tt, forget=False),
     "DP-SE": learners.successive_elimination,
 }
-LEFT_OUT = ("DP-TT, keeping",)  # of short runs, since each learner compiles anew
+LEFT_OUT = ("DP-TT, keeping",)  # in short runs, because each learner is compiled separately
 RULES = {
     "AdaP-TT, released": partial(learners.adap_tt, rule="released"),
     "AdaP-TT, printed": partial(learners.adap_tt, rule="printed"),
@@ -64,7 +64,7 @@ def adversary(means):
 
 
 def study(makers, instances, horizon, trials, failure=FAILURE) -> Study:
-    """Learners on instances, over epsilon where they take one."""
+    """Learners on instances, over epsilon if they take one."""
     private = any(make not in PLAIN.values() for make in makers.values())
     grid = {
         "horizon": horizon, "arms": len(next(iter(instances.values()))), "failure": failure,
@@ -75,7 +75,7 @@ def study(makers, instances, horizon, trials, failure=FAILURE) -> Study:
 
 
 def lower_bounds(instances, epsilons) -> xarray.DataArray:
-    """The least mean stopping time of any learner that errs with probability at most FAILURE."""
+    """A lower bound on the mean stopping time of learners with error probability FAILURE."""
     return xarray.DataArray(
         [bounds.stopping_time_lower(losses(gains), epsilons, FAILURE)
          for gains in instances.values()],
@@ -94,10 +94,10 @@ def time_rows(data, lower) -> list[dict]:
 
 
 def onset_rows(data) -> list[dict]:
-    """From which epsilon on the mean stopping time is within twice that without privacy.
+    """The epsilon from which the mean stopping time is at most twice that without privacy.
 
-    Beside it stands the epsilon at which two lower bounds meet: the characteristic time of the
-    total variation, over epsilon, and that of the Kullback-Leibler divergence.
+    ``predicted`` is the epsilon at which two lower bounds meet: the characteristic time of the
+    total variation, divided by epsilon, and that of the Kullback-Leibler divergence.
     """
 
     instances = {name: losses(gains) for name, gains in GAINS.items()}
@@ -114,13 +114,13 @@ def onset_rows(data) -> list[dict]:
 
 
 def error_rows(data) -> list[dict]:
-    """How often the rules of AdaP-TT err on three arms, where one in ten is allowed."""
+    """Errors of the stopping rules of AdaP-TT on three arms; one in ten is allowed."""
     return shared.table(_cells(data), "learner means epsilon",
                         "learner epsilon time error error_low error_high stopped")  # fmt: skip
 
 
 def budget_rows(data, halved) -> list[dict]:
-    """The error of sequential halving within parts of the median stopping time of DP-TT."""
+    """The error of sequential halving with fractions of DP-TT's median stopping time as budgets."""
     ours, made = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
     names = {name: f"halving_{name}" for name in ("error", "error_low", "error_high")}
     for epsilon, cells in halved.items():
@@ -141,7 +141,7 @@ def _cells(data) -> xarray.Dataset:
 
 
 def play_halving(data, epsilons, trials) -> dict:
-    """Sequential halving on one instance, within parts of the median stopping time of DP-TT."""
+    """Play sequential halving on one instance, with fractions of DP-TT's median stopping time."""
     medians = _cells(data).sel(learner="DP-TT", means=BUDGETED)["median"]
     found = {}
     for epsilon in epsilons:
@@ -170,7 +170,7 @@ def time_figure(data, plain, lower):
 
 
 def error_figure(data):
-    """How often each rule errs on three arms, against epsilon."""
+    """The share of errors of each stopping rule on three arms, against epsilon."""
     drawn = data.dpjax.figure(
         "epsilon", y="wrong", color="learner", estimate=estimates.proportion,
         note="Three Bernoulli arms of mean gains 0.7, 0.5 and 0.3. Line: the share of errors that "
@@ -183,14 +183,13 @@ def error_figure(data):
 
 @shared.published(HORIZON, TRIALS, SEED, horizons=(10_000, 2**31 - 1), fewest=8)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays private and other learners on seven instances, and sequential halving on one.
+    """Play learners with and without privacy on seven instances, and sequential halving on one.
 
-    The table "" has stopping times and errors beside the lower bound, "_plain" those of learners
-    without privacy, "_onset" where privacy begins to cost, "_errors" how often the rules of AdaP-TT
-    err, and "_budget" sequential halving within the time that DP-TT takes.
+    The table "" has stopping times, errors and the lower bound, "_plain" those of learners without
+    privacy, "_onset" the epsilon below which privacy costs, "_errors" the errors of the rules of
+    AdaP-TT, and "_budget" sequential halving with the time that DP-TT takes.
 
-    The horizon is at least 10 000, and a trial that takes longer is censored. There are at least 8
-    trials.
+    The horizon is at least 10 000; longer trials are censored. There are at least 8 trials.
     """
     shown = {name: LEARNERS[name] for name in LEARNERS
              if not short or name not in LEFT_OUT}  # fmt: skip

@@ -1,6 +1,6 @@
-"""Ene, Nguyen & Vladu 2021: how well PRIVATEBANDIT learns, and what its privacy costs.
+"""Ene, Nguyen & Vladu 2021: the regret of PRIVATEBANDIT, and the cost of its privacy.
 
-The paper has no experiment. This file measures its regret under three calibrations of the noise
+The paper has no experiment. This module measures regret under three calibrations of the noise
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
 """
 
@@ -27,19 +27,19 @@ SEED = 2021
 
 
 def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Dataset:
-    """Plays each calibration at all epsilons and rates, and no noise, against the same losses.
+    """Play each calibration at all epsilons and rates, and no noise, against the same losses.
 
     Args:
-      kind: an instance and a law of noise.
+      kind: an instance and a noise distribution.
       horizon, epsilons, trials: of the games.
-      rates: times the default one.
+      rates: multiples of the default rate.
       dim: of the ball.
 
     Returns:
-      A Dataset of final_regret (setting, trial) and scale (setting), that of the noise of a node.
-      A setting is a calibration, an epsilon and a rate. Scalar coordinates are dim, n; centre, the
+      A Dataset of final_regret (setting, trial) and scale (setting), the noise scale of a node. A
+      setting is a calibration, an epsilon and a rate. Scalar coordinates are dim, n; centre, the
       mean regret of the best point without data; gradient, the mean length of the mean loss vector
-      in the hull; and certified_distance, the largest one of a base from its minimizer.
+      in the hull; and certified_distance, the largest distance of a base from its minimizer.
     """
     instance, noise = kind
     domain = games.INSTANCES[instance](dim)
@@ -73,9 +73,9 @@ def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Da
 
 
 def joined(runs, axis) -> xarray.Dataset:
-    """Runs along an axis, with the axes calibration, epsilon and rate in place of the settings.
+    """Runs along an axis, with the axes calibration, epsilon and rate instead of settings.
 
-    No noise stands at every epsilon and rate. ``centre`` is a variable.
+    The results without noise are repeated at every epsilon and rate. ``centre`` is a variable.
     """
 
     def unstacked(run):
@@ -107,16 +107,16 @@ def rows_of(run) -> list[dict]:
 
 
 def slope_rows(data, kind, variable, x, paper) -> list[dict]:
-    """Fitted exponents beside those of the paper, and those of what the noise costs.
+    """Fitted exponents of regret and of the cost of noise, with those of the paper.
 
-    A point counts where regret is below half of the centre's, since where nothing is learned every
-    algorithm has the exponent 1. A cost counts where it is above 4 of its standard errors too.
+    A point counts if regret is below half of the centre's, because every algorithm that learns
+    nothing has exponent 1. A cost must also be above 4 of its standard errors.
 
     Args:
       data: over calibrations and the axis of x.
-      kind: its instance and law of noise.
-      variable, x: the axis, its name and its values.
-      paper: the paper's exponents, by the calibrations that are fitted; COST is one.
+      kind: its instance and noise distribution.
+      variable, x: the name of the axis and its values.
+      paper: fitted calibration -> the paper's exponent; COST is one of them.
     """
     data = data.sel(rate=1.0)
     regret = data.final_regret.reset_coords(drop=True)
@@ -137,7 +137,7 @@ def slope_rows(data, kind, variable, x, paper) -> list[dict]:
 
 
 def play_baselines(instances, horizon, trials) -> list[dict]:
-    """Plays learners with and without projections, with and without privacy, at one horizon."""
+    """Play learners with and without projections, with and without privacy, at one horizon."""
     domains = {name: games.INSTANCES[name](None) for name in instances}
 
     def study(makers, epsilons):
@@ -145,7 +145,7 @@ def play_baselines(instances, horizon, trials) -> list[dict]:
         return Study(makers, {"iid": games.losses}, grid, trials, SEED, checkpoints=1)
 
     others = dict(games.BASELINES)
-    # Without noise all mechanisms are one.
+    # Without noise all mechanisms are the same.
     buffered = {name: others.pop(name) for name in games.BASELINES if "buffered" in name}
     data = play(study(others, [1.0, np.inf]) + study(buffered, [1.0]))
     regret = data.final_regret.sel(learner=list(games.BASELINES))
@@ -155,7 +155,7 @@ def play_baselines(instances, horizon, trials) -> list[dict]:
 
 
 def figure(data, x, panel=None, ticks=None, note="", lines=()):
-    """Regret against x, with that of the centre."""
+    """Regret against x, with the regret of the centre."""
     centre = data.centre * xarray.ones_like(data[x], float)
     grey = {"linestyle": "-", "color": "0.6", "zorder": 0}
     return shared.figure(
@@ -179,7 +179,7 @@ def horizon_figure(data):
 
 @shared.published(HORIZON, TRIALS, SEED)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays PRIVATEBANDIT over T, epsilon and the dimension, and other learners beside it.
+    """Play PRIVATEBANDIT over T, epsilon and the dimension, and other learners for comparison.
 
     The table "" has all final regrets, "_slopes" fitted exponents, "_baselines" other learners.
     Figures are against T (""), epsilon and the dimension.

@@ -28,7 +28,7 @@ def grid_graph(side) -> list[tuple[int, int]]:
     return right + down
 
 
-# Decision sets, functions of a dimension; losses are unit vectors in R^d, so that L = 1.
+# Decision sets as functions of the dimension; losses are unit vectors in R^d, so L = 1.
 INSTANCES: dict[str, Callable] = {
     "ball": lambda dim: domains.ball(5 if dim is None else dim),
     "matroid": lambda _: domains.capped_simplex(8, 3),
@@ -42,7 +42,7 @@ def of_unit_losses(domain):
 
 
 def losses(domain):
-    """I.i.d. unit vectors that lean to a direction drawn for each trial."""
+    """I.i.d. unit vectors, biased towards a direction drawn for each trial."""
     return environments.linear_losses(of_unit_losses(domain), "iid", bias=BIAS)
 
 
@@ -58,7 +58,7 @@ def _private(factory, horizon, domain, epsilon, noise="gaussian", **options) -> 
 
 
 def _tree_with(stream) -> Callable:
-    """The tree, of which a function (tree, shape, scale=) makes the stream."""
+    """The tree mechanism, whose stream a function (tree, shape, scale=) makes."""
 
     def mechanism(length, *, noise):
         tree = mechanisms.tree(length, noise=noise)
@@ -87,7 +87,7 @@ def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
 
 def scaled(horizon, domain, noise, scale, rate) -> Learner:
     """PRIVATEBANDIT with noise of a given scale, so that one program plays all calibrations."""
-    # The given scale replaces the one that the learner asks for.
+    # The given scale replaces the one that the learner requests.
     mechanism = _tree_with(lambda tree, shape, **_: tree.stream(shape, scale=scale))
     return _private(learners.projection_free, horizon, domain, 1.0, noise, mechanism=mechanism,
                     rate=rate * default_rate(horizon, domain))  # fmt: skip
@@ -102,10 +102,10 @@ def default_rate(horizon, domain) -> float:
 
 
 def signal_to_noise(scale, horizon, noise, dim, gradient) -> float:
-    """The length of the summed gradients at the end over that of their noise, by formula.
+    """The ratio of the final norm of the summed gradients to that of their noise, by formula.
 
     Args:
-      scale: of the noise of a node.
+      scale: noise scale of a node.
       horizon: T, rounds.
       noise: "laplace" or "gaussian".
       dim: n.

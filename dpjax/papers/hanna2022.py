@@ -1,8 +1,8 @@
-"""Hanna et al. 2022: what privacy costs linear elimination, up to 1e9 rounds.
+"""Hanna et al. 2022: the cost of privacy for linear elimination, up to 1e9 rounds.
 
-We know the algorithm from Chari's survey, which has no experiment; this file makes one. Actions are
-vectors on the unit sphere, rewards <theta, a> in [-1, 1] become losses (1 - <theta, a>) / 2, and
-T = 1e8 rounds are played in batches.
+We know the algorithm from Chari's survey, which has no experiment. In ours, actions are vectors on
+the unit sphere, rewards <theta, a> in [-1, 1] become losses (1 - <theta, a>) / 2, and T = 1e8
+rounds are played in batches.
 """
 
 from functools import partial
@@ -22,14 +22,14 @@ from dpjax.study import Study
 HORIZON, QUICK_HORIZON = 10**8, 10**5
 TRIALS, QUICK_TRIALS = 400, 32
 EPSILONS = (0.1, 0.25, 1.0, 10.0, np.inf)
-# Stronger privacy, which the figure against epsilon shows too.
+# Stronger privacy levels in the figure against epsilon.
 MORE_EPSILONS = (0.003, 0.01, 0.03)
 ZETA_EPSILON = 1.0
 ROUNDS = 2**17  # the largest horizon of the games that are played round by round
 
 
 def play_batches(horizon, trials, short) -> xarray.Dataset:
-    """Plays all learners of batches on their instances, at all epsilons."""
+    """Play all learners with batches on their instances, at all epsilons."""
     epsilons = sorted({*MORE_EPSILONS, *EPSILONS})
     grid = {"horizon": horizon, "instance": games.instances(short), "epsilon": epsilons}
     shown = shared.log_checkpoints(horizon, 60)
@@ -40,7 +40,7 @@ def play_batches(horizon, trials, short) -> xarray.Dataset:
 
 
 def play_rounds(horizon, trials) -> xarray.Dataset:
-    """Plays games round by round, and elimination and DP-SE beside them at the same horizon."""
+    """Play learners round by round, and elimination and DP-SE at the same horizon."""
     instance = {games.MAIN: games.INSTANCES[games.MAIN]}
     grid = {"horizon": horizon, "instance": instance, "epsilon": list(EPSILONS)}
     beside = {n: games.BY_BATCHES[n] for n in games.BESIDE if n in games.BY_BATCHES}
@@ -54,7 +54,7 @@ def play_rounds(horizon, trials) -> xarray.Dataset:
 
 
 def play_nets(horizon, trials, short) -> xarray.Dataset:
-    """Plays elimination with exact radii on nets of the circle, from coarse to fine."""
+    """Play elimination with exact radii on nets of the circle, from coarse to fine."""
     zetas = list(games.zetas(short))
     nets = {f"{zeta}": games.on_net(zeta) for zeta in zetas}
     grid = {"horizon": horizon, "instance": nets, "epsilon": ZETA_EPSILON}
@@ -67,7 +67,7 @@ def play_nets(horizon, trials, short) -> xarray.Dataset:
 def table(data) -> list[dict]:
     """Final regret with its quantiles and the theorem's bound, one row for each epsilon."""
     cells = shared.summary(data.final_regret.astype(np.float64))
-    # DP-SE has epochs where elimination has phases.
+    # DP-SE has epochs; elimination has phases.
     phases = data.report_phases.fillna(data.report_epochs)
     cells["all_phases"], cells["left"] = phases.mean("trial"), data.report_active.mean("trial")
 
@@ -83,7 +83,7 @@ def table(data) -> list[dict]:
 
 
 def _upper_bound(row) -> float:
-    """The theorem's bound; nan if there is none, for the printed radius is not proven."""
+    """The theorem's bound; nan if there is none, because the printed radius is not proven."""
     if "exact" not in row["learner"] and "Chernoff" not in row["learner"]:
         return np.nan
     arms, dim = games.INSTANCES[row["instance"]].actions.shape
@@ -92,7 +92,7 @@ def _upper_bound(row) -> float:
 
 
 def net_table(data) -> list[dict]:
-    """Regret against the best point of the circle, in its two parts."""
+    """Regret against the best point of the circle, as the sum of two parts."""
 
     def more(row):
         instance = games.on_net(row["zeta"])
@@ -105,10 +105,10 @@ def net_table(data) -> list[dict]:
 
 
 def overtaking(data) -> list[dict]:
-    """The first round from which on elimination (exact) has less mean regret than another learner.
+    """The first round from which elimination (exact) has less mean regret than another learner.
 
-    There is one row per epsilon and learner that plays round by round. The round is empty where
-    elimination stays behind.
+    There is one row per epsilon and learner that plays round by round. The round is empty if
+    elimination does not overtake it.
     """
     data = data.squeeze("instance")
     means = data.regret.mean("trial", dtype=np.float64)
@@ -135,10 +135,10 @@ def curves_figure(data, note):
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays elimination by batches, at several horizons, on nets, and beside games round by round.
+    """Play elimination by batches, at several horizons, on nets, and against other learners.
 
     Tables: "" final regrets with quantiles and bounds, "_horizon", "_exponents", "_nets", and
-    "_rounds", from which round on elimination overtakes. Figures: "" against epsilon, "_horizon",
+    "_rounds", the round from which elimination is ahead. Figures: "" against epsilon, "_horizon",
     and curves by batches, "_curves", and round by round, "_rounds".
 
     The horizon is at least 10^4, and games round by round have at most 2^17 rounds; there are at

@@ -1,4 +1,4 @@
-"""What the experiment of Hanna et al. 2022 plays: actions on the sphere, learners, environments.
+"""Hanna et al. 2022: the actions on the sphere, learners and environments of the experiment.
 
 A learner is a function of the horizon, the instance and, if it is private, epsilon.
 """
@@ -20,7 +20,7 @@ class Instance(NamedTuple):
     theta: Any  # (d,)
 
     def means(self, length=1.0) -> np.ndarray:
-        """Mean losses (K,), where theta has this length."""
+        """Mean losses (K,) if theta has this length."""
         return 0.5 - 0.5 * length * self.actions @ self.theta
 
     def missed(self) -> float:
@@ -37,7 +37,7 @@ def on_sphere(arms, dim, seed) -> Instance:
 
 
 def on_net(zeta) -> Instance:
-    """A zeta-net of the circle; theta lies in the worst place, half-way between two points."""
+    """A zeta-net of the circle; theta is at the worst place, half-way between two points."""
     actions = designs.circle_net(zeta)
     angle = np.pi / len(actions)
     return Instance(actions, np.array([np.cos(angle), np.sin(angle)]))
@@ -54,17 +54,17 @@ SEED = 2022
 
 
 def instances(short) -> dict:
-    """The instances of the games by batches. A short run has one, since each compiles anew."""
+    """The instances of the games by batches; one in a short run, because each is compiled."""
     return {MAIN: INSTANCES[MAIN]} if short else INSTANCES
 
 
 def by_batches(short) -> dict:
-    """The learners that play by batches, of which a short run has three."""
+    """The learners that play by batches; three in a short run."""
     return {name: BY_BATCHES[name] for name in BY_BATCHES if name in BESIDE or not short}
 
 
 def zetas(short) -> tuple:
-    """How fine the nets are, of which a short run has few."""
+    """The distances zeta of the nets; few in a short run."""
     return QUICK_ZETAS if short else ZETAS
 
 
@@ -83,9 +83,9 @@ BY_BATCHES = {
         horizon, len(instance.actions), epsilon=epsilon
     ),
 }
-# These play beside what chooses anew each round.
+# These are compared with learners that choose in each round.
 BESIDE = ("exact", "local, exact", "DP-SE")
-# Learners that choose anew each round. LinUCB takes the actions as features; its model is joint.
+# Learners that choose in each round. LinUCB takes the actions as features; its model is joint.
 ON_FEATURES = {
     "LinUCB": lambda horizon, instance, epsilon: learners.linucb(
         horizon, instance.actions.shape[1], epsilon=epsilon, delta=default_delta(horizon)
@@ -107,5 +107,5 @@ def as_arms(instance):
 def as_features(instance):
     """The actions as features, with regret in units of losses in [0, 1]."""
     made = environments.fixed_actions(instance.actions, -instance.theta)
-    # Its losses lie in [-1, 1], so half of its regret compares with losses in [0, 1].
+    # Its losses lie in [-1, 1], so its regret is halved for comparison with losses in [0, 1].
     return made._replace(regret=lambda state, tally: 0.5 * made.regret(state, tally))

@@ -1,6 +1,6 @@
-"""How the regret of linear elimination grows with the horizon, where theta is as hard as can be.
+"""The growth of linear elimination's regret with the horizon, at the worst length of theta.
 
-A length of theta scales all gaps. At each horizon the worst-case regret is the largest over them.
+The length of theta scales all gaps. Worst-case regret is the largest over lengths at each horizon.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ LENGTHS = tuple(10.0 ** -np.arange(0.0, 4.6, 0.5))
 
 
 def play_horizons(longest, trials, short=False) -> xarray.Dataset:
-    """Plays each power of ten as a game of its own: all of these learners know their horizon."""
+    """Play a separate game for each power of ten, because all these learners know the horizon."""
     instance = games.INSTANCES[games.MAIN]
     environment = {"vectors": lambda means: environments.bernoulli(means, regret="pseudo")}
     grid = {

@@ -1,7 +1,7 @@
-"""Sajed & Sheffet 2019: DP successive elimination beside earlier and later learners.
+"""Sajed & Sheffet 2019: DP successive elimination, and earlier and later learners.
 
-Four instances have five Bernoulli arms each, and T = 5e7. Learners that play in batches play all T
-rounds; learners that choose anew each round play a 400th of them.
+The four instances have five Bernoulli arms each, and T = 5e7. Learners that play in batches play
+all T rounds; learners that choose in each round play a 400th of them.
 """
 
 from functools import partial
@@ -22,8 +22,8 @@ TRIALS, QUICK_TRIALS = 1000, 64
 def table(data) -> list[dict]:
     """Final regret with its quantiles and bounds, one row for each epsilon of a learner.
 
-    The private lower bounds are taken at the declared epsilon. They are empty for (epsilon, delta)
-    privacy, for which they do not hold.
+    The private lower bounds are for the declared epsilon. They are empty for (epsilon, delta)
+    privacy, to which they do not apply.
     """
     uppers = {"DP-SE": bounds.successive_elimination, "AdaP-UCB": bounds.adap_ucb}
 
@@ -47,7 +47,7 @@ def table(data) -> list[dict]:
 
 
 def papers_first(rows) -> list[dict]:
-    """The rows of each learner with those at the paper's epsilons before the others."""
+    """The rows of each learner, those at the paper's epsilons first."""
     names = list(dict.fromkeys(row["learner"] for row in rows))
     return sorted(
         rows, key=lambda row: (names.index(row["learner"]), row["asked"] not in games.EPSILONS)
@@ -55,7 +55,7 @@ def papers_first(rows) -> list[dict]:
 
 
 def knees(data) -> list[dict]:
-    """The epsilon from which on privacy costs under 10 %, one row per learner and instance."""
+    """The epsilon from which privacy costs less than 10 %, one row per learner and instance."""
     found = data.dpjax.crossing(1.1).reset_coords(drop=True)
     found["without_privacy"] = estimates.mean(data.final_regret.sel(epsilon=np.inf))["mean"]
     names = "instance learner without_privacy epsilon low high trials"
@@ -99,7 +99,7 @@ def curves_figure(data):
 
 
 def rounds_figure(data, batches):
-    """Regret of what chooses anew each round, beside three learners of batches up to there."""
+    """Regret of learners that choose in each round, and of three learners with batches."""
     shown = [name for name in data.learner.values if "printed" not in name]
     names = [name for name in ("DP-SE", "AdaP-KLUCB", "DP-KLUCB") if name in games.BY_BATCHES]
     early = batches["round"] <= data["round"][-1]
@@ -108,7 +108,7 @@ def rounds_figure(data, batches):
     regret = xarray.concat(both, "learner", join="outer", coords="minimal", compat="override")
 
     def means(array):
-        """Means without bands, which would hide each other."""
+        """Means without bands, which would overlap."""
         mean = array.mean("trial", skipna=False)
         return xarray.Dataset({"mean": mean, "low": mean, "high": mean}, attrs={"estimate": "mean"})
 
@@ -139,7 +139,7 @@ def laws_figure(data):
 
 
 def epsilon_figure(data, knees):
-    """Final regret against epsilon, with the knee from which on privacy costs under 10 %."""
+    """Final regret against epsilon, with the epsilon from which privacy costs less than 10 %."""
     horizon = float(data.horizon)
     lower = shared.labelled(lambda i, e: bounds.d_epsilon(horizon, games.means(i), e),
                             instance=games.REWARDS, epsilon=games.MORE_EPSILONS)  # fmt: skip
@@ -167,13 +167,13 @@ def horizon_figure(data):
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays learners of batches, all others round by round, and the rule that DP-SE is made of.
+    """Play learners with batches, all others round by round, and the stopping rule in DP-SE.
 
     Tables: "" final regrets with quantiles and bounds, "_knee", "_horizon", "_stopping" and
     "_pairwise". Figures: curves by batches, "", and round by round, "_rounds"; "_laws", "_epsilon"
     and "_horizon".
 
-    The horizon is at least 10^4; learners that choose anew each round play a 400th of it. There are
+    The horizon is at least 10^4; learners that choose in each round play a 400th of it. There are
     at least 8 trials; these learners have a 32nd of them, and at least 8.
     """
     few, shorter = max(trials // 32, 8), max(horizon // 400, 2 * games.ARMS)

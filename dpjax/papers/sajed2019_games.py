@@ -1,4 +1,4 @@
-"""What the experiment of Sajed & Sheffet 2019 plays: instances, learners, and its studies."""
+"""Sajed & Sheffet 2019: the instances, learners and studies of the experiment."""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +33,7 @@ BY_BATCHES = {
     "DP-SE": learners.successive_elimination,
     "AdaP-UCB": learners.adap_ucb,
     "AdaP-KLUCB": learners.adap_klucb,
-    # DP-KLUCB weighs ln t by 1; AdaP-KLUCB weighs it by 3.1, for its analysis needs more than 3.
+    # DP-KLUCB weighs ln t by 1; AdaP-KLUCB by 3.1, because its analysis needs more than 3.
     "AdaP-KLUCB, constant 1": partial(learners.adap_klucb, exploration=1.0),
     "DP-KLUCB": learners.dp_klucb,
     "DP-IMED": learners.dp_imed,
@@ -72,14 +72,14 @@ def _play(study) -> xarray.Dataset:
 
 
 def play_batches(horizon, trials) -> xarray.Dataset:
-    """Plays all learners of batches on all instances, at all epsilons and without privacy."""
+    """Play all learners with batches on all instances, at all epsilons and without privacy."""
     epsilons = [*sorted({*EPSILONS, *MORE_EPSILONS}), np.inf]
     shown = log_checkpoints(horizon, 80)
     return _play(study(BY_BATCHES, horizon, trials, shown, epsilon=epsilons))
 
 
 def rounds_study(horizon, trials) -> Study:
-    """All others round by round, at the paper's epsilons, and on instance C2 at a few more."""
+    """All other learners round by round, at the paper's epsilons, and at a few more on C2."""
     here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80))
     more = [*MORE_ROUND_EPSILONS, np.inf]
     private = here(BY_ROUNDS, epsilon=EPSILONS)
@@ -88,15 +88,15 @@ def rounds_study(horizon, trials) -> Study:
 
 
 def play_rounds(horizon, trials) -> xarray.Dataset:
-    """Plays the :func:`rounds_study`."""
+    """Play the :func:`rounds_study`."""
     return _play(rounds_study(horizon, trials))
 
 
 def play_horizons(longest, trials) -> xarray.Dataset:
-    """Plays instance C2 up to each power of ten up to the longest horizon.
+    """Play instance C2 at each power of ten up to the longest horizon.
 
-    DP-SE is tuned to its horizon, so each horizon is a game of its own. The others do not know
-    theirs, so one long game contains all shorter ones.
+    DP-SE is tuned to its horizon, so each horizon is a separate game. The others do not know the
+    horizon, so one long game contains all shorter ones.
     """
     horizons = tuple(h for h in HORIZONS if h <= longest)
     where, epsilons = [HORIZON_INSTANCE], HORIZON_EPSILONS

@@ -1,4 +1,4 @@
-"""The stopping rule that DP-SE is made of: how long it reads, and its cost on pairs of arms."""
+"""The stopping rule in DP-SE: its stopping times, and its cost on pairs of arms."""
 
 from functools import partial
 
@@ -24,12 +24,12 @@ ARM_COUNTS, QUICK_ARM_COUNTS = (2, 5, 10), (2, 5)
 
 
 def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Dataset:
-    """Reads values of +-1 until their mean is known to a relative error of 1/2.
+    """Read values of +-1 until their mean is known to a relative error of 1/2.
 
     Returns:
-      A Dataset along mean_value, epsilon, queries and trial: ``rounds`` that were read, and
-      ``wrong``, whether the estimate had a larger error. The rule has a query each round, or
-      queries at powers of two only.
+      A Dataset along mean_value, epsilon, queries and trial: ``rounds``, the number of values read,
+      and ``wrong``, whether the estimate had a larger error. The rule has a query in each round, or
+      only at powers of two.
     """
     keys = jr.split(jr.key(SEED), trials)
 
@@ -56,7 +56,7 @@ def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dat
 
     One arm has mean loss 0.25, the other has ``gap`` more. With K arms there are K (K - 1) / 2
     pairs: each has epsilon / K, and together they fail with probability at most 1 / T. The rule
-    looks at powers of two, and stops when the sign of the difference is known.
+    has queries at powers of two and stops when the sign of the difference is known.
     """
     better, worse = stopping.two_valued(0.75, 0.0), stopping.two_valued(0.75 - gap, 0.0)
 
@@ -81,10 +81,10 @@ def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dat
 
 
 def play_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dataset:
-    """How often a suboptimal arm is pulled until it is given up: by the rule on pairs, by DP-SE.
+    """The number of pulls before a suboptimal arm is eliminated, by the rule on pairs and by DP-SE.
 
-    DP-SE's pulls are its regret over the sum of the gaps. It too fails with probability at most
-    1 / T.
+    DP-SE's pulls are its regret divided by the sum of the gaps. It too fails with probability at
+    most 1 / T.
     """
 
     def one_better(arms):

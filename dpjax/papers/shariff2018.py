@@ -1,7 +1,7 @@
 """Shariff & Sheffet 2018: the authors' three experiments on private contextual LinUCB.
 
-All learners are calibrated for n = 5e7 rounds, as in the paper, and play the first 10^6 of them.
-Within these the Gaussian curves level off, while learners with Wishart noise still learn. Regret is
+All learners are calibrated for n = 5e7 rounds, as in the paper, and play the first 10^6 of them. By
+then the Gaussian curves level off, but learners with Wishart noise still learn. Regret is
 pseudo-regret in units of rewards -1 and 1.
 """
 
@@ -23,7 +23,7 @@ GAPS = (0.0, 0.1)
 SEED = 2018
 DIMS = (4, 5, 6, 7, 8, 10, 11, 13, 16)
 
-# These are read off the figures of the authors' notebook, or printed there.
+# These values are printed in the authors' notebook or read off its figures.
 PUBLISHED_ROUND = 20_000_000
 PUBLISHED_REGRET = {
     ("Gaussian", 0.0): 1.4e4, ("Wishart", 0.0): 9.7e4, ("Wishart, unshifted", 0.0): 2.47e5,
@@ -42,7 +42,7 @@ PUBLISHED_SCALING = {"gaussian": (4.704, 1.85), "bernoulli": (2.437, 1.988)}
 
 
 def play_floors(gaps, horizon, trials) -> xarray.Dataset:
-    """Plays all learners of the second and third experiment, each kind of noise over its floors."""
+    """Play all learners of the second and third experiment, each kind of noise over its floors."""
     adversaries = {
         f"gap {gap:g}": partial(environments.gap_arms, games.DIM, gap=gap) for gap in gaps
     }
@@ -58,7 +58,7 @@ def play_floors(gaps, horizon, trials) -> xarray.Dataset:
 
 
 def named(data) -> xarray.Dataset:
-    """The learners of the second experiment by their names, each at its floor."""
+    """The learners of the second experiment by name, each at its floor."""
     found = [
         data.sel(learner=noise, floor=floor).assign_coords(learner=name)
         for name, (noise, floor) in games.compared().items()
@@ -67,7 +67,7 @@ def named(data) -> xarray.Dataset:
 
 
 def play_scaling(dims, horizon, trials) -> xarray.Dataset:
-    """Plays the first experiment: LinUCB without privacy, in each dimension with both losses."""
+    """Play the first experiment: LinUCB without privacy, in each dimension with both losses."""
 
     def learner(horizon, dim, epsilon, losses):
         bound = {"loss_bound": 10.0, "deviation": 1.0} if losses == "gaussian" else {}
@@ -83,7 +83,7 @@ COLUMNS = "learner gap floor round mean standard_error published ratio indefinit
 
 
 def _table(data, order, published, names=COLUMNS) -> list[dict]:
-    """Rows of final regret beside the published one, which is a function of a row."""
+    """Rows of final and published regret; ``published`` is a function of a row."""
     cells = estimates.mean(data.final_regret)
     if "report_indefinite" in data:
         cells["indefinite"] = data.report_indefinite.sum("trial", skipna=False)
@@ -97,7 +97,7 @@ def _table(data, order, published, names=COLUMNS) -> list[dict]:
 
 
 def comparison_rows(data) -> list[dict]:
-    """Rows of the second experiment: regret beside the published regret at round 2e7."""
+    """Rows of the second experiment: regret, and published regret at round 2e7."""
     return _table(named(data).isel(round=-1), "environment learner",
                   lambda row: PUBLISHED_REGRET.get((row["learner"], row["gap"])))  # fmt: skip
 
@@ -108,7 +108,7 @@ def swept(data) -> xarray.Dataset:
 
 
 def floor_rows(data) -> list[dict]:
-    """Rows of the third experiment: regret per floor beside the published regret at round 5e7."""
+    """Rows of the third experiment: regret per floor, and published regret at round 5e7."""
 
     def published(row):
         return PUBLISHED_SWEEP[row["learner"], row["gap"]][FLOORS.index(row["floor"])]
@@ -126,7 +126,7 @@ def curve_rows(data) -> list[dict]:
 
 
 def scaling_rows(data) -> list[dict]:
-    """Rows of the first experiment: regret beside the published fit."""
+    """Rows of the first experiment: regret and the published fit."""
 
     def published(row):
         factor, exponent = PUBLISHED_SCALING[row["losses"]]
@@ -177,17 +177,17 @@ def scaling_figure(data):
 
 @shared.published(HORIZON, TRIALS, SEED, horizons=(1000, games.CALIBRATED), fewest=2)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays LinUCB in each dimension, with each kind of noise, and with each floor.
+    """Play LinUCB in each dimension, with each kind of noise, and with each floor.
 
-    The table "" has measured over published regret, "_curves" the curves of the first figure,
-    "_floor" and "_scaling" the other experiments.
+    The table "" compares measured with published regret, "_curves" has the curves of the first
+    figure, "_floor" and "_scaling" the other experiments.
 
-    The horizon is from 1000 to the 5e7 that learners are calibrated for; a short run plays gap 0.1
-    and two dimensions only. There are at least 2 trials.
+    The horizon is from 1000 to the 5e7 for which learners are calibrated; a short run plays only
+    gap 0.1 and two dimensions. There are at least 2 trials.
     """
     gaps, dims = (GAPS[1:], DIMS[:2]) if short else (GAPS, DIMS)
     data = play_floors(gaps, horizon, trials)
-    # A tenth of the rounds, and so 1e5 at full size, as published.
+    # A tenth of the rounds, which is 1e5 at full size, as published.
     scaling = play_scaling(dims, max(horizon // 10, 100), trials)
     return shared.Report(
         tables={"": comparison_rows(data), "_floor": floor_rows(data),

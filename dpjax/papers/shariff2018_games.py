@@ -14,7 +14,7 @@ CALIBRATED = 50_000_000  # rounds n
 DIM, EPSILON, DELTA = 5, 1.0, 0.1
 
 
-# Derived with the tight norm bound; the others as the authors' program calibrates them.
+# Derived with the tight norm bound; the others are calibrated as in the authors' program.
 LAWS: dict[str, Callable] = {
     "tight": gram.gaussian,
     "gaussian": partial(gram.gaussian, calibration="code", norm_bound="paper"),
@@ -33,7 +33,7 @@ def regularizer(law, *, floor=None, shifted=True) -> Regularizer:
 
 
 def linucb(horizon, floor, *, epsilon=EPSILON, law=gram.gaussian):
-    """LinUCB as it is calibrated for n rounds, of which it plays the first ``horizon``."""
+    """LinUCB calibrated for n rounds; it plays the first ``horizon`` of them."""
     made = learners.linucb(CALIBRATED, DIM, epsilon=epsilon, delta=DELTA, gram=law(floor=floor))
     return made._replace(horizon=horizon)
 
@@ -49,7 +49,7 @@ def compared() -> dict[str, tuple[str, float]]:
     """The learners of the second experiment, each with its noise and its floor.
 
     The floor is the smallest eigenvalue of the regularizer. The shift changes only the floor:
-    unshifted Wishart noise is Wishart noise with a floor of its own.
+    unshifted Wishart noise is Wishart noise with another floor.
     """
     return {
         "LinUCB": ("plain", 1.0),

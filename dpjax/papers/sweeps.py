@@ -1,4 +1,4 @@
-"""Studies of an experiment, on the devices and in the stores that the user asks for."""
+"""Studies of an experiment, on the user's devices and in the user's stores."""
 
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,8 +21,8 @@ def _within(variable, value):
 def kept_in(folder):
     """Within the block, each study of an experiment has a store below a folder or URL.
 
-    The stores are called 001-study, 002-study and so on. The number is the place in the order of
-    calls, which an experiment never changes. With None nothing is kept.
+    The stores are called 001-study, 002-study and so on, in the order of calls, which an experiment
+    never changes. With None nothing is stored.
     """
     stores = None if folder is None else (str(folder).rstrip("/"), count(1))
     return _within(_STORES, stores)
@@ -34,12 +34,12 @@ def on_devices(mesh):
 
 
 def showing(progress):
-    """Within the block, studies show bars of progress or do not."""
+    """Within the block, studies show progress bars if ``progress`` is true."""
     return _within(_PROGRESS, progress)
 
 
 def play(study, **options):
-    """Runs a study as the blocks around the call say: in a store, on a mesh, with progress."""
+    """Run a study with the store, mesh and progress of the enclosing blocks."""
     kept, store = _STORES.get(), None
     if kept is not None:
         folder, numbers = kept

@@ -1,7 +1,7 @@
 """Tossou & Dimitrakakis 2017, "Achieving privacy in the adversarial multi-armed bandit".
 
 The paper's experiment plays EXP3, DP-EXP3-Lap and EXP3_tau against five adversaries, at the privacy
-level of its corollary. Here levels that its figures leave out are played too.
+level of its corollary. This module also plays levels that the paper's figures leave out.
 
 Formulas are masked in the text that we could read. Horizon, arms, trials, groups and constants
 are reconstructed; they agree with each other and with everything that the text states.
@@ -46,13 +46,13 @@ class Levels(NamedTuple):
     """Privacy levels of the experiment."""
 
     paper: float  # the corollary's: 28 K ln K + sqrt(112 K ln K ln T), as reconstructed
-    accounted: float  # what we account for the same EXP3_tau at delta = T^-2
+    accounted: float  # our privacy accounting of the same EXP3_tau at delta = T^-2
     tau: int  # the corollary's batch, rounded up
     taus: tuple[int, ...]  # the batches of EPSILONS
 
 
 def levels(horizon) -> Levels:
-    """The paper's level, what we account for its EXP3_tau, and the batches of our own levels."""
+    """The paper's level, our accounting of its EXP3_tau, and the batches of our own levels."""
     delta = default_delta(horizon)
     exact = switching_cost_tau(horizon, ARMS)
     tau = int(np.ceil(exact))
@@ -66,11 +66,11 @@ def _tau(batch_learner) -> int:
 
 
 def play_levels(horizon=HORIZON, trials=TRIALS) -> xarray.Dataset:
-    """Plays all learners at all levels against all adversaries; a trial is the same game for all.
+    """Play all learners at all levels against all adversaries, with paired trials.
 
     Returns:
-      The data of a study, with an axis epsilon of levels. EXP3_tau stands at the level that its
-      batch is for, with this batch as ``tau``; EXP3 stands at infinity.
+      The data of a study, with an axis epsilon of levels. EXP3_tau is at the level of its batch,
+      which is ``tau``; EXP3 is at infinity.
     """
     shown = levels(horizon)
     taus = [1, shown.tau, *shown.taus]
@@ -97,7 +97,7 @@ def play_levels(horizon=HORIZON, trials=TRIALS) -> xarray.Dataset:
 
 
 def play_memory(horizon=HORIZON, trials=QUICK_TRIALS) -> xarray.Dataset:
-    """Plays EXP3 and EXP3_tau against adversaries with memory m = 0, 1, 2, 4, ... < tau."""
+    """Play EXP3 and EXP3_tau against adversaries with memory m = 0, 1, 2, 4, ... < tau."""
     tau = levels(horizon).tau
     memories = [0.0, *(2.0**i for i in range(31) if 2**i < tau)]
     grid = {"horizon": horizon, "arms": ARMS, "tau": [1.0, float(tau)], "memory": memories}
@@ -140,7 +140,7 @@ def _as_printed(learner, horizon, epsilon, tau) -> float:
 
 
 def _bounds(adversary, learner, horizon, epsilon, tau):
-    """The paper's bound in its full form and as printed, where it covers the adversary."""
+    """The paper's bound in its full form and as printed, if it covers the adversary."""
     if learner == "EXP3_tau":
         memory = 1 if adversary == "switching cost" else 0
         return float(bounds.exp3_minibatch(horizon, ARMS, tau, memory)), None
@@ -171,7 +171,7 @@ def figure(data):
     shown = levels(int(data.horizon))
 
     def drawn(array):
-        # The paper's three curves get its spreads; spreads of the others would hide the rest.
+        # Only the paper's three curves have its spreads; those of the others would hide them.
         found = estimates.gini_spread(array, GROUPS)
         spread = (array.level == "paper") | (array.learner == "EXP3")
         return found.assign(low=found.low.where(spread), high=found.high.where(spread))
@@ -201,9 +201,9 @@ def memory_figure(data):
 
 @shared.published(HORIZON, TRIALS, SEED, multiple=GROUPS)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays all levels against five adversaries, and EXP3_tau against adversaries with memory.
+    """Play all levels against five adversaries, and EXP3_tau against adversaries with memory.
 
-    The table and the figure "" are of the five adversaries, "_memory" of adversaries with memory.
+    The table and the figure "" are for the five adversaries, "_memory" for adversaries with memory.
     The number of trials is a multiple of 24.
     """
     data, memory = play_levels(horizon, trials), play_memory(horizon, min(trials, QUICK_TRIALS))

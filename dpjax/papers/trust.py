@@ -1,9 +1,9 @@
-"""What it costs not to trust the server: the same games under every trust model.
+"""The cost of not trusting the server: the same games under every trust model.
 
-Arms, linear arms and identification are played by one learner each, with noise of eight laws and
-one formula for all of their widths. Contexts and points of a ball are played by LinUCB and FTRL on
-a mechanism for each model. Within a game all models declare the same epsilon, and the same delta
-if they need one.
+Arms, linear arms and identification are played by one learner each, with eight noise distributions
+and one formula for all of their confidence widths. Contexts and points of a ball are played by
+LinUCB and FTRL with a mechanism for each model. Within a game all models declare the same epsilon,
+and the same delta if they need one.
 """
 
 from functools import partial
@@ -18,19 +18,19 @@ from dpjax.report import estimates
 
 HORIZON, QUICK_HORIZON = 10**7, 10**5
 TRIALS, QUICK_TRIALS = 1000, 40
-# The exponents of T in the theorems of the games that are played round by round.
+# The theorems' exponents of T for the games that are played round by round.
 KNOWN = {"joint, tree": 1 / 2, "shuffle, batches": 3 / 5, "local, each user": 3 / 4,
          "central, tree of degree k": 1 / 2, "local, each message": 1 / 2}  # fmt: skip
 
 
 def at_worst(data, axis) -> xarray.Dataset:
-    """Each cell at the value of an axis of instances at which its mean regret is largest."""
+    """Each cell at the instance (a value of ``axis``) with the largest mean regret."""
     worst = data.final_regret.mean("trial").argmax(axis)
     return data[["final_regret"]].isel({axis: worst}).rename({axis: f"worst_{axis}"})
 
 
 def with_factors(array) -> xarray.Dataset:
-    """The mean, its standard error, and its factor over no privacy with a paired interval."""
+    """The mean, its standard error, and its ratio to no privacy with a paired interval."""
     found = estimates.mean(array)[["mean", "standard_error"]]
     factor = estimates.of_means(array, lambda means: means / means.sel(epsilon=np.inf))
     return found.assign(factor.rename(statistic="factor", low="factor_low", high="factor_high"))
@@ -40,7 +40,7 @@ FACTORS = "mean standard_error factor factor_low factor_high trials"
 
 
 def cost_rows(data, of) -> list[dict]:
-    """Mean, factor over no privacy, and what is declared, by learner and epsilon."""
+    """Mean, ratio to no privacy, and declared privacy, by learner and epsilon."""
     return shared.table(
         with_factors(data[of]), "learner epsilon", f"learner model epsilon delta {FACTORS}",
         model="privacy_model", delta="privacy_delta",
@@ -48,7 +48,7 @@ def cost_rows(data, of) -> list[dict]:
 
 
 def onset_rows(studies) -> list[dict]:
-    """From which epsilon on a mean is within twice that without privacy, in each game."""
+    """The epsilon from which a mean is at most twice that without privacy, in each game."""
     made = []
     for game, (data, of) in studies.items():
         found = data.dpjax.crossing(2.0, of=np.inf, value=of)
@@ -58,9 +58,9 @@ def onset_rows(studies) -> list[dict]:
 
 
 def slope_rows(studies) -> list[dict]:
-    """The fitted exponents of regret in the horizon, beside those of the theorems.
+    """The fitted exponents of regret in the horizon, with those of the theorems.
 
-    The mean and its factor over no privacy are those at the largest horizon.
+    The mean and its ratio to no privacy are at the largest horizon.
     """
     made = []
     for game, data in studies.items():
@@ -74,7 +74,7 @@ def slope_rows(studies) -> list[dict]:
 
 
 def cost_figure(data, of, label, note):
-    """A mean against epsilon, a curve for each law."""
+    """A mean against epsilon, a curve for each noise distribution."""
     drawn = shared.figure(data, "epsilon", y=of, color="learner", note=note)
     drawn.axes[0].set_ylabel(label)
     return drawn
@@ -82,15 +82,15 @@ def cost_figure(data, of, label, note):
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10_000, 2**31 - 1), fewest=8)
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
-    """Plays arms, linear arms, identification, contexts and points under every trust model.
+    """Play arms, linear arms, identification, contexts and points under every trust model.
 
-    The table "" is of successive elimination on five arms, "_linear" of linear elimination, and
-    "_identification" of mean stopping times. "_onset" says from which epsilon on these are within
-    twice what they are without privacy. "_slopes" has the exponents of LinUCB and FTRL in the
+    The table "" is for successive elimination on five arms, "_linear" for linear elimination, and
+    "_identification" for mean stopping times. "_onset" has the epsilon from which these are at most
+    twice their values without privacy. "_slopes" has the exponents of LinUCB and FTRL in the
     horizon.
 
-    The horizon is at least 10 000. LinUCB and FTRL last up to a fortieth of it, in at most 64
-    trials. Linear arms have a fifth of the trials, of which there are at least 8.
+    The horizon is at least 10 000. LinUCB and FTRL play up to a fortieth of it, in at most 64
+    trials. Linear arms have a fifth of the trials, but at least 8.
     """
     arms = play(games.arms_study(horizon, trials, short))
     linear = play(games.linear_study(horizon, trials, short))

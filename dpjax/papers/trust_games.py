@@ -1,4 +1,4 @@
-"""The games of the trust study: who plays what, with which noise, for how long."""
+"""The games of the trust study: learners, environments, noise and horizons."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from dpjax.papers.hanna2022_games import on_sphere
 from dpjax.study import Study
 
 FEW = 64  # trials of the games that are played round by round
-FEWER = 5  # of so many trials one is played over linear arms, where a phase takes longer to judge
+FEWER = 5  # linear arms have one in this many trials, because their phases take longer to compute
 DELTA = 1e-6
 SEED = 2026
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf)
@@ -26,37 +26,37 @@ LAWS = {
     "local, randomized response": "randomized_response",
     "local, Laplace": "local_laplace",
 }
-# A short run plays three laws, one gap, and two lengths of the games by rounds, since
-# each of them compiles anew.
+# A short run plays three noise distributions, one gap, and two lengths of the games by rounds,
+# because each is compiled separately.
 QUICK_LAWS = ("central, Laplace", "shuffle, binomial", "local, randomized response")
 MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)  # the second instance of Sajed & Sheffet 2019
 THREE, FAILURE = (0.3, 0.5, 0.7), 0.01
 VECTORS = on_sphere(20, 5, 1)
 DIM = 5
-# Epsilon of the games that are played round by round, and the parts of the horizon that they last.
+# Epsilon of the games that are played round by round, and their lengths as parts of the horizon.
 CONTEXTS, POINTS, PARTS = 10.0, 1.0, (1 / 640, 1 / 160, 1 / 40)
-# Gaps of the contexts, and weights of the direction that the losses of the ball have in common.
+# Gaps of the contexts, and weights of the common direction of the losses on the ball.
 GAPS, QUICK_GAPS = (0.025, 0.05, 0.1, 0.2, 0.4), (0.1,)
 BIASES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 def delta_of(law) -> float | None:
-    """The delta that noise of this law declares."""
+    """The delta that this noise distribution declares."""
     return DELTA if law in WITH_DELTA else None
 
 
 def laws(short) -> dict:
-    """The laws of noise that a run plays."""
+    """The noise distributions of a run."""
     return {name: law for name, law in LAWS.items() if name in QUICK_LAWS or not short}
 
 
 def gaps(short) -> tuple[float, ...]:
-    """The gaps of the contexts that a run plays."""
+    """The gaps of the contexts in a run."""
     return QUICK_GAPS if short else GAPS
 
 
 def in_every_model(factory, short=False, **options) -> dict:
-    """A factory of a learner over batches, with each law of noise."""
+    """A factory of a learner with batches, for each noise distribution."""
     return {name: partial(factory, noise=law, delta=delta_of(law), **options)
             for name, law in laws(short).items()}  # fmt: skip
 
@@ -67,7 +67,7 @@ def linear_elimination(horizon, *, epsilon, **options):
 
 
 def _on_arms(makers, name, means, horizon, trials, **axes) -> Study:
-    """Learners over batches on Bernoulli arms, at all epsilons."""
+    """Learners with batches on Bernoulli arms, at all epsilons."""
     game = {name: lambda: environments.bernoulli(means, regret="pseudo")}
     grid = {"horizon": horizon, **axes, "epsilon": list(EPSILONS)}
     return Study(makers, game, grid, trials, SEED, checkpoints=1)
@@ -80,19 +80,19 @@ def arms_study(horizon, trials, short=False) -> Study:
 
 
 def linear_study(horizon, trials, short=False) -> Study:
-    """Linear elimination, as Hanna et al. 2022 play it in three models."""
+    """Linear elimination, as in Hanna et al. 2022 for three models."""
     makers = in_every_model(linear_elimination, short, radius="joint")
     return _on_arms(makers, "linear arms", VECTORS.means(0.8), horizon, max(8, trials // FEWER))
 
 
 def identification_study(horizon, trials, short=False) -> Study:
-    """AdaP-TT with a rule of stopping for each law."""
+    """AdaP-TT with a stopping rule for each noise distribution."""
     makers = in_every_model(learners.adap_tt, short, rule="chernoff", failure=FAILURE)
     return _on_arms(makers, "three arms", THREE, horizon, trials, arms=len(THREE))
 
 
 def contexts_study(horizon, trials, short=False) -> Study:
-    """LinUCB on a tree, on fixed batches of T^(3/5) users, and on each user alone."""
+    """LinUCB with a tree, with fixed batches of T^(3/5) users, and with noise for each user."""
 
     def learner(mechanism, horizon, epsilon):
         law = gram.gaussian(mechanism=mechanism)
@@ -110,7 +110,7 @@ def contexts_study(horizon, trials, short=False) -> Study:
 
 
 def points_study(horizon, trials, short=False) -> Study:
-    """FTRL on the unit ball, on a tree and on each message by itself, at the rate of its bound."""
+    """FTRL on the unit ball, with a tree and with noise per message, at the rate of its bound."""
     ball = domains.ball(DIM)
 
     def central(horizon, epsilon):

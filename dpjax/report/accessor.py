@@ -1,4 +1,4 @@
-"""``data.dpjax``: the estimates, tables and figures of the data of a study."""
+"""``data.dpjax``: estimates, tables and figures of a study's data."""
 
 import functools
 import inspect
@@ -12,19 +12,18 @@ import xarray
 from dpjax.report import choice, estimates, figures, identification, latex, pages, tables, trends
 from dpjax.report.arrays import ESTIMATORS
 
-ESTIMATES = choice, estimates, trends  # they register the estimators
+ESTIMATES = choice, estimates, trends  # importing them registers their estimators
 
 
 @xarray.register_dataset_accessor("dpjax")
 class Accessor:
     """Estimates with intervals, tables and figures of a study's data.
 
-    Each registered estimator is a method: it estimates the variable ``of``, and returns an
-    ``xarray.Dataset``. By default the variable is the regret at the horizon, or along the rounds
-    if the estimator goes ``over="round"``. The variable of ``crossing``, which has an argument
-    ``of`` of its own, is named by ``value``. ``dir(data.dpjax)`` lists the methods;
-    :mod:`dpjax.report.estimates`, :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`
-    describe them.
+    Each registered estimator is a method that estimates the variable ``of`` and returns an
+    ``xarray.Dataset``. By default the variable is the regret at the horizon, or the regret by round
+    if ``over="round"``. Because ``crossing`` has its own argument ``of``, its variable is named by
+    ``value``. ``dir(data.dpjax)`` lists the methods. See :mod:`dpjax.report.estimates`,
+    :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`.
 
     Examples:
       >>> import xarray
@@ -43,7 +42,7 @@ class Accessor:
     def __getattr__(self, name: str) -> Callable[..., xarray.Dataset]:
         """The method of an estimator."""
         if name not in ESTIMATORS:
-            message = f"data.dpjax has no estimate {name!r}, but {', '.join(ESTIMATORS)}"
+            message = f"data.dpjax has no estimate {name!r}; it has {', '.join(ESTIMATORS)}"
             raise AttributeError(message, name=name, obj=self)
         function = ESTIMATORS[name]
         signature = inspect.signature(function)
@@ -84,16 +83,16 @@ class Accessor:
         confidence: float = 0.95,
         estimates: Sequence[str | Callable] = ("mean",),
     ) -> pandas.DataFrame:
-        """Estimates, one row a cell, beside the declared privacy of the cell.
+        """A table of estimates and declared privacy, one row per cell.
 
         A learner that does not take an axis has one row, with an empty entry for the axis.
 
         Args:
           of: the variable.
-          confidence: of each interval.
+          confidence: level of each interval.
           estimates: names of estimators, or functions like them. A column is named after its
-            variable if that has the name of its estimator, or if there is one estimator; otherwise
-            after both.
+            variable if there is only one estimator, or if the variable has the estimator's name;
+            otherwise after both.
 
         Examples:
           >>> import xarray
@@ -112,9 +111,9 @@ class Accessor:
         """A table for LaTeX: see :func:`dpjax.report.latex.table`.
 
         Args:
-          columns: the axis along which columns go.
+          columns: the axis whose values are the columns.
           of: the variable.
-          **options: as there.
+          **options: passed to it.
 
         Examples:
           >>> import xarray
@@ -140,12 +139,12 @@ class Accessor:
         return figures.figure(self._data, x, **options)
 
     def page(self, title: str, *drawn: figures.Figure, **options: Any) -> str:
-        """One HTML file with figures and the table of estimates inside, as text.
+        """A self-contained HTML page with figures and the table of estimates, as text.
 
         Args:
           title: of the page.
           *drawn: figures, such as those of :meth:`figure`.
-          **options: as of :meth:`table`.
+          **options: as in :meth:`table`.
 
         Examples:
           >>> import xarray
@@ -165,5 +164,5 @@ class Accessor:
     def _array(self, name):
         if name not in self._data.data_vars:
             names = [n for n, v in self._data.data_vars.items() if "trial" in v.dims]
-            raise ValueError(f"of: the data have no {name!r}, but {', '.join(names)}")
+            raise ValueError(f"of: the data have no {name!r}; they have {', '.join(names)}")
         return self._data[name]

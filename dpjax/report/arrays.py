@@ -1,4 +1,4 @@
-"""Arrays of trials: the registry of estimators, and the checks and resampling that they share."""
+"""Arrays of trials: the registry of estimators, and their common checks and resampling."""
 
 import functools
 import inspect
@@ -24,14 +24,14 @@ def estimator(
     ``high``. The array and the level are checked before each call. The attributes ``estimate``
     (for captions), ``trials`` and ``variable`` (the array's name) are added to the Dataset.
 
-    From then on it is a method of ``data.dpjax``, and its name is an estimate of tables, figures
+    The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables, figures
     and pages.
 
     Args:
-      caption: the estimate in words, with arguments of the function in braces, and "{percent}" for
-        its level and "{variable}" for the name of the array. By default the words of the estimate
-        that the function returns.
-      fewest: the number of trials that it needs.
+      caption: the estimate in words, with the function's arguments in braces, "{percent}" for its
+        level and "{variable}" for the name of the array. By default the attribute ``estimate`` of
+        the returned Dataset.
+      fewest: the smallest number of trials.
 
     Raises:
       TypeError: the function does not take ``confidence``.
@@ -50,7 +50,7 @@ def estimator(
     def register(function):
         signature = inspect.signature(function)
         if "confidence" not in signature.parameters:
-            raise TypeError(f"estimator: {function.__name__} must take confidence, its level")
+            raise TypeError(f"estimator: {function.__name__} must take confidence, a level")
 
         @functools.wraps(function)
         def checked(*args, **kwargs):
@@ -73,19 +73,19 @@ def estimator(
 
 
 def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
-    """The estimator of this name at a level, as a function of an array; a function is itself."""
+    """The estimator of this name at a level, as a function of an array; functions stay as is."""
     if callable(estimate):
         return estimate
     if estimate not in ESTIMATORS:
-        raise ValueError(f"estimate: there is no {estimate!r}, but {', '.join(ESTIMATORS)}")
+        raise ValueError(f"estimate: there is no {estimate!r}; there are {', '.join(ESTIMATORS)}")
     return functools.partial(ESTIMATORS[estimate], confidence=confidence)
 
 
 def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
-    """The number of trials.
+    """The number of trials of a valid array.
 
     Raises:
-      TypeError, ValueError: not an array of at least so many trials, or a level outside of (0, 1).
+      TypeError, ValueError: no array with enough trials, or a level outside (0, 1).
     """
     if not isinstance(array, xarray.DataArray):
         raise TypeError(f"array must be an xarray.DataArray, got {type(array).__name__}")
@@ -103,24 +103,24 @@ def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
 
 
 def place(array: xarray.DataArray, to: dict) -> xarray.DataArray:
-    """The part of an array at a place, without the coordinates along the axes that it leaves out.
+    """The part of an array at a place, without the coordinates of the selected axes.
 
     Raises:
-      ValueError: the array lacks an axis, or the axis a value; the message names both.
+      ValueError: the array lacks the axis, or the axis lacks the value; the message names both.
     """
     for name, value in to.items():
         if name not in array.dims:
             raise ValueError(
-                f"{name} is no dimension of the data: {', '.join(map(str, array.dims))}"
+                f"{name} is no dimension of the data; these are {', '.join(map(str, array.dims))}"
             )
         if value not in array[name].values:
-            raise ValueError(f"{name} has no value {value}: {array[name].values.tolist()}")
+            raise ValueError(f"{name} has no value {value}; it has {array[name].values.tolist()}")
     chosen = array.sel(to)
     return chosen.reset_coords(drop=True)
 
 
 def bare(array: xarray.DataArray) -> xarray.DataArray:
-    """The array in float64, with the coordinates of its dimensions and no others."""
+    """The array in float64, with no coordinates except those of its dimensions."""
     return array.reset_coords(drop=True).astype(np.float64)
 
 
@@ -132,10 +132,10 @@ def axis_values(array: xarray.DataArray, name: str) -> np.ndarray:
 
 
 def resampled_counts(trials: int) -> np.ndarray:
-    """How often each trial is drawn in each resample, (DRAWS, trials): all resampling starts here.
+    """The number of times that each resample draws each trial, (DRAWS, trials).
 
-    Trials are drawn with replacement, as many as there are. All cells of an array take the same
-    draws, so that their trials stay paired.
+    Each resample draws as many trials as there are, with replacement. All cells of an array use the
+    same draws, so their trials stay paired.
     """
     generator = np.random.default_rng(SEED)
     return generator.multinomial(trials, np.full(trials, 1 / trials), DRAWS)
@@ -152,15 +152,15 @@ def resampled(trials: int, statistic: Callable, confidence: float = 0.95) -> tup
     """A statistic and its interval over resampled trials (paired bootstrap, percentiles).
 
     ``scipy.stats.bootstrap`` interpolates between draws, which fails for infinite statistics. The
-    ends of this interval are draws.
+    ends of this interval are draws themselves.
 
     Args:
       trials: number of trials.
-      statistic: function of an array of indices of trials; it returns a number or an array.
+      statistic: function of an array of trial indices that returns a number or an array.
       confidence: level of each interval.
 
     Returns:
-      (value, low, high), as ``statistic`` returns them. They are infinite where it is.
+      (value, low, high), each of the form that ``statistic`` returns, possibly infinite.
 
     Examples:
       >>> trials = np.array([1.0, 2.0, 6.0])
@@ -168,7 +168,7 @@ def resampled(trials: int, statistic: Callable, confidence: float = 0.95) -> tup
       [3.0, 1.0, 6.0]
     """
     everyone = np.arange(trials)
-    order = np.random.default_rng(SEED + 1)  # for statistics of groups of consecutive trials
+    order = np.random.default_rng(SEED + 1)  # shuffles, for statistics of consecutive trials
     drawn = [statistic(order.permutation(np.repeat(everyone, counts)))
              for counts in resampled_counts(trials)]  # fmt: skip
     return statistic(everyone), *percentiles(np.array(drawn), confidence)
@@ -182,6 +182,6 @@ def interval(drawn: xarray.DataArray, confidence: float) -> tuple:
 
 
 def percentiles(drawn: np.ndarray, confidence: float) -> np.ndarray:
-    """The two percentiles (2, ...) of draws (B, ...), which are draws and may be infinite."""
+    """The two percentiles (2, ...) of draws (B, ...); they are draws and may be infinite."""
     edges = [(1.0 - confidence) / 2, (1.0 + confidence) / 2]
     return np.quantile(drawn, edges, axis=0, method="nearest")

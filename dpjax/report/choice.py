@@ -1,7 +1,7 @@
 """The worst case and the best setting among the cells of a study.
 
-Arrays are as in :mod:`dpjax.report.estimates`. Choosing is paid for: by a band that holds for all
-cells at once, or by trials that the choice has not seen.
+Arrays are as in :mod:`dpjax.report.estimates`. Intervals account for the choice, by a band that is
+simultaneous over all cells or by trials that the choice has not used.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ def worst(
 ) -> xarray.Dataset:
     """The largest mean along an axis, its place, and an interval.
 
-    The interval is that of the largest true mean. It comes from a band that holds at all values of
-    the axis at once, so that choosing the largest is paid for.
+    The interval is for the largest true mean. It comes from a band that is simultaneous over the
+    axis, so it accounts for the choice of the largest mean.
 
     Returns:
-      A Dataset of worst, low, high and, by the name of the axis, the place of the largest mean.
+      A Dataset of worst, low and high, and the place of the largest mean under the axis's name.
 
     Examples:
       >>> import xarray
@@ -50,8 +50,8 @@ def worst(
 def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95) -> xarray.Dataset:
     """The mean along an axis of instances, such as gaps, and an unbiased mean at the worst of them.
 
-    The largest of several means is biased upwards. So the worst place is chosen on one half of the
-    trials, and its mean and interval are those of the other half, as :func:`tune` does. The band
+    The largest of several means is biased upwards. So, as in :func:`tune`, the worst place is
+    chosen on one half of the trials, and its mean and interval come from the other half. The band
     of the mean along the axis is that of :func:`dpjax.report.estimates.band`.
 
     Returns:
@@ -80,22 +80,22 @@ def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95
     fewest=4,
 )
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
-    """The setting with the least mean: chosen on one half of the trials, reported on the other.
+    """The setting with the least mean, chosen on half of the trials and reported on the other half.
 
-    The reported mean is not biased by the choice. A setting is a candidate unless the second half
-    shows it to be worse than the chosen one, by a one-sided paired test. So the best setting is
-    among the candidates with the given probability at least.
+    The choice does not bias the reported mean. A setting is a candidate unless a one-sided paired
+    test on the second half shows that it is worse than the chosen one. So the best setting is among
+    the candidates with at least the given probability.
 
-    The privacy cost of choosing a setting by looking at data is not in any epsilon.
+    No epsilon includes the privacy cost of tuning on the data.
 
     Args:
       array: with the dimension trial, at least four of them.
       *over: the axes of the settings.
-      confidence: of each cell's interval, and of each cell's candidates.
+      confidence: level of each cell's interval and of each cell's candidates.
 
     Returns:
-      A Dataset of mean, standard_error, low and high, each of the chosen setting on the second
-      half; ``chosen_<axis>`` for each axis of the settings; and ``candidate``, along these axes.
+      A Dataset of mean, standard_error, low and high of the chosen setting on the second half;
+      ``chosen_<axis>`` for each axis of the settings; and ``candidate`` along these axes.
       Coordinates, such as ``privacy_epsilon``, are those of the chosen setting.
 
     Examples:
@@ -120,7 +120,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
         found[f"chosen_{name}"] = labels.where(found["mean"].notnull())
     worse = estimates.mean(halves[1] - chosen, confidence)
     single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
-    # A difference of exactly 0 is no evidence; two settings may well be the same game.
+    # A difference of exactly 0 is no evidence, because two settings may be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
     found["candidate"] = candidate.unstack("setting")
     numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
@@ -145,18 +145,18 @@ def frontier(
     settings: Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> xarray.Dataset:
-    """The least mean for each level of declared privacy, over all settings.
+    """The least mean over all settings, at each level of declared privacy.
 
-    At a level all cells compete whose declared epsilon is at most the level. The winner is chosen
-    and reported as :func:`tune` does. Cells may differ in their trust model and in delta:
-    ``chosen_model`` names the winner's model.
+    All cells whose declared epsilon is at most the level compete. The winner is chosen and reported
+    as in :func:`tune`. Cells may differ in trust model and delta; ``chosen_model`` is the winner's
+    model.
 
     Args:
-      array: of the data of a study, with the coordinates privacy_epsilon and privacy_model.
+      array: from the data of a study, with the coordinates privacy_epsilon and privacy_model.
       over: the axis whose values are the levels.
-      settings: the axes of the settings, ``over`` among them; by default the learner and each
-        axis of the grid that holds numbers with a fraction.
-      confidence: of each interval.
+      settings: the axes of the settings, including ``over``; by default the learner and each axis
+        of the grid that holds fractional numbers.
+      confidence: level of each interval.
 
     Examples:
       >>> import xarray
@@ -180,7 +180,7 @@ def frontier(
         at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
         model = models.sel(at).reset_coords(drop=True)
         best["chosen_model"] = model.where(best["mean"].notnull(), "")
-        # The setting may have been declared for a smaller epsilon than the level.
+        # The declared epsilon of the setting may be smaller than the level.
         best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
         best = best.drop_vars([name for name in best.coords if str(name).startswith("takes_")])
         found.append(best.assign_coords({over: level}))

@@ -1,4 +1,4 @@
-"""A comparison in words: tables of regrets and differences, figures, and one page of HTML."""
+"""The report of a comparison: tables of regrets and differences, figures, and one HTML page."""
 
 from functools import partial
 from html import escape
@@ -19,30 +19,30 @@ from dpjax.report.tables import cells, write_csv
 MORE, LESS, SAME = "more regret", "less regret", "not told apart"
 _MINE = "#D55E00"
 _MARKERS = "osD^vPX*"
-_LEAST = "shariff_sheffet"  # the bound that asks least of a learner; it has a column of its own
+_LEAST = "shariff_sheffet"  # the bound with the weakest assumption; it has a column
 _REGRET = ("environment learner epsilon declared delta model mean standard_error low high "
            "lower_bound bound shariff_sheffet horizon trials")  # fmt: skip
 _DIFFERENCES = "environment learner than epsilon difference standard_error low high verdict"
 
 
 def differences(array, name, over):
-    """The band of the paired differences to a learner, simultaneous along the axis ``over``."""
+    """Paired differences to a learner, with a band that is simultaneous along the axis ``over``."""
     return estimates.band(array - arrays.place(array, {"learner": name}), over)
 
 
 def _rows(array, estimate) -> pandas.DataFrame:
-    """An estimate for each environment, learner and epsilon; epsilon is None if none is taken."""
+    """An estimate for each environment, learner and epsilon (None if the learner takes none)."""
     found = cells(array.transpose("environment", "learner", "epsilon", ...), [estimate])
     found = found.astype(object).reset_index(drop=True)
     return found.assign(epsilon=found["epsilon"].where(found["epsilon"] != "", None))
 
 
 def regret_rows(data, environments, feedback) -> pandas.DataFrame:
-    """Mean regret at the horizon with a band that holds for all learners at once.
+    """Mean regret at the horizon, with a band that is simultaneous over all learners.
 
-    There is a row for each environment, learner and epsilon, and only one for a learner that takes
-    no epsilon. ``declared`` is the declared epsilon, which can differ from the given one.
-    ``lower_bound`` is the largest lower bound for the declaration.
+    There is a row for each environment, learner and epsilon; a learner that takes no epsilon has
+    one row per environment. ``declared`` is the declared epsilon, which can differ from the
+    requested one. ``lower_bound`` is the largest lower bound for the declaration.
     """
     found = _rows(data["final_regret"], partial(estimates.band, over="learner"))
     found.columns = found.columns.str.replace("privacy_epsilon", "declared").str.removeprefix(
@@ -64,12 +64,12 @@ def regret_rows(data, environments, feedback) -> pandas.DataFrame:
 
 
 def difference_rows(data, name) -> pandas.DataFrame:
-    """Each competitor's regret less that of the learner ``name``, trial by trial.
+    """Each competitor's regret minus that of the learner ``name``, trial by trial.
 
-    The band holds for all competitors at once, on one environment and at one epsilon.
+    The band is simultaneous over all competitors, for each environment and epsilon separately.
     """
     takes = data["takes_epsilon"]
-    # A difference varies with epsilon if either of the two learners takes it.
+    # A difference depends on epsilon if either learner takes it.
     either = data.assign_coords(takes_epsilon=takes | takes.sel(learner=name, drop=True))
     found = _rows(either["final_regret"], partial(differences, name=name, over="learner"))
     found = found[found["learner"] != name].rename(columns={"mean": "difference"})
@@ -78,21 +78,21 @@ def difference_rows(data, name) -> pandas.DataFrame:
 
 
 def _here(table, environment, level) -> pandas.DataFrame:
-    """The rows of an environment at an epsilon, and those without epsilon, by learners."""
+    """The rows of an environment at an epsilon or without one, indexed by learner."""
     levels = table["epsilon"].isnull() | (table["epsilon"] == level)
     return table[(table["environment"] == environment) & levels].set_index("learner")
 
 
 def standing(regret, environment, level) -> pandas.DataFrame:
-    """The learners of an environment at an epsilon; the one with the least mean regret first."""
+    """The learners of an environment at an epsilon, in increasing order of mean regret."""
     here = _here(regret, environment, level)
     return here.astype({"mean": float}).sort_values("mean", kind="stable")
 
 
 def rivals(here, name, count=4) -> list[str]:
-    """The learners that are nearest to a learner in mean regret, and the one with the least.
+    """The learners nearest to a learner in mean regret, and the learner with the least.
 
-    ``here`` is as :func:`standing` returns it.
+    ``here`` is the result of :func:`standing`.
     """
     best, *others = [each for each in here.index if each != name]
     others.sort(key=lambda each: abs(here["mean"][each] - here["mean"][name]))
@@ -100,7 +100,7 @@ def rivals(here, name, count=4) -> list[str]:
 
 
 def sentence(regret, differences, name, environment, level) -> str:
-    """How a learner stands against all others on one environment, at one epsilon."""
+    """A sentence that compares a learner with all others on one environment at one epsilon."""
     here = standing(regret, environment, level)
     row, others = here.loc[name], here.drop(index=name)
     private = row["epsilon"] is not None
@@ -129,7 +129,7 @@ def sentence(regret, differences, name, environment, level) -> str:
 
 
 def draw_regrets(found, environment):
-    """Final regrets on one environment: a row for each learner, a marker for each epsilon.
+    """Draw final regrets on one environment: a row for each learner, a marker for each epsilon.
 
     Args:
       found: a Comparison.
@@ -190,12 +190,12 @@ def draw_differences(found, environment, rivals):
     drawn = figure(here, "round", color="learner", estimate=estimate)
     drawn.set_size_inches(7.2, 3.6)
     drawn.supxlabel("")  # the page has a caption of its own
-    drawn.axes[0].set_ylabel(f"regret less that of {found.name}")
+    drawn.axes[0].set_ylabel(f"regret minus that of {found.name}")
     return drawn
 
 
 def draw_profile(found):
-    """Regret over all gaps, a panel for each environment, with the minimax lower bound if any."""
+    """Draw regret against the gap, a panel for each environment, with minimax lower bounds."""
     bounds = {f"{name} (lower bound)": value for name, value in found.minimax.items()}
     drawn = figure(found.profile, "gap", color="learner", panel="environment", estimate="profile",
                    across=bounds)  # fmt: skip
@@ -204,12 +204,11 @@ def draw_profile(found):
 
 
 def write(found, folder, *, title=None, parameters=None) -> None:
-    """Writes the page and the tables of a Comparison into a folder that exists.
+    """Write the page and the tables of a Comparison into an existing folder.
 
-    The files are compare.html (the page, which needs no other file and no network), regret.csv,
-    differences.csv, audit.csv, mutants.csv and parameters.json. After a search there are worst.csv,
-    and profile.csv if environments take a gap. A figure that cannot be drawn is left out of the
-    page, and a FigureWarning says so.
+    The files are compare.html (a self-contained page), regret.csv, differences.csv, audit.csv,
+    mutants.csv and parameters.json. A search adds worst.csv, and profile.csv if environments take a
+    gap. A figure that cannot be drawn is left out of the page, with a FigureWarning.
 
     Args:
       found: a Comparison.
@@ -228,7 +227,7 @@ def write(found, folder, *, title=None, parameters=None) -> None:
         **(parameters or {}), "versions": versions(),
     }  # fmt: skip
     write_json(folder / "parameters.json", settings)
-    text = html(found, title or f"{found.name} beside the learners of dpjax")
+    text = html(found, title or f"{found.name} compared with the learners of dpjax")
     (folder / "compare.html").write_text(text, encoding="utf-8")
 
 
@@ -240,9 +239,9 @@ def html(found, title) -> str:
         [
             f"<h1>{escape(title)}</h1>",
             paragraph(
-                "dpjax simulates idealised mechanisms with a reproducible generator. Privacy is "
-                "what each learner declares; the audit below speaks of the pairs that were run, "
-                "and of no others."
+                "dpjax simulates idealised mechanisms with a reproducible generator. Privacy "
+                "levels are declared by the learners. The audit below covers only the pairs of "
+                "sequences that were run."
             ),
             "<h2>In short</h2>",
             *[paragraph(found.verdicts[name], "verdict") for name in found.about],
@@ -256,8 +255,8 @@ def html(found, title) -> str:
             *[paragraph(note) for note in found.notes],
             paragraph(
                 f"Trials: {found.data.sizes['trial']}; horizon T = {int(found.data['horizon'])}. "
-                f"Made by dpjax {versions()['dpjax']} with jax {versions()['jax']}. The numbers of "
-                "this page stand in the CSV files beside it.", "small",
+                f"Made by dpjax {versions()['dpjax']} with jax {versions()['jax']}. The CSV files "
+                "in the same folder hold the numbers of this page.", "small",
             ),
         ],
     )  # fmt: skip
@@ -279,18 +278,18 @@ def _environment(found, name) -> list[str]:
         paragraph(f"{words[0].upper()}{words[1:]}."),
         _figure(
             picture(f"Regrets on {name}", draw_regrets, found, name),
-            "Mean regret at T, with 95 % bands that hold for all learners at once at each epsilon. "
+            "Mean regret at T, with 95 % bands, simultaneous over all learners at each epsilon. "
             f"Ordered at epsilon = {found.level:g}. {sizes} Declared privacy by model: {models}.",
         ),
         _figure(
             picture(f"Differences on {name}", over_time, found, name),
-            f"Regret less that of {found.name}, trial by trial, at epsilon = {found.level:g}: the "
-            "competitors nearest to it and the best one, with 95 % bands that hold over all rounds "
-            f"at once for each. {sizes}",
+            f"Regret minus that of {found.name}, trial by trial, at epsilon = {found.level:g}, for "
+            "the nearest competitors and the best one. Each has a 95 % band, simultaneous over all "
+            f"rounds. {sizes}",
         ),
         paragraph(
-            "Mean regret at T ± its standard error, with the learners that take no ε in a "
-            "column of their own:",
+            "Mean regret at T ± its standard error. Learners that take no ε are in the column "
+            "no ε:",
             "small",
         ),
         _regret_table(table, found.name, here.index),
@@ -301,8 +300,8 @@ def _environment(found, name) -> list[str]:
 def _regret_table(table, name, order) -> str:
     """Mean regret and standard error: a row for each learner, a column for each epsilon.
 
-    The column without epsilon is of learners that take none. The last rows have the lower bounds
-    for the learner ``name``, if any hold.
+    Learners that take no epsilon have their own column. The last rows are lower bounds for the
+    learner ``name``, if any apply.
     """
     levels = sorted(table["epsilon"].dropna().unique().tolist())
     columns = [None, *levels] if table["epsilon"].isnull().any() else levels
@@ -341,14 +340,14 @@ def _worst(found) -> list[str]:
     header = [f"worst for {each}" if each in order else f"worst {each}" for each in columns]
     searched = found.worst[found.worst["instance"].isin(order)].drop_duplicates("instance")
     over_gaps = "" if found.profile is None else (
-        " The last columns have each learner's largest mean regret over 16 gaps. Its gap is chosen "
-        "on one half of the trials, and the regret is the mean of the other half."
+        " The last columns show each learner's mean regret at its worst of 16 gaps. The gap is "
+        "chosen on half of the trials, and the mean is taken over the other half."
     )  # fmt: skip
     return [
         "<h2>Worst cases</h2>",
         paragraph(
             f"Mean regret at epsilon = {found.level:g} on the worst instance that a search found "
-            "for each learner, on fresh trials, with 95 % intervals for each cell alone."
+            "for each learner, on fresh trials. The 95 % intervals are not simultaneous."
             + over_gaps
         ),
         word_table(["learner", *header], lines),
@@ -357,7 +356,7 @@ def _worst(found) -> list[str]:
         "" if found.profile is None else _figure(
             picture("Regret over gaps", draw_profile, found),
             f"Mean regret at T and epsilon = {found.level:g} over the gap of the best arm, with "
-            f"95 % bands that hold over all gaps at once. {found.profile.sizes['trial']} trials.",
+            f"95 % bands, simultaneous over all gaps. {found.profile.sizes['trial']} trials.",
         ),
     ]  # fmt: skip
 
@@ -371,9 +370,9 @@ def _audit(found) -> list[str]:
     parts = [
         frame_table(audit, digits=3, text=True),
         paragraph(
-            "A replay runs two neighbouring sequences with the same keys and adds up what the "
-            "difference costs, at the declared delta. The attack is a lower bound with confidence "
-            "95 %. Neither shows that there is no violation elsewhere.", "small",
+            "A replay recomputes the run on a neighbouring sequence with the released values held "
+            "fixed, and sums the privacy loss at the declared delta. The attack is a lower bound "
+            "with confidence 95 %. Neither excludes a violation on other pairs.", "small",
         ),
     ]  # fmt: skip
     if len(found.mutants):
@@ -383,8 +382,8 @@ def _audit(found) -> list[str]:
         parts += [
             "<h3>Mutants</h3>",
             paragraph(
-                "Copies of the learner with one mistake each. One that is caught shows that the "
-                "replay would have seen this mistake."
+                "Copies of the learner with one mistake each. If one is caught, the replay can "
+                "detect this mistake."
             ),
             frame_table(mutants, digits=3),
         ]

@@ -1,8 +1,8 @@
 """Estimates of the trials of a study, each with an interval.
 
-All functions take a ``DataArray`` with the dimension ``trial`` and keep every other dimension that
-they do not name. Cells that were not played are NaN, and stay so. Trials of different cells are
-paired: intervals that involve several cells resample whole trials, all cells together.
+All functions take a ``DataArray`` with the dimension ``trial`` and keep all dimensions that they do
+not name. Cells that were not played are NaN and stay NaN. Trials are paired across cells: intervals
+that involve several cells resample the same trials in all cells.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
 
     Returns:
       A Dataset of mean, standard_error, low and high; all but the mean are NaN for a single trial.
-      The interval is one cell's, and not simultaneous: see :func:`band`.
+      The intervals are not simultaneous over cells; for that see :func:`band`.
 
     Examples:
       >>> import xarray
@@ -45,16 +45,16 @@ def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
 
 @estimator("{q:g}-quantile with {percent} intervals of order statistics")
 def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) -> xarray.Dataset:
-    """A quantile over trials, with an interval between two of the order statistics.
+    """A quantile over trials, with an interval between two order statistics.
 
-    The interval covers the quantile with at least the given probability whatever the law of the
-    trials (by the binomial law of how many lie below). A side is infinite if there are too few
+    The interval covers the quantile with at least the given probability under any law of the trials
+    (the number of trials below the quantile is binomial). A side is infinite if there are too few
     trials for it.
 
     Args:
       array: with the dimension trial.
-      q: which quantile, in (0, 1); 0.5 is the median.
-      confidence: of each cell's interval.
+      q: the level of the quantile, in (0, 1); 0.5 is the median.
+      confidence: level of each cell's interval.
 
     Examples:
       >>> import xarray
@@ -69,7 +69,7 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
         np.sort, array, input_core_dims=[["trial"]], output_core_dims=[["trial"]]
     )
     ordered = ordered.pad(trial=1, constant_values=(-np.inf, np.inf))
-    # The interval of the ranks 1 .. n themselves, NaN if there are too few trials for a side.
+    # The interval in ranks 1 .. n; NaN if there are too few trials for a side.
     ranks = scipy.stats.quantile_test(np.arange(1.0, trials + 1.0), p=q).confidence_interval(
         confidence
     )
@@ -82,9 +82,10 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
 
 @estimator("proportion with {percent} intervals of Clopper and Pearson", fewest=1)
 def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
-    """How often a yes-or-no variable is true, with the interval of Clopper & Pearson in each cell.
+    """The proportion of trials in which a variable is true, with Clopper-Pearson intervals.
 
-    The interval covers the probability with at least the given confidence for any number of trials.
+    Each interval covers the probability with at least the given confidence for any number of
+    trials.
 
     Returns:
       A Dataset of proportion, low and high.
@@ -98,7 +99,7 @@ def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Data
     """
     trials, array = array.sizes["trial"], array.astype(np.float64)
     if not (np.isnan(array) | (array == 0.0) | (array == 1.0)).all():
-        raise ValueError("array must hold true or false, as 1 or 0")
+        raise ValueError("array must hold booleans, or 1 and 0")
     share = array.mean("trial", skipna=False)
     low, high = clopper_pearson(share * trials, trials, (1.0 - confidence) / 2.0)
     found = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
@@ -117,7 +118,7 @@ def statistic(
     Args:
       array: with the dimension trial.
       function: of an array (trials, ...) that returns (...), such as a median of means.
-      confidence: of each cell's interval.
+      confidence: level of each cell's interval.
       name: of the statistic in the Dataset.
 
     Examples:
@@ -140,13 +141,13 @@ def of_means(
     confidence: float = 0.95,
     name: str = "statistic",
 ) -> xarray.Dataset:
-    """A function of the means of cells, with bootstrap percentiles.
+    """A function of the cells' means, with bootstrap percentiles.
 
     Args:
       array: with the dimension trial.
-      function: of the means, an array without the dimension trial; it keeps dimensions that it does
-        not know, such as that of the resamples.
-      confidence: of each interval.
+      function: of the means, an array without the dimension trial. It must keep other dimensions,
+        such as that of the resamples.
+      confidence: level of each interval.
       name: of the value in the Dataset.
 
     Examples:
@@ -172,7 +173,7 @@ def median_of_means(
 
     For n trials of any law of variance sigma^2, it is within sigma sqrt(6 groups / n) of the mean
     with probability at least 1 - exp(-groups / 4.5) (Hsu & Sabato 2016, as recalled). The interval
-    is of bootstrap percentiles, and of the median of means, not of the mean.
+    has bootstrap percentiles and is for the median of means, not for the mean.
 
     Raises:
       ValueError: the trials do not divide into equal groups.
@@ -189,7 +190,7 @@ def median_of_means(
 
 
 def _median_of_means(trials, groups):
-    """Of trials along the first axis."""
+    """The median of means of trials along the first axis."""
     if groups < 1 or len(trials) % groups:
         raise ValueError(f"groups: {len(trials)} trials do not divide into {groups} equal groups")
     means = trials.reshape(groups, len(trials) // groups, *trials.shape[1:]).mean(axis=1)
@@ -213,7 +214,7 @@ def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
 
 
 def _gini(trials):
-    """Of trials along the first axis; 0 for a single trial."""
+    """Gini's mean difference of trials along the first axis; 0 for a single trial."""
     n = len(trials)
     if n < 2:
         return np.zeros(trials.shape[1:])
@@ -224,13 +225,13 @@ def _gini(trials):
 def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
     """The median of means, with Gini's mean difference of the trials below it and above it.
 
-    These are the error bars of Tossou & Dimitrakakis 2017. They show how trials spread, and are no
-    intervals of the centre. A trial at the centre counts on both sides. A side with fewer than two
-    trials has no spread.
+    These are the error bars of Tossou & Dimitrakakis 2017. They show the spread of trials and are
+    not confidence intervals of the centre. A trial at the centre counts on both sides. A side with
+    fewer than two trials has spread 0.
 
     Args:
       array: with the dimension trial.
-      groups: how many equal groups of trials have a mean of their own.
+      groups: the number of equal groups of trials.
 
     Returns:
       A Dataset of centre, gini_below, gini_above, and the ends low and high of the bars.
@@ -266,7 +267,7 @@ def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> 
 
     Args:
       array: with the dimension trial.
-      confidence: of each cell's interval.
+      confidence: level of each cell's interval.
       **to: the place, such as ``learner="EXP3"``.
 
     Returns:
@@ -288,15 +289,15 @@ def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> 
 def band(
     array: xarray.DataArray, over: str | Sequence[str] = "round", confidence: float = 0.95
 ) -> xarray.Dataset:
-    """The mean with a band that covers all values along some axes at once.
+    """The mean, with a band that is simultaneous along some axes.
 
     The width is a quantile of the largest studentized deviation along the axes, over resampled
-    trials. So it uses that the values along the axes are correlated, as those of a trial are.
+    trials, so it accounts for the correlation within a trial.
 
     Args:
       array: with the dimension trial.
-      over: the axis, or a list of axes, along which the band holds simultaneously.
-      confidence: of the band as a whole, for each place along the other axes.
+      over: the axis or list of axes along which the band is simultaneous.
+      confidence: level of the band as a whole, for each place along the other axes.
 
     Examples:
       >>> import xarray
@@ -310,12 +311,12 @@ def band(
     for name in axes:
         arrays.axis_values(array, name)
     found = mean(array, confidence)
-    # The error of a draw is estimated as that of all trials is.
+    # The error of a draw is estimated like that of all trials.
     deviation = abs(arrays.resampled_means(array) - found["mean"])
     scaled = (deviation / found["standard_error"]).where(found["standard_error"] > 0)
-    largest = scaled.max(axes).fillna(0.0)  # 0 where all trials are the same, or none was played
+    largest = scaled.max(axes).fillna(0.0)  # 0 if all trials are equal, or none was played
     edge = largest.quantile(confidence, "draw").drop_vars("quantile")
-    # What resampling understates for few trials, Student's law states for a single value.
+    # Resampling understates the width for few trials, so Student's quantile corrects it.
     level = 0.5 + confidence / 2
     few = scipy.special.stdtrit(array.sizes["trial"] - 1, level) / scipy.special.ndtri(level)
     width = edge * few * found["standard_error"]

@@ -1,4 +1,4 @@
-"""The page: one HTML file with figures of labelled data, and their declarations."""
+"""The interactive page: one HTML file with figures of labelled data and their declared privacy."""
 
 import json
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from dpjax.report import trends
 from dpjax.report.output import versions
 from dpjax.report.pages import document, paragraph, word_table
 
-_TOGETHER = 12  # Of more panels a page shows one, which the reader chooses.
-_FACTORS = (1.1, 2.0)  # of the regret without privacy
+_TOGETHER = 12  # If there are more panels, the page shows one at a time, which the reader chooses.
+_FACTORS = (1.1, 2.0)  # multiples of the regret without privacy
 _POINTS = ("point", "setting")  # axes of a sweep's points
 _INTERVAL = "Student's 95 % interval"
-# The page may load nothing, from nowhere.
+# The page may load no external resource.
 _ALONE = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">"
 )
-# Heading, name in the page, how it is drawn, caption.
+# Heading, name in the page, function that draws it, caption.
 _SECTIONS = (
     ("Regret curves", "curves", figures.curves,
      f"Mean over trials. Low and high on hover: {_INTERVAL} of the mean at each round."),
@@ -34,18 +34,18 @@ _SECTIONS = (
     ("Laws of final regret", "laws", figures.laws,
      "Boxes: quartiles, and 5 % and 95 % quantiles of the trials."),
     ("Frontier", "frontier", figures.frontier,
-     "The least mean at each level of declared ε, over all learners that declare at most it. "
-     "Chosen on one half of the trials, and reported on the other."),
+     "The least mean over all learners that declare at most ε. The learner is chosen on half of "
+     "the trials, and its mean is reported on the other half."),
 )  # fmt: skip
 
 
 def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str:
-    """The page of a study's data, or of a sweep's as ``dpjax.open`` returns it, as text.
+    """The page of a study or sweep, as text.
 
-    Each setting of the axes other than the learner and epsilon has a panel of its own.
+    Each setting of the axes other than learner and epsilon has its own panel.
 
     Raises:
-      ValueError: no trial has been played in all cells that were begun.
+      ValueError: no trial is complete in all cells that were started.
     """
     data, notes = _complete(_in_cells(data), title)
     learners = [str(name) for name in data["learner"].values]
@@ -55,19 +55,19 @@ def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str
     body = [
         f"<h1>{escape(title)}</h1>",
         paragraph(
-            "dpjax simulates idealised mechanisms with a reproducible generator. Privacy is what "
-            "each learner declares. A click on an entry of a legend hides what it names."
+            "dpjax simulates idealised mechanisms with a reproducible generator. Privacy levels "
+            "are declared by the learners. Click on an entry of a legend to hide its curve."
         ),
         *[paragraph(note, "verdict") for note in notes],
     ]
     if many:
         settings = [setting for setting, _ in panels]
-        first = max(panels, key=lambda panel: len(panel[1]["epsilon"]))[0]  # has most to show
-        body += [paragraph(f"The input has {len(panels)} settings. The boxes choose the one that "
-                           "all figures show."), choice.boxes(settings, first)]  # fmt: skip
+        first = max(panels, key=lambda panel: len(panel[1]["epsilon"]))[0]  # the most epsilons
+        body += [paragraph(f"The input has {len(panels)} settings. Choose the one that all "
+                           "figures show."), choice.boxes(settings, first)]  # fmt: skip
 
     def shown(setting, element):
-        # A point of a sweep has the names of its parameters in its text.
+        # The text of a sweep's point contains the names of its parameters.
         texts = [v if k in _POINTS else f"{k} = {v}" for k, v in setting.items()]
         element = f"<h3>{escape(', '.join(texts))}</h3>{element}" if setting else element
         return choice.hidden(setting, element) if many else element
@@ -79,15 +79,15 @@ def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str
             for i, (setting, tables) in enumerate(panels) if len(tables[name])
         ]  # fmt: skip
         if not drawn:
-            words = "The input holds no numbers for this figure."
+            words = "The input has no data for this figure."
         body += [f"<h2>{heading}</h2>", paragraph(words, "small"), *drawn]
     least = [shown(setting, _words(tables["least"])) for setting, tables in panels
              if len(tables["least"])]  # fmt: skip
     if least:
         body += ["<h3>Least ε at which a learner is as good as a baseline</h3>",
-                 paragraph("From this ε on the mean is at most that of the baseline, with a 95 % "
-                           "interval over resampled trials. Between two ε that were played it is "
-                           "interpolated in the logarithm.", "small"), *least]  # fmt: skip
+                 paragraph("From this ε the mean is at most that of the baseline. The 95 % "
+                           "interval is over resampled trials. Between the values of ε that were "
+                           "played, log ε is interpolated.", "small"), *least]  # fmt: skip
     declared = pandas.concat([tables["epsilon"] for _, tables in panels])
     names = [name for name in declared if name.startswith("declared ")]
     if names:
@@ -105,7 +105,7 @@ def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str
 
 
 def _in_cells(data) -> xarray.Dataset:
-    """The data with an axis of epsilon if they have a number of this name at each point."""
+    """The data with an axis epsilon, if each of their points has a number of this name."""
     if "point" in data.dims:
         names = [name for name, array in data.coords.items() if array.dims[:1] == ("point",)
                  and name not in ("point", "epsilon")]  # fmt: skip
@@ -118,22 +118,22 @@ def _in_cells(data) -> xarray.Dataset:
         if "epsilon" in data.coords:
             cells = data.drop_vars(["point", *names]).assign_coords(setting=setting)
             cells = cells.set_index(point=["epsilon", "setting"]).drop_duplicates("point")
-            # Texts of numbers have another order than the numbers.
+            # Numbers sort differently as text.
             return cells.unstack("point").sel(setting=list(dict.fromkeys(setting[1][order])))
         return data.drop_vars(names).assign_coords(point=setting).isel(point=order)
     return data
 
 
 def _complete(data, title) -> tuple:
-    """The data of the trials that are complete in all cells that were begun, and notes."""
+    """The trials that are complete in all cells that were started, and notes."""
     others = [name for name in data["final_regret"].dims if name != "trial"]
     played = data["final_regret"].notnull()
     kept = (played | ~played.any("trial")).all(others).values
     if not played.any() or not kept.any():
-        raise ValueError(f"{title}: no trial has been played in all cells that were begun")
+        raise ValueError(f"{title}: no trial is complete in all cells that were started")
     notes = []
     if not kept.all():
-        notes.append(f"{(~kept).sum()} of {len(kept)} trials are not complete, and left out.")
+        notes.append(f"{(~kept).sum()} of {len(kept)} trials are incomplete and left out.")
     data = data.isel(trial=kept)
     if "report_stopped" in data:
         stopped = data["report_stopped"]
@@ -147,10 +147,7 @@ def _complete(data, title) -> tuple:
 
 
 def _parts(data) -> list[tuple[dict[str, str], xarray.Dataset]]:
-    """Each setting of the axes other than learner and epsilon, and the data there.
-
-    Numbers increase along their axes.
-    """
+    """Each setting of the axes other than learner and epsilon, with its data; numbers increase."""
     cells = data["final_regret"]
     axes = [name for name in cells.dims if name not in ("learner", "epsilon", "trial")]
     numbers = [name for name in axes if name in data.coords and data[name].dtype.kind in "iuf"]
@@ -164,13 +161,13 @@ def _parts(data) -> list[tuple[dict[str, str], xarray.Dataset]]:
 
 
 def _text(value) -> str:
-    """The value of a parameter."""
+    """The value of a parameter as text."""
     number = np.ndim(value) == 0 and np.asarray(value).dtype.kind == "f"
     return f"{value:.6g}" if number else str(value)
 
 
 def _tables(part) -> dict[str, pandas.DataFrame]:
-    """The rows of each figure, by its name, and those of the table of least epsilons."""
+    """The rows of each figure by its name, and of the table of least epsilons."""
     means = _rows(part, "final_regret")
     several = len(means) > 0 and part.sizes["trial"] >= 4
     private = several and "epsilon" in part.dims and "privacy_epsilon" in part.coords
@@ -185,7 +182,7 @@ def _tables(part) -> dict[str, pandas.DataFrame]:
 
 
 def _rows(part, of) -> pandas.DataFrame:
-    """Means with intervals, a row for each learner and epsilon; NaN for one that takes none."""
+    """Means with intervals, a row for each learner and epsilon (NaN if the learner takes none)."""
     frame = part.dpjax.table(of)
     if "epsilon" not in frame:
         frame["epsilon"] = np.nan
@@ -223,10 +220,10 @@ def _frontier(part) -> pandas.DataFrame:
 
 
 def _least(part, means) -> pandas.DataFrame:
-    """The least epsilon from which on each learner's mean is at most that of a baseline.
+    """The least epsilon from which each learner's mean is at most that of a baseline.
 
-    The baselines are the learner itself without noise, with factors, and each learner that takes
-    no epsilon.
+    The baselines are multiples of the learner's own mean at epsilon = inf, and each learner that
+    takes no epsilon.
     """
     rows = []
     levels = part["epsilon"].values
@@ -243,7 +240,7 @@ def _least(part, means) -> pandas.DataFrame:
         baselines += [(row["learner"], _final(part, row), 1.0) for row in others.to_dict("records")]
         for name, baseline, factor in baselines:
             if finite.sizes["epsilon"] and float(baseline.mean()) > 0.0:
-                # The baseline takes the place of the learner's own trials without noise.
+                # The baseline replaces the learner's own trials without noise.
                 bare = baseline.reset_coords(drop=True).expand_dims(epsilon=[np.inf])
                 both = xarray.concat([finite.reset_coords(drop=True), bare], "epsilon")
                 found = trends.crossing(both, factor, of=np.inf)
@@ -254,17 +251,17 @@ def _least(part, means) -> pandas.DataFrame:
 
 def _least_text(value) -> str:
     if value == 0.0:
-        return "at all that were played"
+        return "at all ε that were played"
     return "at none" if np.isinf(value) else "" if np.isnan(value) else f"{value:.3g}"
 
 
 def _words(frame) -> str:
-    """A table of words, with four digits of numbers."""
+    """A table as text, with four digits of each number."""
 
     def text(value):
         if isinstance(value, float):
             return "" if np.isnan(value) else f"{value:.4g}"
         return str(value)
 
-    header = ["ε asked for" if name == "epsilon" else name for name in frame]
+    header = ["requested ε" if name == "epsilon" else name for name in frame]
     return word_table(header, [([*map(text, row)], False) for row in frame.to_numpy().tolist()])

@@ -1,4 +1,4 @@
-"""Figures of a study: one style, and captions that the data write themselves."""
+"""Figures of a study in one style, with captions from the data."""
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -20,15 +20,13 @@ from dpjax.report.plot import label_axes, ticks_at
 from dpjax.report.quantities import DECLARED
 from dpjax.report.tables import entry
 
-# Okabe and Ito's colours, which the colour-blind tell apart, in an order of alternating lightness,
-# and grey.
+# Okabe and Ito's colour-blind safe colours, in an order of alternating lightness, and grey.
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442",
            "#999999")  # fmt: skip
 _NONE = "#999999"  # the colour of learners that do not take the axis of colours
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1)))
-# Widths of the text or a column in inches, and the size of the fonts in points: two less than the
-# size of the text.
+# Widths of the text or a column in inches, and font sizes in points, two below that of the text.
 STYLES = {"neurips": (5.5, 8), "icml": (6.75, 8), "icml-column": (3.25, 8), "ieee": (7.16, 8),
           "ieee-column": (3.5, 8), "jmlr": (6.0, 9)}  # fmt: skip
 # Values that differ by more than this factor have a logarithmic axis.
@@ -36,9 +34,9 @@ _WIDE = 20.0
 
 
 class Captioned(Figure):
-    """A figure of matplotlib, with its caption as the text ``caption``.
+    """A matplotlib figure with its caption in the attribute ``caption``.
 
-    PDF files have TrueType fonts, since some publishers refuse those of type 3.
+    PDF files have TrueType fonts, because some publishers refuse type 3 fonts.
     """
 
     caption: str = ""
@@ -64,39 +62,39 @@ def figure(
     caption: bool = True,
     note: str = "",
 ) -> Captioned:
-    """Curves of an estimate with its band, over one axis of the data.
+    """Draw curves of an estimate, with bands, along one axis of the data.
 
     Args:
-      data: of a study, or a part of it; or an estimate of it, as methods of ``data.dpjax`` return.
-        That of ``tune`` has a panel for the best setting, with its candidates, and one for the
-        tuned regret. Each axis that has several values must be named below.
-      x: the axis along which curves go. ``inf`` has a place of its own at the right, and
-        "none" another one, for the mark of a learner or environment that does not take the axis.
-        With "declared" it is the epsilon that each learner declares. A learner that takes no
-        epsilon then has a mark at its own, and one that declares no privacy at "none". Curves go
-        along epsilon if it has several values, or else along the axis that has no other role.
-      y: the variable: by default the regret, at the horizon unless x is the round. Of an estimate
+      data: of a study, a part of it, or an estimate from a method of ``data.dpjax``. An estimate by
+        ``tune`` has a panel for the best setting, with its candidates, and one for the tuned
+        regret. Each axis with several values must be named below.
+      x: the horizontal axis. ``inf`` is drawn at the right, followed by "none" for learners or
+        environments that do not take the axis. "declared" is the declared epsilon of each learner;
+        a learner that takes no epsilon then has a mark at its declared epsilon, or at "none" if it
+        declares no privacy. Curves go along epsilon if it has several values, or otherwise along
+        the axis that is not named below.
+      y: the variable: by default the regret, at the horizon unless x is the round. For an estimate
         by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
-      color: the axis that colours and markers tell apart. A learner that does not take it is grey.
-      line: the axis that kinds of lines tell apart.
+      color: the axis shown by colours and markers. A learner that does not take it is grey.
+      line: the axis shown by line styles.
       panel: the axis with a panel for each value, or a pair of axes, (rows, columns) of panels.
-      estimate: the name of an estimator, or a function like one: of an array with the dimension
-        trial, which returns a Dataset whose first variable is the centre, with low and high. It may
-        reduce other axes too, as "worst" does. By default the mean, with a band that holds along x
-        simultaneously.
-      confidence: of the intervals, unless the estimate is a function.
+      estimate: the name of an estimator, or a function like one: it takes an array with the
+        dimension trial and returns a Dataset whose first variable is the centre, with low and high.
+        It may reduce other axes too, as "worst" does. By default the mean, with a band that is
+        simultaneous along x.
+      confidence: level of the intervals, unless the estimate is a function.
       across: labels -> numbers, such as bounds, that are drawn as horizontal lines.
-      share_y: whether all panels have the same y axis. By default they do if the curves of each
-        panel then reach a third of its height. A linear y axis of positive values begins at 0 if
-        curves then take at least a third of its height.
-      style: the width and the fonts of a page or a column of a conference or journal: "neurips",
-        "icml", "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
-      caption: whether the caption is written below the panels. Its text is the attribute
-        ``caption`` of the figure in any case.
+      share_y: whether all panels have the same y axis. By default they do if the curves then span
+        at least a third of each panel's height. A linear y axis of positive values begins at 0 if
+        the curves then span at least a third of its height.
+      style: the width and fonts of a page or column of a conference or journal: "neurips", "icml",
+        "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
+      caption: whether the caption is written below the panels. The figure's attribute ``caption``
+        always holds its text.
       note: sentences that are added to the caption.
 
     Returns:
-      A matplotlib Figure, with a legend and a caption; its method ``savefig`` writes PDF and PNG.
+      A matplotlib Figure with a legend and a caption; its method ``savefig`` writes PDF and PNG.
 
     Raises:
       ValueError: an axis does not exist, is named twice, or has several values and is not named.
@@ -166,7 +164,7 @@ def figure(
 
 
 def _legend(drawn, array, axes, looks, across, compact) -> int:
-    """The legend: right of the panels with headings, or in lines above them; how many lines."""
+    """Draw the legend right of the panels, or in lines above them; return the number of lines."""
     handles = []
     for name, entries in zip(axes, looks, strict=True):
         if name is None:
@@ -200,23 +198,25 @@ def _legend(drawn, array, axes, looks, across, compact) -> int:
 
 
 def _shown(data, y, roles, estimate, confidence) -> tuple:
-    """An array with the axes and the coordinates of the data, and the quantities of a figure."""
+    """An array with the data's axes and coordinates, and the quantities of the figure."""
     if "trial" not in data.dims:
         if estimate is not None:
-            raise ValueError("estimate: the data are an estimate already; leave it out")
+            raise ValueError("estimate: the data are already an estimate; leave it out")
         shown = quantities.of_estimate(data, y)
         array = data[next(iter(data.data_vars))]
         check_axes({str(n): size for n, size in array.sizes.items()}, roles)
         if len(shown) > 1 and "columns" in roles:
             raise ValueError(
-                f"panel: name one axis, since a figure of {len(shown)} quantities has a column "
+                f"panel: name one axis, because a figure of {len(shown)} quantities has a column "
                 f'for each; or choose one of them, such as y="{array.name}"'
             )
         return array, shown
     x = roles["x"]
     y = ("regret" if x == "round" else "final_regret") if y is None else y
     if y not in data:
-        raise ValueError(f"y: the data have no {y!r}, but {', '.join(map(str, data.data_vars))}")
+        raise ValueError(
+            f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
+        )
     found = None if estimate is None else named(estimate, confidence)(data[y])
     left = data[y] if found is None else found[next(iter(found))]
     check_axes({str(n): size for n, size in left.sizes.items()}, roles)
@@ -250,7 +250,7 @@ def _caption(data, array, found, roles) -> str:
 
 
 def _models(data) -> str:
-    """The learners of each trust model, and those that declare no privacy; "" without any."""
+    """The learners of each trust model and those without declared privacy; "" if none declares."""
     if "privacy_model" not in data.coords:
         return ""
     declared = data["privacy_model"].where(np.isfinite(data["privacy_epsilon"]), "none")
@@ -270,18 +270,18 @@ def _models(data) -> str:
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:
-    """Refuses a figure that names axes that are not there, or leaves out one of several values.
+    """Refuse unknown or repeated axes, and unnamed axes with several values.
 
     Args:
       sizes: the length of each axis of the array.
-      named: the axis that each of x, color, line and panel names, or None.
+      named: the axis for each of x, color, line and panel, or None.
     """
     given = [name for name in named.values() if name is not None]
     for role, name in named.items():
         if name is not None and (name not in sizes or name == "trial"):
             raise ValueError(f"{role}: {name} is no axis of the data: {', '.join(sizes)}")
     if len(set(given)) < len(given):
-        raise ValueError(f"an axis can be named once only, got {', '.join(given)}")
+        raise ValueError(f"an axis can be named only once, got {', '.join(given)}")
     left = [name for name in sizes if name not in (*given, "trial") and sizes[name] > 1]
     if left:
         raise ValueError(
@@ -294,16 +294,16 @@ def check_axes(sizes: dict[str, int], named: dict) -> None:
 
 
 def _looks(array, color, line, over_time) -> tuple[dict, dict]:
-    """The looks of curves by the values along the axis of colours, and along that of lines.
+    """The looks of curves for each value of the colour axis, and for each value of the line axis.
 
-    Curves over rounds have no markers. In grey, kinds of lines tell them apart.
+    Curves over rounds have no markers.
     """
     values: list = [None] if color is None else array[color].values.tolist()
     ordered = color is not None and array[color].dtype.kind in "iuf"
     finite = sorted(value for value in values if ordered and np.isfinite(value))
     looks = {}
     for i, value in enumerate(values):
-        shade = "#000000" if ordered else _COLORS[i % len(_COLORS)]  # black is infinity
+        shade = "#000000" if ordered else _COLORS[i % len(_COLORS)]  # black for infinity
         if value in finite:
             place = 0.9 * finite.index(value) / max(1, len(finite) - 1)
             shade = to_hex(colormaps["viridis"](place))
@@ -318,10 +318,10 @@ def _looks(array, color, line, over_time) -> tuple[dict, dict]:
 
 
 def _curves(axes, part, array, along, looks, color, line) -> int:
-    """One curve with its band for each look; a mark alone if it does not take the axis x.
+    """Draw a curve with its band for each look; only a mark if it does not take the axis x.
 
     Returns:
-      The number of curves whose band has no width, since all trials are the same.
+      The number of curves whose band has no width, because all trials are equal.
     """
     drawn, flat = set(), 0
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
@@ -330,7 +330,7 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
         found = one.found
         centre, low, high = (found[name].values for name in (part.centre, "low", "high"))
         shown = ~np.isnan(centre)
-        # A learner that does not take the axis of colours or lines has one curve for all of them.
+        # A learner that does not take the colour or line axis has one curve for all its values.
         own = first if quantities.takes(array, found, color) else None
         again = (own, centre.tobytes()) in drawn and not (
             quantities.takes(array, found, color) and quantities.takes(array, found, line)
@@ -369,10 +369,10 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
 
 
 def _frame(axes, part, along, below) -> None:
-    """Scales and ticks; ``below`` says whether the x axis has labels."""
+    """Set scales and ticks; ``below``: whether the x axis has labels."""
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
-    # Rounds that are evenly spaced stay so.
+    # Evenly spaced rounds keep a linear axis.
     spread = along.axis != "round" or np.median(finite) < finite.max() / 4
     if spread and quantities.is_wide(along.ticks):
         axes.set_xscale("log")
@@ -389,7 +389,7 @@ def _frame(axes, part, along, below) -> None:
     elif short and whole and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
     elif axes.get_xscale() == "linear":
-        axes.locator_params(axis="x", nbins=4)  # More labels of large numbers run together.
+        axes.locator_params(axis="x", nbins=4)  # More labels of large numbers would overlap.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     beyond = [place for place in (along.infinity, along.none) if place is not None]
     if numbers and beyond:  # The axis has no numbers there.
@@ -409,14 +409,14 @@ def _frame(axes, part, along, below) -> None:
 
 
 def _ratio(values) -> float:
-    """The largest value over the smallest, which are positive."""
+    """The ratio of the largest to the smallest of positive values."""
     return np.fmax.reduce(values, None) / np.fmin.reduce(values, None)
 
 
 def _share(panels, share, columns) -> None:
-    """Lets the y axes of panels begin at 0, and makes them one axis if ``share`` says so.
+    """Begin y axes at 0 if there is room, and share them between panels if ``share`` is true.
 
-    If it is None, they are one if the curves of each panel then reach a third of its height.
+    If it is None, they are shared if the curves then span a third of each panel's height.
     """
     left_most = panels[::columns]
     panels = [axes for axes in panels if np.isfinite(axes.dataLim.intervaly).all()]

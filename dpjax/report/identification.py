@@ -9,23 +9,22 @@ from dpjax.report import estimates
 
 
 def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dataset:
-    """Errors and stopping times, each with an interval in each cell.
+    """Errors and stopping times, with an interval for each in each cell.
 
-    Trials that did not stop are censored at the horizon. They count as no error, and their stopping
-    time as the horizon. So ``time`` is the mean of the smaller of the two, and the quantiles are
-    those of the stopping time as long as enough trials have stopped. A mean over the trials that
-    stopped would favour learners that seldom stop. A warning counts the censored trials of each
-    learner.
+    Trials that did not stop are censored at the horizon: they count as correct, and their stopping
+    time is the horizon. So ``time`` is the mean of min(stopping time, horizon), and ``median`` is
+    that of the stopping time if at least half of the trials stopped. A mean over stopped trials
+    only would favour learners that seldom stop. A warning counts each learner's censored trials.
 
     Args:
       data: of a Study with learners that recommend an arm, on arms with pseudo-regret.
-      confidence: of each interval.
+      confidence: level of each interval.
 
     Returns:
-      A Dataset of ``error`` (stopped, and the recommended arm is not a best one) and ``stopped``,
-      as proportions with the intervals of Clopper and Pearson (``error_low``, ``error_high``,
-      ``stopped_low``, ``stopped_high``), ``time`` in rounds with Student's interval (``time_low``,
-      ``time_high``) and its ``median``.
+      A Dataset of the proportions ``error`` (stopped, and the recommended arm is not optimal) and
+      ``stopped`` with Clopper-Pearson intervals (``error_low``, ``error_high``, ``stopped_low``,
+      ``stopped_high``), ``time`` in rounds with Student's interval (``time_low``, ``time_high``)
+      and its ``median``.
 
     Raises:
       ValueError: the data have no recommendations, or the best arm is not known.
@@ -34,8 +33,8 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
         raise ValueError("data: no learner of the study recommends an arm")
     if "correct" not in data:
         raise ValueError(
-            "data: which arm is the best is known only of i.i.d. losses with pseudo-regret, as "
-            'of bernoulli(means, regret="pseudo")'
+            "data: the best arm is known only for i.i.d. losses with pseudo-regret, such as "
+            'bernoulli(means, regret="pseudo")'
         )
     stopped, correct = data["report_stopped"], data["correct"]
     played = stopped.notnull() & correct.notnull()
@@ -57,7 +56,7 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
 
 
 def _warn_of_censored(data, played) -> None:
-    """Warns once of all trials that did not stop."""
+    """Warn once of all trials that did not stop."""
     found = data[["report_stopped", "report_stopping_time", "best_arms"]]
     found = found.assign(played=played)
     found = found if "learner" in found.dims else found.expand_dims("learner")
@@ -74,6 +73,6 @@ def _warn_of_censored(data, played) -> None:
         texts.append(f"{int(censored.sum())} of {total} trials of {name} at horizon {horizons}")
         equal |= bool((censored & (own["best_arms"] > 1)).any())
     if texts:
-        ties = ". Where several arms are the best, no learner can stop" if equal else ""
+        ties = ". If several arms are optimal, no learner can stop" if equal else ""
         message = f"Some trials did not stop and are censored: {'; '.join(texts)}{ties}."
         warnings.warn(message, stacklevel=4)

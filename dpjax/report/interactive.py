@@ -1,6 +1,6 @@
-"""Figures of a page, by plotly. Only this module imports it.
+"""Figures of a page by plotly, which only this module imports.
 
-They are drawn as SVG, since browsers allow a page few figures by WebGL.
+They are SVG, because browsers allow few WebGL figures per page.
 """
 
 from itertools import cycle
@@ -8,24 +8,24 @@ from itertools import cycle
 import numpy as np
 from plotly import colors, express, graph_objects, offline
 
-_HEIGHT, _ENTRY = 460, 10  # of a figure, and of each entry of a long legend
+_HEIGHT, _ENTRY = 460, 10  # heights of a figure and of each entry of a long legend
 _FEW, _MANY = colors.qualitative.Plotly, colors.qualitative.Dark24
 
 
 def epsilon_text(epsilon: float) -> str:
-    """An epsilon as it stands on an axis."""
+    """An epsilon as a label of an axis."""
     if np.isnan(epsilon):
         return "no ε"
     return "∞" if np.isinf(epsilon) else f"{epsilon:.4g}"
 
 
 def script() -> str:
-    """The library itself, which a page that needs no network holds."""
+    """The plotly library, which the page contains so that it works offline."""
     return f"<script>{offline.get_plotlyjs()}</script>"
 
 
 def html(figure, name) -> str:
-    """A figure as an element of a page."""
+    """A figure as an HTML element."""
     return figure.to_html(
         full_html=False, include_plotlyjs=False, default_width="100%",
         default_height=f"{figure.layout.height}px", div_id=name,
@@ -44,9 +44,9 @@ def over_epsilon(rows, learners):
 
 
 def curves(rows, learners):
-    """Curves over rounds: a colour for each learner, and a kind of line for each epsilon.
+    """Curves over rounds: a colour for each learner and a line style for each epsilon.
 
-    A single learner has a colour for each epsilon.
+    If there is one learner, each epsilon has a colour.
     """
     style = {"color": "learner", "line_dash": "epsilon"}
     if rows["learner"].nunique() == 1:
@@ -55,7 +55,7 @@ def curves(rows, learners):
         _shown(rows.sort_values("round", kind="stable")), x="round", y="mean",
         hover_data=_hover(rows), render_mode="svg", **style, **_shared(rows, learners),
     )  # fmt: skip
-    if rows["round"].median() < rows["round"].max() / 4:  # Rounds that are evenly spaced stay so.
+    if rows["round"].median() < rows["round"].max() / 4:  # Evenly spaced rounds stay linear.
         figure.update_xaxes(type="log")
     return _framed(figure)
 
@@ -78,7 +78,7 @@ def laws(rows, learners):
 
 
 def frontier(rows, learners):
-    """The least mean at each epsilon, in the colour of the learner that has it."""
+    """The least mean at each epsilon, in the colour of its learner."""
     figure = express.scatter(
         _barred(rows), x="epsilon", y="mean", color="chosen", error_y="up", error_y_minus="down",
         hover_data=_hover(rows), render_mode="svg", **_shared(rows, learners),
@@ -88,7 +88,7 @@ def frontier(rows, learners):
 
 
 def _shown(rows):
-    """Rows with epsilon as a text, which an axis can hold beside infinity."""
+    """Rows with epsilon as text, so that an axis can show infinity."""
     return rows.assign(epsilon=rows["epsilon"].map(epsilon_text))
 
 
@@ -100,7 +100,7 @@ def _barred(rows):
 
 
 def _shared(rows, learners) -> dict:
-    """The order of learners and epsilons and the colours of learners, the same in all figures."""
+    """The order of learners and epsilons, and the colours, which all figures share."""
     levels = [epsilon_text(level) for level in np.sort(rows["epsilon"].unique())]
     palette = cycle(_FEW if len(learners) <= len(_FEW) else _MANY)
     return {
@@ -111,14 +111,14 @@ def _shared(rows, learners) -> dict:
 
 
 def _hover(rows) -> list[str]:
-    """The columns that are shown on hover: all that have an entry."""
+    """The columns that are shown on hover: all that are not empty."""
     return [name for name in rows if rows[name].notna().any()]
 
 
 def _framed(figure, values=None):
     """The look of a figure.
 
-    ``values`` are those of a figure over epsilon. Its axis is logarithmic where they differ much.
+    ``values`` are the values of a figure over epsilon; its axis is logarithmic if they vary much.
     """
     height = _HEIGHT + _ENTRY * max(0, len(figure.data) - 12)
     figure.update_layout(

@@ -18,7 +18,7 @@ HEAD = "% \\usepackage{booktabs, siunitx}\n% \\sisetup{separate-uncertainty, det
 
 
 def escaped(value: object) -> str:
-    """A name, a number or a caption in the text of LaTeX.
+    """A name, a number or a caption as LaTeX text.
 
     Examples:
       >>> print(latex.escaped("dp_ucb"), latex.escaped(0.1), latex.escaped(np.inf))
@@ -35,19 +35,18 @@ def table(
     confidence: float = 0.95,
     interval: bool = False,
 ) -> str:
-    """A tabular of means over trials, whose columns go along one axis of the data.
+    """A tabular of means over trials, with one axis as columns and the others as rows.
 
-    The other axes make rows. A cell is the mean and its standard error, to two digits of the
-    latter, or the mean and its interval. A cell that does not take the axis of columns is written
-    once, across all of them. A bold learner cannot be told from the best one. This means that in
-    the same column, and at the same values of all other axes, Student's interval of their paired
-    difference holds 0.
+    A cell has the mean and its standard error (two digits of it), or the mean and its interval. If
+    a learner does not take the column axis, its value is written once across all columns. Bold
+    learners are not significantly worse than the best one: in the same column, at the same values
+    of all other axes, Student's interval of the paired difference contains 0.
 
     Args:
       array: with the dimension trial.
-      columns: the axis along which columns go.
-      confidence: of the intervals and of the comparison.
-      interval: whether to show intervals in place of standard errors.
+      columns: the axis whose values are the columns.
+      confidence: level of the intervals and of the comparison.
+      interval: whether to show intervals instead of standard errors.
 
     Returns:
       A tabular for the packages booktabs and siunitx, and a sentence about its cells.
@@ -118,7 +117,7 @@ def table(
 
 
 def _not_worse(array, confidence) -> xarray.DataArray:
-    """Whether a learner's mean cannot be told from the smallest one beside it."""
+    """Whether each learner's mean is not significantly larger than the smallest one."""
     if "learner" not in array.dims:
         return xarray.zeros_like(array.isel(trial=0), bool)
     means = array.mean("trial")
@@ -128,7 +127,7 @@ def _not_worse(array, confidence) -> xarray.DataArray:
 
 
 def _format(found) -> str:
-    """The places before and after the point, and those of errors, that the longest cells need."""
+    """The siunitx table format: digits before and after the point, and digits of the errors."""
     errors = found["standard_error"].values
     small = errors[errors > 0]
     after = max(0, 1 - math.floor(math.log10(small.min()))) if len(small) else 0

@@ -1,6 +1,6 @@
-"""Writes results: the tables all together or not at all, and figures after them.
+"""Files of results: tables are written all together or not at all, then the figures.
 
-The papers and the command line come in.
+The papers and the command line use it.
 """
 
 import json
@@ -28,28 +28,28 @@ class FigureWarning(UserWarning):
 
 
 def shown(text) -> str:
-    """A text as one line, where characters that are not printable or not UTF-8 are escaped.
+    """A text as one line, with characters escaped if they are not printable or not UTF-8.
 
-    Names of files may contain line ends and bytes that are not UTF-8.
+    File names may contain line ends and bytes that are not UTF-8.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def refuse_to_overwrite(out) -> None:
-    """Raises ValueError if the folder has files other than those that an unfinished run left."""
+    """Raise ValueError if the folder has files other than those of an unfinished run."""
     out = Path(out)
     with writing(f"to the folder {out}"):
         left = list(out.iterdir()) if out.is_dir() else []
     if any(not file.name.startswith(_SCRATCH) for file in left):
         raise ValueError(
-            f"out: {out} is not empty; say --overwrite to replace results that are in it, or name "
+            f"out: {out} is not empty; pass --overwrite to replace the results in it, or name "
             "another folder"
         )
 
 
 @contextmanager
 def writing(what):
-    """Turns an OSError into one that says what could not be written, and why."""
+    """Turn an OSError into one that names the target and the reason."""
     try:
         yield
     except OSError as error:
@@ -61,11 +61,11 @@ def writing(what):
 
 @contextmanager
 def output_folder(out):
-    """A scratch folder whose files appear in ``out`` together, once the block has succeeded.
+    """A scratch folder whose files move to ``out`` together when the block succeeds.
 
-    It is created at once, so that a folder that cannot be written to is refused before the work.
-    After an error nothing is left behind, and files that were there before are unchanged. Scratch
-    folders of processes of this machine that were killed are removed.
+    It is created before the work, so an unwritable ``out`` fails early. After an error nothing is
+    left behind, and existing files are unchanged. Scratch folders of killed processes of this
+    machine are removed.
 
     Raises:
       OSError: the folder cannot be created or written to; the message names it.
@@ -82,7 +82,7 @@ def output_folder(out):
         yield scratch
         files = sorted(scratch.iterdir())
         for file in files:
-            # A folder is the only thing in the way of a file that os.replace does not replace.
+            # os.replace replaces any existing file, but not a folder.
             if (out / file.name).is_dir():
                 raise OSError(f"out: {out / file.name} is a folder; nothing was replaced")
         with writing(f"to the folder {out}"):
@@ -97,10 +97,10 @@ def output_folder(out):
 
 
 def write_figure(out, name, make, *arguments) -> None:
-    """Draws ``make(*arguments)`` into name.png and name.pdf of the folder ``out``.
+    """Draw ``make(*arguments)`` into name.png and name.pdf of the folder ``out``.
 
-    Figures come after the tables. If one fails, the tables stay and a FigureWarning says why; a
-    figure of an earlier run is then removed, since it would stand beside tables of another run.
+    Figures are drawn after the tables. If one fails, the tables stay, a FigureWarning gives the
+    reason, and the figure of an earlier run is removed, because it does not match the new tables.
     """
     try:
         with output_folder(out) as folder:
@@ -117,15 +117,15 @@ def write_figure(out, name, make, *arguments) -> None:
 
 
 def add_to(folder, parameters, kind) -> dict:
-    """The parameters of a folder to which results of some more names are added.
+    """The parameters of a folder after results with more names are added to it.
 
     Args:
-      folder: has the parameters.json of the results that are there; else nothing is added to.
-      parameters: those of the new results. ``parameters[kind]`` are their names, or "all".
+      folder: the parameters.json in it describes the existing results; without one there are none.
+      parameters: those of the new results. ``parameters[kind]`` lists their names, or is "all".
       kind: "learners" or "theorems".
 
     Raises:
-      ValueError: the results that are there were made with other numbers.
+      ValueError: the existing results were made with other parameters.
     """
     path = Path(folder) / "parameters.json"
     if not path.exists():
@@ -142,7 +142,7 @@ def add_to(folder, parameters, kind) -> dict:
 
 
 def versions() -> dict:
-    """The versions of the software that computes, for parameters.json."""
+    """The versions of the software, for parameters.json."""
     return {
         "dpjax": __version__,
         "jax": jax.__version__,
@@ -152,7 +152,7 @@ def versions() -> dict:
 
 
 def write_json(path, value) -> None:
-    """Writes parameters, indented. JSON has no infinity and no NaN: they become "inf" and null."""
+    """Write parameters as indented JSON; infinity becomes "inf" and NaN becomes null."""
     with writing(path.name), open(path, "w", encoding="utf-8") as file:
         json.dump(_json_numbers(value), file, indent=2, allow_nan=False)
         file.write("\n")

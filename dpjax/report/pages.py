@@ -1,4 +1,4 @@
-"""Pages of results: the frame, the paragraphs and the tables of one HTML file without others."""
+"""Pages of results: the frame, paragraphs and tables of a self-contained HTML file."""
 
 import base64
 import io
@@ -39,7 +39,7 @@ def document(title, body, head=()) -> str:
     Args:
       title: of the page.
       body: its parts, as HTML.
-      head: further elements of its head, as HTML.
+      head: more elements of its head, as HTML.
     """
     return "\n".join(
         [
@@ -52,14 +52,14 @@ def document(title, body, head=()) -> str:
 
 
 def paragraph(text, kind="") -> str:
-    """A paragraph of a text; ``kind`` is a class of the style, such as "small"."""
+    """A text as a paragraph; ``kind`` is a CSS class, such as "small"."""
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
 def word_table(header, rows, text=False) -> str:
-    """A table of words; ``rows`` are pairs of cells and whether the row is the user's learner.
+    """A table of strings; ``rows`` are pairs (cells, whether this is the user's learner).
 
-    ``text`` says whether the last column holds sentences.
+    ``text``: whether the last column holds sentences.
     """
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     lines = []
@@ -72,13 +72,13 @@ def word_table(header, rows, text=False) -> str:
 
 
 def frame_table(frame: pandas.DataFrame, digits: int = 4, text: bool = False) -> str:
-    """A table of a DataFrame, with the names of its columns; floats have so many digits."""
+    """A DataFrame as a table with its column names; ``digits`` are those of floats."""
     rows = [([entry(v, digits) for v in row], False) for row in frame.itertuples(index=False)]
     return word_table(list(frame.columns), rows, text)
 
 
 def picture(alternative: str, draw: Callable, *arguments: Any) -> str:
-    """A figure as an image inside the page; a sentence in its place if it cannot be drawn."""
+    """A figure as an image inside the page, or a sentence if it cannot be drawn."""
     try:
         file = io.BytesIO()
         draw(*arguments).savefig(file, format="png", dpi=150)

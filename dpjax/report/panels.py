@@ -1,13 +1,12 @@
-"""Chooses one of many panels by its parameters, each of which has a box on the page."""
+"""The choice of one of many panels of a page, by a box for each parameter."""
 
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from html import escape
 
-# A figure stands in a template, which a browser draws only when the script below copies it out. A
-# choice that no panel has is changed: of the panels with the new value, to the one that keeps most
-# of the other values.
+# A figure is in a template, which a browser draws only when the script below copies it. If no panel
+# has the chosen values, the script shows the one with the new value that keeps most other values.
 _SCRIPT = """<script>
 const {settings, first} = JSON.parse(document.getElementById("settings").textContent);
 const boxes = [...document.querySelectorAll("#choice select")];
@@ -42,16 +41,16 @@ html { overflow-y: scroll; }
 
 
 def boxes(settings: Sequence[Mapping[str, str]], first: Mapping[str, str]) -> str:
-    """A box for each parameter of the settings, with its values in their order; numbers increase.
+    """A box for each parameter, with its values in their order; numbers increase.
 
     Args:
-      settings: the values of the parameters, the same ones in each.
-      first: the setting that is shown before a choice.
+      settings: the values of the parameters, with the same parameters in each setting.
+      first: the setting that is shown at first.
     """
     found = []
     for name in settings[0]:
         values = list(dict.fromkeys(own[name] for own in settings))
-        with suppress(ValueError):  # words
+        with suppress(ValueError):  # not numbers
             values.sort(key=float)
         options = "".join(f'<option value="{escape(v)}">{escape(v)}</option>' for v in values)
         found.append(
@@ -70,5 +69,5 @@ def hidden(setting: Mapping[str, str], element: str) -> str:
 
 
 def script() -> str:
-    """The program that shows the chosen setting, for the end of a page."""
+    """The script that shows the chosen setting, for the end of a page."""
     return _SCRIPT

@@ -1,4 +1,4 @@
-"""Parts of figures: panels, colours, labels, ticks, files. Global settings stay as they are."""
+"""Parts of figures: panels, colours, labels, ticks and files, without global settings."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,12 +35,12 @@ def epsilon_color(epsilon):
 
 
 def categorical(count):
-    """So many colours, which are easy to tell apart up to ten."""
+    """A number of colours; up to ten are easy to distinguish."""
     return [colormaps["tab10"](i % 10) for i in range(count)]
 
 
 def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
-    """Title, labels and a light grid."""
+    """Add a title, labels and a light grid."""
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
@@ -49,7 +49,7 @@ def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
 
 
 def ticks_at(axis, values) -> None:
-    """Ticks at the sizes that were run, and no others, with plain numbers."""
+    """Set ticks only at the sizes that were run, with plain numbers."""
     shown = sorted(set(values))
     axis.set_ticks(shown, [f"{value:g}" for value in shown])
     axis.set_ticks([], minor=True)
@@ -69,7 +69,7 @@ def regret_figure(curves, title, *, ylabel="regret") -> Figure:
 
 
 def save(figure, folder, name) -> None:
-    """Writes folder/name.png and folder/name.pdf, into a folder that is made if it is missing."""
+    """Write folder/name.png and folder/name.pdf; create the folder if necessary."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
@@ -78,7 +78,7 @@ def save(figure, folder, name) -> None:
     # Figure.savefig would draw each file twice.
     figure.set_dpi(150)
     FigureCanvasAgg(figure).print_png(folder / f"{name}.png")
-    # The second file has the layout of the first, which takes half of the time.
+    # The second file reuses the layout of the first, which saves half of the time.
     figure.set_layout_engine("none")
-    # Without a date the same figure is the same file.
+    # Without a date, equal figures are equal files.
     FigureCanvasPdf(figure).print_pdf(folder / f"{name}.pdf", metadata={"CreationDate": None})

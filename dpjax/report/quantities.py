@@ -1,4 +1,4 @@
-"""The quantities of a figure: an estimate of trials, or an estimate that was made before."""
+"""The quantities of a figure, from trials or from an estimate of them."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray
 
-# Axes and constants in the terms of the field: the label of an axis, and the word in a caption.
+# The terms for axes and constants: the label of an axis, and the word in a caption.
 _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "arms": ("number of arms K", "K"), "dim": ("dimension d", "d"),
           "experts": ("number of experts N", "N"),
@@ -27,11 +27,11 @@ _WIDE = 8.0
 class Along(NamedTuple):
     """The horizontal axis of a figure."""
 
-    axis: str  # of the data; curves go along it
+    axis: str  # the data's axis along which curves go
     label: str
     places: xarray.DataArray  # along this axis and others; NaN for a mark at "none"
     ticks: np.ndarray  # the values that the axis shows
-    infinity: float | None  # its place
+    infinity: float | None  # the place of infinity, if shown
     none: float | None
 
     def of(self, one: xarray.Dataset) -> np.ndarray:
@@ -46,7 +46,7 @@ class Quantity(NamedTuple):
     label: str
     found: xarray.Dataset  # its first variable is the centre; with low and high
     settings: Any = None  # the values of an axis, if the centre is a place on it
-    candidates: Any = None  # which of them are candidates, along this axis and those of ``found``
+    candidates: Any = None  # whether each is a candidate, along this axis and those of ``found``
 
     @property
     def centre(self) -> str:
@@ -54,19 +54,19 @@ class Quantity(NamedTuple):
         return str(next(iter(self.found)))
 
     def sel(self, at: dict) -> "Quantity":
-        """The part of a panel or of a curve."""
+        """The part for a panel or a curve."""
         candidates = None if self.candidates is None else self.candidates.sel(at)
         return self._replace(found=self.found.sel(at), candidates=candidates)
 
     def squeezed(self, kept: Collection) -> "Quantity":
-        """The quantity without axes of a single value, apart from those to keep."""
+        """The quantity without axes of one value, except those to keep."""
         single = [n for n in self.found.dims if self.found.sizes[n] == 1 and n not in kept]
         candidates = None if self.candidates is None else self.candidates.squeeze(single)
         return self._replace(found=self.found.squeeze(single), candidates=candidates)
 
 
 def label(name: str, attributes: Mapping = MappingProxyType({})) -> str:
-    """The label of an axis: its attribute ``long_name``, or a text by its name."""
+    """The label of an axis: its attribute ``long_name``, or the term for its name."""
     return attributes.get("long_name") or _TERMS.get(name, [name.replace("_", " ")])[0]
 
 
@@ -78,8 +78,8 @@ def word(name: str) -> str:
 def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
     """The quantities of a Dataset that an estimator returned.
 
-    Those of :func:`dpjax.report.choice.tune` are the chosen setting, whose band goes from the least
-    candidate to the largest one, and the mean of the tuned learner. Others have one quantity.
+    For :func:`dpjax.report.choice.tune` these are the chosen setting, with a band from the smallest
+    to the largest candidate, and the mean of the tuned learner. Other estimates have one quantity.
 
     Args:
       data: the Dataset of an estimate.
@@ -102,7 +102,7 @@ def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
         found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | {centre: tuned}
     if y is not None and y not in found:
-        raise ValueError(f"y: the estimate has no {y!r}, but {', '.join(found)}")
+        raise ValueError(f"y: the estimate has no {y!r}; it has {', '.join(found)}")
     return [*found.values()] if y is None else [found[y]]
 
 
@@ -125,7 +125,7 @@ def _chosen(data, axis, axes) -> Quantity:
 
 
 def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
-    """The horizontal axis: the values of an axis, or the epsilon that is declared along it."""
+    """The horizontal axis: the values of an axis, or the declared epsilon along it."""
     if not declared:
         values = array[axis].values
         at, infinity = places(values)
@@ -150,8 +150,8 @@ def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
 def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tuple:
     """The data, and the axis along which curves over the declared epsilon go.
 
-    It is epsilon, or the first axis of several values that is not ``named``; without one the data
-    get an axis of one value.
+    It is epsilon, or otherwise the first axis with several values that is not in ``named``. If
+    there is none, an axis of one value is added to the data.
 
     Raises:
       ValueError: the data have no declared epsilon.
@@ -187,12 +187,12 @@ def is_wide(values) -> bool:
 
 
 def _single(one, dims) -> dict:
-    """The place of a curve along those of some dimensions at which it has a single value."""
+    """The index of the only value of a curve, for each of some dimensions that has just one."""
     return {n: one[n].item() for n in dims if n in one.coords and one[n].ndim == 0}
 
 
 def _beyond(places) -> float:
-    """A place to the right of all others, for learners that do not take the axis."""
+    """A place right of all others, for learners that do not take the axis."""
     if not len(places):
         return 1.0
     low, high = places.min(), places.max()
@@ -202,7 +202,7 @@ def _beyond(places) -> float:
 
 
 def places(values) -> tuple:
-    """The places of values on an axis, and that of infinity if it is among them."""
+    """The places of values on an axis, and the place of infinity if it is among them."""
     if values.dtype.kind not in "iuf":
         return np.arange(float(len(values))), None
     finite = values[np.isfinite(values)]

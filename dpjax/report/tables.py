@@ -1,4 +1,4 @@
-"""Tables of results: rows from labelled data, and their forms for files, terminals and pages."""
+"""Tables of results: rows from labelled data, formatted for files, terminals and pages."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from dpjax.report.output import writing
 def cells(
     array: xarray.DataArray, estimates: Sequence[str | Callable] = ("mean",), confidence=0.95
 ) -> pandas.DataFrame:
-    """Estimates of an array, one row a cell: see :meth:`dpjax.report.accessor.Accessor.table`."""
+    """Estimates of an array, one row per cell; see :meth:`dpjax.report.accessor.Accessor.table`."""
     found = xarray.Dataset()
     for estimate in estimates:
         function = named(estimate, confidence)
@@ -39,7 +39,7 @@ def cells(
 
 
 def rows(data: xarray.Dataset, order: Sequence[str], **names: str) -> list[dict]:
-    """The cells of labelled data as rows of a table, without the cells that were not played.
+    """The cells of labelled data as rows of a table, without cells that were not played.
 
     Args:
       data: a Dataset; a cell was not played if its first variable is NaN.
@@ -48,19 +48,19 @@ def rows(data: xarray.Dataset, order: Sequence[str], **names: str) -> list[dict]
     """
     frame = data.to_dataframe(dim_order=list(order))
     frame = frame.dropna(subset=[next(iter(data.data_vars))]).reset_index()
-    # A column that a new name would hide gives way, unless it has a new name itself.
+    # A column that clashes with a new name is dropped, unless it has a new name itself.
     hidden = frame.columns.intersection(list(names)).difference(list(names.values()))
     frame = frame.drop(columns=hidden).rename(columns={old: new for new, old in names.items()})
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def columns(table: Sequence[dict], names: str) -> list[dict]:
-    """The columns of a table that a text names, in its order."""
+    """The columns of a table that ``names`` lists, in that order."""
     return [{name: row[name] for name in names.split()} for row in table]
 
 
 def format_table(table: Sequence[dict]) -> str:
-    """The table for a terminal, in aligned columns, with four digits, and a :func:`note` below."""
+    """The table for a terminal: aligned columns, four digits, and a :func:`note` below."""
     header = list(table[0])
     cells = [header, *([entry(row[name], digits=4) for name in header] for row in table)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
@@ -69,7 +69,7 @@ def format_table(table: Sequence[dict]) -> str:
 
 
 def note(table: Sequence[dict]) -> str:
-    """A sentence that explains errors of 0 and intervals without width in a table; "" without any.
+    """A sentence that explains errors of 0 or intervals without width; "" if there are none.
 
     Examples:
       >>> tables.note([{"mean": 8.0, "standard_error": 0.0}])
@@ -94,34 +94,34 @@ def note(table: Sequence[dict]) -> str:
 
 
 def format_markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table of words in Markdown."""
+    """A table of strings in Markdown."""
     every = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in every) + "\n"
 
 
 def write_csv(path: Path, table: Any) -> None:
-    """Writes rows, or a DataFrame, as CSV with a header and six digits. None is an empty entry.
+    """Write rows or a DataFrame as CSV with a header and six digits; None is an empty entry.
 
     Raises:
       OSError: the file cannot be written.
     """
-    # As objects, so that a column may mix integers, floats, words and None.
+    # As objects, so that a column may mix integers, floats, strings and None.
     frame = pandas.DataFrame(table, dtype=object).map(entry)
     with writing(path.name):
         frame.to_csv(path, index=False, lineterminator="\n")
 
 
 def read_rows(path: Path) -> list[dict]:
-    """The rows of a CSV file, in which an empty entry is None."""
+    """The rows of a CSV file, with None for empty entries."""
     frame = pandas.read_csv(path).astype(object)
     return frame.where(frame.notnull(), None).to_dict("records")  # type: ignore[return-value]
 
 
 def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.DataFrame:
-    """A table with the rows of a CSV file whose entry in the column ``by`` is not in the table.
+    """A table with those rows of a CSV file whose entry in the column ``by`` it lacks.
 
-    Rows are in the given order of these entries. Rows of the file keep their text. Without a file
-    the table is as it is, in that order.
+    Rows are sorted by this entry in the given order. Rows of the file keep their text. Without a
+    file, the table is only sorted.
     """
     both = pandas.DataFrame(table, dtype=object)
     if path.exists():
@@ -134,7 +134,7 @@ def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.Data
 
 
 def entry(value: Any, digits: int = 6) -> str:
-    """The text of an entry of a table: floats have so many digits, and None is empty."""
+    """The text of a table entry: floats with ``digits`` digits, None as empty."""
     if value is None:
         return ""
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
 """Trends along an axis of a study: exponents, and where a level is crossed.
 
-Arrays are as in :mod:`dpjax.report.estimates`, and so are intervals.
+Arrays and intervals are as in :mod:`dpjax.report.estimates`.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ from dpjax.report import arrays, estimates
 def slope(
     array: xarray.DataArray, over: str = "horizon", confidence: float = 0.95
 ) -> xarray.Dataset:
-    """The exponent of the mean in an axis: the slope of log(mean) over log(axis).
+    """The exponent of the mean along an axis: the slope of log(mean) over log(axis).
 
-    It is the least-squares slope through all finite positive values of the axis. The interval
-    comes from resampled trials. It covers chance, not curvature: draw a figure to see whether a
+    It is the least-squares slope over all finite positive values of the axis. The interval comes
+    from resampled trials. It covers random error, not curvature: draw a figure to check whether a
     power law fits. ``first`` and ``last`` are the ends of the fitted range.
 
     Returns:
-      A Dataset of slope, low and high, with the attributes first and last. NaN where a mean on the
+      A Dataset of slope, low and high, with the attributes first and last. NaN if a mean in the
       range is not positive.
 
     Raises:
@@ -59,22 +59,22 @@ def crossing(
     over: str = "epsilon",
     confidence: float = 0.95,
 ) -> xarray.Dataset:
-    """The value of an axis from which on the mean is within a factor of that at one value.
+    """The value of an axis from which the mean is within a factor of the mean at a reference value.
 
-    ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which on privacy costs at
-    most a tenth of the regret. Between two values of the axis it is interpolated in the logarithm
-    of the axis; the interval comes from resampled trials.
+    ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which privacy costs at most
+    a tenth of the regret. Between two values of the axis, its logarithm is interpolated. The
+    interval comes from resampled trials.
 
     Args:
       array: with the dimension trial.
       level: the factor.
-      of: the value of the axis; means are compared with the mean there.
-      over: the axis, of increasing values.
-      confidence: of each cell's interval.
+      of: the reference value of the axis.
+      over: the axis, with increasing values.
+      confidence: level of each cell's interval.
 
     Returns:
       A Dataset of crossing, low and high: 0 if the mean is within the factor at every value, and
-      inf if it is so at none but ``of``.
+      inf if it is within the factor only at ``of``.
 
     Examples:
       >>> import xarray
@@ -102,10 +102,10 @@ def crossing(
 
 
 def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:
-    """The value of an axis from which on ratios are at most a level.
+    """The value of an axis from which ratios are at most a level.
 
     Args:
-      logs: (P,), the logarithms of the values of an increasing axis.
+      logs: (P,) logarithms of the increasing values of an axis.
       ratios: (..., P).
       level: the level.
 

@@ -1,26 +1,26 @@
-"""The figure of worst cases: regret at the worst environment found, between the bounds."""
+"""The figure of worst cases: regret in the worst environment found, relative to the bounds."""
 
 import numpy as np
 import pandas
 
 from dpjax.report.plot import Figure, label_axes, panels
 
-TIGHT, LOOSE = 1.5, 10.0  # Bounds within the one factor are tight, beyond the other loose.
+TIGHT, LOOSE = 1.5, 10.0  # Bounds within the first factor are tight, beyond the second loose.
 
 
 def worst_of(searches: pandas.DataFrame) -> pandas.DataFrame:
-    """The row of the largest regret over the bound, for each theorem, epsilon and reading."""
+    """The row with the largest ratio of regret to bound, for each theorem, epsilon and reading."""
     order = searches.sort_values("ratio", ascending=False, kind="stable")
     first = order.drop_duplicates(["theorem", "epsilon", "bound"])
     return first.sort_index()
 
 
 def draw(searches: pandas.DataFrame) -> Figure:
-    """Regret over the upper bound at the worst environment found, a panel for each epsilon.
+    """Draw regret over the upper bound in the worst environment found, a panel for each epsilon.
 
     Args:
-      searches: as of :func:`dpjax.study.theorems.search`, of several theorems. A theorem with
-        several readings is drawn for the last one that is no rate.
+      searches: of several theorems, as :func:`dpjax.study.theorems.search` returns them. If a
+        theorem has several readings, the last one that is no rate is drawn.
     """
     rows = worst_of(searches[searches["bound"] != "rate"])
     rows = rows.drop_duplicates(["theorem", "epsilon"], keep="last")

@@ -1,8 +1,8 @@
-"""Everything that is played: games, sweeps, studies, comparisons, theorems.
+"""Games, sweeps, studies, comparisons and the measurement of theorems.
 
-``Study`` lays out a grid and plays it. What comes out is an ``xarray.Dataset``, and the accessor
-``.dpjax`` holds what one asks of it: means with intervals, paired differences, slopes, crossings,
-the best setting, tables and figures.
+``Study`` lays out a grid, plays it and returns an ``xarray.Dataset``. The accessor ``.dpjax``
+computes means with intervals, paired differences, slopes, crossings and the best setting, and makes
+tables and figures.
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ __all__ = ["Cost", "Study"]
 
 
 def __getattr__(name):
-    """Studies, whose libraries for labelled data take a second to load."""
+    """Import studies on first use, because their libraries take a second to load."""
     if name in __all__:
         return getattr(import_module(f"dpjax.study.{name.lower()}"), name)
     raise AttributeError(f"module 'dpjax.study' has no attribute {name!r}")

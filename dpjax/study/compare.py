@@ -1,4 +1,4 @@
-"""The comparison of a user's learner with built-in ones: the study, its audit, and its words."""
+"""The comparison of a user's learner with built-in ones: its study, audit and sentences."""
 
 import os
 import warnings
@@ -28,32 +28,32 @@ from dpjax.study.sweep import sweep
 from dpjax.study.worst_case import described, worst_case
 
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
-# Of the key of a comparison: the folds that the audit and the worst cases have.
+# The audit and the worst cases fold these numbers into the key of the comparison.
 _AUDIT, _WORST = 2**31 - 1, 2**31 - 2
 
 
 class Comparison(NamedTuple):
-    """A learner beside built-in ones: the data of the study, tables, and sentences about them."""
+    """A user's learner beside built-in ones: the study's data, tables, and sentences about them."""
 
     name: str  # of the user's learner in the data
-    data: xarray.Dataset  # learner, environment, epsilon, trial, round, as of a Study
+    data: xarray.Dataset  # learner, environment, epsilon, trial, round, as in a Study
     regret: pandas.DataFrame  # a row for each environment, learner and epsilon
-    differences: pandas.DataFrame  # of each competitor's regret less the user's, trial by trial
+    differences: pandas.DataFrame  # each competitor's regret minus the user's, trial by trial
     audit: pandas.DataFrame  # a row for each finite epsilon
     mutants: pandas.DataFrame  # a row for each mutant of the user's learner; may be empty
-    level: float  # the epsilon that is shown first, attacked, and given to mutants
-    verdicts: dict[str, str]  # the name of an environment, or "audit" -> a sentence
-    about: dict[str, tuple[str, str]]  # the name of an environment -> it, and its lower bounds
-    notes: list[str]  # the competitors, the play, and the learners that were left out
-    flagged: bool  # whether the audit found anything against what is declared
+    level: float  # the epsilon that is shown first, attacked, and used for mutants
+    verdicts: dict[str, str]  # name of an environment, or "audit" -> a sentence
+    about: dict[str, tuple[str, str]]  # name of an environment -> description, lower bounds
+    notes: list[str]  # on competitors, play, and learners that were left out
+    flagged: bool  # whether the audit found anything against the declared privacy
     worst: pandas.DataFrame  # a row for each worst instance and learner; empty without a search
-    profile: xarray.Dataset | None  # of a search, on environments that take a gap: over all gaps
-    minimax: dict[str, float]  # a lower bound on the worst regret by its name; may be empty
+    profile: xarray.Dataset | None  # regret by gap; only after a search, if environments take one
+    minimax: dict[str, float]  # name -> lower bound on the worst-case regret; may be empty
 
     def write(self, out: str | os.PathLike) -> None:
-        """Writes the page and the tables into the folder ``out``, which is made if there is none.
+        """Write the page and the tables into the folder ``out``; create it if necessary.
 
-        The files are those of :func:`dpjax.report.comparison.write`. Files of the same names are
+        :func:`dpjax.report.comparison.write` lists the files. Existing files of the same names are
         replaced.
         """
         with output_folder(out) as folder:
@@ -72,36 +72,36 @@ def compare(
     search: bool = False,
     progress: bool = True,
 ) -> Comparison:
-    """Plays a user's learner beside all built-in ones with the same actions and feedback.
+    """Compare a user's learner with all built-in ones that have its actions and feedback.
 
-    All of them play on three standard environments, at each epsilon, with the same trials, so that
-    differences are taken trial by trial. A competitor that takes no epsilon is played once. The
-    user's learner is audited: replays at each epsilon; an attack, and replays of its mutants, at
-    the epsilon that is nearest to 1.
+    They play three standard environments at each epsilon with the same trials, so differences are
+    paired by trial. A competitor without an epsilon is played once. The user's learner is audited:
+    by replays at each epsilon, and by an attack and replays of its mutants at the epsilon nearest
+    to 1.
 
     Args:
-      factory: of the user's learner. It takes ``horizon``, and by name what it requires of arms,
-        domain, actions, dim and delta; ``epsilon`` if it takes one. Other arguments keep
-        their defaults. ``functools.partial`` sets sizes of one's own, such as ``arms=10``.
+      factory: of the user's learner. It takes ``horizon`` and, by name, ``epsilon`` and those of
+        arms, domain, actions, dim and delta that it requires. Other arguments keep their defaults.
+        ``functools.partial`` sets other sizes, such as ``arms=10``.
       against: names of built-in learners; by default all that fit.
-      epsilons: (P,) privacy levels, inf for none.
-      horizon: T, in rounds. All games are played by batches if all learners allow it, and
-        otherwise round by round.
-      trials: how many, at least 2.
+      epsilons: (P,) privacy levels; inf for no privacy.
+      horizon: T, in rounds. Games are played by batches if all learners allow it, and otherwise
+        round by round.
+      trials: number of trials, at least 2.
       key: a PRNG key, or a whole number as a seed.
       runs: counted runs of each sequence in the attack; None for no attack.
-      search: whether to search for the worst instance of the user's learner and of its nearest
-        competitors, at the epsilon that is nearest to 1, and to play all of these on each of them,
-        and at each of 16 gaps from 0.01 to 1. It takes as long as several comparisons, and at
+      search: whether to search for the worst instance of the user's learner and of each of its
+        nearest competitors, at the epsilon nearest to 1. All of these learners then play each worst
+        instance, and 16 gaps from 0.01 to 1. It takes as long as several comparisons and needs at
         least 4 trials.
       progress: whether to show bars.
 
     Returns:
-      A Comparison, whose method ``write`` makes the page and the tables.
+      A Comparison. Its method ``write`` makes the page and the tables.
 
     Raises:
-      ValueError: the factory requires what it cannot be given, returns no learner, or its learner
-        does not run or has a regret that is NaN; a name or a number is wrong.
+      ValueError: the factory requires an argument with no standard value, or returns no learner;
+        the learner does not run, or its regret is NaN; a name or a number is wrong.
     """
     epsilons = _levels(epsilons)
     _check.size(16, horizon=horizon)
@@ -130,7 +130,7 @@ def compare(
 
     fixed = {each.name: each.environment for each in environments}, min(20, horizon), play
     study = study_of(entrants, trials, *fixed)
-    # Errors of the user's learner are raised here, before all others play.
+    # Errors of the user's learner are raised here, before the others play.
     with _named(name):
         _refuse_nan(name, study_of({name: mine}, 2, *fixed).run(progress=False))
         root = jr.fold_in(study.prng_key, _AUDIT)
@@ -185,7 +185,7 @@ def compare(
 
 
 def _worst_cases(entrants, family, level, horizon, trials, key, bar) -> pandas.DataFrame:
-    """Regrets of some learners on the worst instance of each, on fresh trials."""
+    """Regret of each learner on the worst instance of each learner, on fresh trials."""
     found = {}
     for name, each in entrants.items():
         found[name] = worst_case(each.factory, family, epsilon=level, horizon=horizon, key=key)
@@ -210,7 +210,7 @@ def _worst_cases(entrants, family, level, horizon, trials, key, bar) -> pandas.D
 
 
 def _worst_gaps(profile, level) -> pandas.DataFrame:
-    """The largest regret of each learner over all gaps: of a gap chosen on half of the trials."""
+    """The regret of each learner at its worst gap, which half of the trials choose."""
     found = choice.profile(profile["final_regret"])
     names = {"largest": "mean", "largest_low": "low", "largest_high": "high"}
     found = found[[*names, "largest_gap"]].rename(names)
@@ -222,16 +222,16 @@ def _worst_gaps(profile, level) -> pandas.DataFrame:
 
 
 def name_of(factory: Callable) -> str:
-    """The name of a user's learner in tables. It differs from those of the built-in ones."""
+    """The name of a user's learner in tables, different from those of the built-in learners."""
     name = getattr(factory, "__name__", "mine")
     return f"{name} (mine)" if name in learners.__all__ else name
 
 
 def prepared(factory: Callable, horizon: int) -> competitors.Entrant:
-    """A user's factory, after a check that its learner can be built and traced.
+    """The entrant of a user's factory, after a check that its learner can be built and traced.
 
     Raises:
-      ValueError: it cannot; the message names the factory, and quotes what it raised.
+      ValueError: it cannot; the message names the factory and quotes its error.
     """
     with _named(name_of(factory)):
         mine = competitors.entrant(factory, horizon)
@@ -242,9 +242,9 @@ def prepared(factory: Callable, horizon: int) -> competitors.Entrant:
 
 @contextmanager
 def _named(name):
-    """Turns what a user's code raises, which may be anything, into a sentence with its name.
+    """Turn any exception of a user's code into a ValueError that begins with its name.
 
-    Warnings of NaN are not shown: a regret that is NaN is refused.
+    Runtime warnings are suppressed, because a regret that is NaN is an error anyway.
     """
     try:
         with warnings.catch_warnings():
@@ -262,12 +262,12 @@ def _levels(epsilons) -> list[float]:
     for epsilon in levels:
         _check.epsilon(epsilon)
     if not levels or len(set(levels)) < len(levels):
-        raise ValueError("epsilon: give at least one, and none of them twice")
+        raise ValueError(f"epsilon must hold different values, at least one; got {levels}")
     return levels
 
 
 def _refuse_nan(name, data) -> None:
-    """Raises a ValueError that names the environment on which a learner's regret is NaN."""
+    """Raise a ValueError with the environment on which a learner's regret is NaN."""
     bad = data["regret"].sel(learner=name).isnull().any("round")
     for own in bad.transpose("environment", ...):
         if own.any():
@@ -276,10 +276,7 @@ def _refuse_nan(name, data) -> None:
 
 
 def _notes(name, field, made, feedback, by_batches) -> list[str]:
-    """Sentences on the competitors, the play, and the learners that were left out.
-
-    ``made`` are the learners, by their names.
-    """
+    """Sentences on competitors, play, and learners left out; ``made`` has the learners by name."""
     built = made[name]
     asked = [each for each, entrant in field.entrants.items() if entrant.private]
     other = [each for each in field.entrants if each not in asked]
@@ -290,21 +287,21 @@ def _notes(name, field, made, feedback, by_batches) -> list[str]:
     )  # fmt: skip
     notes = [
         f"{name} plays {plays} and has {feedback}; so do all competitors.",
-        f"Given the same epsilon: {', '.join(asked) or 'none'}.",
-        f"Without an epsilon to give, and so played once: {', '.join(other) or 'none'}.",
+        f"Played at the same epsilon: {', '.join(asked) or 'none'}.",
+        f"Played once, because they take no epsilon: {', '.join(other) or 'none'}.",
         "All games were played by batches: trials of two learners share a key, not their losses."
         if by_batches else
-        "All games were played round by round; trials of all learners meet the same nature.",
+        "All games were played round by round: in each trial all learners face the same nature.",
     ]  # fmt: skip
     for each in other:
         declared = float(made[each].privacy.epsilon)
         if np.isfinite(declared):
-            notes.append(f"{each} declares epsilon = {declared:.3g} of its own.")
+            notes.append(f"{each} declares a fixed epsilon = {declared:.3g}.")
     if field.left_out:
-        notes += [f"Left out: {each}, since {why}." for each, why in field.left_out.items()]
+        notes += [f"Left out: {each}, because {why}." for each, why in field.left_out.items()]
     else:
-        notes.append("None that fits was left out.")
+        notes.append("No learner that fits was left out.")
     if field.others:
-        notes.append(f"{field.others} other learners of dpjax play other actions or see something "
-                     "else of a round.")  # fmt: skip
+        notes.append(f"{field.others} other learners of dpjax have other actions or other "
+                     "feedback.")  # fmt: skip
     return notes

@@ -1,4 +1,4 @@
-"""What competes: a user's factory as a study needs it, and all built-in learners that fit it."""
+"""The learners of a comparison: a user's factory, and all built-in learners that fit it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,19 +30,19 @@ class Entrant(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Those that compete with a user's learner."""
+    """The competitors of a user's learner."""
 
     entrants: dict[str, Entrant]
     left_out: dict[str, str]  # the name of a learner that would fit -> why it does not compete
-    others: int  # how many built-in learners play other actions or see something else
+    others: int  # number of built-in learners with other actions or other feedback
 
 
 def entrant(factory, horizon, given=None) -> Entrant:
-    """A factory with the standard sizes that it requires, as ``given`` or for a user's own.
+    """A factory with the sizes that it requires: ``given``, or by default the standard ones.
 
     Raises:
-      ValueError, TypeError: it does not take ``horizon``, requires something else than the sizes,
-        or its arguments have no names.
+      ValueError, TypeError: it does not take ``horizon``, requires an argument that is no size, or
+        has arguments without names.
     """
     found = taken(factory)
     if "horizon" not in found:
@@ -67,7 +67,7 @@ _IN_WORDS = {
 
 
 def feedback_of(learner) -> str:
-    """The feedback of a learner in words, or else by its name."""
+    """The feedback of a learner in words, or its name if there are none."""
     name = learner.feedback.name
     if isinstance(learner.action_set, Arms) and name == "linear":
         name = "bandit"
@@ -75,11 +75,11 @@ def feedback_of(learner) -> str:
 
 
 def check_learner(learner) -> None:
-    """Refuses what is no learner, and a learner whose functions do not go together.
+    """Check that an object is a learner whose functions fit each other.
 
     Raises:
-      TypeError: it is no Learner or BatchLearner, or plays nothing that environments have.
-      Exception: whatever its functions raise where they are traced.
+      TypeError: it is no Learner or BatchLearner, or no environment has its actions.
+      Exception: its functions raised it when they were traced.
     """
     if not isinstance(learner, Learner | BatchLearner):
         kind = "nothing" if learner is None else type(learner).__name__
@@ -95,15 +95,15 @@ def check_learner(learner) -> None:
 
 
 def field_for(mine, horizon, against=None) -> Field:
-    """All built-in learners that play what a learner plays, and see what it sees.
+    """All built-in learners with the actions and the feedback of a learner.
 
     Args:
       mine: a Learner or BatchLearner.
       horizon: T.
-      against: the names of those that are to compete; None for all.
+      against: names of competitors; None for all.
 
     Raises:
-      ValueError: one that is named does not exist, does not fit, or is named twice.
+      ValueError: a name is unknown or given twice, or its learner does not fit.
     """
     names = learners.__all__ if against is None else list(against)
     for name in names:
@@ -120,7 +120,7 @@ def field_for(mine, horizon, against=None) -> Field:
             made = entrant(getattr(learners, name), horizon, given)
             built = made.build(horizon)
             if not fits(built.action_set, mine.action_set) or feedback_of(built) != feedback:
-                why = "plays other actions, or sees something else"
+                why = "plays other actions, or has other feedback"
         except ValueError as error:
             why = "plays other actions"
             if made is not None:

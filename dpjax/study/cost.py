@@ -1,7 +1,7 @@
 """Estimates how long a study takes on this machine, in a few seconds.
 
-A program of the study is compiled with the number of rounds as an argument. It is timed over more
-and more rounds, until a time is long enough to be extrapolated.
+Each measured program is compiled with the number of rounds as an argument. It is timed over more
+and more rounds, until the time is long enough to extrapolate.
 """
 
 import time
@@ -21,18 +21,18 @@ from dpjax.study.horizons import Horizons
 from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
 from dpjax.study.sweep import planned
 
-# Programs that cannot be measured within so many seconds count as the mean of others.
+# Programs that are not measured within this many seconds count as the mean of the others.
 _BUDGET = 3.0
-# Blocks are timed over four times as many rounds until it takes so many seconds.
+# The number of timed rounds grows fourfold until a block takes this many seconds.
 _ENOUGH = 0.05
 
 
 class Cost(NamedTuple):
-    """The time that a study takes on this machine."""
+    """The estimated run time of a study on this machine."""
 
     programs: int
     rounds: float  # rounds x trials of all cells
-    compiling: float  # seconds to trace and compile all programs that are not kept on disk
+    compiling: float  # seconds to trace and compile all programs that are not cached on disk
     playing: float  # seconds to play them
 
     @property
@@ -70,14 +70,14 @@ class _Speed(NamedTuple):
 
 
 def cost(study: Any) -> Cost:
-    """As of :meth:`dpjax.Study.cost`."""
+    """Estimate the run time of a study; see :meth:`dpjax.Study.cost`."""
     jax.jit(jnp.negative)(0.0)  # The first program of a process takes longer.
     begin = time.perf_counter()
     programs = study.programs
     kinds = [str(each._replace(fixed={n: i for n, i in each.fixed.items() if n != "horizon"}))
              for each in programs]  # fmt: skip
     first = dict(zip(reversed(kinds), reversed(programs), strict=True))
-    # Learners differ more than environments and static axes do, so all of them come first.
+    # Learners differ more than environments and static axes do, so each is measured first.
     names = [first[kind].learner for kind in dict.fromkeys(kinds)]
     turns = {kind: names[:i].count(names[i]) for i, kind in enumerate(dict.fromkeys(kinds))}
     known: dict[str, _Speed] = {}
@@ -130,7 +130,7 @@ def _measured(study, program) -> _Speed:
     count = len(plan.rounds)
 
     def until_round(last):
-        """As many checkpoints, until a round."""
+        """The same number of checkpoints, with the last one at another round."""
         return (last * np.arange(1, count + 1) // count).astype(np.int32)
 
     with settings.own():

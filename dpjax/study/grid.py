@@ -1,4 +1,4 @@
-"""The grid of a study: its axes, and which of them a factory takes."""
+"""The grid of a study: its axes, and the axes that each factory takes."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Names that the data of a study, or estimates of them, use for themselves.
+# Names that the data of a study or their estimates reserve.
 _RESERVED = (
     "learner", "environment", "trial", "round", "regret", "final_regret", "mean", "standard_error",
     "low", "high", "quantile",
@@ -22,25 +22,25 @@ class Axis(NamedTuple):
     labels: np.ndarray  # (V,) numbers or strings, the coordinate of the data
     values: tuple  # V values that factories receive
     traced: bool  # whether one program serves all values
-    single: bool  # whether it was given as one value, which needs no dimension of its own
+    single: bool  # whether it was given as one value, which needs no dimension
 
 
 def axis(name: str, given) -> Axis:
     """The axis that an entry of a grid describes.
 
-    A list of numbers with a float among them is traced: one compiled program serves all of its
-    values. Whole numbers (sizes, such as a horizon), strings and objects are static: each value is
-    a program of its own. A dict gives static values a label each. A dict of NumPy arrays of floats,
-    all of one shape, is traced too: its values may be the means of arms.
+    A list of numbers that contains a float is traced: one compiled program serves all values. Whole
+    numbers (sizes, such as a horizon), strings and objects are static: each value is compiled
+    separately. A dict from labels to values makes them static. If its values are NumPy float arrays
+    of one shape, such as means of arms, they are traced.
 
     Raises:
       ValueError, TypeError: the name is no identifier or is reserved, there are no values, a value
-        stands there twice or is NaN, or objects have no labels.
+        is repeated or NaN, or objects have no labels.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"grid: {name!r} cannot be the name of an argument")
     if name in _RESERVED or name.startswith(_PREFIXES):
-        raise ValueError(f"grid: {name!r} is a name that the data of a study uses for itself")
+        raise ValueError(f"grid: {name!r} is a reserved name of the study's data; use another")
     if isinstance(given, Mapping):
         labels, values = [str(label) for label in given], tuple(given.values())
         return _checked(Axis(name, np.array(labels, object), values, _are_arrays(values), False))
@@ -61,7 +61,7 @@ def _checked(made: Axis) -> Axis:
         raise ValueError(f"grid: {made.name} has no values")
     if made.traced and np.isnan(np.array(made.values)).any():
         raise ValueError(f"grid: {made.name} must not hold NaN")
-    # A traced number is played in float32, in which close ones may be the same.
+    # Traced numbers are played in float32, in which close ones may be equal.
     played = made.labels.astype(np.float32) if made.labels.dtype.kind == "f" else made.labels
     if len(set(played.tolist())) < len(played):
         raise ValueError(f"grid: {made.name} has a value twice: {made.labels.tolist()}")
@@ -75,7 +75,7 @@ def _are_arrays(values) -> bool:
 
 
 def _is_number(value) -> bool:
-    """Whether a value is one real number. Truth values are choices and no numbers."""
+    """Whether a value is one real number. Booleans are choices, not numbers."""
     number = isinstance(value, int | float | np.integer | np.floating)
     return number and not isinstance(value, bool)
 
@@ -85,9 +85,9 @@ def _is_whole(value) -> bool:
 
 
 def _label(name, value, single) -> str:
-    """The label of a static value: of a string itself, of a function its name.
+    """The label of a static value: the string itself, or the function's name.
 
-    An object that is the only value needs no label, and its label is empty.
+    An object that is the only value has an empty label.
     """
     if isinstance(value, str | bool | int | float):
         return str(value)
@@ -96,15 +96,15 @@ def _label(name, value, single) -> str:
     if single:
         return ""
     raise TypeError(
-        f"grid: {name} holds {type(value).__name__}, which has no name of its own; give a dict "
+        f"grid: {name} holds a {type(value).__name__}, which has no name; give a dict "
         f"from labels to values, such as {{'first': ..., 'second': ...}}"
     )
 
 
 def taken(factory: Callable) -> dict[str, bool]:
-    """The names of the arguments that a factory takes, each with whether it must be given.
+    """The names of a factory's arguments, each with whether it is required.
 
-    Arguments that ``functools.partial`` has set already are not taken.
+    Arguments that ``functools.partial`` has set are left out.
     """
     names = {}
     for parameter in inspect.signature(factory).parameters.values():
@@ -113,7 +113,7 @@ def taken(factory: Callable) -> dict[str, bool]:
         elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
             raise TypeError(
                 f"a factory receives its arguments by name, but {parameter.name} of "
-                f"{getattr(factory, '__name__', factory)} has none that can be used"
+                f"{getattr(factory, '__name__', factory)} cannot be passed by name"
             )
     while isinstance(factory, partial):
         names = {name: need for name, need in names.items() if name not in factory.keywords}
@@ -124,7 +124,7 @@ def taken(factory: Callable) -> dict[str, bool]:
 def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callable]:
     """Factories by name, from a dict, a list of functions, or one function.
 
-    A value that is already built, of one of ``kinds``, counts as a factory that takes nothing.
+    A built value of one of ``kinds`` counts as a factory without arguments.
 
     Raises:
       ValueError, TypeError: there are none, or one is neither a factory nor such a value.
@@ -139,7 +139,7 @@ def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callab
             )
         given = {each.__name__: each for each in several}
         if len(given) < len(several):
-            raise ValueError(f"{what}: two have the same name; give a dict with names of your own")
+            raise ValueError(f"{what}: two have the same name; give a dict from names to factories")
     if not given:
         raise ValueError(f"{what}: there is none")
     found: dict[str, Callable] = {}

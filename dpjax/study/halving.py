@@ -1,4 +1,4 @@
-"""Tuning by successive halving: settings that do badly in few trials get no more of them."""
+"""Tuning by successive halving: settings that do badly in a few trials are dropped."""
 
 import numpy as np
 import xarray
@@ -7,27 +7,27 @@ from dpjax.report import choice
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played, labelled, layout
 
-_KEPT = 4  # one of so many settings is kept after each stage
+_KEPT = 4  # one in this many settings is kept after each stage
 _FEWEST = 4  # trials of a setting in the first stage
 
 
 def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
     """The best setting of a study: :func:`dpjax.report.choice.tune` without playing all trials.
 
-    In each stage the settings that are left are played with four times as many trials as before,
-    and the best quarter of them is kept, for each place along the other axes by itself. These
-    stages use the first half of the trials only. The settings that are left at the end get all
-    trials. The chosen setting is reported on the second half, which no stage has seen.
+    In each stage the remaining settings are played with four times as many trials as before, and
+    the best quarter is kept, separately for each cell of the other axes. These stages use only the
+    first half of the trials. The last remaining settings get all trials. The chosen setting is
+    reported on the second half, which no stage has used.
 
     Args:
       study: a Study.
       over: the axes of the settings, such as ``["mixing"]``.
-      confidence: of each cell's interval.
+      confidence: level of each cell's interval.
       progress: as of :meth:`dpjax.study.Study.run`.
 
     Returns:
-      As :func:`dpjax.report.choice.tune`, with the attribute ``stages``. No setting that was
-      dropped is a candidate.
+      As :func:`dpjax.report.choice.tune`, with the attribute ``stages``. Dropped settings are no
+      candidates.
 
     Raises:
       ValueError: the study has no such axis, or fewer than four trials.
@@ -39,7 +39,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
             raise ValueError(f"over: {name} is no axis of settings: {', '.join(names)}")
     counts = [program.size for program in programs]
     points = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])  # of each program
-    point_of = np.full(made.shape, -1)  # the point that fills a cell
+    point_of = np.full(made.shape, -1)  # the point that fills each cell
     for program, own in zip(programs, points, strict=True):
         point_of[np.ix_(*made.place(program))] = made.shaped(program, own)
     axes = [names.index(name) for name in over]
@@ -48,7 +48,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
     alive, left, stages = np.ones(sum(counts), bool), settings, []
 
     def play(trials, checkpoints) -> list:
-        """The Result of each program, None if none of its points is alive."""
+        """The Result of each program; None if all of its points were dropped."""
         stages.append(f"{left} settings with {trials} trials")
         return [
             study.play_some(program, alive[own], trials, checkpoints, progress)
@@ -57,7 +57,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
         ]  # fmt: skip
 
     for trials, kept in _stages(settings, study.trials // 2):
-        means = np.full(sum(counts) + 1, np.nan)  # the last one is of cells that no point fills
+        means = np.full(sum(counts) + 1, np.nan)  # the last is for cells that no point fills
         for own, result in zip(points, play(trials, 1), strict=True):
             if result is not None:
                 means[own] = result.regret[..., -1].mean(axis=1)
@@ -75,7 +75,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
 
 
 def _stages(settings, half) -> list[tuple[int, int]]:
-    """(trials, settings that are kept) of each stage but the last."""
+    """(trials, settings to keep) of each stage except the last."""
     found, trials, left = [], _FEWEST, settings
     while trials < half and left > _KEPT:
         left = -(-left // _KEPT)

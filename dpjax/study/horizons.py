@@ -1,4 +1,4 @@
-"""Lets the programs of a study that differ only in their horizon be compiled once."""
+"""One compiled program for those programs of a study that differ only in their horizon."""
 
 import warnings
 from contextlib import suppress
@@ -12,23 +12,23 @@ from dpjax.study.programs import Program
 
 
 class Horizons:
-    """Finds the numbers that depend on the horizon, which become arguments of compiled programs.
+    """Find the constants that depend on the horizon, and make them arguments of the program.
 
-    A game is traced at a second horizon too, and the numbers in which the two programs differ are
-    such numbers. The second horizon follows from the first one and from the number of checkpoints
-    alone. So a trial has the same bits in every study.
+    Each game is also traced at a second horizon. The constants in which the two programs differ
+    become arguments. The second horizon depends only on the first one and on the number of
+    checkpoints, so a trial has the same bits in every study.
     """
 
     def __init__(self) -> None:
         self.traced: dict[Any, programs.Traced | None] = {}
 
     def lifted(self, program: Program, plan: Plan) -> Plan:
-        """The plan of a program, in which these numbers are arguments.
+        """The plan of a program in which these constants are arguments.
 
-        A short horizon serves most learners. If the program has other shapes there, such as those
-        of a tree, it is compared with one halfway between the powers of two around its horizon,
-        whose tree is as high. If that has other shapes too, all numbers stay. Either is traced once
-        for many horizons of a study.
+        A short second horizon serves most learners. If shapes differ there, such as those of a
+        tree, the second horizon is halfway between the powers of two around the first, where the
+        tree has the same height. If shapes differ there too, all constants stay. Each second
+        horizon is traced once for many horizons of a study.
         """
         if "horizon" not in program.fixed:
             return plan
@@ -41,7 +41,7 @@ class Horizons:
         return plan
 
     def _at(self, program, plan, horizon) -> programs.Traced | None:
-        """The program as it is traced at a horizon, with as many checkpoints; None if it fails."""
+        """The program traced at a horizon with the same number of checkpoints; None if it fails."""
         fixed = {**program.fixed, "horizon": None}
         place = id(program.part), program.learner, program.environment, *fixed.items(), horizon
         if place not in self.traced:

@@ -1,7 +1,7 @@
-"""Learners that are classes of Python, with ``select`` and ``update``, in studies.
+"""Learners that are Python classes with ``select`` and ``update``, in studies.
 
-Such a learner cannot be traced, so a study plays it in a loop. Each trial has an object of its own,
-and one compiled call a round plays nature in all trials.
+Such a learner cannot be traced, so a study plays it in a loop. Each trial has its own object, and
+one compiled call per round plays nature in all trials.
 """
 
 import inspect
@@ -31,18 +31,18 @@ class Player(Protocol):
         """The arm of the next round, 0 .. K - 1."""
 
     def update(self, arm: int, loss: float) -> Any:
-        """Learns the loss of the arm that was played."""
+        """Learn the loss of the arm that was played."""
 
 
 class _Init(NamedTuple):
-    """Stands in a Learner for the functions that it lacks."""
+    """A placeholder for the functions that such a Learner lacks."""
 
     name: str
     make: Callable  # seed -> Player
 
     def __call__(self, key):
         raise TypeError(
-            f"{self.name} is a class of Python and cannot be traced; Study.run plays it without a "
+            f"{self.name} is a Python class and cannot be traced; Study.run plays it without a "
             "store, and audit.black_box audits it"
         )
 
@@ -54,25 +54,25 @@ def from_python(
     loss_range: tuple[float, float] = (0.0, 1.0),
     model: str = "central",
 ) -> Callable[..., Learner]:
-    """The factory of a learner that is a class of Python, for a Study.
+    """A learner factory for a Study from a Python class.
 
-    The class has two methods. ``select()`` returns the arm of the next round, and
-    ``update(arm, loss)`` learns its loss, a float. :meth:`dpjax.Study.run` makes an object for each
-    trial and calls both once a round. Trial i meets the same nature as trial i of all other
-    learners. It is slow: a call of a compiled program a round, and two of the class for each trial.
+    The class has two methods: ``select()`` returns the arm of the next round, and
+    ``update(arm, loss)`` receives its loss, a float. :meth:`dpjax.Study.run` makes an object for
+    each trial and calls both once per round. Trial i faces the same nature as trial i of all other
+    learners. It is slow: each round takes one compiled call, and two Python calls per trial.
 
     Args:
       make: the class, or a function that returns such an object. It receives by name those of
         ``horizon``, ``arms``, ``seed`` and the axes of the grid that it takes. ``seed`` is a whole
-        number below 2^32, another one in each trial. A class without it has random numbers of its
-        own, which no key repeats.
-      delta: declared with the ``epsilon`` of the grid. A class that takes no epsilon declares
-        nothing.
+        number below 2^32, different in each trial. A class that takes no seed draws its own random
+        numbers, which the study's key does not reproduce.
+      delta: declared with the ``epsilon`` of the grid. A class that takes no epsilon declares no
+        privacy.
       loss_range: losses outside of it are clipped before ``update``.
       model: the declared trust model.
 
     Returns:
-      A factory of ``horizon``, ``arms`` and what ``make`` takes.
+      A factory that takes ``horizon``, ``arms`` and the arguments of ``make``.
 
     Examples:
       >>> class Greedy:
@@ -111,7 +111,7 @@ def from_python(
             for method in ("select", "update"):
                 if not callable(getattr(made, method, None)):
                     raise TypeError(f"{name} must have the methods select() and update(arm, loss), "
-                                    f"and has no {method}")  # fmt: skip
+                                    f"but has no {method}")  # fmt: skip
             return made
 
         init = _Init(name, player)
@@ -126,26 +126,26 @@ def from_python(
 
 
 def _no_step(state, key, seen):
-    raise AssertionError("a learner of Python has no step")
+    raise AssertionError("a learner that is a Python class has no step")
 
 
 def is_python(learner: Any) -> bool:
-    """Whether a learner is a class of Python."""
+    """Whether a learner is a Python class."""
     return isinstance(learner.init, _Init)
 
 
 def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Played:
-    """Plays a program of a study, whose learner is a class of Python.
+    """Play a program of a study whose learner is a Python class.
 
     Args:
       program: of the study.
-      trials, checkpoints: as of the study.
-      key: its PRNG key.
+      trials, checkpoints: as in the study.
+      key: the study's PRNG key.
       bar: counts rounds x trials.
 
     Raises:
-      TypeError, ValueError: an object lacks a method, or selects no arm. Errors of the class itself
-        are passed on.
+      TypeError, ValueError: an object lacks a method, or does not select an arm. Errors of the
+        class itself are passed on.
     """
     with settings.own():
         games = pairs(program.game(), program.points())
@@ -163,7 +163,7 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
 
 
 def _play(learner, environment, keys, checkpoints, bar) -> tuple:
-    """(regret (S, n), tally, report, clipped) of all trials, as of a Result without its rounds."""
+    """(regret (S, n), tally, report, clipped) of all trials: a Result without its rounds."""
     nature, coins = jnp.moveaxis(jax.vmap(jr.split)(keys), 1, 0)
     seeds = jax.vmap(lambda key: jr.bits(jr.fold_in(key, 0)))(coins)
     players = [learner.init.make(seed) for seed in np.asarray(seeds).tolist()]
@@ -185,7 +185,7 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     zero = jax.tree.map(lambda leaf: jnp.zeros((len(players), *leaf.shape), leaf.dtype), zero)
     t, total, regret = 0, zero, []
     for end in checkpoint_rounds(learner, environment, checkpoints).tolist():
-        while t < end:  # Sums are those of dpjax.simulate, in pieces.
+        while t < end:  # It sums in pieces, as dpjax.simulate does.
             piece, stop = zero, min(t + PIECE, end)
             while t < stop:
                 t += 1
@@ -206,6 +206,6 @@ def _arm(learner, player, t) -> int:
     """The arm that an object selects in round t."""
     arm, arms = player.select(), learner.action_set.count
     if isinstance(arm, bool) or not hasattr(arm, "__index__") or not 0 <= int(arm) < arms:
-        raise ValueError(f"{learner.init.name}: select() returned {arm!r} in round {t}, and arms "
-                         f"are the whole numbers 0 to {arms - 1}")  # fmt: skip
+        raise ValueError(f"{learner.init.name}: select() returned {arm!r} in round {t}; it must "
+                         f"return a whole number from 0 to {arms - 1}")  # fmt: skip
     return int(arm)

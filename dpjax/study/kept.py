@@ -1,8 +1,8 @@
-"""Studies in folders: the object ``study.json`` beside the stores of the programs, and ``open``.
+"""Studies on disk: the file ``study.json`` beside the stores of the programs, and ``open``.
 
-``study.json`` says how the stores of a folder make up one Dataset: the labels of all axes, and
-those that each program fills. The stores themselves hold the declarations. The object is written
-before the study is played, at once and with a digest. It is written again if it is damaged.
+``study.json`` describes how the stores of a folder form one Dataset: the labels of all axes, and
+the labels that each program fills. The stores hold the declarations. The file is written atomically
+and with a digest before the study is played, and written again if it is damaged.
 """
 
 import json
@@ -28,10 +28,10 @@ _FORMAT = "dpjax study 1"
 
 
 def keep(study: Any, url: str | os.PathLike) -> None:
-    """Writes the object of a study into a folder or URL, unless it is there.
+    """Write ``study.json`` into a folder or URL, unless it is there already.
 
     Raises:
-      ValueError: there is an object of this name that is not that of a study.
+      ValueError: the existing ``study.json`` does not belong to a study.
       OSError: it cannot be read or written.
     """
     made, files = layout(study), Files(url)
@@ -56,7 +56,9 @@ def keep(study: Any, url: str | os.PathLike) -> None:
     text = json.dumps(told | {"digest": _digest(told)}, indent=1).encode()
     there = files.read(STUDY)
     if there is not None and "format" not in _document(there, {"format": "damaged"}):
-        raise ValueError(f"store: {files.path(STUDY)} is not that of a study; name another folder")
+        raise ValueError(
+            f"store: {files.path(STUDY)} does not belong to a study; choose another folder"
+        )
     if there != text and jax.process_index() == 0:
         files.write(STUDY, text, durable=True)
 
@@ -67,7 +69,7 @@ def _rounds(program, checkpoints) -> np.ndarray:
 
 
 def _document(text, instead) -> dict:
-    """The object of JSON in a text; ``instead`` if there is none."""
+    """The JSON object in a text; ``instead`` if there is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -76,29 +78,28 @@ def _document(text, instead) -> dict:
 
 
 def _digest(told) -> str:
-    """A digest of all that a document says, without this digest."""
+    """The digest of a document without its own ``digest``."""
     rest = {name: value for name, value in told.items() if name != "digest"}
     return digest(json.dumps(rest, sort_keys=True).encode())
 
 
 def open(url: str | os.PathLike) -> xarray.Dataset:
-    """The labelled data of a stored study or sweep, without the Python that played it.
+    """Open a stored study or sweep as labelled data, without the Python code that played it.
 
-    Of a study it is the Dataset that :meth:`dpjax.Study.run` returned, with its labels and
-    declarations. Of a sweep its dimensions are learner, the points, trial and round. If points are
-    numbers, all different, their axis has the name of the game's argument. Otherwise the axis is
-    called ``point``, and the parameters are coordinates along it. The trials are the seeds.
+    For a study it returns the Dataset of :meth:`dpjax.Study.run`, with its labels and declarations.
+    For a sweep the dimensions are learner, the points, trial and round; each seed is a trial. If
+    the points are different numbers, their axis has the name of the game's argument. Otherwise the
+    axis is called ``point``, and the parameters are coordinates along it.
 
-    A store that has not been played to the end opens, too. Cells that are not done are NaN, and a
-    warning counts them.
+    An incomplete store can be opened, too: missing cells are NaN, and a warning counts them.
 
     Args:
-      url: a folder or an fsspec URL, as was given to ``Study.run(store=...)`` or to
+      url: the folder or fsspec URL that was passed to ``Study.run(store=...)`` or
         ``sweep(store=...)``.
 
     Raises:
       ValueError: there is no store, there are several, or an object is damaged. The message names
-        the object, or the stores.
+        the stores or the object.
       OSError: an object cannot be read; the message names it.
 
     Examples:
@@ -121,23 +122,23 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
         raise ValueError(f"store: there is no store of a study or sweep in {files.url}")
     shown = ", ".join(folders[:8]) + (", ..." if len(folders) > 8 else "")
     raise ValueError(
-        f"store: {files.url} has no {STUDY}, and holds several stores: {shown}; open one of them. "
-        "If they are the programs of one study, run it again with this store, which computes "
-        f"nothing anew and writes {STUDY}"
+        f"store: {files.url} has no {STUDY} and holds several stores: {shown}; open one of them. "
+        "If they are the programs of one study, run it again with this store, which writes "
+        f"{STUDY} and recomputes nothing"
     )
 
 
 def _study(files, text) -> xarray.Dataset:
-    """The Dataset of a study, as its object describes it."""
+    """The Dataset of a study, from the text of its ``study.json``."""
     told = _document(text, {})
     if told.get("digest") != _digest(told):
         raise Damaged(
-            f"store: {files.path(STUDY)} is damaged; run the study again with this store, which "
-            "writes it again"
+            f"store: {files.path(STUDY)} is damaged; run the study again with this store to "
+            "rewrite it"
         )
     if told["format"] != _FORMAT:
         raise ValueError(
-            f"store: {files.url} is of another version of dpjax: its format is "
+            f"store: {files.url} was written by another version of dpjax: its format is "
             f"{told['format']!r}, and this version reads {_FORMAT!r}"
         )
     played = [_program(files.url, told["trials"], each) for each in told["programs"]]
@@ -145,8 +146,8 @@ def _study(files, text) -> xarray.Dataset:
                if not found.about]  # fmt: skip
     if missing:
         warnings.warn(
-            f"store: {len(missing)} of {len(played)} programs of {files.url} are not begun and "
-            f"hold NaN, first {missing[0]}",
+            f"store: {len(missing)} of {len(played)} programs of {files.url} have not been started "
+            f"and are NaN; the first is {missing[0]}",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -155,7 +156,7 @@ def _study(files, text) -> xarray.Dataset:
 
 
 def _program(url, trials, told) -> Played:
-    """A program of a study, as far as it was played."""
+    """A program of a study, as far as it has been played."""
     program, place = Cells(told["at"], told["swept"]), f"{url.rstrip('/')}/{told['folder']}"
     size = len(next(iter(told["points"].values())))
     rounds, stored = np.array(told["rounds"], np.int32), existing(place)
@@ -167,14 +168,14 @@ def _program(url, trials, told) -> Played:
              for name, values in told["points"].items()]  # fmt: skip
     if any(one != other for pair in pairs for one, other in pair):
         raise ValueError(
-            f"store: {place} holds other points than {url}/{STUDY} says: it is of another study"
+            f"store: {place} holds other points than {url}/{STUDY}; it belongs to another study"
         )
     stored = stored._replace(points=size, seeds=trials)
     return Played(program, stored.rounds, _arrays(stored), _about(stored.layout.about(), size))
 
 
 def _about(about, size) -> dict:
-    """What is known of the first points, of which a store may have fewer."""
+    """Declarations and best arms of the first ``size`` points, padded if a store has fewer."""
     columns = {
         name: [*values[:size], *["" if name in TEXTS else np.nan] * (size - len(values))]
         for name, values in about.get("privacy", {}).items()
@@ -186,7 +187,7 @@ def _about(about, size) -> dict:
 
 
 def _arrays(stored) -> dict[str, np.ndarray]:
-    """The arrays of a store, NaN in cells that are not done."""
+    """The arrays of a store, with NaN in missing cells."""
     arrays, done = stored.cells()
     if done.all():
         return arrays
@@ -205,7 +206,7 @@ def _sweep(stored) -> xarray.Dataset:
     axis: str = "point"
     labels: list = list(range(stored.points))
     if not others and points[first].ndim == 1 and len(set(points[first].tolist())) == len(labels):
-        # The shortest decimal that is played as this number: 0.1, and not 0.10000000149.
+        # The shortest decimal that rounds to this float32: 0.1, not 0.10000000149.
         axis, labels = first, [float(str(value)) for value in points.pop(first)]
     arrays = _arrays(stored)
     axis = coordinate_name(axis, [*arrays, "trial"]) if axis != "point" else axis

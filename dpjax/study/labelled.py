@@ -1,4 +1,4 @@
-"""The data of a study: results of sweeps as one ``xarray.Dataset`` with labelled axes."""
+"""The data of a study: the results of its sweeps as one ``xarray.Dataset`` with labelled axes."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,14 +14,14 @@ _UNITS = {"regret": "loss of one round", "final_regret": "loss of one round", "r
 
 
 class Cells(NamedTuple):
-    """Which cells of a study a program fills."""
+    """The cells of a study that a program fills."""
 
-    at: dict[str, list]  # the labels that it fills of each axis that it takes
+    at: dict[str, list]  # axis that it takes -> the labels that it fills
     swept: Sequence[str]  # the axes along its points, the last one fastest
 
 
 class Played(NamedTuple):
-    """A program of a study, and what its sweep returned."""
+    """A program of a study and the results of its sweep."""
 
     program: Any  # Cells, or a Program, which has the same two fields
     rounds: np.ndarray  # (n,)
@@ -32,15 +32,15 @@ class Played(NamedTuple):
 class Layout(NamedTuple):
     """The cells of a study."""
 
-    axes: dict[str, np.ndarray]  # learner, environment and those of the grid -> labels
-    fixed: dict[str, Any]  # the axes of one value, which need no dimension -> this value
+    axes: dict[str, np.ndarray]  # learner, environment and the grid's axes -> labels
+    fixed: dict[str, Any]  # axis of one value, which needs no dimension -> the value
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(labels) for labels in self.axes.values())
 
     def place(self, program) -> list[np.ndarray]:
-        """Which values of each axis a program fills: all of those of an axis that it ignores."""
+        """The indices that a program fills on each axis: all, if it does not take the axis."""
         filled = [program.at.get(name, labels) for name, labels in self.axes.items()]
         return [
             np.array([np.flatnonzero(labels == label)[0] for label in own])
@@ -48,7 +48,7 @@ class Layout(NamedTuple):
         ]
 
     def shaped(self, program, values) -> np.ndarray:
-        """The values of a program's points, (P, ...), with an axis for each of the layout."""
+        """The values of a program's points, (P, ...), reshaped to the axes of the layout."""
         sizes = {name: len(program.at[name]) for name in program.swept}
         values = np.asarray(values)
         rest = values.shape[1:]
@@ -59,7 +59,7 @@ class Layout(NamedTuple):
 
 
 def layout(study) -> Layout:
-    """The axes of a study, and the labels along them.
+    """The axes of a study and the labels along them.
 
     Raises:
       ValueError: two of its parts fill the same cell.
@@ -85,16 +85,16 @@ def layout(study) -> Layout:
 
 
 def _distinct(name, found) -> np.ndarray:
-    """The different labels, numbers in increasing order and words as they come."""
+    """The distinct labels: numbers in increasing order, strings in their given order."""
     kinds = {isinstance(label, str) for label in found}
     if len(kinds) > 1:
-        raise ValueError(f"grid: {name} holds words in one study and numbers in the other")
+        raise ValueError(f"grid: {name} holds strings in one study and numbers in the other")
     different = list(dict.fromkeys(found))
     return as_labels(different if kinds == {True} else sorted(different))
 
 
 def as_labels(values: list) -> np.ndarray:
-    """Labels of an axis as an array: words as objects, numbers as numbers."""
+    """The labels of an axis as an array: strings as objects, numbers as numbers."""
     return np.array(values, object if isinstance(values[0], str) else None)
 
 
@@ -103,8 +103,8 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
 
     Args:
       made: its layout.
-      trials: how many each cell has.
-      played: an entry for each of its programs that was played. Cells of the others are NaN.
+      trials: number of trials per cell.
+      played: an entry for each program that was played. Cells of the others are NaN.
     """
     names = list(made.axes)
     rounds = np.unique(np.concatenate([each.rounds for each in played]))
@@ -124,7 +124,7 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
             table.put("best_arms", {}, place, made.shaped(program, best.sum(axis=1)))
         for name, leaf in values.items():
             leaf = made.shaped(program, leaf)
-            # Environments may tally numbers or vectors, under one name.
+            # Environments may tally numbers or vectors under one name.
             rank = leaf.ndim - len(names) - 1
             if name in table.arrays and len(table.arrays[name][0]) != len(names) + 1 + rank:
                 name = f"{name}_{rank}d"
@@ -146,14 +146,14 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
 
 
 class _Table:
-    """Arrays that are NaN where nobody has put a value yet."""
+    """Arrays that are NaN until a value is written."""
 
     def __init__(self, made):
         self.names, self.shape = tuple(made.axes), made.shape
         self.arrays: dict[str, tuple] = {}
 
     def put(self, name, more, indices, values) -> None:
-        """Puts values at the outer product of indices, in an array with the axes ``more`` too."""
+        """Write values at the outer product of indices; ``more`` are further axes of the array."""
         dims = (*self.names, *more)
         shape = (*self.shape, *more.values())
         if name in self.arrays:
@@ -162,7 +162,7 @@ class _Table:
         else:
             before = np.zeros([0] * len(shape), np.float32)
         if before.shape != shape:
-            # float64 holds all whole numbers of 32 bits, and NaN beside them.
+            # float64 holds all 32-bit integers, and NaN.
             grown = np.full(shape, np.nan, np.float32 if values.dtype == np.float32 else np.float64)
             grown[tuple(map(slice, before.shape))] = before
             before = grown
@@ -171,7 +171,7 @@ class _Table:
 
 
 def _privacy(made, played) -> dict:
-    """What each learner declares, along the axes that any learner takes."""
+    """Each learner's declared privacy, along all axes except the environment."""
     if not played:
         return {}
     names = [name for name in made.axes if name != "environment"]
@@ -189,7 +189,7 @@ def _privacy(made, played) -> dict:
 
 
 def _takes(made, played) -> dict:
-    """Whether a learner or its environment takes an axis, for each axis of the grid."""
+    """For each axis of the grid: whether a learner or its environment takes it."""
     pairs = [name for name in ("learner", "environment") if name in made.axes]
     shape = [len(made.axes[name]) for name in pairs]
     found = {name: np.zeros(shape, bool) for name in made.axes if name not in pairs}

@@ -1,4 +1,4 @@
-"""The programs of a study: which games it compiles, and at which points it plays them."""
+"""The programs of a study: the games that it compiles, and their points."""
 
 import re
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
 
-# The fields of a Privacy that the data of a study have.
+# The fields of a Privacy that appear in the data of a study.
 TEXTS = ("neighbours", "unit", "model", "released", "calibration", "accountant")
 NUMBERS = ("epsilon", "delta", "rho", "paper_epsilon")
 
 
 class Part(NamedTuple):
-    """Learners and environments on one grid. A study has one part, a sum of studies several."""
+    """Learners and environments on one grid. A study has one part; a sum of studies has several."""
 
     learners: dict[str, Callable]
     environments: dict[str, Callable]
@@ -31,22 +31,22 @@ class Part(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A learner and an environment at all values of the traced axes that they take."""
+    """A learner and an environment at all values of their traced axes."""
 
     part: Part
     learner: str
     environment: str
-    fixed: dict[str, int]  # static axis that one of the two takes -> which of its values
-    swept: tuple[str, ...]  # the traced axes that one of the two takes
+    fixed: dict[str, int]  # static axis that one of the two takes -> index of its value
+    swept: tuple[str, ...]  # traced axes that one of the two takes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each of the traced axes has."""
+        """The number of values of each traced axis."""
         return tuple(len(self.part.axes[name].values) for name in self.swept)
 
     @property
     def at(self) -> dict[str, list]:
-        """The labels that it fills of each axis that it takes."""
+        """The labels that it fills on each axis that it takes."""
         axes = self.part.axes
         return {
             "learner": [self.learner],
@@ -74,7 +74,7 @@ class Program(NamedTuple):
         return {name: leaf[at] for name, leaf, at in zip(self.swept, values, places, strict=True)}
 
     def game(self, **instead) -> Callable:
-        """The game of the sweep; ``instead`` are other values of static axes."""
+        """The game of the sweep; ``instead`` overrides values of static axes."""
         fixed = {**self.values, **instead}
         makers = self.part.learners[self.learner], self.part.environments[self.environment]
         names = [set(grids.taken(make)) for make in makers]
@@ -94,7 +94,7 @@ class Program(NamedTuple):
         return pairs(self.game(), jax.tree.map(lambda leaf: leaf[:1], self.points()))[0]
 
     def about(self, plan) -> dict:
-        """What the learner declares at each point and, if it recommends an arm, the best arms.
+        """The declared privacy at each point and, if the learner recommends an arm, the best arms.
 
         Args:
           plan: that of the program.
@@ -105,9 +105,9 @@ class Program(NamedTuple):
         return found if best is None else found | {"best_arms": best.tolist()}
 
     def best_arms(self) -> np.ndarray | None:
-        """Whether each arm is a best one at each point, (P, K) bool.
+        """Whether each arm is optimal at each point, (P, K) bool.
 
-        None where rounds are not i.i.d. with a mean loss for each arm, as pseudo-regret needs them.
+        None unless the rounds are i.i.d. with a mean loss for each arm, as pseudo-regret requires.
         """
         environment = self.first()[1]
         if environment.batch is None or not isinstance(environment.action_set, Arms):
@@ -115,7 +115,7 @@ class Program(NamedTuple):
         actions = environment.action_set
         every = jnp.arange(actions.count)
         if isinstance(actions, Pairs):
-            every = jnp.arange(actions.players) * (actions.players + 1)  # against itself
+            every = jnp.arange(actions.players) * (actions.players + 1)  # each against itself
 
         def gaps(point):
             learner, environment = self.game()(point)
@@ -128,7 +128,7 @@ class Program(NamedTuple):
 
             return jax.vmap(gap)(every)
 
-        # Compiled as a whole, it draws no losses, because gaps depend on none.
+        # Compiled as one program, it draws no losses, because the gaps do not depend on them.
         return np.asarray(jax.jit(jax.vmap(gaps))(self.points())) <= 0.0
 
     def __str__(self):
@@ -140,9 +140,9 @@ class Program(NamedTuple):
     def folder(self) -> str:
         """The name of the program's store.
 
-        It depends on the first value of each traced axis and not on the others, so that a store can
-        grow by further values. Two parts of a sum never share a store, since two programs with the
-        same first values would have a cell in common.
+        It depends only on the first value of each traced axis, so that values can be added to a
+        store. Parts of a sum never share a store: two programs with the same first values would
+        have a cell in common.
         """
         text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
         first = [np.asarray(self.part.axes[name].values[0]).tolist() for name in self.swept]
@@ -152,7 +152,7 @@ class Program(NamedTuple):
 def pairs(game: Callable, points: Any) -> list[tuple]:
     """The (learner, environment) of a game at each point; ``points`` are those of a sweep.
 
-    Factories see plain numbers here, and refuse bad ones. When a game is traced, they cannot.
+    Here factories receive plain numbers and can refuse bad ones, which they cannot when traced.
     """
     count = len(jax.tree.leaves(points)[0])
     with settings.own():
@@ -160,13 +160,13 @@ def pairs(game: Callable, points: Any) -> list[tuple]:
 
 
 def columns(declarations: list[Privacy]) -> dict[str, list]:
-    """The fields of declarations that the data of a study have, each with an entry a point."""
+    """The fields of declarations in the data of a study, each with one entry per point."""
     numbers = {name: [float(getattr(each, name)) for each in declarations] for name in NUMBERS}
     return numbers | {name: [getattr(each, name) for each in declarations] for name in TEXTS}
 
 
 def programs_of(part) -> list[Program]:
-    """One program for each pair of a learner and an environment, at each value of static axes."""
+    """One program for each learner, environment and combination of static values."""
     found = []
     for learner, environment in product(part.learners, part.environments):
         makers = part.learners[learner], part.environments[environment]
@@ -180,7 +180,7 @@ def programs_of(part) -> list[Program]:
 
 
 def check_taken(part) -> None:
-    """Refuses axes that nobody takes, and factories that need what the grid does not have."""
+    """Refuse axes that no factory takes, and factories whose required arguments the grid lacks."""
     used = set()
     for kind, makers in (("learner", part.learners), ("environment", part.environments)):
         for name, make in makers.items():

@@ -1,4 +1,4 @@
-"""Plays one trajectory, as a pure function of a key: by rounds, by batches, or with a record."""
+"""One trajectory as a pure function of a key: by rounds, by batches, or with a record."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,11 +18,11 @@ from dpjax.domains.action_sets import check_fit
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 
-# A float32 sum of n similar terms is off by up to n / 2^25 of itself, which at 4 million terms is
-# more than a tenth. If pieces are summed first, n is the number of rounds in a piece plus the
-# number of pieces, and the error at 4 million terms is 2e-4.
+# A float32 sum of n similar terms has a relative error of up to n / 2^25, which is more than a
+# tenth at 4 million terms. If pieces are summed first, n is the number of rounds in a piece plus
+# the number of pieces, and the error at 4 million terms is 2e-4.
 PIECE = 1024
-# From this horizon on, checkpoints are spaced geometrically, from round _FIRST on.
+# From this horizon on, checkpoints are spaced geometrically, beginning at round _FIRST.
 _LONG, _FIRST = 10**6, 100
 # The number of rounds at which regret is recorded, or these rounds themselves.
 Checkpoints = int | Sequence[int] | np.ndarray
@@ -33,13 +33,13 @@ def checkpoint_rounds(
     environment: Environment,
     checkpoints: Checkpoints,
 ) -> np.ndarray:
-    """The rounds at which a game records regret, of which the last one is the horizon.
+    """The rounds at which a game records regret; the last one is the horizon.
 
     Args:
       learner: a Learner or BatchLearner.
       environment: an Environment.
-      checkpoints: the number of rounds, or the rounds themselves. A number of rounds is spaced
-        evenly up to a horizon of 10^6, and geometrically, from round 100 on, from this horizon on.
+      checkpoints: the number of rounds, or the rounds themselves. A number is spaced evenly below a
+        horizon of 10^6, and otherwise geometrically from round 100.
 
     Returns:
       (n,) int32.
@@ -63,7 +63,7 @@ def checkpoint_rounds(
             return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
         steps = np.arange(count)
         spaced = np.rint(np.geomspace(horizon, _FIRST, count)[::-1]).astype(np.int64)
-        # Each is at least one round after the one before, and leaves a round for each that follows.
+        # Checkpoints differ by at least one round, and each leaves a round for all that follow.
         later = np.maximum.accumulate(spaced - steps) + steps
         return np.minimum(later, horizon - steps[::-1]).astype(np.int32)
     rounds = np.asarray(checkpoints)
@@ -82,15 +82,15 @@ class Round(NamedTuple):
 
     t: Array  # () int32, counted from 1
     action: Any  # the action that was played
-    loss: Any  # what the learner saw of the losses, clipped
-    clipped: Array  # () int32, losses of these that were outside the declared ones
-    outcome: Outcome  # what the environment returned
+    loss: Any  # the feedback of the learner, clipped
+    clipped: Array  # () int32, number of observed losses outside the declared range
+    outcome: Outcome  # returned by the environment
     learner: Any  # the learner's state after the round
     environment: Any  # the environment's state after the round
 
 
 def start(learner: Learner, environment: Environment, key: Array) -> tuple[tuple, tuple]:
-    """The keys and the states that :func:`one_round` takes in round 1."""
+    """The keys and states that :func:`one_round` takes in round 1."""
     nature, coins = jr.split(key)
     learner_state, action = learner.init(jr.fold_in(coins, 0))
     return (nature, coins), (learner_state, action, environment.init(jr.fold_in(nature, 0)))
@@ -99,17 +99,17 @@ def start(learner: Learner, environment: Environment, key: Array) -> tuple[tuple
 def one_round(
     learner: Learner, environment: Environment, keys: tuple[Array, Array], t: Array, states: tuple
 ) -> tuple[tuple, Round]:
-    """Plays round t: first the environment steps, and then the learner.
+    """Play round t: first the environment steps, then the learner.
 
     Args:
       learner: a Learner.
       environment: an Environment.
-      keys: nature's key and the learner's, which are folded with t.
+      keys: nature's key and the learner's key, both folded with t.
       t: the round, () int32.
       states: (the learner's state, its action, the environment's state) before the round.
 
     Returns:
-      (states, Round). The states are those after the round, with the learner's next action.
+      (states, Round). The states after the round, with the learner's next action.
     """
     nature, coins = keys
     state, action, environment_state = states
@@ -128,13 +128,13 @@ def simulate(
     *,
     checkpoints: Checkpoints = 100,
 ) -> Result:
-    """Plays ``learner.horizon`` rounds and records the regret.
+    """Play ``learner.horizon`` rounds and record the regret.
 
-    The environment steps once a round, and the learner after it. Losses outside the learner's
-    declared ones are clipped before the learner sees them, and counted in ``Result.clipped``. The
+    In each round the environment steps first, then the learner. Losses outside the learner's
+    declared range are clipped before the learner sees them, and counted in ``Result.clipped``. The
     learner's last action is never played. Nature and the learner's coins have separate keys, which
-    are folded with the round (0 for init). So every learner and every hyperparameter faces the same
-    nature under one key.
+    are folded with the round (0 for init). So all learners and hyperparameters face the same nature
+    under one key.
 
     The function is pure and not compiled. Wrap it in ``jax.jit`` or ``jax.vmap``, or use
     :func:`dpjax.sweep`.
@@ -143,12 +143,12 @@ def simulate(
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
-      checkpoints: how many rounds record the regret, n, or these rounds themselves, (n,) increasing
-        integers of at least 1, of which the last one is the horizon. A number of rounds is spaced
-        evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
+      checkpoints: the number n of rounds at which regret is recorded, or these rounds themselves:
+        (n,) increasing integers of at least 1 that end with the horizon. A number is spaced evenly,
+        or geometrically from round 100 if the horizon is at least 10^6.
 
     Returns:
-      A Result, with regret (n,). Tallies are summed over pieces of 1024 rounds, and then over the
+      A Result with regret (n,). Tallies are summed over pieces of 1024 rounds and then over the
       pieces, which keeps float32 sums accurate over millions of rounds.
 
     Raises:
@@ -173,13 +173,13 @@ def simulate(
 def rounds_until(
     learner: Learner | BatchLearner, environment: Environment, key: Array, rounds: Array
 ) -> Result:
-    """As :func:`simulate` with checkpoints, (n,) int32, that may be traced, and end anywhere."""
+    """:func:`simulate` with checkpoints (n,) int32 that may be traced and may end anywhere."""
     firsts = jnp.concatenate([jnp.ones(1, jnp.int32), rounds[:-1] + 1])
     return _segments(learner, environment, key, firsts, rounds)
 
 
 def _segments(learner, environment, key, firsts, rounds) -> Result:
-    """Plays segments of rounds, each from a first one, (n,), to a last one, (n,)."""
+    """Play segments of rounds, from first rounds (n,) to last rounds (n,)."""
     learner = as_learner(learner)
     keys, states = start(learner, environment, key)
 
@@ -188,8 +188,7 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
         states, played = one_round(learner, environment, keys, t, states)
         return *states, jax.tree.map(jnp.add, tally, (played.outcome.tally, played.clipped))
 
-    # A new function is made in each call, since JAX keeps shapes under the function, whatever that
-    # reads elsewhere.
+    # Each call makes a new function: JAX caches shapes by function, whatever its closure holds.
     _, action, environment_state = states
     outcome = jax.eval_shape(
         lambda state, action: environment.step(state, keys[0], action), environment_state, action
@@ -229,24 +228,24 @@ def trajectory(
     *,
     record: Callable[[Round], Any],
 ) -> Any:
-    """Plays ``learner.horizon`` rounds as :func:`dpjax.simulate` does, and records each of them.
+    """Play ``learner.horizon`` rounds as :func:`dpjax.simulate` does, and record each of them.
 
-    Keys are those of ``simulate``, and so is the game. What is recorded is kept for all rounds, so
-    record few numbers where the horizon is long.
+    Keys and game are those of ``simulate``. The records of all rounds are kept in memory, so record
+    few numbers if the horizon is long.
 
     Args:
       learner: a Learner or BatchLearner (which is then played round by round).
       environment: an Environment at least as long as the learner's horizon.
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
       record: a function of a :class:`dpjax.study.simulate.Round` that returns a pytree, such as
-        ``lambda played: played.action``. A Round has the fields t, action, loss (what the learner
-        saw), clipped, outcome, learner and environment (their states after the round).
+        ``lambda played: played.action``. A Round has the fields t, action, loss (the learner's
+        feedback), clipped, outcome, learner and environment (their states after the round).
 
     Returns:
-      What ``record`` returned, with a leading axis (T,).
+      The records with a leading axis (T,).
 
     Raises:
-      ValueError, TypeError: as ``simulate`` raises them; or ``record`` is not a function.
+      ValueError, TypeError: as in ``simulate``; or ``record`` is not a function.
 
     Examples:
       >>> easy = environments.table(np.tile([0.0, 1.0], (64, 1)))
@@ -289,27 +288,26 @@ def simulate_batches(
     *,
     checkpoints: Checkpoints = 100,
 ) -> Result:
-    """Plays one trajectory, a whole batch of rounds at a time.
+    """Play one trajectory, a whole batch of rounds at a time.
 
-    It needs an environment with i.i.d. rounds, which is one that has ``batch``. The losses of a
-    batch are summed by one draw, which is exact in law at the ends of batches. Between them the
-    tally grows in proportion, which is exact where it is the gap of the arm (pseudo-regret). Time
-    grows with the number of batches and not with the horizon. For an algorithm with growing batches
-    10^9 rounds are no more than a few dozen steps.
+    The environment must have i.i.d. rounds, that is, a ``batch``. One draw gives the summed losses
+    of a batch, exact in law at the ends of batches. Within a batch the tally grows linearly, which
+    is exact for pseudo-regret. Time grows with the number of batches, not with the horizon: with
+    growing batches, 10^9 rounds take a few dozen steps.
 
-    Keys are those of :func:`dpjax.simulate`. Trajectories differ from its own, and are equal in
-    law.
+    Keys are those of :func:`dpjax.simulate`. Trajectories differ from those of ``simulate`` but
+    have the same law.
 
     Args:
       learner: a BatchLearner, with a horizon below 2^31.
       environment: an Environment whose ``batch`` is not None.
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
-      checkpoints: how many rounds record the regret, n, or these rounds themselves, (n,) increasing
-        integers of at least 1, of which the last one is the horizon. A number of rounds is spaced
-        evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
+      checkpoints: the number n of rounds at which regret is recorded, or these rounds themselves:
+        (n,) increasing integers of at least 1 that end with the horizon. A number is spaced evenly,
+        or geometrically from round 100 if the horizon is at least 10^6.
 
     Returns:
-      A Result, with regret (n,).
+      A Result with regret (n,).
 
     Raises:
       TypeError, ValueError: the learner does not play in batches or has more than bandit feedback;
@@ -347,12 +345,12 @@ def simulate_batches(
 def batches_until(
     learner: BatchLearner, environment: Environment, key: Array, rounds: Array
 ) -> Result:
-    """As :func:`simulate_batches` with checkpoints, (n,) int32, that may be traced."""
+    """:func:`simulate_batches` with checkpoints (n,) int32 that may be traced."""
     return _batches(learner, environment, key, rounds, rounds[-1])
 
 
 def _batches(learner, environment, key, rounds, horizon) -> Result:
-    """Plays batches until the horizon, with the rounds, (n,), as checkpoints."""
+    """Play batches until the horizon, with checkpoints at the rounds (n,)."""
     play_batch = environment.batch
     marks, none = jnp.asarray(rounds), jnp.zeros((), jnp.int32)
     see = partial(seen_inside, learner)
@@ -363,7 +361,7 @@ def _batches(learner, environment, key, rounds, horizon) -> Result:
     def one_batch(progress):
         length = jnp.clip(progress.batch.rounds, 1, horizon - progress.round)
         end = progress.round + length
-        # The learner sees nothing of a batch that the horizon cuts short. Its losses are not drawn.
+        # If the horizon cuts a batch short, the learner sees none of it, and no loss is drawn.
         unfinished = length < progress.batch.rounds
         environment_state, (total, clipped), tally_of_one = play_batch(
             progress.environment,
@@ -409,10 +407,10 @@ batching.defvectorized(tangent_p)
 
 
 def _forward_only(tree):
-    """A pytree as it is. A derivative in reverse mode is refused in a sentence.
+    """The pytree, unchanged; reverse-mode derivatives raise an error with an explanation.
 
-    The rounds of ``simulate`` are a loop whose length differs from checkpoint to checkpoint, which
-    JAX differentiates in forward mode only.
+    The rounds of ``simulate`` are a loop whose length varies between checkpoints, which JAX
+    differentiates only in forward mode.
     """
     return jax.tree.map(lambda x: _kept(x) if jnp.issubdtype(x.dtype, jnp.inexact) else x, tree)
 

@@ -1,4 +1,4 @@
-"""Hands out the parts of a study to workers. Each plays its part into one store."""
+"""The parts of a study, played by workers into one store."""
 
 import io
 import os
@@ -16,23 +16,23 @@ import numpy as np
 
 from dpjax.engine.progress import Bar
 
-# How often a part is given to a worker that dies before it is done.
+# A part is abandoned after this many workers died on it.
 _ATTEMPTS = 4
 
 
 def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None, bar: Bar) -> None:
-    """Plays all parts of a study into a store, by the workers of an executor.
+    """Play all parts of a study into a store on the workers of an executor.
 
     Args:
-      study, store, chunk: as of :meth:`dpjax.Study.run`.
+      study, store, chunk: as in :meth:`dpjax.Study.run`.
       executor: has a method ``submit(function, *arguments)``, which returns an object with
         ``result()``.
-      parts: how many parts are handed out.
-      bar: counts the rounds x trials of parts that are done.
+      parts: the number of parts.
+      bar: counts the rounds x trials of finished parts.
 
     Raises:
       TypeError: the executor has no ``submit``, or the study cannot be sent.
-      ValueError: the executor forks processes, and JAX would hang in them.
+      ValueError: the executor forks processes, in which JAX would hang.
       RuntimeError: a part was lost with its worker ``_ATTEMPTS`` times.
       Exception: a worker raised it.
     """
@@ -41,12 +41,12 @@ def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None,
     context = getattr(executor, "_mp_context", None)
     if context is not None and context.get_start_method() == "fork":
         raise ValueError(
-            "executor: its processes are forked, and JAX hangs in them; make it as "
+            "executor: it forks processes, and JAX hangs in them; make it as "
             "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))"
         )
     packed = pack(study)
     if "://" not in str(store):
-        store = os.path.abspath(store)  # Workers may be in another folder.
+        store = os.path.abspath(store)  # Workers may run in another folder.
     with ExitStack() as stack:
 
         def given(part):
@@ -69,7 +69,7 @@ def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None,
                     raise RuntimeError(
                         f"executor: part {i} of {parts} was lost with its worker {_ATTEMPTS} "
                         f"times, the last time by {type(lost).__name__}: {lost}; all finished "
-                        f"blocks are in {store}, and the same call goes on"
+                        f"blocks are in {store}, and the same call continues from them"
                     ) from lost
                 waiting.append((i, attempt + 1, given((i, parts))))
             else:
@@ -80,7 +80,7 @@ def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None,
 
 
 def _play(packed: bytes, store: Any, part: tuple[int, int], chunk: int | None) -> Exception | None:
-    """Plays a part in a worker, and returns its error: all that is raised here lost the worker."""
+    """Play a part in a worker and return its error; an exception here means a lost worker."""
     try:
         pickle.loads(packed).run(store, part=part, chunk=chunk, progress=False)
     except Exception as error:
@@ -89,19 +89,19 @@ def _play(packed: bytes, store: Any, part: tuple[int, int], chunk: int | None) -
 
 
 def _anew(executor) -> ProcessPoolExecutor:
-    """A pool like one that is broken."""
+    """A new pool with the settings of a broken one."""
     if not isinstance(executor, ProcessPoolExecutor):
-        raise RuntimeError("executor: it is broken and takes no work; make another, and run again")
+        raise RuntimeError("executor: it is broken and accepts no work; make another and run again")
     old: Any = executor
     return ProcessPoolExecutor(old._max_workers, old._mp_context, old._initializer, old._initargs)
 
 
 def shares(weights: list[int], part: tuple[int, int]) -> list[tuple[float, float]]:
-    """(from, to) of each program, in [0, 1]: which of its blocks belong to a part of a study.
+    """The share (from, to), in [0, 1], of each program's blocks that a part of a study plays.
 
     Args:
-      weights: the rounds of each program, summed over its points. All parts have the same number,
-        up to a block.
+      weights: the rounds of each program, summed over its points. All parts have equally many, up
+        to a block.
       part: (i, n), the i-th of n.
     """
     ends = np.cumsum(weights)
@@ -113,20 +113,19 @@ def shares(weights: list[int], part: tuple[int, int]) -> list[tuple[float, float
 
 
 def pack(study: Any) -> bytes:
-    """The bytes of a study, from which another process makes it by ``pickle.loads``.
+    """The bytes of a study, from which another process restores it by ``pickle.loads``.
 
-    All that dpjax has by a name is sent by that name. Functions of the user's program and closures
-    need cloudpickle.
+    Named objects of dpjax are sent by name. The user's own functions and closures need cloudpickle.
 
     Raises:
-      TypeError: it cannot be sent; the message says why, and what to do.
+      TypeError: it cannot be sent; the message gives the reason and a remedy.
     """
     try:
         import cloudpickle
     except ImportError:
         remedy, pickler = "install cloudpickle, which sends functions and closures", pickle.Pickler
     else:
-        remedy = "start each process by yourself and call run(store, part=(i, n)) there"
+        remedy = "start the processes yourself and call run(store, part=(i, n)) in each"
         pickler = cloudpickle.Pickler
     named = {
         id(value): f"{module}:{name}"

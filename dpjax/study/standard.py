@@ -1,4 +1,4 @@
-"""The standard sizes and environments of comparisons, by the actions of a learner."""
+"""The standard sizes and environments of comparisons, for each kind of actions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,25 +14,25 @@ from dpjax.environments.families import Family
 from dpjax.privacy import default_delta
 
 ARMS, DIM = 4, 5
-# Contextual environments offer so many arms in each round.
+# The number of arms that contextual environments offer in each round.
 OFFERED = 10
 
 
 class Standard(NamedTuple):
-    """An environment that all learners of a comparison play against."""
+    """An environment that all learners of a comparison play."""
 
     name: str
     environment: Environment
     words: str  # its description, as the end of a sentence
     means: tuple[float, ...] | None = None  # of Bernoulli losses, shifted and scaled to [0, 1],
-    # which instance bounds need; None if no action has a fixed mean
-    width: float = 1.0  # the range of losses, in whose units regret is
+    # for instance bounds; None if no action has a fixed mean
+    width: float = 1.0  # the width of the losses' range, by which regret scales
 
 
 def sizes(horizon) -> dict[str, Any]:
     """The arguments that a factory may require: four arms, a ball or features in R^5.
 
-    A learner of vectors plays the unit vectors. A learner that requires a delta is given T^-2.
+    The actions of a linear learner are the unit vectors. If delta is required, it is T^-2.
     """
     return {
         "arms": ARMS, "domain": domains.ball(DIM), "dim": DIM, "actions": np.eye(ARMS),
@@ -41,7 +41,7 @@ def sizes(horizon) -> dict[str, Any]:
 
 
 def sizes_of(actions, horizon) -> dict[str, Any]:
-    """The arguments with which a factory plays the same actions as another learner."""
+    """The arguments with which a factory has the given actions."""
     given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
     if isinstance(actions, Pairs):
         return given | {"arms": actions.players}
@@ -55,13 +55,12 @@ def sizes_of(actions, horizon) -> dict[str, Any]:
 
 
 def standard(actions, by_batches) -> list[Standard]:
-    """Three environments that have these actions.
+    """Three environments with these actions.
 
     Args:
       actions: Arms, Pairs, Policies or a Domain.
-      by_batches: whether all learners play in batches. Over arms the rounds are then i.i.d. in all
-        three environments, so that a batch is played at once; elsewhere the third environment is
-        an adversary.
+      by_batches: whether all learners play in batches. If so, all three environments with arms have
+        i.i.d. rounds, so that a batch is played at once; otherwise the third is an adversary.
     """
     if isinstance(actions, Pairs):
         return _over_pairs(actions.players)
@@ -166,7 +165,7 @@ def _over_advice(experts, arms) -> list[Standard]:
 def drawn(actions) -> Environment:
     """One small environment with these actions, whose rounds draw random numbers.
 
-    Benchmarks and tests play every learner against it.
+    Benchmarks and tests play every learner on it.
 
     Args:
       actions: Arms, Pairs, Policies or a Domain.
@@ -183,11 +182,11 @@ def drawn(actions) -> Environment:
 
 
 def family_of(actions, horizon) -> Family:
-    """The family that a search for the worst case of these actions goes through.
+    """The family to search for the worst case for these actions.
 
-    Bernoulli arms of any means, with pseudo-regret; duels by the linear link of any means; over
-    points, linear losses of two directions; for policies, fresh unit vectors in each round, or
-    advice of any quality.
+    For arms, Bernoulli losses of any means, with pseudo-regret; for pairs, duels by the linear link
+    of any means; for points, linear losses of two directions; for policies, fresh unit vectors in
+    each round, or advice of any quality.
     """
     if isinstance(actions, Pairs):
         return families.duels(actions.players)
@@ -201,7 +200,7 @@ def family_of(actions, horizon) -> Family:
 
 
 def at_gaps_of(actions) -> dict[str, Callable]:
-    """Environments of these actions that take a gap; there is none for points or advice."""
+    """Environments with these actions that take a gap; none for points or advice."""
     if isinstance(actions, Pairs):
         return {}
     if isinstance(actions, Arms):

@@ -1,4 +1,4 @@
-"""A study: what is played, how it is laid out in programs, and what it costs."""
+"""Studies: learners, environments and a grid, played by as few compiled programs as possible."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -30,32 +30,32 @@ from dpjax.study.sweep import planned, played
 
 @dataclass(frozen=True)
 class Study:
-    """Learners x environments x a grid, each cell with the same trials.
+    """Learners x environments x a grid, with the same trials in each cell.
 
     A factory receives the values of the grid that it names as arguments. A learner that does not
-    take an axis is played once, and its numbers stand at every value of that axis. Trial ``i`` of
-    every cell meets the same nature, so learners and settings are compared trial by trial.
+    take an axis is played once, and its results are repeated at every value of that axis. Trial
+    ``i`` faces the same nature in every cell, so learners and settings are compared trial by trial.
 
-    An entry of the grid is one value or a list of values. A list of numbers with a float among
-    them is traced, and one compiled program serves all of its values. Whole numbers, strings and
-    objects are static: each value is compiled by itself, except that values of ``horizon`` share a
-    compiled program if no array of the game depends on them. A dict from labels to values names
-    objects, or makes floats static; a dict of arrays of floats of one shape is traced.
+    An entry of the grid is one value or a list of values. A list of numbers that contains a float
+    is traced: one compiled program serves all values. Whole numbers, strings and objects are
+    static: each value is compiled separately, except that values of ``horizon`` share a compiled
+    program if no array shape of the game depends on them. A dict from labels to values names
+    objects, or makes floats static. A dict of float arrays of one shape is traced.
 
     Args:
       learners: factories of learners: a dict from names to factories, a list of functions, or one.
-      environments: factories of environments, likewise. An Environment itself may stand there too.
+      environments: factories of environments, likewise, or Environments themselves.
       grid: a dict from names of arguments to values.
-      trials: how many trials each cell has.
+      trials: number of trials per cell.
       key: a PRNG key, or a whole number as a seed.
-      checkpoints: at how many rounds regret is recorded, or these rounds themselves. A number of
-        rounds is spaced evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
-      play: ``simulate`` or ``simulate_batches``, for all games; by default games whose learner and
-        environment both allow it are played by batches, and all others round by round.
+      checkpoints: the number of rounds at which regret is recorded, or these rounds themselves. A
+        number is spaced evenly, or geometrically from round 100 if the horizon is at least 10^6.
+      play: ``simulate`` or ``simulate_batches``, for all games. By default a game is played by
+        batches if its learner and its environment allow it, and otherwise round by round.
 
     Raises:
-      ValueError, TypeError: an axis is taken by no factory, a factory needs an argument that the
-        grid does not have, a learner does not fit an environment, or a value is of a wrong type.
+      ValueError, TypeError: no factory takes an axis, the grid lacks an argument that a factory
+        requires, a learner does not fit an environment, or a value has a wrong type.
 
     Examples:
       >>> made = dpjax.Study(
@@ -93,7 +93,7 @@ class Study:
         if self.play is not None:
             _check.one_of("simulate", "simulate_batches",
                           play=getattr(self.play, "__name__", self.play))  # fmt: skip
-        for program in () if summed else self.programs:  # Parts of a sum have been checked.
+        for program in () if summed else self.programs:  # Parts of a sum are checked already.
             try:
                 learner, environment = pairs(program.game(), program.points())[0]
                 checkpoint_rounds(learner, environment, self.checkpoints)
@@ -103,12 +103,12 @@ class Study:
                 raise TypeError(f"{program}: {error}") from None
             except ValueError as error:
                 raise ValueError(f"{program}: {error}") from None
-        layout(self)  # It refuses cells that two parts have.
+        layout(self)  # It refuses cells that belong to two parts.
 
     def __add__(self, other: "Study") -> "Study":
-        """Both studies as one. They have the same trials, key and checkpoints, and no common cell.
+        """Both studies as one. They need equal trials, key and checkpoints, and no common cell.
 
-        Where one of them lacks an axis of the other, its numbers stand at every value of it.
+        If one of them lacks an axis of the other, its results are repeated at every value of it.
         """
         if not isinstance(other, Study):
             return NotImplemented
@@ -142,7 +142,7 @@ class Study:
 
     @property
     def programs(self) -> list[Program]:
-        """What is compiled: one program for each pair, at each value of its static axes.
+        """The programs: one per learner, environment and combination of static values.
 
         Examples:
           >>> made = dpjax.Study(
@@ -164,34 +164,34 @@ class Study:
         executor: Any = None,
         parts: int | None = None,
     ) -> xarray.Dataset | None:
-        """Plays the study. While one program is played, threads compile the next ones.
+        """Play the study. While one program is played, threads compile the next ones.
 
         Args:
-          store: a folder or an fsspec URL, in which each program has a store of its own. A run
-            that was killed goes on where it stopped, and what a store holds is not played again.
-            :func:`dpjax.open` returns the same data from the folder, in any process.
-          mesh, chunk: as of :func:`dpjax.sweep`.
-          progress: whether to show a bar, with the time that remains. Without a terminal or a
-            notebook, as in the log of a job, it is a line each 30 seconds.
-          part: (i, n) plays the i-th of n parts into the store, and returns None. Processes that
-            play different parts need not know of each other. A later call without a part reads
-            them all, and plays what is missing.
+          store: a folder or an fsspec URL, in which each program has its own store. A killed run
+            continues where it stopped, and stored cells are not played again. :func:`dpjax.open`
+            returns the same data from the folder, in any process.
+          mesh, chunk: as in :func:`dpjax.sweep`.
+          progress: whether to show a bar with the remaining time. Without a terminal or a notebook,
+            as in a job's log, it prints a line every 30 seconds.
+          part: (i, n) plays the i-th of n parts into the store and returns None. Processes that
+            play different parts need no communication. A later call without a part reads all of
+            them and plays missing cells.
           executor: plays the study in other processes, which write into the store: a
             ``ProcessPoolExecutor`` that spawns, ``client.get_executor()`` of dask, an executor of
-            submitit, or any other with ``submit(function, *arguments)``. The part of a worker that
-            dies is handed out again. A study with closures or lambdas needs cloudpickle.
-          parts: into how many parts an executor's work is divided; by default 16, or as many as
-            there are programs, if these are more.
+            submitit, or any other with ``submit(function, *arguments)``. If a worker dies, its part
+            is submitted again. A study with closures or lambdas needs cloudpickle.
+          parts: the number of parts into which an executor's work is divided; by default 16, or the
+            number of programs if that is larger.
 
         Returns:
           A Dataset with the dimensions learner, environment, those of the grid, trial and round.
-          ``regret`` has all of them, ``final_regret`` the regret at the horizon of each cell. The
-          tally and the report stand beside them by the names of their fields. Coordinates that
-          begin with ``privacy_`` hold what each cell declares. None where several processes share
-          the work: call ``run`` in one process with the same store to read the data.
+          ``regret`` has all of them; ``final_regret`` is the regret at the horizon of each cell.
+          The fields of the tally and the report are variables too. Coordinates that begin with
+          ``privacy_`` hold the declared privacy of each cell. If several processes share the work,
+          it returns None: call ``run`` in one process with the same store to read the data.
 
         Raises:
-          ValueError, OSError: as of :func:`dpjax.sweep`; or a part or an executor has no store.
+          ValueError, OSError: as in :func:`dpjax.sweep`; or a part or an executor has no store.
           TypeError: the study cannot be sent to the workers of an executor.
           RuntimeError: workers that played the same part died four times.
 
@@ -212,7 +212,7 @@ class Study:
         if store is not None:
             if any(loops):
                 name = programs[loops.index(True)].learner
-                raise ValueError(f"store: {name} is a class of Python, and a store keeps compiled "
+                raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
                                  "learners only; run it without a store")  # fmt: skip
             kept.keep(self, store)
         if executor is not None:
@@ -259,9 +259,9 @@ class Study:
         return labelled(layout(self), self.trials, found)
 
     def tune(self, *over: str, confidence: float = 0.95, progress: bool = True) -> xarray.Dataset:
-        """The best setting by successive halving, for grids too large to play with all trials.
+        """Find the best setting by successive halving, without all trials for every setting.
 
-        See :func:`dpjax.study.halving.tune`; ``over`` are the axes of the settings.
+        See :func:`dpjax.study.halving.tune`; ``over`` lists the axes of the settings.
 
         Examples:
           >>> made = dpjax.Study(
@@ -280,13 +280,13 @@ class Study:
         checkpoints: Checkpoints,
         progress: bool,
     ) -> Result:
-        """The Result of a program of which only some points are played.
+        """Play only some points of a program, and return its Result.
 
         Args:
           program: one of :attr:`programs`.
-          some: (P,) whether a point is played. All numbers of the others are NaN.
-          trials: how many, from the first.
-          checkpoints, progress: as of :func:`dpjax.sweep`.
+          some: (P,) whether each point is played. Results of the other points are NaN.
+          trials: number of trials, counted from the first.
+          checkpoints, progress: as in :func:`dpjax.sweep`.
 
         Examples:
           >>> made = dpjax.Study(
@@ -312,10 +312,10 @@ class Study:
         return Result(result.rounds, *jax.tree.map(spread, tuple(result[1:])))
 
     def cost(self) -> costs.Cost:
-        """Estimates the time that the study takes on this machine.
+        """Estimate the run time of this study on this machine.
 
-        It takes about three seconds. Of many different programs some are measured, and the others
-        count as their mean.
+        The estimate takes about three seconds. If there are many different programs, some are
+        measured, and the others count as the mean of these.
 
         Examples:
           >>> made = dpjax.Study(
@@ -328,18 +328,18 @@ class Study:
         return costs.cost(self)
 
     def _play(self, learner, environment) -> Callable:
-        """How a game is played."""
+        """The function that plays a game."""
         if self.play is not None:
             return self.play
         return simulate_batches if has_batches(learner, environment) else simulate
 
 
 def _check_part(store, part, executor, mesh) -> None:
-    """Refuses parts that are none, and parts and executors without a store."""
+    """Refuse invalid parts, parts and executors without a store, and executors with a mesh."""
     if [*map(type, part)] != [int, int] or not 1 <= part[0] <= part[1]:
         raise ValueError(f"part must be (i, n), the i-th of n parts, such as (3, 16); got {part!r}")
     if store is None and (executor is not None or part[1] > 1):
-        raise ValueError("store: parts and executors need one, in which the results meet")
+        raise ValueError("store: parts and executors need one, which collects their results")
     if executor is not None and (part[1] > 1 or mesh is not None):
         raise ValueError("executor: it hands out all parts, each without a mesh; leave both out")
 

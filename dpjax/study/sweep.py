@@ -1,8 +1,8 @@
-"""Plays a game at many points with many seeds, on any number of devices and processes.
+"""Sweeps: one game at many points with many seeds, on any number of devices and processes.
 
 A sweep fills a table of points x seeds. It traces the game once (:mod:`dpjax.engine.programs`) and
-divides the table into blocks (:mod:`dpjax.engine.blocks`). It computes the blocks by one compiled
-program (:mod:`dpjax.engine.compute`) and joins them in memory or in a store (:mod:`dpjax.store`).
+divides the table into blocks (:mod:`dpjax.engine.blocks`). One compiled program computes the blocks
+(:mod:`dpjax.engine.compute`), which are joined in memory or in a store (:mod:`dpjax.store`).
 """
 
 import logging
@@ -38,65 +38,65 @@ def sweep(
     store: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> Result | None:
-    """Plays a game at every point with every seed, and compiles it once for all of them.
+    """Play a game at every point with every seed, compiled once for all of them.
 
     Cell (point, seed) of the table is ``play(*game(point), fold_in(key, seed))``. All points of a
-    seed share nature's key, so every learner and every hyperparameter faces the same losses, which
-    are drawn once for all points. The values of a cell do not depend on ``chunk``, on how many
-    seeds are computed beside it, or on the number of devices or processes.
+    seed share nature's key, so all learners and hyperparameters face the same losses, which are
+    drawn once for all points. The values of a cell do not depend on ``chunk``, on the number of
+    seeds, or on the number of devices or processes.
 
-    Without a mesh a sweep uses all cores on CPU, with a thread for each, and one device elsewhere.
-    With a mesh each of its devices computes a block at a time. Devices exchange nothing.
+    Without a mesh a sweep uses all CPU cores, one thread each, or one device on other platforms.
+    With a mesh each of its devices computes one block at a time. Devices exchange nothing.
 
     A chunk that does not fit into memory is halved and computed again, with a warning. Trajectories
-    that return NaN or infinity are kept, and a warning names them. Another warning names the first
+    with NaN or infinite regret are kept, and a warning lists them. Another warning names the first
     point at which nearly all losses were clipped.
 
     Args:
       game: function of a point that returns (learner, environment). Each call of ``sweep`` traces
         it as it is now, with the helpers, globals and arrays that it reads, and compiles it unless
-        the same program was compiled before. A number that changes from call to call belongs in
-        ``points``. Where it is a part of the game, each of its values is compiled anew, which takes
+        the same program was compiled before. A number that changes between calls belongs in
+        ``points``. If it is a constant of the game, each new value is compiled again, which takes
         seconds.
       points: pytree of float arrays with a common leading axis (P,), cast to float32. A list of
         numbers counts as an array.
       seeds: number of seeds, S.
       key: one PRNG key, (), as ``jax.random.key`` makes, consumed.
-      play: how a game is played. :func:`dpjax.simulate` plays it round by round, and
-        :func:`dpjax.simulate_batches` a batch at a time.
-      checkpoints: how many rounds record the regret, n, or these rounds themselves, (n,) increasing
-        integers of at least 1, of which the last one is the horizon. A number of rounds is spaced
-        evenly, and from a horizon of 10^6 on geometrically, from round 100 on.
-      chunk: the most trajectories that one core (or device) computes at once, which bounds the
-        memory in use. By default it is at most 4096 on CPU and 262144 elsewhere, or as many as fit
-        into memory, and the number of seeds is a power of two, so that other numbers of seeds
-        compile nothing. At least two seeds are computed at once and, if there are several points,
-        at least two of these.
+      play: :func:`dpjax.simulate` plays a game round by round, and :func:`dpjax.simulate_batches` a
+        batch at a time.
+      checkpoints: the number n of rounds at which regret is recorded, or these rounds themselves:
+        (n,) increasing integers of at least 1 that end with the horizon. A number is spaced evenly,
+        or geometrically from round 100 if the horizon is at least 10^6.
+      chunk: the largest number of trajectories that one core (or device) computes at once, which
+        bounds memory. By default it is at most 4096 on CPU and 262144 elsewhere, and fits into
+        memory; the number of seeds in it is a power of two, so that another number of seeds is not
+        compiled again. It holds at least two seeds and, if there are several points, at least two
+        points.
       mesh: a :class:`jax.sharding.Mesh`, of any axes, of the devices to use. They may belong to
         several processes of ``jax.distributed``, each of which calls ``sweep`` with the same
-        arguments and computes its share. Several processes need a store that all of them see.
-      store: a folder or an fsspec URL. Results go there chunk by chunk, into a Zarr store that
-        :func:`dpjax.open` and ``xarray.open_zarr`` read (see :mod:`dpjax.store`; it needs
-        ``dpjax[store]``). It keeps what the learner declares at each point, too. A sweep
-        computes only what the store does not hold yet. One that was killed goes on where it
-        stopped, and ends with the same bytes. One with more seeds, or with more points after the
-        old ones, computes what is new. A warning names damaged objects, which are written again.
-        Without an intact root (``zarr.json``) the store is refused, and stays as it is.
-        The size of a store's blocks is fixed when it is made. From then on, ``chunk`` says how many
-        blocks are computed at once.
-      progress: whether to show a progress bar, or a line each 30 seconds without a terminal or a
+        arguments and computes its share. Several processes need a store that all of them can
+        access.
+      store: a folder or an fsspec URL. Results are written there chunk by chunk, into a Zarr store
+        that :func:`dpjax.open` and ``xarray.open_zarr`` read (see :mod:`dpjax.store`; it needs
+        ``dpjax[store]``), together with the declared privacy at each point. A sweep computes only
+        the cells that the store lacks. A killed sweep continues where it stopped, with the same
+        bytes at the end. More seeds, or more points after the old ones, extend the store. Damaged
+        objects are written again, with a warning. A store without an intact root (``zarr.json``) is
+        refused and left unchanged. The block size is fixed when the store is created; afterwards
+        ``chunk`` sets how many blocks are computed at once.
+      progress: whether to show a progress bar, or a line every 30 seconds without a terminal or a
         notebook.
 
     Returns:
-      A Result of NumPy arrays: regret (P, S, n), the others with leading axes (P, S). Where there
-      are several processes, each returns None when all of them are done.
+      A Result of NumPy arrays: regret (P, S, n), the others with leading axes (P, S). If there are
+      several processes, each returns None when all of them are done.
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN; the game refuses a
-        point, does not return a pair, or looks at a traced number with ``if``, ``float`` or
-        ``int``; ``mesh`` is not a mesh; several processes have no store; or the store is of another
-        sweep, in which case the message names what differs, and both values.
-      OSError: the store cannot be read or written. What it holds is kept.
+        point, does not return a pair, or uses a traced number in ``if``, ``float`` or ``int``;
+        ``mesh`` is not a mesh; several processes have no store; or the store belongs to another
+        sweep, in which case the message states the difference with both values.
+      OSError: the store cannot be read or written. Its contents are kept.
 
     Examples:
       >>> def game(epsilon):
@@ -121,7 +121,7 @@ def planned(
     chunk: int | None,
     mesh: jax.sharding.Mesh | None,
 ) -> Plan:
-    """Checks the arguments of a sweep, traces the game and chooses the size of blocks."""
+    """Check the arguments of a sweep, trace the game and choose the block size."""
     with settings.own():
         return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
 
@@ -133,10 +133,10 @@ def played(
     about: Callable[[], dict],
     share: tuple[float, float] = (0.0, 1.0),
 ) -> Result | None:
-    """What :func:`sweep` returns, of a plan; ``about`` is that of ``open_store``.
+    """The result of :func:`sweep` for a plan; ``about`` is passed to ``open_store``.
 
-    ``share`` says which of the blocks are computed, from the first, 0, to the last, 1. If these are
-    not all blocks, it returns None.
+    ``share`` is the interval of blocks to compute, between 0 and 1. If it is not (0, 1), the result
+    is None.
     """
     with settings.own():
         if store is not None:
@@ -171,7 +171,7 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
 
 
 def _add_kernels() -> None:
-    """Adds the platforms that have kernels, unless Pallas, which is experimental, has changed."""
+    """Register the platforms with kernels, unless a change of (experimental) Pallas prevents it."""
     try:
         import dpjax.kernels  # noqa: F401
     except ImportError as reason:
@@ -189,7 +189,7 @@ def _numbers(leaf):
     """A leaf of the points as an array of float32."""
     try:
         array = np.asarray(leaf)
-        if array.dtype.kind in "USc":  # NumPy would turn words and complex numbers into reals.
+        if array.dtype.kind in "USc":  # NumPy would turn strings and complex numbers into reals.
             raise TypeError
         return array.astype(np.float32)
     except (TypeError, ValueError):
@@ -197,13 +197,13 @@ def _numbers(leaf):
 
 
 def _number_of_points(points) -> int:
-    """The length of the common leading axis of the points, after a check that there is one."""
+    """The length of the common leading axis of the points; a ValueError if there is none."""
     leaves = jax.tree.leaves(points)
     shapes = [leaf.shape for leaf in leaves]
     lengths = {shape[0] if shape else 0 for shape in shapes}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(
-            "points must hold arrays with one common leading axis, one entry a point; "
+            "points must hold arrays with one common leading axis, one entry per point; "
             f"got shapes {shapes}"
         )
     for leaf in leaves:
@@ -215,7 +215,7 @@ def _number_of_points(points) -> int:
 
 
 def _into_memory(plan, progress) -> Result:
-    """Computes all blocks and joins them."""
+    """Compute all blocks and join them."""
     output: Any = None
     for block, cells in with_progress(plan, plan.blocks(plan.corners), progress):
         if output is None:
@@ -225,22 +225,22 @@ def _into_memory(plan, progress) -> Result:
 
 
 def _into_store(plan, url, progress, about, share) -> Result | None:
-    """Computes what the store does not hold yet, and reads the result back from it.
+    """Compute the cells that the store lacks, and read the result back from it.
 
-    It returns None if there are several processes, or if the share is not the whole.
+    It returns None if there are several processes, or if the share is not (0, 1).
     """
     several = devices.processes(plan.mesh) > 1
     first = jax.process_index() == 0
-    # The first process makes the store while the others wait.
+    # The first process creates the store while the others wait.
     if several and not first:
         devices.wait_for_all(f"{url} is made")
     store = open_store(url, plan, about)
     if several and first:
         devices.wait_for_all(f"{url} is made")
-    # A store that was made before has blocks of its own size.
+    # An existing store keeps its block size.
     plan = plan._replace(block=store.block)
-    # Blocks are dealt out to the processes before any of these looks which blocks are missing. So
-    # they agree on who computes a block, though they look at different times.
+    # Blocks are assigned to processes before any process checks which ones are missing. So the
+    # processes agree on the assignment, although they check at different times.
     middles = (np.arange(len(plan.corners)) + 0.5) / len(plan.corners)
     within = (share[0] <= middles) & (middles < share[1])
     mine = set(devices.share(plan.mesh, compress(plan.corners, within)))
@@ -256,9 +256,9 @@ def _into_store(plan, url, progress, about, share) -> Result | None:
 
 
 def _joined(plan, corners) -> list[Block]:
-    """The blocks at these corners. Those of the same points are joined up to the size of a block.
+    """The blocks at these corners, joined up to the plan's block size if they share their points.
 
-    A store has blocks of the size that it was made with, which may be smaller.
+    The blocks of the store may be smaller than those of the plan.
     """
     points, seeds = plan.block
     most = max(Counter(point for point, _ in corners).values())
@@ -267,7 +267,7 @@ def _joined(plan, corners) -> list[Block]:
 
 
 def _write(store, block, cells) -> None:
-    """Writes a block that is made of one block of the store or of several."""
+    """Write a block that consists of one or several blocks of the store."""
     width = store.block[1]
     for i, seed in enumerate(block.seeds[::width].tolist()):
         part = slice(i * width, (i + 1) * width)

@@ -1,4 +1,4 @@
-"""Measures theorems: plays their learners, and compares the worst regret with the bounds."""
+"""Measurement of theorems: their learners are played, and the worst regret meets the bounds."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -33,9 +33,9 @@ _SEARCHES = ("theorem paper bound epsilon horizon family instance regret low hig
 def verdict(low: float, high: float, bound: float, largest: float, reading: str = "derived") -> str:
     """The verdict on a bound from an interval (low, high) of the worst regret.
 
-    "vacuous" if no play exceeds the bound, "violated" if the whole interval lies above it,
-    "held" if the whole interval lies below it, and "open" otherwise. Both allow for rounding in
-    float32. A rate that is printed up to constants cannot be violated, and is "exceeded".
+    "vacuous" if regret cannot exceed the bound, "violated" if the whole interval lies above it,
+    "held" if the whole interval lies below it, and "open" otherwise. Rounding in float32 is
+    allowed for. A rate that is printed up to constants cannot be violated; it is "exceeded".
 
     Examples:
       >>> theorems.verdict(80.0, 90.0, bound=100.0, largest=1000.0)
@@ -54,7 +54,7 @@ def verdict(low: float, high: float, bound: float, largest: float, reading: str 
 
 
 def first_horizon(theorem: Theorem, bound: Callable, epsilon: float) -> float:
-    """The smallest horizon from which on a bound is below the largest regret; inf beyond 2^40.
+    """The smallest horizon from which a bound is below the largest regret; inf beyond 2^40.
 
     Examples:
       >>> theorem = theorems.find("hedge")
@@ -81,20 +81,20 @@ class Measured(NamedTuple):
     """The measurement of a theorem."""
 
     verdicts: pandas.DataFrame  # a row for each reading of the bound, epsilon and horizon
-    exponents: pandas.DataFrame  # a row for each fit: fitted beside printed exponents
+    exponents: pandas.DataFrame  # a row for each fit: fitted and printed exponent
 
 
 def measure(name: str, *, environments: Any = None, means: Any = None, **sizes: Any) -> Measured:
-    """Plays the learner of a theorem, and compares its worst regret with the bound.
+    """Play the learner of a theorem, and compare its worst regret with the bound.
 
     The interval of the worst regret is simultaneous over the environments.
 
     Args:
       name: one of :data:`dpjax.bounds.theorems.THEOREMS`.
-      environments: as of a Study; by default those of the theorem. Whether they are of the kind
-        that the theorem is about, such as i.i.d. or oblivious, is not checked.
-      means: (K,) mean losses of the arms of these environments, for a bound that depends on them.
-      **sizes: as of :func:`play`.
+      environments: as in a Study; by default those of the theorem. It is not checked whether they
+        satisfy the assumptions of the theorem, such as i.i.d. or oblivious losses.
+      means: (K,) mean losses of the arms of these environments, if the bound depends on them.
+      **sizes: as in :func:`play`.
 
     Raises:
       ValueError: there is no such theorem, a size is too small, or the theorem does not cover the
@@ -116,16 +116,16 @@ def measure(name: str, *, environments: Any = None, means: Any = None, **sizes: 
     if environments is not None:
         theorem = on(theorem, environments, means)
     elif means is not None:
-        raise ValueError("means: they are of environments; pass these too")
+        raise ValueError("means: they belong to environments; pass these too")
     return judge(name, theorem, play(name, theorem, **sizes))
 
 
 def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
-    """A theorem with other environments, at the number of arms that these have.
+    """A theorem with other environments, at their number of arms.
 
     Args:
       theorem: a theorem.
-      environments, means: as of :func:`measure`.
+      environments, means: as in :func:`measure`.
 
     Examples:
       >>> six = environments.bernoulli([0.4, *[0.5] * 5])
@@ -141,7 +141,7 @@ def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
     counts = set()
     for make in made.values():
         own = taken(make)
-        if own.keys() <= given.keys():  # A Study refuses the others.
+        if own.keys() <= given.keys():  # A Study refuses other factories.
             actions = make(**{name: given[name] for name in own}).action_set
             counts |= {actions.count} if type(actions) is Arms else set()
     if theorem.instance:
@@ -162,14 +162,14 @@ def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
     elif sizes.keys() == {"arms"} and counts:
         if len(counts) > 1:
             several = " and ".join(map(str, sorted(counts)))
-            raise ValueError(f"environments: they have {several} arms; measure them one by one")
+            raise ValueError(f"environments: they have {several} arms; measure them separately")
         (arms,) = counts
         sizes, bounds = {"arms": arms}, _at(bounds, arms)
     return theorem._replace(environments=made, sizes=sizes, bounds=bounds)
 
 
 def _at(bounds, size) -> dict[str, Callable]:
-    """The bounds over arms at another number of arms, or at other means."""
+    """The bounds at another number of arms, or at other means."""
     return {reading: partial(bound, size=size) for reading, bound in bounds.items()}
 
 
@@ -183,18 +183,18 @@ def play(
     key: Array | int = 0,
     progress: bool = True,
 ) -> xarray.DataArray:
-    """Final regret of the learner of a theorem, by epsilon, horizon, environment and trial.
+    """Final regret of a theorem's learner, by epsilon, horizon, environment and trial.
 
-    An environment that takes a gap is played at 16 gaps from 0.01 to 1, each of which is an
-    environment in the data.
+    An environment that takes a gap is played at 16 gaps from 0.01 to 1. Each gap is an environment
+    in the data.
 
     Args:
       name: of the learner in the data.
       theorem: the theorem.
-      epsilons: privacy levels; inf alone for a learner that takes none.
+      epsilons: privacy levels; a learner that takes no epsilon is played at inf only.
       horizon: the largest of three horizons, each a quarter of the next, at least 64.
-      trials: how many, at least 2.
-      key, progress: as of :class:`dpjax.Study`.
+      trials: number of trials, at least 2.
+      key, progress: as in :class:`dpjax.Study`.
 
     Examples:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
@@ -221,7 +221,7 @@ def play(
 
 
 def _at_each_gap(regret, gaps) -> Iterator[xarray.DataArray]:
-    """The regret on each environment, at each gap by itself if its name is in ``gaps``."""
+    """The regret on each environment, separately at each gap if its name is in ``gaps``."""
     regret = regret.reset_coords(drop=True)
     for name in regret["environment"].values:
         own = regret.sel(environment=[name])
@@ -242,22 +242,22 @@ def search(
     final: int = 1024,
     key: Array | int = 0,
 ) -> pandas.DataFrame:
-    """The worst environments that a search finds in the families of a theorem, beside its bounds.
+    """Search the families of a theorem for the worst environments, and compare with its bounds.
 
-    If a bound depends on the instance, the search is for the largest ratio of regret to the bound.
+    If a bound depends on the instance, the search maximises the ratio of regret to the bound.
 
     Args:
       name: of the learner in the data.
-      theorem: the theorem. Without families nothing is searched.
-      epsilons: privacy levels; inf alone for a learner that takes none.
+      theorem: the theorem. If it has no families, there are no rows.
+      epsilons: privacy levels; a learner that takes no epsilon is played at inf only.
       horizon: T, in rounds.
       final: fresh trials of each environment that is found.
-      key: as of :func:`dpjax.worst_case`.
+      key: as in :func:`dpjax.worst_case`.
 
     Returns:
-      A row for each reading of the bound, epsilon and family. ``regret`` is the honest mean,
-      ``searched`` the largest mean of the search, and ``lower`` the minimax lower bound, NaN if
-      none is known.
+      A row for each reading of the bound, epsilon and family. ``regret`` is the mean on fresh
+      trials, ``searched`` the largest mean during the search, and ``lower`` the minimax lower
+      bound, NaN if none is known.
 
     Examples:
       >>> theorem = theorems.find("limited_updates")
@@ -290,7 +290,7 @@ def search(
 
 
 def _by_ratio(find, bound, at, instance) -> tuple[WorstCase, float, float]:
-    """The worst case by regret over a bound on the means, the bound, and the largest regret."""
+    """The worst case by the ratio of regret to the bound, the bound, and the largest regret."""
     found = find(score="ratio", bound=lambda **given: bound(*at, np.float64(given[instance])))
     means = np.float64(found.parameters[instance])
     value = float(bound(*at, means))
@@ -304,7 +304,7 @@ def _levels(theorem, epsilons) -> list[float]:
 
 
 def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
-    """The verdicts and exponents of a theorem, shown by a name, from the final regret of play.
+    """The verdicts and exponents of a theorem from its learner's final regret.
 
     Examples:
       >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
@@ -341,10 +341,10 @@ def _printed_exponent(theorem, over, epsilon) -> float:
 
 
 def _exponents(name, theorem, regret) -> pandas.DataFrame:
-    """Fitted exponents beside printed ones.
+    """Fitted and printed exponents.
 
-    The exponent in the horizon is fitted for each epsilon, and the one in epsilon at the largest
-    horizon, each along the environments that are worst at each horizon and epsilon.
+    The exponent in the horizon is fitted at each epsilon, and the exponent in epsilon at the
+    largest horizon. Each fit uses the worst environment at each horizon and epsilon.
     """
     worst, rows = choice.worst(regret)["environment"], []
     along = regret.sel(environment=worst)

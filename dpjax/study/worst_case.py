@@ -1,4 +1,4 @@
-"""A search for the environment of a family that is worst for a learner."""
+"""A search for the worst environment of a family for a learner."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,24 +16,26 @@ from dpjax.study.simulate import simulate, simulate_batches
 from dpjax.study.study import has_batches
 from dpjax.study.sweep import planned, played, sweep
 
-_BEYOND = 0.25  # The first places lie up to so far beyond the box, and are clipped to its faces.
-# New places lie around the best eighth of three generations; a share of numbers is drawn anew.
+_BEYOND = (
+    0.25  # The first places are drawn up to this far outside the box and clipped to its faces.
+)
+# New places lie around the best eighth of three generations; this share of coordinates is redrawn.
 _RECENT, _ELITE, _ANEW = 3, 8, 0.05
-_LOOKS = 4  # The best of the search are played so many times more before one is chosen.
+_LOOKS = 4  # The best candidates are replayed this many times before one is chosen.
 
 
 class WorstCase(NamedTuple):
-    """The worst environment that a search found, and its score on trials that no search has seen.
+    """The worst environment that a search found, and its score on fresh trials.
 
-    The score is the mean regret, or the mean regret over the bound on it.
+    The score is the mean regret, or its ratio to a bound.
     """
 
     environment: Environment
     parameters: dict[str, np.ndarray]  # of the family, by name
     mean: float  # the score
-    low: float  # the ends of a 95 % interval, of Student's law
+    low: float  # the ends of a 95 % Student interval
     high: float
-    searched: float  # the largest score that the search saw, which is biased upwards
+    searched: float  # the largest score during the search, biased upwards
 
     def __str__(self):
         found = f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g}, searched {self.searched:.4g})"
@@ -57,27 +59,27 @@ def worst_case(
     """Search a family for the environment with the largest mean regret of a learner.
 
     The search is the cross-entropy method (Rubinstein 1999). One compiled program plays all
-    candidates of a generation, on fresh trials. The best candidates are then played again, one of
-    them is chosen, and it is reported on ``final`` further trials. So ``mean`` is not biased by the
-    search; the maximum of the search, ``searched``, is. The worst environment of the family is at
-    least as bad as the found one.
+    candidates of a generation on fresh trials. The best candidates are then played again, and the
+    chosen one is reported on ``final`` further trials. So ``mean`` is not biased by the search, but
+    ``searched``, the largest score of the search, is. The family's worst environment is at least
+    as bad as the one that was found.
 
     Args:
       factory: of the learner. It takes ``horizon`` and ``epsilon`` by name, if it takes them.
         ``functools.partial`` sets other arguments.
       family: one of :mod:`dpjax.environments.families`, or a user's own.
       horizon: T, in rounds.
-      epsilon: privacy that the learner is given.
-      trials: of each candidate, at least 2.
-      final: fresh trials of the found environment, at least 2.
-      score: "regret", or "ratio", regret over ``bound``.
-      bound: function of the parameters of the family, by name, that returns a bound on regret.
+      epsilon: the privacy parameter passed to the learner.
+      trials: trials per candidate, at least 2.
+      final: fresh trials of the environment that was found, at least 2.
+      score: "regret", or "ratio" for regret divided by ``bound``.
+      bound: function of the family's parameters, by name, that returns a bound on regret.
       population: candidates in a generation, at least 2.
-      generations: how many, at least 1.
+      generations: number of generations, at least 1.
       key: a PRNG key, or a whole number as a seed.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name, or as of :func:`dpjax.sweep`.
+      ValueError, TypeError: an argument is wrong, or as in :func:`dpjax.sweep`.
 
     Examples:
       >>> from functools import partial
@@ -88,7 +90,7 @@ def worst_case(
     """
     _check.one_of("regret", "ratio", score=score)
     if (bound is None) != (score == "regret"):
-        raise ValueError("bound: the score ratio needs one, and the score regret has none")
+        raise ValueError("bound: pass one with score='ratio' only")
     _check.epsilon(epsilon)
     _check.size(2, trials=trials)
     _check.size(2, final=final)
@@ -106,7 +108,7 @@ def worst_case(
         return learner, family.make(**point["parameters"])
 
     def points(places) -> dict[str, Any]:
-        """Points of a sweep at places (P, N), at which 0 and 1 are the faces of the box."""
+        """Points of a sweep at places (P, N); 0 and 1 are the faces of the box."""
         epsilons = np.full(len(places), epsilon)
         return {"epsilon": epsilons, "parameters": _inside(family, places)}
 
@@ -125,7 +127,7 @@ def worst_case(
     plan = planned(game, points(first), trials, seed, play, 1, None, None)
 
     def measured(places) -> np.ndarray:
-        """The mean scores (P,) of a population on fresh trials, by the one compiled program."""
+        """The mean scores (P,) of a population on fresh trials, by one compiled program."""
         at = jax.tree.map(np.float32, points(places))
         result: Any = played(plan._replace(points=at, key=next(keys)), None, False, dict)
         return scores(result.regret[..., -1], at).mean(axis=1)
@@ -153,19 +155,19 @@ def worst_case(
 
 
 def _joined(seen) -> tuple[np.ndarray, np.ndarray]:
-    """The places (P, N) and the scores (P,) of several generations."""
+    """The places (P, N) and scores (P,) of several generations."""
     places, values = zip(*seen, strict=True)
     return np.concatenate(places), np.concatenate(values)
 
 
 def _anywhere(generator, count, family) -> np.ndarray:
-    """Places (count, N) all over the box, a part of them on its faces."""
+    """Random places (count, N) in the box, some of them on its faces."""
     dim = sum(low.size for low, _ in _box(family).values())
     return generator.uniform(-_BEYOND, 1.0 + _BEYOND, (count, dim)).clip(0.0, 1.0)
 
 
 def _box(family) -> dict[str, tuple[np.ndarray, ...]]:
-    """The lowest and highest value of each parameter, of one shape."""
+    """The lowest and highest values of each parameter, broadcast to one shape."""
     box = {name: np.broadcast_arrays(low, high) for name, (low, high) in family.box.items()}
     for name, (low, high) in box.items():
         if not np.all(np.isfinite(low) & np.isfinite(high) & (low <= high)):
@@ -189,7 +191,7 @@ def _one(points):
 
 
 def described(parameters: dict) -> str:
-    """The parameters of a family in words, with three digits.
+    """The parameters of a family as text, with three digits.
 
     Examples:
       >>> from dpjax.study.worst_case import described

@@ -191,10 +191,10 @@ PICKLED = npy(np.array([[None, 1]]), allow_pickle=True)
 BAD_ARRAYS = {
     "empty": (b"", "not an array of NumPy"),
     "text": (b"0,1\n1,0\n", "not an array of NumPy"),
-    "truncated": (npy(TABLE)[:-5], "its header speaks of 1088 bytes .* but there are 1083"),
-    "too long": (npy(TABLE) + b"\0", "its header speaks of 1088 bytes"),
-    "10^12 rows": (header((10**12, 3)) + bytes(64), r"header speaks of \d+ bytes"),
-    "10^30 rows": (header((10**30, 3)) + bytes(64), r"header speaks of \d+ bytes"),
+    "truncated": (npy(TABLE)[:-5], "its header declares 1088 bytes .* but there are 1083"),
+    "too long": (npy(TABLE) + b"\0", "its header declares 1088 bytes"),
+    "10^12 rows": (header((10**12, 3)) + bytes(64), r"header declares \d+ bytes"),
+    "10^30 rows": (header((10**30, 3)) + bytes(64), r"header declares \d+ bytes"),
     "negative": (header((-2, -2)) + bytes(32), r"shape \(T, K\), got \(-2, -2\)"),
     "no token": (header(0, raw="{'descr': '<f8', ((("), "header is damaged"),
     "no indent": (header(0, raw="  a\n b\nc"), "header is damaged"),
@@ -241,8 +241,12 @@ def test_archives_that_lie(tmp_path):
         (8, b"\1", "the array losses is encrypted"),
         (10, b"\x4d", "the array losses is damaged .*compression"),
         (6, b"\x63", "is damaged, or no .npz"),
-        (24, struct.pack("<I", 200), "is damaged|header speaks"),  # its stated length is too short
-        (24, struct.pack("<I", 2**31), "header speaks of 1088 bytes"),
+        (
+            24,
+            struct.pack("<I", 200),
+            "is damaged|header declares",
+        ),  # its stated length is too short
+        (24, struct.pack("<I", 2**31), "header declares 1088 bytes"),
         (16, b"\0\0\0\0", "is damaged .*CRC"),
         (42, struct.pack("<I", 2**31), "the array losses is damaged"),
     ]:
@@ -252,11 +256,11 @@ def test_archives_that_lie(tmp_path):
             read_losses(path)
         refused(path)
     for members, message in [
-        ([], "holds nothing; one array"),
+        ([], "holds nothing; exactly one array"),
         ([("losses.npy", b"text")], "not an array"),
-        ([("losses.txt", b"text")], "holds losses.txt; one array"),
-        ([("a.npy", npy(TABLE)), ("notes.txt", b"text")], "holds a, notes.txt; one array"),
-        ([("a.npy", npy(TABLE)), ("b.npy", npy(TABLE))], "holds a, b; one array, and only one"),
+        ([("losses.txt", b"text")], "holds losses.txt; exactly one array"),
+        ([("a.npy", npy(TABLE)), ("notes.txt", b"text")], "holds a, notes.txt; exactly one array"),
+        ([("a.npy", npy(TABLE)), ("b.npy", npy(TABLE))], "holds a, b; exactly one array"),
     ]:
         with pytest.raises(ValueError, match=message):
             read_losses(npz(path, *members))
@@ -282,10 +286,10 @@ def bomb(path, start, rest, understated=False):
 @pytest.mark.parametrize(
     ("start", "understated", "message"),
     [
-        (header((2**26, 2), "|u1"), False, "packed so densely that its 134217728 losses"),
+        (header((2**26, 2), "|u1"), False, "compressed so strongly that its 134217728 losses"),
         (header((0, 0), raw="x", version=2, size=2**32 - 1), False, "header is damaged"),
         (header((100, 2)), True, "CRC|damaged"),
-        (header((100, 2)), False, "header speaks of"),
+        (header((100, 2)), False, "header declares"),
     ],
     ids=["a table of zeros", "a header", "an understated size", "an overlong member"],
 )
@@ -334,8 +338,8 @@ def test_what_is_no_file_is_called_what_it_is(tmp_path, monkeypatch):
 
 
 BAD_CSV = {
-    "columns from 0": ("0,1,2\n.5,.5,.5\n", "row 1 counts the columns, 0 to 2; a header must"),
-    "two columns from 0": ("0,1\n.5,.5\n", "row 1 counts the columns, 0 to 1; a header must"),
+    "columns from 0": ("0,1,2\n.5,.5,.5\n", "row 1 counts the columns, 0 to 2; if it is a"),
+    "two columns from 0": ("0,1\n.5,.5\n", "row 1 counts the columns, 0 to 1; if it is a"),
     "columns from 1": ('"1","2"\n.5,.5\n', "row 1 counts the columns, 1 to 2"),
     "only commas": ("a,b\n0,1\n,\n1,0\n", r"row 3, column 1 \(a\): is missing"),
     "underscores": ("a,b\n0_1,0\n", "row 2, column 1 (a): '0_1' is not a number"),
@@ -420,7 +424,7 @@ def test_nothing_is_replaced_where_one_file_cannot_be(tmp_path):
 NUMBERS = [
     ("--epsilon", "1e-309", "epsilon must be greater than 0 (inf is allowed), got 1e-309"),
     ("--epsilon", "1e39", "got 1e+39, which is inf in float32"),
-    ("--epsilon", "1e400", "a number beyond what a float holds"),
+    ("--epsilon", "1e400", "a number that is too large for a float"),
     ("--epsilon", "1,1.0", "epsilon: one is given twice in 1, 1"),
     ("--epsilon", "1,,2", "must be numbers separated by commas"),
     ("--seeds", 2**24 + 1, "seeds must be at most 16777216"),
@@ -428,7 +432,7 @@ NUMBERS = [
     ("--seed", -1, "seed must be an integer of at least 0"),
     ("--seed", 2**32, "seed must be at most 2147483647"),
     ("--seed", 2**64, "seed must be at most 2147483647"),
-    ("--horizon", 10**15, "rounds were asked for"),
+    ("--horizon", 10**15, "rounds were requested"),
     ("--devices", 10**6, "devices must be in [1, 1024], got 1000000"),
     ("--store", "foo://x", "store: foo://x cannot be opened"),
     ("--store", "/dev/zero", "store: /dev/zero is no folder"),

@@ -33,15 +33,15 @@ def test_words_are_encoded_and_nothing_else_is_changed(tmp_path):
 
 MANY = "\n".join(f"{i / 7},word {i}" for i in range(VALUES + 1))
 BAD = {
-    "a missing number": ("x,y\n1,u\n,v\n", "row 3, column 1 (x) is missing; fill it in, or leave "
-                         "the row out"),
-    "a missing word": ("x,y\n1.5,u\n2,?\n", "row 3, column 2 (y) is missing; fill it in, or leave "
-                       "the row out"),
+    "a missing number": ("x,y\n1,u\n,v\n", "row 3, column 1 (x) is missing; fill it in, or remove "
+                         "the row"),
+    "a missing word": ("x,y\n1.5,u\n2,?\n", "row 3, column 2 (y) is missing; fill it in, or remove "
+                       "the row"),
     "a word among numbers": ("x,y\n1.5,u\n1O,v\n", "row 3, column 1 (x) is '1O', and not a number, "
                              "as other entries of this column are"),
     "infinite": ("x,y\n1,u\ninf,v\n", "row 3, column 1 (x) is inf; a number must be finite"),
     "an index": ("x,z,y\n2,0,u\n5,1,v\n4,2,v\n", "column 2 counts the rows, 0 to 2; an index is no "
-                 "arm and no feature, so leave it out"),
+                 "arm and no feature, so remove it"),
     "one word": ("x,z,y\n1.5,a,u\n2,a,v\n", "column 2 (z) has 1 different word; it must have from "
                  f"2 to {VALUES}"),
     "many labels": (f"x,y\n{MANY}\n", f"column 2 (y) has {VALUES + 1} different words; it must "
@@ -53,8 +53,8 @@ BAD = {
                      "earlier one is"),
     "other columns": ("x,Y\n1,u\n", "has no column 'y' (did you mean Y?); its columns are x, Y"),
     "ragged": ("x,y\n1,u\n2\n", "row 3 has 1 entries, but the header has 2"),
-    "semicolons": ("x;y\n1;u\n", "its entries are separated by semicolons; a loss table has commas "
-                   "between them, and points in decimal fractions"),
+    "semicolons": ("x;y\n1;u\n", "its entries are separated by semicolons; separate them by "
+                   "commas, and write decimal fractions with points"),
     "no rows": ("x,y\n", "has no rows below the header"),
     "empty": ("", "has no rows below the header"),
     "the label alone": ("y\nu\nv\n", "has no column of features"),
@@ -76,7 +76,7 @@ def test_losses_beside_features_are_checked_as_those_of_a_table(tmp_path):
         "x,a,b\n1,0,1\n3,0,1.5\n": r"row 3, column 3 \(b\) is 1.5; losses must lie in \[0, 1\]",
         "x,a,b\n1,0,1\n3,0,u\n": r"row 3, column 3 \(b\) is 'u', and not a number, as other",
         "x,a,b\n1,0,u\n3,0,v\n": r"row 2, column 3 \(b\) is 'u', and not a number$",
-        "x,a\n1,0\n3,1\n": "has 1 columns of losses beside the features; an arm has one each",
+        "x,a\n1,0\n3,1\n": "has 1 columns of losses beside the features; it needs one for each arm",
     }
     for text, message in cases.items():
         with pytest.raises(ValueError, match=message):

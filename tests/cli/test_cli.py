@@ -72,7 +72,7 @@ def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_pa
         (folder / "table.csv").write_text("mine")
         code, printed, error = call(capsys, *words)
         assert (code, printed, error.count("\n")) == (2, "", 1)
-        assert f"out: results/{default} is not empty; say --overwrite" in error
+        assert f"out: results/{default} is not empty; pass --overwrite" in error
         assert call(capsys, *words, "--overwrite")[0] == 0
         assert call(capsys, *words, "--out", str(tmp_path / "new"))[0] == 0
 
@@ -112,7 +112,7 @@ BAD = {
     "epsilon negative": (["--epsilon=-1"], "epsilon must be greater than 0"),
     "epsilon NaN": (["--epsilon", "1,nan"], "epsilon must be greater than 0"),
     "epsilon a word": (["--epsilon", "1,low"], "argument --epsilon: must be numbers"),
-    "horizon too long": (["--horizon", "570"], "570 rounds were asked for, but"),
+    "horizon too long": (["--horizon", "570"], "570 rounds were requested, but"),
     "horizon zero": (["--horizon", "0"], "horizon must be an integer of at least 1"),
     "no seeds": (["--seeds", "0"], "seeds must be an integer of at least 1"),
     "no file": (["--losses", "absent.csv"], "absent.csv: no such file"),
@@ -174,7 +174,7 @@ def test_run_keeps_a_store_and_goes_on_with_it(capsys, tmp_path, monkeypatch):
     out.append("--overwrite")
     code, _, error = call(capsys, *RUN, *out, "--store", kept)
     assert code == 2 and error.count("\n") == 1
-    assert f"store: {kept} is not empty; say --resume" in error
+    assert f"store: {kept} is not empty; pass --resume" in error
 
     monkeypatch.setattr(store.Store, "write", lambda *block: pytest.fail("computed again"))
     code, again, _ = call(capsys, *RUN, *out, "--store", kept, "--resume")
@@ -210,7 +210,7 @@ def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypat
     kept = str(tmp_path / "stores")
     arguments = ["reproduce", "tossou2017", "--out", str(tmp_path / "out"), "--store", kept]
     code, _, error = call(capsys, *arguments)
-    assert code == 130 and f"what is finished is in {kept}: --resume goes on" in error
+    assert code == 130 and f"{kept} has the finished part: pass --resume" in error
     assert {*written} == {f"{kept}/001-study"}
     written.clear()
     killed.append(False)
@@ -243,7 +243,7 @@ def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
 def test_resume_without_a_store_and_bad_devices(capsys, tmp_path):
     out = ["--out", str(tmp_path / "out")]
     for options, message in [
-        (["--resume"], "resume: there is nothing to go on with; say --store PATH"),
+        (["--resume"], "resume: there is no store to continue from; pass --store PATH"),
         (["--devices", "0"], "devices must be in [1, 1024], got 0"),
     ]:
         code, _, error = call(capsys, *RUN, *out, *options)

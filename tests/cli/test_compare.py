@@ -127,7 +127,7 @@ def test_a_copy_of_a_built_in_learner_has_exactly_its_regret(tmp_path, capsys):
         "parameters.json",
     }  # fmt: skip
     assert main(command) == 2
-    assert "is not empty; say --overwrite" in capsys.readouterr().err
+    assert "is not empty; pass --overwrite" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -221,8 +221,8 @@ REFUSED = {
     "a broken file": ("x = 1\ny = 1 / 0\n", "mine.py: line 2: ZeroDivisionError: division"),
     "no syntax": ("x = 1\ndef f(:\n", "mine.py: line 2: SyntaxError: invalid syntax"),
     "an exit": ("import sys\nsys.exit(3)\n", "mine.py: line 2: it ends the program"),
-    "no factory": ("def main(horizon=3):\n    raise SystemExit\n", "no public function in it"),
-    "another's": ("from dpjax.learners import exp3\n", "no public function in it requires horizon"),
+    "no factory": ("def main(horizon=3):\n    raise SystemExit\n", "it defines no factory"),
+    "another's": ("from dpjax.learners import exp3\n", "no public function that requires horizon"),
     "two": (
         "from dpjax import learners\ndef a(horizon, arms):\n    return learners.ucb1(horizon, arms)"
         "\ndef b(horizon, arms):\n    return learners.exp3(horizon, arms)\n",
@@ -305,10 +305,10 @@ def test_a_file_that_cannot_be_audited_is_named(file, message, tmp_path, capsys,
         (["--against", "ftrl"], "against: ftrl cannot compete here (plays other actions)"),
         (
             ["--against", "hedge"],
-            "against: hedge cannot compete here (plays other actions, or sees",
+            "against: hedge cannot compete here (plays other actions, or has",
         ),
         (["--against", "exp3,exp3"], "against: one is named twice"),
-        (["--epsilon", "1,1"], "epsilon: give at least one, and none of them twice"),
+        (["--epsilon", "1,1"], "epsilon must hold different values, at least one; got [1.0, 1.0]"),
         (["--trials", "1"], "trials must be an integer of at least 2"),
         (["--horizon", "8"], "horizon must be an integer of at least 16"),
     ],

@@ -118,7 +118,7 @@ def test_the_example_is_a_study():
         ("mixing = 0.5", "mixing = 2.5", "mixing"),
         ("means = [0.4", "mean = [0.4", "mean"),
         ('EXP3 = "exp3"', "EXP3 = 3", "an entry of learners must be a name"),
-        ("[study]", "[study", "is no TOML"),
+        ("[study]", "[study", "is not TOML"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_file(tmp_path, capsys, old, new, message):
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_named_with_the_file(tmp_path, capsys, old, new, messag
 def test_options_of_losses_do_not_go_with_a_study(tmp_path, capsys):
     path = str(written(tmp_path, GOOD))
     assert main(["run", "--config", path, "--seeds", "3", "--out", str(tmp_path / "out")]) == 2
-    assert "seeds: a study has it in its file" in capsys.readouterr().err
+    assert "seeds: set it in the file of the study" in capsys.readouterr().err
     assert main(["run", "--config", str(tmp_path / "none.toml")]) == 2
     assert "no such file" in capsys.readouterr().err
 

@@ -75,7 +75,7 @@ BAD_CSV = {
     "tabs": ("a\tb\n0\t1\n", r"its entries are separated by tabs"),
     "a stray semicolon": ("1,0\n0,1;\n", r"row 2, column 2: '1;' is not a number"),
     "an index from 0": (",a,b\n0,0,1\n1,1,0\n2,0,0\n", r"column 1 counts the rows, 0 to 2; "),
-    "an index from 1": ("1,0,1\n2,1,0\n", r"column 1 counts the rows, 1 to 2; .* leave it out"),
+    "an index from 1": ("1,0,1\n2,1,0\n", r"column 1 counts the rows, 1 to 2; .* remove it"),
     "rounds behind": ("0,1,1\n0,1,2\n1,1,3\n", r"column 3 counts the rows, 1 to 3; "),
     "no index": ("1,0\n2,1\n2,0\n", r"row 2, column 1 is 2; losses must lie in"),
     "missing entry": ("a,b\n0,1\n0.5,\n", r"row 3, column 2 \(b\): is missing"),
@@ -123,7 +123,7 @@ def test_bad_arrays_and_files_are_refused(tmp_path):
         with pytest.raises(ValueError, match=f"{name}: .*{message}|{name} .*{message}"):
             run.read_losses(tmp_path / name)
     np.savez(tmp_path / "many.npz", a=np.zeros((2, 2)), b=np.zeros((2, 2)))
-    with pytest.raises(ValueError, match=r"many\.npz: holds a, b; one array"):
+    with pytest.raises(ValueError, match=r"many\.npz: holds a, b; exactly one array"):
         run.read_losses(tmp_path / "many.npz")
     for name in ("garbage.npy", "garbage.npz", "empty.npz"):
         (tmp_path / name).write_bytes(b"" if name == "empty.npz" else b"\x93NOT an array")

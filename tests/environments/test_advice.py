@@ -78,5 +78,5 @@ def test_bad_quality_is_refused():
     for informative in ([0.5], [0.5, 1.5], [[0.5, 0.5]]):
         with pytest.raises(ValueError, match="informative"):
             environments.advice([0.5, 0.5], 2, informative=informative)
-    with pytest.raises(ValueError, match="informative: the advice is given"):
+    with pytest.raises(ValueError, match="because the advice is given"):
         environments.advice([0.5, 0.5], LAWS, informative=[0.5, 0.5])

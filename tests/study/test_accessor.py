@@ -75,7 +75,7 @@ def test_the_frontier_compares_by_what_is_declared(data):
 
 
 def test_methods_say_what_is_missing(data):
-    with pytest.raises(ValueError, match="the data have no 'loss', but final_regret, regret"):
+    with pytest.raises(ValueError, match="the data have no 'loss'; they have final_regret, regret"):
         data.dpjax.mean(of="loss")
     with pytest.raises(ValueError, match="over: horizon is no axis"):
         data.dpjax.slope()
@@ -167,8 +167,8 @@ def test_a_figure_can_be_written(data, tmp_path):
         ({"x": "epsilon"}, "learner has 2 values; select one"),
         ({"x": "mixing", "color": "learner"}, "x: mixing is no axis"),
         ({"x": "trial", "color": "learner"}, "x: trial is no axis"),
-        ({"x": "epsilon", "color": "epsilon"}, "named once only"),
-        ({"x": "round", "panel": ("learner", "learner")}, "named once only"),
+        ({"x": "epsilon", "color": "epsilon"}, "named only once"),
+        ({"x": "round", "panel": ("learner", "learner")}, "named only once"),
         ({"x": "epsilon", "panel": ("learner", "mixing")}, "columns: mixing is no axis"),
         ({"x": "epsilon", "y": "loss"}, "y: the data have no 'loss'"),
     ],
@@ -235,12 +235,16 @@ def test_an_estimator_has_a_level():
 
 
 def test_a_name_that_is_no_estimator_is_refused(data):
-    with pytest.raises(AttributeError, match="data.dpjax has no estimate 'medain', but mean, quan"):
+    with pytest.raises(
+        AttributeError, match="data.dpjax has no estimate 'medain'; it has mean, quan"
+    ):
         data.dpjax.medain()
     for options in ({"estimate": "medain"}, {"estimate": "identification"}):
         with pytest.raises(ValueError, match="estimate: there is no '"):
             data.dpjax.figure("epsilon", color="learner", **options)
-    with pytest.raises(ValueError, match="estimate: there is no 'medain', but mean, quantile"):
+    with pytest.raises(
+        ValueError, match="estimate: there is no 'medain'; there are mean, quantile"
+    ):
         data.dpjax.table(estimates=["medain"])
     with pytest.raises(ValueError, match="confidence must be in"):
         data.dpjax.mean("final_regret")

@@ -226,9 +226,9 @@ def test_any_estimate_with_an_interval_is_drawn(settings):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"estimate": "gini"}, "estimate: the data are an estimate already; leave it out"),
-        ({"y": "regret"}, "y: the estimate has no 'regret', but chosen_rate, mean"),
-        ({"panel": ("learner", "learner")}, "an axis can be named once only"),
+        ({"estimate": "gini"}, "estimate: the data are already an estimate; leave it out"),
+        ({"y": "regret"}, "y: the estimate has no 'regret'; it has chosen_rate, mean"),
+        ({"panel": ("learner", "learner")}, "an axis can be named only once"),
         ({}, "learner has 2 values; select one of them, or name it as color, line or panel"),
     ],
 )

@@ -94,7 +94,7 @@ def test_two_best_arms_are_censored_and_the_warning_says_why():
     tied = played([0.9, 0.1, 0.9], horizon=1000, trials=40)
     assert (tied["best_arms"].sel(learner="LUCB") == 2.0).all()
     # Any of the best is correct; the rules err with probability at most 0.3, and seldom do.
-    with pytest.warns(UserWarning, match="Where several arms are the best, no learner can stop"):
+    with pytest.warns(UserWarning, match="If several arms are optimal, no learner can stop"):
         found = tied.dpjax.identification().squeeze("environment")
     for learner in ("AdaP-TT", "LUCB"):
         cell = found.sel(learner=learner, epsilon=1.0)
@@ -120,7 +120,7 @@ def test_data_without_recommendations_or_means_are_refused(data):
     without = data.drop_vars("report_recommendation")
     with pytest.raises(ValueError, match="^data: no learner of the study recommends an arm"):
         without.dpjax.identification()
-    with pytest.raises(ValueError, match="^data: which arm is the best is known only of i.i.d."):
+    with pytest.raises(ValueError, match="^data: the best arm is known only for i.i.d."):
         data.drop_vars("correct").dpjax.identification()
     with pytest.raises(ValueError, match="^confidence must be in"):
         data.dpjax.identification(confidence=1.0)
@@ -165,7 +165,7 @@ def test_each_side_misses_with_half_of_the_rest():
 
 
 def test_what_is_no_proportion_is_refused(data):
-    with pytest.raises(ValueError, match="^array must hold true or false, as 1 or 0"):
+    with pytest.raises(ValueError, match="^array must hold booleans, or 1 and 0"):
         data.dpjax.proportion(of="report_stopping_time")
     with pytest.raises(ValueError, match="the data have no 'errors'"):
         data.dpjax.proportion(of="errors")

@@ -166,7 +166,7 @@ def test_what_is_no_arm_is_refused(arm):
     with pytest.raises(ValueError) as error:
         study_of(lambda: Odd([arm])).run(progress=False)
     assert str(error.value) == (
-        f"<lambda>: select() returned {arm!r} in round 1, and arms are the whole numbers 0 to 1"
+        f"<lambda>: select() returned {arm!r} in round 1; it must return a whole number from 0 to 1"
     )
 
 
@@ -180,17 +180,17 @@ def test_a_class_without_a_method_is_refused():
     with pytest.raises(TypeError) as error:
         study_of(Half).run(progress=False)
     assert str(error.value) == (
-        "Half must have the methods select() and update(arm, loss), and has no update"
+        "Half must have the methods select() and update(arm, loss), but has no update"
     )
 
 
 def test_what_needs_a_compiled_learner_says_so(tmp_path):
     made = study_of(Shifts)
-    with pytest.raises(ValueError, match="^store: mine is a class of Python, and a store keeps"):
+    with pytest.raises(ValueError, match="^store: mine is a Python class, and a store keeps"):
         made.run(tmp_path / "store", progress=False)
     assert not (tmp_path / "store").exists()
     sentence = (
-        "Shifts is a class of Python and cannot be traced; Study.run plays it without a store, "
+        "Shifts is a Python class and cannot be traced; Study.run plays it without a store, "
         "and audit.black_box audits it"
     )
     built, coins = TWINS["python"](4, 2), environments.bernoulli([0.4, 0.5])

@@ -243,7 +243,7 @@ def test_a_damaged_block_of_a_program_is_named(folder):
 
 def test_a_foreign_object_is_left_alone(folder):
     (folder / "study.json").write_text('{"mine": 1}')
-    with pytest.raises(ValueError, match=r"study\.json is not that of a study; name another"):
+    with pytest.raises(ValueError, match=r"study\.json does not belong to a study; choose"):
         small().run(folder, progress=False)
     assert (folder / "study.json").read_text() == '{"mine": 1}'
 
@@ -252,7 +252,7 @@ def test_labels_of_another_study_are_refused(folder):
     """The stores refuse a study with another second epsilon, which leaves its object."""
     with pytest.raises(ValueError, match="points: epsilon of point 1: 0.5 there, 0.7 here"):
         small([0.1, 0.7, 2.0, np.inf]).run(folder, progress=False)
-    with pytest.raises(ValueError, match=r"holds other points than .*study\.json says"):
+    with pytest.raises(ValueError, match=r"holds other points than .*study\.json; it"):
         dpjax.open(folder)
     small().run(folder, progress=False)
     assert dpjax.open(folder)["epsilon"].values.tolist() == [0.1, 0.5, 2.0, np.inf]
@@ -260,7 +260,7 @@ def test_labels_of_another_study_are_refused(folder):
 
 def test_stores_of_programs_without_their_object_are_named(folder, whole):
     (folder / "study.json").unlink()
-    with pytest.raises(ValueError, match=r"has no study\.json, and holds several stores: .*EXP3"):
+    with pytest.raises(ValueError, match=r"has no study\.json and holds several stores: .*EXP3"):
         dpjax.open(folder)
     assert small().run(folder, progress=False).identical(dpjax.open(folder))
     assert tree(folder) == tree(whole[0] / "small")

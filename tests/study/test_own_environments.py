@@ -60,9 +60,9 @@ TWO = {"a": environments.deterministic, "b": ON_THREE["three"]}
         ("dueling_elimination", ON_THREE, MEANS, "environments: the bound depends on the "
          "preferences of the arms; measure it on its own environments"),
         ("exp3", ON_THREE, MEANS, "means: the bound does not depend on them; leave them out"),
-        ("exp3", TWO, None, "environments: they have 3 and 4 arms; measure them one by one"),
+        ("exp3", TWO, None, "environments: they have 3 and 4 arms; measure them separately"),
         ("exp3", {}, None, "environments: there is none"),
-        ("ucb1", None, MEANS, "means: they are of environments; pass these too"),
+        ("ucb1", None, MEANS, "means: they belong to environments; pass these too"),
         ("linucb", ON_THREE, None, "linucb, three, dim = 5, horizon = 16: learner: plays policies "
          "over features in R^5; environment: has 3 arms"),
     ],
@@ -86,7 +86,7 @@ def test_the_command_plays_the_environment_of_a_file(tmp_path, capsys):
     assert [*json.loads((out / "parameters.json").read_text())["environments"]] == [str(OWN)]
     assert main([*given[:2], "--search", *given[2:], "--out", str(tmp_path / "no")]) == 2
     assert capsys.readouterr().err == (
-        "dpjax: environment: a search has families of its own; leave out --environment\n"
+        "dpjax: environment: a search uses its own families; leave out --environment\n"
     )
 
 

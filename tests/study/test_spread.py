@@ -140,7 +140,10 @@ def test_bad_parts_and_executors(arguments, message, tmp_path):
 
 def test_forked_processes_are_refused(tmp_path):
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
-    with pool, pytest.raises(ValueError, match="forked, and JAX hangs in them; make it as"):
+    with (
+        pool,
+        pytest.raises(ValueError, match="it forks processes, and JAX hangs in them; make it as"),
+    ):
         study_of().run(tmp_path, executor=pool, progress=False)
 
 
@@ -210,7 +213,7 @@ def test_arrays_of_jobs_on_the_command_line(tmp_path, capsys):
         assert before == {file: file.stat().st_mtime_ns for file in before} != {}
         assert "NaN" not in capsys.readouterr().out
     assert main(["run", *of_table, "--part", "1/2"]) == 2
-    assert "part: it is played into a store; say --store PATH" in capsys.readouterr().err
+    assert "part: its results go into a store; pass --store PATH" in capsys.readouterr().err
     for wrong in ("0/2", "3/2", "3", "a/b"):
         with pytest.raises(SystemExit):
             main(["run", *of_table, "--store", "x", "--part", wrong])

@@ -198,7 +198,7 @@ def test_halving_finds_what_all_trials_find():
         ({"grid": {**ARMS, "mixing": [0.1, 0.1]}}, "mixing has a value twice"),
         ({"grid": {**ARMS, "mixing": [0.1, np.nan]}}, "mixing must not hold NaN"),
         ({"grid": {**ARMS, "mixing": [0.1, 2.0]}}, "EXP3, stochastic, .*mixing"),
-        ({"grid": {**ARMS, "trial": [1]}}, "a name that the data"),
+        ({"grid": {**ARMS, "trial": [1]}}, "a reserved name of the study's data"),
         ({"grid": [("arms", 3)]}, "grid must be a dict"),
         ({"environments": {"four": environments.deterministic(4)}}, "plays 3 arms"),
         ({"environments": {"none": 3}}, "none must be a factory"),
@@ -272,7 +272,7 @@ def test_arrays_with_nan_are_refused_and_lists_are_static():
 
 def test_names_of_estimates_are_no_axes():
     """An axis called mean once silently broke the mean of data."""
-    with pytest.raises(ValueError, match="'mean' is a name that the data of a study uses"):
+    with pytest.raises(ValueError, match="'mean' is a reserved name of the study's data"):
         Study(learners.ucb1, stochastic, {**ARMS, "mean": [0.1, 0.2]})
 
 

@@ -254,7 +254,7 @@ def test_the_tables_in_docs_have_every_theorem_and_its_bounds_of_today(stored):
         (["exp33"], "there is no theorem, learner or paper 'exp33' (did you mean exp3?)"),
         (["tosou2017"], "'tosou2017' (did you mean tossou2017?)"),
         (["dp_klucb"], "dp_klucb has none here: the theorem of Azize et al. 2025 is asymptotic"),
-        (["exp3", "--all"], "name some, or say --all"),
+        (["exp3", "--all"], "name some, or pass --all"),
         (["exp3", "--horizon", "8"], "horizon must be an integer of at least 64"),
         (["exp3", "--trials", "1"], "trials must be an integer of at least 2"),
         (["exp3", "--epsilon", "0"], "epsilon must be greater than 0"),

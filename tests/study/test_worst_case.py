@@ -203,8 +203,8 @@ def test_words():
     ("arguments", "message"),
     [
         ({"score": "loss"}, "score must be one of regret, ratio"),
-        ({"score": "ratio"}, "bound: the score ratio needs one"),
-        ({"bound": np.sqrt}, "bound: the score ratio needs one"),
+        ({"score": "ratio"}, "bound: pass one with score='ratio' only"),
+        ({"bound": np.sqrt}, "bound: pass one with score='ratio' only"),
         ({"trials": 1}, "trials must be an integer of at least 2"),
         ({"final": 1}, "final must be an integer of at least 2"),
         ({"population": 1}, "population must be an integer of at least 2"),
