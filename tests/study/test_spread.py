@@ -113,7 +113,7 @@ def test_errors_of_the_study_are_raised_at_once(tmp_path):
 def test_what_cannot_be_sent_is_said(tmp_path, monkeypatch):
     lock = multiprocessing.Lock()
     study = study_of(mine=lambda horizon, arms: learners.exp3(horizon, arms, mixing=bool(lock) / 2))
-    with pytest.raises(TypeError, match=r"cannot be sent to its workers \(.*; start each process"):
+    with pytest.raises(TypeError, match=r"cannot be sent to its workers \(.*; start the processes"):
         study.run(tmp_path, executor=Losing(0), progress=False)
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(TypeError, match="cannot be sent .*; install cloudpickle"):
