@@ -541,7 +541,7 @@ def given_number(name, argument, value):
     options = {}
     if argument == "delta" and defaults.get("noise") == "laplace":
         options = {"noise": "gaussian"}
-    if argument in ("delta", "batch") and defaults.get("model") == "local":
+    if argument in ("delta", "batch") and defaults.get("model") == "local" and "batch" in defaults:
         options = {"model": "joint"}
     if argument == "tau" and defaults["epsilon"] is None:
         options = {"epsilon": None}

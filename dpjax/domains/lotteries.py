@@ -87,13 +87,19 @@ def _marginals(s, k):
 
 
 def _in_units(x, k):
-    """x as integers, in units of 2^-bits, with sum exactly k; and the bits."""
+    """x as integers, in units of 2^-bits, with sum exactly k; and the bits.
+
+    A probability within 2^-20 of 1 becomes 1. Otherwise its last bits, which may differ between
+    compiled programs, would decide whether an interval of :func:`_systematic` ends before or after
+    an integer.
+    """
     bits = min(_BITS, 30 - k.bit_length())
     unit = 1 << bits
     units = jnp.round(x * unit).astype(jnp.int32)
+    units = jnp.where(x >= 1.0 - 2.0**-20, unit, units)
     missing = k * unit - jnp.sum(units)
-    # The first entries with room compensate for rounding.
-    room = jnp.where(missing > 0, unit - units, units)
+    # The first entries between 0 and 1 compensate for rounding.
+    room = jnp.where(units == unit, 0, jnp.where(missing > 0, unit - units, units))
     before = jnp.cumsum(room) - room
     return units + jnp.sign(missing) * jnp.clip(jnp.abs(missing) - before, 0, room), bits
 

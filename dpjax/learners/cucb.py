@@ -16,6 +16,7 @@ from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
 
+VARIANCE = 0.25  # of a loss in [0, 1], at most
 # Each radius is enlarged by a random share of up to SPREAD, which breaks ties at random.
 SPREAD = 2.0**-12
 # Number of vertices that are checked to have entries 0 and 1 only.
@@ -96,7 +97,7 @@ def cucb(
     check_exploration(exploration)
     local = model == "local"
     scale = privacy.laplace_scale(1.0 if read == "one" else float(ones), epsilon)
-    variance = 0.25 + 2.0 * jnp.square(scale) if local else 0.25
+    variance = VARIANCE + 2.0 * jnp.square(scale) if local else VARIANCE
 
     def choose(key, t, samples, totals):
         count = jnp.maximum(samples, 1).astype(jnp.float32)

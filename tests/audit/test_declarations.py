@@ -103,7 +103,7 @@ def test_long_vectors_end_in_the_l1_ball(dim):
 # Round 4 is in the first of four batches of 16 rounds, and later batches depend on that batch.
 EPSILON, LONGER = {"dp_ucb_int": 100.0}, {
     "cucb": 16, "exp3_minibatch": 16, "limited_updates": 16, "linear_elimination": 16,
-    "projection_free": 16,
+    "probing_experts": 16, "projection_free": 16,
 }  # fmt: skip
 DECLARED = [
     name
