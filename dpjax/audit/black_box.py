@@ -91,10 +91,8 @@ def _run(player, losses) -> list[int]:
     """The arms that an object plays, one for each round."""
     arms: list[int] = []
     for round_losses in losses:
-        arm = int(player.select())
-        if not 0 <= arm < len(round_losses):
-            raise ValueError(f"select() returned {arm} in round {len(arms) + 1}, and arms are the "
-                             f"whole numbers 0 to {len(round_losses) - 1}")  # fmt: skip
+        found, name = player.select(), type(player).__name__
+        arm = _check.selected(found, len(round_losses), name, len(arms) + 1)
         player.update(arm, float(round_losses[arm]))
         arms.append(arm)
     return arms

@@ -206,6 +206,14 @@ def inside(low: float, high: float, /, **values) -> None:
     _require(lambda x: (x > low) & (x < high), requirement, values)
 
 
+def selected(found, arms, name, t) -> int:
+    """The arm that ``select()`` of a Python class returned in round t."""
+    if isinstance(found, bool) or not hasattr(found, "__index__") or not 0 <= int(found) < arms:
+        raise ValueError(f"{name}: select() returned {found!r} in round {t}; it must return a "
+                         f"whole number from 0 to {arms - 1}")  # fmt: skip
+    return int(found)
+
+
 def epsilon(given):
     """The given epsilon, which must be from 1e-12 to infinity.
 

@@ -66,7 +66,7 @@ def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
         epsilon=jnp.minimum(pure, privacy.zcdp_epsilon(rho, delta)),
         delta=delta,
         rho=rho,
-        accountant="zCDP of bounded-range draws, or the sum of their log-ratios where smaller",
+        accountant="zCDP of bounded-range draws, or the sum of their log-ratios if smaller",
     )
 
 

@@ -166,7 +166,7 @@ def hedge(
         epsilon=reached,
         delta=delta,
         rho=rho,
-        accountant="zCDP of bounded-range draws, or the sum of their log-ratios where smaller",
+        accountant="zCDP of bounded-range draws, or the sum of their log-ratios if smaller",
         calibration=calibration,
         paper_epsilon=printed_epsilon(horizon, eta, delta) if printed else float("nan"),
     )

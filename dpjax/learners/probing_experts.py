@@ -151,6 +151,6 @@ def probing_experts(
         unit="entry",
         released="policies 1..T",
         accountant="one coin and M - 1 draws: the sum of their log-ratios"
-        + ("" if delta is None else ", or their Renyi divergences where smaller"),
+        + ("" if delta is None else ", or their Renyi divergences if smaller"),
     )
     return Learner(init, step, contextual, Policies(experts, arms), horizon, declared, report)

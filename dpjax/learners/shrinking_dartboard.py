@@ -219,7 +219,7 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
         delta=0.0 if delta is None else delta,
         rho=dartboard.rho(setting, size),
         accountant="one coin and M - 1 draws: the sum of their log-ratios"
-        + ("" if delta is None else ", or their Renyi divergences where smaller"),
+        + ("" if delta is None else ", or their Renyi divergences if smaller"),
         calibration=calibration,
     )
     if calibration == "printed":

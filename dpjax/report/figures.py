@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from dpjax.core import _check
 from dpjax.report import estimates, quantities
 from dpjax.report.arrays import named
-from dpjax.report.plot import label_axes, ticks_at
+from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
 from dpjax.report.quantities import DECLARED
 from dpjax.report.tables import entry
 
@@ -42,7 +42,7 @@ class Captioned(Figure):
     caption: str = ""
 
     def savefig(self, *args, **kwargs) -> None:
-        with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+        with rc_context(TRUETYPE):
             super().savefig(*args, **kwargs)
 
 

@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib import colormaps
+from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
+
+# Some publishers refuse the default fonts, of type 3.
+TRUETYPE: Any = {"pdf.fonttype": 42, "ps.fonttype": 42}
 
 
 class Curve(NamedTuple):
@@ -81,4 +84,5 @@ def save(figure, folder, name) -> None:
     # The second file reuses the layout of the first, which saves half of the time.
     figure.set_layout_engine("none")
     # Without a date, equal figures are equal files.
-    FigureCanvasPdf(figure).print_pdf(folder / f"{name}.pdf", metadata={"CreationDate": None})
+    with rc_context(TRUETYPE):
+        FigureCanvasPdf(figure).print_pdf(folder / f"{name}.pdf", metadata={"CreationDate": None})

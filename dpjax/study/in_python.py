@@ -184,12 +184,17 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     zero = jax.eval_shape(one, first, nature[0], jnp.int32(1), jnp.int32(0))[1]
     zero = jax.tree.map(lambda leaf: jnp.zeros((len(players), *leaf.shape), leaf.dtype), zero)
     t, total, regret = 0, zero, []
+
+    def select(player, t):
+        count, name = learner.action_set.count, learner.init.name
+        return _check.selected(player.select(), count, name, t)
+
     for end in checkpoint_rounds(learner, environment, checkpoints).tolist():
         while t < end:  # It sums in pieces, as dpjax.simulate does.
             piece, stop = zero, min(t + PIECE, end)
             while t < stop:
                 t += 1
-                arms = [_arm(learner, player, t) for player in players]
+                arms = [select(player, t) for player in players]
                 states, piece, losses = all_trials(
                     states, piece, np.int32(t), np.array(arms, np.int32)
                 )
@@ -200,12 +205,3 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
         regret.append(np.asarray(regret_of(states, total[0])))
     tally, clipped = jax.tree.map(np.asarray, total)
     return np.stack(regret, axis=1), tally, (), clipped
-
-
-def _arm(learner, player, t) -> int:
-    """The arm that an object selects in round t."""
-    arm, arms = player.select(), learner.action_set.count
-    if isinstance(arm, bool) or not hasattr(arm, "__index__") or not 0 <= int(arm) < arms:
-        raise ValueError(f"{learner.init.name}: select() returned {arm!r} in round {t}; it must "
-                         f"return a whole number from 0 to {arms - 1}")  # fmt: skip
-    return int(arm)

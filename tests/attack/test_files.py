@@ -266,7 +266,7 @@ def test_archives_that_lie(tmp_path):
             read_losses(npz(path, *members))
     with pytest.warns(UserWarning, match="Duplicate"):
         npz(path, ("losses.npy", npy(TABLE)), ("losses.npy", npy(TABLE)))
-    assert "holds losses, losses; one" in refused(path)
+    assert "holds losses, losses; exactly one" in refused(path)
 
 
 def bomb(path, start, rest, understated=False):

@@ -74,6 +74,16 @@ def test_runs_differ_and_a_key_repeats_them():
     assert seeds[:count] == seeds[count:]
 
 
+class Commits:
+    """Selects what is no arm."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def select(self):
+        return self.found
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -81,7 +91,18 @@ def test_runs_differ_and_a_key_repeats_them():
         ({"training": 0}, "training must be an integer of at least 1"),
         ({"pair": (np.ones(3), np.ones(3))}, r"pair must have two sequences of shape \(T, K\)"),
         ({"pair": (np.ones((3, 2)), np.ones((2, 2)))}, r"got \(3, 2\) and \(2, 2\)"),
-        ({"pair": (np.ones((3, 1)), np.ones((3, 1)))}, r"select\(\) returned 1 in round 2"),
+        (
+            {"pair": (np.ones((3, 1)), np.ones((3, 1)))},
+            r"^Commit: select\(\) returned 1 in round 2; ",
+        ),
+        (
+            {"make": lambda seed: Commits(True)},
+            r"^Commits: select\(\) returned True in",
+        ),
+        (
+            {"make": lambda seed: Commits(0.5)},
+            r"returned 0.5 in round 1; it must return",
+        ),
         ({"epsilon": 0.0}, "epsilon must be"),
     ],
 )

@@ -251,6 +251,22 @@ def test_advice_beyond_1_is_clipped(monkeypatch):
 # Parameters -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 2**20, 2**31 - 1])
+@pytest.mark.parametrize("epsilon", [1e-12, 1.0, 1e4])
+def test_the_sum_of_log_ratios_is_private_at_the_edges(horizon, epsilon):
+    """In float64. Twice the weight would spend more, unless a smaller one has less regret."""
+    setting = probing.best_setting(horizon, 4, 16, jnp.float32(epsilon), None)
+    w, p, budget, batch, gamma = (float(x) for x in setting)
+
+    def exact(w):
+        leave = np.log1p((1 - p) * -np.expm1(-w) / p)
+        return max(leave, w) + (budget - 1) * w if budget > 1 else 0.0
+
+    assert exact(w) <= epsilon * (1 + 1e-5)
+    useful = float(probing.useful_weight(horizon, 4, 16, batch, gamma))
+    assert exact(2.0 * w) > epsilon or w == pytest.approx(useful, rel=1e-5) or budget <= 1
+
+
 @pytest.mark.parametrize("delta", [None, 1e-6])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, np.inf])
 def test_the_setting_is_private_and_the_largest_or_of_no_use(delta, epsilon):

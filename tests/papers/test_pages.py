@@ -568,8 +568,10 @@ def test_what_privacy_costs_elimination():
         )
     ]  # fmt: skip
     says(
-        "to the power {:.2f} at epsilon = 1 (T from 1e5 to 1e9), {:.2f} without privacy; with "
-        "noise on each loss {:.2f} at epsilon = 1 and {:.2f} at 0.1".format(*exponents)
+        "to the power {:.2f} at epsilon = 1 (T from 1e5 to 1e9), and {:.2f} without privacy. With "
+        "noise on each loss the exponent is {:.2f} at epsilon = 1 and {:.2f} at 0.1".format(
+            *exponents
+        )
     )
 
 

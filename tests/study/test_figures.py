@@ -11,6 +11,7 @@ from matplotlib.text import Text
 import dpjax.report.accessor  # noqa: F401
 from dpjax.report import figures as plot
 from dpjax.report import latex
+from dpjax.report.plot import save
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
 ROUNDS = np.linspace(2048, 2**18, 128).astype(int)
@@ -410,9 +411,12 @@ def test_an_unknown_style_is_refused(mixed):
 
 
 def test_fonts_of_a_pdf_are_truetype(mixed, tmp_path):
+    """Also of a file that a command writes."""
     drawn = mixed.dpjax.figure("epsilon", color="learner")
     drawn.savefig(tmp_path / "mine.pdf", metadata={"CreationDate": None})
-    assert b"/Type3" not in (tmp_path / "mine.pdf").read_bytes()
+    save(drawn, tmp_path, "saved")
+    for name in ("mine", "saved"):
+        assert b"/Type3" not in (tmp_path / f"{name}.pdf").read_bytes()
     assert b"/CIDFontType2" in (tmp_path / "mine.pdf").read_bytes()
 
 
