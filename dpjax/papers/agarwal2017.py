@@ -114,12 +114,12 @@ def figure(data, free):
     ]
     drawn = shared.figure(
         data, "epsilon", lines, color="learner", panel="instance",
-        note="Privacy is free (regret within 10 % of the same learner's without it) "
-        f"for FTRL with the Laplace tree and with buffered Gaussian noise from epsilon = "
-        f"{'; '.join(shown)}. Gaussian noise: delta = T^-2; Laplace noise: pure. Neighbours: one "
-        "round's losses replaced. Calibrations as we read them: the printed scale is half ours "
-        "under this reading, and right where a round is zeroed out or experts' losses lie in "
-        "[0, 1].",
+        note="Privacy is called free if regret is within 10 % of the same learner's regret "
+        "without privacy. FTRL reaches this with the Laplace tree and with buffered Gaussian noise "
+        f"at epsilon = {'; '.join(shown)}. Laplace noise is pure; Gaussian noise has delta = T^-2. "
+        "Neighbouring sequences differ in one round's losses. Calibrations as we read them: for "
+        "these neighbours our noise scale is twice the printed one, which is correct if the losses "
+        "of a round can only become zero, or if experts' losses lie in [0, 1].",
     )  # fmt: skip
     for axes, name in zip(drawn.axes, data.instance.values, strict=True):
         part = data.sel(instance=name)
@@ -150,8 +150,9 @@ def map_figure(data):
     start = int(np.log2(horizons[np.argmax(before > printed)]))
     drawn = shared.lines_figure(
         lines, "horizon", "bound", ylabel="epsilon",
-        note=f"Above its line a bound says something; cube, N = {dim}, constants 1. Shaded: only "
-        f"the paper's does, from $T = 2^{{{start}}}$ on.\nMarks: regret is half of the centre's.",
+        note=f"Above its line, a bound on regret is below T. Cube, N = {dim}, constants 1. "
+        f"Shaded, from $T = 2^{{{start}}}$ on: only the paper's bound is.\nMarks: measured regret "
+        "is half of the regret of always playing the centre.",
     )  # fmt: skip
     (axes,) = drawn.axes
     axes.fill_between(horizons, printed, before, where=before > printed, alpha=0.15)
@@ -189,7 +190,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
             "_horizon": partial(
                 shared.figure, lengths.squeeze("dim").sel(epsilon=[1.0, 10.0, 100.0, np.inf]),
                 "horizon", base=2, color="epsilon", line="learner", panel="instance",
-                note="FTRL at epsilon = 100 lies under FTRL without privacy.",
+                note="FTRL at epsilon = 100 and FTRL without privacy coincide.",
             ),
             "_map": partial(map_figure, lengths),
         },

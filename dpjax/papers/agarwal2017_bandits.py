@@ -125,9 +125,9 @@ def figure(data, x, note=""):
         data, x, lines, ticks=data["size"].values.tolist() if x == "size" else None,
         color="learner", line=None if x == "epsilon" else "epsilon", panel="environment",
         estimate=partial(choice.worst, over="difficulty"),
-        note=f"The worst of {len(games.GAPS)} gaps, or of {len(games.BIASES)} biases of the "
-        "losses; the size is K of arms, or N of the ball. Local and central privacy are not the "
-        f"same promise. Calibrations as we read them. {note}",
+        note=f"Each point is the worst of {len(games.GAPS)} gaps (arms) or of {len(games.BIASES)} "
+        "biases of the losses (ball). The size is K for arms and N for the ball. Local privacy is "
+        f"a stronger promise than central privacy. Calibrations as we read them. {note}",
     )  # fmt: skip
 
 
@@ -149,8 +149,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     others = by_size.sel(size=by_size["size"] != games.SIZE)
     lines = {"epsilon": [1.0, np.inf]}
     note = (
-        "From epsilon = 1 on a batch is one round: batches of EXP2 lie on DP-EXP2. Without "
-        "privacy the three kinds of SCRiBLE are one."
+        "From epsilon = 1 on, a batch is one round, so EXP2 with batches and DP-EXP2 coincide. "
+        "Without privacy the three versions of SCRiBLE coincide."
     )
     return shared.Report(
         tables={

@@ -163,9 +163,8 @@ def time_figure(data, plain, lower):
     lines = [(finite, {}), (without * xarray.ones_like(finite.epsilon), {"linestyle": "--"})]
     return shared.figure(
         data, "epsilon", lines, y="report_stopping_time", color="learner", panel="means",
-        note="Five Bernoulli arms. Dots: the lower bound on the mean "
-        "stopping time of all private learners. Dashes: TTUCB, which has no privacy. Trials are "
-        "censored at the horizon.",
+        note="Five Bernoulli arms. Dotted: the lower bound on the mean stopping time of every "
+        "private learner. Dashed: TTUCB, which is not private. Trials are censored at the horizon.",
     )  # fmt: skip
 
 
@@ -173,8 +172,8 @@ def error_figure(data):
     """The share of errors of each stopping rule on three arms, against epsilon."""
     drawn = data.dpjax.figure(
         "epsilon", y="wrong", color="learner", estimate=estimates.proportion,
-        note="Three Bernoulli arms of mean gains 0.7, 0.5 and 0.3. Line: the share of errors that "
-        "is allowed.",
+        note="Three Bernoulli arms with mean gains 0.7, 0.5 and 0.3. Horizontal line: the error "
+        "probability that each rule is allowed.",
     )  # fmt: skip
     drawn.axes[0].axhline(ALLOWED, color="0.3", linewidth=0.9)
     drawn.axes[0].set_ylabel("share of wrong recommendations")

@@ -161,8 +161,8 @@ def figure(data, x, panel=None, ticks=None, note="", lines=()):
     return shared.figure(
         data.sel(rate=1.0), x, [(centre, grey), *lines], color="calibration", panel=panel,
         ticks=data[x].values if ticks is None else ticks,
-        note=f"PRIVATEBANDIT, Gaussian noise, delta = T^-2. Grey: the centre; where nothing is "
-        f"learned, a line lies on it. {note}",
+        note=f"PRIVATEBANDIT with Gaussian noise and delta = T^-2. Grey: always playing the "
+        f"centre; a curve on the grey line has learned nothing. {note}",
     )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def horizon_figure(data):
     lines = [(means.sel(calibration=name).min("rate"), {"linestyle": "--", "like": i})
              for i, name in enumerate(data.calibration.values)]  # fmt: skip
     lines += [(last * (data.horizon / data.horizon[-1]) ** 0.75, {})]
-    note = "Dashed: the best of three rates in hindsight. Dotted: T^(3/4)."
+    note = "Dashed: the best of three learning rates, chosen in hindsight. Dotted: T^(3/4)."
     return figure(data, "horizon", "instance", note=note, lines=lines)
 
 

@@ -36,7 +36,7 @@ def play_batches(horizon, trials, short) -> xarray.Dataset:
     study = Study(
         games.by_batches(short), {"vectors": games.as_arms}, grid, trials, games.SEED, shown
     )
-    return play(study).squeeze("environment")
+    return play(study).squeeze("environment", drop=True)
 
 
 def play_rounds(horizon, trials) -> xarray.Dataset:
@@ -50,7 +50,8 @@ def play_rounds(horizon, trials) -> xarray.Dataset:
         return Study(learners, {"vectors": environment}, grid, trials, games.SEED, shown)
 
     on_arms = study({**games.BY_ROUNDS, **beside}, games.as_arms)
-    return play(study(games.ON_FEATURES, games.as_features) + on_arms).squeeze("environment")
+    played = play(study(games.ON_FEATURES, games.as_features) + on_arms)
+    return played.squeeze("environment", drop=True)
 
 
 def play_nets(horizon, trials, short) -> xarray.Dataset:
@@ -160,14 +161,14 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
             "": partial(
                 shared.figure, batches, "epsilon", ticks=[0.01, 0.1, 1.0, 10.0],
                 color="learner", panel="instance",
-                note="Names are radii of elimination. Chernoff and printed are one line where "
-                "epsilon is large.",
+                note="Variants of linear elimination are named after their confidence radius. At "
+                "large epsilon, Chernoff and printed coincide.",
             ),
             "_horizon": partial(horizons.figure, longer),
-            "_curves": partial(curves_figure, batches, "Chernoff lies under printed, and without "
-                               "privacy central under local."),
+            "_curves": partial(curves_figure, batches, "Printed hides Chernoff; without privacy, "
+                               "local hides central."),
             "_rounds": partial(curves_figure, by_rounds, "UCB1 is not private. LinUCB is jointly "
-                               "private at delta = T^-2."),
+                               "private with delta = T^-2."),
         },
         parameters={
             "horizons": longer.horizon.values.tolist(), "horizon_trials": few,

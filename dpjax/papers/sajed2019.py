@@ -94,7 +94,8 @@ def curves_figure(data):
     ]
     return shared.figure(
         shown, "round", lines, low=2.0, color="learner", panel=("instance", "epsilon"),
-        note="AdaP's constant is 3.1 where no other is named. Calibrations as we read them.",
+        note="AdaP has the constant 3.1 unless its name says otherwise. Calibrations as we read "
+        "them.",
     )  # fmt: skip
 
 
@@ -115,22 +116,22 @@ def rounds_figure(data, batches):
     return shared.figure(
         regret.to_dataset(name="regret"), "round", low=2.0, color="learner",
         panel=("instance", "epsilon"), estimate=means,
-        note="Epsilon is the one that learners are given. All declare it, but DP-UCB, split, which "
-        "declares a fifth of it. DP-UCB-Int declares it, or a little less, at delta = T^-2. All "
-        "others are pure. DP-SE is tuned to a longer horizon.",
+        note="All learners are given the same epsilon and declare it, with two exceptions: "
+        "\"DP-UCB, split\" declares a fifth of it, and DP-UCB-Int declares at most epsilon with "
+        "delta = T^-2. All others are pure. DP-SE is tuned to a longer horizon.",
     )  # fmt: skip
 
 
 def laws_figure(data):
-    """Distribution functions of the final regret, whose laws have several modes."""
+    """Quantile functions of the final regret, whose distributions have several modes."""
     final = data.final_regret.sel(epsilon=list(games.EPSILONS)).reset_coords(drop=True)
     trials = data.sizes["trial"]
     ordered = final.copy(data=np.sort(final.values, axis=final.get_axis_num("trial")))
     shares = ordered.rename(trial="share").assign_coords(share=np.arange(1, trials + 1) / trials)
     drawn = shared.lines_figure(
         shares, "share", "learner", ("instance", "epsilon"), ylabel="regret at T",
-        note=f"The regret below which a share of {trials} trials lies. T = {int(data.horizon)}. "
-        "Lines later in the legend are on top.",
+        note=f"Quantiles of the final regret of {trials} trials. T = {int(data.horizon)}. Later "
+        "learners in the legend are drawn on top.",
     )  # fmt: skip
     for panel in drawn.axes:
         panel.set_xscale("linear")
@@ -145,8 +146,8 @@ def epsilon_figure(data, knees):
                             instance=games.REWARDS, epsilon=games.MORE_EPSILONS)  # fmt: skip
     drawn = shared.figure(
         data, "epsilon", [(lower, {})], color="learner", panel="instance",
-        note="Circles: the smallest epsilon from which on mean regret is within 10 % of that of "
-        "the same learner without privacy. Dotted: lower bound in d_epsilon.",
+        note="Circles: the smallest epsilon from which mean regret stays within 10 % of the same "
+        "learner's without privacy. Dotted: the lower bound with d_epsilon.",
     )  # fmt: skip
     for panel, instance in zip(drawn.axes, games.REWARDS, strict=False):
         mine = [row for row in knees if row["instance"] == instance and 0 < row["epsilon"] < np.inf]
@@ -162,7 +163,7 @@ def horizon_figure(data):
     lower = shared.labelled(lambda e, t: bounds.d_epsilon(float(t), losses, e),
                             epsilon=data.epsilon.values, horizon=data.horizon.values)  # fmt: skip
     return shared.figure(data, "horizon", [(lower, {})], color="learner", panel="epsilon",
-                         note="Dotted: lower bound in d_epsilon.")  # fmt: skip
+                         note="Dotted: the lower bound with d_epsilon.")  # fmt: skip
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)

@@ -140,8 +140,9 @@ def comparison_figure(data):
     """Regret curves, a panel for each gap."""
     drawn = named(data).dpjax.figure(
         "round", color="learner", panel="environment", estimate=estimates.mean,
-        note=f"Calibrated for n = 5e7 at epsilon = {games.EPSILON:g}, delta = {games.DELTA:g}. "
-        "Crosses: read off the published figure at round 2e7, in the colour of their learner.",
+        note=f"Learners are calibrated for n = 5e7 rounds, epsilon = {games.EPSILON:g} and delta = "
+        f"{games.DELTA:g}. Crosses: values read off the published figure at round 2e7, in the "
+        "learner's colour.",
     )  # fmt: skip
     for axes, gap in zip(drawn.axes, data.gap.values, strict=False):
         for name, line in zip(named(data).learner.values, axes.get_lines(), strict=True):
@@ -161,8 +162,8 @@ def floor_figure(data):
         swept(data).isel(round=-1, drop=True), "floor",
         [(array, {"like": i} | look) for i, array in enumerate(published)],
         color="learner", panel="environment",
-        note="The floor is the smallest eigenvalue of the regularizer. Crosses on dashes: "
-        "published, at round 5e7.",
+        note="The floor is the smallest eigenvalue of the regularizer. Dashed, with crosses: the "
+        "published values at round 5e7.",
     )  # fmt: skip
 
 

@@ -171,19 +171,20 @@ def figure(data):
     shown = levels(int(data.horizon))
 
     def drawn(array):
-        # Only the paper's three curves have its spreads; those of the others would hide them.
+        # Only the paper's three curves have bands, so that all bands can be seen.
         found = estimates.gini_spread(array, GROUPS)
         spread = (array.level == "paper") | (array.learner == "EXP3")
         return found.assign(low=found.low.where(spread), high=found.high.where(spread))
 
     return data.dpjax.figure(
         "round", color="epsilon", line="learner", panel="environment", estimate=drawn,
-        note=f"Privacy looks free at the paper's own level, epsilon = {shown.paper:.0f}: no one "
-        f"would call that private. Accounted by zCDP at delta = T^-2, the same EXP3_tau (tau = "
-        f"{shown.tau}) has epsilon = {shown.accounted:.1f}. The local model is the stronger one. "
-        "Regret against switching costs is policy regret, and there EXP3_tau at epsilon = 1 and "
-        "0.1 lies on the axis. Bands of the other curves would cover those of the paper's three, "
-        "and are left out. Reconstructed constants; calibrations as we read them.",
+        note=f"At the paper's own level, epsilon = {shown.paper:.0f}, privacy looks free, but so "
+        "large an epsilon means hardly any privacy. Composition by zCDP at delta = T^-2 shows that "
+        f"the same EXP3_tau (tau = {shown.tau}) has epsilon = {shown.accounted:.1f}. The local "
+        "model is stronger than the central one. With switching costs, regret is policy regret; "
+        "EXP3_tau at epsilon = 1 and 0.1 has almost none. Only the paper's three curves have "
+        "bands, so that all bands can be seen. Constants as reconstructed; calibrations as we read "
+        "them.",
     )  # fmt: skip
 
 
@@ -194,8 +195,8 @@ def memory_figure(data):
                             memory=data.memory.values)  # fmt: skip
     return shared.figure(
         data, "memory", [(bound, {"label": f"bound for tau = {tau}"})], log=False, color="tau",
-        note="Policy regret: an arm pays off after m rounds of warming up. EXP3 is EXP3_tau with "
-        "tau = 1.",
+        note="Policy regret: an arm pays off only after m rounds in a row on it. EXP3 is "
+        "EXP3_tau with tau = 1.",
     )  # fmt: skip
 
 

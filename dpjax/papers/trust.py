@@ -98,8 +98,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     contexts = at_worst(play(games.contexts_study(horizon, trials, short)), "environment")
     points = at_worst(play(games.points_study(horizon, trials, short)), "bias")
     regret, time = "final_regret", "report_stopping_time"
-    bits = ("Bernoulli losses. One bound for the widths of all laws. delta = 1e-6, or 0 where "
-            "noise is pure. ")  # fmt: skip
+    bits = ("Bernoulli losses. Confidence widths use the same bound for all noise distributions. "
+            "delta = 1e-6, or 0 for pure noise. ")  # fmt: skip
     over_time = partial(shared.figure, x="horizon", ticks=games.lengths(horizon, short),
                         color="learner", line="epsilon")  # fmt: skip
     return shared.Report(
@@ -116,14 +116,14 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
             "_linear": partial(cost_figure, linear, regret, "regret",
                                bits + "Linear elimination of 20 vectors in five dimensions."),
             "_identification": partial(cost_figure, stopped, time, "mean stopping time",
-                                       bits + "AdaP-TT on three arms, failure 0.01; trials are "
-                                       "censored at the horizon."),
-            "_contexts": partial(over_time, contexts, note="LinUCB, delta = 1e-6, 25 arms in five "
-                                 "dimensions, at the worst of the gaps. Noise of a shuffled "
-                                 "batch is the Gaussian limit of binomial noise."),
+                                       bits + "AdaP-TT on three arms with failure probability "
+                                       "0.01. Trials are censored at the horizon."),
+            "_contexts": partial(over_time, contexts, note="LinUCB with 25 arms in five dimensions "
+                                 "and delta = 1e-6, at the worst of the gaps. The noise of a "
+                                 "shuffled batch is the Gaussian limit of binomial noise."),
             "_points": partial(over_time, points, note="FTRL on the unit ball in five dimensions, "
-                               "against the worst of six drifts of the losses. Local: at the rate "
-                               "of its own bound."),
+                               "against the worst of six drifts of the losses. In the local model, "
+                               "FTRL uses the learning rate of its own bound."),
         },
         parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.laws(short),
                     "means": games.MEANS, "three": games.THREE, "failure": games.FAILURE,
