@@ -393,7 +393,7 @@ def _frame(axes, part, along, below) -> None:
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     beyond = [place for place in (along.infinity, along.none) if place is not None]
     if numbers and beyond:  # The axis has no numbers there.
-        (left, _), last = axes.get_xlim(), np.max(finite, initial=-np.inf)
+        (left, _), last = axes.get_xlim(), max(finite, default=-np.inf)
         axes.set_xticks([tick for tick in axes.get_xticks()
                          if left <= tick <= last or last < tick < 0.7 * min(beyond)])  # fmt: skip
     low, centre = part.found["low"].values, part.found[part.centre].values

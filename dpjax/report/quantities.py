@@ -175,9 +175,9 @@ def takes(array: xarray.DataArray, one: xarray.Dataset, axis: str | None) -> boo
 
 
 def takes_everywhere(array: xarray.DataArray, axis: str | None) -> bool:
-    """Whether every learner and environment takes an axis."""
+    """Whether each pair of a learner and an environment that was played takes an axis."""
     own = array.coords.get(f"takes_{axis}")
-    return own is None or bool(own.all())
+    return own is None or bool((own | array.isnull()).all())
 
 
 def is_wide(values) -> bool:

@@ -55,6 +55,23 @@ def test_ticks_do_not_run_together(drawn):
         assert all(b.x0 - a.x1 > 0.1 * b.width for a, b in pairwise(labels))
 
 
+def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
+    """In a sum of two studies, each learner has environments of its own."""
+    size, regret = [4, 8], np.full((2, 2, 3, 2), np.nan)
+    regret[0, 0], regret[1, 1] = 1.0, 2.0
+    dims, takes = ("learner", "environment", "trial", "size"), np.eye(2, dtype=bool)
+
+    def marks(takes):
+        coordinates = {"takes_size": (dims[:2], takes), "size": size}
+        played = xarray.Dataset({"final_regret": (dims, regret)}, coordinates)
+        drawn = plot.figure(played, "size", color="learner", panel="environment")
+        return [text.get_text() for panel in drawn.axes for text in panel.texts]
+
+    assert marks(takes) == []
+    takes[0, 0] = False
+    assert marks(takes) == ["none", "none"]
+
+
 def test_sizes_with_long_labels_have_no_tick_each():
     """Eight floors from 25386.2 to 3.61447e+07 were once printed over each other."""
     floors = [25386.2, 71629.3, 202108.0, 570263.0, 1609040.0, 4540040.0, 1.28101e7, 3.61447e7]
