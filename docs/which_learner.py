@@ -150,38 +150,39 @@ ABOUT = """# Which learner should I take?
 
 Look up your feedback, horizon, trust and epsilon in the tables below. Each cell names the learners
 of least regret in a small game. For example, take the table "{setting}".
-For *{game}*, T = {horizon}, a trusted server and epsilon = 1 its cell is: {cell}.
+Its cell for *{game}*, T = {horizon}, a trusted server and epsilon = 1 is: {cell}.
 
 ## How to read the tables
 
 A cell begins with the learner of least mean regret over {trials} trials, followed by this mean and
 its standard error. The other names are learners that cannot be distinguished from the best one, in
-the order of their means. At most {shown} learners are named. With so few trials, there are often
-more.
+the order of their means. A cell names at most {shown} learners and counts the others. With so few
+trials, there are often many.
 
-- *Test*: the best learner is chosen on one half of the trials. A learner is left out if the other
-  half shows that it is worse, by a one-sided test at 95 % of the paired differences. A trial has
-  the same losses for all learners, except those that play i.i.d. losses by whole batches.
+- *Test*: the best learner is chosen on one half of the trials. On the other half, a one-sided test
+  at level 95 % compares each learner with it, by paired differences. A learner is left out if it is
+  found to be worse. In a trial all learners face the same losses, except for learners that play
+  i.i.d. losses by whole batches.
 - *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
   is no one, only learners in the local model compete.
-- *Epsilon* is that of one round. A learner competes if it declares at most this epsilon, at any
-  delta. Delta is T^-2 for the longer T unless the learner has a default.
+- *Epsilon* is the privacy parameter of one round. A learner competes if it declares at most this
+  epsilon, at any delta. Unless a learner has a default delta, delta is T^-2 for the longer T.
   [Learners](../learners.md) lists all declarations.
 - `uniform` plays arms at random. If it is named, no learner was shown to be better than chance.
-- One fixed sequence is not the worst case. A learner for stochastic losses may win on
-  *deterministic* and have no bound against adversaries. [Theorems](../theorems/README.md) lists the
-  known bounds.
+- The fixed sequence of *deterministic* is not the worst case. A learner for stochastic losses may
+  have the least regret on it, but no bound against adversaries.
+  [Theorems](../theorems/README.md) lists the known bounds.
 
 The games, with K = {arms} and d = {dim}:
 
 {games}
 
-Constants are the defaults of each factory. At other gaps, horizons and numbers of arms, other
-learners are best. [`dpjax compare`](../guides/studies.md#comparisons) and
-[`dpjax run`](../guides/losses.md) measure yours.
+Each learner has the default constants of its factory. At other gaps, horizons and numbers of arms,
+other learners may be best. [`dpjax compare`](../guides/studies.md#comparisons) and
+[`dpjax run`](../guides/losses.md) measure regret in your own setting.
 
-These learners did not compete, since they identify the best arm
-([a guide of its own](../guides/identification.md)) or take rho instead of epsilon: {out}.
+These learners did not compete, since they identify the best arm (see the
+[guide](../guides/identification.md)) or have the parameter rho instead of epsilon: {out}.
 
 This command played {count} learners in {seconds:.0f} seconds of CPU time. It wrote this page and
 [regret.csv](regret.csv), with the mean regret and standard error of every learner:

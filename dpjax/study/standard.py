@@ -135,7 +135,7 @@ def _over_policies(dim) -> list[Standard]:
     fresh = [
         Standard(
             f"gap {gap:g}", environments.gap_arms(dim, gap=gap, arms=OFFERED),
-            f"{OFFERED} fresh unit vectors in each round, of which one leads by {gap:g}, "
+            f"{OFFERED} fresh unit vectors in each round, one of them better by {gap:g}, "
             "losses -1 or 1; pseudo-regret",
         )
         for gap in (0.3, 0.0)
