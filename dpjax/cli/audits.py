@@ -201,15 +201,16 @@ epsilon = {epsilon:g}, {pairs} pairs, {counted}.
 - *Replay*: the largest privacy loss over the pairs, at the declared delta.
 - *Printed*: for a printed calibration, the paper's epsilon, the one that we declare for its noise,
   and the one that a replay spent.
-- Learners that would release nothing in so short a game have options, which are in the parameters.
+- Some learners would release nothing in so short a game by default; parameters.json has the options
+  with which they were built.
 """
 REVEALED = """The last three columns are from `python benchmarks/revealed.py --out docs/audit`:
 [what actions reveal](revealed.md) at epsilon = 1 on the pair that reveals most. Each has two
 numbers, for T = 8 with two arms and for T = 16 with three.
 
-- *Actions reveal*: the exact epsilon, and an upper bound at delta = 0.01 or more.
-- *Likelihood attack*: its bound from 131072 runs of each sequence, and from 8192.
-- *Worst history*: its |ln P'/P|.
+- *Actions reveal*: the exact epsilon, and an upper bound on it at delta = 0.01 or more.
+- *Likelihood attack*: its lower bound from 131072 runs of each sequence, and from 8192.
+- *Worst history*: |ln P'/P| of the history with the largest ratio.
 """
 
 
