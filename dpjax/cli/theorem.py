@@ -149,8 +149,8 @@ def run(
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
     tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
-    said = [f"The bound of {name} is that of: {theorems.find(name).source}. It is for the kind of "
-            "environments named there." for name in names if given]  # fmt: skip
+    said = [f"The bound of {name} is that of: {theorems.find(name).source}. It covers only the "
+            "kind of environments that this source names." for name in names if given]  # fmt: skip
     return "\n\n".join([*map(format_table, tables), *said])
 
 
