@@ -124,8 +124,8 @@ def test_what_is_free_early_and_what_is_good():
         for name in names
     ]
     says(
-        f"FTPL is free from the same epsilon, with {min(poor):.1f} to {max(poor):.1f} times the "
-        "regret."
+        f"FTPL is free from about the same epsilon, with {min(poor):.1f} to {max(poor):.1f} times "
+        "the regret."
     )
     slower = [
         at[name, "FTRL, identical law"]["epsilon"] / at[name, "FTRL"]["epsilon"] for name in names
@@ -471,9 +471,9 @@ def test_dp_tt_over_the_lower_bound_and_over_dp_se():
     kept, forgotten = (time_of(name, np.inf) for name in ("DP-TT, keeping", "DP-TT"))
     still = time_of("DP-TT, keeping", 100.0) / kept
     says(
-        f"Without privacy, DP-TT takes {between(kept / forgotten, 2)} times as long if it keeps "
-        f"all losses as if it forgets. But at epsilon = 100 it still takes {between(still, 2)} "
-        "times as long as without privacy if it keeps them,"
+        f"Without privacy, DP-TT that keeps all losses takes {between(kept / forgotten, 2)} times "
+        "as long as DP-TT that forgets. But at epsilon = 100 it still takes "
+        f"{between(still, 2)} times as long as without privacy,"
     )
 
 
