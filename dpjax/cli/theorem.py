@@ -94,8 +94,8 @@ def run(
         all theorems, except the slow ones in a search.
       out: a folder.
       epsilons, horizon, trials, progress: as in :func:`dpjax.study.theorems.measure`.
-      search: whether to search for the worst environments, on fresh ``trials``, instead of playing
-        fixed ones.
+      search: whether to search for the worst environments instead of playing fixed ones. Then
+        ``trials`` is the number of fresh trials in each environment found.
       files: a user's environments, as in :func:`dpjax.cli.learner_files.find_environment`, that
         are played instead of the theorem's own.
       merge: whether rows of other theorems in ``out`` are kept.

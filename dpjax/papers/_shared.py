@@ -144,7 +144,7 @@ def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
 def table(cells, order, names, more=None, **renamed) -> list[dict]:
     """The cells of an estimate as rows with the named columns.
 
-    A learner that takes no epsilon has rows only at infinity.
+    A learner that takes no epsilon has rows only at epsilon = inf.
 
     Args:
       cells: a Dataset; its attribute trials may be a column.

@@ -12,7 +12,7 @@ from dpjax.papers.hanna2022_games import on_sphere
 from dpjax.study import Study
 
 FEW = 64  # trials of the games that are played round by round
-FEWER = 5  # linear arms have one in this many trials, because their phases take longer to compute
+FEWER = 5  # linear arms have a fifth of the trials, because their phases take longer to compute
 DELTA = 1e-6
 SEED = 2026
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf)
