@@ -36,7 +36,7 @@ OPTIONS = {name: {"failure": 0.9} for name in ("adap_tt", "ctb_tt", "dp_tt")}
 OPTIONS["dueling_elimination"] = {"failure": 0.9, "exploration": 0.01}
 # By default no threshold is exceeded within HORIZON rounds.
 OPTIONS["sparse_vector_experts"] = {"threshold": 1.0}
-# Arguments with which learners have a printed calibration, beyond ``calibration="printed"``.
+# Arguments that a printed calibration needs in addition to ``calibration="printed"``.
 PRINTED: dict[str, dict[str, Any]] = {
     "limited_updates": {"selector": "laplace"}, "scrible": {"noise": "vector"},
     "linucb": {"gram": gram.gaussian(calibration="printed")},
@@ -201,8 +201,8 @@ epsilon = {epsilon:g}, {pairs} pairs, {counted}.
 - *Replay*: the largest privacy loss over the pairs, at the declared delta.
 - *Printed*: for a printed calibration, the paper's epsilon, the one that we declare for its noise,
   and the one that a replay spent.
-- Some learners would release nothing in so short a game by default; parameters.json has the options
-  with which they were built.
+- Some learners would release nothing in so short a game by default. Their options are in
+  parameters.json.
 """
 REVEALED = """The last three columns are from `python benchmarks/revealed.py --out docs/audit`:
 [what actions reveal](revealed.md) at epsilon = 1 on the pair that reveals most. Each has two
@@ -316,7 +316,7 @@ def run(
 
     Raises:
       ValueError: there is no such learner, a file has no learner, or a number is out of range; or
-        the rows in ``out``, to which these are added, have other parameters.
+        with ``merge``, the rows in ``out`` have other parameters.
       OSError: the folder cannot be written to.
     """
     names = list(learners.__all__ if names is None else names)

@@ -154,7 +154,7 @@ def figure(data, note):
     axes = {"color": "epsilon"} if data.sizes["learner"] == 1 else (
         {"color": "learner", "panel": "epsilon"})  # fmt: skip
     drawn = data.dpjax.figure("round", **axes, estimate=estimates.mean, note=note)
-    for text in drawn.texts:  # The note may contain a file name, in which a dollar is no formula.
+    for text in drawn.texts:  # A dollar in a file name starts no formula.
         text.set_parse_math(False)
     return drawn
 

@@ -104,8 +104,8 @@ def run(
       The new rows, as text.
 
     Raises:
-      ValueError: there is no such theorem, or a number is out of range; or the rows in ``out``, to
-        which these are added, have other parameters.
+      ValueError: there is no such theorem, or a number is out of range; or with ``merge``, the rows
+        in ``out`` have other parameters.
     """
     import pandas  # here, because other commands should not wait for these libraries
 

@@ -70,8 +70,8 @@ def readable(data, axis) -> xarray.DataArray:
 def slopes(data, lengths, sizes) -> list[dict]:
     """Fitted exponents of the cost of privacy, with those of Table 1 of the paper.
 
-    In 1 / epsilon each learner has its own range, in which its cost is usable; in T and N all
-    learners of an instance are compared at one epsilon.
+    For 1 / epsilon, each learner is fitted over its own usable range. For T and N, all learners of
+    an instance are fitted at one epsilon.
     """
     printed = {"1/epsilon": "1", "N": "1 (experts: and ln N)", "T": "0 (and log^2 T)"}
 

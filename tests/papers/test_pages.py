@@ -488,7 +488,7 @@ def test_the_released_rule_errs_more_often_than_it_may():
         )
         for first, epsilon in ((True, 0.01), (False, 0.001))
     ]
-    says("share of errors is {} at epsilon = 0.01 and {} at 0.001;".format(*shown))
+    says("share of errors is {} at epsilon = 0.01 and {} at 0.001.".format(*shown))
     assert {epsilon for epsilon, row in at.items() if row["error_low"] > 0.1} == {
         epsilon for epsilon in at if epsilon < 0.1
     }
@@ -807,7 +807,7 @@ def test_contexts_and_points_in_every_model():
         )
         for name in names
     ]
-    says(f"regret grows with exponents {slopes[0]}, {slopes[1]} and {slopes[2]} in T;")
+    says(f"regret grows with exponents {slopes[0]}, {slopes[1]} and {slopes[2]} in T.")
     central = one("trust", "trust_slopes", learner="central, tree of degree k", epsilon=1.0)
     says("(factor {factor:.2f}, {factor_low:.2f} to {factor_high:.2f})".format(**central))
     row = one("trust", "trust_slopes", learner="local, each message", epsilon=1.0)
