@@ -17,7 +17,7 @@ DEVICES = 1024
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, with the closest known name."""
+    """A parser whose errors are one sentence that suggests the closest known name."""
 
     @property
     def version(self) -> str:
@@ -54,7 +54,7 @@ def add_output(command, default, merged="") -> None:
 
 
 def add_scale(command, stored) -> None:
-    """Add stores and devices."""
+    """Add --store, --resume and --devices; ``stored`` is the help of --store."""
     command.add_argument("--store", metavar="PATH", help=stored)
     command.add_argument("--resume", action="store_true", help="continue from the store in PATH")
     command.add_argument(
@@ -125,7 +125,7 @@ def prepare(options) -> "Mesh | None":
     elif not options.store:
         raise ValueError("store: must name a folder or URL, got ''")
     elif os.path.exists(options.store) and not os.path.isdir(options.store):
-        raise ValueError(f"store: {options.store} is no folder")
+        raise ValueError(f"store: {options.store} is not a folder")
     elif not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
         raise ValueError(
             f"store: {options.store} is not empty; pass --resume to continue it, or name another"

@@ -36,7 +36,7 @@ OPTIONS = {name: {"failure": 0.9} for name in ("adap_tt", "ctb_tt", "dp_tt")}
 OPTIONS["dueling_elimination"] = {"failure": 0.9, "exploration": 0.01}
 # By default no threshold is exceeded within HORIZON rounds.
 OPTIONS["sparse_vector_experts"] = {"threshold": 1.0}
-# Further arguments that a printed calibration requires, or the one that has it.
+# Arguments that a printed calibration needs in addition to ``calibration="printed"``.
 PRINTED: dict[str, dict[str, Any]] = {
     "limited_updates": {"selector": "laplace"}, "scrible": {"noise": "vector"},
     "linucb": {"gram": gram.gaussian(calibration="printed")},
@@ -47,7 +47,7 @@ DELTA = 1e-3
 SEED = 2026
 
 
-# An own learner: mine.py, or mine.py:name.
+# A user's learner: mine.py, or mine.py:name.
 FILE = re.compile(r"\.py(:\w+)?$")
 
 # The domains for audits of learners of points.
@@ -90,14 +90,14 @@ def keys():
 def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options):
     """A learner, and pairs of loss sequences that its declaration covers, with axes (count, T).
 
-    If more than one round is changed, the declaration is that for such a group.
+    If more than one round is changed, the declaration is the one for a group of this many rounds.
     """
     learner = build(name, domain, HORIZONS.get(name, HORIZON), epsilon, **options)
     return audited.subject(learner, count, keys()[0], changed)
 
 
 def replays(learner, pairs) -> audit.Verdict:
-    """Replays a learner on every pair, with the key of all audits."""
+    """Replay a learner on every pair, with the key of all audits."""
     return audit.verdict(learner, pairs, keys()[1])
 
 
@@ -106,8 +106,8 @@ def audit_one(
 ) -> tuple[dict, list[dict]]:
     """A row of the table for one learner, and one for each of its mutants.
 
-    Of the printed calibration, the column ``paper`` is the epsilon that the paper states, and
-    ``printed`` the one that is declared.
+    For a printed calibration, the column ``paper`` has the epsilon that the paper states, and
+    ``printed`` the epsilon that is declared.
     """
 
     def examined(options, **what):
@@ -135,7 +135,7 @@ def audit_one(
 
 
 def _whole(row, mutants) -> tuple[dict, list[dict]]:
-    """A row without what is printed, and with the mutants that were caught."""
+    """A row with empty columns for a printed calibration, and the number of mutants caught."""
     caught = sum(each["caught"] for each in mutants)
     words = "" if row["checks"] == audited.NOTHING else f"{caught} of {len(mutants)} caught"
     printed = dict.fromkeys(("paper", "printed", "printed_replay"))
@@ -178,8 +178,8 @@ def figure(rows):
     panel.legend(fontsize=8, frameon=False)
     plot.label_axes(panel, "", xlabel="", ylabel="$\\epsilon$ at the declared $\\delta$")
     drawn.supxlabel(
-        "No violation was found above the circles on the pairs that were run. Nothing is shown "
-        "beyond these pairs.", fontsize=8,
+        "No violation was found above the circles on the pairs that were run. This says nothing "
+        "about other pairs.", fontsize=8,
     )  # fmt: skip
     return drawn
 
@@ -201,20 +201,21 @@ epsilon = {epsilon:g}, {pairs} pairs, {counted}.
 - *Replay*: the largest privacy loss over the pairs, at the declared delta.
 - *Printed*: for a printed calibration, the paper's epsilon, the one that we declare for its noise,
   and the one that a replay spent.
-- Learners that would release nothing in so short a game have options, which are in the parameters.
+- Some learners would release nothing in so short a game by default. Their options are in
+  parameters.json.
 """
 REVEALED = """The last three columns are from `python benchmarks/revealed.py --out docs/audit`:
 [what actions reveal](revealed.md) at epsilon = 1 on the pair that reveals most. Each has two
 numbers, for T = 8 with two arms and for T = 16 with three.
 
-- *Actions reveal*: the exact epsilon, and an upper bound at delta = 0.01 or more.
-- *Likelihood attack*: its bound from 131072 runs of each sequence, and from 8192.
-- *Worst history*: its |ln P'/P|.
+- *Actions reveal*: the exact epsilon, and an upper bound on it at delta = 0.01 or more.
+- *Likelihood attack*: its lower bound from 131072 runs of each sequence, and from 8192.
+- *Worst history*: |ln P'/P| of the history with the largest ratio.
 """
 
 
 def page(folder) -> str:
-    """A page with the table of a folder, and its tables of what actions reveal, if any.
+    """A page with the table of a folder, and columns of what actions reveal if it has them.
 
     Learners that declare no privacy are left out.
     """
@@ -261,7 +262,7 @@ def _digits(*numbers) -> str:
 
 
 def _revealed(folder) -> dict[str, list[str]]:
-    """By learner, what actions reveal at epsilon = 1 in short and in long games."""
+    """For each learner, the last three columns of the table, for short and for long games."""
     paths = folder / "revealed.csv", folder / "revealed_16.csv"
     if not all(path.exists() for path in paths):
         return {}
@@ -299,8 +300,8 @@ def run(
     of their mutants), README.md (the table as a page), audit.png, audit.pdf and parameters.json.
 
     Args:
-      names: names of learners, or files of own ones as for
-        :func:`dpjax.cli.learner_files.find_factory`; by default all of the package.
+      names: names of learners, or files with a user's learner, as for
+        :func:`dpjax.cli.learner_files.find_factory`; by default all learners of the package.
       out: a folder, created if necessary.
       epsilon: the epsilon requested of every learner.
       runs: counted runs of each sequence in the attack; None for no attack.
@@ -315,7 +316,7 @@ def run(
 
     Raises:
       ValueError: there is no such learner, a file has no learner, or a number is out of range; or
-        the rows in ``out``, to which these are added, have other parameters.
+        with ``merge``, the rows in ``out`` have other parameters.
       OSError: the folder cannot be written to.
     """
     names = list(learners.__all__ if names is None else names)

@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
       The exit status. It is 0 on success. It is 1 if the results were written but a figure was not,
-      or if an audit or comparison found a violation of a declaration; 130 if the command was
-      interrupted; and 2 after any other error. If it is not 0, a sentence on stderr gives the
+      or if an audit or comparison found a violation of a declaration. It is 130 if the command was
+      interrupted, and 2 after any other error. If it is not 0, a sentence on stderr gives the
       reason.
     """
     for stream in (sys.stdout, sys.stderr):

@@ -1,7 +1,7 @@
 """Loss tables from .csv, .npy and .npz files, which need not be trusted.
 
-Before a file is read, its declared size is compared with its number of bytes. So no file takes more
-memory than a table of its size.
+Before a file is read, its declared size is compared with its number of bytes. So a file takes no
+more memory than a table of its size.
 """
 
 import csv
@@ -198,7 +198,7 @@ def refuse_counts(path, losses, place=1) -> None:
         if (np.diff(losses[:, column]) == 1).all():
             raise ValueError(
                 f"{path}: column {column + place} counts the rows, {first[column]:g} to "
-                f"{last[column]:g}; an index is no arm and no feature, so remove it"
+                f"{last[column]:g}; an index is neither an arm nor a feature, so remove it"
             )
 
 
@@ -211,7 +211,7 @@ def _read_npy(path) -> Losses:
 
 def _read_npz(path) -> Losses:
     with open(path, "rb") as file:
-        with _one_sentence(f"{path}: is damaged, or no .npz file"):
+        with _one_sentence(f"{path}: is damaged, or not an .npz file"):
             archive = zipfile.ZipFile(file)
         member = _member(path, archive.infolist())
         where = f"{path}: the array {member.filename.removesuffix('.npy')}"

@@ -97,7 +97,7 @@ def study_of(
 
     for name in names:
         _check_actions(name, environment, lambda name=name: make(name, epsilons[0]))
-    # A single learner without an epsilon has the axis too, because each study here has one.
+    # Each study has the axis epsilon, even if its only learner takes no epsilon.
     makers = {name: partial(make, name) if name in private or not private
               else partial(make, name, np.inf) for name in names}  # fmt: skip
     grid = {"epsilon": [float(epsilon) for epsilon in epsilons]}
@@ -154,7 +154,7 @@ def figure(data, note):
     axes = {"color": "epsilon"} if data.sizes["learner"] == 1 else (
         {"color": "learner", "panel": "epsilon"})  # fmt: skip
     drawn = data.dpjax.figure("round", **axes, estimate=estimates.mean, note=note)
-    for text in drawn.texts:  # The note may contain a file name, in which a dollar is no formula.
+    for text in drawn.texts:  # A dollar in a file name starts no formula.
         text.set_parse_math(False)
     return drawn
 
@@ -177,7 +177,8 @@ def read_game(path, *, features=None, label=None) -> Game:
     read = read_cases(path, features=features, label=label)
     if read.labels is not None:
         words = ("A row is a case, drawn with replacement. A wrong label costs 1, the right one "
-                 "-1, so that half the regret counts mistakes.")  # fmt: skip
+                 "-1. So half the regret is the number of mistakes beyond those of the reference "
+                 "policy.")  # fmt: skip
         environment = environments.classification(read.features, read.labels)
         return Game(environment, read.arms, read.losses, (words, *read.notes))
     contexts = standardised(read.features)

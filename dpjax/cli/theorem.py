@@ -94,8 +94,8 @@ def run(
         all theorems, except the slow ones in a search.
       out: a folder.
       epsilons, horizon, trials, progress: as in :func:`dpjax.study.theorems.measure`.
-      search: whether to search for the worst environments, on fresh ``trials``, instead of playing
-        fixed ones.
+      search: whether to search for the worst environments instead of playing fixed ones. Then
+        ``trials`` is the number of fresh trials in each environment found.
       files: a user's environments, as in :func:`dpjax.cli.learner_files.find_environment`, that
         are played instead of the theorem's own.
       merge: whether rows of other theorems in ``out`` are kept.
@@ -104,8 +104,8 @@ def run(
       The new rows, as text.
 
     Raises:
-      ValueError: there is no such theorem, or a number is out of range; or the rows in ``out``, to
-        which these are added, have other parameters.
+      ValueError: there is no such theorem, or a number is out of range; or with ``merge``, the rows
+        in ``out`` have other parameters.
     """
     import pandas  # here, because other commands should not wait for these libraries
 
@@ -149,8 +149,8 @@ def run(
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
     tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
-    said = [f"The bound of {name} is that of: {theorems.find(name).source}. It is for the kind of "
-            "environments named there." for name in names if given]  # fmt: skip
+    said = [f"The bound of {name} is that of: {theorems.find(name).source}. It covers only the "
+            "kind of environments that this source names." for name in names if given]  # fmt: skip
     return "\n\n".join([*map(format_table, tables), *said])
 
 

@@ -1,4 +1,4 @@
-"""The length of a private trial: learners that stop, on resampled outcomes of the user."""
+"""The length of a private trial: learners with a stopping time, on a user's resampled outcomes."""
 
 import csv
 import hashlib
@@ -86,7 +86,7 @@ def play(
     outcomes, *, delta=0.01, epsilons=PRIVATE_EPSILONS, model="central", horizon=10**8, trials=1000,
     progress=True,
 ) -> xarray.Dataset:  # fmt: skip
-    """Play learners that stop on patients who are drawn from the given outcomes.
+    """Play learners with a stopping time on patients drawn from the given outcomes.
 
     Each patient is drawn with replacement from the patients with the same treatment. So a treatment
     is a Bernoulli arm with the share of successes as its mean.

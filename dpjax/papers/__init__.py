@@ -3,7 +3,8 @@
 ``__all__`` is the registry that the command line reads. A paper has the sizes ``HORIZON``,
 ``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a function ``reproduce(horizon, trials,
 short)`` that plays everything. A decorator changes its signature to ``reproduce(out, *, horizon,
-trials, progress)``; it then writes tables (CSV), figures (PNG and PDF) and parameters.json.
+trials, progress)``. The decorated function writes tables (CSV), figures (PNG and PDF) and
+parameters.json.
 
 Args:
   out: folder, created if missing; by default ``results/`` and the paper's name.
@@ -15,7 +16,7 @@ Returns:
   The printed text: the tables of at most 100 rows.
 
 Raises:
-  OSError: the folder cannot be written to. Then nothing is played.
+  OSError: the folder cannot be written to; nothing is played.
   ValueError: the horizon or the trials are outside the range that the paper's function states.
 """
 

@@ -1,4 +1,4 @@
-"""The frame of a paper, and functions that papers share: estimates, tables and figures."""
+"""The function ``reproduce`` of a paper, and shared estimates, tables and figures."""
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
@@ -18,7 +18,7 @@ PRINTED = 100  # Longer tables are written but not printed.
 
 
 class Report(NamedTuple):
-    """The results of an experiment, by the endings of file names; "" is the main result."""
+    """The results of an experiment, by the ending of their file names; "" is the main result."""
 
     tables: dict[str, list[dict]]
     figures: dict[str, Callable]  # functions without arguments that draw
@@ -30,7 +30,7 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
 
     Args:
       horizon, trials: the sizes of the published results.
-      seed: of the key of all games.
+      seed: the seed of the key of all games.
       horizons: the smallest and the largest horizon.
       fewest: the smallest number of trials.
       multiple: the number of trials must be a multiple of it.
@@ -120,8 +120,8 @@ def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
     Args:
       array: with the dimension trial.
       x: the values of an axis of the array, with its name as the dimension.
-      usable: whether each point is used; each cell of its other axes has a fit.
-      function: of the means; the logarithm of its value is fitted.
+      usable: whether each point is used. There is a fit for each cell of its other axes.
+      function: a function of the means, whose logarithm is fitted.
 
     Returns:
       A Dataset of ``points``, the number of usable points; slope, low and high, NaN with fewer than
@@ -144,7 +144,7 @@ def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
 def table(cells, order, names, more=None, **renamed) -> list[dict]:
     """The cells of an estimate as rows with the named columns.
 
-    A learner that takes no epsilon has rows only at infinity.
+    A learner that takes no epsilon has rows only at epsilon = inf.
 
     Args:
       cells: a Dataset; its attribute trials may be a column.

@@ -1,8 +1,8 @@
 """Agarwal & Singh 2017, sections 1-3: when privacy is free with full information.
 
-The paper has no experiment. This module asks its title's question: for which epsilon is privacy
-free? It plays experts, the sphere and the cube with the paper's calibration and ours, and with the
-paper's baselines and later learners.
+The paper has no experiment. This module asks for which epsilon privacy is free. It plays experts,
+the sphere and the cube with the paper's calibration and ours, and with the paper's baselines and
+later learners.
 """
 
 from functools import partial
@@ -58,9 +58,9 @@ def usable(data) -> xarray.DataArray:
 
 
 def readable(data, axis) -> xarray.DataArray:
-    """The epsilon of each instance at which all learners have usable costs at the most sizes.
+    """The epsilon of each instance with the most sizes at which all learners have usable costs.
 
-    If there are several, it is the first.
+    If several epsilons tie, it is the first.
     """
     counts = usable(data).sum(axis)
     points = data.sizes[axis] * data.sizes["learner"] + 1
@@ -70,8 +70,8 @@ def readable(data, axis) -> xarray.DataArray:
 def slopes(data, lengths, sizes) -> list[dict]:
     """Fitted exponents of the cost of privacy, with those of Table 1 of the paper.
 
-    In 1 / epsilon each learner has its own range, in which its cost is usable; in T and N all
-    learners of an instance are compared at one epsilon.
+    For 1 / epsilon, each learner is fitted over its own usable range. For T and N, all learners of
+    an instance are fitted at one epsilon.
     """
     printed = {"1/epsilon": "1", "N": "1 (experts: and ln N)", "T": "0 (and log^2 T)"}
 
@@ -151,8 +151,8 @@ def map_figure(data):
     drawn = shared.lines_figure(
         lines, "horizon", "bound", ylabel="epsilon",
         note=f"Above its line, a bound on regret is below T. Cube, N = {dim}, constants 1. "
-        f"Shaded, from $T = 2^{{{start}}}$ on: only the paper's bound is.\nMarks: measured regret "
-        "is half of the regret of always playing the centre.",
+        f"Shaded, from $T = 2^{{{start}}}$ on: the paper's bound is below T, the earlier one is "
+        "not.\nMarks: measured regret is half of that of always playing the centre.",
     )  # fmt: skip
     (axes,) = drawn.axes
     axes.fill_between(horizons, printed, before, where=before > printed, alpha=0.15)
@@ -170,9 +170,9 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     The table "" has all final regrets, "_free" the epsilon from which privacy is free, "_slopes"
     fitted exponents. Figures show regret against epsilon ("") and T ("_horizon"), and "_map".
 
-    There are at least 4 trials, and half as many for T and N.
+    At least 4 trials are needed. The games over T and over N have half as many, but at least 4.
     """
-    # A short run has the same number of trials everywhere, so that some programs serve twice.
+    # A short run has the same number of trials everywhere, so that compiled programs are reused.
     fewer, dims = (trials, QUICK_DIMS) if short else (max(4, trials // 2), DIMS)
     horizons = [each for each in HORIZONS if each <= (1 if short else 4) * horizon]
     two = {name: games.LEARNERS[name] for name in HORIZON_LEARNERS}

@@ -138,8 +138,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     The table "" has all final regrets, "_slopes" fitted exponents, "_adversaries" losses whose best
     point moves. Figures show regret against epsilon (""), T ("_horizon") and N ("_size").
 
-    The horizon is at least 64, and games of up to four times this length are played. There are at
-    least 4 trials.
+    The horizon is at least 64, and games of up to four times this length are played. At least 4
+    trials are needed.
     """
     sizes, kinds = (QUICK_SIZES, QUICK_KINDS) if short else (SIZES, KINDS)
     horizons = [int(part * horizon) for part in (QUICK_PARTS if short else PARTS)]

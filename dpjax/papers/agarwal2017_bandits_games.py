@@ -72,8 +72,8 @@ def play_contest(horizon, horizons, sizes, trials) -> tuple:
 
     Returns:
       The data of two studies. In the second, with half of the trials, horizons other than T are
-      played only with SIZE. Both have ``nothing``, the mean regret of playing uniformly, or the
-      centre of the ball.
+      played only with SIZE. Both have ``nothing``, the mean regret of playing arms uniformly
+      or the centre of the ball.
     """
     fewer = max(4, trials // 2)
     few = contest(FEW_EPSILONS, horizons, [SIZE], fewer)
@@ -99,7 +99,7 @@ def lengths(data):
 
 
 def play_adversaries(kinds, horizon, trials) -> xarray.Dataset:
-    """Play SCRiBLE against losses of these kinds: their best point moves, or they react to it."""
+    """Play SCRiBLE against losses whose best point moves, or that react to its actions."""
 
     def against(kind):
         return lambda horizon, size: environments.linear_losses(

@@ -98,7 +98,7 @@ def play_on_all(makers, horizons, dims, trials, arm_learners=None) -> xarray.Dat
     Returns:
       The data, with the cost of privacy in each trial, ``cost``, and two values to compare it with:
       ``centre``, the mean regret of always playing the centre against the same losses, and
-      ``bound``, the theorem's bound for FTRL with the tree of the identical law.
+      ``bound``, the theorem's bound for FTRL with the tree and ``identical_law``.
     """
     sizes = {"horizon": horizons, "dim": dims, "epsilon": EPSILONS}
 

@@ -1,10 +1,10 @@
 """Azize et al. 2023: stopping times of private best-arm identification.
 
 The instances are those of the authors' public code: five Bernoulli arms each, error probability
-0.01. Besides AdaP-TT and DP-SE, as in the paper, there are the later DP-TT of Jourdan & Azize 2025
-and lower bounds. The papers' settings are read off their code and abstracts, so their figures are
-rebuilt in kind, not to the digit. All learners are played by batches, which changes their laws by a
-few percent.
+0.01. Besides the paper's AdaP-TT and DP-SE, this module plays the later DP-TT of Jourdan & Azize
+2025 and computes lower bounds. The papers' settings are read from their code and abstracts, so
+their figures are rebuilt in kind, not to the digit. All learners are played by batches, which
+changes the distributions of their stopping times by a few percent.
 """
 
 from functools import partial
@@ -186,9 +186,9 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
 
     The table "" has stopping times, errors and the lower bound, "_plain" those of learners without
     privacy, "_onset" the epsilon below which privacy costs, "_errors" the errors of the rules of
-    AdaP-TT, and "_budget" sequential halving with the time that DP-TT takes.
+    AdaP-TT, and "_budget" sequential halving with fractions of DP-TT's median stopping time.
 
-    The horizon is at least 10 000; longer trials are censored. There are at least 8 trials.
+    The horizon is at least 10 000, and longer trials are censored. At least 8 trials are needed.
     """
     shown = {name: LEARNERS[name] for name in LEARNERS
              if not short or name not in LEFT_OUT}  # fmt: skip

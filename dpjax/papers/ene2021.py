@@ -31,15 +31,16 @@ def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Da
 
     Args:
       kind: an instance and a noise distribution.
-      horizon, epsilons, trials: of the games.
+      horizon, epsilons, trials: those of the games.
       rates: multiples of the default rate.
-      dim: of the ball.
+      dim: the dimension of the ball.
 
     Returns:
       A Dataset of final_regret (setting, trial) and scale (setting), the noise scale of a node. A
-      setting is a calibration, an epsilon and a rate. Scalar coordinates are dim, n; centre, the
-      mean regret of the best point without data; gradient, the mean length of the mean loss vector
-      in the hull; and certified_distance, the largest distance of a base from its minimizer.
+      setting is a calibration, an epsilon and a rate. The scalar coordinates are dim (n), centre
+      (the mean regret of the best point without data), gradient (the mean length of the mean loss
+      vector in the hull) and certified_distance (the largest distance of a base from its
+      minimizer).
     """
     instance, noise = kind
     domain = games.INSTANCES[instance](dim)
@@ -116,7 +117,7 @@ def slope_rows(data, kind, variable, x, paper) -> list[dict]:
       data: over calibrations and the axis of x.
       kind: its instance and noise distribution.
       variable, x: the name of the axis and its values.
-      paper: fitted calibration -> the paper's exponent; COST is one of them.
+      paper: calibration -> the paper's exponent; the key COST is for the cost of noise.
     """
     data = data.sel(rate=1.0)
     regret = data.final_regret.reset_coords(drop=True)
@@ -167,7 +168,7 @@ def figure(data, x, panel=None, ticks=None, note="", lines=()):
 
 
 def horizon_figure(data):
-    """Regret against T, with the best rate in hindsight and a guide."""
+    """Regret against T, with the best rate in hindsight and a line of slope 3/4."""
     means = data.final_regret.mean("trial")
     last = means.sel(calibration="none", rate=1.0).isel(horizon=-1)
     lines = [(means.sel(calibration=name).min("rate"), {"linestyle": "--", "like": i})
@@ -184,8 +185,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     The table "" has all final regrets, "_slopes" fitted exponents, "_baselines" other learners.
     Figures are against T (""), epsilon and the dimension.
 
-    Horizons up to 16 T are played too. There are at least 4 trials, and half as many for the
-    figures against T and n.
+    Horizons up to 16 T are played too. At least 4 trials are needed. The figures against T and n
+    have half as many, but at least 4.
     """
     fewer = max(4, trials // 2)
     lengths = [2**i for i in range(8, 31, 2) if 2**i <= 16 * horizon]

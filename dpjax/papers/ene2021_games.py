@@ -58,7 +58,7 @@ def _private(factory, horizon, domain, epsilon, noise="gaussian", **options) -> 
 
 
 def _tree_with(stream) -> Callable:
-    """The tree mechanism, whose stream a function (tree, shape, scale=) makes."""
+    """The tree mechanism with the stream that a function (tree, shape, scale=) returns."""
 
     def mechanism(length, *, noise):
         tree = mechanisms.tree(length, noise=noise)

@@ -1,7 +1,7 @@
 """Hanna et al. 2022: the cost of privacy for linear elimination, up to 1e9 rounds.
 
-We know the algorithm from Chari's survey, which has no experiment. In ours, actions are vectors on
-the unit sphere, rewards <theta, a> in [-1, 1] become losses (1 - <theta, a>) / 2, and T = 1e8
+We know the algorithm from Chari's survey, which has no experiment. Here, actions are vectors on the
+unit sphere, rewards <theta, a> in [-1, 1] become losses (1 - <theta, a>) / 2, and T = 1e8
 rounds are played in batches.
 """
 
@@ -142,8 +142,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     "_rounds", the round from which elimination is ahead. Figures: "" against epsilon, "_horizon",
     and curves by batches, "_curves", and round by round, "_rounds".
 
-    The horizon is at least 10^4, and games round by round have at most 2^17 rounds; there are at
-    least 8 trials.
+    The horizon is at least 10^4, and games round by round have at most 2^17 rounds. At least 8
+    trials are needed.
     """
     rounds, fewer = min(horizon, ROUNDS), max(trials // 8, 8)
     batches = play_batches(horizon, trials, short)

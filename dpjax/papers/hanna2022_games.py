@@ -85,7 +85,7 @@ BY_BATCHES = {
 }
 # These are compared with learners that choose in each round.
 BESIDE = ("exact", "local, exact", "DP-SE")
-# Learners that choose in each round. LinUCB takes the actions as features; its model is joint.
+# Learners that choose in each round. LinUCB takes the actions as features, in the joint model.
 ON_FEATURES = {
     "LinUCB": lambda horizon, instance, epsilon: learners.linucb(
         horizon, instance.actions.shape[1], epsilon=epsilon, delta=default_delta(horizon)

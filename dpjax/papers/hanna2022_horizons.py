@@ -72,7 +72,7 @@ def figure(data, epsilon=1.0):
     t = both.horizon.astype(np.float64)
     upper = t.copy(data=bounds.linear_elimination(t.values, arms, dim, epsilon))
     lower = t.copy(data=0.5 * bounds.azize_basu_linear(t.values, dim, epsilon))
-    nowhere = xarray.DataArray([np.nan, 1.0], {"theta": lengths})  # bounds are of the worst case
+    nowhere = xarray.DataArray([np.nan, 1.0], {"theta": lengths})  # bounds are for the worst case
     lines = [(nowhere * upper, {"label": "upper bound, central"}),
              (nowhere * lower, {"label": "lower bound", "linestyle": "--"})]  # fmt: skip
     return shared.figure(

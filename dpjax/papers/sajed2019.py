@@ -170,12 +170,12 @@ def horizon_figure(data):
 def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     """Play learners with batches, all others round by round, and the stopping rule in DP-SE.
 
-    Tables: "" final regrets with quantiles and bounds, "_knee", "_horizon", "_stopping" and
-    "_pairwise". Figures: curves by batches, "", and round by round, "_rounds"; "_laws", "_epsilon"
-    and "_horizon".
+    The table "" has final regrets with quantiles and bounds; further tables are "_knee",
+    "_horizon", "_stopping" and "_pairwise". Figures show curves by batches ("") and round by round
+    ("_rounds"), "_laws", "_epsilon" and "_horizon".
 
-    The horizon is at least 10^4; learners that choose in each round play a 400th of it. There are
-    at least 8 trials; these learners have a 32nd of them, and at least 8.
+    The horizon is at least 10^4, and at least 8 trials are needed. Learners that choose in each
+    round play a 400th of the horizon, in a 32nd of the trials, but at least 8.
     """
     few, shorter = max(trials // 32, 8), max(horizon // 400, 2 * games.ARMS)
     batches = games.play_batches(horizon, trials)

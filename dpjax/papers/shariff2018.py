@@ -184,7 +184,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     figure, "_floor" and "_scaling" the other experiments.
 
     The horizon is from 1000 to the 5e7 for which learners are calibrated; a short run plays only
-    gap 0.1 and two dimensions. There are at least 2 trials.
+    gap 0.1 and two dimensions. At least 2 trials are needed.
     """
     gaps, dims = (GAPS[1:], DIMS[:2]) if short else (GAPS, DIMS)
     data = play_floors(gaps, horizon, trials)

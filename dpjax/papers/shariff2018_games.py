@@ -14,7 +14,7 @@ CALIBRATED = 50_000_000  # rounds n
 DIM, EPSILON, DELTA = 5, 1.0, 0.1
 
 
-# Derived with the tight norm bound; the others are calibrated as in the authors' program.
+# "tight" is derived, with the tight norm bound; the others are those of the authors' program.
 LAWS: dict[str, Callable] = {
     "tight": gram.gaussian,
     "gaussian": partial(gram.gaussian, calibration="code", norm_bound="paper"),

@@ -69,8 +69,8 @@ def play_levels(horizon=HORIZON, trials=TRIALS) -> xarray.Dataset:
     """Play all learners at all levels against all adversaries, with paired trials.
 
     Returns:
-      The data of a study, with an axis epsilon of levels. EXP3_tau is at the level of its batch,
-      which is ``tau``; EXP3 is at infinity.
+      The data of a study, with an axis epsilon of levels. EXP3_tau is at the level to which its
+      batch length ``tau`` corresponds; EXP3 is at infinity.
     """
     shown = levels(horizon)
     taus = [1, shown.tau, *shown.taus]

@@ -1,9 +1,9 @@
 """The cost of not trusting the server: the same games under every trust model.
 
-Arms, linear arms and identification are played by one learner each, with eight noise distributions
-and one formula for all of their confidence widths. Contexts and points of a ball are played by
-LinUCB and FTRL with a mechanism for each model. Within a game all models declare the same epsilon,
-and the same delta if they need one.
+Arms, linear arms and identification are each played by one learner with seven noise distributions.
+Its confidence widths come from the same formula for all of them. Contexts and points of a ball are
+played by LinUCB and FTRL, with a mechanism for each model. Within a game all models declare the
+same epsilon, and the same delta if they need one.
 """
 
 from functools import partial
@@ -89,8 +89,9 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     twice their values without privacy. "_slopes" has the exponents of LinUCB and FTRL in the
     horizon.
 
-    The horizon is at least 10 000. LinUCB and FTRL play up to a fortieth of it, in at most 64
-    trials. Linear arms have a fifth of the trials, but at least 8.
+    The horizon is at least 10 000, and at least 8 trials are needed. LinUCB and FTRL play up to a
+    fortieth of the horizon, in at most 64 trials. Linear arms have a fifth of the trials, but at
+    least 8.
     """
     arms = play(games.arms_study(horizon, trials, short))
     linear = play(games.linear_study(horizon, trials, short))

@@ -12,7 +12,7 @@ from dpjax.papers.hanna2022_games import on_sphere
 from dpjax.study import Study
 
 FEW = 64  # trials of the games that are played round by round
-FEWER = 5  # linear arms have one in this many trials, because their phases take longer to compute
+FEWER = 5  # linear arms have a fifth of the trials, because their phases take longer to compute
 DELTA = 1e-6
 SEED = 2026
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf)
@@ -74,13 +74,13 @@ def _on_arms(makers, name, means, horizon, trials, **axes) -> Study:
 
 
 def arms_study(horizon, trials, short=False) -> Study:
-    """Successive elimination, whose regret is the number of rounds until one arm is left."""
+    """Successive elimination, whose regret grows until one arm is left."""
     makers = in_every_model(learners.successive_elimination, short, radius="chernoff")
     return _on_arms(makers, "arms", MEANS, horizon, trials, arms=len(MEANS))
 
 
 def linear_study(horizon, trials, short=False) -> Study:
-    """Linear elimination, as in Hanna et al. 2022 for three models."""
+    """Linear elimination of 20 vectors, with theta of length 0.8."""
     makers = in_every_model(linear_elimination, short, radius="joint")
     return _on_arms(makers, "linear arms", VECTORS.means(0.8), horizon, max(8, trials // FEWER))
 

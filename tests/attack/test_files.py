@@ -240,7 +240,7 @@ def test_archives_that_lie(tmp_path):
     for at, value, message in [
         (8, b"\1", "the array losses is encrypted"),
         (10, b"\x4d", "the array losses is damaged .*compression"),
-        (6, b"\x63", "is damaged, or no .npz"),
+        (6, b"\x63", "is damaged, or not an .npz"),
         (
             24,
             struct.pack("<I", 200),
@@ -435,7 +435,7 @@ NUMBERS = [
     ("--horizon", 10**15, "rounds were requested"),
     ("--devices", 10**6, "devices must be in [1, 1024], got 1000000"),
     ("--store", "foo://x", "store: foo://x cannot be opened"),
-    ("--store", "/dev/zero", "store: /dev/zero is no folder"),
+    ("--store", "/dev/zero", "store: /dev/zero is not a folder"),
     ("--store", "", "store: must name a folder"),
 ]
 

@@ -40,8 +40,8 @@ BAD = {
     "a word among numbers": ("x,y\n1.5,u\n1O,v\n", "row 3, column 1 (x) is '1O', and not a number, "
                              "as other entries of this column are"),
     "infinite": ("x,y\n1,u\ninf,v\n", "row 3, column 1 (x) is inf; a number must be finite"),
-    "an index": ("x,z,y\n2,0,u\n5,1,v\n4,2,v\n", "column 2 counts the rows, 0 to 2; an index is no "
-                 "arm and no feature, so remove it"),
+    "an index": ("x,z,y\n2,0,u\n5,1,v\n4,2,v\n", "column 2 counts the rows, 0 to 2; an index is "
+                 "neither an arm nor a feature, so remove it"),
     "one word": ("x,z,y\n1.5,a,u\n2,a,v\n", "column 2 (z) has 1 different word; it must have from "
                  f"2 to {VALUES}"),
     "many labels": (f"x,y\n{MANY}\n", f"column 2 (y) has {VALUES + 1} different words; it must "

@@ -127,7 +127,7 @@ def test_bad_arrays_and_files_are_refused(tmp_path):
         run.read_losses(tmp_path / "many.npz")
     for name in ("garbage.npy", "garbage.npz", "empty.npz"):
         (tmp_path / name).write_bytes(b"" if name == "empty.npz" else b"\x93NOT an array")
-        with pytest.raises(ValueError, match=f"{name}: is (not an array|damaged, or no .npz)"):
+        with pytest.raises(ValueError, match=f"{name}: is (not an array|damaged, or not an .npz)"):
             run.read_losses(tmp_path / name)
     (tmp_path / "latin.csv").write_bytes(b"na\xefve,b\n0,1\n")
     with pytest.raises(ValueError, match=r"latin\.csv: is not UTF-8"):

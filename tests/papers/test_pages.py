@@ -60,8 +60,8 @@ def says(sentence):
 def test_who_is_ahead_of_whom_at_equal_epsilon():
     """On (a)-(d), DP-EXP3-Lap has less regret at 25.7 and 10, and EXP3_tau at 1 and 0.1."""
     says(
-        "DP-EXP3-Lap is ahead on (a)-(d) at 25.7 and at 10, EXP3_tau at 1 and at 0.1, where "
-        "neither has learned much on (b)-(d)."
+        "DP-EXP3-Lap has less regret on (a)-(d) at 25.7 and 10, and EXP3_tau at 1 and 0.1. At "
+        "these two levels, neither has learned much on (b)-(d)."
     )
     adversaries = ("deterministic", "stochastic", "fully oblivious", "oblivious")
     for level, lap_ahead in ((25.7244, True), (10.0, True), (1.0, False), (0.1, False)):
@@ -81,8 +81,8 @@ def test_who_is_ahead_of_whom_at_equal_epsilon():
 def test_levels_of_exp3_tau_and_its_regret_under_memory():
     row = one("tossou2017", "tossou2017", adversary="stochastic", learner="EXP3_tau", level="paper")
     says(
-        f"epsilon = {row['epsilon']:.1f} at delta = T^-2 where the paper's theorem, as "
-        f"reconstructed, gives {row['printed_epsilon']:.0f}."
+        f"epsilon = {row['epsilon']:.1f} at delta = T^-2. The paper's theorem, as reconstructed, "
+        f"gives {row['printed_epsilon']:.0f}."
     )
     says(f"tau = 19, 25.7 ({row['printed_epsilon']:.0f} as reconstructed)")
     plain, short, long = (
@@ -91,8 +91,9 @@ def test_levels_of_exp3_tau_and_its_regret_under_memory():
     )
     numbers = [f"{row['mean']:.1e}".replace("e+0", "e") for row in (plain, short, long)]
     says(
-        "mean policy regret {}, where EXP3_tau with tau = 19 has {} at m = 4 and {} at "
-        "m = 16.".format(*numbers)
+        "mean policy regret {}. EXP3_tau with tau = 19 has {} at m = 4 and {} at m = 16.".format(
+            *numbers
+        )
     )
     for row in table("tossou2017", "tossou2017_memory", learner="EXP3_tau"):
         assert row["mean"] + 4 * row["standard_error"] < row["bound"]
@@ -104,10 +105,10 @@ def test_the_corollary_as_reconstructed():
         adversary="deterministic", learner="DP-EXP3-Lap", level="paper",
     )  # fmt: skip
     says(
-        f"promises {row['printed_bound']:.0f} at epsilon = {row['epsilon']:.0f}. Measured: "
-        f"{row['mean']:.0f} (standard error {row['standard_error']:.0f}) against (a)."
+        f"bounds regret by {row['printed_bound']:.0f} at epsilon = {row['epsilon']:.0f}. We "
+        f"measured {row['mean']:.0f} (standard error {row['standard_error']:.0f}) against (a)."
     )
-    says(f"with 2b + 1 the bound is {row['bound']:.0f}, and held.")
+    says(f"With 2b + 1 the bound is {row['bound']:.0f}, and it held.")
 
 
 # Agarwal & Singh 2017, sections 1-3 -----------------------------------------------------------
@@ -122,7 +123,10 @@ def test_what_is_free_early_and_what_is_good():
         at[name, "FTPL, Gaussian"]["without_privacy"] / at[name, "FTRL"]["without_privacy"]
         for name in names
     ]
-    says(f"FTPL is free as early, with {min(poor):.1f} to {max(poor):.1f} times the regret.")
+    says(
+        f"FTPL is free from about the same epsilon, with {min(poor):.1f} to {max(poor):.1f} times "
+        "the regret."
+    )
     slower = [
         at[name, "FTRL, identical law"]["epsilon"] / at[name, "FTRL"]["epsilon"] for name in names
     ]
@@ -133,7 +137,7 @@ def test_what_is_free_early_and_what_is_good():
     assert abs(np.diff(regrets)[0]) < 2.0 * np.hypot(*errors)  # one law, at one rate
     says("({:.0f} and {:.0f}, standard errors {:.0f} and {:.0f})".format(*regrets, *errors))
     free = [at["experts", name]["epsilon"] for name in both]
-    says("That is free at {:.1f}, where Hedge needs {:.0f}.".format(*free))
+    says("It is free from {:.1f} on, and Hedge from {:.0f} on.".format(*free))
 
 
 def test_exponents_of_learners_are_at_equal_epsilons():
@@ -155,9 +159,9 @@ def test_exponents_of_learners_are_at_equal_epsilons():
         for row in ours
     ]
     says(
-        "fitted exponents for FTRL {} on experts, {} on the sphere and {} on the cube; for private "
-        "FTAL, which the paper improves on, {:.2f}, {:.2f} and {:.2f}. Both are fitted at the same "
-        "epsilon, {:.3g}, {:.3g} and {:.3g},".format(
+        "The fitted exponents for FTRL are {} on experts, {} on the sphere and {} on the cube. For "
+        "private FTAL, which the paper improves on, they are {:.2f}, {:.2f} and {:.2f}. Both are "
+        "fitted at the same epsilon, {:.3g}, {:.3g} and {:.3g},".format(
             *shown, *(row["slope"] for row in theirs), *(row["epsilon"] for row in ours)
         ).replace("-0.00 (", "0.00 (")
     )
@@ -200,11 +204,12 @@ def test_scalar_against_vector_noise_is_said_where_it_is_resolved():
         if resolved:
             assert printed - scalar > 3.0 * np.hypot(its_error, printed_error)
     says(
-        "costs SCRiBLE less than noise on the loss vector, as the paper prints it, from 0.32 to 10;"
+        "From epsilon = 0.32 to 10, noise on the observed number (scalar) costs SCRiBLE less than "
+        "the paper's noise on the loss vector."
     )
-    first = texts[-4].replace("(", "(standard error ").replace(")", ", as of independent trials)")
+    first = texts[-4].replace("(", "(standard error ").replace(")", ", as for independent trials)")
     says(
-        f"is {first} at 0.01, {texts[-3]} at 0.032, {texts[-2]} at 0.1, {texts[0]} at 1, "
+        f"by {first} at 0.01, {texts[-3]} at 0.032, {texts[-2]} at 0.1, {texts[0]} at 1, "
         f"{texts[2]} at 10 and {texts[3]} at 31.6."
     )
 
@@ -224,12 +229,12 @@ def test_exponents_of_bandits_are_at_equal_epsilons():
         for learner in ("DP-EXP2", "SCRiBLE, scalar noise")
     )
     says(
-        "Fitted exponents at epsilon = 10 and without privacy: DP-EXP2 {:.2f} and {:.2f} in T "
-        "(Table 2: 1/2), {:.2f} and {:.2f} in N (1/2);".format(*first)
+        "The fitted exponents at epsilon = 10 and without privacy are, for DP-EXP2, {:.2f} and "
+        "{:.2f} in T (1/2 in the paper's Table 2) and {:.2f} and {:.2f} in N (1/2).".format(*first)
     )
     says(
-        "SCRiBLE with scalar noise {:.2f} and {:.2f} in T (1/2), {:.2f} and {:.2f} in N "
-        "(3/2).".format(*second)
+        "For SCRiBLE with scalar noise they are {:.2f} and {:.2f} in T (1/2) and {:.2f} and {:.2f} "
+        "in N (3/2).".format(*second)
     )
 
 
@@ -268,16 +273,17 @@ def test_dp_klucb_is_compared_at_equal_constants():
     one_run, its_own = equal.pop(odd), own.pop(odd)
     medians = [final(name, 0.1, "C1", "q50") for name in ("DP-KLUCB", "AdaP-KLUCB, constant 1")]
     says(
-        f"With 1 in both, DP-KLUCB, which never forgets, has {min(equal.values()):.2f} to "
+        f"With 1 in both, DP-KLUCB, which keeps all losses, has {min(equal.values()):.2f} to "
         f"{max(equal.values()):.2f} of the mean regret of AdaP-KLUCB at epsilon = 0.1, 0.25, 0.5, "
-        f"1 and inf on the four instances, but {one_run:.2f} on C1 at 0.1, where one bad run of "
-        f"the thousand has 2.5e6 (medians: {medians[0] / medians[1]:.2f})."
+        f"1 and inf on the four instances. The exception is {one_run:.2f} on C1 at 0.1, because "
+        "one run of the thousand has regret 2.5e6 (ratio of medians: "
+        f"{medians[0] / medians[1]:.2f})."
     )
     # One run r among n changes the mean by r / n, and the standard error equally.
     assert f"{1000 * final('DP-KLUCB', 0.1, 'C1', 'standard_error'):.1e}" == "2.5e+06"
     says(
-        f"Against 3.1 it has {min(own.values()):.2f} to {max(own.values()):.2f} "
-        f"({its_own:.2f} on C1 at 0.1)"
+        f"Compared with AdaP-KLUCB at 3.1, it has {min(own.values()):.2f} to "
+        f"{max(own.values()):.2f} ({its_own:.2f} on C1 at 0.1)"
     )
 
 
@@ -289,12 +295,13 @@ def test_dp_klucb_over_the_lower_bound_at_every_epsilon():
     apart = [ratios.pop(point) for point in odd]
     count = len({row["asked"] for row in rows}) - 1
     says(
-        f"within {max(ratios.values()):.2f} times of the lower bound in its own divergence without "
-        f"privacy and at each of {count} epsilons from 0.001 to 100, but for C1 at 0.0178, 0.0562 "
-        "and 0.1 ({:.2f}, {:.2f} and {:.2f}) and C4 at 0.0316 ({:.2f})".format(*apart)
+        f"at most {max(ratios.values()):.2f} times the lower bound with d_epsilon, the divergence "
+        f"of its index. This holds without privacy and at each of {count} epsilons from 0.001 to "
+        "100, except for C1 at 0.0178, 0.0562 and 0.1 ({:.2f}, {:.2f} and {:.2f}) and C4 at 0.0316 "
+        "({:.2f}).".format(*apart)
     )
     assert min(apart) > max(ratios.values())
-    says(f"its median is within {max(medians):.2f} throughout.")
+    says(f"The median is at most {max(medians):.2f} times the bound everywhere.")
 
 
 def test_dp_se_against_adap_klucb():
@@ -308,7 +315,7 @@ def test_dp_se_against_adap_klucb():
         for row in table("sajed2019", "sajed2019_horizon", epsilon=1.0, horizon=1e7)
     }
     ratios = [at["DP-SE"] / at[name] for name in ("AdaP-KLUCB", "AdaP-KLUCB, constant 1")]
-    says("there we find {:.1f} times less, and {:.1f} with constant 1".format(*ratios))
+    says("For this T we find {:.1f} times less, and {:.1f} with constant 1".format(*ratios))
 
 
 def test_where_privacy_begins_to_cost():
@@ -320,7 +327,7 @@ def test_where_privacy_begins_to_cost():
                 (min(knees), max(knees))]  # fmt: skip
 
     says(
-        "at epsilon between {} and {} for DP-SE, {} and {} for the AdaP family, {} and {} for "
+        "depends on the instance: {} to {} for DP-SE, {} to {} for the AdaP family, {} to {} for "
         "DP-KLUCB".format(*span("DP-SE"), *span("AdaP"), *span("DP-KLUCB"))
     )
 
@@ -345,28 +352,28 @@ def test_what_chooses_anew_each_round():
         f"{shown('Thompson', np.inf)}."
     )
     epsilon = final("DP-UCB-Int, printed", 1.0, "C2", "epsilon")
-    says(f"its printed noise, as reconstructed, has {epsilon:.1f} when asked for 1.")
+    says(f"The printed interval, as reconstructed, declares {epsilon:.1f} if 1 is requested.")
     rows = [
         row for row in table("sajed2019", "sajed2019", learner="DP-UCB-Int") if row["asked"] <= 3
     ]
     least = min(row["epsilon"] / row["asked"] for row in rows)
     assert {row["asked"] for row in rows} == {0.03, 0.1, 0.25, 0.5, 1.0, 3.0}
     says(
-        f"this is up to {np.ceil(100 * (1 - least)):.0f} % below the requested epsilon, from 0.03 "
-        "to 3;"
+        "For requested epsilons from 0.03 to 3, the derived interval declares up to "
+        f"{np.ceil(100 * (1 - least)):.0f} % less."
     )
 
 
 def test_the_stopping_rule():
     ratios = [row["ratio"] for row in table("sajed2019", "sajed2019_stopping")]
-    says(f"here stopped after {min(ratios):.2f} to {max(ratios):.2f} of its rounds.")
+    says(f"here the rule stopped after {min(ratios):.2f} to {max(ratios):.2f} of the rounds.")
     two, ten = (
         [row["ratio"] for row in table("sajed2019", "sajed2019_pairwise", arms=arms)]
         for arms in (2, 10)
     )
     says(
-        f"it pulls {min(two):.0f} to {max(two):.0f} times as often as DP-SE with 2 arms and "
-        f"{min(ten):.0f} to {max(ten):.0f} times with 10"
+        f"it pulls a suboptimal arm {min(two):.0f} to {max(two):.0f} times as often as DP-SE with "
+        f"2 arms and {min(ten):.0f} to {max(ten):.0f} times with 10"
     )
 
 
@@ -425,9 +432,9 @@ def test_two_regimes_of_stopping_times():
     ]
     assert EPSILONS[7] == 10.0**0.5 and EPSILONS[-2] == 100.0
     says(
-        f"From epsilon = 0.01 to 0.001 DP-TT takes {between(steep['DP-TT'], 1)} times as long, "
-        f"DP-SE {between(steep['DP-SE'], 1)} times; from 3.16 to 100 no learner's mean changes by "
-        f"more than {np.ceil(100 * np.expm1(max(flat))):.0f} %."
+        f"At epsilon = 0.001, DP-TT takes {between(steep['DP-TT'], 1)} times as long as at 0.01, "
+        f"and DP-SE {between(steep['DP-SE'], 1)} times. From 3.16 to 100, no learner's mean "
+        f"changes by more than {np.ceil(100 * np.expm1(max(flat))):.0f} %."
     )
 
 
@@ -439,8 +446,9 @@ def test_where_privacy_begins_to_cost_in_stopping_times():
 
     crossings, ratios = onsets("DP-TT")
     says(
-        f"from epsilon = {min(crossings):.3f} to {max(crossings):.3f} on, by instance. That is "
-        f"{between(ratios, 2)} times the epsilon at which two lower bounds meet."
+        f"from epsilon = {min(crossings):.3f} to {max(crossings):.3f} on. That is "
+        f"{between(ratios, 2)} times the epsilon at which the lower bounds for private and for all "
+        "learners meet."
     )
     hoeffding, elimination, released = (
         between(onsets(name)[1], 2)
@@ -448,7 +456,7 @@ def test_where_privacy_begins_to_cost_in_stopping_times():
     )
     says(
         f"For AdaP-TT with Hoeffding's rule it is {hoeffding} times that epsilon, for DP-SE "
-        f"{elimination} times and with the released rule {released} times:"
+        f"{elimination} times and with the released rule {released} times."
     )
 
 
@@ -463,8 +471,9 @@ def test_dp_tt_over_the_lower_bound_and_over_dp_se():
     kept, forgotten = (time_of(name, np.inf) for name in ("DP-TT, keeping", "DP-TT"))
     still = time_of("DP-TT, keeping", 100.0) / kept
     says(
-        f"Keeping all losses takes {between(kept / forgotten, 2)} times as long as forgetting "
-        f"without privacy, but at epsilon = 100 still {between(still, 2)} times as long as without:"
+        f"Without privacy, DP-TT that keeps all losses takes {between(kept / forgotten, 2)} times "
+        "as long as DP-TT that forgets. But at epsilon = 100 it still takes "
+        f"{between(still, 2)} times as long as without privacy,"
     )
 
 
@@ -479,7 +488,7 @@ def test_the_released_rule_errs_more_often_than_it_may():
         )
         for first, epsilon in ((True, 0.01), (False, 0.001))
     ]
-    says("share of errors is {} at epsilon = 0.01 and {} at 0.001;".format(*shown))
+    says("share of errors is {} at epsilon = 0.01 and {} at 0.001.".format(*shown))
     assert {epsilon for epsilon, row in at.items() if row["error_low"] > 0.1} == {
         epsilon for epsilon in at if epsilon < 0.1
     }
@@ -500,7 +509,7 @@ def test_the_released_rule_errs_more_often_than_it_may():
     assert all(row["error"] == 0.0 for row in printed)
     most = 1000 * max(row["error"] for row in ours)
     says(
-        f"never erred and takes {between(slower, 1)} times as long; ours erred in at most "
+        f"never erred and takes {between(slower, 1)} times as long. Our rules erred in at most "
         f"{most:.0f} of 1000 trials"
     )
 
@@ -510,9 +519,9 @@ def test_halving_within_the_time_of_dp_tt():
     quarter, sixteenth = ([row for row in rows if row["part"] == p] for p in (1 / 4, 1 / 16))
     assert [row["epsilon"] for row in quarter] == [0.1, 1.0, np.inf]
     assert all(row["halving_error"] == 0.0 for row in quarter)
-    says(f"never erred in 1000 trials (95 %: at most {quarter[0]['halving_error_high']:.4f}),")
+    says(f"never erred in 1000 trials (95 %: at most {quarter[0]['halving_error_high']:.4f}).")
     says(
-        "within a sixteenth in a share of {:.3f}, {:.3f} and {:.3f}".format(
+        "With a sixteenth, it erred in a share of {:.3f}, {:.3f} and {:.3f}".format(
             *(row["halving_error"] for row in sixteenth)
         )
     )
@@ -525,7 +534,8 @@ def test_ucb1_against_elimination():
     rows = table("hanna2022", "hanna2022_rounds", learner="UCB1")
     assert all(row["other"] < row["elimination"] for row in rows)
     says(
-        f"UCB1 is ahead, too. It has {rows[0]['other']:.0f} "
+        "UCB1, which is not private, is ahead too, although it ignores the vectors. It has "
+        f"{rows[0]['other']:.0f} "
         f"(standard error {rows[0]['other_error']:.0f}), less than elimination at any epsilon"
     )
 
@@ -535,7 +545,7 @@ def test_linucb_is_overtaken():
     rounds = [f"{round(rows[e]['from_round'], -3):.0f}" for e in (0.1, 0.25, 1.0, 10.0)]
     says(
         "less regret from round {} on at epsilon = 0.1, from {} at 0.25, {} at 1 and {} at "
-        "10;".format(*rounds)
+        "10.".format(*rounds)
     )
     plain, at_one = rows[np.inf], rows[1.0]
     says(f"ahead throughout ({plain['other']:.0f}, elimination {plain['elimination']:.0f}).")
@@ -584,8 +594,8 @@ def test_wishart_noise_is_not_compared_with_like():
         levels = gram_calibration.levels_of(50_000_000, calibration)
         counts.append(float(gram_calibration.wishart_freedom(6, levels, 1.0, 0.1, calibration)))
     says(
-        "the authors' program takes {:.0f} degrees of freedom a node, where our count by zCDP "
-        "takes {:.0f} from the same theorem".format(*counts)
+        "The authors' program takes {:.0f} degrees of freedom per node. By zCDP we need {:.0f} "
+        "from the same theorem".format(*counts)
     )
 
 
@@ -607,7 +617,10 @@ def test_growth_of_regret_in_the_last_rounds():
     ratios = [
         one("shariff2018", "shariff2018", learner="Gaussian", gap=gap)["ratio"] for gap in (0, 0.1)
     ]
-    says("Published Gaussian noise has {:.2f} and {:.2f} of the published figure".format(*ratios))
+    says(
+        "With published Gaussian noise, our regret is {:.2f} and {:.2f} of that in the published "
+        "figure".format(*ratios)
+    )
     for gap in (0.0, 0.1):
         tight, published, shifted = (
             one("shariff2018", "shariff2018", learner=name, gap=gap)["mean"]
@@ -636,12 +649,12 @@ def test_calibration_helps_more_than_the_mechanism():
     mechanism = tree["regret"] / buffered["regret"]
     assert printed / ours > mechanism
     says(
-        f"The calibration helps most: on the ball at T = 2^14 the printed one has "
+        f"The calibration matters most: on the ball at T = 2^14 the printed one has "
         f"{printed / ours:.1f} times the regret of `single_change`. The mechanism comes next, with "
-        f"{mechanism:.1f} times: the tree has a mean regret of {tree['regret']:.0f} (standard "
-        f"error {tree['standard_error']:.0f}, {tree['trials']:.0f} trials), `buffered` "
-        f"{buffered['regret']:.0f} ({buffered['standard_error']:.0f}), no noise "
-        f"{plain['regret']:.0f} ({plain['standard_error']:.0f})."
+        f"a factor of {mechanism:.1f}: mean regret is {tree['regret']:.0f} (standard error "
+        f"{tree['standard_error']:.0f}, {tree['trials']:.0f} trials) with the tree, "
+        f"{buffered['regret']:.0f} ({buffered['standard_error']:.0f}) with `buffered` and "
+        f"{plain['regret']:.0f} ({plain['standard_error']:.0f}) without noise."
     )
 
 
@@ -659,7 +672,9 @@ def test_the_horizon_from_which_the_printed_noise_lets_something_be_learned():
         return games.signal_to_noise(scale, horizon, "gaussian", 5, gradient) > 1.0
 
     start = next(2.0**power for power in range(4, 62, 2) if learns(2**power))
-    says(f"by formula its signal passes its noise near T = 10^{np.log10(start):.0f}.")
+    says(
+        f"By formula, the signal exceeds the noise only from about T = 10^{np.log10(start):.0f} on."
+    )
 
 
 def test_regret_over_that_without_noise_falls():
@@ -717,9 +732,9 @@ def test_a_shuffler_costs_a_delta_and_little_else():
 
     ours = ratios("shuffle, binomial")
     says(
-        f"Binomial noise takes {ours[0]} times the regret of central Gaussian noise at epsilon = "
-        f"0.01, {ours[1]} times at 0.1 and {ours[2]} times at 1; Skellam noise "
-        "{}, {} and {} times.".format(*ratios("distributed, Skellam"))
+        f"With binomial noise, regret is {ours[0]} times that with central Gaussian noise at "
+        f"epsilon = 0.01, {ours[1]} times at 0.1 and {ours[2]} times at 1. With Skellam noise it "
+        "is {}, {} and {} times.".format(*ratios("distributed, Skellam"))
     )
 
 
@@ -737,8 +752,8 @@ def test_no_shuffler_costs_a_factor():
     says(f"((e^epsilon + 1) / (e^epsilon - 1))^2 is {known[0]:.3g} and {known[1]:.3g}.")
     (tenth, low, high), (whole, lowest, highest) = (factor("trust", each) for each in (0.1, 1.0))
     says(
-        f"On five arms the regret is {tenth} ({low} to {high}) and {whole} ({lowest} to {highest}) "
-        "times as much."
+        f"On five arms, its regret is {tenth} ({low} to {high}) and {whole} ({lowest} to "
+        f"{highest}) times that without privacy."
     )
     ratios = [
         one("trust", "trust_identification", learner="local, Laplace", epsilon=epsilon)["mean"]
@@ -765,10 +780,10 @@ def test_from_which_epsilon_on_trust_costs_less_than_twice():
 
     trusted, response, laplace = onsets("arms")
     says(
-        f"on five arms {trusted} where someone is trusted, {response} with randomized response and "
-        f"{laplace} with Laplace noise on each loss"
+        f"On five arms, this epsilon is {trusted} outside the local model, {response} with "
+        f"randomized response and {laplace} with Laplace noise on each loss."
     )
-    says("(200 trials) {}, {} and {}; ".format(*onsets("linear arms")))
+    says("(200 trials) it is {}, {} and {}, and ".format(*onsets("linear arms")))
     says("for identification {}, {} and {}.".format(*onsets("three arms")))
     assert {row["trials"] for row in read("trust", "trust_linear")} == {200.0}
 
@@ -782,8 +797,9 @@ def test_contexts_and_points_in_every_model():
     names = ("joint, tree", "shuffle, batches", "local, each user")
     tree, shuffled, local = (last(name, 10.0) for name in names)
     says(
-        f"regret {tree} on a tree, {shuffled} in shuffled batches of T^(3/5) users, {local} with "
-        f"noise on each user's row, and {last(names[0], np.inf)} without privacy and batches."
+        f"Its regret is {tree} with the tree, {shuffled} with shuffled batches of T^(3/5) users, "
+        f"{local} with noise on each user's row, and {last(names[0], np.inf)} without privacy or "
+        "batches."
     )
     slopes = [
         "{slope:.3f} ({low:.3f} to {high:.3f})".format(
@@ -791,9 +807,10 @@ def test_contexts_and_points_in_every_model():
         )
         for name in names
     ]
-    says(f"regret grows as T to the {slopes[0]}, {slopes[1]} and {slopes[2]}")
+    says(f"regret grows with exponents {slopes[0]}, {slopes[1]} and {slopes[2]} in T.")
     central = one("trust", "trust_slopes", learner="central, tree of degree k", epsilon=1.0)
     says("(factor {factor:.2f}, {factor_low:.2f} to {factor_high:.2f})".format(**central))
     row = one("trust", "trust_slopes", learner="local, each message", epsilon=1.0)
-    says("{factor:.1f} ({factor_low:.1f} to {factor_high:.1f}) times as much.".format(**row))
-    says("The exponent is {slope:.3f} ({low:.3f} to {high:.3f}) there".format(**row))
+    text = "{factor:.1f} ({factor_low:.1f} to {factor_high:.1f}) times that without privacy."
+    says(text.format(**row))
+    says("Its exponent is {slope:.3f} ({low:.3f} to {high:.3f}) in T.".format(**row))
