@@ -126,7 +126,7 @@ def prefix_statistic(
     change = np.asarray(change, np.float64)
     if mechanism.noise == "laplace":
         if round != 1:
-            raise ValueError(f"round must be 1 where noise is laplace, got {round}")
+            raise ValueError(f"round must be 1 if the noise is Laplace, got {round}")
         powers = 2 ** np.arange((mechanism.horizon - 1).bit_length())
 
         def of_nodes(actions):

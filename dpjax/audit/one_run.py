@@ -210,8 +210,8 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     unknown = sorted({name for name in names if name} - {*LIKELIHOODS})
     if unknown:
         raise ValueError(
-            f"learner: its messages are of {', '.join(unknown)}, and likelihoods are known of "
-            f"{', '.join(LIKELIHOODS)} only"
+            f"learner: its messages are of {', '.join(unknown)}, but likelihoods are known only of "
+            f"{', '.join(LIKELIHOODS)}"
         )
     rounds = jax.tree.leaves(pair.losses)[0].shape[0]
     coins = jr.bernoulli(coin_key, 0.5, (rounds - 1,))

@@ -38,18 +38,18 @@ def _probability(failure):
 def _departure(mean, rest, distance, epsilon):
     """(d_epsilon(x, y), its derivative in the distance) for x = mean + distance, y = mean.
 
-    ``rest`` is 1 - mean. The infimum over z in [y, x] of epsilon (x - z) + kl(z, y) is attained
-    where the slope of kl(., y) is epsilon, otherwise at x. There z - y is mean rest times the
-    derivative. All terms are positive, so nothing cancels.
+    ``rest`` is 1 - mean. The infimum over z in [y, x] of epsilon (x - z) + kl(z, y) is attained at
+    the z at which the slope of kl(., y) is epsilon, or at x if there is none. Then z - y is mean
+    times rest times the derivative. All terms are positive, so nothing cancels.
     """
     shrunk = np.exp(-epsilon)
     plain = distance / (mean * rest)
     linear = -np.expm1(-epsilon) / (mean + rest * shrunk)
-    # If this is the distance, it must be exact, since epsilon magnifies the difference.
+    # If z = x, this must be exactly the distance, since epsilon magnifies any difference.
     covered = np.where(plain <= linear, distance, mean * rest * linear)
     z, left = mean + covered, np.maximum(rest - covered, 1e-300)
     divergence = z * log_gap(-covered / z) + left * log_gap(covered / left)
-    # From 800 on e^-epsilon is 0, and the slope of kl is smaller than epsilon.
+    # If epsilon is at least 800, e^-epsilon is 0, and the slope of kl is smaller than epsilon.
     return np.minimum(epsilon, 800.0) * (distance - covered) + divergence, np.minimum(plain, linear)
 
 
@@ -193,8 +193,8 @@ def stopping_time_lower_local(means: Numbers, epsilon: Numbers, failure: Numbers
 
     Here p = 1 / (1 + e^epsilon) and d is ``failure``. Every local randomizer of one bit is
     randomized response with flip probability p, followed by a function of its result (Kairouz, Oh &
-    Viswanath 2016). So a learner observes at most Bernoulli losses with means p + (1 - 2 p) mu. The
-    derivation is ours.
+    Viswanath 2016). So a learner observes no more than Bernoulli losses with means p + (1 - 2 p)
+    mu. The derivation is ours.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.1, 1.0, np.inf]

@@ -43,11 +43,11 @@ class Family(NamedTuple):
 
 
 def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Family:
-    """Arms of which the first is better than all others by ``gap`` in [0, 1].
+    """Arms, the first of which is better than all others by ``gap`` in [0, 1].
 
     Args:
       arms: K, at least 2.
-      losses: "drawn", Bernoulli losses of means (1 - gap) / 2 and (1 + gap) / 2, or "constant",
+      losses: "drawn", Bernoulli losses with means (1 - gap) / 2 and (1 + gap) / 2, or "constant",
         losses of 1 - gap and 1 in every round.
       regret: for drawn losses, as in :func:`dpjax.environments.bernoulli`.
 
@@ -286,7 +286,7 @@ def contexts(dim: int, arms: int) -> Family:
 
 
 def advised(arms: int, experts: int) -> Family:
-    """Expert advice on Bernoulli arms of any ``means`` (K,), of any quality ``informative`` (N,).
+    """Expert advice of any quality ``informative`` (N,), on Bernoulli arms with any ``means`` (K,).
 
     Args:
       arms: K, at least 2.

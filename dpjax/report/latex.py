@@ -102,7 +102,7 @@ def table(
     shown = f"{100 * confidence:g}\\,\\% intervals" if interval else "standard errors"
     note = f"Means and {shown} of {trials} trials."
     if "learner" in rows:
-        note += " Bold: not told from the learner of the smallest mean in its column."
+        note += " Bold: not significantly worse than the smallest mean in the column."
     if still:
         zero = "An interval without width" if interval else "A standard error of 0"
         note += f" {zero}: all trials have the same value."

@@ -120,7 +120,8 @@ def add_to(folder, parameters, kind) -> dict:
     """The parameters of a folder after results with more names are added to it.
 
     Args:
-      folder: the parameters.json in it describes the existing results; without one there are none.
+      folder: its parameters.json describes the existing results. Without this file there are no
+        results.
       parameters: those of the new results. ``parameters[kind]`` lists their names, or is "all".
       kind: "learners" or "theorems".
 

@@ -95,7 +95,7 @@ def _meanings(name, theorem) -> set[str]:
 def _unknown(word, plain) -> str:
     reasons = WITHOUT | PAPERS_WITHOUT
     if plain in reasons:
-        return f"{word} has none here: {reasons[plain]}"
+        return f"dpjax has no theorem for {word}: {reasons[plain]}"
     known = [*THEOREMS, *dict.fromkeys(each.paper for each in THEOREMS.values())]
     learners = dict.fromkeys(name.split("-")[0] for name in THEOREMS)
     meant = _check.nearest(word, [*known, *learners, *reasons])

@@ -44,7 +44,7 @@ def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **read
 
     Args:
       learner, paper, source, exponents, sizes: as in a Theorem.
-      kinds: its environments.
+      kinds: the environments of the theorem.
       size: passed to the readings.
       width: the largest loss of a round.
     """
