@@ -1,7 +1,8 @@
 """Feedback of a round: all losses, a gradient, or the losses of the played action or policy.
 
-Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to what the learner sees. A learner names
-one as its ``feedback``. The engine passes :func:`seen_inside` to a learner's ``step``.
+Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to the values that the learner sees. A
+learner names one as its ``feedback``. The engine passes :func:`seen_inside` to a learner's
+``step``.
 """
 
 from collections.abc import Callable

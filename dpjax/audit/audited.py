@@ -165,7 +165,7 @@ def finding(row) -> str:
         elif check in _MORE:
             found.append(_MORE[check])
     if not found and row["flagged"]:
-        found.append(f"a replay spent more than the declared {declared:.3g}, without a limit")
+        found.append(f"a replay spent an infinite epsilon, but {declared:.3g} is declared")
     if found:
         return f"{asked}a violation was found on {where}: {'; '.join(found)}."
     return (f"{asked}a replay finds no violation above the declared {declared:.3g} on {where}; "

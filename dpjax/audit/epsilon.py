@@ -65,7 +65,7 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
 def most_visible(
     learner: Learner | BatchLearner, pairs: Pair, key: Array, *, runs: int = 1024
 ) -> int:
-    """The index of the pair whose two sequences the mean actions best distinguish.
+    """The index of the pair whose two sequences differ most in the mean actions.
 
     It maximizes the sum of squared z-scores over all observed values of a run. Use it to choose the
     pair to attack, with a key other than the attack's.

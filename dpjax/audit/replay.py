@@ -91,8 +91,8 @@ def replay(
       (:mod:`dpjax.audit.comparisons`);
     - for integer noise, the cost that its law gives for a change by an integer or by a vector of
       integers (other changes are not hidden);
-    - for a mechanism, the change of the value times the norm of its encoder's columns over the
-      scale. Changes of several values share noise; the sum of their norms is an upper bound.
+    - for a mechanism, the change of the value times the norm of its encoder's columns, divided by
+      the scale. Changes of several values share noise; the sum of their norms is an upper bound.
 
     A release costs nothing if the learner does not use it. This is tested with other releases in
     its place (far below, far above, and the value without noise): none may change the state, the

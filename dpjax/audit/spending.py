@@ -30,8 +30,8 @@ def spent(replayed: Replay, delta: float) -> Array:
     It is infinite if a check fails, since the sums are then incomplete. :func:`explain` gives the
     reason, and so does a warning if the Replay is not traced.
 
-    Releases of integers with noise that is never pure are accounted for on the host. Delta is
-    shared equally among these groups, and their epsilons are added: each release of one integer;
+    Releases of integers whose noise never gives pure privacy are accounted for on the host. Delta
+    is shared equally among these groups, and their epsilons are added: each release of one integer;
     all vectors with noise of the same law; all other releases. So a single release of an integer is
     exact. For vectors, the law composes all releases together (:class:`dpjax.noise.Law`).
 

@@ -181,8 +181,8 @@ def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Number
     """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
 
     It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
-    to rounding; pure epsilon allows these values to first order in eta. It is infinite for epsilon
-    above 2, for which there are no batches. The constants are ours.
+    to rounding. Pure epsilon allows these values to first order in eta. If epsilon is above 2 there
+    are no batches, and the bound is infinite. The constants are ours.
 
     Examples:
       >>> bounds.shrinking_dartboard_batched(10**6, 4, [0.1, 1.0]).round(1).tolist()
@@ -267,7 +267,7 @@ def _share_complexity(rounds, arms, shifts):
 def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """:func:`shrinking_dartboard` at an eta that pure epsilon always allows.
 
-    With p_0 = 1 / sqrt(8 T) it is eta = min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since
+    With p_0 = 1 / sqrt(8 T) this eta is min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since
     ln(1 + eta / p_0) + 8 T p_0 ln(1 / (1 - eta)) <= eta sqrt(8 T) (2 + eta). The learner's eta is
     at least this one and at most sqrt(ln K / T), and the bound decreases in eta up to the latter.
     The learner's p is at least p_0.

@@ -174,10 +174,10 @@ def stopping_time_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> n
     """E tau >= T*_epsilon kl(failure, 1 - failure) for every epsilon-DP learner that is correct.
 
     Correct means that on every instance it stops on a wrong arm with probability at most
-    ``failure``. Proof, ours: a coupling changes a loss of arm a with probability |mu_a - z_a|. Each
-    changed loss that was used changes the laws of the actions by at most e^epsilon. So the actions
-    distinguish two instances at a rate of at most d_epsilon. The data-processing inequality on the
-    event that a* is recommended completes the proof.
+    ``failure``. The proof is ours. A coupling changes a loss of arm a with probability
+    |mu_a - z_a|. Each changed loss that was used changes the laws of the actions by at most
+    e^epsilon. So the actions distinguish two instances at a rate of at most d_epsilon. The
+    data-processing inequality on the event that a* is recommended completes the proof.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.1, 1.0, np.inf]
@@ -241,8 +241,8 @@ def sequential_halving_error(horizon: Numbers, means: Numbers, epsilon: Numbers)
     with R = ceil(log2 K) stages. A stage has S arms, each played n rounds. The gaps are
     Delta_2 <= ... <= Delta_K. Without the rounding it is 12 R exp(-(3 / 16) T / (R H)).
 
-    Proof, ours: by Chernoff's bound for the difference of two means with Laplace noise of scale
-    1 / (epsilon n), arm i beats the best with probability at most 4 exp(-(3 / 4) n Delta_i
+    The proof is ours. By Chernoff's bound for the difference of two means with Laplace noise of
+    scale 1 / (epsilon n), arm i beats the best with probability at most 4 exp(-(3 / 4) n Delta_i
     min(Delta_i, epsilon / sqrt(2))). If a stage eliminates the best arm, at least a third of the
     worse three quarters have beaten it (Karnin, Koren & Somekh 2013). Markov's inequality bounds
     the probability of this.

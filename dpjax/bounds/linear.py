@@ -288,7 +288,7 @@ def glm_sgd(
     horizon: Numbers, dim: Numbers, epsilon: Numbers, strength: Numbers, *,
     parameter_bound: Numbers = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """Expected regret of logistic SGD in the local model, one coin a user, of strength m.
+    """Expected regret of logistic SGD with strength m in the local model, one coin a user.
 
     The bound on :func:`dpjax.learners.glm_sgd` is
 

@@ -9,7 +9,7 @@ from dpjax.core import Numbers
 
 
 def ftpl_gram_perturbation(horizon: Numbers, size: Numbers, rank: Numbers) -> np.ndarray:
-    """sqrt(T / (4 sqrt(pi) k sqrt(n))): the standard deviation of an entry that a leader needs.
+    """sqrt(T / (4 sqrt(pi) k sqrt(n))): the best standard deviation of a perturbation.
 
     It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The minimizer uses
     only its symmetric part. Off the diagonal this has standard deviation sigma, the returned value

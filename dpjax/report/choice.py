@@ -131,7 +131,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
     return found.assign_attrs(
-        chosen_on=trials // 2, note="No epsilon counts the privacy cost of tuning on the data."
+        chosen_on=trials // 2, note="No epsilon includes the privacy cost of tuning on the data."
     )
 
 

@@ -95,7 +95,7 @@ def sweep(
       ValueError, TypeError: the points have no common leading axis or hold NaN; the game refuses a
         point, does not return a pair, or uses a traced number in ``if``, ``float`` or ``int``;
         ``mesh`` is not a mesh; several processes have no store; or the store belongs to another
-        sweep, in which case the message states the difference with both values.
+        sweep. The message then states the difference with both values.
       OSError: the store cannot be read or written. Its contents are kept.
 
     Examples:

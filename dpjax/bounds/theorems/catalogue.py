@@ -6,7 +6,7 @@ from dpjax.bounds.theorems import arms, points, vectors
 from dpjax.bounds.theorems.statement import Theorem
 from dpjax.core import _check
 
-# A name is that of a learner, with a hyphen and the case if there are several.
+# A theorem has the name of its learner. If a learner has several, a hyphen and the case follow.
 THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
 
 # Learners without a theorem here, with the reason.
