@@ -26,7 +26,7 @@ class Anytime(NamedTuple):
 
     epsilon: float  # the lower bound at ``delta``, 0 if nothing was found
     delta: float
-    confidence: float  # of the bound at all times together
+    confidence: float  # of the bounds at all times simultaneously
     refuted: bool  # whether the bound exceeds the declared epsilon
     runs: int  # runs on each sequence
     # Numbers of pairs of runs with the event in (both, the first only, the second only, neither).

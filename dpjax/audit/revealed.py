@@ -545,9 +545,9 @@ def worst_history(
     """The history with the largest likelihood ratio that is found, and its ratio.
 
     Its |ln P'/P| bounds the pure epsilon of the actions from below, even if the history is too rare
-    to occur in runs. It is searched among all histories if they are few, and otherwise among those
-    of runs. Filters with other keys then estimate its ratio, since the largest of many estimates is
-    biased upwards.
+    to occur in runs. The search is over all histories if they are few, and otherwise over those
+    that occur in runs. Filters with other keys then estimate its ratio, since the largest of many
+    estimates is biased upwards.
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.

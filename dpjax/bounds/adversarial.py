@@ -207,11 +207,11 @@ def probing_experts(
     """B ln N / eta + eta T (1 + K / (gamma B)) / 2 + gamma T + T exp(M - m - M ln(M / m)).
 
     It is against the best of N experts who advise on K arms, for oblivious losses in [0, 1]. The
-    first three terms are those of Hedge on means of B estimates with E[y^2] <= 1 + K / (gamma B),
-    and of probes. The last one bounds the cost if the draws run out. In n = floor(T / B) batches
-    the learner has at most M = floor(4 n p) draws. In each batch a coin asks for one with
-    probability at most p + eta, so their mean number is at most m = n (p + eta). The last term is 0
-    if M is no restriction, and T if m > M. The proof and its constants are ours.
+    first three terms are those of Hedge on means of B estimates y with E[y^2] <= 1 + K / (gamma B),
+    and the cost of probes. The last one bounds the cost if the draws run out. In
+    n = floor(T / B) batches the learner has at most M = floor(4 n p) draws. In each batch a coin
+    asks for one with probability at most p + eta, so their mean number is at most m = n (p + eta).
+    The last term is 0 if M is no restriction, and T if m > M. The proof and its constants are ours.
 
     Examples:
       >>> bounds.probing_experts(2**18, 4, 16, 0.022, 1 / 64, [96, 192], 1 / 16).round(1).tolist()
@@ -290,7 +290,7 @@ def random_losses(horizon: Numbers, size: Numbers, *, domain: str) -> np.ndarray
 
         arms, simplex  T/2 - E[min_i B_i], losses that are fair coins, B_i ~ Bin(T, 1/2)
         cube           d E|S_n|, n = floor(T / d), random signs of one coordinate in each round
-        ball           sqrt(T), a unit vector across the sum of those before, or E|S_T| for d = 1
+        ball           sqrt(T), a unit vector orthogonal to the sum before, or E|S_T| for d = 1
 
     in expectation, for a random walk S_n. On the ball it is the minimax regret if d is at least 3
     (Abernethy et al. 2008). Losses are those of :func:`ftrl`, and any feedback is allowed.

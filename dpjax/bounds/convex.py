@@ -45,9 +45,9 @@ def online_gradient(horizon: Numbers) -> np.ndarray:
 def ftpl_private(horizon: Numbers, dim: Numbers, inverse_mu: Numbers) -> np.ndarray:
     """s sqrt(N) + T / (s sqrt(2 pi)) for follow the perturbed leader, linear oblivious losses.
 
-    s is the larger of sqrt(T) (2 pi N)^(-1/4), which the learner needs anyway, and the noise of a
-    prefix of the Gaussian tree with ``identical_law``, 2 ceil(log2 T) / mu for mu-GDP. Abernethy et
-    al. 2014, in Agarwal & Singh 2017, Theorem 3.5.
+    s is the larger of sqrt(T) (2 pi N)^(-1/4), which the learner needs without privacy, and the
+    noise of a prefix of the Gaussian tree with ``identical_law``, 2 ceil(log2 T) / mu for mu-GDP.
+    Abernethy et al. 2014, in Agarwal & Singh 2017, Theorem 3.5.
 
     Examples:
       >>> bounds.ftpl_private(10_000, 4, inverse_mu=[0.0, 1.0, 10.0]).round(1).tolist()

@@ -77,7 +77,7 @@ def _bisect(condition, low, high, steps=42):
 
 
 def _solve(best, gaps, epsilon):
-    """(T*, samples per one of the best arm) of :func:`characteristic_time`, arms on the last axis.
+    """(T*, samples per sample of the best arm) of :func:`characteristic_time`, arms last.
 
     At level v arm b needs x_b(v) samples per sample of the best arm, so 1 / T* is the maximum of
     v / (1 + sum x_b(v)). Its derivative has the sign of 1 - sum f_b / g_b, with all f_b and g_b at

@@ -14,7 +14,7 @@ def linear_elimination(
     """Worst-case regret of linear elimination by phases, with radius "exact" or "chernoff".
 
     It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus, for each later round, 4 gamma of the
-    last phase that surely fits. Here gamma is the radius "chernoff" of
+    last phase that certainly fits into T. Here gamma is the radius "chernoff" of
     :func:`dpjax.learners.linear_elimination` with all arms active, and B d = min(K,
     d + core_set_steps(d)). Hanna et al. 2022, with our constants.
 

@@ -183,7 +183,7 @@ def _series(coefficients, x):
 
 
 def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
-    """The same arms in each round, with losses -1 and 1 of mean <theta, x>.
+    """The same arms in each round, whose losses -1 and 1 have mean <theta, x>.
 
     If the actions are the unit vectors, it is a bandit with d arms.
 

@@ -80,7 +80,7 @@ def at_gaps(arms: int) -> dict[str, Callable[..., Environment]]:
 
 
 def means(arms: int, *, regret: str = "realised") -> Family:
-    """Bernoulli arms of any ``means`` (K,).
+    """Bernoulli arms with any ``means`` (K,).
 
     Args:
       arms: K, at least 2.
@@ -95,7 +95,7 @@ def means(arms: int, *, regret: str = "realised") -> Family:
 
 
 def duels(arms: int) -> Family:
-    """Duels by the linear link of any mean losses, ``preferences`` (K,).
+    """Duels by the linear link with any mean losses, ``preferences`` (K,).
 
     Args:
       arms: K, at least 2.
@@ -110,7 +110,7 @@ def duels(arms: int) -> Family:
 
 
 def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realised") -> Family:
-    """Bernoulli arms of ``means`` (S, K), which change after the rounds ``ends`` (S - 1,).
+    """Bernoulli arms with ``means`` (S, K), which change after the rounds ``ends`` (S - 1,).
 
     Args:
       horizon: T, in rounds.

@@ -66,7 +66,7 @@ def from_means(
 
 
 def changing(means, arms, horizon, regret) -> Environment:
-    """Bernoulli losses of means (K,) at round t; arguments as in :func:`from_means`."""
+    """Bernoulli losses with means (K,) at round t; arguments as in :func:`from_means`."""
     _check.one_of("pseudo", "realised", regret=regret)
     pseudo = regret == "pseudo"
 

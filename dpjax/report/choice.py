@@ -23,8 +23,7 @@ def worst(
     axis, so it accounts for the choice of the largest mean.
 
     Returns:
-      A Dataset of worst, low and high, and a variable with the axis's name, the place of the
-      largest mean.
+      A Dataset of worst, low and high, and of the place of the largest mean, named like the axis.
 
     Examples:
       >>> import xarray

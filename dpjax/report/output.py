@@ -117,7 +117,7 @@ def write_figure(out, name, make, *arguments) -> None:
 
 
 def add_to(folder, parameters, kind) -> dict:
-    """The parameters of a folder after results with more names are added to it.
+    """Merge the parameters of new results into those of a folder.
 
     Args:
       folder: its parameters.json describes the existing results. Without this file there are no

@@ -17,7 +17,7 @@ def worst_of(searches: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def draw(searches: pandas.DataFrame) -> Figure:
-    """Draw regret over the upper bound in the worst environment found, a panel for each epsilon.
+    """Draw regret divided by the upper bound in the worst environment found, a panel per epsilon.
 
     Args:
       searches: of several theorems, as :func:`dpjax.study.theorems.search` returns them. If a

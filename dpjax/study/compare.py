@@ -74,10 +74,10 @@ def compare(
 ) -> Comparison:
     """Compare a user's learner with all built-in ones that have its actions and feedback.
 
-    They play three standard environments at each epsilon with the same trials, so differences are
-    paired by trial. A competitor without an epsilon is played once. The user's learner is audited:
-    by replays at each epsilon, and by an attack and replays of its mutants at the epsilon nearest
-    to 1.
+    All learners play three standard environments at each epsilon with the same trials, so
+    differences are paired by trial. A competitor without an epsilon is played once. The user's
+    learner is audited: by replays at each epsilon, and by an attack and replays of its mutants at
+    the epsilon nearest to 1.
 
     Args:
       factory: makes the user's learner. It is called by name with ``horizon``, with ``epsilon`` if

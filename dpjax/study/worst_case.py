@@ -61,9 +61,9 @@ def worst_case(
 
     The search is the cross-entropy method (Rubinstein 1999). One compiled program plays all
     candidates of a generation on fresh trials. The best candidates are then played again, and the
-    chosen one is reported on ``final`` further trials. So ``mean`` is not biased by the search, but
-    ``searched``, the largest score of the search, is. The family's worst environment is at least
-    as bad as the one that was found.
+    chosen one is reported on ``final`` further trials. So ``mean`` is not biased by the search.
+    ``searched``, the largest score of the search, is biased upwards. The family's worst environment
+    is at least as bad as the one that was found.
 
     Args:
       factory: makes the learner. It receives ``horizon`` and ``epsilon`` by name, if it takes them.
