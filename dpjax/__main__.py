@@ -1,4 +1,4 @@
-"""``python -m dpjax`` is the command ``dpjax``."""
+"""Entry point of ``python -m dpjax``, the same as the command ``dpjax``."""
 
 import sys
 

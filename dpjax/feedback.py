@@ -1,7 +1,8 @@
 """Feedback of a round: all losses, a gradient, or the losses of the played action or policy.
 
-Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to what the learner sees. A learner names
-one as its ``feedback``. The engine passes :func:`seen_inside` to a learner's ``step``.
+Each :class:`dpjax.Feedback` maps (Outcome.loss, action) to the values that the learner sees. A
+learner names one as its ``feedback``. The engine passes :func:`seen_inside` to a learner's
+``step``.
 """
 
 from collections.abc import Callable
@@ -27,11 +28,11 @@ def clip_seen(learner: Any, seen: Any) -> tuple:
 
     Args:
       learner: a Learner or BatchLearner.
-      seen: the result of its feedback.
+      seen: the result of the learner's ``feedback``.
 
     Returns:
       (input of ``step``, how many losses were outside, () int32). NaN counts as outside. A loss
-      beyond the range by at most a millionth of its width does not.
+      that exceeds the range by at most a millionth of the range's width does not count.
 
     Examples:
       >>> learner = learners.exp3(1000, 4)
@@ -119,8 +120,8 @@ def full(loss: Any, action: Any) -> Array:
 def gradient(loss: Any, point: Array) -> Array:
     """Full information about convex losses: the gradient of the loss at the played point x, (d,).
 
-    The loss is a callable pytree, or a vector l (d,) for x -> <l, x>. At points without a gradient,
-    JAX returns a subgradient of maxima and absolute values.
+    The loss is a callable pytree, or a vector l (d,) for x -> <l, x>. At points where a maximum or
+    an absolute value has no gradient, JAX returns a subgradient.
 
     Examples:
       >>> feedback.gradient(lambda x: jnp.sum(x**2), jnp.array([1.0, -2.0])).tolist()
@@ -170,7 +171,7 @@ def value(loss: Any, action: Any) -> Array:
 
 @_feedback
 def values(loss: Any, points: Array) -> Array:
-    """Value feedback at several points a round: the loss at each of the played points (m, d), (m,).
+    """Value feedback at several points a round: the losses (m,) at the played points (m, d).
 
     The suffered loss is the mean of these values.
 
@@ -184,7 +185,7 @@ def values(loss: Any, points: Array) -> Array:
 
 @_feedback
 def difference(loss: Any, points: Array) -> Array:
-    """Difference feedback: the loss at the first of two played points (2, d) minus the second, ().
+    """Difference feedback, (): of two played points (2, d), the loss at the first minus the second.
 
     Examples:
       >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])
@@ -198,7 +199,7 @@ def difference(loss: Any, points: Array) -> Array:
 def mean_value(loss: Any, action: Any) -> Array:
     """The suffered loss of a round, (): at a point (d,), or the mean over points (m, d).
 
-    Environments over points use it.
+    Environments whose actions are points compute their losses with it.
 
     Examples:
       >>> points = jnp.array([[1.0, 0.0], [1.0, 2.0]])

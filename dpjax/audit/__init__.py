@@ -21,8 +21,8 @@ in while loops. :func:`spent` is infinite if actions depend on the losses other 
 releases, if no release is seen, or if a key is used twice. :func:`explain` then gives the reason.
 
 An audit that finds no violation above a level is evidence, not a proof. A replay covers only the
-pairs that were run, and assumes that noise has the law of its name. An empirical bound misses rare
-events. All audits assume that the report stays secret, except for the fields that the learner
+pairs that were run, and assumes that each noise follows its named law. An empirical bound misses
+rare events. All audits assume that the report stays secret, except for the fields that the learner
 declares as released (``Privacy.reported``). dpjax simulates idealised mechanisms, with float32
 draws from a reproducible generator.
 """

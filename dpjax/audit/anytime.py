@@ -1,4 +1,4 @@
-"""Tests of a declared epsilon that may stop at any time, for anything that returns a number."""
+"""Tests of a declared epsilon that may stop at any time, for any function that returns a number."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ class Anytime(NamedTuple):
 
     epsilon: float  # the lower bound at ``delta``, 0 if nothing was found
     delta: float
-    confidence: float  # of the bound at all times together
+    confidence: float  # of the bounds at all times simultaneously
     refuted: bool  # whether the bound exceeds the declared epsilon
     runs: int  # runs on each sequence
     # Numbers of pairs of runs with the event in (both, the first only, the second only, neither).
@@ -42,8 +42,8 @@ def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndar
         W = prod over pairs of runs of (1 + k (X - e^epsilon Y - delta) / (e^epsilon + delta))
 
     is a nonnegative supermartingale for each k in [0, 1). So is its mean over k in
-    :data:`FRACTIONS`, which is returned. It ever exceeds 1 / a with probability at most a (Ville
-    1939). The event may change from pair to pair, if it is chosen from the pairs before.
+    :data:`FRACTIONS`, whose logarithm is returned. The probability that the mean ever exceeds 1 / a
+    is at most a (Ville 1939). The event of a pair may be chosen from the earlier pairs.
 
     Args:
       counts: (..., 4) pairs with (X, Y) = (1, 1), (1, 0), (0, 1) and (0, 0).
@@ -68,8 +68,8 @@ def log_wealth(counts: Numbers, epsilon: Numbers, delta: float = 0.0) -> np.ndar
 def bound_from_pairs(counts: Numbers, *, delta: float = 0.0, confidence: float = 0.95) -> float:
     """The least epsilon that the counts of pairs of runs do not refute; 0 if they refute none.
 
-    With probability ``confidence`` the bounds after all pairs hold simultaneously. So their largest
-    is a bound too, and you can stop at any time.
+    With probability ``confidence`` the bounds after 1, 2, ... pairs hold simultaneously. So the
+    largest of them is a bound too, and you can stop at any time.
 
     Args:
       counts: (4,), as for :func:`log_wealth`.
@@ -106,12 +106,12 @@ def anytime(
     limit: int = 2**20,
     threshold: float | None = None,
 ) -> Anytime:
-    """Run a function on two neighbouring inputs until a declared epsilon is refuted, or a limit.
+    """Run a function on two neighbouring inputs until an epsilon is refuted or a limit is reached.
 
-    The number of runs is not fixed beforehand. Each block has a quarter of the runs before it, and
-    at least ``first``. The event of a block is that the score is at least a threshold. The
-    threshold, and the input on which the event is likelier, are chosen on the runs before the
-    block. The first block is used only for this choice, unless a threshold is given.
+    The number of runs is not fixed beforehand. Each block has a quarter as many runs as all blocks
+    before it, and at least ``first``. The event of a block is that the score is at least a
+    threshold. The threshold, and the input on which the event is likelier, are chosen on the runs
+    before the block. The first block is used only for this choice, unless a threshold is given.
 
     Args:
       scores: (side, keys (n,)) -> n numbers, one for each run on the input 0 or 1; n is always
@@ -123,8 +123,8 @@ def anytime(
       confidence: in (0, 1), of the bounds at all times simultaneously.
       first: runs of each input in the first block.
       limit: largest number of runs of each input, rounded up to a multiple of ``first``.
-      threshold: fixes the event that the score is at least this, which should be likelier on the
-        input 0; None to choose it during the test.
+      threshold: a fixed threshold. A score of at least this should be likelier on input 0. None to
+        choose thresholds during the test.
 
     Returns:
       An :class:`Anytime`. If the declared epsilon is true, it is refuted with probability at most

@@ -20,7 +20,7 @@ HORIZONS = (16, 256, 2048)
 # The columns of the table of mutants.
 MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
 _MORE = {
-    "no release": "on no pair did the change reach a release, so the audit says nothing",
+    "no release": "the change reached no release on any pair, so the audit says nothing",
     "rho": "the zCDP parameter rho that a replay spent is larger than the one declared",
 }
 
@@ -165,7 +165,7 @@ def finding(row) -> str:
         elif check in _MORE:
             found.append(_MORE[check])
     if not found and row["flagged"]:
-        found.append(f"a replay spent more than the declared {declared:.3g}, without a limit")
+        found.append(f"a replay spent an infinite epsilon, but {declared:.3g} is declared")
     if found:
         return f"{asked}a violation was found on {where}: {'; '.join(found)}."
     return (f"{asked}a replay finds no violation above the declared {declared:.3g} on {where}; "
@@ -177,16 +177,16 @@ def summary(found) -> str:
     if all(row["checks"] == NOTHING for row in found.rows):
         return "The learner declares no privacy, so there was nothing to audit."
     parts = [
-        "The audit found a violation of what is declared."
+        "The audit found a violation of the declared privacy."
         if found.flagged
-        else "The audit finds no violation above the declared levels on the pairs that were run; "
-        "it shows no more."
+        else "The audit finds no violation above the declared levels on the pairs that were run. "
+        "This is evidence, not a proof."
     ]
     for row in found.rows:
         if row["attack"] is not None:
             parts.append(
                 f"An attack on {row['runs']} runs of each sequence bounds epsilon from below by "
-                f"{row['attack']:.3g} where {row['declared']:.3g} is declared (95 % confidence)."
+                f"{row['attack']:.3g} (95 % confidence); {row['declared']:.3g} is declared."
             )
     if found.mutants:
         missed = [row["mutant"] for row in found.mutants if not row["caught"]]

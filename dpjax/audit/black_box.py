@@ -25,9 +25,10 @@ def black_box(
     """Play a Python class on two neighbouring sequences until a declared epsilon is refuted.
 
     The class has the methods ``select()`` and ``update(arm, loss)``, as in
-    :func:`dpjax.from_python`. A new object plays each run. The score of a run is a sum over rounds:
-    the log-ratio of the frequencies of its arm in this round on the two sequences, in training
-    runs. The test is :func:`anytime`. It sees only the arms, and it misses rare events.
+    :func:`dpjax.from_python`. A new object plays each run. The score of a run is a sum over rounds.
+    For each round it adds the log-ratio of the frequencies of the run's arm on the two sequences,
+    in this round of training runs. The test is :func:`anytime`. It sees only the arms, and it
+    misses rare events.
 
     Args:
       make: seed of a run, an integer below 2^32 -> an object. If the seed is ignored, runs must be

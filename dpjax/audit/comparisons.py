@@ -25,12 +25,12 @@ def costs(rows, keys):
 
     Consider the comparisons with one armed threshold, and let c_k be the change of the value in
     comparison k, in noise scales. The second run gives the same answers as the first if its noise
-    is shifted. The noise of the threshold is shifted by s, at least all c_k whose comparisons were
-    not exceeded. If the last comparison f was exceeded and s > c_f, the noise of its value is
-    shifted by s - c_f. This changes the density of Laplace noise by a factor of at most
-    exp(|s| + max(s - c_f, 0)). Let m be the largest c_k before f. The best s is m if m > 0;
-    otherwise the exponent can be made max(-c_f, 0). The cost is the largest such exponent over all
-    comparisons that could have been the last, and over both orders of the runs.
+    is shifted. The noise of the threshold is shifted by an s that is at least c_k for each
+    comparison k that did not exceed the threshold. If the last comparison f exceeded it, and
+    s > c_f, the noise of its value is shifted by s - c_f. This changes the density of Laplace noise
+    by a factor of at most exp(|s| + max(s - c_f, 0)). Let m be the largest c_k before f. The best s
+    is m if m > 0; otherwise the exponent can be made max(-c_f, 0). The cost is the largest such
+    exponent over all comparisons that could have been the last, and over both orders of the runs.
 
     Args:
       rows: (T - 1, 3), from :func:`row`.

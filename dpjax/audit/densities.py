@@ -46,8 +46,9 @@ def _coin(probability):
 def _least(value, scale):
     """The probability that z_i + x_i is the least, for each i, with independent Laplace noise z.
 
-    Given u = F(z_i) it is the product of P(z_j > z_i + x_i - x_j) over j. The product is smooth
-    between the points at which one of these levels is 0, so quadrature between them is exact.
+    Given u = F(z_i) the probability is the product of P(z_j > z_i + x_i - x_j) over j. The product
+    is smooth between the points at which one of these levels is 0, so quadrature between them is
+    exact.
     """
     units = value / jnp.asarray(scale, jnp.float32)
 

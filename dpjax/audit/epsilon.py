@@ -65,7 +65,7 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
 def most_visible(
     learner: Learner | BatchLearner, pairs: Pair, key: Array, *, runs: int = 1024
 ) -> int:
-    """The index of the pair whose two sequences the mean actions best distinguish.
+    """The index of the pair whose two sequences differ most in the mean actions.
 
     It maximizes the sum of squared z-scores over all observed values of a run. Use it to choose the
     pair to attack, with a key other than the attack's.
@@ -165,9 +165,9 @@ def epsilon(
     """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.
 
     The runs on both sequences have three parts. The first part trains a statistic, a logistic
-    regression on the actions. The second chooses the event: the statistic is at least a threshold,
-    or below it, on one or the other sequence. The third is counted, with Clopper-Pearson bounds on
-    its counts.
+    regression on the actions. The second chooses the event, that the statistic is at least a
+    threshold or below it, and the sequence on which the event is likelier. The bound comes from the
+    third part, by Clopper-Pearson bounds on its counts.
 
     The bound is for this pair, this statistic and this event, so a small bound shows nothing. Much
     of the privacy loss of a tree of height h occurs only in events of probability 2^-h, which need

@@ -11,8 +11,9 @@ So a filter draws from the mixture M = (P + P') / 2, under which the weights are
     P(a) = E_M[2 / (1 + r) 1{a}],   P'(a) = E_M[2 r / (1 + r) 1{a}].
 
 A particle is a run that played a so far. It holds ln r and the states of two worlds, which saw one
-sequence each and the same releases. In each round one of the worlds draws the noise. The world is
-drawn by its probability given the releases so far. ``docs/audit/revealed.md`` has the proofs.
+sequence each and the same releases. In each round one of the worlds draws the noise. This world is
+chosen at random, with its probability given the releases so far. ``docs/audit/revealed.md`` has the
+proofs.
 """
 
 import itertools
@@ -34,7 +35,7 @@ from dpjax.core import Array
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site, release_p
 
-# Draws of a round are enumerated if they have at most so many outcomes together.
+# The draws of a round are enumerated if they have at most this many joint outcomes.
 MOST_LANES = 64
 # The largest relative error at which a prefix sum of the twin counts as equal.
 ROUNDING = 1e-4
@@ -42,7 +43,7 @@ ROUNDING = 1e-4
 NEWTON = 3
 # The least mean of r / (1 + r)^2 at which the mean is restored; 1 / 4 is the largest possible.
 UNDECIDED = 0.1
-REFUSED = "learner: what its actions reveal cannot be computed:"
+REFUSED = "learner: the privacy loss of its actions cannot be computed:"
 
 
 class Unknown(ValueError):

@@ -52,7 +52,7 @@ def bare(sites, records):
 
     An entry ignores the key if it is the same in a run with another key. An entry of scale 0 is
     left out, since any change of it has infinite cost. Integer noise may be equal by chance. So the
-    third part is an upper bound on the log-probability of this.
+    third value is an upper bound on the log-probability of this.
     """
     return [
         (
@@ -82,7 +82,7 @@ def ever_bare(found):
     """Whether some entry of a mechanism's releases has no noise in any round.
 
     An entry counts only if noise would leave it unchanged with a probability below 1e-9. Each round
-    draws once.
+    has one draw of the noise.
 
     Args:
       found: the result of :func:`bare`, with a leading axis of rounds.

@@ -103,8 +103,8 @@ def prefix_statistic(
     """The log-likelihood ratio of a mechanism's releases when value ``round`` changes.
 
     For Gaussian noise it is exact: linear in the releases, with the weights (A e)^T (B B^T)^-1. For
-    Laplace noise the mechanism must be :func:`dpjax.mechanisms.tree` and ``round`` must be 1. The
-    prefixes 1, 2, 4, ... then are the nodes y that hold the first value, and the statistic is the
+    Laplace noise the mechanism must be :func:`dpjax.mechanisms.tree` and ``round`` must be 1. Then
+    the prefixes 1, 2, 4, ... are the nodes y that contain the first value, and the statistic is the
     sum of (|y| - |y - d|) / b over them. It is large if the releases contain the changed value.
 
     Args:
@@ -126,7 +126,7 @@ def prefix_statistic(
     change = np.asarray(change, np.float64)
     if mechanism.noise == "laplace":
         if round != 1:
-            raise ValueError(f"round must be 1 where noise is laplace, got {round}")
+            raise ValueError(f"round must be 1 if the noise is Laplace, got {round}")
         powers = 2 ** np.arange((mechanism.horizon - 1).bit_length())
 
         def of_nodes(actions):

@@ -38,8 +38,9 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     - ``one user counted as one round``: the scale is divided by a user's number of rounds. Only for
       learners that declare user-level privacy.
 
-    The first three and the last change only a number. A replay at the worst losses detects a change
-    of any size. An empirical audit detects a factor of about 2 or more.
+    The first three mistakes and the last one only multiply the scale by a constant. A replay at the
+    worst losses detects a change of any size. An empirical audit detects a factor of about 2 or
+    more.
 
     Args:
       learner: a Learner or BatchLearner.

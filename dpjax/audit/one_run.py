@@ -90,11 +90,11 @@ def one_run_refutes(
 ) -> bool:
     """Whether so many right guesses have at most probability ``level`` under mu-GDP.
 
-    Suppose that at least c of r guesses are right with probability a, the level. Let R be the
-    expected share of the m coins that is guessed right while at least i guesses are right, and W
-    the share that is guessed wrong. At i = c they are at least a c / m and a (r - c) / m. A wrong
-    guess among i - 1 right ones is a right guess whose coin has changed. So a step down to
-    i = c - 1, ..., 0 has
+    Suppose that at least c of r guesses are right with probability a, the level. Let R and W be the
+    expected shares of the m coins that are guessed right and wrong, counted only if at least i
+    guesses are right. At i = c they are at least a c / m and a (r - c) / m. A wrong guess among
+    i - 1 right ones is a right guess whose coin has changed. So a step down to i = c - 1, ..., 0
+    has
 
         W' = max(W, Phi(Phi^-1(R) - mu)),   R' = R + i / (r - i) (W' - W).
 
@@ -210,8 +210,8 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     unknown = sorted({name for name in names if name} - {*LIKELIHOODS})
     if unknown:
         raise ValueError(
-            f"learner: its messages are of {', '.join(unknown)}, and likelihoods are known of "
-            f"{', '.join(LIKELIHOODS)} only"
+            f"learner: its messages are of {', '.join(unknown)}, but likelihoods are known only of "
+            f"{', '.join(LIKELIHOODS)}"
         )
     rounds = jax.tree.leaves(pair.losses)[0].shape[0]
     coins = jr.bernoulli(coin_key, 0.5, (rounds - 1,))
@@ -264,7 +264,7 @@ def one_run(
 
     A coin chooses the losses of each round from the two sequences. An observer of all messages then
     guesses the coins with the surest scores. If each round has its own message, the bound of a long
-    run is nearly tight: for one Laplace message a round at epsilon = 1 it is about 0.6 after 256
+    run is nearly tight. For one Laplace message a round at epsilon = 1, it is about 0.6 after 256
     rounds and 0.9 after 4096.
 
     Args:

@@ -18,7 +18,7 @@ from dpjax.feedback import seen_inside
 
 
 class Pair(NamedTuple):
-    """Two neighbouring sequences of losses, which differ in one of T rounds or in one user's.
+    """Two neighbouring sequences of T losses, which differ in one round or in one user's rounds.
 
     Each is a pytree whose leaves have a leading axis of T rounds.
     """
@@ -48,9 +48,9 @@ def pairs(
       that one arm is played throughout.
     - The differing round is round 1 in every second pair, since most releases can depend on it. In
       the others it is drawn from the rounds 1 .. T - 1, since no action follows round T. If several
-      rounds differ, they follow that round, or in every second pair are drawn from 1 .. T - 1. In
-      the second half of every 32 pairs the two vectors are swapped from one differing round to the
-      next, so each direction occurs with and without swaps.
+      rounds differ, the others follow that round, or in every second pair are drawn from
+      1 .. T - 1. In the second half of every 32 pairs the two vectors are swapped from one
+      differing round to the next, so each direction occurs with and without swaps.
     - The two vectors of that round are farthest apart in some direction: all ones, one entry, one
       entry against another (on the simplex a common shift is invisible), or random.
 

@@ -31,10 +31,10 @@ from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site
 
-# Both runs compute actions in the same way, but may round them differently. Differences of up to so
-# many units in the last place count as equal.
+# Both runs compute actions in the same way, but may round them differently. Differences of up to
+# this many units in the last place count as equal.
 UNITS = 4.0
-# Members of a release under jax.vmap are exchanged one by one if there are at most so many.
+# Members of a release under jax.vmap are exchanged one by one if there are at most this many.
 _MOST_MEMBERS = 32
 _SAVING = privacy.zcdp_divergences(0.0).shape
 
@@ -91,23 +91,23 @@ def replay(
       (:mod:`dpjax.audit.comparisons`);
     - for integer noise, the cost that its law gives for a change by an integer or by a vector of
       integers (other changes are not hidden);
-    - for a mechanism, the change of the value times the norm of its encoder's columns over the
-      scale. Changes of several values share noise; the sum of their norms is an upper bound.
+    - for a mechanism, the change of the value times the norm of its encoder's columns, divided by
+      the scale. Changes of several values share noise; the sum of their norms is an upper bound.
 
     A release costs nothing if the learner does not use it. This is tested with other releases in
     its place (far below, far above, and the value without noise): none may change the state, the
     action, or the inputs of a used release. A value of a mechanism enters all later prefix sums,
     and costs nothing only if the learner uses none of them.
 
-    The actions of all rounds have to be the same in both runs, and so do the fields of the report
-    that the learner declares as released (``Privacy.reported``). The hidden state and the rest of
-    the report may differ. The losses of the last round are used only if the learner releases a
-    part of its report.
+    The actions of all rounds must be the same in both runs. So must the fields of the report that
+    the learner declares as released (``Privacy.reported``). The hidden state and the rest of the
+    report may differ. The losses of the last round are used only if the learner releases a part of
+    its report.
 
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
     about other pairs. A difference within four units in the last place of a float32 counts as
     rounding. If it is hidden by noise, it counts as rounding only if it costs less than 1e-5; in an
-    ExactSum it never does. A replay sees noise from :mod:`dpjax.noise`; other noise makes the
+    ExactSum it never does. A replay sees only noise from :mod:`dpjax.noise`. Other noise makes the
     actions differ.
 
     Args:

@@ -24,9 +24,9 @@ from dpjax.engine.devices import cores
 from dpjax.engine.settings import FIRST_LEVEL, in_float32
 from dpjax.maths.intervals import clopper_pearson, mean_interval
 
-# A game with at most so many histories is enumerated.
+# A game with at most this many histories is enumerated.
 MOST_HISTORIES = 2**13
-# How many particles of all histories together are computed in parallel.
+# How many particles, of all histories together, are computed in parallel.
 PARTICLES = 2**15
 # How many runs of each sequence choose the threshold of a likelihood attack.
 SELECTION = 2**14
@@ -68,11 +68,11 @@ def log_ratio(
 ) -> Array:
     """An estimate of ln P'(a) / P(a) for the actions a of one run, by a particle filter.
 
-    P is their law on ``pair.losses`` and P' their law on ``pair.others``. The filter runs the
-    learner's traced program with the releases of :mod:`dpjax.noise` in it. One particle is exact if
-    the actions determine all draws, as those of :func:`dpjax.learners.exp3` do. The estimate
-    depends on the run only through the actions. So it can be the statistic of an attack, even if it
-    is inaccurate.
+    P is the law of the actions on ``pair.losses``, and P' the law on ``pair.others``. The filter
+    runs the learner's traced program with the releases of :mod:`dpjax.noise` in it. One particle is
+    exact if the actions determine all draws, as those of :func:`dpjax.learners.exp3` do. The
+    estimate depends on the run only through the actions. So it can be the statistic of an attack,
+    even if it is inaccurate.
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.
@@ -116,8 +116,8 @@ def _filter(learner, pair) -> Filter:
     check_fits(learner, pair.losses)
     if not is_discrete(learner):
         raise ValueError(
-            "learner: what its actions reveal cannot be computed: they are points, each of which "
-            "has probability 0"
+            "learner: the privacy loss of its actions cannot be computed: they are points, each of "
+            "which has probability 0"
         )
     return Filter(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses))
 
@@ -236,8 +236,8 @@ def _chunked(function, rows, chunk):
 def _moved(found):
     if not found.moved.all():
         raise ValueError(
-            "learner: what its actions reveal cannot be computed: in some round the noise of its "
-            "prefix sums has no part that an audit sees and that is new in it"
+            "learner: the privacy loss of its actions cannot be computed: in some round its prefix "
+            "sums contain no new noise that an audit sees"
         )
     return found._replace(
         log_ratio=np.asarray(found.log_ratio, np.float64),
@@ -545,9 +545,9 @@ def worst_history(
     """The history with the largest likelihood ratio that is found, and its ratio.
 
     Its |ln P'/P| bounds the pure epsilon of the actions from below, even if the history is too rare
-    to occur in runs. It is searched among all histories if they are few, and otherwise among those
-    of runs. Filters with other keys then estimate its ratio, since the largest of many estimates is
-    biased upwards.
+    to occur in runs. The search is over all histories if they are few, and otherwise over those
+    that occur in runs. Filters with other keys then estimate its ratio, since the largest of many
+    estimates is biased upwards.
 
     Args:
       learner: a Learner or BatchLearner with discrete actions.

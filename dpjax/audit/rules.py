@@ -118,7 +118,7 @@ def is_counted_by_host(site) -> bool:
 
 
 def _of_noise(site, record, twin) -> Cost:
-    """The cost by the law. If it is computed on the host, 0, or inf for an unhidden change."""
+    """The cost by the law of the noise. A cost on the host is 0 here, or inf if unhidden."""
     units = _shift(site, record, twin)
     if site.law is None:  # A changed bit costs the same as a change of 1 under Laplace noise.
         return of_pure(jnp.sum(units))

@@ -14,13 +14,13 @@ from dpjax.core import Array
 CHECKS = {
     "noise_seen": "no release was seen, and the state depends on the losses: noise must come from "
     "dpjax.noise to be seen",
-    "same_actions": "the actions depend on the losses in another way than through the releases "
-    "that were seen, or the released part of the report does: noise must come from dpjax.noise to "
-    "be seen, outside of while loops",
+    "same_actions": "the actions, or the released part of the report, depend on the losses other "
+    "than through the releases that were seen: noise must come from dpjax.noise to be seen, "
+    "outside of while loops",
     "same_scales": "the law of some noise depends on the losses",
     "same_keys": "a key, or whether it is used, depends on the losses",
-    "fresh_keys": "the noise of a release is known or used twice: its key draws something else "
-    "too, or is the same whatever the key of the run",
+    "fresh_keys": "the noise of a release is known or used twice: its key also draws something "
+    "else, or does not depend on the key of the run",
 }
 
 
@@ -30,8 +30,8 @@ def spent(replayed: Replay, delta: float) -> Array:
     It is infinite if a check fails, since the sums are then incomplete. :func:`explain` gives the
     reason, and so does a warning if the Replay is not traced.
 
-    Releases of integers with noise that is never pure are accounted for on the host. Delta is
-    shared equally among these groups, and their epsilons are added: each release of one integer;
+    Releases of integers whose noise never gives pure privacy are accounted for on the host. Delta
+    is shared equally among these groups, and their epsilons are added: each release of one integer;
     all vectors with noise of the same law; all other releases. So a single release of an integer is
     exact. For vectors, the law composes all releases together (:class:`dpjax.noise.Law`).
 

@@ -7,7 +7,7 @@ from dpjax.noise import LAWS
 
 
 def shared(prefixes):
-    """The loss that sums of (rho, gaussian, pure) (rounds, n, 3) miss for changes in one stream.
+    """The privacy loss to add to the sums of (rho, gaussian, pure), (rounds, n, 3), for one stream.
 
     The norms of the changes are added. So rho follows from the square of their sum, and pure from
     the sum.

@@ -264,9 +264,9 @@ def attack(
 ) -> Bound:
     """A lower bound on epsilon, at the declared delta, from the most visible of several pairs.
 
-    For discrete actions whose releases all have known densities, and for at most 64 rounds, it is
-    :func:`likelihood_attack` on the pair that reveals most, with the trained statistic as a rival.
-    Otherwise it is :func:`epsilon`.
+    If actions are discrete, all releases have known densities and there are at most 64 rounds, it
+    is :func:`likelihood_attack` on the pair that reveals most, with the trained statistic as a
+    rival. Otherwise it is :func:`epsilon`.
 
     Args:
       learner: a Learner or BatchLearner.

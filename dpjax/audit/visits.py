@@ -18,7 +18,7 @@ from dpjax.noise.release import Site, release_p
 
 # The primitives that use a key and are not releases.
 DRAWS = ("random_bits", "random_split", "random_fold_in")
-# A scan with releases is unrolled if it has at most so many rounds.
+# A scan with releases is unrolled if it has at most this many rounds.
 MOST_ROUNDS = 256
 
 

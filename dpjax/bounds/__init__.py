@@ -1,7 +1,7 @@
 """The papers' bounds on regret and on stopping times, to compare with measurements.
 
-They compute with NumPy on the host, in float64 for any argument types. Numbers broadcast, and a
-bound has their common shape. Regret is in units of one round's loss.
+Bounds are computed with NumPy on the host, in float64 whatever the types of the arguments. Numbers
+broadcast, and a bound has their common shape. Regret is in units of one round's loss.
 
 ``horizon`` is T, in rounds. ``arms`` is K, and ``dim`` is the dimension of the actions. ``epsilon``
 is the declared privacy; inf means no privacy. ``failure`` is a probability, and ``rate`` is a

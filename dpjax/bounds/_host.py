@@ -1,4 +1,4 @@
-"""The number type of the curves, the gaps of arms, and divergences without cancellation."""
+"""Helpers for bounds: float64 arguments, the gaps of arms, and divergences without cancellation."""
 
 import functools
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from dpjax.core import Numbers
 
 
 def all_in_float64(exported: dict, names: Iterable[str]) -> None:
-    """Make these functions of a module's dictionary receive numbers as float64 arrays."""
+    """Wrap these functions of a module's dictionary so that they receive float64 arrays."""
 
     def array(value):
         return value if value is None or isinstance(value, str) else np.asarray(value, np.float64)

@@ -9,16 +9,17 @@ from dpjax.core import Numbers, _check
 def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
 
-    The theorem of Agarwal & Singh 2017 for their losses (of norm at most 1: largest entry, length,
-    sum of absolute values) and replaced rounds, with our constants. With N = ``dim``,
-    D = ceil(log2 T) and nodes of scale 2 N D / epsilon, 2 sqrt(N) D / epsilon, 2 D / epsilon:
+    This is the theorem of Agarwal & Singh 2017 with our constants, if a round is replaced. Losses
+    have norm at most 1: the largest entry, the length, or the sum of absolute values. Let
+    N = ``dim``, D = ceil(log2 T), and let nodes have scale 2 N D / epsilon, 2 sqrt(N) D / epsilon,
+    2 D / epsilon. Then the bounds are
 
         simplex   sqrt(2 T ln N) + (8 N D^1.5 sqrt(ln N) + 4 N D ln N) / epsilon
         ball      sqrt(T) + 4 sqrt(2) N D^1.5 / epsilon
         cube      sqrt(N T) + 4 sqrt(2) N D^1.5 / epsilon
 
-    The first term is 2 sqrt(D_R S T) by strong convexity; the second bounds E[max <Z, x> - min <Z,
-    x>].
+    The first term is 2 sqrt(D_R S T) by strong convexity. The second bounds
+    E[max <Z, x> - min <Z, x>]. The notation is that of :func:`dpjax.learners.ftrl`.
 
     Examples:
       >>> bounds.ftrl(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
@@ -80,7 +81,7 @@ def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str)
         ball      sqrt(T (1 + 8 N^2 / epsilon^2))
         cube      sqrt(N T (1 + 8 N / epsilon^2))
 
-    for oblivious losses, in expectation, and 0 for N = 1 on the simplex. The bounds are ours.
+    in expectation, for oblivious losses. It is 0 for N = 1 on the simplex. The bounds are ours.
     1 / (1 - (eta b)^2) is the expected e^(eta z) of a draw z. On ball and cube, 1 plus the variance
     of the noise is the second moment of a message.
 
@@ -111,8 +112,8 @@ def _local_noise(dim, epsilon, domain):
 def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
 
-    Agarwal & Singh 2017 print this as the best previous regret (Table 1), up to logarithms and here
-    with constant 1: Dwork et al. 2014; Smith & Thakurta 2013.
+    Agarwal & Singh 2017 list this as the best previous regret, up to logarithms (Table 1; Dwork et
+    al. 2014; Smith & Thakurta 2013). Here its constant is 1.
 
     Examples:
       >>> horizon = 10.0 ** np.array([4, 6, 8])
@@ -160,8 +161,8 @@ def shrinking_dartboard(
 
     n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in
     [0, 1] in batches of B rounds. Without a budget of switches, as at epsilon = inf, the last term
-    does not apply. D is ln K, or against S shifts of the best arm that of :func:`fixed_share` with
-    n instead of T. A shift within a batch costs at most B / 2.
+    does not apply. D is ln K. Against S shifts of the best arm it is the D of :func:`fixed_share`,
+    with n instead of T. A shift within a batch costs at most B / 2.
 
     Examples:
       >>> bounds.shrinking_dartboard(10_000, 4, 0.01, restart=[0.005, 0.01, 0.02]).round(1).tolist()
@@ -180,8 +181,8 @@ def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Number
     """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
 
     It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
-    to rounding; pure epsilon allows these values to first order in eta. It is infinite for epsilon
-    above 2, for which there are no batches. The constants are ours.
+    to rounding. Pure epsilon allows these values to first order in eta. If epsilon is above 2 there
+    are no batches, and the bound is infinite. The constants are ours.
 
     Examples:
       >>> bounds.shrinking_dartboard_batched(10**6, 4, [0.1, 1.0]).round(1).tolist()
@@ -206,11 +207,11 @@ def probing_experts(
     """B ln N / eta + eta T (1 + K / (gamma B)) / 2 + gamma T + T exp(M - m - M ln(M / m)).
 
     It is against the best of N experts who advise on K arms, for oblivious losses in [0, 1]. The
-    first three terms are those of Hedge on means of B estimates with E[y^2] <= 1 + K / (gamma B),
-    and of probes. The last one is for draws that run out: their number is at most M = floor(4 n p)
-    of n = floor(T / B), and each of n coins asks for one with probability at most p + eta, so that
-    the mean is at most m = n (p + eta). There is no last term if M is no restriction, and it is T
-    if m > M. The proof and its constants are ours.
+    first three terms are those of Hedge on means of B estimates y with E[y^2] <= 1 + K / (gamma B),
+    and the cost of probes. The last one bounds the cost if the draws run out. In
+    n = floor(T / B) batches the learner has at most M = floor(4 n p) draws. In each batch a coin
+    asks for one with probability at most p + eta, so their mean number is at most m = n (p + eta).
+    The last term is 0 if M is no restriction, and T if m > M. The proof and its constants are ours.
 
     Examples:
       >>> bounds.probing_experts(2**18, 4, 16, 0.022, 1 / 64, [96, 192], 1 / 16).round(1).tolist()
@@ -266,10 +267,10 @@ def _share_complexity(rounds, arms, shifts):
 def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """:func:`shrinking_dartboard` at an eta that pure epsilon always allows.
 
-    With p_0 = 1 / sqrt(8 T) it is eta = min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since
+    With p_0 = 1 / sqrt(8 T) this eta is min(sqrt(ln K / T), p_0, epsilon p_0 / (2 + p_0)), since
     ln(1 + eta / p_0) + 8 T p_0 ln(1 / (1 - eta)) <= eta sqrt(8 T) (2 + eta). The learner's eta is
-    at least this one and at most sqrt(ln K / T), and up to there the bound decreases in eta. Its p
-    is at least p_0.
+    at least this one and at most sqrt(ln K / T), and the bound decreases in eta up to the latter.
+    The learner's p is at least p_0.
 
     Examples:
       >>> bounds.shrinking_dartboard_pure(10**6, 4, [0.1, 1.0, np.inf]).round(1).tolist()
@@ -289,7 +290,7 @@ def random_losses(horizon: Numbers, size: Numbers, *, domain: str) -> np.ndarray
 
         arms, simplex  T/2 - E[min_i B_i], losses that are fair coins, B_i ~ Bin(T, 1/2)
         cube           d E|S_n|, n = floor(T / d), random signs of one coordinate in each round
-        ball           sqrt(T), a unit vector across the sum of those before, or E|S_T| for d = 1
+        ball           sqrt(T), a unit vector orthogonal to the sum before, or E|S_T| for d = 1
 
     in expectation, for a random walk S_n. On the ball it is the minimax regret if d is at least 3
     (Abernethy et al. 2008). Losses are those of :func:`ftrl`, and any feedback is allowed.

@@ -66,7 +66,7 @@ def exp3_minibatch(horizon: Numbers, arms: Numbers, tau: Numbers, memory: Number
 def switching_cost_lower(horizon: Numbers, arms: Numbers) -> np.ndarray:
     """K^(1/3) T^(2/3) / (50 log2 T): lower bound for any learner, Dekel et al. 2014.
 
-    At T = 1 the logarithm is set to 1. At most T + 1 arms count.
+    At T = 1 the logarithm is set to 1. If there are more than T + 1 arms, K is set to T + 1.
 
     Examples:
       >>> bounds.switching_cost_lower([10**6, 8 * 10**6], 4).round(2).tolist()  # 8 times the rounds
@@ -125,7 +125,7 @@ def scrible(
     sum at most 1 on the cube. So <l, x> is within M = 1/2, 1, 1 of its middle. The noise has
     variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
     ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof. It holds for
-    rates with eta n |f| <= 1/4, which is true for T of at least some hundreds.
+    rates with eta n |f| <= 1/4, which is true if T is at least a few hundred.
 
     Examples:
       >>> bounds.scrible(10**6, 4, [1.0, np.inf], domain="ball").round(1).tolist()

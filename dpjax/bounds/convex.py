@@ -1,7 +1,7 @@
 """Bounds on the unit ball of R^N, for convex losses whose slope is at most 1.
 
-They include linear losses of length at most 1. Regret is in expectation. If a bound is ours, its
-derivation is in the docstring, and c is the centre of the ball.
+Linear losses of length at most 1 are included. Regret is in expectation. Docstrings give the
+derivation of bounds that are ours. In them c is the centre of the ball.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def _tree_noise(
     """(largest, mean) root mean square length of the Laplace noise of a tree's prefixes 0 .. T - 1.
 
     A node has scale h ``change`` / epsilon, with h the number of levels. Prefix t has as many nodes
-    as t has one bits. The mean is that of the squared lengths over all prefixes.
+    as t has one bits. For the mean, the squared lengths are averaged over all prefixes.
     """
     levels = _tree_levels(horizon)
     bits = np.zeros(horizon.shape)
@@ -45,9 +45,9 @@ def online_gradient(horizon: Numbers) -> np.ndarray:
 def ftpl_private(horizon: Numbers, dim: Numbers, inverse_mu: Numbers) -> np.ndarray:
     """s sqrt(N) + T / (s sqrt(2 pi)) for follow the perturbed leader, linear oblivious losses.
 
-    s is the larger of sqrt(T) (2 pi N)^(-1/4), which a leader needs, and the noise of a prefix of
-    the Gaussian tree with ``identical_law``, 2 ceil(log2 T) / mu for mu-GDP. Abernethy et al. 2014,
-    in Agarwal & Singh 2017, Theorem 3.5.
+    s is the larger of sqrt(T) (2 pi N)^(-1/4), which the learner needs without privacy, and the
+    noise of a prefix of the Gaussian tree with ``identical_law``, 2 ceil(log2 T) / mu for mu-GDP.
+    Abernethy et al. 2014, in Agarwal & Singh 2017, Theorem 3.5.
 
     Examples:
       >>> bounds.ftpl_private(10_000, 4, inverse_mu=[0.0, 1.0, 10.0]).round(1).tolist()
@@ -77,7 +77,7 @@ def ftpl_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, delta: Numbers) 
 def ftrl_gradients(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """sqrt(T (1 + 2 z)): FTRL with the rate "noisy" on gradients, with Laplace noise on the tree.
 
-    The bound is ours, also for adaptive convex losses: D sqrt(T (G^2 + 2 G z)) of
+    The bound is ours and also holds for adaptive convex losses. It is D sqrt(T (G^2 + 2 G z)) of
     :func:`dpjax.learners.ftrl`, with D = G = 1 and z the root mean square length of a prefix's
     noise. It has the order of Kairouz et al. 2021.
 
@@ -96,8 +96,8 @@ def private_ftal_quadratic(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> 
     at most G = 2. It is ((G + H D)^2 / 2 + G z)(1 + ln T) / H of
     :func:`dpjax.learners.private_ftal`, with D = 2 and z the largest root mean square length of a
     prefix's noise. Let v_s be the leader of the functions h_s(w) = <g_s, w> + (H / 2) |w - w_s|^2,
-    as in :func:`private_ftal`. Then regret is at most that on h, and h_s(w_s) - h_s(v_s) is at most
-    G |w_s - v_s|.
+    as in :func:`private_ftal`. Then regret is at most the regret on h, and h_s(w_s) - h_s(v_s) is
+    at most G |w_s - v_s|.
 
     Examples:
       >>> horizon = [10_000, 10**8]
@@ -115,7 +115,7 @@ def private_ftal(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray
 
     The bound is ours, for linear losses and the H of :func:`dpjax.learners.private_ftal`. Let
     h_s(w) = <l_s, w> + (H / 2) |w - w_s|^2, and let v_s be the leader of h_1 .. h_(s-1) without
-    noise. Then regret is at most that on h plus H D^2 T / 2. Playing the leader costs at most
+    noise. Then regret is at most the regret on h plus H D^2 T / 2. Playing the leader costs at most
     |grad h_s(v_s)|^2 / (2 s H) in round s, with a gradient of length at most 1 + D H, and w_s is
     within z / (H (s - 1)) of v_s. Here D = 2, and z is the largest length of a prefix's noise.
 
@@ -164,7 +164,7 @@ def flaxman_printed(horizon: Numbers, dim: Numbers) -> np.ndarray:
 
 
 def _estimates(horizon, dim):
-    """(zeta, M) of the one-point learners: their radius, and the largest length of an estimate.
+    """(zeta, M) of the one-point learners: sampling radius, and largest length of an estimate.
 
     The loss range is [-2, 2], for losses that are 0 somewhere on the ball.
     """
@@ -176,8 +176,8 @@ def one_point_gradient(horizon: Numbers, dim: Numbers) -> np.ndarray:
     """M sqrt(T) + 3 zeta T with M = 2 N / zeta, for :func:`dpjax.learners.one_point_gradient`.
 
     The bound is ours. Gradient steps of length 1 / (M sqrt(T)) on the smoothed losses give the
-    first term. Smoothing costs 2 zeta in a round, and points of the shrunk ball are within zeta of
-    the best one.
+    first term. Smoothing costs 2 zeta in a round, and the shrunk ball has a point within zeta of
+    the best point.
 
     Examples:
       >>> bounds.one_point_gradient([10_000, 160_000], 4).round(1).tolist()  # 16 times the rounds
@@ -263,9 +263,9 @@ def projection_free(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndar
         1 / (2 eta) + eta m kappa^2 / 2 + m b min(2, eta (kappa + z) + 4 / sqrt(b + 2)) + 2 zeta T
 
     with eta and zeta of :func:`dpjax.learners.projection_free`, kappa^2 = b M^2 + b^2 the bound on
-    a batch's estimate in mean square, M = N (2 + zeta) / zeta, and z the largest length of a
-    prefix's noise. The first two terms are the regret of follow the regularized leader on the sums
-    of the estimates. A batch's base differs from that leader for three reasons: eta times the
+    the mean squared length of a batch's estimate, M = N (2 + zeta) / zeta, and z the largest length
+    of a prefix's noise. The first two terms are the regret of follow the regularized leader on the
+    sums of the estimates. A batch's base differs from that leader for three reasons: eta times the
     noise, one batch that it does not include, and the error that remains after b conditional
     gradient steps (Jaggi 2013). Smoothing costs 2 zeta in a round.
 

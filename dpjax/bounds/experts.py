@@ -34,10 +34,11 @@ def limited_updates_gaps(
 
         p_ij = min(1, exp(-n Delta_i^2 / 8) + f(epsilon n Delta_i / 4)).
 
-    The first term bounds the probability that its sum is less than n Delta_i / 2 behind
-    (Hoeffding), the second that it is drawn nevertheless. f(x) is e^-x for the exponential
-    mechanism, e^-x / 2 for permute-and-flip, and (2 + x) e^-x / 4 for Laplace noise. The sum over j
-    converges, so the bound does not grow with T. It is O(1 / Delta_i + 1 / epsilon) for each arm.
+    The first term bounds the probability that the arm's total loss is less than n Delta_i / 2 above
+    that of the best arm (Hoeffding). The second bounds the probability that the arm is drawn
+    otherwise. f(x) is e^-x for the exponential mechanism, e^-x / 2 for permute-and-flip, and
+    (2 + x) e^-x / 4 for Laplace noise. The sum over j converges, so the bound does not grow with T.
+    It is O(1 / Delta_i + 1 / epsilon) for each arm.
 
     Args:
       horizon: T.
@@ -57,7 +58,7 @@ def limited_updates_gaps(
     batches = np.arange(np.ceil(np.log2(np.max(horizon, initial=1.0))))[:, None]
     n = 2.0**batches
     x = epsilon[..., None, None] * n * gaps / 4.0
-    # Beyond 700 all of these are 0.
+    # For x above 700 all of these probabilities are negligible.
     x = np.minimum(x, 700.0)
     wrong = {
         "exponential": np.exp(-x),

@@ -38,18 +38,18 @@ def _probability(failure):
 def _departure(mean, rest, distance, epsilon):
     """(d_epsilon(x, y), its derivative in the distance) for x = mean + distance, y = mean.
 
-    ``rest`` is 1 - mean. The infimum over z in [y, x] of epsilon (x - z) + kl(z, y) is attained
-    where the slope of kl(., y) is epsilon, otherwise at x. There z - y is mean rest times the
-    derivative. All terms are positive, so nothing cancels.
+    ``rest`` is 1 - mean. The infimum over z in [y, x] of epsilon (x - z) + kl(z, y) is attained at
+    the z at which the slope of kl(., y) is epsilon, or at x if there is none. Then z - y is mean
+    times rest times the derivative. All terms are positive, so nothing cancels.
     """
     shrunk = np.exp(-epsilon)
     plain = distance / (mean * rest)
     linear = -np.expm1(-epsilon) / (mean + rest * shrunk)
-    # If this is the distance, it must be exact, since epsilon magnifies the difference.
+    # If z = x, this must be exactly the distance, since epsilon magnifies any difference.
     covered = np.where(plain <= linear, distance, mean * rest * linear)
     z, left = mean + covered, np.maximum(rest - covered, 1e-300)
     divergence = z * log_gap(-covered / z) + left * log_gap(covered / left)
-    # From 800 on e^-epsilon is 0, and the slope of kl is smaller than epsilon.
+    # If epsilon is at least 800, e^-epsilon is 0, and the slope of kl is smaller than epsilon.
     return np.minimum(epsilon, 800.0) * (distance - covered) + divergence, np.minimum(plain, linear)
 
 
@@ -77,7 +77,7 @@ def _bisect(condition, low, high, steps=42):
 
 
 def _solve(best, gaps, epsilon):
-    """(T*, samples per one of the best arm) of :func:`characteristic_time`, arms on the last axis.
+    """(T*, samples per sample of the best arm) of :func:`characteristic_time`, arms last.
 
     At level v arm b needs x_b(v) samples per sample of the best arm, so 1 / T* is the maximum of
     v / (1 + sum x_b(v)). Its derivative has the sign of 1 - sum f_b / g_b, with all f_b and g_b at
@@ -174,10 +174,10 @@ def stopping_time_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> n
     """E tau >= T*_epsilon kl(failure, 1 - failure) for every epsilon-DP learner that is correct.
 
     Correct means that on every instance it stops on a wrong arm with probability at most
-    ``failure``. Proof, ours: a coupling changes a loss of arm a with probability |mu_a - z_a|. Each
-    changed loss that was used changes the laws of the actions by at most e^epsilon. So the actions
-    distinguish two instances at a rate of at most d_epsilon. The data-processing inequality on the
-    event that a* is recommended completes the proof.
+    ``failure``. The proof is ours. A coupling changes a loss of arm a with probability
+    |mu_a - z_a|. Each changed loss that was used changes the laws of the actions by at most
+    e^epsilon. So the actions distinguish two instances at a rate of at most d_epsilon. The
+    data-processing inequality on the event that a* is recommended completes the proof.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.1, 1.0, np.inf]
@@ -193,8 +193,8 @@ def stopping_time_lower_local(means: Numbers, epsilon: Numbers, failure: Numbers
 
     Here p = 1 / (1 + e^epsilon) and d is ``failure``. Every local randomizer of one bit is
     randomized response with flip probability p, followed by a function of its result (Kairouz, Oh &
-    Viswanath 2016). So a learner observes at most Bernoulli losses with means p + (1 - 2 p) mu. The
-    derivation is ours.
+    Viswanath 2016). So a learner observes no more than Bernoulli losses with means p + (1 - 2 p)
+    mu. The derivation is ours.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.1, 1.0, np.inf]
@@ -241,8 +241,8 @@ def sequential_halving_error(horizon: Numbers, means: Numbers, epsilon: Numbers)
     with R = ceil(log2 K) stages. A stage has S arms, each played n rounds. The gaps are
     Delta_2 <= ... <= Delta_K. Without the rounding it is 12 R exp(-(3 / 16) T / (R H)).
 
-    Proof, ours: by Chernoff's bound for the difference of two means with Laplace noise of scale
-    1 / (epsilon n), arm i beats the best with probability at most 4 exp(-(3 / 4) n Delta_i
+    The proof is ours. By Chernoff's bound for the difference of two means with Laplace noise of
+    scale 1 / (epsilon n), arm i beats the best with probability at most 4 exp(-(3 / 4) n Delta_i
     min(Delta_i, epsilon / sqrt(2))). If a stage eliminates the best arm, at least a third of the
     worse three quarters have beaten it (Karnin, Koren & Somekh 2013). Markov's inequality bounds
     the probability of this.

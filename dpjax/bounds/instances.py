@@ -62,12 +62,12 @@ def sentence(standard, feedback) -> str:
     if standard.means is None:
         return "No lower bound in dpjax.bounds applies to this environment."
     return (
-        "Lower bounds on this instance: d_epsilon (Azize et al. 2025) if pure differential privacy "
-        "is declared, in the central and therefore also in the local model; lai_robbins_local, "
-        "which is larger, if the model is local; otherwise lai_robbins (Lai & Robbins 1985), also "
-        "for approximate differential privacy, for which dpjax has no larger bound. They apply to "
-        "learners whose regret is o(T^a) for every a > 0 on all instances of Bernoulli losses, in "
-        "the limit of long horizons: regret below them at this horizon contradicts nothing. "
+        "Lower bounds on this instance. If pure differential privacy is declared in any model, "
+        "d_epsilon (Azize et al. 2025) applies, and in the local model also lai_robbins_local, "
+        "which is larger. Otherwise lai_robbins (Lai & Robbins 1985) applies. dpjax has no larger "
+        "bound for approximate differential privacy. These bounds are for learners whose regret is "
+        "o(T^a) for every a > 0 on all instances of Bernoulli losses. They hold in the limit of "
+        "long horizons, so regret below them at this horizon is no contradiction. "
         "shariff_sheffet (Shariff & Sheffet 2018) requires only a regret of at most T^(3/4), and "
         "is at most 1/400 of d_epsilon."
     )

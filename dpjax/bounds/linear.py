@@ -11,10 +11,10 @@ from dpjax.maths.logistic import gradient_ball
 def linear_elimination(
     horizon: Numbers, arms: int, dim: int, epsilon: Numbers, *, model: str = "central"
 ) -> np.ndarray:
-    """Worst case of linear elimination with radius "exact" or "chernoff", summed over its phases.
+    """Worst-case regret of linear elimination by phases, with radius "exact" or "chernoff".
 
     It is 1 + sum_i (q^i + B d) min(1, 4 gamma_(i-1)), plus, for each later round, 4 gamma of the
-    last phase that surely fits. Here gamma is the radius "chernoff" of
+    last phase that certainly fits into T. Here gamma is the radius "chernoff" of
     :func:`dpjax.learners.linear_elimination` with all arms active, and B d = min(K,
     d + core_set_steps(d)). Hanna et al. 2022, with our constants.
 
@@ -69,8 +69,8 @@ def cucb(
     """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
 
     Here k is the largest number of ones in a vertex, h and b are those of
-    :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. Two
-    terms are omitted above: 2.5 k d, for first reads and failures of bounds, and k sqrt(d T
+    :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. The
+    first line omits two terms: 2.5 k d, for first reads and failures of bounds, and k sqrt(d T
     ln(2) / 2), for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
     constants are ours. A suboptimal vertex with gap Delta is played only if one of its entries has
     a radius of at least Delta / (2 k). The entry that is read then has fewer than c max(96 b k^2 ln
@@ -192,7 +192,8 @@ def federated_linucb(
     n = ``users`` is the number of rounds of a batch, and the regularizer is that of the sum over
     silos. The policy of a batch uses the matrix at its start. If the determinant at most doubles
     within the batch, the widths are at most sqrt(2) times those of a policy renewed in every round.
-    It more than doubles in at most d log2(1 + T L^2 / (d rho)) batches. The constants are ours.
+    The determinant more than doubles in at most d log2(1 + T L^2 / (d rho)) batches. The constants
+    are ours.
 
     Examples:
       >>> bounds.federated_linucb(10**6, 5, [1, 1000], 1.0, 1.0, tilt=0.0).round().tolist()
@@ -213,11 +214,10 @@ def linucb_planned(
     gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
     feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """Like :func:`linucb`, but B beta sqrt(8 T widths), which the authors' program minimizes.
+    """B beta sqrt(8 T widths): the bound that the authors' program minimizes.
 
-    It minimizes this over the floor of the regularizer.
-
-    beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
+    It minimizes the bound over the floor of the regularizer. The notation is that of
+    :func:`linucb`, with beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
 
     Examples:
       >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))
@@ -247,9 +247,9 @@ def adac_oful(
 
         gamma = s sqrt(L / lambda) (sqrt(d) + sqrt(2 ln(2 L / alpha))),
 
-    with s the noise scale and L <= T the largest number of batches. With privacy noise, half of the
-    failure is for the losses' own noise. The derivation is our own, for mean losses of at most 1
-    and beta of at least 1.
+    with s the noise scale and L <= T the largest number of batches. With privacy noise, half of
+    alpha is for failures due to the losses' own noise. The derivation is our own, for mean losses
+    of at most 1 and beta of at least 1.
 
     Examples:
       >>> bounds.adac_oful(10**6, 5, rho=[0.1, 1.0, np.inf]).round().tolist()
@@ -288,7 +288,7 @@ def glm_sgd(
     horizon: Numbers, dim: Numbers, epsilon: Numbers, strength: Numbers, *,
     parameter_bound: Numbers = 1.0,
 ) -> np.ndarray:  # fmt: skip
-    """Expected regret of logistic SGD in the local model, one coin a user, of strength m.
+    """Expected regret of logistic SGD with strength m in the local model, one coin a user.
 
     The bound on :func:`dpjax.learners.glm_sgd` is
 

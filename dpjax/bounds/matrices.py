@@ -9,11 +9,11 @@ from dpjax.core import Numbers
 
 
 def ftpl_gram_perturbation(horizon: Numbers, size: Numbers, rank: Numbers) -> np.ndarray:
-    """sqrt(T / (4 sqrt(pi) k sqrt(n))): the standard deviation of an entry that a leader needs.
+    """sqrt(T / (4 sqrt(pi) k sqrt(n))): the best standard deviation of a perturbation.
 
     It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The minimizer uses
-    only its symmetric part, with standard deviation sigma = this / sqrt 2 off the diagonal. This
-    sigma minimizes :func:`ftpl_gram`.
+    only its symmetric part. Off the diagonal this has standard deviation sigma, the returned value
+    divided by sqrt 2. This sigma minimizes :func:`ftpl_gram`.
 
     Examples:
       >>> bounds.ftpl_gram_perturbation([10_000, 40_000], 16, 1).round(2).tolist()
@@ -31,15 +31,16 @@ def ftpl_gram(horizon: Numbers, size: Numbers, rank: Numbers, noise: Numbers = 0
     plus the sum of the second-order remainders of Phi. Phi(0) is at most k times the expected
     largest eigenvalue of N, which is at most 2 sigma sqrt(n). For a loss -M the second derivative
     along M is E[<X, M> <N, M>] / (2 sigma^2), where <X, M> is in [0, 1] and <N, M> is normal with
-    standard deviation at most sqrt(2) sigma. So it is at most 1 / (2 sqrt(pi) sigma), and a
-    remainder is at most half of this.
+    standard deviation at most sqrt(2) sigma. So this derivative is at most 1 / (2 sqrt(pi) sigma),
+    and a remainder is at most half of that.
 
     Args:
       horizon: T.
       size: n.
       rank: k.
       noise: the standard deviation of an entry of a prefix's privacy noise, the same for all
-        prefixes. If it exceeds the perturbation that a leader needs, it replaces it.
+        prefixes. If this noise exceeds the perturbation that the leader needs, it replaces the
+        perturbation.
 
     Examples:
       >>> enough = bounds.ftpl_gram_perturbation(10_000, 16, 1)

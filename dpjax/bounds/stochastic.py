@@ -42,7 +42,7 @@ def successive_elimination(
 
 
 def _eliminated(failed, horizon, gaps, largest_gap, length) -> np.ndarray:
-    """``failed``, plus for each gap the regret of an arm in the epochs that it surely survives."""
+    """``failed``, plus for each gap the regret of an arm in the epochs that it can survive."""
     total = failed
     for gap in gaps:
         pulls = np.zeros(horizon.shape)
@@ -194,9 +194,9 @@ def lazy_ucb(
     """sum Delta_a (4 O_a + 1), O_a the smallest O with 2 r(O) < Delta_a: Anytime-Lazy-UCB.
 
     r(O) = sqrt(alpha log2(T) / O) + alpha log2(T) / (epsilon O) is the confidence radius of a mean
-    of O losses. The constants are ours, for alpha = 3. An arm with such a mean is not played again
-    unless a radius fails. Before that it has at most 4 O_a pulls, since O doubles. The expected
-    cost of all failures is below one pull of each arm.
+    of O losses. The constants are ours, for alpha = 3. An arm whose mean is over O_a losses is not
+    played again unless a radius fails. Before that it has at most 4 O_a pulls, since O doubles. The
+    expected cost of all failures is below one pull of each arm.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -219,8 +219,9 @@ def explore_then_commit_error(gap: Numbers, rounds: Numbers, epsilon: Numbers) -
     """e^(-m gap^2 / 4) + (2 + y) e^-y / 4, y = epsilon m gap / 2, at most 1: error with two arms.
 
     It is for m rounds of each arm and Laplace noise of scale 1 / epsilon on their sums. If the
-    worse arm wins, either the losses favour it by m gap / 2 (Hoeffding), or the difference of the
-    two draws does, whose tail is exact. The derivation is our own.
+    worse arm wins, the difference of the sums or that of the draws deviates from its mean by at
+    least m gap / 2. Hoeffding's inequality bounds the former, and the tail of the latter is exact.
+    The derivation is our own.
 
     Examples:
       >>> bounds.explore_then_commit_error(0.2, [100, 400], 1.0).round(4).tolist()

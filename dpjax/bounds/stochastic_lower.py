@@ -69,8 +69,8 @@ def lai_robbins_local(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.
 
     Here p = 1 / (1 + e^epsilon). Every local randomizer of one bit is randomized response with flip
     probability p, followed by a function of its result (Kairouz, Oh & Viswanath 2016). So in the
-    local model a learner observes at most losses with means q. The derivation is ours. Near means
-    of 1/2 it is ((e^epsilon + 1) / (e^epsilon - 1))^2 times :func:`lai_robbins`.
+    local model a learner observes no more than losses with means q. The derivation is ours. Near
+    means of 1/2 it is ((e^epsilon + 1) / (e^epsilon - 1))^2 times :func:`lai_robbins`.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]
@@ -150,7 +150,7 @@ def azize_basu_minimax(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.
     """max(sqrt(T (K - 1)) / 27, (K - 1) / (131 epsilon)): minimax lower bound.
 
     Azize & Basu 2022, Theorem 2, with the constants of the submission. It requires T to be at least
-    K - 1 and at least 2 (K - 1) / (3 epsilon). For smaller T, at most T + 1 arms count, and the
+    K - 1 and at least 2 (K - 1) / (3 epsilon). For smaller T, K is set to at most T + 1, and the
     second term is 3 T / 262. This is our reading of the proof: its second term maximizes (T D / 8)
     e^(-6 epsilon D T / (K - 1)) over gaps D, which are at most 1/4 for means in [0, 1].
 

@@ -24,7 +24,7 @@ def pseudo_regret(state, tally):
 
 
 def independent(means, draw) -> Environment:
-    """Independent rounds with losses draw(key), (K,), of these means; regret sums the gaps."""
+    """Independent rounds with losses draw(key), (K,), with these means; regret sums the gaps."""
 
     def step(state, key, arm):
         return state, Outcome(draw(key), means[arm] - jnp.min(means))

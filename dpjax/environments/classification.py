@@ -10,7 +10,7 @@ from dpjax.core import Environment, Outcome, Policies
 from dpjax.environments.arms import as_finite
 from dpjax.environments.contextual import TableTally
 
-# Contexts longer than this quantile of lengths are scaled down to it, and the quantile to 1.
+# Contexts longer than this quantile of the lengths are shortened to it. Then all are divided by it.
 _QUANTILE = 0.9
 
 
@@ -33,7 +33,7 @@ def classification(features: Any, labels: Any) -> Environment:
 
     Returns:
       An Environment for policies on features (K, d). Regret is against the policy that guesses by
-      the least-squares fit of all losses of all cases; it may be negative.
+      the least-squares fit of all losses of all cases. This regret may be negative.
 
     Raises:
       ValueError: a feature is not a number, missing or infinite; a label is missing; there is only

@@ -72,8 +72,8 @@ def offered(dim, arms, gap, losses="bernoulli", parameter=None, scales=None) -> 
     Args:
       dim, arms, gap, losses: as in :func:`gap_arms`, without defaults for arms.
       parameter: (d,), not 0; theta is its direction. By default theta is drawn.
-      scales: (d,) positive, by default 1. The first scales the distance of the other arms' mean
-        rewards below 0.75 - gap. The others scale the coordinates orthogonal to theta before these
+      scales: (d,) positive, by default 1. The first scales how far the mean rewards of the other
+        arms are below 0.75 - gap. The others scale the coordinates orthogonal to theta before these
         are normalised.
     """
     coefficients = _reward_series(dim, gap)
@@ -183,7 +183,7 @@ def _series(coefficients, x):
 
 
 def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
-    """The same arms in each round, with losses -1 and 1 of mean <theta, x>.
+    """The same arms in each round, whose losses -1 and 1 have mean <theta, x>.
 
     If the actions are the unit vectors, it is a bandit with d arms.
 

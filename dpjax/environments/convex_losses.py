@@ -41,8 +41,8 @@ def convex_losses(
 ) -> Environment:
     """Convex losses f(parameters, x) on a convex set, one row of parameters per round.
 
-    The rows are given, or nature draws them once: it draws an extreme point z, and each row is a
-    loss that is small at a random point between z and another extreme point. The rounds use
+    The rows are given, or nature draws them once. It first draws an extreme point z. Each row is
+    then a loss that is small at a random point between z and another extreme point. The rounds use
 
       "iid"        a random row in each round
       "drifting"   one row after the other, each blending into the next over ``period`` rounds

@@ -43,11 +43,11 @@ class Family(NamedTuple):
 
 
 def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Family:
-    """Arms of which the first is better than all others by ``gap`` in [0, 1].
+    """Arms, the first of which is better than all others by ``gap`` in [0, 1].
 
     Args:
       arms: K, at least 2.
-      losses: "drawn", Bernoulli losses of means (1 - gap) / 2 and (1 + gap) / 2, or "constant",
+      losses: "drawn", Bernoulli losses with means (1 - gap) / 2 and (1 + gap) / 2, or "constant",
         losses of 1 - gap and 1 in every round.
       regret: for drawn losses, as in :func:`dpjax.environments.bernoulli`.
 
@@ -80,7 +80,7 @@ def at_gaps(arms: int) -> dict[str, Callable[..., Environment]]:
 
 
 def means(arms: int, *, regret: str = "realised") -> Family:
-    """Bernoulli arms of any ``means`` (K,).
+    """Bernoulli arms with any ``means`` (K,).
 
     Args:
       arms: K, at least 2.
@@ -95,7 +95,7 @@ def means(arms: int, *, regret: str = "realised") -> Family:
 
 
 def duels(arms: int) -> Family:
-    """Duels by the linear link of any mean losses, ``preferences`` (K,).
+    """Duels by the linear link with any mean losses, ``preferences`` (K,).
 
     Args:
       arms: K, at least 2.
@@ -110,7 +110,7 @@ def duels(arms: int) -> Family:
 
 
 def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realised") -> Family:
-    """Bernoulli arms of ``means`` (S, K), which change after the rounds ``ends`` (S - 1,).
+    """Bernoulli arms with ``means`` (S, K), which change after the rounds ``ends`` (S - 1,).
 
     Args:
       horizon: T, in rounds.
@@ -286,7 +286,7 @@ def contexts(dim: int, arms: int) -> Family:
 
 
 def advised(arms: int, experts: int) -> Family:
-    """Expert advice on Bernoulli arms of any ``means`` (K,), of any quality ``informative`` (N,).
+    """Expert advice of any quality ``informative`` (N,), on Bernoulli arms with any ``means`` (K,).
 
     Args:
       arms: K, at least 2.

@@ -10,7 +10,8 @@ import numpy as np
 from dpjax.core import Arms, Environment, Outcome, _check
 from dpjax.environments.arms import BernoulliLosses, best_fixed_arm, draw_losses, pseudo_regret
 
-# A function of the round is tried at this many rounds; without a horizon, up to the second number.
+# The user's function is checked at this many rounds. Without a horizon they are at most the second
+# number.
 _TRIED, _FAR = 2**12, 2**20
 
 
@@ -65,7 +66,7 @@ def from_means(
 
 
 def changing(means, arms, horizon, regret) -> Environment:
-    """Bernoulli losses of means (K,) at round t; arguments as in :func:`from_means`."""
+    """Bernoulli losses with means (K,) at round t; arguments as in :func:`from_means`."""
     _check.one_of("pseudo", "realised", regret=regret)
     pseudo = regret == "pseudo"
 

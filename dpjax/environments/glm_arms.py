@@ -10,7 +10,7 @@ from dpjax.maths import ellipsoids, laws
 
 
 def glm_arms(dim: int, arms: int = 10, *, scale: Number = 1.0) -> Environment:
-    """Fresh unit vectors as arms in each round, with losses 0 or 1 of logistic means.
+    """Fresh unit vectors as arms in each round, whose losses 0 or 1 have logistic means.
 
     The loss of an arm x is 1 with probability mu(<theta, x>), mu(s) = 1 / (1 + e^-s). The parameter
     theta is drawn once, uniformly on the sphere of radius S. The arms of a round are independent

@@ -55,7 +55,8 @@ def heavy_tailed(
 
     def centred(key):
         size_key, angle_key = jr.split(key)
-        # ln Y is exponential, as are the sizes of Laplace draws. It has 31 bits, up to 22.2.
+        # ln Y is exponential, as are the sizes of Laplace draws. It is drawn with 31 bits, so it is
+        # at most 22.2.
         size = jnp.abs(as_laplace(random_words(size_key, means.shape))) / index
         if family == "pareto":
             return jnp.expm1(size) - 1.0 / (index - 1.0)

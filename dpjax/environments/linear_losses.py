@@ -38,11 +38,11 @@ def linear_losses(
 ) -> Environment:
     """Linear losses <l_t, x> on a convex set: i.i.d., drifting, adaptive, or a user's own.
 
-    ``losses`` is an array (T, d), one of the words below, or a function (round, key, point) ->
-    direction, where round and key are scalars, point is the last action (d,), and the direction has
-    shape (d,). Except for "alternating", l_t is the vector of the loss set that is extreme in a
-    direction: that of the function, or bias u + a standard normal draw. On a box each entry is then
-    at one of its ends, and on a ball l_t lies on the sphere.
+    ``losses`` is an array (T, d) of loss vectors, one of the words below, or a function (round,
+    key, point) -> direction. The function receives a scalar round and key, and the last action
+    (d,). Its direction has shape (d,). Except for arrays and "alternating", l_t is the vector of
+    the loss set that is extreme in a direction: the function's, or bias u + a standard normal draw.
+    On a box each entry is then at one of its ends, and on a ball l_t lies on the sphere.
 
       "iid"          u is drawn once, from the standard normal law
       "drifting"     u turns with the given period, in a plane that is drawn once

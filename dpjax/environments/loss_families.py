@@ -171,7 +171,7 @@ def offline_optimum(
 
     It takes projected subgradient steps of size D / sqrt(sum of |g|^2 so far). Each tangent of a
     convex f lies below f, and so does the mean of the tangents of the later half of the steps. The
-    minimum of this mean over the domain, one linear minimization, is the lower bound.
+    lower bound is the minimum of this mean over the domain, which is one linear minimization.
 
     Args:
       domain: a Domain.

@@ -11,7 +11,7 @@ from dpjax.environments.arms import best_fixed_arm
 
 
 def _draw_round(key, arms, half_width):
-    """The losses (K,) of a round with fresh mean gains; arm 1 has a higher interval."""
+    """The losses (K,) of a round with fresh mean gains; that of arm 1 is from a higher interval."""
     means_key, gains_key = jr.split(key)
     lowest = jnp.where(jnp.arange(arms) == 0, 0.5, 0.5 - half_width)
     means = lowest + 2.0 * half_width * jr.uniform(means_key, (arms,))

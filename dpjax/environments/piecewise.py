@@ -22,7 +22,7 @@ def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo")
         are rounded down.
       regret: "pseudo", against the best arm of each segment, the sum of the gaps
         means[s, a] - min(means[s]) of the arms played; or "realised", against the best fixed arm
-        on the drawn losses. For realised regret against few shifts see
+        on the drawn losses. For realised regret against a sequence with few shifts see
         :func:`dpjax.combinators.tracking`.
 
     Returns:

@@ -21,7 +21,7 @@ class Accessor:
 
     Each registered estimator is a method that estimates the variable ``of`` and returns an
     ``xarray.Dataset``. By default the variable is the regret at the horizon, or the regret by round
-    if ``over="round"``. Because ``crossing`` has its own argument ``of``, its variable is named by
+    if ``over="round"``. ``crossing`` has another argument ``of``, so its variable is passed as
     ``value``. ``dir(data.dpjax)`` lists the methods. See :mod:`dpjax.report.estimates`,
     :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`.
 
@@ -90,9 +90,9 @@ class Accessor:
         Args:
           of: the variable.
           confidence: level of each interval.
-          estimates: names of estimators, or functions like them. A column is named after its
-            variable if there is only one estimator, or if the variable has the estimator's name;
-            otherwise after both.
+          estimates: names of estimators, or functions like them. With one estimator, the columns
+            have the names of its variables. With several, a column has the names of the estimator
+            and the variable, or only one name if both are equal.
 
         Examples:
           >>> import xarray
@@ -113,7 +113,7 @@ class Accessor:
         Args:
           columns: the axis whose values are the columns.
           of: the variable.
-          **options: passed to it.
+          **options: passed to :func:`dpjax.report.latex.table`.
 
         Examples:
           >>> import xarray

@@ -73,7 +73,7 @@ def estimator(
 
 
 def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
-    """The estimator of this name at a level, as a function of an array; functions stay as is."""
+    """The estimator of this name at a level, as a function of an array; functions are kept."""
     if callable(estimate):
         return estimate
     if estimate not in ESTIMATORS:
@@ -82,7 +82,7 @@ def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
 
 
 def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
-    """The number of trials of a valid array.
+    """Check an array, and return its number of trials.
 
     Raises:
       TypeError, ValueError: no array with enough trials, or a level outside (0, 1).

@@ -23,7 +23,7 @@ def worst(
     axis, so it accounts for the choice of the largest mean.
 
     Returns:
-      A Dataset of worst, low and high, and the place of the largest mean under the axis's name.
+      A Dataset of worst, low and high, and of the place of the largest mean, named like the axis.
 
     Examples:
       >>> import xarray
@@ -86,7 +86,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     test on the second half shows that it is worse than the chosen one. So the best setting is among
     the candidates with at least the given probability.
 
-    No epsilon includes the privacy cost of tuning on the data.
+    The privacy cost of tuning on the data is not included in any epsilon.
 
     Args:
       array: with the dimension trial, at least four of them.
@@ -130,7 +130,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
     return found.assign_attrs(
-        chosen_on=trials // 2, note="No epsilon counts the privacy cost of tuning on the data."
+        chosen_on=trials // 2, note="No epsilon includes the privacy cost of tuning on the data."
     )
 
 

@@ -42,7 +42,7 @@ def regret_rows(data, environments, feedback) -> pandas.DataFrame:
 
     There is a row for each environment, learner and epsilon; a learner that takes no epsilon has
     one row per environment. ``declared`` is the declared epsilon, which can differ from the
-    requested one. ``lower_bound`` is the largest lower bound for the declaration.
+    requested one. ``lower_bound`` is the largest lower bound under the declared privacy.
     """
     found = _rows(data["final_regret"], partial(estimates.band, over="learner"))
     found.columns = found.columns.str.replace("privacy_epsilon", "declared").str.removeprefix(
@@ -90,7 +90,7 @@ def standing(regret, environment, level) -> pandas.DataFrame:
 
 
 def rivals(here, name, count=4) -> list[str]:
-    """The learners nearest to a learner in mean regret, and the learner with the least.
+    """The learners nearest to a learner in mean regret, and the learner with the least mean regret.
 
     ``here`` is the result of :func:`standing`.
     """
@@ -107,12 +107,12 @@ def sentence(regret, differences, name, environment, level) -> str:
     shown = f" at epsilon = {level:g}" if private else ""
     parts = [
         f"On {environment}{shown}, {name} has a mean regret of {row['mean']:.4g} "
-        f"(95 % band {row['low']:.4g} to {row['high']:.4g})"
+        f"(95 % band {row['low']:.4g} to {row['high']:.4g})."
     ]
     verdicts = _here(differences, environment, level)["verdict"]
     given = "the same epsilon" if private else f"epsilon = {level:g}"
     asked = others["epsilon"].notnull()
-    for own, words in ((asked, f"given {given}"), (~asked, "that take no epsilon")):
+    for own, words in ((asked, f"at {given}"), (~asked, "that take no epsilon")):
         group = others[own]
         if group.empty:
             continue
@@ -120,12 +120,12 @@ def sentence(regret, differences, name, environment, level) -> str:
         more, less, same = (int(counts.get(verdict, 0)) for verdict in (MORE, LESS, SAME))
         best = group.iloc[0]
         parts.append(
-            f"of the competitors {words}, {more} {'has' if more == 1 else 'have'} more, {less} "
-            f"less, and {same} cannot be told apart from it, and the best of them is {best.name} "
-            f"with {best['mean']:.4g}"
-            + (f" (privacy declared in the {best['model']} model)" if best["model"] else "")
+            f"Of the competitors {words}, {more} {'has' if more == 1 else 'have'} more regret, "
+            f"{less} less, and {same} cannot be distinguished from it. The best of them is "
+            f"{best.name} with {best['mean']:.4g}"
+            + (f" (privacy declared in the {best['model']} model)." if best["model"] else ".")
         )
-    return "; ".join(parts) + "."
+    return " ".join(parts)
 
 
 def draw_regrets(found, environment):
@@ -176,7 +176,7 @@ def draw_regrets(found, environment):
 
 
 def draw_differences(found, environment, rivals):
-    """Paired differences of regret over the rounds to some competitors, with bands over all rounds.
+    """Draw paired differences of regret to some competitors, with bands over all rounds.
 
     Args:
       found: a Comparison.

@@ -172,8 +172,8 @@ def median_of_means(
     """The median of the means of ``groups`` equal groups of consecutive trials.
 
     For n trials of any law of variance sigma^2, it is within sigma sqrt(6 groups / n) of the mean
-    with probability at least 1 - exp(-groups / 4.5) (Hsu & Sabato 2016, as recalled). The interval
-    has bootstrap percentiles and is for the median of means, not for the mean.
+    with probability at least 1 - exp(-groups / 4.5) (Hsu & Sabato 2016, as recalled). The bootstrap
+    interval is for the median of means, not for the mean.
 
     Raises:
       ValueError: the trials do not divide into equal groups.

@@ -105,7 +105,7 @@ def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str
 
 
 def _in_cells(data) -> xarray.Dataset:
-    """The data with an axis epsilon, if each of their points has a number of this name."""
+    """The data, with an axis epsilon if each of their points has a number of this name."""
     if "point" in data.dims:
         names = [name for name, array in data.coords.items() if array.dims[:1] == ("point",)
                  and name not in ("point", "epsilon")]  # fmt: skip
@@ -147,7 +147,7 @@ def _complete(data, title) -> tuple:
 
 
 def _parts(data) -> list[tuple[dict[str, str], xarray.Dataset]]:
-    """Each setting of the axes other than learner and epsilon, with its data; numbers increase."""
+    """Each setting of the axes other than learner and epsilon, with its data; numbers in order."""
     cells = data["final_regret"]
     axes = [name for name in cells.dims if name not in ("learner", "epsilon", "trial")]
     numbers = [name for name in axes if name in data.coords and data[name].dtype.kind in "iuf"]

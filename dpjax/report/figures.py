@@ -318,7 +318,7 @@ def _looks(array, color, line, over_time) -> tuple[dict, dict]:
 
 
 def _curves(axes, part, array, along, looks, color, line) -> int:
-    """Draw a curve with its band for each look; only a mark if it does not take the axis x.
+    """Draw a curve with its band for each look, or only a mark if it does not depend on the axis x.
 
     Returns:
       The number of curves whose band has no width, because all trials are equal.
@@ -392,7 +392,7 @@ def _frame(axes, part, along, below) -> None:
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers would overlap.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     beyond = [place for place in (along.infinity, along.none) if place is not None]
-    if numbers and beyond:  # The axis has no numbers there.
+    if numbers and beyond:  # Remove the numbers near the places of infinity and of none.
         (left, _), last = axes.get_xlim(), max(finite, default=-np.inf)
         axes.set_xticks([tick for tick in axes.get_xticks()
                          if left <= tick <= last or last < tick < 0.7 * min(beyond)])  # fmt: skip

@@ -12,9 +12,9 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
     """Errors and stopping times, with an interval for each in each cell.
 
     Trials that did not stop are censored at the horizon: they count as correct, and their stopping
-    time is the horizon. So ``time`` is the mean of min(stopping time, horizon), and ``median`` is
-    that of the stopping time if at least half of the trials stopped. A mean over stopped trials
-    only would favour learners that seldom stop. A warning counts each learner's censored trials.
+    time is the horizon. So ``time`` is the mean of min(stopping time, horizon). ``median`` is the
+    median stopping time if at least half of the trials stopped. A mean over stopped trials only
+    would favour learners that seldom stop. A warning counts each learner's censored trials.
 
     Args:
       data: of a Study with learners that recommend an arm, on arms with pseudo-regret.
@@ -56,7 +56,7 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
 
 
 def _warn_of_censored(data, played) -> None:
-    """Warn once of all trials that did not stop."""
+    """Give one warning about all trials that did not stop."""
     found = data[["report_stopped", "report_stopping_time", "best_arms"]]
     found = found.assign(played=played)
     found = found if "learner" in found.dims else found.expand_dims("learner")

@@ -38,9 +38,10 @@ def table(
     """A tabular of means over trials, with one axis as columns and the others as rows.
 
     A cell has the mean and its standard error (two digits of it), or the mean and its interval. If
-    a learner does not take the column axis, its value is written once across all columns. Bold
-    learners are not significantly worse than the best one: in the same column, at the same values
-    of all other axes, Student's interval of the paired difference contains 0.
+    a learner does not take the column axis, its value is written once across all columns. A learner
+    in bold is not significantly worse than the best one: Student's interval of their paired
+    difference contains 0. They are compared in the same column, at the same values of all other
+    axes.
 
     Args:
       array: with the dimension trial.
@@ -102,7 +103,7 @@ def table(
     shown = f"{100 * confidence:g}\\,\\% intervals" if interval else "standard errors"
     note = f"Means and {shown} of {trials} trials."
     if "learner" in rows:
-        note += " Bold: not told from the learner of the smallest mean in its column."
+        note += " Bold: not significantly worse than the smallest mean in the column."
     if still:
         zero = "An interval without width" if interval else "A standard error of 0"
         note += f" {zero}: all trials have the same value."

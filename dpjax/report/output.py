@@ -117,10 +117,11 @@ def write_figure(out, name, make, *arguments) -> None:
 
 
 def add_to(folder, parameters, kind) -> dict:
-    """The parameters of a folder after results with more names are added to it.
+    """Merge the parameters of new results into those of a folder.
 
     Args:
-      folder: the parameters.json in it describes the existing results; without one there are none.
+      folder: its parameters.json describes the existing results. Without this file there are no
+        results.
       parameters: those of the new results. ``parameters[kind]`` lists their names, or is "all".
       kind: "learners" or "theorems".
 

@@ -41,7 +41,7 @@ html { overflow-y: scroll; }
 
 
 def boxes(settings: Sequence[Mapping[str, str]], first: Mapping[str, str]) -> str:
-    """A box for each parameter, with its values in their order; numbers increase.
+    """A box for each parameter, with its values in their given order; numbers are sorted.
 
     Args:
       settings: the values of the parameters, with the same parameters in each setting.

@@ -118,7 +118,7 @@ def read_rows(path: Path) -> list[dict]:
 
 
 def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.DataFrame:
-    """A table with those rows of a CSV file whose entry in the column ``by`` it lacks.
+    """Add to a table the rows of a CSV file whose entry in the column ``by`` is not in the table.
 
     Rows are sorted by this entry in the given order. Rows of the file keep their text. Without a
     file, the table is only sorted.

@@ -51,7 +51,7 @@ def slope(
     return found.assign_attrs(first=values[0], last=values[-1])
 
 
-@arrays.estimator("{over} from which on {variable} is within {level:g} of that at {of:g}")
+@arrays.estimator("{over} from which {variable} is within a factor of {level:g} of that at {of:g}")
 def crossing(
     array: xarray.DataArray,
     level: float,

@@ -5,7 +5,8 @@ import pandas
 
 from dpjax.report.plot import Figure, label_axes, panels
 
-TIGHT, LOOSE = 1.5, 10.0  # Bounds within the first factor are tight, beyond the second loose.
+# A bound within the first factor of regret is tight, and one beyond the second factor is loose.
+TIGHT, LOOSE = 1.5, 10.0
 
 
 def worst_of(searches: pandas.DataFrame) -> pandas.DataFrame:
@@ -16,11 +17,11 @@ def worst_of(searches: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def draw(searches: pandas.DataFrame) -> Figure:
-    """Draw regret over the upper bound in the worst environment found, a panel for each epsilon.
+    """Draw regret divided by the upper bound in the worst environment found, a panel per epsilon.
 
     Args:
       searches: of several theorems, as :func:`dpjax.study.theorems.search` returns them. If a
-        theorem has several readings, the last one that is no rate is drawn.
+        theorem has several readings, the last one other than a rate is drawn.
     """
     rows = worst_of(searches[searches["bound"] != "rate"])
     rows = rows.drop_duplicates(["theorem", "epsilon"], keep="last")

@@ -1,8 +1,8 @@
 """Games, sweeps, studies, comparisons and the measurement of theorems.
 
-``Study`` lays out a grid, plays it and returns an ``xarray.Dataset``. The accessor ``.dpjax``
-computes means with intervals, paired differences, slopes, crossings and the best setting, and makes
-tables and figures.
+``Study`` plays learners and environments on a grid and returns an ``xarray.Dataset``. The accessor
+``.dpjax`` computes means with intervals, paired differences, slopes, crossings and the best
+setting, and makes tables and figures.
 """
 
 from importlib import import_module

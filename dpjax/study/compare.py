@@ -33,7 +33,7 @@ _AUDIT, _WORST = 2**31 - 1, 2**31 - 2
 
 
 class Comparison(NamedTuple):
-    """A user's learner beside built-in ones: the study's data, tables, and sentences about them."""
+    """The results of a comparison: the study's data, tables, and sentences about them."""
 
     name: str  # of the user's learner in the data
     data: xarray.Dataset  # learner, environment, epsilon, trial, round, as in a Study
@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
     notes: list[str]  # on competitors, play, and learners that were left out
     flagged: bool  # whether the audit found anything against the declared privacy
     worst: pandas.DataFrame  # a row for each worst instance and learner; empty without a search
-    profile: xarray.Dataset | None  # regret by gap; only after a search, if environments take one
+    profile: xarray.Dataset | None  # regret by gap; only after a search, if environments take a gap
     minimax: dict[str, float]  # name -> lower bound on the worst-case regret; may be empty
 
     def write(self, out: str | os.PathLike) -> None:
@@ -74,15 +74,15 @@ def compare(
 ) -> Comparison:
     """Compare a user's learner with all built-in ones that have its actions and feedback.
 
-    They play three standard environments at each epsilon with the same trials, so differences are
-    paired by trial. A competitor without an epsilon is played once. The user's learner is audited:
-    by replays at each epsilon, and by an attack and replays of its mutants at the epsilon nearest
-    to 1.
+    All learners play three standard environments at each epsilon with the same trials, so
+    differences are paired by trial. A competitor without an epsilon is played once. The user's
+    learner is audited: by replays at each epsilon, and by an attack and replays of its mutants at
+    the epsilon nearest to 1.
 
     Args:
-      factory: of the user's learner. It takes ``horizon`` and, by name, ``epsilon`` and those of
-        arms, domain, actions, dim and delta that it requires. Other arguments keep their defaults.
-        ``functools.partial`` sets other sizes, such as ``arms=10``.
+      factory: makes the user's learner. It is called by name with ``horizon``, with ``epsilon`` if
+        it takes one, and with those of arms, domain, actions, dim and delta that it requires. Other
+        arguments keep their defaults. ``functools.partial`` sets other sizes, such as ``arms=10``.
       against: names of built-in learners; by default all that fit.
       epsilons: (P,) privacy levels; inf for no privacy.
       horizon: T, in rounds. Games are played by batches if all learners allow it, and otherwise
@@ -210,7 +210,7 @@ def _worst_cases(entrants, family, level, horizon, trials, key, bar) -> pandas.D
 
 
 def _worst_gaps(profile, level) -> pandas.DataFrame:
-    """The regret of each learner at its worst gap, which half of the trials choose."""
+    """The regret of each learner at its worst gap; half of the trials only choose the gap."""
     found = choice.profile(profile["final_regret"])
     names = {"largest": "mean", "largest_low": "low", "largest_high": "high"}
     found = found[[*names, "largest_gap"]].rename(names)
@@ -231,7 +231,8 @@ def prepared(factory: Callable, horizon: int) -> competitors.Entrant:
     """The entrant of a user's factory, after a check that its learner can be built and traced.
 
     Raises:
-      ValueError: it cannot; the message names the factory and quotes its error.
+      ValueError: the learner cannot be built or traced. The message names the factory and quotes
+        its error.
     """
     with _named(name_of(factory)):
         mine = competitors.entrant(factory, horizon)
@@ -242,7 +243,7 @@ def prepared(factory: Callable, horizon: int) -> competitors.Entrant:
 
 @contextmanager
 def _named(name):
-    """Turn any exception of a user's code into a ValueError that begins with its name.
+    """Turn any exception of a user's code into a ValueError that begins with ``name``.
 
     Runtime warnings are suppressed, because a regret that is NaN is an error anyway.
     """
@@ -267,7 +268,7 @@ def _levels(epsilons) -> list[float]:
 
 
 def _refuse_nan(name, data) -> None:
-    """Raise a ValueError with the environment on which a learner's regret is NaN."""
+    """Raise a ValueError that names the environment on which a learner's regret is NaN."""
     bad = data["regret"].sel(learner=name).isnull().any("round")
     for own in bad.transpose("environment", ...):
         if own.any():
@@ -289,7 +290,7 @@ def _notes(name, field, made, feedback, by_batches) -> list[str]:
         f"{name} plays {plays} and has {feedback}; so do all competitors.",
         f"Played at the same epsilon: {', '.join(asked) or 'none'}.",
         f"Played once, because they take no epsilon: {', '.join(other) or 'none'}.",
-        "All games were played by batches: trials of two learners share a key, not their losses."
+        "All games were played by batches: in a trial, learners share a key but not the losses."
         if by_batches else
         "All games were played round by round: in each trial all learners face the same nature.",
     ]  # fmt: skip

@@ -25,7 +25,7 @@ class Entrant(NamedTuple):
     private: bool  # whether it takes an epsilon
 
     def build(self, horizon, epsilon=1.0) -> Learner | BatchLearner:
-        """The learner for a horizon, at a plain epsilon."""
+        """Build the learner for a horizon and an untraced epsilon."""
         return self.factory(horizon=horizon, **({"epsilon": epsilon} if self.private else {}))
 
 
@@ -38,11 +38,11 @@ class Field(NamedTuple):
 
 
 def entrant(factory, horizon, given=None) -> Entrant:
-    """A factory with the sizes that it requires: ``given``, or by default the standard ones.
+    """Set the sizes that a factory requires: to ``given``, or by default to the standard sizes.
 
     Raises:
-      ValueError, TypeError: it does not take ``horizon``, requires an argument that is no size, or
-        has arguments without names.
+      ValueError, TypeError: the factory does not take ``horizon``, requires an argument that is not
+        a size, or has an argument that cannot be passed by name.
     """
     found = taken(factory)
     if "horizon" not in found:
@@ -67,7 +67,7 @@ _IN_WORDS = {
 
 
 def feedback_of(learner) -> str:
-    """The feedback of a learner in words, or its name if there are none."""
+    """The feedback of a learner in words, or the feedback's name if it has no description."""
     name = learner.feedback.name
     if isinstance(learner.action_set, Arms) and name == "linear":
         name = "bandit"
@@ -78,7 +78,7 @@ def check_learner(learner) -> None:
     """Check that an object is a learner whose functions fit each other.
 
     Raises:
-      TypeError: it is no Learner or BatchLearner, or no environment has its actions.
+      TypeError: the object is not a Learner or BatchLearner, or no environment has its actions.
       Exception: its functions raised it when they were traced.
     """
     if not isinstance(learner, Learner | BatchLearner):
@@ -95,7 +95,7 @@ def check_learner(learner) -> None:
 
 
 def field_for(mine, horizon, against=None) -> Field:
-    """All built-in learners with the actions and the feedback of a learner.
+    """Find all built-in learners with the same actions and feedback as a learner.
 
     Args:
       mine: a Learner or BatchLearner.

@@ -21,7 +21,8 @@ from dpjax.study.horizons import Horizons
 from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
 from dpjax.study.sweep import planned
 
-# Programs that are not measured within this many seconds count as the mean of the others.
+# After this many seconds, no further program is measured. The others count as the mean of the
+# measured ones.
 _BUDGET = 3.0
 # The number of timed rounds grows fourfold until a block takes this many seconds.
 _ENOUGH = 0.05
@@ -77,7 +78,7 @@ def cost(study: Any) -> Cost:
     kinds = [str(each._replace(fixed={n: i for n, i in each.fixed.items() if n != "horizon"}))
              for each in programs]  # fmt: skip
     first = dict(zip(reversed(kinds), reversed(programs), strict=True))
-    # Learners differ more than environments and static axes do, so each is measured first.
+    # Run times differ most between learners, so one program of each learner is measured first.
     names = [first[kind].learner for kind in dict.fromkeys(kinds)]
     turns = {kind: names[:i].count(names[i]) for i, kind in enumerate(dict.fromkeys(kinds))}
     known: dict[str, _Speed] = {}
@@ -96,7 +97,7 @@ def cost(study: Any) -> Cost:
         playing += -(-blocks // at_once(None)) * of_block
         rounds += program.size * study.trials * horizon
     threads = min(at_once(None), len(first))
-    # Programs of one kind share an executable over most horizons.
+    # Programs that differ only in their horizon usually share an executable.
     shared = dict(zip(kinds, each, strict=True)).values()
     compiling = sum(speed.tracing for speed in each)
     compiling += sum(speed.compiling for speed in shared) / threads

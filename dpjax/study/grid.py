@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Names that the data of a study or their estimates reserve.
+# Names that are reserved in the data of a study and in estimates.
 _RESERVED = (
     "learner", "environment", "trial", "round", "regret", "final_regret", "mean", "standard_error",
     "low", "high", "quantile",
@@ -61,7 +61,7 @@ def _checked(made: Axis) -> Axis:
         raise ValueError(f"grid: {made.name} has no values")
     if made.traced and np.isnan(np.array(made.values)).any():
         raise ValueError(f"grid: {made.name} must not hold NaN")
-    # Traced numbers are played in float32, in which close ones may be equal.
+    # Traced values are played in float32, in which two close values may be equal.
     played = made.labels.astype(np.float32) if made.labels.dtype.kind == "f" else made.labels
     if len(set(played.tolist())) < len(played):
         raise ValueError(f"grid: {made.name} has a value twice: {made.labels.tolist()}")
@@ -75,7 +75,7 @@ def _are_arrays(values) -> bool:
 
 
 def _is_number(value) -> bool:
-    """Whether a value is one real number. Booleans are choices, not numbers."""
+    """Whether a value is one real number. A boolean is not."""
     number = isinstance(value, int | float | np.integer | np.floating)
     return number and not isinstance(value, bool)
 
@@ -102,7 +102,7 @@ def _label(name, value, single) -> str:
 
 
 def taken(factory: Callable) -> dict[str, bool]:
-    """The names of a factory's arguments, each with whether it is required.
+    """Map the name of each argument of a factory to whether it is required.
 
     Arguments that ``functools.partial`` has set are left out.
     """

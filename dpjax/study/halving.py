@@ -12,12 +12,12 @@ _FEWEST = 4  # trials of a setting in the first stage
 
 
 def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
-    """The best setting of a study: :func:`dpjax.report.choice.tune` without playing all trials.
+    """Choose the best setting as :func:`dpjax.report.choice.tune` does, without playing all trials.
 
     In each stage the remaining settings are played with four times as many trials as before, and
     the best quarter is kept, separately for each cell of the other axes. These stages use only the
-    first half of the trials. The last remaining settings get all trials. The chosen setting is
-    reported on the second half, which no stage has used.
+    first half of the trials. The settings that remain are played with all trials. The chosen
+    setting is reported on the second half, which no stage has used.
 
     Args:
       study: a Study.

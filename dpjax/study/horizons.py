@@ -1,4 +1,4 @@
-"""One compiled program for those programs of a study that differ only in their horizon."""
+"""Share a compiled program among programs of a study that differ only in their horizon."""
 
 import warnings
 from contextlib import suppress
@@ -23,12 +23,12 @@ class Horizons:
         self.traced: dict[Any, programs.Traced | None] = {}
 
     def lifted(self, program: Program, plan: Plan) -> Plan:
-        """The plan of a program in which these constants are arguments.
+        """The plan of a program, with the constants that depend on the horizon as arguments.
 
-        A short second horizon serves most learners. If shapes differ there, such as those of a
-        tree, the second horizon is halfway between the powers of two around the first, where the
-        tree has the same height. If shapes differ there too, all constants stay. Each second
-        horizon is traced once for many horizons of a study.
+        A short second horizon is enough for most learners. If array shapes differ between the two
+        horizons, as for a tree, a second horizon halfway between the powers of two around the first
+        is tried, at which a tree has the same height. If shapes still differ, all constants stay in
+        the program. Each second horizon is traced once and reused for other horizons of the study.
         """
         if "horizon" not in program.fixed:
             return plan

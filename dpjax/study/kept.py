@@ -1,8 +1,8 @@
 """Studies on disk: the file ``study.json`` beside the stores of the programs, and ``open``.
 
 ``study.json`` describes how the stores of a folder form one Dataset: the labels of all axes, and
-the labels that each program fills. The stores hold the declarations. The file is written atomically
-and with a digest before the study is played, and written again if it is damaged.
+the labels that each program fills. The declared privacy is in the stores. The file is written
+atomically and with a digest before the study is played, and written again if it is damaged.
 """
 
 import json
@@ -88,7 +88,7 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
 
     For a study it returns the Dataset of :meth:`dpjax.Study.run`, with its labels and declarations.
     For a sweep the dimensions are learner, the points, trial and round; each seed is a trial. If
-    the points are different numbers, their axis has the name of the game's argument. Otherwise the
+    the points are distinct numbers, their axis has the name of the game's argument. Otherwise the
     axis is called ``point``, and the parameters are coordinates along it.
 
     An incomplete store can be opened, too: missing cells are NaN, and a warning counts them.

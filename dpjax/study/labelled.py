@@ -104,7 +104,7 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
     Args:
       made: its layout.
       trials: number of trials per cell.
-      played: an entry for each program that was played. Cells of the others are NaN.
+      played: an entry for each program that was played. Cells of the other programs are NaN.
     """
     names = list(made.axes)
     rounds = np.unique(np.concatenate([each.rounds for each in played]))
@@ -124,7 +124,7 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
             table.put("best_arms", {}, place, made.shaped(program, best.sum(axis=1)))
         for name, leaf in values.items():
             leaf = made.shaped(program, leaf)
-            # Environments may tally numbers or vectors under one name.
+            # The tallies of two environments may hold a number and a vector under the same name.
             rank = leaf.ndim - len(names) - 1
             if name in table.arrays and len(table.arrays[name][0]) != len(names) + 1 + rank:
                 name = f"{name}_{rank}d"

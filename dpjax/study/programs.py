@@ -128,7 +128,7 @@ class Program(NamedTuple):
 
             return jax.vmap(gap)(every)
 
-        # Compiled as one program, it draws no losses, because the gaps do not depend on them.
+        # The compiled program draws no losses, because the gaps do not depend on them.
         return np.asarray(jax.jit(jax.vmap(gaps))(self.points())) <= 0.0
 
     def __str__(self):
@@ -152,7 +152,8 @@ class Program(NamedTuple):
 def pairs(game: Callable, points: Any) -> list[tuple]:
     """The (learner, environment) of a game at each point; ``points`` are those of a sweep.
 
-    Here factories receive plain numbers and can refuse bad ones, which they cannot when traced.
+    Here factories receive plain numbers and can refuse invalid ones. They cannot refuse traced
+    ones.
     """
     count = len(jax.tree.leaves(points)[0])
     with settings.own():

@@ -63,7 +63,7 @@ def checkpoint_rounds(
             return np.array([horizon * (i + 1) // count for i in range(count)], np.int32)
         steps = np.arange(count)
         spaced = np.rint(np.geomspace(horizon, _FIRST, count)[::-1]).astype(np.int64)
-        # Checkpoints differ by at least one round, and each leaves a round for all that follow.
+        # Checkpoints are distinct rounds, and each leaves enough rounds for all later ones.
         later = np.maximum.accumulate(spaced - steps) + steps
         return np.minimum(later, horizon - steps[::-1]).astype(np.int32)
     rounds = np.asarray(checkpoints)
@@ -78,7 +78,7 @@ def checkpoint_rounds(
 
 
 class Round(NamedTuple):
-    """What happened in one round."""
+    """The record of one round."""
 
     t: Array  # () int32, counted from 1
     action: Any  # the action that was played
@@ -104,12 +104,12 @@ def one_round(
     Args:
       learner: a Learner.
       environment: an Environment.
-      keys: nature's key and the learner's key, both folded with t.
+      keys: nature's key and the learner's key. The function folds t into both.
       t: the round, () int32.
       states: (the learner's state, its action, the environment's state) before the round.
 
     Returns:
-      (states, Round). The states after the round, with the learner's next action.
+      (states, Round). The states are those after the round, with the learner's next action.
     """
     nature, coins = keys
     state, action, environment_state = states
@@ -132,9 +132,9 @@ def simulate(
 
     In each round the environment steps first, then the learner. Losses outside the learner's
     declared range are clipped before the learner sees them, and counted in ``Result.clipped``. The
-    learner's last action is never played. Nature and the learner's coins have separate keys, which
-    are folded with the round (0 for init). So all learners and hyperparameters face the same nature
-    under one key.
+    learner's last action is never played. Nature and the learner have separate keys, into which the
+    round is folded (0 for init). So with the same key, all learners and hyperparameters face the
+    same nature.
 
     The function is pure and not compiled. Wrap it in ``jax.jit`` or ``jax.vmap``, or use
     :func:`dpjax.sweep`.
@@ -154,7 +154,7 @@ def simulate(
     Raises:
       ValueError: the learner and the environment do not fit each other, or the environment has
         fewer rounds than the learner plays.
-      TypeError: the learner, the environment or the key is something else.
+      TypeError: the learner, the environment or the key has another type.
 
     Examples:
       >>> easy = environments.table(np.tile([0.0, 1.0], (64, 1)))  # the first arm loses nothing
@@ -188,7 +188,7 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
         states, played = one_round(learner, environment, keys, t, states)
         return *states, jax.tree.map(jnp.add, tally, (played.outcome.tally, played.clipped))
 
-    # Each call makes a new function: JAX caches shapes by function, whatever its closure holds.
+    # Each call defines a new function, because JAX caches shapes by function and ignores closures.
     _, action, environment_state = states
     outcome = jax.eval_shape(
         lambda state, action: environment.step(state, keys[0], action), environment_state, action
@@ -290,10 +290,10 @@ def simulate_batches(
 ) -> Result:
     """Play one trajectory, a whole batch of rounds at a time.
 
-    The environment must have i.i.d. rounds, that is, a ``batch``. One draw gives the summed losses
-    of a batch, exact in law at the ends of batches. Within a batch the tally grows linearly, which
-    is exact for pseudo-regret. Time grows with the number of batches, not with the horizon: with
-    growing batches, 10^9 rounds take a few dozen steps.
+    The environment must have i.i.d. rounds, that is, a ``batch``. One draw gives the total loss of
+    a batch. Results are exact in law at the ends of batches. Within a batch the tally grows
+    linearly, which is exact for pseudo-regret. Time grows with the number of batches, not with the
+    horizon: with growing batches, 10^9 rounds take a few dozen steps.
 
     Keys are those of :func:`dpjax.simulate`. Trajectories differ from those of ``simulate`` but
     have the same law.
@@ -428,8 +428,8 @@ def _pass_on(primals, tangents):
 def _refuse(cotangent, tangent):
     del cotangent, tangent
     raise TypeError(
-        "simulate cannot be differentiated in reverse mode; use dpjax.trajectory, whose records "
-        "can, or forward mode (jax.jacfwd, jax.jvp)"
+        "simulate cannot be differentiated in reverse mode; use forward mode (jax.jacfwd, "
+        "jax.jvp), or differentiate the records of dpjax.trajectory"
     )
 
 

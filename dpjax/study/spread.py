@@ -100,8 +100,8 @@ def shares(weights: list[int], part: tuple[int, int]) -> list[tuple[float, float
     """The share (from, to), in [0, 1], of each program's blocks that a part of a study plays.
 
     Args:
-      weights: the rounds of each program, summed over its points. All parts have equally many, up
-        to a block.
+      weights: the rounds of each program, summed over its points. All parts have equally many
+        rounds, up to one block.
       part: (i, n), the i-th of n.
     """
     ends = np.cumsum(weights)

@@ -25,7 +25,7 @@ class Standard(NamedTuple):
     environment: Environment
     words: str  # its description, as the end of a sentence
     means: tuple[float, ...] | None = None  # of Bernoulli losses, shifted and scaled to [0, 1],
-    # for instance bounds; None if no action has a fixed mean
+    # for instance-dependent bounds; None if no action has a fixed mean
     width: float = 1.0  # the width of the losses' range, by which regret scales
 
 
@@ -41,7 +41,7 @@ def sizes(horizon) -> dict[str, Any]:
 
 
 def sizes_of(actions, horizon) -> dict[str, Any]:
-    """The arguments with which a factory has the given actions."""
+    """The arguments of a factory whose learner is to have the given actions."""
     given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
     if isinstance(actions, Pairs):
         return given | {"arms": actions.players}
@@ -81,7 +81,7 @@ def _over_arms(arms, by_batches) -> list[Standard]:
     found = [
         Standard(
             name, environments.bernoulli(means, regret="pseudo"),
-            f"Bernoulli losses of means {_list(means)}; pseudo-regret", means,
+            f"Bernoulli losses with means {_list(means)}; pseudo-regret", means,
         )
         for name, means in instances.items()
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def _over_pairs(arms) -> list[Standard]:
     return [
         Standard(
             name, environments.dueling(means),
-            f"duels by the linear link of mean losses {_list(means)}; half the sum of both gaps",
+            f"duels by the linear link with mean losses {_list(means)}; half the sum of both gaps",
         )
         for name, means in instances.items()
     ]  # fmt: skip
@@ -113,8 +113,8 @@ def _over_pairs(arms) -> list[Standard]:
 
 def _over_points(domain) -> list[Standard]:
     words = {
-        "iid": "linear losses that lean to a direction drawn once",
-        "drifting": "linear losses that lean to a direction that turns",
+        "iid": "linear losses that are biased in a direction drawn once",
+        "drifting": "linear losses that are biased in a direction that turns",
         "alternating": "linear losses whose leader changes in every round",
     }
     return [
@@ -129,7 +129,7 @@ def _over_policies(dim) -> list[Standard]:
     parameter = 2.0 * np.array(means) - 1.0
     unit = Standard(
         "unit vectors", environments.fixed_actions(np.eye(dim), parameter),
-        f"the unit vectors as arms, losses -1 or 1 of means {_list(parameter)}; pseudo-regret",
+        f"the unit vectors as arms, losses -1 or 1 with means {_list(parameter)}; pseudo-regret",
         means, 2.0,
     )  # fmt: skip
     fresh = [
@@ -156,7 +156,7 @@ def _over_advice(experts, arms) -> list[Standard]:
     }
     return [
         Standard(name, environments.advice(means, experts, informative=informative),
-                 f"Bernoulli losses of means {_list(means)} and {experts} experts, {words}; "
+                 f"Bernoulli losses with means {_list(means)} and {experts} experts, {words}; "
                  "regret to the best expert")
         for name, (means, informative, words) in kinds.items()
     ]  # fmt: skip
@@ -184,9 +184,9 @@ def drawn(actions) -> Environment:
 def family_of(actions, horizon) -> Family:
     """The family to search for the worst case for these actions.
 
-    For arms, Bernoulli losses of any means, with pseudo-regret; for pairs, duels by the linear link
-    of any means; for points, linear losses of two directions; for policies, fresh unit vectors in
-    each round, or advice of any quality.
+    For arms it has Bernoulli losses with any means and pseudo-regret. For pairs it has duels by the
+    linear link with any means. For points it has linear losses in two directions. For policies it
+    has fresh unit vectors in each round, or advice of any quality.
     """
     if isinstance(actions, Pairs):
         return families.duels(actions.players)

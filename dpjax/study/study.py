@@ -106,7 +106,7 @@ class Study:
         layout(self)  # It refuses cells that belong to two parts.
 
     def __add__(self, other: "Study") -> "Study":
-        """Both studies as one. They need equal trials, key and checkpoints, and no common cell.
+        """Join two studies. They must have equal trials, key and checkpoints, and no common cell.
 
         If one of them lacks an axis of the other, its results are repeated at every value of it.
         """
@@ -341,7 +341,7 @@ def _check_part(store, part, executor, mesh) -> None:
     if store is None and (executor is not None or part[1] > 1):
         raise ValueError("store: parts and executors need one, which collects their results")
     if executor is not None and (part[1] > 1 or mesh is not None):
-        raise ValueError("executor: it hands out all parts, each without a mesh; leave both out")
+        raise ValueError("executor: it plays all parts, without a mesh; leave out part and mesh")
 
 
 def has_batches(learner, environment) -> bool:

@@ -46,7 +46,7 @@ def sweep(
     seeds, or on the number of devices or processes.
 
     Without a mesh a sweep uses all CPU cores, one thread each, or one device on other platforms.
-    With a mesh each of its devices computes one block at a time. Devices exchange nothing.
+    With a mesh each of its devices computes one block at a time. Devices do not communicate.
 
     A chunk that does not fit into memory is halved and computed again, with a warning. Trajectories
     with NaN or infinite regret are kept, and a warning lists them. Another warning names the first
@@ -54,7 +54,7 @@ def sweep(
 
     Args:
       game: function of a point that returns (learner, environment). Each call of ``sweep`` traces
-        it as it is now, with the helpers, globals and arrays that it reads, and compiles it unless
+        it again, with the current helpers, globals and arrays that it reads. It is compiled unless
         the same program was compiled before. A number that changes between calls belongs in
         ``points``. If it is a constant of the game, each new value is compiled again, which takes
         seconds.
@@ -69,21 +69,21 @@ def sweep(
         or geometrically from round 100 if the horizon is at least 10^6.
       chunk: the largest number of trajectories that one core (or device) computes at once, which
         bounds memory. By default it is at most 4096 on CPU and 262144 elsewhere, and fits into
-        memory; the number of seeds in it is a power of two, so that another number of seeds is not
-        compiled again. It holds at least two seeds and, if there are several points, at least two
-        points.
-      mesh: a :class:`jax.sharding.Mesh`, of any axes, of the devices to use. They may belong to
+        memory. Its number of seeds is a power of two, so that sweeps with other numbers of seeds
+        are not compiled again. It holds at least two seeds and, if there are several points, at
+        least two points.
+      mesh: a :class:`jax.sharding.Mesh` of the devices to use, with any axes. They may belong to
         several processes of ``jax.distributed``, each of which calls ``sweep`` with the same
         arguments and computes its share. Several processes need a store that all of them can
         access.
       store: a folder or an fsspec URL. Results are written there chunk by chunk, into a Zarr store
         that :func:`dpjax.open` and ``xarray.open_zarr`` read (see :mod:`dpjax.store`; it needs
         ``dpjax[store]``), together with the declared privacy at each point. A sweep computes only
-        the cells that the store lacks. A killed sweep continues where it stopped, with the same
-        bytes at the end. More seeds, or more points after the old ones, extend the store. Damaged
-        objects are written again, with a warning. A store without an intact root (``zarr.json``) is
-        refused and left unchanged. The block size is fixed when the store is created; afterwards
-        ``chunk`` sets how many blocks are computed at once.
+        the cells that the store lacks. A killed sweep continues where it stopped, and ends with the
+        same bytes as an uninterrupted one. More seeds, or more points after the old ones, extend
+        the store. Damaged objects are written again, with a warning. A store without an intact root
+        (``zarr.json``) is refused and left unchanged. The block size is fixed when the store is
+        created; afterwards ``chunk`` sets how many blocks are computed at once.
       progress: whether to show a progress bar, or a line every 30 seconds without a terminal or a
         notebook.
 
@@ -95,7 +95,7 @@ def sweep(
       ValueError, TypeError: the points have no common leading axis or hold NaN; the game refuses a
         point, does not return a pair, or uses a traced number in ``if``, ``float`` or ``int``;
         ``mesh`` is not a mesh; several processes have no store; or the store belongs to another
-        sweep, in which case the message states the difference with both values.
+        sweep. The message then states the difference with both values.
       OSError: the store cannot be read or written. Its contents are kept.
 
     Examples:
@@ -171,7 +171,7 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
 
 
 def _add_kernels() -> None:
-    """Register the platforms with kernels, unless a change of (experimental) Pallas prevents it."""
+    """Register the platforms with kernels, if the installed experimental Pallas allows it."""
     try:
         import dpjax.kernels  # noqa: F401
     except ImportError as reason:

@@ -1,4 +1,4 @@
-"""Measurement of theorems: their learners are played, and the worst regret meets the bounds."""
+"""Measurement of theorems: play their learners, and compare the worst regret with the bounds."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +34,9 @@ def verdict(low: float, high: float, bound: float, largest: float, reading: str 
     """The verdict on a bound from an interval (low, high) of the worst regret.
 
     "vacuous" if regret cannot exceed the bound, "violated" if the whole interval lies above it,
-    "held" if the whole interval lies below it, and "open" otherwise. Rounding in float32 is
-    allowed for. A rate that is printed up to constants cannot be violated; it is "exceeded".
+    "held" if the whole interval lies below it, and "open" otherwise. Rounding in float32 is allowed
+    for. A rate that is printed up to constants cannot be violated. If regret exceeds it, the
+    verdict is "exceeded".
 
     Examples:
       >>> theorems.verdict(80.0, 90.0, bound=100.0, largest=1000.0)
@@ -54,7 +55,7 @@ def verdict(low: float, high: float, bound: float, largest: float, reading: str 
 
 
 def first_horizon(theorem: Theorem, bound: Callable, epsilon: float) -> float:
-    """The smallest horizon from which a bound is below the largest regret; inf beyond 2^40.
+    """The horizon from which a bound is below the largest possible regret; inf beyond 2^40.
 
     Examples:
       >>> theorem = theorems.find("hedge")
@@ -116,12 +117,12 @@ def measure(name: str, *, environments: Any = None, means: Any = None, **sizes: 
     if environments is not None:
         theorem = on(theorem, environments, means)
     elif means is not None:
-        raise ValueError("means: they belong to environments; pass these too")
+        raise ValueError("means: they describe environments; pass these environments too")
     return judge(name, theorem, play(name, theorem, **sizes))
 
 
 def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
-    """A theorem with other environments, at their number of arms.
+    """Replace the environments of a theorem, and set its number of arms to theirs.
 
     Args:
       theorem: a theorem.
@@ -192,7 +193,8 @@ def play(
       name: of the learner in the data.
       theorem: the theorem.
       epsilons: privacy levels; a learner that takes no epsilon is played at inf only.
-      horizon: the largest of three horizons, each a quarter of the next, at least 64.
+      horizon: the largest of three horizons, at least 64. Each of the others is a quarter of the
+        next.
       trials: number of trials, at least 2.
       key, progress: as in :class:`dpjax.Study`.
 
@@ -242,7 +244,7 @@ def search(
     final: int = 1024,
     key: Array | int = 0,
 ) -> pandas.DataFrame:
-    """Search the families of a theorem for the worst environments, and compare with its bounds.
+    """Search the families of a theorem for the worst environments, and compare regret with bounds.
 
     If a bound depends on the instance, the search maximises the ratio of regret to the bound.
 

@@ -16,10 +16,11 @@ from dpjax.study.simulate import simulate, simulate_batches
 from dpjax.study.study import has_batches
 from dpjax.study.sweep import planned, played, sweep
 
-_BEYOND = (
-    0.25  # The first places are drawn up to this far outside the box and clipped to its faces.
-)
-# New places lie around the best eighth of three generations; this share of coordinates is redrawn.
+# The first places are drawn up to this share of the box's width outside of it, and are then clipped
+# to its faces.
+_BEYOND = 0.25
+# New places lie around the best eighth of the last three generations. The last number is the share
+# of coordinates that are redrawn.
 _RECENT, _ELITE, _ANEW = 3, 8, 0.05
 _LOOKS = 4  # The best candidates are replayed this many times before one is chosen.
 
@@ -60,12 +61,12 @@ def worst_case(
 
     The search is the cross-entropy method (Rubinstein 1999). One compiled program plays all
     candidates of a generation on fresh trials. The best candidates are then played again, and the
-    chosen one is reported on ``final`` further trials. So ``mean`` is not biased by the search, but
-    ``searched``, the largest score of the search, is. The family's worst environment is at least
-    as bad as the one that was found.
+    chosen one is reported on ``final`` further trials. So ``mean`` is not biased by the search.
+    ``searched``, the largest score of the search, is biased upwards. The family's worst environment
+    is at least as bad as the one that was found.
 
     Args:
-      factory: of the learner. It takes ``horizon`` and ``epsilon`` by name, if it takes them.
+      factory: makes the learner. It receives ``horizon`` and ``epsilon`` by name, if it takes them.
         ``functools.partial`` sets other arguments.
       family: one of :mod:`dpjax.environments.families`, or a user's own.
       horizon: T, in rounds.

@@ -186,7 +186,7 @@ def test_only_rounds_that_differ_are_audited():
         (idle(9), {}, "must be of the local model"),
         (
             learners.successive_elimination(9, 2, epsilon=1.0, noise="local_laplace"), {},
-            "likelihoods are known of",
+            "likelihoods are known only of",
         ),
     ],
 )  # fmt: skip

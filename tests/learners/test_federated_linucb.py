@@ -293,7 +293,7 @@ def test_a_schedule_that_depends_on_raw_rows_is_found():
     assert float(raw.rho) == pytest.approx(float(noisy.rho), rel=1e-6)
     assert not raw.same_actions and noisy.same_actions
     declared = triggered(True).privacy
-    with pytest.warns(UserWarning, match="actions depend on the losses in another way"):
+    with pytest.warns(UserWarning, match="depend on the losses other than through the releases"):
         assert audit.spent(raw, declared.delta) == np.inf
     assert audit.spent(noisy, declared.delta) <= float(declared.epsilon) + 1e-4
 

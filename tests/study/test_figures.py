@@ -203,7 +203,7 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
         "Best rate: the least mean of 20 trials.",
         "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
         "40 trials. T = 64.",
-        "No epsilon counts the privacy cost of tuning on the data.",
+        "No epsilon includes the privacy cost of tuning on the data.",
         "Declared privacy: local model.",
     ):
         assert sentence in text

@@ -62,7 +62,7 @@ TWO = {"a": environments.deterministic, "b": ON_THREE["three"]}
         ("exp3", ON_THREE, MEANS, "means: the bound does not depend on them; leave them out"),
         ("exp3", TWO, None, "environments: they have 3 and 4 arms; measure them separately"),
         ("exp3", {}, None, "environments: there is none"),
-        ("ucb1", None, MEANS, "means: they belong to environments; pass these too"),
+        ("ucb1", None, MEANS, "means: they describe environments; pass these environments too"),
         ("linucb", ON_THREE, None, "linucb, three, dim = 5, horizon = 16: learner: plays policies "
          "over features in R^5; environment: has 3 arms"),
     ],

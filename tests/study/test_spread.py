@@ -128,7 +128,7 @@ def test_what_cannot_be_sent_is_said(tmp_path, monkeypatch):
         ({"part": (1.0, 3)}, "part must be"),
         ({"store": None, "part": (1, 3)}, "store: parts and executors need one"),
         ({"store": None, "executor": Losing(0)}, "store: parts and executors need one"),
-        ({"executor": Losing(0), "part": (1, 3)}, "executor: it hands out all parts"),
+        ({"executor": Losing(0), "part": (1, 3)}, "executor: it plays all parts"),
         ({"executor": Losing(0), "parts": 0}, "parts must be an integer of at least 1"),
         ({"executor": 3}, "executor must have a method submit, got int"),
     ],

@@ -109,7 +109,7 @@ def _exp2_rate(horizon, arms, epsilon):
 
 
 def _batches(horizon, arms, epsilon):
-    """The bound of EXP3_tau at the tau for epsilon, against oblivious adversaries."""
+    """The bound of EXP3_tau against oblivious adversaries, at the learner's tau for epsilon."""
     tau = derived_tau(float(horizon), float(epsilon), privacy.default_delta(float(horizon)))
     return bounds.exp3_minibatch(horizon, arms, np.clip(np.ceil(float(tau)), 1.0, horizon), 0.0)
 

@@ -6,7 +6,7 @@ from dpjax.bounds.theorems import arms, points, vectors
 from dpjax.bounds.theorems.statement import Theorem
 from dpjax.core import _check
 
-# A name is that of a learner, with a hyphen and the case if there are several.
+# A theorem has the name of its learner. If a learner has several, a hyphen and the case follow.
 THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
 
 # Learners without a theorem here, with the reason.
@@ -95,7 +95,7 @@ def _meanings(name, theorem) -> set[str]:
 def _unknown(word, plain) -> str:
     reasons = WITHOUT | PAPERS_WITHOUT
     if plain in reasons:
-        return f"{word} has none here: {reasons[plain]}"
+        return f"dpjax has no theorem for {word}: {reasons[plain]}"
     known = [*THEOREMS, *dict.fromkeys(each.paper for each in THEOREMS.values())]
     learners = dict.fromkeys(name.split("-")[0] for name in THEOREMS)
     meant = _check.nearest(word, [*known, *learners, *reasons])

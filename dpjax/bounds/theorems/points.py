@@ -97,7 +97,7 @@ def _giga(horizon, domain, epsilon):
 
 
 def _giga_bound(horizon, dim, epsilon):
-    """The learner refuses horizons at which rounding adds as much as the noise again."""
+    """The bound if rounding doubles the noise. The learner refuses horizons with more rounding."""
     return bounds.private_giga(horizon, dim, _inverse_mu(horizon, epsilon), drift=1.0)
 
 

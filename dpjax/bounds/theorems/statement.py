@@ -34,7 +34,7 @@ class Theorem(NamedTuple):
     paper: str  # a key, as in ``dpjax reproduce`` if the paper is reproduced
     source: str  # the statement, and the source of its constants
     families: Callable = no_families  # horizon -> the families to search
-    instance: str = ""  # the families' parameter that is the bounds' third argument
+    instance: str = ""  # the families' parameter that bounds take as third argument
     lower: Callable = unknown  # (horizon, epsilon) -> lower bound on any learner's worst regret
     slow: bool = False  # whether it is so slow that it is searched only if named
 
@@ -44,7 +44,7 @@ def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **read
 
     Args:
       learner, paper, source, exponents, sizes: as in a Theorem.
-      kinds: its environments.
+      kinds: the environments of the theorem.
       size: passed to the readings.
       width: the largest loss of a round.
     """

@@ -29,14 +29,14 @@ def _linucb(horizon, dim, epsilon):
 def _linucb_bound(horizon, epsilon, gap=None):
     """The bound for the regularizer of the learner's Gaussian tree, plus the cost of failures.
 
-    A row has squared length at most 2, and its noise is in all levels of the tree. With probability
-    at most 1 / T a confidence bound fails, and regret is at most 1.5 T.
+    A row has squared length at most 2, and each level of the tree adds noise. With probability at
+    most 1 / T a confidence bound fails, and regret is at most 1.5 T.
     """
     return bounds.linucb(horizon, DIM, *_regularizer(horizon, epsilon, horizon), gap=gap) + 1.5
 
 
 def _regularizer(horizon, epsilon, releases, senders=1):
-    """rho_min, rho_max and gamma for the trees of so many senders and releases."""
+    """rho_min, rho_max and gamma for the trees of this many senders and releases."""
     delta, levels = privacy.default_delta(float(horizon)), np.ceil(np.log2(releases))
     inverse_mu = float(privacy.gaussian_inverse_mu(float(epsilon), delta))
     deviation = 2.0 * levels * inverse_mu * senders**0.5
