@@ -23,8 +23,8 @@ The command also wrote the tables below, [verdicts.csv](verdicts.csv),
 [exponents.csv](exponents.csv) and [parameters.json](parameters.json).
 
 In the columns *printed* and *derived*, a cell begins with the verdict on the bound at
-T = {horizon}. The number in brackets is the worst mean regret divided by the bound. From the horizon
-at the end of the cell on, the bound is below the largest possible regret.
+T = {horizon}. The number in brackets is the worst mean regret divided by the bound. The bound is
+below the largest possible regret from the horizon at the end of the cell on.
 
 A bound above the largest possible regret is *vacuous*. Any other bound is *held* if the interval of
 the worst mean regret lies below it, *violated* if the interval lies above it, and *open* if the
