@@ -33,7 +33,7 @@ HERE = Path(__file__).parent / "which_learner"
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 TRIALS = 32
 SHOWN = 4  # the largest number of learners that a cell names
-# The kinds of those standard environments of comparisons that are played.
+# The standard environments of comparisons that are played here, with their kinds.
 KINDS = {"narrow gap": "stochastic", "deterministic": "adversarial", "gap 0.3": "stochastic",
          "unit vectors": "stochastic"}  # fmt: skip
 COLUMNS = ["setting", "environment", "horizon", "epsilon", "trust", "learner", "regret",
@@ -77,7 +77,7 @@ class Setting(NamedTuple):
 
     like: Callable  # horizon -> a learner of this setting
     horizons: tuple[int, ...]
-    more: dict[str, Callable]  # competitors beside those found by field_for
+    more: dict[str, Callable]  # competitors in addition to those that field_for finds
 
 
 SETTINGS = {
@@ -121,7 +121,7 @@ def play(name, setting, trials=TRIALS, progress=True) -> pandas.DataFrame:
 
 
 def rows(name, regret) -> pandas.DataFrame:
-    """The rows of a setting, from final regret by environment, horizon, epsilon and learner.
+    """Turn the final regret of a setting, by environment, horizon, epsilon and learner, into rows.
 
     A learner competes at an epsilon if it declares at most this epsilon, at any delta. If no one is
     trusted, its model must be the local one. At epsilon = inf all learners compete.
@@ -149,25 +149,26 @@ def rows(name, regret) -> pandas.DataFrame:
 ABOUT = """# Which learner should I take?
 
 Look up your feedback, horizon, trust and epsilon in the tables below. Each cell names the learners
-of least regret in a small game. For example, take the table "{setting}".
-For *{game}*, T = {horizon}, a trusted server and epsilon = 1 its cell is: {cell}.
+of least regret in a small game. For example, the table "{setting}"
+has this cell for the game *{game}*, T = {horizon}, a trusted server and epsilon = 1: {cell}.
 
 ## How to read the tables
 
 A cell begins with the learner of least mean regret over {trials} trials, followed by this mean and
 its standard error. The other names are learners that cannot be distinguished from the best one, in
-the order of their means. At most {shown} learners are named. With so few trials, there are often
-more.
+the order of their means. A cell names at most {shown} learners and counts the others. With so few
+trials, there are often others.
 
-- *Test*: the best learner is chosen on one half of the trials. A learner is left out if the other
-  half shows that it is worse, by a one-sided test at 95 % of the paired differences. A trial has
-  the same losses for all learners, except those that play i.i.d. losses by whole batches.
+- *Test*: the best learner is chosen on one half of the trials. On the other half, the paired
+  differences to it are tested. A learner is left out if a one-sided test at 95 % finds it worse.
+  In a trial, all learners face the same losses, except those that play i.i.d. losses by whole
+  batches.
 - *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
   is no one, only learners in the local model compete.
-- *Epsilon* is that of one round. A learner competes if it declares at most this epsilon, at any
-  delta. Delta is T^-2 for the longer T unless the learner has a default.
+- *Epsilon* protects one round. A learner competes if it declares at most this epsilon, at any
+  delta. If a learner has no default delta, delta is T^-2 for the longer T.
   [Learners](../learners.md) lists all declarations.
-- `uniform` plays arms at random. If it is named, no learner was shown to be better than chance.
+- `uniform` plays arms at random. If a cell names it, no learner was shown to be better than chance.
 - One fixed sequence is not the worst case. A learner for stochastic losses may win on
   *deterministic* and have no bound against adversaries. [Theorems](../theorems/README.md) lists the
   known bounds.
@@ -176,15 +177,15 @@ The games, with K = {arms} and d = {dim}:
 
 {games}
 
-Constants are the defaults of each factory. At other gaps, horizons and numbers of arms, other
-learners are best. [`dpjax compare`](../guides/studies.md#comparisons) and
-[`dpjax run`](../guides/losses.md) measure yours.
+All learners have their default constants. At other gaps, horizons and numbers of arms, other
+learners may be best. [`dpjax compare`](../guides/studies.md#comparisons) measures your learner, and
+[`dpjax run`](../guides/losses.md) plays your losses.
 
-These learners did not compete, since they identify the best arm
-([a guide of its own](../guides/identification.md)) or take rho instead of epsilon: {out}.
+Learners that identify the best arm ([guide](../guides/identification.md)) or that take rho instead
+of epsilon did not compete: {out}.
 
-This command played {count} learners in {seconds:.0f} seconds of CPU time. It wrote this page and
-[regret.csv](regret.csv), with the mean regret and standard error of every learner:
+The command below played {count} learners in {seconds:.0f} seconds of CPU time. It wrote this page
+and [regret.csv](regret.csv), which has the mean regret and standard error of every learner.
 
 ```
 {command}
