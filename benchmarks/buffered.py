@@ -54,7 +54,7 @@ def main():
     parser.add_argument("--buffers", type=at_least(1), help=f"default: {BUFFERS} buffers")
     arguments = parser.parse_args()
     if arguments.prefixes is None and arguments.buffers is not None:
-        parser.error(f"--buffers needs a number of prefixes; the table always has {BUFFERS} buffers")
+        parser.error(f"--buffers needs a number of prefixes; the table has {BUFFERS} buffers")
     optimize = optimiser()
     if arguments.prefixes is not None:
         decays, scales = parameters(optimize, arguments.prefixes, arguments.buffers or BUFFERS)
