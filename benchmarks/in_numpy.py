@@ -80,7 +80,7 @@ def tree(horizon, scale, dim, trials, seed):
 
 
 def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
-    """The regret of entropic FTRL with a tree, on ``rows`` or on losses as of linear_losses."""
+    """The regret of entropic FTRL with a tree, on ``rows`` or on losses like linear_losses."""
     generator = np.random.default_rng(seed)
     shape = dim, trials
     counter = Tree(horizon, shape, lambda: scale * laplace(generator, shape))

@@ -59,7 +59,7 @@ COLUMNS = {
     "cuda": ("learner", "layout", "kernels", "registers", "spilled", "instructions", "seconds"),
     "tpu": ("learner", "layout", "kernels", "bundles", "seconds"),
 }
-# Nesting depth of the loop over rounds. It is inside loops over checkpoints, pieces and, on a TPU,
+# Nesting depth of the loop over rounds. Around it are loops over checkpoints, pieces and, on a TPU,
 # trial blocks.
 _DEPTH = {"cuda": 3, "tpu": 4}
 

@@ -39,7 +39,7 @@ EPSILONS = (0.1, 1.0, 10.0)
 SHORT, LONG = (8, 2), (16, 3)  # rounds and arms
 DELTA = 0.01  # the least delta at which long games are bounded
 FILTERS = 16  # filters per history, if all are enumerated
-KNOWN = 0.003  # how far the estimated probabilities of all histories may sum from 1
+KNOWN = 0.003  # the sum of all estimated probabilities may differ from 1 by this much
 REACH = 1.5  # largest epsilon tried, relative to the declared one
 LEAST = 1e-3  # the figure draws smaller ratios at this height
 
@@ -152,7 +152,7 @@ def read(path):
 
 
 def revealed(row):
-    """The epsilon revealed at the declared delta; if delta is 0, the loss of the worst history."""
+    """The epsilon revealed at the declared delta; if delta is 0, that of the worst history."""
     return row["above"] if row["delta"] > 0.0 else row["worst"]
 
 

@@ -157,10 +157,10 @@ has this cell for the game *{game}*, T = {horizon}, a trusted server and epsilon
 A cell begins with the learner of least mean regret over {trials} trials, followed by this mean and
 its standard error. The other names are learners that cannot be distinguished from the best one, in
 the order of their means. A cell names at most {shown} learners and counts the others. With so few
-trials, there are often others.
+trials, there often are others.
 
-- *Test*: the best learner is chosen on one half of the trials. On the other half, the paired
-  differences to it are tested. A learner is left out if a one-sided test at 95 % finds it worse.
+- *Test*: the best learner is chosen on one half of the trials. A learner is left out if it is
+  worse on the other half, by a one-sided test at 95 % of the paired differences from the best one.
   In a trial, all learners face the same losses, except those that play i.i.d. losses by whole
   batches.
 - *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
