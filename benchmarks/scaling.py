@@ -3,9 +3,8 @@
     python benchmarks/scaling.py            # writes benchmarks/scaling/scaling.{csv,png}
 
 ``sweep`` plays EXP3 on Bernoulli arms and entropic FTRL with the tree on given losses, on one core.
-The figure shows the seconds of a call without compilation. A dashed line
-shows linear growth through the point of the largest size. The legend has the slope over the last
-two doublings.
+The figure shows the seconds of a call without compilation. A dashed line shows linear
+growth through the point of the largest size. The legend has the slope over the last two doublings.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Hooks of mkdocs: links to files outside this folder, package listings, and docstrings.
 
 Pages link to files of the repository, such as examples. On the site these links lead to copies of
-the files. The line ``::: dpjax.learners`` expands to the docstring of the package and
-of every name in its ``__all__``. In docstrings, roles such as ``:func:`` become links, and the
-comment beside a field becomes its docstring.
+the files. The line ``::: dpjax.learners`` expands to the docstring of the package and of every name
+in its ``__all__``. In docstrings, roles such as ``:func:`` become links, and the comment beside a
+field becomes its docstring.
 """
 
 import ast

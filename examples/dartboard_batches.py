@@ -1,4 +1,4 @@
-"""Regret of the shrinking dartboard by batch size and epsilon; batch size with the least bound."""
+"""Regret of the shrinking dartboard by batch size and epsilon, and the size of least bound."""
 
 import jax
 import numpy as np

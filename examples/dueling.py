@@ -1,4 +1,4 @@
-"""The cost of comparisons: regret of private learners that see duels, or losses, of equal arms."""
+"""The cost of comparisons: regret of private learners on duels and on losses of the same arms."""
 
 import jax
 import matplotlib

@@ -2,8 +2,8 @@
 
     dpjax theorem exp3 --environment examples/own_environment.py
 
-The file has one public function, which returns an Environment. Its arguments are names of sizes of
-the theorem, such as the horizon.
+The file has one public function, which returns an Environment. Its arguments are sizes of the
+theorem, such as ``horizon``.
 """
 
 import jax.numpy as jnp

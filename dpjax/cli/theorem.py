@@ -78,7 +78,7 @@ constant losses.""",
 GIVEN = (
     "environments of {files}",
     """A bound holds for
-the environments that its source describes. The command did not check that these are among them.""",
+the environments that its source describes. Whether these are among them was not checked.""",
 )
 
 
