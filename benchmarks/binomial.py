@@ -33,7 +33,7 @@ def p_value(draws, count, probability):
 def main():
     """Prints one line per count and probability."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="draw a thousandth as many")
+    parser.add_argument("--quick", action="store_true", help="draw a thousandth as many numbers")
     draws = DRAWS // 1000 if parser.parse_args().quick else DRAWS
     ours = jax.jit(jax.vmap(laws.binomial, (0, None, None)))
     keys = jr.split(jr.key(1), draws)

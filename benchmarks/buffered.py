@@ -1,9 +1,9 @@
 """Compute parameters of dpjax.mechanisms.buffered with jax_privacy's optimiser.
 
-    python benchmarks/buffered.py                    # dpjax/mechanisms/buffered.csv
-    python benchmarks/buffered.py 3000 --buffers 5   # one pair, to pass as parameters=
+    python benchmarks/buffered.py                    # prints dpjax/mechanisms/buffered.csv
+    python benchmarks/buffered.py 3000 --buffers 5   # prints one pair to pass as parameters=
 
-It needs the extra, pip install 'dpjax[mf]', and takes a few seconds per number of prefixes.
+It needs jax_privacy (pip install 'dpjax[mf]') and takes a few seconds per number of prefixes.
 """
 
 import argparse
@@ -51,10 +51,10 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("prefixes", nargs="?", type=at_least(2), help="N; default: the whole table")
-    parser.add_argument("--buffers", type=at_least(1), help=f"their number, by default {BUFFERS}")
+    parser.add_argument("--buffers", type=at_least(1), help=f"default: {BUFFERS} buffers")
     arguments = parser.parse_args()
     if arguments.prefixes is None and arguments.buffers is not None:
-        parser.error("--buffers needs a number of prefixes: the table always has four")
+        parser.error(f"--buffers needs a number of prefixes; the table has {BUFFERS} buffers")
     optimize = optimiser()
     if arguments.prefixes is not None:
         decays, scales = parameters(optimize, arguments.prefixes, arguments.buffers or BUFFERS)

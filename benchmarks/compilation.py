@@ -1,13 +1,13 @@
-"""Compile time of a learner's first sweep, or of a grid, each in its own process.
+"""CPU time of compiling a learner's first sweep, or the sweeps of a grid, in a new process.
 
     python benchmarks/compilation.py                # all learners, a table in Markdown
     python benchmarks/compilation.py exp3 dp_tt
     python benchmarks/compilation.py --grid         # a grid over horizons and arms, twice
 
-CPU seconds cover the whole call of ``sweep`` on the first standard environment of
-``dpjax compare``: tracing, compiling, and playing 64 rounds one by one with 8 seeds, which takes
-milliseconds. The import of dpjax is not counted, and nothing is read from a cache. Equations are
-those of the traced program.
+CPU seconds are those of one call of ``sweep`` on the first standard environment of
+``dpjax compare``, without the import of dpjax. The call traces, compiles and plays 64 rounds one by
+one with 8 seeds. Playing takes milliseconds. Nothing is read from a cache. Equations are those of
+the traced program.
 
 The grid has 4 horizons x 3 numbers of arms x 2 learners x 4 epsilons, with 100 trials. Two
 processes play it, and the second reads the compiled programs that the first has stored on disk. CPU
@@ -35,7 +35,7 @@ HORIZON, SEEDS = 64, 8
 
 
 def entrant_of(name):
-    """A learner of standard size, on the first of its two domains, and its actions."""
+    """A learner of standard size on the first domain that it accepts, and its action set."""
     reasons = []
     for domain in (domains.ball(standard.DIM), domains.capped_simplex(standard.DIM, 2)):
         given = standard.sizes(HORIZON) | {"domain": domain}

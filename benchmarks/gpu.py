@@ -1,4 +1,4 @@
-"""Rounds x trials per second on one accelerator, by number of trials, beside two floors on time.
+"""Rounds x trials per second on one accelerator, by trials, beside two lower bounds on the time.
 
     python benchmarks/gpu.py                                  # W1, W4, and W5 on given losses
     python benchmarks/gpu.py W1 --trials 1024 65536 1048576 --horizon 16384 --points 8
@@ -14,8 +14,9 @@ Each row plays a number of trials at once through ``sweep``, and shows:
   shown separately: it is the overhead of starting and ending a game, and of the host.
 
 The last row of a workload is a grid of points in one compiled program.
-On a CPU the sizes are small and only show that the benchmark runs: the core that sets the floors
-also runs other programs.
+
+On a CPU the sizes are small and only show that the benchmark runs. The floors mean little there,
+since the same cores also run other programs.
 """
 
 import argparse
@@ -153,16 +154,16 @@ def main():
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(GRIDS))
     parser.add_argument("--trials", type=int, nargs="+", default=defaults["trials"])
     parser.add_argument("--horizon", type=int, default=defaults["horizon"])
-    parser.add_argument("--points", type=int, default=defaults["points"], help="of the grid")
+    parser.add_argument("--points", type=int, default=defaults["points"], help="points of the grid")
     parser.add_argument("--json", metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     unknown = set(arguments.workloads) - set(GRIDS)
     if unknown:
-        parser.error(f"no workload {', '.join(sorted(unknown))}, choose of {', '.join(GRIDS)}")
+        parser.error(f"no workload {', '.join(sorted(unknown))}; choose from {', '.join(GRIDS)}")
     floors = launch_floor(arguments.horizon), bandwidth(defaults["copy"])
     device = jax.devices()[0]
     print(f"{device.device_kind} ({device.platform}), jax {jax.__version__}; "
-          f"{floors[1] / 1e9:.0f} GB/s by a copy\n")  # fmt: skip
+          f"{floors[1] / 1e9:.0f} GB/s in a copy\n")  # fmt: skip
     if device.platform == "cpu":
         print("No accelerator: small sizes only, to check that the benchmark runs.\n")
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)

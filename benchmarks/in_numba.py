@@ -111,17 +111,17 @@ def _ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
 
 
 def exp3(horizon, mixing, means, trials, seed):
-    """Computes what in_numpy.exp3 does."""
+    """The same as in_numpy.exp3."""
     return _exp3(horizon, np.float32(mixing), np.asarray(means, np.float32), trials, seed)
 
 
 def tree(horizon, scale, dim, trials, seed):
-    """Computes what in_numpy.tree does."""
+    """The same as in_numpy.tree."""
     return _tree(horizon, np.float32(scale), dim, trials, seed)
 
 
 def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
-    """Computes what in_numpy.ftrl does."""
+    """The same as in_numpy.ftrl."""
     rows = np.zeros((0, dim), np.float32) if rows is None else rows
     return _ftrl(
         horizon, np.float32(rate), np.float32(scale), dim, np.float32(bias), rows, trials, seed
@@ -226,5 +226,5 @@ def successive_elimination(horizon, epsilon, means, trials, seed):
 
 
 def dp_ucb_bound(horizon, epsilon, means, trials, seed):
-    """Computes what in_numpy.dp_ucb_bound does."""
+    """The same as in_numpy.dp_ucb_bound."""
     return _dp_ucb_bound(horizon, epsilon, np.asarray(means, np.float32), trials, seed)

@@ -80,7 +80,7 @@ def tree(horizon, scale, dim, trials, seed):
 
 
 def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
-    """The regret of entropic FTRL on the tree, on ``rows`` or on losses as linear_losses draws."""
+    """The regret of entropic FTRL with a tree, on ``rows`` or on losses like linear_losses."""
     generator = np.random.default_rng(seed)
     shape = dim, trials
     counter = Tree(horizon, shape, lambda: scale * laplace(generator, shape))
@@ -103,7 +103,7 @@ def ftrl(horizon, rate, scale, dim, bias, rows, trials, seed):
 def successive_elimination(horizon, epsilon, means, trials, seed):
     """The pseudo-regret of DP-SE by batches, whose loss sums are binomial draws.
 
-    If the horizon cuts an epoch short, its arms share the rounds equally, fractions included.
+    If the horizon cuts an epoch short, its arms share the rounds equally, as fractions if needed.
     """
     generator = np.random.default_rng(seed)
     means = np.asarray(means)[:, None]
@@ -186,7 +186,8 @@ def linucb(horizon, context, scale, offset, smallest, log_failure, bias, trials,
         return scale * weights * (lower + np.tril(lower, -1).swapaxes(1, 2)).transpose(1, 2, 0)
 
     counter = Tree(horizon, (size, size, trials), draw)
-    # The coordinate along e_1 inverts the CDF of a uniform point on the sphere, within its range.
+    # Coordinates along e_1 are those of a uniform point on the sphere, conditioned on an interval.
+    # They are drawn by inverting the CDF.
     shape = 0.5 * (dim - 1)
     ends = special.betainc(shape, shape, 0.5 * (1.0 + np.array([-0.75, 0.75 - gap])))
     levels = np.linspace(*ends, 4097)

@@ -8,7 +8,7 @@ Nothing runs on an accelerator: all numbers come from compilers. Each row is a l
 four arms or dimensions, 4096 rounds and 65536 trials, in the first layout that compiles (see
 dpjax/engine/compile.py). The columns are
 
-- the layout: one kernel, or arrays with the trials last and the reason for them;
+- the layout: one kernel, or arrays with the trials last, with the reason why one kernel failed;
 - the kernels of the whole game. If the layout is one kernel, a single kernel runs all rounds;
 - for the H100: registers per thread, bytes spilled, and instructions in the loop over rounds;
 - for the TPU: bundles in that loop, for 1024 trials;
@@ -59,7 +59,8 @@ COLUMNS = {
     "cuda": ("learner", "layout", "kernels", "registers", "spilled", "instructions", "seconds"),
     "tpu": ("learner", "layout", "kernels", "bundles", "seconds"),
 }
-# Depth of the loop over rounds, inside loops over checkpoints, pieces and (on a TPU) trial blocks.
+# Nesting depth of the loop over rounds. Around it are loops over checkpoints, pieces and, on a TPU,
+# trial blocks.
 _DEPTH = {"cuda": 3, "tpu": 4}
 
 
@@ -133,7 +134,7 @@ def compiled(name, platform, options=None):
 
 
 def kernels(text) -> int:
-    """Counts the operations of a compiled program that are kernels, inside loops or outside."""
+    """Counts the kernels of a compiled program, inside and outside of loops."""
     found = 0
     computation = r"^((?:ENTRY )?%?[\w.\-]+) \([^\n]*\{\n(.*?)^\}"
     for title, body in re.findall(computation, text, re.M | re.S):
@@ -165,7 +166,7 @@ def _output(*command):
 
 
 def instructions_a_round(text) -> int:
-    """Instructions in the loop over rounds of disassembled code: the longest loop at its depth."""
+    """Instructions in the loop over rounds, which is the longest loop at its nesting depth."""
     labels, jumps, count = {}, [], 0
     for line in text.splitlines():
         if found := re.match(r"^(\.L_x_\d+):", line):

@@ -46,7 +46,7 @@ def call_c(function, *arguments):
 
 @contextmanager
 def compiled_programs():
-    """Collects the programs compiled ahead of time within the block, as by sweep."""
+    """Collects the programs compiled ahead of time within the block, such as those of sweep."""
     compile_, found = jax.stages.Lowered.compile, []
 
     def record(lowered, *arguments, **options):
@@ -105,7 +105,7 @@ class Measured(NamedTuple):
 
     name: str
     trials: int
-    compile: float  # s; as jax reports it, else the extra time of the first call
+    compile: float  # s; reported by jax, or the extra time of the first call
     nanoseconds: np.ndarray  # (repeats,) per round and trial
     values: np.ndarray  # of all trials
     temporary: int | None  # bytes that the XLA program allocates

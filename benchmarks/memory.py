@@ -70,7 +70,7 @@ def bytes_each(game) -> str:
 
 def one_process(name, horizon, trials) -> None:
     sweep(games(horizon)[name], np.ones(1, np.float32), trials, jax.random.key(0), progress=False)
-    # Not ru_maxrss, which a process inherits from its parent.
+    # ru_maxrss is not used, since a process inherits it from its parent.
     print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
 
 

@@ -111,7 +111,7 @@ def w5(horizon, trials, rows=None):
     ]
 
 
-# In the order of their numbers in stochastic.c.
+# The position of a name is its number in stochastic.c.
 IN_C = (
     "ucb1", "kl_ucb", "thompson", "lazy_ucb", "lazy_thompson", "dp_ucb", "dp_ucb_bound",
     "dp_ucb_int", "successive_elimination",
@@ -235,7 +235,7 @@ def elimination(horizon, trials):
 
 
 def audit_in_numpy(runs, seed):
-    """Computes what audit.epsilon does: some runs choose the event, the others are counted."""
+    """The same as audit.epsilon: some runs choose the event, and the others are counted."""
     horizon, dim = workloads.AUDIT
     domain = domains.simplex(dim)
     rate = default_rate(horizon, domain.regularizer, domain.losses)
@@ -254,7 +254,7 @@ def audit_in_numpy(runs, seed):
     levels = np.quantile(np.concatenate(choosing), np.linspace(0.0, 1.0, 512))
 
     def bounds(sides, level):
-        """Bounds of four events: below or above a level, and likelier on either side."""
+        """The bounds from four events: below or above a level, each likelier on either side."""
         below = [np.searchsorted(np.sort(values), level) for values in sides]
         above = [len(values) - count for values, count in zip(sides, below, strict=True)]
         counts = np.array([below, above, below[::-1], above[::-1]])

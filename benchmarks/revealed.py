@@ -37,11 +37,11 @@ from dpjax.report.tables import format_markdown, write_csv
 
 EPSILONS = (0.1, 1.0, 10.0)
 SHORT, LONG = (8, 2), (16, 3)  # rounds and arms
-DELTA = 0.01  # the least delta of bounds on long games
+DELTA = 0.01  # the least delta at which long games are bounded
 FILTERS = 16  # filters per history, if all are enumerated
-KNOWN = 0.003  # largest distance from 1 of the sum of all estimated probabilities
+KNOWN = 0.003  # the sum of all estimated probabilities may differ from 1 by this much
 REACH = 1.5  # largest epsilon tried, relative to the declared one
-LEAST = 1e-3  # smaller shares are drawn at this height
+LEAST = 1e-3  # the figure draws smaller ratios at this height
 
 
 def build(name, horizon, arms, epsilon):
@@ -63,14 +63,14 @@ def names():
 
 
 def paid(learner, pair, delta):
-    """The largest epsilon at delta that replays of 64 runs compute on a pair."""
+    """The largest epsilon at this delta over replays of 64 runs on a pair."""
     keys = jr.split(jr.key(0), 64)
     replayed = jax.jit(jax.vmap(lambda key: audit.replay(learner, pair, key)))(keys)
     return float(np.max(audit.spent(jax.tree.map(np.asarray, replayed), delta)))
 
 
 def reached(p, q, runs, delta):
-    """The bound on the best event if all counts equal their means: the most that counting gives."""
+    """The largest bound that counting can give: the best event, with all counts at their means."""
     if max(abs(p.sum() - 1.0), abs(q.sum() - 1.0)) > KNOWN:
         return np.nan
     with np.errstate(invalid="ignore"):
@@ -93,7 +93,7 @@ def exact(filters, pair, key, runs, delta, declared):
 
 
 def bounded(filters, pair, key, runs, delta, declared):
-    """An interval for the epsilon of the actions at a level of delta."""
+    """An interval for the epsilon revealed by the actions, at max(delta, DELTA)."""
     grid, level = np.linspace(0.0, REACH * declared, 61), max(delta, DELTA)
     found = curve(filters, pair, key, grid, runs, 0.95)
     seen, hidden = found.below > level, found.above <= level
@@ -152,12 +152,12 @@ def read(path):
 
 
 def revealed(row):
-    """The epsilon of the actions at the declared delta; if it is 0, that of the worst history."""
+    """The epsilon revealed at the declared delta; if delta is 0, that of the worst history."""
     return row["above"] if row["delta"] > 0.0 else row["worst"]
 
 
 def upper(row):
-    """The upper end of an interval; it may be above every epsilon tried."""
+    """The upper end of an interval, or "over" the largest epsilon tried."""
     return (
         f"{row['above']:.3g}"
         if np.isfinite(row["above"])
@@ -170,7 +170,7 @@ def digits(*values):
 
 
 def short_lines(rows):
-    """The page's table of short games, and each learner's cells in the table of audits."""
+    """The table of short games, and each learner's cells in the table of audits."""
     lines, cells = [], {}
     for name in dict.fromkeys(row["learner"] for row in rows):
         at = {row["epsilon"]: row for row in rows if row["learner"] == name}
@@ -251,7 +251,7 @@ def main():
     parser.add_argument("--speed", action="store_true", help="print the speed of filters")
     parser.add_argument("--draw", action="store_true", help="draw the figure from revealed.csv")
     options = parser.parse_args()
-    # Compilation would take most of the time.
+    # With all optimizations, compilation would take most of the time.
     jax.config.update("jax_disable_most_optimizations", True)
     if options.speed:
         return speeds()

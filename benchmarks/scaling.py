@@ -3,8 +3,8 @@
     python benchmarks/scaling.py            # writes benchmarks/scaling/scaling.{csv,png}
 
 ``sweep`` plays EXP3 on Bernoulli arms and entropic FTRL with the tree on given losses, on one core.
-The figure shows the seconds of a call without compilation. A dashed line is linear growth through
-the largest size. The slope in the legend is that of the last two doublings.
+The figure shows the seconds of a call without compilation. A dashed line shows linear
+growth through the point of the largest size. The legend has the slope over the last two doublings.
 """
 
 import argparse
@@ -37,7 +37,7 @@ REPEATS = 3
 
 @lru_cache
 def exp3(horizon, arms):
-    """EXP3 as a game with its mixing as point."""
+    """A game of EXP3. A point is its mixing."""
 
     def game(mixing):
         means = (0.45, *[0.5] * (arms - 1))
@@ -49,7 +49,7 @@ def exp3(horizon, arms):
 
 @lru_cache
 def ftrl(horizon, dim):
-    """FTRL as a game with epsilon as point."""
+    """A game of FTRL. A point is its epsilon."""
     losses = np.random.default_rng(0).integers(0, 2, size=(horizon, dim))
 
     def game(epsilon):
@@ -72,7 +72,7 @@ def play(name, horizon, size, trials, points, seed):
 
 
 def measure(quick):
-    """One row per learner, axis and size. All are called in turn, under the same load."""
+    """One row per learner, axis and size. They are called in turn, to be under the same load."""
     rows = [
         {"learner": name, "axis": axis, **BASE, axis: size}
         for name in GAMES
@@ -88,7 +88,7 @@ def measure(quick):
                 seconds(lambda g=given, r=row, s=seed: play(r["learner"], **g, seed=s))[0]
             )
     for row in rows:
-        calls = np.array(row.pop("calls")[1:])  # the first one compiles
+        calls = np.array(row.pop("calls")[1:])  # the first call compiles
         cells = row["horizon"] * row["trials"] * row["points"]
         row["seconds"], row["least"] = float(np.median(calls)), float(calls.min())
         row["ns"] = row["least"] / cells * 1e9

@@ -5,11 +5,11 @@
     python benchmarks/speed.py arms           # more learners over stochastic arms
     python benchmarks/speed.py --list
 
-Times are ns per round and trial (and point): the median of --repeats turns, with the least and the
+Times are ns per round, trial and point: the median of --repeats turns, with the least and the
 largest. Each implementation is called once to compile. Then all are called in turn, and ratios are
-taken within a turn. All values have the same distribution: the last columns compare the means,
-which agree if they differ by at most four standard errors. MiB is the memory that the compiled
-program allocates beside its arguments.
+taken within a turn. The values of all implementations have the same distribution. The last columns
+compare their means, which agree if they differ by at most four standard errors. MiB is the memory
+that the compiled program allocates beside its arguments.
 
 It needs gcc, and uses Numba if the extra "bench" is installed.
 """
@@ -59,9 +59,9 @@ def main():
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="default: all but arms")
     parser.add_argument("--list", action="store_true", help="only list the workloads")
     parser.add_argument("--full", action="store_true", help="use the workloads' full horizons")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that all runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, as a check that it runs")
     parser.add_argument("--repeats", type=int, default=5, help="turns (default 5)")
-    parser.add_argument("--cores", type=int, default=1, help="for dpjax; all others use one")
+    parser.add_argument("--cores", type=int, default=1, help="for dpjax; the others use one")
     parser.add_argument("--json", metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     names = [

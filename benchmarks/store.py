@@ -1,13 +1,14 @@
-"""The cost of keeping results: time of sweeps with a store over that of the same sweeps without.
+"""The cost of a store: the time of sweeps with a store, divided by that without one.
 
     python benchmarks/store.py [FOLDER] [--quick]
 
 Sweeps have 4 points x 4096 seeds in blocks of 4096 trajectories (the default chunk), 100
 checkpoints, and games of several lengths. Each sweep with a store creates a new one in FOLDER (by
 default the folder for temporary files), fills it, and reads everything back. Programs are compiled
-beforehand. Sweeps with and without a store alternate. The table has means over the pairs, and the
-mean ratio with its standard error, for wall time and for CPU time, which depends less on other work
-on the machine. The last column but one is a sweep that finds all of its results in the store.
+beforehand. Sweeps with and without a store alternate. The table has the mean times over the
+pairs. It also has the mean ratios with standard errors, for wall time and for CPU time. CPU time
+depends less on other work on the machine. The column "s, all found" has the time of a sweep that
+finds all of its results in the store.
 """
 
 import argparse
@@ -56,7 +57,7 @@ def measure(horizon, folder, pairs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="default: for temporary files")
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="default: temporary files")
     parser.add_argument("--quick", action="store_true", help="the shortest games, in two pairs")
     options = parser.parse_args()
     horizons, pairs = (HORIZONS[:1], 2) if options.quick else (HORIZONS, PAIRS)

@@ -1,8 +1,8 @@
 """Rounds x trials per second on 1 and 2 cores, with threads, a device mesh or processes.
 
 ``python benchmarks/throughput.py [--quick] [--repeats N]`` prints the table of README.md. Each
-arrangement is a set of processes that compile once. The arrangements then play in turn. If jax
-finds an accelerator, it is one more arrangement.
+arrangement, such as two threads, is a set of processes that compile once. Then the arrangements
+play in turn. If jax finds an accelerator, one more arrangement plays on it.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def game_of(name, horizon):
 
 
 def child(options) -> None:
-    """Plays its share once per line of input, and prints the seconds that it took."""
+    """Plays one process's share once per line of input, and prints the seconds that it took."""
     first, count = options.core, options.cores
     if count:
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[first : first + count]))

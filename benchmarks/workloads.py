@@ -24,7 +24,7 @@ from dpjax.feedback import full
 W1_MEANS = (0.45, 0.5, 0.5, 0.5)
 ARMS_MEANS = (0.25, 0.375, 0.5, 0.625, 0.75)
 EXPERTS = 10  # N in W5, and the dimension in W4
-BIAS = 0.2  # of the losses of W5 towards one expert
+BIAS = 0.2  # by which the losses of W5 favour one expert
 CONTEXT = 5, 10, 0.1  # d, arms and gap in W3
 LARGER = {20: 2**11, 60: 2**8, 120: 2**7}  # d = arms, and T, in W3 beside LAPACK
 POINTS_DIM = 5  # the dimension of the convex bandits
@@ -77,7 +77,7 @@ def zeros(dim) -> Environment:
 
 
 def mean_square(horizon) -> float:
-    """The expected value of W4. The node of t is part of the releases t .. t + 2^i - 1."""
+    """The expected value of W4. If t is 2^i times an odd number, 2^i releases contain its node."""
     rounds = np.arange(1, horizon + 1)
     lengths = np.minimum(rounds & -rounds, horizon - rounds + 1)
     return 2.0 * float(np.sum(lengths.astype(np.float64) ** 2))
@@ -158,7 +158,7 @@ def _linucb(mechanism, context=CONTEXT):
 
 
 def means_of_actions():
-    """Mean losses of ACTIONS, which are linear around 1/2."""
+    """The mean losses of ACTIONS: 1/2 plus a linear function of the action."""
     return 0.5 + 0.25 * ACTIONS[:, 0]
 
 
@@ -263,7 +263,7 @@ def _more_by_batches(name):
     return Workload(title, 5 * 10**7, 5 * 10**7, 1024, _arms(name), play=simulate_batches)
 
 
-# Measured only if requested by name, or all of them as "arms".
+# These are measured only if requested, by name or all together as "arms".
 MORE = {
     **{
         name: _more(name)
@@ -286,7 +286,7 @@ def workload_of(name) -> Workload:
 
 @lru_cache
 def game_of(name, horizon):
-    """Returns one function per name and horizon: compiled sweeps are cached by it."""
+    """Returns the same function for the same name and horizon, since sweeps are cached by it."""
     return workload_of(name).game(horizon)
 
 

@@ -14,7 +14,7 @@ QUICK = {r"trials=\d+": "trials=4", r"2048|4096": "64", r"range\(8, 15, 2\)": "r
 
 
 def sections() -> dict[str, str]:
-    """The code of each section by the name of its figure, the hyphenated title in lower case."""
+    """{figure name: code}. The name is the title of a section, hyphenated in lower case."""
     page = (HERE / "gallery.md").read_text()
     return {re.sub(r"\W+", "-", title.lower()): code for title, code in SECTION.findall(page)}
 

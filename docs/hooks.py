@@ -1,9 +1,9 @@
 """Hooks of mkdocs: links to files outside this folder, package listings, and docstrings.
 
-Pages link to files of the repository, such as examples. The site has copies of these files, to
-which the links lead. The line ``::: dpjax.learners`` expands to the docstring of the package and
-of every name in its ``__all__``. In docstrings, roles such as ``:func:`` become links, and the
-comment beside a field becomes its docstring.
+Pages link to files of the repository, such as examples. On the site these links lead to copies of
+the files. The line ``::: dpjax.learners`` expands to the docstring of the package and of every name
+in its ``__all__``. In docstrings, roles such as ``:func:`` become links, and the comment beside a
+field becomes its docstring.
 """
 
 import ast
@@ -64,12 +64,12 @@ def public():
 
 
 def place(path):
-    """Returns the place on the site of a file of the repository."""
+    """Returns the path on the site of a file of the repository."""
     return path.removeprefix("docs/")
 
 
 def origin(uri):
-    """Returns the file of the repository at this place on the site."""
+    """Returns the file of the repository at this path on the site."""
     return f"docs/{uri}" if (ROOT / "docs" / uri).is_file() else uri
 
 
@@ -141,7 +141,7 @@ def members(match):
 
 
 def unpacked(path):
-    """Whether a constant is assigned by unpacking a tuple, which no tool reads."""
+    """Whether a constant is assigned by unpacking a tuple, which documentation tools ignore."""
     module, _, name = path.rpartition(".")
     folder = ROOT / module.replace(".", "/")
     file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")

@@ -1,4 +1,4 @@
-"""Regret of an adversarial semi-bandit that reads all k shown entries, or one of them, by k."""
+"""Regret by k of an adversarial semi-bandit that reads all k shown losses, or only one of them."""
 
 from functools import partial
 
@@ -20,14 +20,14 @@ def learner(horizon, k, epsilon, **options):
 
 
 def choices(k):
-    """Losses 0 or 1 of each entry, with widely spread means that are drawn once."""
+    """Entries have losses 0 or 1. Their means are drawn once and spread widely."""
     return environments.linear_losses(
         domains.capped_simplex(DIM, k), "iid", loss_set=domains.box_losses(DIM, 0.0, 1.0), bias=1.0
     )
 
 
 def main(horizon=2**13, trials=32, sizes=(2, 4, 8, 16), epsilon=1.0):
-    """Regret of each learner, its standard error, and the bound for reading one entry."""
+    """Regret of each learner, with standard errors, and the bound for reading one entry."""
     study = Study(
         learners={name: partial(learner, **options) for name, options in LEARNERS.items()},
         environments={"k of 32": choices},

@@ -1,4 +1,4 @@
-"""Regret of the shrinking dartboard by batch size and epsilon, and the batch by its bound."""
+"""Regret of the shrinking dartboard by batch size and epsilon, and the size of least bound."""
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ def main(horizon=2**14, trials=50, batches=(1, 2, 4, 8, 16, 32, 64, 128)):
     print(best.reset_coords(drop=True).to_dataframe())
     for epsilon in epsilons:
         best = learners.shrinking_dartboard(horizon, 10, epsilon=epsilon, batch=None)
-        print(f"epsilon {epsilon}: bound's batch {best.init(jax.random.key(0))[1].rounds}")
+        print(f"epsilon {epsilon}: least bound at batch {best.init(jax.random.key(0))[1].rounds}")
     return data.dpjax.figure("batch", color="epsilon", panel="environment")
 
 

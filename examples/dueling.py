@@ -1,4 +1,4 @@
-"""The cost of seeing comparisons only: private duels against private losses of the same arms."""
+"""The cost of comparisons: regret of private learners on duels and on losses of the same arms."""
 
 import jax
 import matplotlib
@@ -9,7 +9,7 @@ import pandas
 from dpjax import combinators, environments, learners, simulate, simulate_batches, sweep
 
 matplotlib.use("Agg")
-MEANS = np.linspace(0.2, 0.9, 8)  # mean losses; arm i beats arm j with (1 + m_j - m_i) / 2
+MEANS = np.linspace(0.2, 0.9, 8)  # losses m; i beats j with probability (1 + m_j - m_i) / 2
 ARMS = len(MEANS)
 
 
@@ -22,7 +22,7 @@ def losses():
 
 
 def games(horizon):
-    """Learner, environment and engine, by name."""
+    """{name: (epsilon -> (learner, environment), the function that plays them)}"""
 
     def eliminate(epsilon):
         return learners.dueling_elimination(horizon, ARMS, epsilon=epsilon), duels()

@@ -33,7 +33,7 @@ def experts_as_arms(horizon, arms, experts, epsilon):
 
 
 def one_good(arms, experts):
-    """Bernoulli losses of mean 1/2. One expert gives probability 9/10 to an arm without loss."""
+    """Bernoulli losses of mean 1/2. The last expert favours an arm of least loss (weight 0.9)."""
     return environments.advice(np.full(arms, 0.5), experts, informative=0.9 * np.eye(experts)[-1])
 
 

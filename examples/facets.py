@@ -1,4 +1,4 @@
-"""Regret of SCRiBLE by facets of its polytope; its bound grows with the root of their number."""
+"""Regret of SCRiBLE by number of facets m of its polytope; its regret bound grows as sqrt(m)."""
 
 from functools import cache
 

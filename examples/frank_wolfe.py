@@ -12,7 +12,7 @@ SETS = {"ball": domains.ball(DIM), "simplex": domains.simplex(DIM)}
 
 
 def constants(body):
-    """G and beta of |x - z|^2 / 2 for any point z of the set."""
+    """The Lipschitz constant and the smoothness of |x - z|^2 / 2, for all z in the set."""
     return loss_families.quadratic(SETS[body]).lipschitz(0.0), 1.0
 
 
@@ -30,7 +30,7 @@ def frank_wolfe(horizon, body, epsilon):
 
 
 def leader(horizon, body, epsilon, rate):
-    """FTRL with the squared norm on both sets, run on the gradients at its plays."""
+    """FTRL with the squared norm as regularizer, on the gradients at its points."""
     domain = with_losses(body, constants(body)[0])
     squared = domains.squared_norm(domain.project, domain.centre, domain.radius)
     return on_gradients(learners.ftrl(

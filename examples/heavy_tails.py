@@ -5,7 +5,7 @@ from functools import partial
 from dpjax import Study, environments, learners
 from dpjax.environments.heavy_tailed import largest_moment
 
-MEANS, SPREADS = (0.4, 0.6), (0.0, 1.0)  # The worse arm has Pareto losses, the other one none.
+MEANS, SPREADS = (0.4, 0.6), (0.0, 1.0)  # Only the worse arm has a Pareto part.
 TAILS = (2.5, 3.0, 6.0)
 
 
@@ -22,7 +22,7 @@ def clipped(horizon, arms, *, epsilon):
 
 
 def main(horizon=2**18, trials=8, epsilons=(1.0,)):
-    """Regret of both, by tail index."""
+    """The regret of both learners, for each tail index."""
     for tail in TAILS:
         nature = partial(environments.heavy_tailed, MEANS, tail=tail, spread=SPREADS)
         study = Study(

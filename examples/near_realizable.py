@@ -7,7 +7,7 @@ from dpjax import Study, environments, learners
 
 
 def dying(horizon, arms, best):
-    """All arms lose at rate ``best`` at first. One by one, all but the last change to rate 1/2."""
+    """At first all arms have mean loss ``best``. One by one, all but arm 0 change to mean 1/2."""
     alive = np.arange(arms)[::-1] > np.arange(arms)[:, None] - 1
     means = jnp.where(alive, best, jnp.float32(0.5))
     ends = np.linspace(0, horizon // 2, arms + 1).astype(int)[1:]
@@ -16,7 +16,7 @@ def dying(horizon, arms, best):
 
 
 def lower(horizon, arms, *, epsilon):
-    """A lower threshold and fewer draws than the proof of the regret bound requires."""
+    """Sparse vector experts with a lower threshold and fewer draws than the regret bound needs."""
     return learners.sparse_vector_experts(
         horizon, arms, epsilon=epsilon, threshold=20 / epsilon, draws=20
     )

@@ -1,9 +1,9 @@
-"""An environment of one's own for ``dpjax theorem``: an arm becomes the best one late.
+"""Your own environment, for ``dpjax theorem``: the best arm changes late.
 
     dpjax theorem exp3 --environment examples/own_environment.py
 
-The file has one public function that returns an Environment, and takes any of the sizes of a
-theorem, such as the horizon.
+The file has one public function, which returns an Environment. Its arguments are sizes of the
+theorem, such as ``horizon``.
 """
 
 import jax.numpy as jnp

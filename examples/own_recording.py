@@ -1,10 +1,10 @@
-"""Adaptive against oblivious losses: a learner plays an adversary, and then its own recording.
+"""Adaptive and oblivious losses: a learner plays an adversary, and then the recorded losses.
 
-The adversary of ``environments.consensus`` sets to 1 the losses of every pair of experts that was
-played. A learner plays against it, and the losses are recorded. Then a fresh copy of the learner
-plays on the recording, which does not depend on its actions. The first panel shows the regret of
-both games. The second shows regret by the dartboard's number of switches, and the table has the
-epsilon of each such budget.
+The experts of ``environments.consensus`` form pairs. If an expert is played, the adversary sets the
+losses of its pair to 1. A learner plays against this adversary, and the losses are recorded. Then a
+fresh copy of the learner plays on the recording, which does not depend on its actions. The first
+panel shows the regret of both games. The second shows regret by the dartboard's number of switches.
+The table has the epsilon of each budget of switches.
 
     python examples/own_recording.py        (T = 1024: a few minutes on two cores)
 """
@@ -21,11 +21,11 @@ from matplotlib.figure import Figure
 from dpjax import environments, learners, simulate, trajectory
 
 GAMES = ("against the adversary", "on its own recording")
-AMPLE = 1e6  # an epsilon at which the dartboard does not lower its given rate
+AMPLE = 1e6  # an epsilon so large that the dartboard does not lower its rate
 
 
 def recorded(make, points, adversary, trials):
-    """Regret per round of make(point) in both games, (points, 2, trials), and its switches."""
+    """Regret (points, 2, trials) of make(point) per round in both games, and switches per round."""
 
     def one(learner, key):
         table, arms = trajectory(

@@ -1,4 +1,4 @@
-"""Online PCA by perturbed leader (n^(1/4)) or matrix exponential (sqrt(ln n)), also private."""
+"""Regret of online PCA, private or not, by FTPL (n^(1/4)) or matrix exponentials (sqrt(ln n))."""
 
 from functools import cache
 
@@ -11,7 +11,7 @@ points = cache(domains.fantope)
 
 
 def perturbed(horizon, size, epsilon):
-    """Follow the perturbed leader, with the perturbation of its bound for Gram losses."""
+    """Follow the perturbed leader, with the perturbation from its regret bound for Gram losses."""
     return learners.ftpl(
         horizon, points(size, 1), epsilon=epsilon, delta=horizon**-2.0,
         mechanism=mechanisms.stationary,
@@ -20,7 +20,7 @@ def perturbed(horizon, size, epsilon):
 
 
 def exponential(horizon, size, epsilon):
-    """FTRL with the von Neumann entropy, at the rate of its noiseless bound."""
+    """FTRL with the von Neumann entropy, at the rate from its regret bound without noise."""
     return learners.ftrl(
         horizon, points(size, 1)._replace(regularizer=domains.von_neumann_entropy(size)),
         epsilon=epsilon, delta=horizon**-2.0, rate=(8 * np.log(size) / horizon) ** 0.5, **GAUSSIAN,

@@ -1,4 +1,4 @@
-"""The epsilon of printed calibrations of private experts, and their regret."""
+"""The declared epsilon of printed calibrations of private experts, and their regret."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ def main(horizon=2**14, trials=50, epsilons=(0.1, 0.3, 1.0)):
             has, states = (float(np.ravel(data[f"privacy_{word}"].sel(here))[0])
                            for word in ("epsilon", "paper_epsilon"))  # fmt: skip
             mean, spread = float(table["mean"].sel(here)), float(error.sel(here))
-            print(f"{name:27} asked {epsilon}: states {states:.3g}, has {has:.3g}, "
+            print(f"{name:27} epsilon {epsilon}: paper {states:.3g}, declared {has:.3g}, "
                   f"regret {mean:.0f} ({spread:.0f})")  # fmt: skip
     return data.dpjax.figure("epsilon", color="learner")
 

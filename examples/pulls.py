@@ -17,7 +17,7 @@ def main(horizon=10**6, trials=100):
     plays = study.run()["tally_plays"].rename(tally_plays_0="arm").isel(arm=slice(1, None))
     pulls = plays.assign_coords(arm=MEANS[1:]).rename("pulls").to_dataset()
     print(pulls.dpjax.mean(of="pulls")[["mean", "low", "high"]].to_dataframe())
-    note = "Dashed: the lower bound by d_epsilon; dotted: that of Shariff and Sheffet 2018"
+    note = "Dashed: lower bound with d_epsilon. Dotted: lower bound of Shariff and Sheffet 2018."
     figure = pulls.dpjax.figure("epsilon", y="pulls", color="learner", panel="arm", note=note)
     for place, axes in enumerate(figure.axes[: len(MEANS) - 1]):
         axes.set_yscale("log")

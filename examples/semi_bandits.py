@@ -1,4 +1,4 @@
-"""A private semi-bandit that reads all shown losses, or one of them with less noise."""
+"""Regret of a private semi-bandit that reads all shown losses, or only one with less noise."""
 
 from functools import partial
 
@@ -15,14 +15,14 @@ def learner(horizon, k, epsilon, read):
 
 
 def choices(k):
-    """Losses 0 or 1 of each entry, with widely spread means that are drawn once."""
+    """Entries have losses 0 or 1. Their means are drawn once and spread widely."""
     return environments.linear_losses(
         SETS[k], "iid", loss_set=domains.box_losses(DIM, 0.0, 1.0), bias=1.0
     )
 
 
 def main(horizon=2**13, trials=32, epsilons=(0.25, 1.0, 4.0, 16.0, 64.0, np.inf)):
-    """Mean regret of both, and the paired difference."""
+    """Mean regret with either reading, and the paired difference."""
     study = Study(
         learners={read: partial(learner, read=read) for read in ("one", "all")},
         environments={"k of 16": choices},

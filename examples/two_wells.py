@@ -16,7 +16,7 @@ def loss(depth, x):
 
 
 def play(horizon, epsilon, name, trials):
-    """Regret to the point 0.6, and how often the point moves: (2, trials)."""
+    """Regret against the point 0.6, and the number of moves of the played point: (2, trials)."""
     game = environments.convex_losses(SEGMENT, loss, parameters=DEPTHS)
     private = {"epsilon": epsilon, "delta": 1e-6}
     linear = learners.ftrl(horizon, SEGMENT, noise="gaussian", rate="noisy", **private)

@@ -19,7 +19,7 @@ PAGES = sorted(
     ]
 )
 
-# The arguments of an example's ``main`` that play least.
+# Arguments of an example's ``main`` for the smallest runs.
 SIZES = {
     "adversarial_semi_bandits": {"horizon": 64, "trials": 4, "sizes": (2, 4)},
     "classification": {"rounds": 64, "seeds": 2},
@@ -67,8 +67,8 @@ INSTALL = (
 )
 POD = "python examples/pod.py --store pod.zarr --seeds 4 --devices 2"
 
-# Replacements of commands: some are shorter, and others are for commands that stand for many or
-# that continue from an earlier command's output.
+# {command: the command that runs instead}. The replacement is smaller, fills in a placeholder, or
+# first makes the output that the command continues from.
 INSTEAD = {
     "python benchmarks/binomial.py": "python benchmarks/binomial.py --quick",
     "python benchmarks/buffered.py": "python benchmarks/buffered.py 64 --buffers 1",
@@ -212,7 +212,7 @@ ELSEWHERE = {
     "for a cluster; tests/engine/test_devices.py starts it as SLURM does",
 }
 CLOUD = "gcloud compute tpus tpu-vm "  # for a TPU pod
-# tests/test_referees.py runs those that need no clone; the others need the reader's clones.
+# tests/test_referees.py runs the referees that need no clone. The others need clones of the user.
 REFEREES = ("python -m benchmarks.referees.", "python benchmarks/referees/")
 
 # The module that a command needs from an extra that the package's tests do not install.
@@ -240,7 +240,7 @@ def scripts() -> list[str]:
 
 
 def is_program(path) -> bool:
-    """Whether running a module does something."""
+    """Whether a module can be run as a program."""
     return '\nif __name__ == "__main__":' in path.read_text()
 
 
@@ -276,10 +276,10 @@ def plain(command) -> str:
 
 
 def run_of(command) -> str:
-    """The command that runs for a command; empty if none does.
+    """The command that runs in place of a command; empty if none does.
 
     Raises:
-      KeyError: no list names the command.
+      KeyError: no list of this file has the command.
     """
     if command in ELSEWHERE or command.startswith((CLOUD, "pip ", *REFEREES)):
         return ""
@@ -302,7 +302,7 @@ def needed(run) -> list[str]:
 
 
 def smaller(source, sizes) -> str:
-    """A program whose ``main`` has other defaults."""
+    """The source of a program, with other defaults of ``main``."""
     tree = ast.parse(source)
     (main,) = [
         node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"
@@ -314,7 +314,7 @@ def smaller(source, sizes) -> str:
 
 
 def checkout(folder):
-    """A copy of all files that commands read, with small examples."""
+    """Copies all files that commands read to a folder, with small sizes in the examples."""
     ignored = shutil.ignore_patterns("__pycache__", "results", ".ipynb_checkpoints")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)

@@ -1,4 +1,4 @@
-"""Strict JAX for every test: implicit rank and dtype promotion raise. Also: parallel scheduling."""
+"""Strict JAX for every test: implicit rank and dtype promotion raise. Files run in parallel."""
 
 import ctypes
 import gc
@@ -14,7 +14,7 @@ from dpjax import clear_caches
 from dpjax.core import generators
 from tests import slow
 
-os.environ["DPJAX_CACHE"] = "off"  # Programs compiled by one test must not serve another run.
+os.environ["DPJAX_CACHE"] = "off"  # Tests must not use compiled programs of earlier runs.
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 # Collecting garbage among all objects of JAX takes a second or more.
@@ -24,12 +24,12 @@ MOST_HELD = 1.2e9
 
 
 def pytest_addoption(parser):
-    parser.addoption("--generator", help="of dpjax.generators, for keys of no impl: threefry13")
-    parser.addoption("--part", type=int, help="only the tests due at the commit of this number")
+    parser.addoption("--generator", help="the generator of keys without impl, such as threefry13")
+    parser.addoption("--part", type=int, help="only the part of the tests for this commit number")
 
 
 def pytest_configure(config):
-    """With --generator all test keys are of another kind, to test laws instead of numbers."""
+    """With --generator, keys use another generator. This tests distributions instead of numbers."""
     if name := config.getoption("--generator"):
         usual, other = jax.random.key, getattr(generators, name)
         jax.random.key = lambda seed, *, impl=None: usual(seed, impl=impl or other)
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(config, items):
     files = {name.partition("::")[0] for name in known}
     whole = not any("::" in argument for argument in config.args)
     gone = [line for line in sorted(lines - known) if line.partition("::")[0] in files]
-    config.stash[slow.GONE] = gone if whole else []  # test_slow.py refuses them
+    config.stash[slow.GONE] = gone if whole else []  # test_slow.py fails if there are any
     part = config.getoption("--part")
     if part is not None:
         config.hook.pytest_deselected(items=[x for x in items if not slow.is_due(x.nodeid, part)])
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """One worker runs a whole file, so that work shared by its tests is compiled and played once.
+    """One worker runs a whole file, so that its tests share compiled programs and played games.
 
     The conformance tests are by far the longest file, so they are split by learner. ``xdist_group``
     marks would do the same, but pytest-xdist 3.8 loses them under pytest 9.2.
@@ -95,7 +95,7 @@ def held() -> float:
 
 @pytest.fixture
 def quick_compilation():
-    """Without most optimizations, for programs that take longer to compile than to run."""
+    """Compile without most optimizations, for programs that take longer to compile than to run."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
@@ -103,6 +103,6 @@ def quick_compilation():
 
 @pytest.fixture(autouse=True)
 def no_signs_of_life(monkeypatch):
-    """Tests read what commands complain of, however slow the machine is."""
+    """Commands print no progress lines, so that tests on slow machines read only their messages."""
     monkeypatch.setattr("dpjax.cli.alive.EVERY", 1e6)
     monkeypatch.setattr("dpjax.engine.progress._SILENT", 1e6)

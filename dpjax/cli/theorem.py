@@ -17,64 +17,68 @@ VERDICTS = ("held", "open", "violated", "exceeded", "vacuous")
 
 ABOUT = """# Theorems on regret, measured
 
-`{command}` played the learner of each theorem against {against}, {trials}
-trials each, to three horizons of which T = {horizon} is the longest. {more} \
-The tables below were written by that command, as were
-[verdicts.csv](verdicts.csv), [exponents.csv](exponents.csv) and
-[parameters.json](parameters.json).
+`{command}` played the learner of each theorem against {against}, with {trials}
+trials each and at three horizons, the longest of them T = {horizon}. {more} \
+The command also wrote the tables below, [verdicts.csv](verdicts.csv),
+[exponents.csv](exponents.csv) and [parameters.json](parameters.json).
 
-The cell of a bound has the verdict at T = {horizon}, the worst mean regret divided by the bound in
-brackets, and the smallest horizon from which on the bound is below the largest possible regret. A
-bound is *held* if the whole interval of the worst mean lies below it, *violated* if it lies above,
-*open* if it contains the bound, and *vacuous* if the bound is above the largest possible regret.
-The intervals of all environments of a theorem have a joint level of 95 %. A *rate* is printed up
-to constants and has constant 1 here. It can be *exceeded*, which contradicts no theorem. Exponents
-leave out logarithms. Fitted ones are of mean regret in the environment that is worst at each
-horizon and epsilon, with 95 % intervals over resampled trials. [Worst
-cases](../worst_case/README.md) searches for worse environments.
+In the columns *printed* and *derived*, a cell begins with the verdict on the bound at
+T = {horizon}. The number in brackets is the worst mean regret divided by the bound. The bound is
+below the largest possible regret from the horizon at the end of the cell on.
+
+A bound above the largest possible regret is *vacuous*. Any other bound is *held* if the interval of
+the worst mean regret lies below it, *violated* if the interval lies above it, and *open* if the
+interval contains it. The intervals of all environments of a theorem are simultaneous at level 95 %.
+A *rate* is a bound that the paper states up to constants; here its constant is 1. If the interval
+lies above a rate, the rate is *exceeded*, which contradicts no theorem.
+
+Exponents ignore logarithms. The fitted exponent is that of mean regret in the worst environment at
+each horizon and epsilon. Its 95 % interval resamples trials. [Worst cases](../worst_case/README.md)
+searches for worse environments.
 """
 
 
 SEARCHED = """# The worst case of every learner
 
 `{command}` searched for the environment in which the learner of each theorem has the largest
-regret, at T = {horizon}. The families are Bernoulli arms of any means, arms whose means change
+regret, at T = {horizon}. The environments are Bernoulli arms of any means, arms whose means change
 once, deterministic sequences of any period, linear losses of any direction, contexts of any gap,
-direction and distribution, logistic losses of any scale, expert advice of any quality, and
-adversaries that react if the bound covers them. The command also wrote the table and the figure
-below, [searches.csv](searches.csv) and [parameters.json](parameters.json).
+direction and distribution, logistic losses of any scale, and expert advice of any quality. If a
+bound covers adversaries that react to the learner, they are searched, too. The command also wrote
+the table and the figure below, [searches.csv](searches.csv) and [parameters.json](parameters.json).
 
-The regret is the mean over {trials} fresh trials in the environment found, with a 95 % interval
-for each environment alone. The maximum during the search is larger, since a search for the largest
-mean also selects lucky trials. An environment found is a lower bound on the worst case: a search
-cannot show that a bound holds, but it can refute one. If a bound on stochastic arms depends on the
-means, the search maximizes the ratio of regret to bound. A theorem is missing from the table if it
-has no family to search, or if its rounds are so slow that it is searched only when the command
-names it.
+The regret is the mean over {trials} fresh trials in the environment found. Its 95 % interval is for
+this environment alone. The column *in the search* has the largest mean during the search, which is
+usually larger because a search also selects lucky trials. The regret found is a lower bound on the
+worst-case regret: a search can refute a bound, but cannot show that it holds. If a bound on
+stochastic arms depends on the means, the search maximizes the ratio of regret to bound. Theorems
+without a family to search are not in the table. Slow theorems are searched only if the command
+names them.
 
 ![Regret over the upper bound at the worst environment found](worst_case.png)
 
 *Made by `{command}`.*
 
-A dot is regret over the upper bound in the worst environment found. The tick is the lower bound
-over the upper bound, if a lower bound is known. It holds for every learner, private or not, so a
-dot left of its tick is not yet the worst case. Orange dots are within a factor of {tight:g} of the
-upper bound (dashed line), blue ones are more than {loose:g} times below it (dotted line). Hollow
-dots have an upper bound above the largest possible regret.
+A dot is the regret in the worst environment found, divided by the upper bound. There is a tick if a
+lower bound on the worst-case regret of every learner, private or not, is known. The tick is this
+lower bound divided by the upper bound. If a dot is left of its tick, the search has not found the
+worst case. Orange dots are within a factor of {tight:g} of the upper bound (dashed line). Blue dots
+are more than {loose:g} times below it (dotted line). If a dot is hollow, the upper bound is above
+the largest possible regret.
 """
 
 
 # The environments of a page: the theorem's own, and those of a user.
 OWN = (
-    "all of its environments",
-    """Over arms, the environments
-include one arm that is better than the others by each of 16 gaps from 0.01 to 1, with drawn and
-with constant losses.""",
+    "all environments of the theorem",
+    """For theorems on
+arms, the environments include one best arm at each of 16 gaps from 0.01 to 1, with drawn and with
+constant losses.""",
 )
 GIVEN = (
     "environments of {files}",
-    """A bound is for
-the kind of environments that its source names; whether these are of that kind was not checked.""",
+    """A bound holds for
+the environments that its source describes. Whether these are among them was not checked.""",
 )
 
 
@@ -233,13 +237,13 @@ def searched_page(folder) -> str:
          f"{row['bound']}: {row['value']:.4g}", f"{row['verdict']} ({row['ratio']:.2g})")
         for row in found.to_dict("records")
     ]  # fmt: skip
-    header = ["theorem", "epsilon", "worst family", "regret", "search saw", "lower bound",
+    header = ["theorem", "epsilon", "worst family", "regret", "in the search", "lower bound",
               "upper bound", "verdict (regret / upper bound)"]  # fmt: skip
     said = [
-        f"{len(real)} bounds (a theorem at one epsilon) are below the largest possible regret. "
-        f"These are within a factor of {TIGHT:g} of the regret found: "
+        f"{len(real)} bounds, each of a theorem at one epsilon, are below the largest possible "
+        f"regret. Of these bounds, those within a factor of {TIGHT:g} of the regret found are: "
         f"{_named(real[real['ratio'] * TIGHT >= 1.0])}.\n",
-        f"These are more than {LOOSE:g} times the regret found: "
+        f"Those more than {LOOSE:g} times the regret found are: "
         f"{_named(real[real['ratio'] * LOOSE < 1.0])}.\n",
     ]  # fmt: skip
     if real.empty:
@@ -270,7 +274,7 @@ def readme(folder) -> str:
     said = ", ".join(f"{counts[each]} {each}" for each in VERDICTS if each in counts)
     pages = [
         ABOUT.format(**about),
-        f"At T = {horizon}, over all theorems, readings and epsilons: {said}.\n",
+        f"At T = {horizon}, the verdicts on all bounds at all epsilons are: {said}.\n",
     ]
     fits = exponents[exponents["over"] == "horizon"].set_index(["theorem", "epsilon"])
     lines = []
