@@ -109,10 +109,10 @@ def hedge(
     posterior over sequences of arms, whose exponents also change by at most eta. The printed
     calibration has eta = 2 epsilon / sqrt(8 T ln(1 / delta)), on losses centred at 1/2. It omits a
     second-order term, and its conversion to epsilon is not the tightest. At delta = 1e-6 its eta
-    has epsilon = 0.85 when it states 1, and 26 when it states 20.
+    has epsilon = 0.85 if the paper states 1, and 26 if it states 20.
 
-    Where we differ from the paper: it charges 4 R / lambda for a draw, with losses in [-R, R] and
-    rate 1 / lambda, for which advanced composition would need sqrt(32 T ln(1 / delta)). The printed
+    Differences from the paper: it charges 4 R / lambda for a draw, with losses in [-R, R] and rate
+    1 / lambda. Advanced composition of such draws would need sqrt(32 T ln(1 / delta)). The printed
     sqrt(8 T ln(1 / delta)) is correct to first order, since draws have bounded range. In its
     formula (10) we read the sum of the losses without the factor 1 / t.
 

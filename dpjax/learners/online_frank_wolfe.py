@@ -20,7 +20,7 @@ class OnlineFrankWolfeState(NamedTuple):
     error: Array  # (d,) its rounding error, since late steps are below its last digit
     previous: Array  # (d,) x_(t-1)
     round: Array  # () int32, t
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     longer: Array  # () int32
 
 

@@ -15,7 +15,7 @@ from dpjax.learners.parts.superseded import of_domain
 
 
 class OnlineGradientState(NamedTuple):
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     release: Array  # (d,) the latest release
     optimizer: Any  # the optimizer's state
     point: Array  # (d,) x_t

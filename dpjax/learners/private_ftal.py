@@ -16,7 +16,7 @@ from dpjax.maths.two_words import add_compensated
 
 
 class PrivateFtalState(NamedTuple):
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     round: Array  # () int32, actions played
     point_sum: Array  # (d,) of the actions played
     error: Array  # (d,) its rounding error
