@@ -119,7 +119,6 @@ def private_mean(
       accuracy: alpha > 0, relative; 1 is enough to determine the sign.
       failure: beta in (0, 1). With probability at most .911 beta the rule stops and the mean has an
         error above alpha times the true mean.
-        by more than alpha times the true mean.
       bound: R, the same as that of the stream.
       queries: "every_round", or "powers_of_two": t = 1, 2, 4, ... and the horizon. With powers of
         two the time at most doubles, the union bound is over fewer events (ln ln t instead of ln

@@ -82,16 +82,16 @@ def successive_elimination(
         beta.
 
     Returns:
-      A BatchLearner with bandit feedback.
-      Its report contains the fields of an IdentificationReport and its own. It stops when one arm
-      is left; with probability at least 1 - beta this is the best arm.
+      A BatchLearner with bandit feedback. Its report contains the fields of an
+      IdentificationReport, and also epochs and active. The learner stops when one arm is left; with
+      probability at least 1 - beta this is the best arm.
 
     Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
     one released mean, of sensitivity 1 / ceil(R_e). The batch to which a round belongs is a
     function of earlier releases, so the releases compose in parallel. This requires that losses are
-    forgotten: a sum kept for the next epoch would be released twice. Other noise gives
-    (epsilon, delta)-DP or another model, as declared in the learner's ``privacy``. Noise that
-    protects only bits rounds each loss to the nearer of 0 and 1.
+    forgotten: a sum kept for the next epoch would be released twice. Other noise gives (epsilon,
+    delta)-DP or another model, as declared in the learner's ``privacy``. If the noise protects only
+    bits, each loss is rounded to the nearer of 0 and 1.
 
     Regret: with probability 1 - beta and alpha = 1, an arm with gap Delta is pulled at most sum_{e
     <= ceil(log2(1 / Delta))} ceil(R_e) times (:func:`dpjax.bounds.successive_elimination`), which

@@ -76,7 +76,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
 
 
 def _optimism(horizon, arms, bound) -> Learner:
-    """Play the arm with the smallest bound (means, pulls, rounds played) -> (K,); random ties."""
+    """Play the arm with the smallest bound(means, pulls, rounds played), (K,); random ties."""
     horizon, arms = arm_sums.check_arms(horizon, arms)
 
     def choose(key, t, sums):
