@@ -24,7 +24,10 @@ class Duels(NamedTuple):
 
 
 def exponent(phase, active, failure, exploration=1.0):
-    """x = alpha ln(5 s e^2 / beta) for s active arms. For alpha = 1, the 3 s e^-x sum to < beta."""
+    """x = alpha ln(5 s e^2 / beta) for s active arms.
+
+    For alpha = 1, the sum of 3 s e^-x over all phases is below beta.
+    """
     return exploration * jnp.log(5.0 * active * jnp.square(phase) / failure)
 
 

@@ -108,7 +108,7 @@ def shrinking_dartboard(
     eta, or 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)), and its corollaries set eta
     and p for epsilon <= 1. "derived" uses the largest eta up to ``rate``. At T = 2^16 and
     epsilon = 0.1 it is 3.6 times the printed one, and 16.4 times with delta = 1e-6. At
-    epsilon = inf the privacy of Hedge's law itself is declared.
+    epsilon = inf the declared epsilon is that of the learner's own coin and draws.
 
     Regret: at most eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) in expectation, for oblivious
     losses, eta <= p, and a best sequence of arms with S shifts. For small epsilon, without batches

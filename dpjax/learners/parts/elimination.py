@@ -11,7 +11,7 @@ from dpjax.maths.laws import smallest
 
 
 class Stage(NamedTuple):
-    """The arms that play in a stage, and for how long."""
+    """The arms that are played in a stage, and for how long."""
 
     pulls: Array  # (K,) int32, rounds of each arm
     waiting: Array  # (K,) bool, arms still to be played, after the current one

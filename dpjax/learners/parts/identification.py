@@ -50,7 +50,7 @@ class Phases(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The phases of an arm's stream: a phase that begins after N pulls has ceil((r - 1) N)."""
+    """The phases of an arm's stream: one that begins after N pulls has ceil((r - 1) N) rounds."""
 
     ratio: float  # r, above 1
     forget: bool  # whether a release is the sum of its own phase only, or of all phases so far

@@ -47,7 +47,7 @@ def chernoff(arms, law, failure, grid) -> identification.StoppingRule:
 
 
 def cost_of_transport(arms, failure, grid) -> identification.StoppingRule:
-    """Stop when the transport cost that makes another arm the best is large enough for every arm.
+    """Stop when the transport cost of making another arm the best is large enough for every other.
 
     The costs are those of :func:`dpjax.maths.transport.transport_cost` without noise. They are for
     Bernoulli losses. For other losses in [0, 1], whose sums deviate less, the rule does not err
