@@ -58,8 +58,8 @@ def adac_oful(
                + s sqrt(l m) (sqrt(d) + sqrt(2 ln(2 L / alpha))).
 
     Here s is the noise scale. m is the largest row sum of |V^-1|, or 1 / lambda if that is smaller.
-    It is at least the largest eigenvalue of V^-1. For features of length 1, L = d ln(1 + T / (d
-    lambda)) / ln(1 + C) bounds the number of batches.
+    It is at least the largest eigenvalue of V^-1. For features of length 1,
+    L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds the number of batches.
 
     This is an ablation of :func:`linucb` with ``gram.losses_only()``, whose tree releases a noisy
     sum in every round, each with at most log2 T noise draws. Here a sum may contain up to L draws.

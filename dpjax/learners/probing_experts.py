@@ -123,8 +123,8 @@ def probing_experts(
         over = state.round + 1 >= size.astype(jnp.int32)
         now = jax.tree.map(lambda leaf: jnp.where(over, leaf, 0), batch)
         learned = exact_sums.add(state.learned, now)
-        # eta y_I is w times the batch's sum. The coin falls with probability 1 - (1 - p) exp(-eta
-        # y_I).
+        # eta y_I is w times the batch's sum. The coin falls with probability
+        # 1 - (1 - p) exp(-eta y_I).
         moved = -jnp.expm1(-w * exact_sums.to_float(now)[state.expert])
         coin = noise.coin(coin_key, jnp.stack([p, (1.0 - p) * moved]))
         asked = coin & over & (budget > 1)

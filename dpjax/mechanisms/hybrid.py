@@ -49,7 +49,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
       noise law. The scale of its streams is that of the only node of epoch 0.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Chan, Shi & Song 2011, "Private and continual release of statistics". Their hybrid
     mechanism has separate totals.

@@ -52,7 +52,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
       depends only on the past.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Andersson, Pagh, Steiner & Torkamani 2025, "Count on your elders: Laplace vs
     Gaussian noise" (FORC).

@@ -51,7 +51,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
       of each node's noise.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Andersson & Pagh 2023, "A smooth binary mechanism for efficient private continual
     observation".

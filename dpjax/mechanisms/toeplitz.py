@@ -51,7 +51,7 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
       with ``normalized`` it is 1.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Fichtenberger, Henzinger & Upadhyay 2023, "Constant matters"; Henzinger, Upadhyay &
     Upadhyay 2023. normalized: Henzinger, Kalinin & Upadhyay 2026, "Normalized square root: sharper
@@ -128,7 +128,7 @@ def buffered(
       ``made_for``.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024, "Efficient and near-optimal
     noise generation for streaming differential privacy"; McMahan, Xu & Zhang 2024.

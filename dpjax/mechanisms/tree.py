@@ -50,7 +50,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
       its streams is that of each node's noise.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. identical_law:
     Agarwal & Singh 2017, Algorithm 2.
@@ -136,7 +136,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
       its streams is that of each node's noise.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Honaker 2015, "Efficient use of differentially private binary trees", the estimate
     from below.
