@@ -71,7 +71,9 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
         return learner
     declared = learner.privacy
     if declared.rounds_per_user > 1:
-        raise ValueError("make must declare privacy of one round, not of several of one user")
+        raise ValueError(
+            "make must declare privacy of one round, not of a user with several rounds"
+        )
 
     def copy_of(tree, index):
         return jax.tree.map(lambda leaf: leaf[index], tree)

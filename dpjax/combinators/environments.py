@@ -239,7 +239,7 @@ def count_plays(environment: Environment) -> Environment:
     """
     actions = environment.action_set
     if not isinstance(actions, Arms):
-        raise ValueError(f"environment must be played by arms, to count them; it has {actions!r}")
+        raise ValueError(f"environment must be over arms, to count their plays; it has {actions!r}")
 
     def counted(tally, arm):
         return PlaysTally(tally, (jnp.arange(actions.count) == arm).astype(jnp.float32))

@@ -185,7 +185,7 @@ def private_reduction(
             raise ValueError("norm: vector noise needs the largest L1 norm of a loss vector")
         _check.positive(norm=norm)
         if isinstance(learner.action_set, Arms):
-            raise ValueError("noise: over arms vector noise is the scalar one; use that")
+            raise ValueError("noise: over arms vector noise equals scalar noise; pass 'scalar'")
         # If values have one sign, they change by at most |Y|_1 |x|_inf.
         signs = jnp.where((low < 0.0) & (high > 0.0), 2.0, 1.0)
         change, derived, printed = signs * norm, 2.0 * norm, norm

@@ -170,7 +170,9 @@ def most_ones(domain) -> int:
         vertices = jax.vmap(domain.minimizer)(jnp.asarray(directions, jnp.float32))
         vertices = np.asarray(vertices)
     if not np.isin(vertices, (0.0, 1.0)).all():
-        raise ValueError("domain must have vertices of ones and zeros, as domains.capped_simplex")
+        raise ValueError(
+            "domain must have vertices of ones and zeros, such as domains.capped_simplex"
+        )
     if not vertices[0].any():
         raise ValueError("domain must have a vertex other than 0")
     return int(vertices[0].sum())

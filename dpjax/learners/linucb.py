@@ -74,7 +74,8 @@ _OLD = {
 def _with_gram(old, given) -> tuple[dict, str]:
     """The arguments with ``gram`` for its deprecated keywords (until 0.2), and ``gram`` as text."""
     if "gram" in given:
-        raise TypeError(f"{next(iter(old))} must go into gram, which is given already")
+        name = next(iter(old))
+        raise TypeError(f"{name} must be an argument of gram's factory, since gram is given")
     chosen = _OLD | old
     law, protected = chosen.pop("noise"), chosen.pop("protected")
     _check.one_of("gaussian", "wishart", noise=law)

@@ -97,8 +97,8 @@ def semi_bandit_ftrl(
     _check.one_of("central", "local", model=model)
     dim, lottery, one, local = domain.dim, domain.lottery, read == "one", model == "local"
     if lottery is None:
-        raise ValueError("domain must be sets with a fixed number of entries, as "
-                         "domains.capped_simplex, or domains.paths")  # fmt: skip
+        raise ValueError("domain must be sets with a fixed number of entries, such "
+                         "as domains.capped_simplex, or domains.paths")  # fmt: skip
     if not (one or lottery.reads_all):
         raise ValueError("read must be 'one' on this domain, got 'all'")
     law, name = noise.laplace, "Laplace"

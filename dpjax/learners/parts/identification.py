@@ -104,7 +104,7 @@ def check_grid(ratio, forget, kept_to=0) -> Grid:
     if not forget and phases > transport.MOST_DRAWS:
         raise ValueError(
             f"ratio: an arm may have {phases} phases, of which {transport.MOST_DRAWS} may be kept; "
-            f"give a larger ratio than {ratio:g}, or forget them"
+            f"pass a ratio above {ratio:g}, or forget=True"
         )
     return Grid(float(ratio), bool(forget))
 
