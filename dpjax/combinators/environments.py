@@ -36,7 +36,7 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
 
     It is for nonconvex losses in one or two dimensions. With m points on each axis of [-1, 1]^d and
     a G-Lipschitz loss, the best point of the grid loses at most G sqrt(d) / m more a round than the
-    best of all points, but N is m^d.
+    best of all points. But N is m^d.
 
     Args:
       environment: over points, such as ``convex_losses`` with your own function, which need not be

@@ -30,9 +30,9 @@ def adac_gope(
 
         gamma_x = sqrt(2 L |W x|^2 (1 / 4 + g^2 / (2 rho))),   L = ln(4 |A_i| T / beta).
 
-    Separate noise on each sum would increase this variance, on average by the factor |core
-    set| / d. The core sets of :func:`dpjax.maths.designs.g_optimal` have only a few more than d
-    arms, so the gain is small here.
+    Separate noise on each sum would increase this variance: on average by the factor n / d if the
+    core set has n arms. The core sets of :func:`dpjax.maths.designs.g_optimal` have only a few more
+    than d arms, so the gain is small here.
 
     Args:
       horizon: T, rounds.

@@ -70,8 +70,8 @@ def adac_oful(
       rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
       delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       growth: C > 0. Near 0 every round is a batch.
-      ridge: lambda > 0. A larger ridge improves the worst case, in which features are few and
-        similar.
+      ridge: lambda > 0. A larger ridge improves the worst case, in which the played features are
+        few and similar to each other.
       feature_bound: the largest length of a feature vector. Longer ones are scaled down to it.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped; sigma is loss_bound.
       parameter_bound: S, an upper bound on |theta|.

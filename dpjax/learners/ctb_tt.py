@@ -37,7 +37,7 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
     Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
     in each round.
 
-    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with T the
+    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0. Here T is the
     characteristic time without noise, for mean losses p + (1 - 2p) mu and the shares of pulls that
     the learner plays. The lower bound is :func:`dpjax.bounds.stopping_time_lower_local`.
 

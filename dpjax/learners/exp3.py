@@ -43,7 +43,7 @@ def update(exponents, arm, probability, gain, mixing):
 
 
 def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
-    """The declared privacy of ``draws`` actions of EXP3; the first sees no data.
+    """The declared privacy of ``draws`` actions of EXP3; the first depends on no data.
 
     ``sensitivity`` is the largest change of one gain: 1, or 1 / tau for averages over tau rounds.
 

@@ -25,9 +25,9 @@ class Exp4Report(NamedTuple):
 def derived_rates(horizon, arms, experts, scale):
     """(eta, gamma, whether gamma was cut), for noise of scale lambda on losses in [0, 1].
 
-    With B = 2 lambda ln T the noise is above B in some round with probability at most 1 / T, and
-    regret is at most ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1 if
-    gamma >= eta K (1/2 + B). The eta here minimizes this sum.
+    Let B = 2 lambda ln T. The noise is above B in some round with probability at most 1 / T. If
+    gamma >= eta K (1/2 + B), regret is at most
+    ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1. The eta here minimizes this sum.
     """
     rounds = jnp.float32(horizon)
     reach = arms * (0.5 + 2.0 * scale * jnp.log(rounds))

@@ -39,8 +39,8 @@ def printed_scale(horizon, losses, epsilon):
     The paper does not state the base of the logarithm. Its algorithm counts ceil(log T) nodes, so
     the base is 2. |Y|_1 is the largest norm of a loss vector. This is the largest change if a
     vector is zeroed out, and also if experts' losses in [0, 1] are replaced. Replaced losses of a
-    symmetric set change by twice as much. Under that reading (the paper's Definition 2.1) the true
-    epsilon is twice the printed one.
+    symmetric set change by twice as much. Under replacement (the paper's Definition 2.1) the true
+    epsilon is then twice the printed one.
     """
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
 

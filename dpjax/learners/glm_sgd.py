@@ -128,8 +128,8 @@ def glm_sgd(
         whose message is pure DP.
       model: "local", "shuffle" or "joint".
       batch: n in the models "shuffle" and "joint", at least 1 and rounded down; may be traced.
-        Default 4 sigma T^(1/4) sqrt(d R / S) with R = D / 2 at parameters of length S, and at least
-        1 and at most T. Up to a logarithm this balances the terms of the bound that depend on n.
+        Default 4 sigma T^(1/4) sqrt(d R / S) with R = D / 2 at parameters of length S, cut to
+        [1, T]. Up to a logarithm this balances the terms of the bound that depend on n.
       strength: m > 0; default kappa / (4 d), with kappa = mu'(S) the smallest slope of mu. The
         regret bound needs m <= kappa lambda / 2. Here lambda is the smallest eigenvalue of E[x x']
         over the features that are played.

@@ -46,7 +46,7 @@ def _printed_root(horizon, delta):
 
 
 def declared_epsilon(horizon, rate, delta):
-    """(epsilon, rho) of T rounds at rate eta; the first draw sees no data.
+    """(epsilon, rho) of T rounds at rate eta; the first draw depends on no data.
 
     A replaced round changes the exponents of every later round by the same u, whose entries are at
     most eta in absolute value. The log-ratio of one draw is u_i - ln sum_j p_j exp(u_j). It lies in
@@ -117,9 +117,9 @@ def hedge(
     formula (10) we read the sum of the losses without the factor 1 / t.
 
     Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
-    sqrt(T ln K / 2) for plain Hedge. With sharing, against the best sequence of arms with S shifts,
-    it is D / eta + eta T / 8 with D = ln K + S ln(K / alpha) - (T - 1 - S)
-    ln(1 - alpha + alpha / K).
+    sqrt(T ln K / 2) for plain Hedge. With sharing it is at most D / eta + eta T / 8 against the
+    best sequence of arms with S shifts. Here
+    D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K).
 
     Reference: Freund & Schapire, "A decision-theoretic generalization of on-line learning and an
     application to boosting", 1997; Cesa-Bianchi & Lugosi, "Prediction, learning, and games", 2006,

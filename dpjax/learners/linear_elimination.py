@@ -116,10 +116,10 @@ def linear_elimination(
     4. An arm is eliminated if its <theta~, a> - gamma_a exceeds the smallest <theta~, a> + gamma_a.
 
     The arms of a phase are played one after the other, in random order. If the remaining rounds are
-    too few for a phase, the arm with the smallest estimate plays all of them (any arm if there is
-    no estimate yet). With the default q this happens for i > ln T - 1, as in the paper, and
-    sometimes one phase earlier, since the phases up to this i may have 1.1 T rounds in total. If
-    one active arm is left, it is played to the end.
+    too few for a phase, the arm with the smallest estimate is played in all of them (any arm if
+    there is no estimate yet). With the default q this happens for i > ln T - 1, as in the paper,
+    and sometimes one phase earlier, since the phases up to this i may have 1.1 T rounds in total.
+    If one active arm is left, it is played to the end.
 
     For linear losses in [-1, 1], such as -<theta, a> for rewards, use
     ``rescale_losses(linear_elimination(...), -1, 1)``. If losses are not centred at 1/2, add a

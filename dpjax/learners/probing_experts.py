@@ -82,7 +82,7 @@ def probing_experts(
     expert, in expectation, for oblivious losses in [0, 1] and advice. P is a bound on the
     probability that draws run out (:func:`dpjax.bounds.probing_experts`). The bound grows as
     T^(2/3), even at epsilon = inf, where that of :func:`dpjax.learners.exp4` grows as sqrt(T). So
-    probes pay only if epsilon is small: for 16 experts, 4 arms and T = 2^18 the bound is below that
+    probes pay only if epsilon is small. For 16 experts, 4 arms and T = 2^18 the bound is below that
     of EXP4 if epsilon is below 0.05, or below 0.13 at delta = 1e-6.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations

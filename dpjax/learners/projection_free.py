@@ -111,9 +111,10 @@ def projection_free(
         g_R = sum over the batch of (n / zeta) f_t(x_t) u_t,         s~_R = g_1 + ... + g_R + noise.
 
     During the batch, b steps of the conditional gradient method (one linear minimization in each
-    round) lead from x~_(R-1) to x~_R, near the minimizer of |x - c|^2 / 2 + eta <s~_(R-1), x>, with
-    c the centre of the domain. So batch R depends on the data of batches 1 .. R - 2. The first two
-    batches use no data, and the estimates of the last two are never summed.
+    round) lead from x~_(R-1) to x~_R. This point is near the minimizer of
+    |x - c|^2 / 2 + eta <s~_(R-1), x>, with c the centre of the domain. So batch R depends on the
+    data of batches 1 .. R - 2. The first two batches use no data, and the estimates of the last two
+    are never summed.
 
     Args:
       horizon: T, rounds.

@@ -1,4 +1,4 @@
-"""The private shrinking dartboard: Hedge that seldom draws a new arm."""
+"""The private shrinking dartboard: Hedge that rarely draws a new arm."""
 
 from typing import Any, NamedTuple
 
@@ -77,10 +77,10 @@ def shrinking_dartboard(
       epsilon: target epsilon for the choice of eta; inf gives Hedge's law throughout, without a
         budget.
       delta: in (0, 1); by default privacy is pure.
-      rate: the largest eta, in (0, 1/2]; default sqrt(B D / T), where D is ln K, or with shifts ln
-        K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge
-        itself, whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)), which for large
-        T is 2.8 times this default.
+      rate: the largest eta, in (0, 1/2]; default sqrt(B D / T). D is ln K, or with shifts ln K + S
+        ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge itself,
+        whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)). For large T this is 2.8
+        times the default.
       restart: p, in (0, 1/2], raised to eta if it is smaller. The default is 1 / sqrt(8 n), which
         is best for small eta. If delta is given, it is n^(-1/3) / 3, which was found by a search.
         With calibration="printed" it is the paper's.
@@ -105,16 +105,16 @@ def shrinking_dartboard(
     are adaptive releases, so their divergences add up (our derivation). Shifts do not change this:
     the jumps of a kept arm do not depend on data. P is the posterior over sequences of arms, and
     one round moves the exponents of this posterior by at most w. The paper states eta / p + 16 T p
-    eta, or 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)), and its corollaries set eta
-    and p for epsilon <= 1. "derived" uses the largest eta up to ``rate``. At T = 2^16 and
-    epsilon = 0.1 it is 3.6 times the printed one, and 16.4 times with delta = 1e-6. At
+    eta, or, if delta is given, 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)). Its
+    corollaries set eta and p for epsilon <= 1. "derived" uses the largest eta up to ``rate``. At
+    T = 2^16 and epsilon = 0.1 it is 3.6 times the printed one, and 16.4 times with delta = 1e-6. At
     epsilon = inf the declared epsilon is that of the learner's own coin and draws.
 
     Regret: at most eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) in expectation, for oblivious
     losses, eta <= p, and a best sequence of arms with S shifts. For small epsilon, without batches
-    and shifts, this is about sqrt(32 T) ln K / epsilon, or at delta = 1e-6 sqrt(2 ln(1/delta))
-    T^(1/3) ln K / epsilon. With the best batch it is at most (4 ln K + 1/2) sqrt(T / epsilon) plus
-    the last term, since B = 2 / epsilon has this bound.
+    and shifts, this is about sqrt(32 T) ln K / epsilon. At delta = 1e-6 it is about
+    sqrt(2 ln(1/delta)) T^(1/3) ln K / epsilon. With the best batch it is at most (4 ln K + 1/2)
+    sqrt(T / epsilon) plus the last term, since B = 2 / epsilon has this bound.
 
     Differences from the paper: eta <= p is missing among its hypotheses, though Lemma 14 requires
     that a draw has a probability of at most 2 p. It does not state what is played after the budget

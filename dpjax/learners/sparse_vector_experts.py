@@ -100,9 +100,9 @@ def sparse_vector_experts(
     oblivious losses with a lossless expert. That is O(ln K (ln K + ln T) / epsilon). Proof: fix the
     noise, so that each expert has a time at which it would be replaced. With probability 1/2 a
     drawn expert is in the later half of these times by weight. When it is replaced, half of the
-    weight has then fallen to a quarter, so the total weight falls to at most 5/8 of its value. It
-    starts at K and never falls below 1. Each interval costs at most L + alpha + 1. No bound is
-    claimed if every expert has losses.
+    weight has fallen to a quarter, so the total weight falls to at most 5/8 of its value. It starts
+    at K and never falls below 1. Each interval costs at most L + alpha + 1. No bound is claimed if
+    every expert has losses.
 
     Reference: in the style of Asi, Feldman, Koren & Talwar, "Near-optimal algorithms for private
     online optimization in the realizable regime", 2023, as reconstructed, with our constants. Dwork

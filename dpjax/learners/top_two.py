@@ -128,8 +128,8 @@ def dp_tt(
 
         W = min over u in [x, y] of n d_epsilon(x, u) + m d_epsilon(y, u)
 
-    (:func:`dpjax.maths.transport.transport_cost`). If the noise is large, it is epsilon times a
-    distance; if the noise is small, it is a Kullback-Leibler divergence.
+    (:func:`dpjax.maths.transport.transport_cost`). If the noise is large, W is epsilon times a
+    distance; if the noise is small, W is a Kullback-Leibler divergence.
 
     Args:
       horizon, arms, epsilon, failure, forget, ratio: as in :func:`adap_tt`. If nothing is

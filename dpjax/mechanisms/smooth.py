@@ -46,7 +46,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     Returns:
       A Mechanism, where h is the least even number with binom(h, h / 2) >= T. Its (L1, L2)
-      sensitivity is (u, sqrt u), where u <= h / 2 is the number of nodes that hold the first value
+      sensitivity is (u, sqrt u). Here u <= h / 2 is the number of nodes that hold the first value
       and are read by a released prefix (the paper counts h / 2). The scale of its streams is that
       of each node's noise.
 

@@ -168,8 +168,8 @@ def largest_private(is_private, low, high):
 def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batch=1) -> Setting:
     """The largest eta, up to ``rate``, whose :func:`derived_epsilon` is at most epsilon.
 
-    The default ``rate`` is sqrt(ln K / T). p is ``restart``, by default the best for small eta. It
-    is raised to eta if it is smaller, as the regret bound requires. At epsilon = inf there is no
+    The default ``rate`` is sqrt(ln K / T). p is ``restart``, by default the best for small eta. If
+    p would be below eta, it is eta, as the regret bound requires. At epsilon = inf there is no
     budget. ln eta is found by bisection, since an epsilon of 1e-9 requires an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
@@ -210,8 +210,8 @@ def _complexity(horizon, arms, batch, shifts):
 def regret_bound(horizon, arms, epsilon, setting, batch, shifts):
     """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3); at epsilon = inf the last term is 0.
 
-    The third term is for shifts of the best arm within a batch. Of the two arms, the better one for
-    the whole batch is at most B / 2 behind.
+    The third term is for shifts of the best arm within a batch. Of the arms before and after the
+    shift, the better one over the whole batch is at most B / 2 behind.
     """
     ran_out = 2.0 * horizon * jnp.exp(-steps(horizon, batch) * setting.restart / 3.0)
     learning = batch * _complexity(horizon, arms, batch, shifts) / setting.rate

@@ -15,7 +15,7 @@ class Stage(NamedTuple):
 
     pulls: Array  # (K,) int32, rounds of each arm
     waiting: Array  # (K,) bool, arms still to be played, after the current one
-    extra: Array  # () int32, number of arms that play one round more
+    extra: Array  # () int32, number of arms that are played one round more
     last: Array  # () bool, whether the stage lasts to the horizon, with no elimination after it
     kept: Any  # the kept summary of the losses
 
