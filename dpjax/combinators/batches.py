@@ -81,7 +81,8 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         return state, Batch(action, rounds)
 
     def step(state, key, total):
-        # Each loss has been clipped. An average of bits is not a bit: bases for bits round sums.
+        # Each loss has been clipped. An average of bits is not a bit, so bases for bits round their
+        # sums.
         state, action = learner.step(state, key, exact_sums.mean(total, rounds))
         return state, Batch(action, rounds)
 

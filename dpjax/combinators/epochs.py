@@ -84,8 +84,8 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
     delta = T^-2 by their own horizon, delta is that of the shortest epoch. A factor log T would be
     needed only if all epochs read the same round.
 
-    Regret: if an epoch of T rounds has regret of at most C T^a, it is at most C 2^a / (2^a - 1) T^a
-    up to constants.
+    Regret: if that of an epoch of n rounds is at most C n^a, that of the game is at most C
+    2^a / (2^a - 1) T^a up to constants.
 
     Reference: Auer, Cesa-Bianchi, Freund & Schapire 1995; Ene, Nguyen & Vladu 2021, who pay a
     factor O(log T) in privacy.

@@ -116,8 +116,8 @@ def buffered(
       horizon: T, rounds of the learner; at most 2^20 + 1 without parameters.
       noise: "gaussian", or "laplace" as in :func:`square_root`.
       parameters: decays theta in (0, 1) and scales w > 0, two sequences of m numbers. By default
-        four of each, optimised for the smallest maximal error over as many prefixes, rounded up to
-        a power of 2. ``python benchmarks/buffered.py`` computes others.
+        four of each, optimised for the smallest maximal error over T - 1 prefixes, rounded up to a
+        power of 2. ``python benchmarks/buffered.py`` computes others.
       made_for: the number of prefixes for which the default parameters are optimised, if the length
         of the stream is not known. The sensitivity is then that of an infinite stream. So neither
         it nor the noise of prefix t depends on the horizon, which may even exceed ``made_for``.
