@@ -128,5 +128,5 @@ def test_plays_are_counted_and_the_game_stays_as_it_is(by_batches):
 
 
 def test_plays_are_counted_of_arms_alone():
-    with pytest.raises(ValueError, match="^environment must be played by arms"):
+    with pytest.raises(ValueError, match="^environment must be over arms, to count their plays"):
         count_plays(environments.linear_losses(domains.ball(2), "iid"))

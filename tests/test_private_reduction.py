@@ -243,7 +243,7 @@ def test_bad_arguments_are_named(name, arguments):
 
 def test_what_it_does_not_take():
     """Vector noise over arms, which equals scalar noise, and learners that read sums."""
-    with pytest.raises(ValueError, match="over arms vector noise is the scalar one"):
+    with pytest.raises(ValueError, match="over arms vector noise equals scalar noise"):
         private_reduction(keeping(feedback=bandit), epsilon=1.0, noise="vector", norm=1.0)
     batches = minibatch(learners.tsallis_inf(8, 2), 8, 2)
     with pytest.raises(TypeError, match="learner must be a Learner"):

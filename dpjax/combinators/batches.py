@@ -27,15 +27,15 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
       A BatchLearner. The base never sees an incomplete last batch.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a base that is too short, that sees more than
-        losses, whose users have rounds a fixed distance apart, or whose neighbours have losses of
-        0: an average with one loss of 0 is not 0.
+      ValueError, TypeError: an argument is invalid; the base is too short, sees more than losses,
+        or declares users with rounds a fixed distance apart or neighbours with losses of 0 (an
+        average with one loss of 0 is not 0).
 
-    Privacy: that of the base, whose losses are the averages, released: actions 1..T. A replaced
-    round replaces one of them. Someone has to see the losses of a batch to average them, so the
-    local, the shuffle and the distributed model become the central one. Integer noise of the base
-    also hides averages, since it is added to sums that are rounded to integers. If the base uses
-    the smaller sensitivity 1 / tau of an average, the caller replaces the declaration.
+    Privacy: that of the base, whose losses are the averages. Released values: actions 1..T. A
+    replaced round changes one average. A trusted party must see the losses of a batch to average
+    them, so the local, the shuffle and the distributed model become the central one. Integer noise
+    of the base also hides averages, since it is added to sums that are rounded to integers. If the
+    base uses the smaller sensitivity 1 / tau of an average, the caller replaces the declaration.
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.
@@ -81,7 +81,8 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
         return state, Batch(action, rounds)
 
     def step(state, key, total):
-        # Each loss has been clipped. An average of bits is not a bit: bases for bits round sums.
+        # Each loss has been clipped. An average of bits is not a bit, so bases for bits round their
+        # sums.
         state, action = learner.step(state, key, exact_sums.mean(total, rounds))
         return state, Batch(action, rounds)
 

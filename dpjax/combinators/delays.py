@@ -39,15 +39,15 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
       delay: d, at least 0. With d = 0 the learner for T itself is returned.
 
     Returns:
-      A Learner. Its report has those of all copies, with a leading axis (d + 1,).
+      A Learner. Its report contains the reports of all copies, with a leading axis (d + 1,).
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a learner that declares the privacy of a user
-        of several rounds, whom the copies would share. (Put ``user_level`` around this instead.)
+      ValueError, TypeError: an argument is invalid; a copy declares privacy for users of several
+        rounds, whose rounds may be in several copies. (Apply ``user_level`` to the result instead.)
 
     Privacy: that of one copy. Only one copy sees the loss of a round, and the round's number
-    determines which (parallel composition). All copies declare the same. If learners choose
-    delta = T^-2 by their own horizon, it is the delta of a copy.
+    determines which copy (parallel composition). All copies declare the same. If learners choose
+    delta = T^-2 by their own horizon, the delta of a copy is declared.
 
     Regret: (d + 1) R(ceil(T / (d + 1))) for any losses, if the regret of a copy in its rounds is at
     most R(T). For R of the order sqrt(T) this is sqrt((d + 1) T).
@@ -71,7 +71,9 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
         return learner
     declared = learner.privacy
     if declared.rounds_per_user > 1:
-        raise ValueError("make must declare privacy of one round, not of several of one user")
+        raise ValueError(
+            "make must declare privacy of one round, not of a user with several rounds"
+        )
 
     def copy_of(tree, index):
         return jax.tree.map(lambda leaf: leaf[index], tree)

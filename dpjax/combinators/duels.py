@@ -38,26 +38,26 @@ def sparring(make: Callable, horizon: int, arms: int, *, epsilon: Number) -> Lea
         feedback and losses in [0, 1]. Both players are copies of it, with independent draws.
       horizon: T, rounds.
       arms: K, at least 2.
-      epsilon: privacy; inf for none.
+      epsilon: privacy parameter; inf adds no noise.
 
     Returns:
       A Learner that plays pairs (:class:`dpjax.core.Pairs`), for example on
-      :func:`dpjax.environments.dueling`. Its report has those of both players.
+      :func:`dpjax.environments.dueling`. Its report contains the reports of both players.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; a learner of other actions, feedback or losses,
-        or with neighbours "zero_out": a loss of 0 of one player is a loss of 1 of the other.
+      ValueError, TypeError: an argument is invalid; the learner has other actions, feedback or
+        losses, or neighbours "zero_out" (a loss of 0 of one player is a loss of 1 of the other).
 
-    Privacy: twice the epsilon, delta and rho of a player, since both see a duel. With epsilon / 2
-    for each player this is epsilon. The losses of a player depend on the other's actions, so its
-    privacy has to hold for adaptively chosen losses. Two such concurrent learners compose like two
-    sequential mechanisms (Vadhan & Wang 2021, as recalled).
+    Privacy: twice the epsilon, delta and rho of a player, since both players see each duel. With
+    epsilon / 2 for each player this is epsilon. The losses of a player depend on the other's
+    actions, so its privacy has to hold for adaptively chosen losses. Two such concurrent learners
+    compose like two sequential mechanisms (Vadhan & Wang 2021, as recalled).
 
     Regret: let P_ij = (1 + m_j - m_i) / 2. Against any column player, the expected loss of arm i as
     row player exceeds that of the best arm by (m_i - m_b) / 2. The same holds for column players.
     So the sum of both players' regrets is the regret "utility" of
     :func:`dpjax.environments.dueling`, in expectation. Each player faces an adaptive adversary, so
-    bounds for oblivious losses are a heuristic here.
+    bounds for oblivious losses are only heuristic here.
 
     Reference: Ailon, Karnin & Joachims, "Reducing dueling bandits to cardinal bandits", 2014
     (Sparring), as recalled.

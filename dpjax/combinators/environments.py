@@ -36,7 +36,7 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
 
     It is for nonconvex losses in one or two dimensions. With m points on each axis of [-1, 1]^d and
     a G-Lipschitz loss, the best point of the grid loses at most G sqrt(d) / m more a round than the
-    best of all points, but N is m^d.
+    best of all points. But N is m^d.
 
     Args:
       environment: over points, such as ``convex_losses`` with your own function, which need not be
@@ -239,7 +239,7 @@ def count_plays(environment: Environment) -> Environment:
     """
     actions = environment.action_set
     if not isinstance(actions, Arms):
-        raise ValueError(f"environment must be played by arms, to count them; it has {actions!r}")
+        raise ValueError(f"environment must be over arms, to count their plays; it has {actions!r}")
 
     def counted(tally, arm):
         return PlaysTally(tally, (jnp.arange(actions.count) == arm).astype(jnp.float32))

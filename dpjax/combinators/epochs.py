@@ -75,7 +75,7 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
       A Learner. Its report is the tuple of the epochs' reports.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; epochs whose declarations do not combine.
+      ValueError, TypeError: an argument is invalid; epochs whose declarations do not combine.
 
     Privacy: the largest epsilon, delta and rho of the epochs. Only one epoch sees the loss of a
     round, and the others start from a state without data. So given the releases of the other
@@ -84,7 +84,8 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
     delta = T^-2 by their own horizon, delta is that of the shortest epoch. A factor log T would be
     needed only if all epochs read the same round.
 
-    Regret: if that of an epoch is at most C T^a, at most C 2^a / (2^a - 1) T^a up to constants.
+    Regret: if that of an epoch of n rounds is at most C n^a, that of the game is at most C
+    2^a / (2^a - 1) T^a up to constants.
 
     Reference: Auer, Cesa-Bianchi, Freund & Schapire 1995; Ene, Nguyen & Vladu 2021, who pay a
     factor O(log T) in privacy.

@@ -21,7 +21,7 @@ def fourier_features(
 
     Args:
       environment: over policies, such as ``contextual_table``.
-      count: m, how many features; even.
+      count: m, the number of features; even.
       scale: the length scale of the kernel, positive; may be traced.
       key: PRNG key of W.
 

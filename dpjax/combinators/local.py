@@ -42,20 +42,20 @@ def randomized_response(
       epsilon: privacy of each message; inf flips nothing.
 
     Returns:
-      A learner of the same kind. A BatchLearner sees only sums of bits. Its losses must be 0 or 1,
-      and others are rounded to the nearer of the two. For such losses play
-      ``every_round(learner)``.
+      A learner of the same kind. A BatchLearner sees only sums of bits. Its losses should be 0 or
+      1; others are rounded to the nearer of the two. For losses between 0 and 1, use
+      ``every_round(learner)`` as the base.
 
     Raises:
       ValueError: the base declares privacy of its own, does not play arms, does not see exactly one
         number a round, or is for losses in another range.
 
-    Privacy: epsilon-DP in the local model for each loss separately, released: the randomized
-    losses, and with them actions 1..T. Nothing composes, for any base.
+    Privacy: epsilon-DP in the local model for each loss separately. Released values: the randomized
+    losses, and with them actions 1..T. For any base, nothing composes over rounds.
 
     Regret: (e^epsilon + 1) / (e^epsilon - 1) times that of the base on losses p + (1 - 2p) l. So
-    ``kl_ucb`` has asymptotically sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(mu) = p + (1 - 2p) mu.
-    No learner in the local model has less on Bernoulli losses
+    the regret of ``kl_ucb`` is asymptotically sum Delta_a ln T / kl(q(mu_a), q(mu*)), with
+    q(mu) = p + (1 - 2p) mu. No learner in the local model has less on Bernoulli losses
     (:func:`dpjax.bounds.lai_robbins_local`). Near means of 1/2 this is
     ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much as without privacy: 4.68 at epsilon = 1.
 
@@ -83,8 +83,8 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
     In each round one of the K losses is drawn, uniformly and in public. The user sends a bit that
     is 1 with probability p + (1 - 2p) loss for p = 1 / (1 + e^epsilon), as in
     :func:`randomized_response`. The base learner sees this bit instead of the loss, and 1/2 for all
-    other losses. The differences of the means of its observations are (1 - 2p) / K times those of
-    the losses. Noise on all losses at once would have to grow with K, and its square with K^2.
+    other losses. Differences between its mean observations are (1 - 2p) / K times those between the
+    losses. Noise on all losses at once would have to grow with K, and its square with K^2.
 
     Args:
       learner: a Learner that sees all K losses, each in [0, 1], and declares no privacy, such as
@@ -99,14 +99,14 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
       ValueError: the base declares privacy of its own, does not see a vector of losses, or is for
         losses in another range.
 
-    Privacy: epsilon-DP in the local model for each user separately, released: the randomized
+    Privacy: epsilon-DP in the local model for each user separately. Released values: the randomized
     losses, and with them actions 1..T.
 
     Regret: K (e^epsilon + 1) / (e^epsilon - 1) times that of the base on its observations, in
     expectation (oblivious losses). For plain Hedge the latter is at most
     ln K / eta + eta e^(eta / 2) T / (8 K). So with the eta above the regret is about
-    sqrt(T K ln K / 2) (e^epsilon + 1) / (e^epsilon - 1). Bandits without privacy also have
-    sqrt(T K): in the local model, full information hardly helps.
+    sqrt(T K ln K / 2) (e^epsilon + 1) / (e^epsilon - 1). The regret of bandits without privacy also
+    grows as sqrt(T K): in the local model, full information hardly helps.
 
     Reference: our derivation; the bit is that of Warner 1965.
 

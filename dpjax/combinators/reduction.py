@@ -57,7 +57,7 @@ def laplace_feedback(
 
     Args:
       learner: a Learner with losses in [0, 1] that sees one number in each round.
-      epsilon: privacy per round; inf adds no noise.
+      epsilon: privacy parameter of one round; inf adds no noise.
       threshold: b >= 0. With b = ln T / epsilon a round is rejected with probability at most
         1 / T.
       null_loss: the loss that leaves the base's estimates unchanged: 1 for estimates of gains
@@ -66,10 +66,10 @@ def laplace_feedback(
     Returns:
       A Learner. Its report counts rejected rounds.
 
-    Privacy: epsilon-DP, central and even local, for replacement of one round, released: actions
-    1..T, as printed. Every action depends on the losses only through l~. Given the past, l~ is an
-    epsilon-DP function of one round's losses for any chosen arm, and all later steps are the same
-    for both neighbours. (The paper cites parallel composition, which is stated for a partition
+    Privacy: epsilon-DP, central and even local, for replacement of one round. Released values:
+    actions 1..T, as printed. Every action depends on the losses only through l~. Given the past, l~
+    is an epsilon-DP function of one round's losses for any chosen arm, and all later steps are the
+    same for both neighbours. (The paper cites parallel composition, which is stated for a partition
     fixed in advance. This argument covers adaptively chosen arms.)
 
     Reference: Tossou & Dimitrakakis, "Achieving privacy in the adversarial multi-armed bandit",
@@ -139,19 +139,19 @@ def private_reduction(
 
     Args:
       learner: a Learner that sees one number a round, linear in its action.
-      epsilon: privacy per round; inf adds no noise.
+      epsilon: privacy parameter of one round; inf adds no noise.
       loss_range: (low, high) of the observed losses.
       noise: "scalar" or "vector"; the latter for learners that play points (d,).
       norm: |Y|_1, the largest L1 norm of a loss vector; with "vector" only.
       calibration: "derived" or "printed".
 
     Returns:
-      A Learner with the report of the base. With "vector" losses are also clipped to
-      +-|Y|_1 |x|_inf, the largest value for loss vectors of that norm.
+      A Learner with the report of the base. With "vector", losses are also clipped to +-|Y|_1
+      |x|_inf, the largest value for loss vectors of that norm.
 
-    Privacy: pure, central and even local, for replacement of one round, released: actions 1..T.
-    Every action depends on the losses only through the noisy values, and given the past a noisy
-    value is an epsilon-DP function of one round's losses. The scales are:
+    Privacy: pure, central and even local, for replacement of one round. Released values: actions
+    1..T. Every action depends on the losses only through the noisy values, and given the past a
+    noisy value is an epsilon-DP function of one round's losses. The scales are:
 
         scalar   derived (high - low) / epsilon     printed max(|low|, |high|) / epsilon
         vector   derived 2 |Y|_1 / epsilon          printed |Y|_1 / epsilon
@@ -159,9 +159,9 @@ def private_reduction(
     The density of <Z, x> has a log-Lipschitz constant of 1 / (scale |x|_inf), and <l - l', x> is at
     most 2 |Y|_1 |x|_inf, or half of this if values have one sign. The printed scale bounds the
     value of a loss instead of its change. For losses in [0, 1] these are the same. For losses in
-    [-1, 1] the printed scale has 2 epsilon under the paper's own Definition 2.1 (replacement),
-    which is declared here, and epsilon if a round is zeroed out. With vector noise the difference
-    is visible only far in the tails, where only the largest entry of x matters.
+    [-1, 1] the printed scale has 2 epsilon under the paper's own Definition 2.1 (replacement), and
+    this is declared here. If a round is zeroed out, it has epsilon. With vector noise the
+    difference is visible only far in the tails, which depend only on the largest entry of x.
 
     Regret: that of the base on losses l + Z in expectation (Lemma 4.3), against oblivious losses.
 
@@ -185,7 +185,7 @@ def private_reduction(
             raise ValueError("norm: vector noise needs the largest L1 norm of a loss vector")
         _check.positive(norm=norm)
         if isinstance(learner.action_set, Arms):
-            raise ValueError("noise: over arms vector noise is the scalar one; use that")
+            raise ValueError("noise: over arms vector noise equals scalar noise; pass 'scalar'")
         # If values have one sign, they change by at most |Y|_1 |x|_inf.
         signs = jnp.where((low < 0.0) & (high > 0.0), 2.0, 1.0)
         change, derived, printed = signs * norm, 2.0 * norm, norm

@@ -31,18 +31,19 @@ def user_level(
       learner: a Learner or BatchLearner that declares its privacy for one round.
       rounds_per_user: k, the largest number of rounds of one user, in any positions.
       rounds_per_release: c, the largest number of them in one released sum. A release can span
-        several batches, such as all batches of one phase. For BatchLearners with Gaussian noise
-        whose losses are each in one released sum.
-      mechanism: the Mechanism with which the learner sums losses, one value for each round. For
-        Laplace, Gaussian, discrete Laplace and discrete Gaussian noise.
-      spacing: distance between the rounds of a user if it is fixed; with ``mechanism`` only.
+        several batches, such as all batches of one phase. Only for BatchLearners with Gaussian
+        noise in which each loss is in one released sum.
+      mechanism: the Mechanism with which the learner sums losses, one value for each round. Only
+        for Laplace, Gaussian, discrete Laplace and discrete Gaussian noise.
+      spacing: the distance between consecutive rounds of a user if it is fixed; with ``mechanism``
+        only.
 
     Returns:
       A learner of the same kind, which declares at most k epsilon for the unit "user".
 
     Raises:
       ValueError: the learner declares nothing, declares privacy for a unit other than a round, or
-        has a delta of 1 for a user; bad arguments, by name.
+        has a delta of 1 for a user; an argument is invalid.
 
     Privacy: group privacy of k rounds (:func:`dpjax.privacy.group_privacy`): k epsilon,
     delta (e^(k epsilon) - 1) / (e^epsilon - 1) and k^2 rho. Laplace noise spends k epsilon, whether
@@ -52,10 +53,11 @@ def user_level(
 
     With ``rounds_per_release`` a user spends at most (c_1^2 + c_2^2 + ...) rho for c_i rounds in
     release i, since c_i rounds move a released sum by at most c_i. The largest value is
-    (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With ``mechanism``, epsilon and
-    the root of rho are multiplied by the mechanism's L1 and L2 sensitivity to k values,
-    :func:`dpjax.privacy.user_sensitivity`, over that to one value. In both cases delta does not
-    change, and epsilon follows from rho. Our derivation.
+    (floor(k / c) c^2 + (k mod c)^2) rho, which is k rho at c = 1. With ``mechanism``, consider the
+    ratio of the mechanism's sensitivity to k values (:func:`dpjax.privacy.user_sensitivity`) to
+    that to one value. Laplace noise multiplies epsilon by this ratio in L1. Gaussian noise
+    multiplies rho by the square of this ratio in L2. Delta does not change, and with Gaussian noise
+    epsilon follows from rho. This is our derivation.
 
     Examples:
       >>> learner = learners.adac_ucb(1000, 4, rho=0.01, delta=1e-6)

@@ -25,14 +25,14 @@ def adac_gope(
         sum_a (S_a - n_a / 2) W a / g + N(0, I / (2 rho)),
 
     with V = sum_a n_a a a', W' W = V^-1, and g the largest |W a| in the core set. So a loss moves
-    the vector by at most 1. Least squares estimates <theta, x> from it, with Gaussian noise of
-    variance g^2 |W x|^2 / (2 rho). Arms are eliminated with the radius
+    the vector by at most 1. The least-squares estimate of <theta, x> from this vector has Gaussian
+    noise of variance g^2 |W x|^2 / (2 rho). Arms are eliminated with the radius
 
         gamma_x = sqrt(2 L |W x|^2 (1 / 4 + g^2 / (2 rho))),   L = ln(4 |A_i| T / beta).
 
-    Noise on each sum would have a larger variance, on average by a factor of the size of the core
-    set over d. The core sets of :func:`dpjax.maths.designs.g_optimal` have few more than d arms, so
-    the gain is small here.
+    Separate noise on each sum would increase this variance: on average by the factor n / d if the
+    core set has n arms. The core sets of :func:`dpjax.maths.designs.g_optimal` have only a few more
+    than d arms, so the gain is small here.
 
     Args:
       horizon: T, rounds.
@@ -84,7 +84,8 @@ def adac_gope(
         del key
         rows, _, largest = whitened(state)
         share = rows[state.arm] / largest
-        # Both words are multiplied separately, so that a long sum is not rounded to float32.
+        # The two integers of the sum are multiplied separately, so that a long sum is not rounded
+        # to float32.
         whole = exact_sums.repeated(share, jnp.broadcast_to(total.whole, (dim,)))
         part = exact_sums.of(share * (total.part.astype(jnp.float32) * exact_sums.UNIT))
         centre = exact_sums.repeated(-0.5 * share, jnp.broadcast_to(played, (dim,)))
@@ -109,7 +110,7 @@ def whiten(basis, weights):
 
     Args:
       basis: actions in :func:`dpjax.maths.designs.coordinates`, (K, d). If a coordinate is 0 for
-        all of them, V gets a 1 on its diagonal.
+        all actions, 1 is added to its diagonal entry of V.
       weights: (K,).
     """
     dim = basis.shape[1]

@@ -15,7 +15,7 @@ from dpjax.learners.parts.gram_calibration import normal_length
 from dpjax.maths import ellipsoids
 from dpjax.maths.two_words import add_compensated
 
-# Batches end at 1 + C up to rounding: with unit vectors the volume often grows by exactly 1 + C.
+# A batch may end slightly below the growth 1 + C: unit vectors often reach exactly this factor.
 SLACK = 0.999
 
 
@@ -48,22 +48,21 @@ def adac_oful(
     """AdaC-OFUL: OFUL on public features, with one noisy sum for each doubling of det V.
 
     The mean loss of an arm with features x is <theta, x>. Let V = lambda I + sum x x', without
-    noise. A batch of rounds ends when det V has grown by a factor of at least 1 + C since its
-    start. Its sum of loss x is then released with Gaussian noise. Let u~ be the sum of the releases
-    of all l batches so far. Until the end of the next batch, each round plays the arm with the
-    smallest <theta~, x> - beta |x|_(V^-1), with
+    noise. A batch of rounds ends when det V has grown by a factor of at least 1 + C since the batch
+    began. The batch's sum of loss times x is then released with Gaussian noise. Let u~ be the sum
+    of the releases of all l batches so far. Until the end of the next batch, each round plays the
+    arm with the smallest <theta~, x> - beta |x|_(V^-1), with
 
         theta~ = V^-1 u~,
         beta = sigma sqrt(2 ln(2 / alpha) + ln det(V / lambda)) + S sqrt(lambda)
                + s sqrt(l m) (sqrt(d) + sqrt(2 ln(2 L / alpha))).
 
-    Here s is the noise scale. The largest row sum m <= 1 / lambda of |V^-1| is at least the largest
-    eigenvalue of V^-1. For features of length 1, L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds
-    the number of batches.
+    Here s is the noise scale. m is the largest row sum of |V^-1|, or 1 / lambda if that is smaller.
+    It is at least the largest eigenvalue of V^-1. For features of length 1,
+    L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds the number of batches.
 
     This is an ablation of :func:`linucb` with ``gram.losses_only()``, whose tree releases a noisy
-    sum in every round, with at most log2 T noise draws in each. Here a sum may contain up to L
-    draws.
+    sum in every round, each with at most log2 T noise draws. Here a sum may contain up to L draws.
 
     Args:
       horizon: T, rounds.
@@ -71,8 +70,8 @@ def adac_oful(
       rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
       delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
       growth: C > 0. Near 0 every round is a batch.
-      ridge: lambda > 0. A larger ridge improves the worst case, in which features are few and
-        similar.
+      ridge: lambda > 0. A larger ridge improves the worst case, in which the played features are
+        few and similar to each other.
       feature_bound: the largest length of a feature vector. Longer ones are scaled down to it.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped; sigma is loss_bound.
       parameter_bound: S, an upper bound on |theta|.
@@ -85,7 +84,7 @@ def adac_oful(
     Privacy: rho-zCDP and sqrt(2 rho)-GDP for replacement of one loss, with public features.
     Released values: policies 1..T. Each loss is in one released sum, which it moves by at most 2
     feature_bound loss_bound in L2. The end of a batch depends on features only, and played features
-    depend on losses through earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
+    depend on losses only through earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
     Regret: with probability 1 - alpha, at most sqrt(1 + C) times that of OFUL with this larger beta
     (:func:`dpjax.bounds.adac_oful`): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the

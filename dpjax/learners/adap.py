@@ -1,4 +1,4 @@
-"""AdaP-UCB, AdaP-KLUCB and AdaC-UCB: each episode doubles an arm's pulls, on fresh losses."""
+"""AdaP-UCB, AdaP-KLUCB and AdaC-UCB: episodes that double an arm's pulls, on fresh losses."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ def adap_ucb(
     with ties broken at random.
 
     Args:
-      horizon: T, rounds. It decides only when the last episode is cut short.
+      horizon: T, rounds. Only the end of the last episode depends on it.
       arms: K, at least 2.
       epsilon: privacy parameter; inf adds no noise.
       exploration: alpha, positive; the analysis requires more than 3.
@@ -71,7 +71,7 @@ def adap_klucb(
 
     With p_a = mean_a - alpha ln t / (epsilon n_a), clipped to [0, 1], the bound of arm a is the
     smallest q such that kl(p_a, q) <= alpha ln t / n_a (:func:`dpjax.maths.divergences.kl_lower`).
-    When epsilon is small, many bounds are 0 at first. Ties are broken at random.
+    If epsilon is small, many bounds are 0 at first. Ties are broken at random.
 
     Args:
       horizon: T, rounds.
@@ -120,7 +120,7 @@ def adac_ucb(
         mean_a - sqrt(beta ln t (1 / (2 n_a) + 1 / (rho n_a^2))).
 
     Args:
-      horizon: T, rounds. It decides only when the last episode is cut short, and the default delta.
+      horizon: T, rounds. Only the end of the last episode and the default delta depend on it.
       arms: K, at least 2.
       rho: zCDP parameter; inf adds no noise. An epsilon-DP learner has rho = epsilon^2 / 2.
       delta: the delta at which epsilon is declared; it changes nothing else. Default T^-2.
@@ -156,7 +156,7 @@ def adac_ucb(
 
 
 def _episodes(horizon, arms, law: SumNoise, bound) -> BatchLearner:
-    """Play the arm with the smallest bound (means, samples, ln t) -> (K,) in doubling episodes."""
+    """Play the arm with the smallest bound(means, samples, ln t), (K,), in doubling episodes."""
 
     def mean(key, before, total, rounds):
         del before

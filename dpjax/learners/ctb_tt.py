@@ -16,9 +16,9 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
     """CTB-TT: randomized response on each loss, then top-two sampling without noise.
 
     A loss of 0 or 1 is flipped with probability p = 1 / (1 + e^epsilon) before the learner sees it.
-    A mean mu becomes p + (1 - 2p) mu, so the order of the arms is kept. The rest is non-private
-    identification on all losses, with the challenger and the stopping rule of :func:`dp_tt` without
-    noise. A phase ends when the pulls of an arm have grown by a tenth.
+    A mean mu becomes p + (1 - 2p) mu, so the order of the arms is kept. Identification on all
+    flipped losses is then non-private: the challenger and the stopping rule are those of
+    :func:`dp_tt` without noise. A phase ends when the pulls of an arm have grown by a tenth.
 
     Args:
       horizon: T, the largest stopping time. A run that has not stopped by then is censored.
@@ -37,9 +37,9 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
     Regret: that of the played rounds up to the stopping time, then the gap of the recommended arm
     in each round.
 
-    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0, with T the noiseless
-    characteristic time of the sampled shares for the mean losses p + (1 - 2p) mu. The lower bound
-    is :func:`dpjax.bounds.stopping_time_lower_local`.
+    Stopping time: at most about 1.1 T ln(1 / failure) as failure goes to 0. Here T is the
+    characteristic time without noise, for mean losses p + (1 - 2p) mu and the shares of pulls that
+    the learner plays. The lower bound is :func:`dpjax.bounds.stopping_time_lower_local`.
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "Differentially private best-arm identification",
     2024, from its abstract. The phases and the threshold are ours.

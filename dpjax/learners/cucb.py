@@ -50,11 +50,11 @@ def cucb(
 
     over its entries. Entries without a mean come first, in random order, and ties are broken at
     random. The losses read from an entry are collected in a buffer. When the buffer holds 2 O_i
-    losses (at first, one), their mean with Laplace noise of scale h / (2 O_i) replaces the old
-    mean, and O_i doubles.
+    losses (one, for the first mean), their mean with Laplace noise of scale h / (2 O_i) replaces
+    the old mean, and O_i doubles.
 
     Args:
-      horizon: T, rounds. It decides only when the game ends.
+      horizon: T, rounds. Only the end of the game depends on it.
       domain: a Domain whose vertices have entries 0 and 1, created outside traced code. k is the
         largest number of ones.
       epsilon: privacy parameter; inf adds no noise.
@@ -71,8 +71,8 @@ def cucb(
 
     Privacy: epsilon-DP for replacement of one round's loss vector. Released values: actions 1..T,
     or in the local model the noisy losses. With "all", a replaced round changes at most k sums, and
-    each is released at most once with noise for epsilon / k. With "one", the entry to read follows
-    from actions, counts and coins, so a round is in one sum.
+    each is released at most once with noise for epsilon / k. With "one", the entry to read depends
+    only on actions, counts and coins, so a round enters only one sum.
 
     Regret: O(d k^2 ln T / Delta + d k h ln^2 T); :func:`dpjax.bounds.cucb` bounds it.
 
@@ -160,8 +160,8 @@ def most_ones(domain) -> int:
 
     Raises:
       TypeError: the argument is not a Domain.
-      ValueError: a vertex has an entry that is not 0 or 1, or 0 is the only vertex. The vertices in
-        fixed random directions are checked.
+      ValueError: a vertex has an entry that is not 0 or 1, or 0 is the only vertex. Only the
+        extreme vertices in some fixed random directions are checked.
     """
     check_domain(domain)
     drawn = np.random.default_rng(0).normal(size=(_LOOKS, domain.dim))
@@ -170,7 +170,9 @@ def most_ones(domain) -> int:
         vertices = jax.vmap(domain.minimizer)(jnp.asarray(directions, jnp.float32))
         vertices = np.asarray(vertices)
     if not np.isin(vertices, (0.0, 1.0)).all():
-        raise ValueError("domain must have vertices of ones and zeros, as domains.capped_simplex")
+        raise ValueError(
+            "domain must have vertices of ones and zeros, such as domains.capped_simplex"
+        )
     if not vertices[0].any():
         raise ValueError("domain must have a vertex other than 0")
     return int(vertices[0].sum())

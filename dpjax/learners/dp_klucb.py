@@ -25,10 +25,10 @@ def dp_klucb(
 ) -> BatchLearner:
     """DP-KLUCB: confidence bounds from the divergence d_epsilon on private batch sums.
 
-    A batch of arm a increases its pulls n_a to ceil(ratio n_a) and releases the sum of its losses
-    with Laplace noise. The mean mu~_a is the sum of all releases of arm a over n_a, clipped to
-    [0, 1]. Each arm is first played once. Then the next batch plays the arm with the smallest q
-    such that
+    A batch increases the pulls n_a of its arm a to ceil(ratio n_a). The batch's loss sum is then
+    released with Laplace noise. The mean mu~_a is the sum of all releases of arm a over n_a,
+    clipped to [0, 1]. Each arm is first played once. Then the next batch plays the arm with the
+    smallest q such that
 
         d_epsilon(mu~_a, q) <= alpha ln t / n_a  (:func:`dpjax.maths.divergences.d_epsilon_lower`),
 
@@ -82,7 +82,7 @@ def dp_imed(
     ratio: Number = 2.0,
     exploration: Number = 1.0,
 ) -> BatchLearner:
-    """DP-IMED: play the arm least unlikely to be the best, by private means.
+    """DP-IMED: play the arm that is most likely to be the best, judged by private means.
 
     Batches and means are those of :func:`dp_klucb`. The next batch plays the arm with the smallest
 
@@ -124,7 +124,7 @@ def dp_imed(
 
 
 def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
-    """Play the arm with the smallest index (means, pulls, ln t) -> (K,) in geometric batches."""
+    """Play the arm with the smallest index(means, pulls, ln t), (K,), in geometric batches."""
     _check.inside(1.0, jnp.inf, ratio=ratio)
     scale = privacy.laplace_scale(1.0, epsilon)  # for a sum of losses with one replaced
 

@@ -101,7 +101,7 @@ def draws_of_a_mean(horizon, exponent):
 
     A mean of n losses in [0, 1] exceeds the true mean by sqrt(ln T / (2 n)) with probability at
     most 1 / T. Otherwise each draw is below the true mean with probability at least Q, and all phi
-    draws miss it with probability at most 1 / T. T = 1 is treated as 2.
+    draws are above it with probability at most 1 / T. T = 1 is treated as 2.
 
     Args:
       horizon: T.

@@ -16,7 +16,7 @@ from dpjax.maths.laws import smallest
 class DpUcbState(NamedTuple):
     round: Array  # () int32, t
     pulls: Array  # (K,) int32
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     arm: Array  # () int32, the current arm
 
 
@@ -57,10 +57,10 @@ def dp_ucb(
     Nodes have Laplace noise of scale ceil(log2 T) / e. Some implementations use ln T instead of the
     number of levels, which is too small by a factor of 1.44.
 
-    Regret: O(sum_a log^2 T log(K T) / (epsilon Delta_a^2))-type for "paper".
+    Regret: of the type O(sum_a log^2 T log(K T) / (epsilon Delta_a^2)) for "paper".
 
     Reference: Mishra & Thakurta, "(Nearly) optimal differentially private stochastic multi-arm
-    bandits", 2015, by way of public implementations.
+    bandits", 2015, via public implementations.
 
     Examples:
       >>> made = [learners.dp_ucb(1000, 4, epsilon=1.0, split=x) for x in ("parallel", "paper")]

@@ -46,7 +46,7 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
     the theorem's constants.
 
     Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
-    2016, by way of two public implementations; Chan, Shi & Song 2011 for the counter.
+    2016, via two public implementations; Chan, Shi & Song 2011 for the counter.
 
     Examples:
       >>> declared = learners.dp_ucb_bound(1000, 4, epsilon=1.0).privacy

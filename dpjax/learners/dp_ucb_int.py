@@ -35,8 +35,8 @@ def most_releases(horizon, arms, interval):
 def interval_spending(interval, releases, delta, exponent):
     """(rho, epsilon at delta) of the releases at n = f, 2f, ..., each n^(-v / 2)-DP.
 
-    rho is half the sum of n^-v. Epsilon is the smaller of the sum of n^(-v / 2), which is smaller
-    for few releases, and the epsilon of rho at delta. Both decrease in f.
+    rho is half the sum of n^-v. Epsilon is the smaller of two numbers: the sum of n^(-v / 2), which
+    is smaller if there are few releases, and the epsilon of rho at delta. Both decrease in f.
     """
     size = jnp.asarray(interval, jnp.float32) ** -exponent
     rho = 0.5 * size * _power_sum(exponent, releases)
@@ -127,7 +127,7 @@ def dp_ucb_int(
     .75, .625, .5, .375, .25 with a requested epsilon of 10.
 
     Reference: Tossou & Dimitrakakis, "Algorithms for differentially private multi-armed bandits",
-    2016, by way of two public implementations.
+    2016, via two public implementations.
 
     Examples:
       >>> made = [

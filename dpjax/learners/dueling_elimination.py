@@ -24,7 +24,10 @@ class Duels(NamedTuple):
 
 
 def exponent(phase, active, failure, exploration=1.0):
-    """x = alpha ln(5 s e^2 / beta) for s active arms. For alpha = 1, the 3 s e^-x sum to < beta."""
+    """x = alpha ln(5 s e^2 / beta) for s active arms.
+
+    For alpha = 1, the sum of 3 s e^-x over all phases is below beta.
+    """
     return exploration * jnp.log(5.0 * active * jnp.square(phase) / failure)
 
 
@@ -46,8 +49,8 @@ def duels_of_a_pair(phase, active, x, scale, compare="scores"):
     """m, the number of duels of each pair of s active arms in phase e = 1, 2, ..., not rounded up.
 
     Arms with P_bi - 1/2 >= D / 2, D = 2^-e, are eliminated after the phase. Their gap in scores is
-    (D / 2) s / (s - 1), and w may be a quarter of it. Their gap in a pair's count is D / 2, and w
-    may be half of it.
+    (D / 2) s / (s - 1), and w may be up to a quarter of it. Their gap in a pair's count is D / 2,
+    and w may be up to half of it.
     """
     gap = 0.5 * jnp.exp2(-phase)
     if compare == "pairs":
@@ -76,8 +79,8 @@ def dueling_elimination(
     Then the number of duels that each arm lost is released with noise Lap(2 / epsilon). An arm's
     score is this count over n. The arm is eliminated if its score exceeds the smallest by more than
     2 w. The next phase begins with new counts. Pairs meet in random order. If the remaining rounds
-    are too few for a phase, they are divided equally among the pairs and not evaluated. A single
-    remaining arm plays against itself.
+    are too few for a phase, they are divided equally among the pairs, and no arm is eliminated. A
+    single remaining arm plays against itself.
 
     Args:
       horizon: T, rounds.
@@ -89,18 +92,18 @@ def dueling_elimination(
       compare: "scores", as above, or "pairs". With "pairs" the count of each pair is released, with
         Lap(1 / epsilon) and w = sqrt(x / (2 m)) + x / (epsilon m) <= D / 4. An arm is eliminated if
         it lost more than m (1/2 + w) of its duels against an active arm, unless this would
-        eliminate all.
+        eliminate all arms.
 
     Returns:
       A BatchLearner with bandit feedback on pairs (:class:`dpjax.core.Pairs`). The loss of a pair
       is the share of the duel that the row player lost. Its report contains the fields of an
-      IdentificationReport and its own.
+      IdentificationReport, and also epochs and active.
 
     Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A duel enters
     two counts of one phase, each by at most 1, or with "pairs" one count. The schedule follows from
     earlier releases, so the phases compose in parallel. For the local model use
-    ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``. Flipping a bit
-    flips it for both players, so all gaps shrink by the same factor.
+    ``randomized_response(dueling_elimination(T, K, epsilon=inf), epsilon=epsilon)``. A flip changes
+    the result for both players, so all gaps shrink by the same factor.
 
     Regret: for alpha = 1, with probability 1 - beta an arm with gap Delta = P_bi - 1/2 is
     eliminated by the end of phase max(1, ceil(log2(1 / (2 Delta)))). Under the linear link of

@@ -18,7 +18,7 @@ from dpjax.maths import designs
 
 
 class Actions(NamedTuple):
-    """A finite set of actions a_1 .. a_K that spans a space of dimension r, with its exploration.
+    """Actions a_1 .. a_K that span a space of dimension r, with a law mu for exploration.
 
     Arms are the K unit vectors, with r = g = K and uniform mu.
     """
@@ -40,12 +40,12 @@ class Exp2State(NamedTuple):
 
 
 class Exp2Report(NamedTuple):
-    violations: Array  # () int32, rounds with eta <a, l~> < -1 for some action: not in the proof
+    violations: Array  # () int32, rounds that the proof excludes: eta <a, l~> < -1 for an action
     capped: Array  # () int32, 1 if gamma was cut to 1/2, so that the regret bound does not apply
 
 
 def arms_as_actions(arms) -> Actions:
-    """K arms. The estimate is the loss of the played arm over its probability."""
+    """K arms. The estimate is the loss of the played arm divided by the arm's probability."""
 
     def scores(p, arm):
         return jnp.zeros(arms, jnp.float32).at[arm].set(1.0 / p[arm])
@@ -107,8 +107,8 @@ def g_optimal_design(vectors):
     return mu, float(np.sum(white**2, axis=1).max()), white
 
 
-# It is jitted, since a bare loop would be compiled at every call. The ratio leaves room for
-# rounding below 1.01.
+# Jitted, since a loop outside of jit would be compiled at every call. The ratio is slightly below
+# 1.01, to leave room for rounding.
 _near_optimal = jax.jit(partial(designs.g_optimal, ratio=1.0099))
 
 
@@ -136,16 +136,16 @@ def derived_rates(rounds, actions, loss_range, scale, centre, *, rate=None):
         return eta, jnp.minimum(0.5, eta * reach), eta * reach > 0.5
     eta = jnp.sqrt(jnp.log(jnp.float32(actions.count)) / (rounds * price))
     gamma = jnp.minimum(0.5, eta * reach)
-    # If gamma is cut, a smaller eta keeps the condition, and the bound does not apply.
+    # If gamma is cut, eta is reduced to keep the condition, but the regret bound does not apply.
     return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5
 
 
 def printed_rates(rounds, actions, loss_range, scale, *, rate=None):
     """eta = sqrt(ln N / (2 N T (1 + 2 lambda^2 ln NT))), gamma = eta N sqrt(1 + 2 lambda^2 ln NT).
 
-    They are printed for losses of absolute value at most 1, and ours are scaled to that range. The
-    third value is whether gamma was cut to 1. An eta passed as ``rate``, for the losses as they
-    are, is kept, and gamma follows from it.
+    The paper prints them for losses in [-1, 1], and losses are scaled to that range here. The third
+    value is whether gamma was cut to 1. An eta passed as ``rate``, for unscaled losses, is kept,
+    and gamma follows from it.
     """
     low, high = loss_range
     unit = jnp.maximum(jnp.abs(low), jnp.abs(high))
@@ -224,8 +224,8 @@ def exp2(
       counts the rounds with eta <a, l~> < -1 for some action, which the proof excludes, and states
       whether gamma was cut.
 
-    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. It does
-    not depend on eta and gamma, since the noise is added to the losses. "printed" has noise of
+    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. Epsilon
+    does not depend on eta and gamma, since the noise is added to the losses. "printed" has noise of
     scale 1 / epsilon, which is correct for losses in [0, 1]. For losses in [-1, 1] this is half the
     derived scale, and 2 epsilon is declared, by the paper's Definition 2.1.
 
@@ -260,7 +260,7 @@ def exp2(
         loss_range = (0.0, 1.0) if over_arms else (-1.0, 1.0)
     low, high = _check.interval(loss_range=loss_range)
     if calibration == "derived":
-        # For arms a constant may be subtracted. It is not a linear function of vectors.
+        # A constant may be subtracted for arms only: it is not a linear function of vectors.
         centre = (low + high) / 2 if over_arms else 0.0
         scale = privacy.laplace_scale(high - low, epsilon)
         rates = derived_rates(horizon, actions, (low, high), scale, centre, rate=rate)
@@ -279,7 +279,7 @@ def exp2(
 
 
 def _vectors(actions) -> np.ndarray:
-    """The set of actions (K, d) in float64; raises if it is not one."""
+    """The set of actions (K, d) in float64; raises if the argument is not such a set."""
     vectors = np.asarray(actions, np.float64)
     if len(vectors) < 2 or not np.isfinite(vectors).all() or not vectors.any():
         raise ValueError(

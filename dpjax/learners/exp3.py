@@ -43,7 +43,7 @@ def update(exponents, arm, probability, gain, mixing):
 
 
 def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
-    """The declared privacy of ``draws`` actions of EXP3; the first sees no data.
+    """The declared privacy of ``draws`` actions of EXP3; the first depends on no data.
 
     ``sensitivity`` is the largest change of one gain: 1, or 1 / tau for averages over tau rounds.
 
@@ -52,11 +52,11 @@ def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
     of u: a round that plays arm j maps theta_j to theta_j + c / p_j(theta) with
     0 <= c <= gamma / K. This map increases in theta_j (with slope at least 3/4) and in the other
     exponents, and it commutes with common shifts, so that min(u) <= u_j' <= max(u). Each later draw
-    is therefore one of an exponential mechanism with exponents of range ``sensitivity``, which the
-    mixing post-processes. This requires gains >= 0 and exactly the step size gamma / K. With losses
-    instead of gains the same map is expansive, and the claim is false. (In a search the log-ratio
-    of a draw never exceeded .2855, the effect of the changed round alone. A search is not a proof,
-    so this is not declared.)
+    is therefore that of an exponential mechanism whose exponents change by u, of range at most
+    ``sensitivity``. The mixing only post-processes it. This requires gains >= 0 and exactly the
+    step size gamma / K. With losses instead of gains the same map is expansive, and the claim is
+    false. (In a search the log-ratio of a draw never exceeded .2855, the effect of the changed
+    round alone. A search is not a proof, so this is not declared.)
 
     Every probability also stays in [gamma / K, 1 - gamma + gamma / K], which caps the
     log-likelihood ratio of a draw at ln((K (1 - gamma) + gamma) / gamma).

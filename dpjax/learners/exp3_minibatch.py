@@ -39,7 +39,7 @@ def printed_tau(horizon, epsilon, delta):
 
 
 def derived_tau(horizon, epsilon, delta):
-    """The tau at which T / tau batches of rho = 1 / (8 tau^2) have epsilon. It is 0 at inf."""
+    """The tau at which T / tau batches, each with rho = 1 / (8 tau^2), have epsilon; 0 at inf."""
     return jnp.cbrt(horizon / 8.0 * jnp.square(privacy.zcdp_inverse_root(epsilon, delta)))
 
 
@@ -56,9 +56,9 @@ def exp3_minibatch(
     """EXP3_tau: EXP3 on the average gains of batches, private through its own sampling.
 
     Each arm that EXP3 draws is played for tau rounds, and EXP3 receives the average of their gains.
-    Its default mixing is for ceil(T / tau) rounds, as the regret bound assumes; the paper does not
-    state it. No noise is added: one changed round moves an average by at most 1 / tau, and the
-    random draws of EXP3 hide this change.
+    The default mixing of EXP3 is for ceil(T / tau) rounds, as the regret bound assumes; the paper
+    does not state it. No noise is added: one changed round moves an average by at most 1 / tau, and
+    the random draws of EXP3 hide this change.
 
     Args:
       horizon: T, rounds.
@@ -81,8 +81,8 @@ def exp3_minibatch(
     4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need
     the gain form of EXP3. A tau computed from epsilon is rounded up, so neither exceeds the
     requested epsilon. A tau above T is cut to T: no action then depends on data, and 0 is declared.
-    Averages and draws have float32 precision, so from about tau = 2^22 on the declaration is that
-    of the algorithm in real numbers.
+    Averages and draws have float32 precision, so if tau is above about 2^22, the declaration holds
+    only for the algorithm in real numbers.
 
     Regret: at most sqrt(7 T tau K ln K) + T m / tau + tau in expectation, against adaptive
     adversaries with memory m < tau (policy regret).
@@ -93,7 +93,7 @@ def exp3_minibatch(
     Examples:
       >>> learner = learners.exp3_minibatch(10**6, 4, epsilon=1.0, delta=1e-6)
       >>> state, batch = jax.jit(learner.init)(jax.random.key(0))
-      >>> int(batch.rounds), round(float(learner.privacy.epsilon), 3)  # tau, and what it has
+      >>> int(batch.rounds), round(float(learner.privacy.epsilon), 3)  # tau, and its epsilon
       (173, 0.995)
     """
     horizon, arms = check_arms(horizon, arms)

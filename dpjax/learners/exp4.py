@@ -18,16 +18,16 @@ class Exp4State(NamedTuple):
 
 
 class Exp4Report(NamedTuple):
-    violations: Array  # () int32, rounds with eta y_i < -1 for some expert: not in the proof
-    capped: Array  # () int32, 1 if gamma is cut to 1/2 and the regret bound says nothing
+    violations: Array  # () int32, rounds that the proof excludes: eta y_i < -1 for an expert
+    capped: Array  # () int32, 1 if gamma was cut to 1/2, so that the regret bound is void
 
 
 def derived_rates(horizon, arms, experts, scale):
     """(eta, gamma, whether gamma was cut), for noise of scale lambda on losses in [0, 1].
 
-    With B = 2 lambda ln T the noise is above B in some round with probability at most 1 / T, and
-    regret is at most ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1 if
-    gamma >= eta K (1/2 + B). The eta here minimizes this sum.
+    Let B = 2 lambda ln T. The noise is above B in some round with probability at most 1 / T. If
+    gamma >= eta K (1/2 + B), regret is at most
+    ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1. The eta here minimizes this sum.
     """
     rounds = jnp.float32(horizon)
     reach = arms * (0.5 + 2.0 * scale * jnp.log(rounds))
@@ -51,7 +51,7 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
         eta = sqrt(ln N / (T K (3/4 + 2 / epsilon^2 + 2 ln T / epsilon))),
         gamma = min(1/2, eta K (1/2 + 2 ln T / epsilon)).
 
-    If N = K and each expert advises one arm, it is EXP2 over arms.
+    If N = K and expert i always advises arm i, this is EXP2 over arms.
 
     Args:
       horizon: T, rounds.

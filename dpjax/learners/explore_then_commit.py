@@ -45,7 +45,8 @@ def explore_then_commit(
       epsilon: privacy parameter; inf adds no noise.
       rounds: m, at least 1, rounded down and cut to T / K; may be traced. Default
         :func:`derived_rounds`.
-      gap: Delta in (0, 1], the lead of the best mean if it is known; only without ``rounds``.
+      gap: Delta in (0, 1], the gap between the two best means if it is known; only without
+        ``rounds``.
 
     Returns:
       A BatchLearner with bandit feedback.
@@ -80,7 +81,7 @@ def explore_then_commit(
     most = max(horizon // arms, 1)
     length = jnp.minimum(jnp.asarray(rounds, jnp.float32), float(most)).astype(jnp.int32)
     length = jnp.minimum(length, most)  # float32 may have rounded up
-    # This batch is longer than the remaining rounds, so that its sum is never read.
+    # The last batch is longer than the remaining rounds, so that its sum is never read.
     rest = jnp.maximum(horizon - arms * length, 0) + 1
 
     def play(key, waiting, explored, means):
@@ -105,11 +106,11 @@ def explore_then_commit(
 
 
 def derived_rounds(horizon, arms, epsilon, gap=None):
-    """m: the best by a bound if the gap is known, otherwise one for the worst-case gap.
+    """m: the minimizer of a regret bound if the gap is known, otherwise one for the worst-case gap.
 
-    With a gap it approximately minimizes (K - 1) m + (T - K m) min(1, (K - 1) P), with
-    P = (e^(-m gap^2 / 4) + (2 + y) e^-y / 4) and y = epsilon m gap / 2, over up to 256 values of m
-    from 1 to T / K. Without a gap it is
+    With a gap it approximately minimizes (K - 1) m + (T - K m) min(1, (K - 1) P), over up to 256
+    values of m from 1 to T / K. Here P = (e^(-m gap^2 / 4) + (2 + y) e^-y / 4) and
+    y = epsilon m gap / 2. Without a gap it is
     max((T / K)^(2/3) ln(T)^(1/3), sqrt(T ln(T) / (K epsilon))), rounded up.
 
     Returns:

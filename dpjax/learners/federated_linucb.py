@@ -49,9 +49,10 @@ def federated_linucb(
 ) -> Learner:
     """Federated LinUCB: silos send noisy sums of fixed batches, and all play one policy.
 
-    M silos serve users of one parameter theta. Round t belongs to silo t mod M, so each silo serves
-    T / M users. A batch is M B rounds. At its end silo i adds its sum of v v', v = (x, loss), to
-    its own binary tree, and sends the noisy sum G~_i of all its batches to the server. With
+    M silos serve users with a common parameter theta. Round t belongs to silo t mod M, so each silo
+    serves T / M users. A batch is M B rounds. At its end silo i adds its sum of v v' over the
+    batch, v = (x, loss), to its own binary tree. It sends the noisy sum G~_i of all its batches to
+    the server. With
 
         V = sum_i G~_i + (rho_min + Upsilon) I,    theta~ = V^-1 u~,
 
@@ -70,7 +71,8 @@ def federated_linucb(
       model: "silo", in which each message is private by itself; or "distributed", in which a secure
         sum opens only the sum of the messages, and each silo adds 1 / M of the noise variance.
       ridge: lambda > 0 of OFUL, as in :func:`linucb`.
-      feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
+      feature_bound: L. Longer feature vectors are counted, and scaled down to length L before they
+        are summed.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped. Sigma is loss_bound.
       parameter_bound: S, an upper bound on |theta|.
       failure: alpha, the probability that some confidence bound fails; default 1 / T.
@@ -85,8 +87,8 @@ def federated_linucb(
     other silos see a row. Changing one row moves one sum of one silo by sqrt(2) L~^2 in Frobenius
     norm, L~^2 = L^2 + loss_bound^2. All releases are one Gaussian mechanism on a tree with a leaf
     for each batch. A user's own arm depends on its features without noise. Batches are fixed in
-    advance: a schedule that depends on raw rows, such as their determinant, is not private, for any
-    noise.
+    advance: a schedule that depends on rows without noise, for example through their determinant,
+    is not private, whatever the noise.
 
     Regret: O~(M^(3/4) d^(3/4) sqrt(T / M) / sqrt(epsilon)) in total for "silo", plus O~(M B d) for
     batches (:func:`dpjax.bounds.federated_linucb`). For "distributed" M^(3/4) becomes M^(1/2), the
@@ -131,7 +133,7 @@ def federated_linucb(
         sums.scale * np.sqrt(noisiest), dim, failure / (2.0 * batches), norm_bound="tight",
         ridge=ridge,
     )  # fmt: skip
-    # Half of the failure is for private noise, and half for the losses' own noise.
+    # Half of the failure probability is for private noise, and half for the losses' own noise.
     share = jnp.where(jnp.isfinite(jnp.asarray(epsilon)), 2.0, 1.0)
 
     def announce(messages):

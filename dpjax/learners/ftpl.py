@@ -21,7 +21,7 @@ IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)
 
 
 class FtplState(NamedTuple):
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     round: Array  # () int32, prefixes released
 
 
@@ -39,11 +39,11 @@ def printed_scale(horizon, losses, epsilon, delta):
 
         max{|Y|_2 sqrt(T / (sqrt d log T)), sqrt(d) log T log(log T / delta) / epsilon}
 
-    Logarithms of T count nodes and have base 2, as in FTRL. We read the theorem as one about
-    (epsilon, delta): its text ends with epsilon alone, which Gaussian noise cannot provide. The
-    second term has sqrt(d) instead of |Y|_2 (the two are equal for experts with losses in [-1, 1]),
-    and its second logarithm is outside the root. For |Y|_2 <= sqrt d and T >= 100, the printed
-    scale is private, with more noise than necessary.
+    Logarithms of T count nodes and have base 2, as in FTRL. We read the theorem as a statement
+    about (epsilon, delta)-DP. Its text ends with epsilon alone, which Gaussian noise cannot
+    provide. The second term has sqrt(d) instead of |Y|_2 (the two are equal for experts with losses
+    in [-1, 1]), and its second logarithm is outside the root. For |Y|_2 <= sqrt d and T >= 100, the
+    printed scale is private, with more noise than necessary.
     """
     nodes = max(float(np.log2(horizon)), 1.0)
     dim = losses.dim
@@ -89,7 +89,7 @@ def ftpl(
 
     Privacy: (epsilon, delta)-DP, central. Released values: actions 1..T. The scale is that of one
     Gaussian mechanism over all nodes. The scale of ``calibration="printed"`` already includes the
-    leader's share. On the paper's instances it is at least three times the derived scale
+    leader's perturbation. On the paper's instances it is at least three times the derived scale
     (:func:`printed_scale`), and the resulting smaller epsilon is declared.
 
     Regret: at most s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)) in expectation against

@@ -24,8 +24,8 @@ def noisy_rate(horizon, regularizer, losses, length):
     """eta = sqrt(D_R / (T (S + 2 z sqrt(S S_1)))), which minimizes the bound for adaptive losses.
 
     z is the root mean square length of a prefix's noise (``length``), and S_1 the stability for
-    losses of length 1. The noise moves a play so far that its loss changes by at most eta 2
-    sqrt(S S_z), and S_z = z^2 S_1 is the stability for losses as long as the noise.
+    losses of length 1. The noise moves the played point, and this changes the point's loss by at
+    most eta 2 sqrt(S S_z). Here S_z = z^2 S_1 is the stability for losses as long as the noise.
     """
     stability = regularizer.stability(losses)
     unit = regularizer.stability(ball_losses(losses.dim))
@@ -37,10 +37,10 @@ def printed_scale(horizon, losses, epsilon):
     """lambda = |Y|_1 log2 T / epsilon, the scale of each node: Agarwal & Singh 2017, Lemma 3.3.
 
     The paper does not state the base of the logarithm. Its algorithm counts ceil(log T) nodes, so
-    the base is 2. |Y|_1 is the largest norm of a loss vector. It is the largest change of a vector
-    that is zeroed out, and of experts' losses in [0, 1]. Replaced losses of a symmetric set change
-    by twice as much. Under that reading (the paper's Definition 2.1) the true epsilon is twice the
-    printed one.
+    the base is 2. |Y|_1 is the largest norm of a loss vector. This is the largest change if a
+    vector is zeroed out, and also if experts' losses in [0, 1] are replaced. Replaced losses of a
+    symmetric set change by twice as much. Under replacement (the paper's Definition 2.1) the true
+    epsilon is then twice the printed one.
     """
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
 
@@ -102,11 +102,11 @@ def ftrl(
       A Learner with full information. An action is x, (d,).
 
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central. Released
-    values: actions 1..T, which read the prefixes 0 .. T - 1. The tree of these has ceil(log2 T)
-    levels, and each node has Laplace noise of scale Delta_1 ceil(log2 T) / epsilon. "printed" has
-    the scale |Y|_1 log2 T / epsilon. It is correct for neighbours "zero_out" and for experts'
-    losses in [0, 1]. For replaced losses of a symmetric set it is half the derived scale, and 2
-    epsilon is declared. Both calibrations have the same rate.
+    values: actions 1..T, which read the prefixes 0 .. T - 1. The tree over these prefixes has
+    ceil(log2 T) levels, and each node has Laplace noise of scale Delta_1 ceil(log2 T) / epsilon.
+    "printed" has the scale |Y|_1 log2 T / epsilon. It is correct for neighbours "zero_out" and for
+    experts' losses in [0, 1]. For replaced losses of a symmetric set it is half the derived scale,
+    and 2 epsilon is declared. Both calibrations have the same rate.
 
     Regret: at most 2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>] against oblivious losses. The noise
     Z has the same law for every prefix (``identical_law``), so it enters once and not in every
@@ -114,14 +114,14 @@ def ftrl(
     [-1, 1] the paper states the looser bound 2 sqrt(T ln d) plus O(d log^1.5 T
     sqrt(ln d) / epsilon).
 
-    Against adaptive losses, and so on the gradients of convex losses
-    (:func:`dpjax.combinators.on_gradients`), the noise enters in every round. The play is the
-    noiseless one, moved by the noise Z of the release. So regret is at most D_R / eta + eta T
+    Against adaptive losses, and therefore on the gradients of convex losses
+    (:func:`dpjax.combinators.on_gradients`), the noise enters in every round. The played point is
+    the noiseless one, moved by the noise Z of the release. So regret is at most D_R / eta + eta T
     (S + 2 z sqrt(S S_1)), with z the root mean square length of Z and S_1 the stability for losses
     of length 1. With the squared norm this is D_R / eta + eta T (G^2 / 4 + G z / 2). With the rate
     "noisy" it is D sqrt(T (G^2 + 2 G z)), with D the radius of the domain and G the length of the
-    longest loss. It has the order of Kairouz et al. 2021. The derivation is ours, for noise added
-    to exact sums of all rounds.
+    longest loss. This has the order of the bound of Kairouz et al. 2021. The derivation is ours,
+    for noise added to exact sums of all rounds.
 
     Reference: Agarwal & Singh, "The price of differential privacy for online learning", 2017,
     Algorithms 1 and 2, Theorem 3.1; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu, "Practical and

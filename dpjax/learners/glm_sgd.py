@@ -1,4 +1,4 @@
-"""Greedy by noisy gradients: logistic contextual bandits, by one coin a user or in batches."""
+"""Private greedy SGD for logistic contextual bandits, by one coin per user or noisy batch sums."""
 
 import math
 from typing import NamedTuple
@@ -47,7 +47,7 @@ def greedy(theta, features):
 def coin_lead(epsilon):
     """tanh(epsilon / 2) / 2: how far an epsilon-DP coin may be from 1/2, () float32.
 
-    From epsilon = 1 on, 1/2 minus it is rounded up to a positive multiple of 2^-23, so that the
+    If epsilon >= 1, 1/2 minus this number is rounded up to a positive multiple of 2^-23. So the
     ratio of two probabilities stays below e^epsilon.
     """
     flip = 2.0**-23 * jnp.maximum(jnp.ceil(2.0**23 * jax.nn.sigmoid(-epsilon)), 1.0)
@@ -106,7 +106,7 @@ def glm_sgd(
 
     A loss y is 1 with probability mu(<theta*, x>) for features x of length at most 1, with mu
     logistic and |theta*| <= S. Each round plays argmin <theta_j, x>, from theta_0 = 0. Batch j has
-    the gradients g = (mu(<theta_j, x>) - y) x of its rounds. After it
+    the gradients g = (mu(<theta_j, x>) - y) x of its rounds. After the batch
 
         theta_(j+1) = the projection of theta_j - z_j / (m (j + j_0)) onto the ball of radius S,
 
@@ -122,13 +122,14 @@ def glm_sgd(
     Args:
       horizon: T, rounds.
       dim: d, the number of features of an arm. Features longer than 1 are scaled down to length 1.
-      epsilon: privacy parameter; inf adds no noise, and with batches of 1 it is greedy SGD.
+      epsilon: privacy parameter; inf adds no noise. With batches of 1 the learner is then greedy
+        SGD.
       delta: in (0, 1), for Gaussian noise; default T^-2. It must be left out in the local model,
         whose message is pure DP.
       model: "local", "shuffle" or "joint".
       batch: n in the models "shuffle" and "joint", at least 1 and rounded down; may be traced.
-        Default 4 sigma T^(1/4) sqrt(d R / S) with R = D / 2 at parameters of length S, and at least
-        1 and at most T. Up to a logarithm this balances the terms of the bound that depend on n.
+        Default 4 sigma T^(1/4) sqrt(d R / S) with R = D / 2 at parameters of length S, cut to
+        [1, T]. Up to a logarithm this balances the terms of the bound that depend on n.
       strength: m > 0; default kappa / (4 d), with kappa = mu'(S) the smallest slope of mu. The
         regret bound needs m <= kappa lambda / 2. Here lambda is the smallest eigenvalue of E[x x']
         over the features that are played.
@@ -136,7 +137,7 @@ def glm_sgd(
 
     Returns:
       A Learner with contextual feedback. An action is a policy: a function that maps the round's
-      features (K, d) to an arm. It reports its steps and the number of projected ones.
+      features (K, d) to an arm. The report counts the steps and those that were projected.
 
     Privacy: epsilon-DP (local) or (epsilon, delta)-DP (exact Gaussian), for replacement of one
     round's features and losses. Local: the messages 1..T, each a function of one coin. Joint:

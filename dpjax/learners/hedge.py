@@ -46,7 +46,7 @@ def _printed_root(horizon, delta):
 
 
 def declared_epsilon(horizon, rate, delta):
-    """(epsilon, rho) of T rounds at rate eta; the first draw sees no data.
+    """(epsilon, rho) of T rounds at rate eta; the first draw depends on no data.
 
     A replaced round changes the exponents of every later round by the same u, whose entries are at
     most eta in absolute value. The log-ratio of one draw is u_i - ln sum_j p_j exp(u_j). It lies in
@@ -109,17 +109,17 @@ def hedge(
     posterior over sequences of arms, whose exponents also change by at most eta. The printed
     calibration has eta = 2 epsilon / sqrt(8 T ln(1 / delta)), on losses centred at 1/2. It omits a
     second-order term, and its conversion to epsilon is not the tightest. At delta = 1e-6 its eta
-    has epsilon = 0.85 when it states 1, and 26 when it states 20.
+    has epsilon = 0.85 if the paper states 1, and 26 if it states 20.
 
-    Where we differ from the paper: it charges 4 R / lambda for a draw, with losses in [-R, R] and
-    rate 1 / lambda, for which advanced composition would need sqrt(32 T ln(1 / delta)). The printed
+    Differences from the paper: it charges 4 R / lambda for a draw, with losses in [-R, R] and rate
+    1 / lambda. Advanced composition of such draws would need sqrt(32 T ln(1 / delta)). The printed
     sqrt(8 T ln(1 / delta)) is correct to first order, since draws have bounded range. In its
     formula (10) we read the sum of the losses without the factor 1 / t.
 
     Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
-    sqrt(T ln K / 2) for plain Hedge. With sharing, against the best sequence of arms with S shifts,
-    it is D / eta + eta T / 8 with D = ln K + S ln(K / alpha) - (T - 1 - S)
-    ln(1 - alpha + alpha / K).
+    sqrt(T ln K / 2) for plain Hedge. With sharing it is at most D / eta + eta T / 8 against the
+    best sequence of arms with S shifts. Here
+    D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K).
 
     Reference: Freund & Schapire, "A decision-theoretic generalization of on-line learning and an
     application to boosting", 1997; Cesa-Bianchi & Lugosi, "Prediction, learning, and games", 2006,

@@ -36,7 +36,7 @@ def lazy_ucb(
         mean_a - sqrt(alpha log t / O_a) - alpha log t / (epsilon O_a).
 
     Args:
-      horizon: T, rounds. It decides only when the game ends.
+      horizon: T, rounds. Only the end of the game depends on it.
       arms: K, at least 2.
       epsilon: privacy parameter; inf adds no noise.
       exploration: alpha, positive; the paper has 3. At the same alpha the term for the losses' own
@@ -87,7 +87,7 @@ def lazy_thompson(
     and plays the arm with the smallest draw.
 
     Args:
-      horizon: T, rounds. It decides only when the game ends.
+      horizon: T, rounds. Only the end of the game depends on it.
       arms: K, at least 2.
       epsilon: privacy parameter; inf adds no noise but keeps the posterior draws.
       exploration: alpha, positive; the paper has 3. It has no effect at epsilon = inf.
@@ -105,7 +105,7 @@ def lazy_thompson(
 
     Examples:
       >>> made = [learners.lazy_thompson(1000, 4, epsilon=x) for x in (0.5, float("inf"))]
-      >>> [x.privacy.epsilon for x in made]  # nothing is declared of its own draws
+      >>> [x.privacy.epsilon for x in made]  # nothing is declared for the posterior draws
       [0.5, inf]
     """
     arm_sums.check_exploration(exploration)

@@ -1,4 +1,4 @@
-"""Limited updates: private experts for i.i.d. losses, each used once."""
+"""Limited updates: private experts for i.i.d. losses, which use each loss once."""
 
 import jax.numpy as jnp
 
@@ -29,9 +29,9 @@ def limited_updates(
 ) -> BatchLearner:
     """Follow the leader of the previous batch, drawn privately, in batches that double.
 
-    The first arm is uniform, for one round. A batch of n rounds is followed by one of ceil(ratio n)
-    rounds. Its arm i is drawn once, only from the sums S (K,) of the losses in the n rounds. With
-    selector
+    The first arm is drawn uniformly and played for one round. A batch of n rounds is followed by
+    one of ceil(ratio n) rounds. The arm i of this next batch is drawn once, from the loss sums S
+    (K,) of the n rounds only. The selectors are
 
         "exponential"        i ~ softmax(-epsilon S / 2),
         "permute_and_flip"   i = argmin(S - E), E_j exponential of mean 2 / epsilon,
@@ -55,9 +55,10 @@ def limited_updates(
     sums moves by at most 2. This moves a log-likelihood ratio by at most epsilon with each
     selector. For the exponential mechanism only, the range of all log-likelihood ratios is also
     epsilon, so rho = epsilon^2 / 8. The other selectors are declared with rho = epsilon^2 / 2. Each
-    round enters one draw, and the arms of later batches are drawn from other rounds, for any
-    actions. None of this depends on the ratio. The printed Laplace selector states epsilon and has
-    2 epsilon: its scale is correct if a round is zeroed out, which moves all sums in one direction.
+    round enters one draw, and the arms of later batches are drawn from other rounds, whatever the
+    actions are. None of this depends on the ratio. The printed Laplace selector states epsilon and
+    has 2 epsilon: its scale is correct if a round is zeroed out, which moves all sums in one
+    direction.
 
     Regret: O(sqrt(T ln K) + ln K ln T / epsilon) for i.i.d. losses only. An adversary who knows the
     batches can make it linear in T. With ratio 2 the expected pseudo-regret is at most 1 + 3.42

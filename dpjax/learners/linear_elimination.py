@@ -24,7 +24,8 @@ def chernoff_radius(length, dim, core, log_term, epsilon, *, local=False):
     """The printed radius, with Chernoff's bound for the noise.
 
     The noise has |C_i| coefficients, each at most c = 2 d / q^i. With local noise there are more,
-    but together they weigh at most as much as q^i / (2 d) of the largest (:func:`noise_width`).
+    but together they count at most as much as q^i / (2 d) coefficients of size c
+    (:func:`noise_width`).
     """
     largest = 2.0 * dim / length
     count = 1.0 / largest if local else core
@@ -36,8 +37,8 @@ def chernoff_radius(length, dim, core, log_term, epsilon, *, local=False):
 def noise_tilt(count, log_term):
     """The point in (0, 1) at which Chernoff's bound is evaluated: sqrt(L / (L + N)).
 
-    N is the number of Laplace draws. The bound there is within 1 % of the best for every N and L.
-    It is the best if N is far above or far below L.
+    N is the number of Laplace draws. At this point the bound is within 1 % of the best for every N
+    and L. It is the best if N is far above or far below L.
     """
     return jnp.sqrt(log_term / (log_term + count))
 
@@ -66,8 +67,8 @@ def noise_width(coefficients, draws, log_term, epsilon):
 def exact_radii(products, pulls, log_term, epsilon, *, local=False):
     """Bounds on the errors of the estimates, computed from the design itself, (K,).
 
-    It is sqrt(x' V^-1 x L / 2) for losses in [0, 1], by Hoeffding's lemma, plus the width of
-    sum_a x' V^-1 a z_a (:func:`noise_width`).
+    The bound for arm x is sqrt(x' V^-1 x L / 2) for losses in [0, 1], by Hoeffding's lemma, plus
+    the width of sum_a x' V^-1 a z_a (:func:`noise_width`).
 
     Args:
       products: x' V^-1 a, (K, K), with V = sum_a n_a a a'.
@@ -115,10 +116,10 @@ def linear_elimination(
     4. An arm is eliminated if its <theta~, a> - gamma_a exceeds the smallest <theta~, a> + gamma_a.
 
     The arms of a phase are played one after the other, in random order. If the remaining rounds are
-    too few for a phase, the arm with the smallest estimate plays all of them (any arm if there is
-    no estimate yet). With the default q this happens for i > ln T - 1, as in the paper, and
-    sometimes one phase earlier, since all phases up to there may have 1.1 T rounds. If one active
-    arm is left, it is played to the end.
+    too few for a phase, the arm with the smallest estimate is played in all of them (any arm if
+    there is no estimate yet). With the default q this happens for i > ln T - 1, as in the paper,
+    and sometimes one phase earlier, since the phases up to this i may have 1.1 T rounds in total.
+    If one active arm is left, it is played to the end.
 
     For linear losses in [-1, 1], such as -<theta, a> for rewards, use
     ``rescale_losses(linear_elimination(...), -1, 1)``. If losses are not centred at 1/2, add a
@@ -147,8 +148,8 @@ def linear_elimination(
     one released sum, of sensitivity 1. The sum to which a round belongs is a function of earlier
     releases, so the releases compose in parallel. Designs and radii do not depend on losses. (For
     rewards in [-1, 1] the paper's noise of scale 1 / epsilon has 2 epsilon.) Other noise gives
-    (epsilon, delta)-DP or another model, as declared in the learner's ``privacy``. Noise that
-    protects only bits rounds each loss to the nearer of 0 and 1.
+    (epsilon, delta)-DP or another model, as declared in the learner's ``privacy``. If the noise
+    protects only bits, each loss is rounded to the nearer of 0 and 1.
 
     Regret: with probability 1 - beta no estimate has an error above gamma. (This does not cover
     "printed", whose coefficient of ln(4 |A_i| T / beta) / epsilon is below that of Chernoff's
@@ -158,8 +159,8 @@ def linear_elimination(
 
     Reference: Hanna, Girgis, Fragouli & Diggavi, "Differentially private stochastic linear bandits:
     (almost) for free", 2022, as presented in Chari's survey. The survey's gamma also divides the
-    statistical term by epsilon; we read it as :func:`printed_radius`. A zeta-net is
-    :func:`dpjax.maths.designs.circle_net`.
+    statistical term by epsilon; we read it as :func:`printed_radius`.
+    :func:`dpjax.maths.designs.circle_net` returns a zeta-net.
 
     Examples:
       >>> laws = ("laplace", "discrete_laplace", "local_laplace")

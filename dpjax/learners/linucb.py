@@ -72,9 +72,10 @@ _OLD = {
 
 
 def _with_gram(old, given) -> tuple[dict, str]:
-    """The arguments with ``gram`` for its deprecated keywords (until 0.2), and its spelling."""
+    """The arguments with ``gram`` for its deprecated keywords (until 0.2), and ``gram`` as text."""
     if "gram" in given:
-        raise TypeError(f"{next(iter(old))} must go into gram, which is given already")
+        name = next(iter(old))
+        raise TypeError(f"{name} must be an argument of gram's factory, since gram is given")
     chosen = _OLD | old
     law, protected = chosen.pop("noise"), chosen.pop("protected")
     _check.one_of("gaussian", "wishart", noise=law)
@@ -120,7 +121,7 @@ def linucb(
         V_t = G~,   theta~_t = V_t^-1 u~,
         beta_t = sigma sqrt(2 ln(2 / alpha) + ln det V_t - d ln rho_min) + S sqrt(rho_max) + gamma,
 
-    round t plays the arm of its features with the smallest <theta~_t, x> - beta_t |x|_(V_t^-1).
+    round t plays the arm whose features x have the smallest <theta~_t, x> - beta_t |x|_(V_t^-1).
 
     Args:
       horizon: T, rounds.
@@ -134,7 +135,8 @@ def linucb(
         probability that some confidence bound fails. Default ``gram.gaussian()``.
       ridge: lambda > 0 of OFUL, which adds lambda |theta|^2 to the squared errors; default 1. It is
         used if there is no shift, or too little noise. A floor of ``gram`` replaces it.
-      feature_bound: L. Longer features are scaled down to it before they are summed, and counted.
+      feature_bound: L. Longer feature vectors are counted, and scaled down to length L before they
+        are summed.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
       parameter_bound: S, an upper bound on |theta|.
       deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
@@ -197,7 +199,8 @@ def linucb(
         horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,
         ridge=1.0 if ridge is None else real(ridge),
     )  # fmt: skip
-    # Half of the failure is for private regularizers, and half for the losses' own noise.
+    # Half of the failure probability is for private regularizers, and half for the losses' own
+    # noise.
     share = jnp.where(sums.noisy, 2.0 * sums.events, 1.0)
     log_failure = jnp.log(share / jnp.asarray(failure, jnp.float32))
     sigma = jnp.asarray(deviation, jnp.float32)

@@ -15,10 +15,10 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
 
         sqrt(ln(2 K j (j + 1) / failure) / (2 n)).
 
-    Consider the arm with the smallest mean, and the other arm with the smallest lower bound. The
-    one with fewer pulls is played for an eighth of its pulls. The learner stops when the upper
-    bound of the first is at most the lower bound of the second. A phase ends when the pulls have
-    grown by a tenth.
+    Consider the arm with the smallest mean and, among the others, the arm with the smallest lower
+    bound. The one of these two with fewer pulls is played for an eighth of its pulls. The learner
+    stops when the upper bound of the first is at most the lower bound of the second. A phase ends
+    when the pulls have grown by a tenth.
 
     Args:
       horizon: T, the largest stopping time. A run that has not stopped by then is censored.
@@ -58,7 +58,7 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
         return phases.means, jnp.sqrt(exponent / (2.0 * samples))
 
     def rival(key, phases, best):
-        """The other arm with the smallest lower bound."""
+        """The arm with the smallest lower bound, other than the best one."""
         means, radii = bounds(phases)
         others = jnp.arange(arms) != best
         return smallest(key, jnp.where(others, means - radii, jnp.inf))

@@ -17,10 +17,10 @@ from dpjax.maths.two_words import add_compensated
 
 class OnlineFrankWolfeState(NamedTuple):
     point: Array  # (d,) x_t
-    error: Array  # (d,) its rounding error, since late steps are below its last digit
+    error: Array  # (d,) the rounding error of x_t, since late steps are below its last digit
     previous: Array  # (d,) x_(t-1)
     round: Array  # () int32, t
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     longer: Array  # () int32
 
 
@@ -70,10 +70,11 @@ def online_frank_wolfe(
     D / t, |w_t| is at most G + beta D (t - 1) / t. So a replaced loss changes w_t by at most 2
     (G + beta D) in L2, and given the releases it changes no other summand.
 
-    Regret: for i.i.d. losses, in expectation against the best point for their mean, at most
-    (G D + D z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T) with
-    W = G + beta D and z the largest root mean square length of a prefix's noise. The derivation is
-    ours (:func:`dpjax.bounds.online_frank_wolfe`). No bound is known for losses that are not i.i.d.
+    Regret: for i.i.d. losses at most
+    (G D + D z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T), in expectation
+    against the best point for their mean. Here W = G + beta D, and z is the largest root mean
+    square length of a prefix's noise. The derivation is ours
+    (:func:`dpjax.bounds.online_frank_wolfe`). No bound is known for losses that are not i.i.d.
 
     Reference: Han, Liang, Liang, Wang, Yao & Zhang, "On private online convex optimization: optimal
     algorithms in lp-geometry and high dimensional contextual bandits", 2022, as reconstructed.

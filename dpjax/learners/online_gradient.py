@@ -15,7 +15,7 @@ from dpjax.learners.parts.superseded import of_domain
 
 
 class OnlineGradientState(NamedTuple):
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     release: Array  # (d,) the latest release
     optimizer: Any  # the optimizer's state
     point: Array  # (d,) x_t
@@ -49,8 +49,9 @@ def online_gradient(
     """Projected steps of any optax optimizer on privately released gradients.
 
     The gradient of a linear loss is its loss vector. For round t the optimizer receives g~_t = L~_t
-    - L~_(t-1), the difference of two noisy prefix sums. In the sum that plain descent follows,
-    their noise cancels. x_(t+1) is the projection of x_t + the optimizer's update.
+    - L~_(t-1), the difference of two noisy prefix sums. Plain descent follows the sum of these
+    differences, in which the noise of earlier prefixes cancels. x_(t+1) is the projection of
+    x_t + the optimizer's update.
 
     Args:
       horizon: T, rounds.
@@ -71,8 +72,8 @@ def online_gradient(
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central. Released
     values: actions 1..T. The optimizer only post-processes the prefix sums.
 
-    Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer and rate. No bound
-    is claimed with noise. Each step is then as long as its noise, and is cut off by the projection.
+    Regret: at most 1.5 D G sqrt(T) at epsilon = inf with the default optimizer and rate. With noise
+    no bound is claimed: each step is then as long as its noise, and the projection cuts it off.
 
     Reference: Zinkevich, "Online convex programming and generalized infinitesimal gradient
     ascent", 2003; Kairouz, McMahan, Song, Thakkar, Thakurta & Xu 2021 for prefix sums under

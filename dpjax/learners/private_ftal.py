@@ -16,7 +16,7 @@ from dpjax.maths.two_words import add_compensated
 
 
 class PrivateFtalState(NamedTuple):
-    sums: Any  # of the private prefix sums
+    sums: Any  # state of the private prefix sums
     round: Array  # () int32, actions played
     point_sum: Array  # (d,) of the actions played
     error: Array  # (d,) its rounding error
@@ -53,8 +53,8 @@ def private_ftal(
         w_(t+1) = argmin <L~_t, w> + (H / 2) sum_(s <= t) |w - w_s|^2
                 = projection of mean(w_1, ..., w_t) - L~_t / (H t).
 
-    This is a baseline for strongly convex losses. It pays for the noise in every round; FTRL pays
-    once. If the losses are H-strongly convex themselves, such as
+    This is a baseline for strongly convex losses. Its regret includes the noise of every round;
+    that of FTRL includes the noise once. If the losses are H-strongly convex themselves, such as
     :func:`dpjax.loss_families.quadratic` with H = 1, run it on their gradients
     (:func:`dpjax.combinators.on_gradients`). Then nothing needs to be added to the losses.
 
@@ -77,10 +77,10 @@ def private_ftal(
 
     Regret: by our derivation for linear losses, H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H up to
     constants, with D the diameter, G the largest |loss|_2 and s the root mean square length of a
-    prefix's noise. For the best H it grows as sqrt(T s). FTRL's bound adds the two terms that are
-    multiplied here. On H-strongly convex losses with gradients up to length G, also adaptive ones,
-    it is at most ((G + H D)^2 / 2 + G z)(1 + ln T) / H by our derivation, with z the largest root
-    mean square length of a prefix's noise.
+    prefix's noise. For the best H it grows as sqrt(T s). Here the terms in T and s are multiplied;
+    in FTRL's bound they are added. On H-strongly convex losses with gradients up to length G, also
+    adaptive ones, it is at most ((G + H D)^2 / 2 + G z)(1 + ln T) / H by our derivation, with z the
+    largest root mean square length of a prefix's noise.
 
     Reference: Smith & Thakurta, "(Nearly) optimal algorithms for private online learning in
     full-information and bandit settings", 2013, as recalled.

@@ -41,8 +41,8 @@ def private_giga(
     The state is z_t = t (x_(t+1) - c), the projection of z_(t-1) - l_t / alpha on t (domain - c).
 
     This is a baseline. The effect of a changed round on the hidden point falls as 1 / t, and so
-    does the noise. But each of the T outputs is a new release, so the noise is sqrt(T) times what
-    one output needs.
+    does the noise. But each of the T outputs is a new release, so the noise is sqrt(T) times as
+    large as for one output.
 
     Args:
       horizon: T, rounds. It is limited by float32 rounding, as described below.
@@ -74,7 +74,7 @@ def private_giga(
     (:func:`dpjax.domains.exact_projections.drift`). On the simplex of 5 entries with epsilon = 1
     and delta = 1e-6 this is 0.1 % at T = 2^10 and 5 % at T = 2^16. Horizons for which it may exceed
     Delta_2 itself are refused. The limit is about 2^19 on balls and 2^20 on the simplex. It is 724
-    if projections are computed by roots or eigenvalues in one word, as on lp balls.
+    if projections are computed by roots or eigenvalues in one float32 word, as on lp balls.
 
     Regret: by our derivation, alpha T R^2 / 2 + (G^2 / (2 alpha) + G sqrt(d) beta)(1 + ln T) up to
     constants, with R the radius of the domain around c and G the largest |l|_2.

@@ -29,9 +29,8 @@ def private_one_point(
 ) -> Learner:
     """Projected descent on private one-point estimates, in the style of Smith & Thakurta.
 
-    This is a baseline for :func:`projection_free` that projects in every round. Let s~_t be the
-    noisy sum of the estimates (n / zeta) f_s(x_s) u_s of rounds 1 .. t, released in every round.
-    Then
+    This baseline for :func:`projection_free` projects in every round. Let s~_t be the noisy sum of
+    the estimates (n / zeta) f_s(x_s) u_s of rounds 1 .. t, released in every round. Then
 
         x_t = y_t + zeta u_t,   y_(t+1) = projection of c - eta s~_t on the domain shrunk by
         1 - zeta / r around its centre c.
@@ -58,7 +57,8 @@ def private_one_point(
     Privacy: epsilon-DP (Laplace) or (epsilon, delta)-DP (Gaussian, exact), central, for replacement
     of one round's loss function. Released values: actions 1..T. A change of f_t changes one
     estimate, by at most (n / zeta) W along u_t, with W the width of the range. So the noise grows
-    as 1 / zeta and does not depend on eta. Estimates are rounded to integers before integer noise.
+    as 1 / zeta and does not depend on eta. Estimates are rounded to integers before integer noise
+    is added.
 
     Regret: O~(T^(3/4)), with terms as in :func:`one_point_gradient` and others for the noise. No
     bound with constants is claimed.

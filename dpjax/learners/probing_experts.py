@@ -1,4 +1,4 @@
-"""Probing experts: the private shrinking dartboard over experts, on estimates from few rounds."""
+"""Probing experts: the private shrinking dartboard over experts, on estimates from few probes."""
 
 from typing import Any, NamedTuple
 
@@ -15,18 +15,18 @@ from dpjax.maths import exact_sums
 
 
 class ProbingExpertsState(NamedTuple):
-    learned: Any  # ExactSum (N,) of E_ia l_a over the probes of all batches that are over
-    batch: Any  # ExactSum (N,) of those of this batch
-    round: Array  # () int32, of this batch
+    learned: Any  # ExactSum (N,) of E_ia l_a over the probes of all complete batches
+    batch: Any  # ExactSum (N,) of E_ia l_a over the probes of the current batch
+    round: Array  # () int32, complete rounds of the current batch
     probes: Array  # () bool, whether this round is a probe
-    expert: Array  # () int32 I, the expert in play
-    draws: Array  # () int32, experts drawn so far, the first one included
+    expert: Array  # () int32 I, the current expert
+    draws: Array  # () int32, experts drawn so far, including the first
     refused: Array  # () int32
 
 
 class ProbingExpertsReport(NamedTuple):
     resampled: Array  # () int32, draws after the first
-    refused: Array  # () int32, draws that coins asked for after the budget ran out
+    refused: Array  # () int32, draws called for by coins after the budget ran out
     rate: Array  # () eta
     restart: Array  # () p
     batch: Array  # () B
@@ -36,54 +36,54 @@ class ProbingExpertsReport(NamedTuple):
 def probing_experts(
     horizon: int, arms: int, experts: int, *, epsilon: Number, delta: Number | None = None
 ) -> Learner:
-    """Follow one expert, probe a random arm now and then, and seldom draw another expert.
+    """Follow one expert, occasionally probe a random arm, and rarely draw another expert.
 
-    Each round is a probe with probability gamma, and then plays a uniform arm. In any other round
-    the arm is drawn from the advice E_I of the expert I in play. Only probes are learned from: with
-    a of loss l_a, expert i is estimated to lose E_ia l_a K / gamma, whose mean is <E_i, l>. After
-    every B rounds, with y the mean estimates (N,) of the batch and L the sum of all y,
+    With probability gamma a round is a probe, which plays a uniform arm. Any other round draws the
+    arm from the advice E_I of the current expert I. Only probes are used for learning: if a probe
+    of arm a has loss l_a, the loss of expert i is estimated by E_ia l_a K / gamma, whose mean is
+    <E_i, l>. Let y (N,) be the mean estimates of a batch of B rounds, and L the sum of all y so
+    far. After the batch,
 
-        I is kept with probability (1 - p) exp(-eta y_I), and if M experts have been drawn;
+        I is kept with probability (1 - p) exp(-eta y_I), and always once M experts have been drawn;
         otherwise I is drawn anew from softmax(-eta L).
 
-    It is the dartboard of Asi et al. 2023 on estimates. The first expert is uniform. Of n =
-    floor(T / B) batches there may be at most M = floor(4 n p) draws. B, p and gamma are those of a
-    grid whose regret bound is least, and eta is as large as epsilon allows, or smaller if that is
-    better.
+    This is the dartboard of Asi et al. 2023 on estimates. The first expert is uniform. In
+    n = floor(T / B) batches at most M = floor(4 n p) experts are drawn. B, p and gamma minimize the
+    regret bound over a grid. eta is the largest that epsilon allows, or smaller if that is better.
 
-    Estimates from rounds that follow an expert would depend on it. The losses would be adaptive
-    then, and the law of Hedge would be lost.
+    Estimates from rounds that follow an expert would depend on this expert. The losses would then
+    be adaptive, and the experts would no longer have the law of Hedge.
 
     Args:
       horizon: T, rounds.
       arms: K, at least 2.
       experts: N, at least 2.
-      epsilon: privacy; inf has no budget of draws, and the grid's best eta.
-      delta: in (0, 1); by default epsilon is pure.
+      epsilon: privacy parameter; inf limits neither the draws nor eta.
+      delta: in (0, 1); by default privacy is pure.
 
     Returns:
-      A Learner with contextual feedback. Its action is a policy, as that of
-      :func:`dpjax.learners.exp4`. The report has the draws, those that were refused, and the
-      parameters eta, p, B and gamma.
+      A Learner with contextual feedback. Its action is a policy, like that of
+      :func:`dpjax.learners.exp4`. The report contains the numbers of draws and of refused draws,
+      and the parameters eta, p, B and gamma.
 
-    Privacy: epsilon-DP, or (epsilon, delta)-DP given delta, central, for replacement of one round's
-    losses; released: policies 1..T. Advice is public, and so are the coins and arms of probes. One
-    loss is in one coin and at most M - 1 draws. It moves exponents by at most w = eta K / (gamma B)
-    and all of them the same way, so that a draw has the log-ratio w. (For the dartboard itself it
-    is 2 w, since a vector of losses may move some up and others down. It would be 2 w here if
-    advice were replaced, too.) The epsilon is
+    Privacy: epsilon-DP, or (epsilon, delta)-DP if delta is given, central, for replacement of one
+    round's losses. Released values: policies 1..T. Advice is public, and so are the coins and arms
+    of probes. One loss enters one coin and at most M - 1 draws. It moves all exponents in the same
+    direction, by at most w = eta K / (gamma B), so the log-ratio of a draw is at most w. (For the
+    dartboard itself it is 2 w, since a vector of losses may move some exponents up and others down.
+    Here it would also be 2 w if advice were replaced, too.) The epsilon is
 
         ln(1 + (1 - p) (1 - e^-w) / p) + (M - 1) w,
 
-    or given delta that of Renyi divergences if that is smaller, as for
+    or, if delta is given, the epsilon from Renyi divergences if that is smaller, as for
     :func:`dpjax.learners.shrinking_dartboard`.
 
     Regret: at most B ln N / eta + eta T (1 + K / (gamma B)) / 2 + gamma T + T P against the best
     expert, in expectation, for oblivious losses in [0, 1] and advice. P is a bound on the
-    probability that draws run out (:func:`dpjax.bounds.probing_experts`). It grows as T^(2/3), also
-    at epsilon = inf, where :func:`dpjax.learners.exp4` has sqrt(T). So probes pay if epsilon is
-    small: for 16 experts, 4 arms and T = 2^18 the bound is below that of EXP4 if epsilon is below
-    0.05, or below 0.13 at delta = 1e-6.
+    probability that draws run out (:func:`dpjax.bounds.probing_experts`). The bound grows as
+    T^(2/3), even at epsilon = inf, where that of :func:`dpjax.learners.exp4` grows as sqrt(T). So
+    probes pay only if epsilon is small. For 16 experts, 4 arms and T = 2^18 the bound is below that
+    of EXP4 if epsilon is below 0.05, or below 0.13 at delta = 1e-6.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, for the dartboard; the estimates and constants are ours.
@@ -123,7 +123,8 @@ def probing_experts(
         over = state.round + 1 >= size.astype(jnp.int32)
         now = jax.tree.map(lambda leaf: jnp.where(over, leaf, 0), batch)
         learned = exact_sums.add(state.learned, now)
-        # eta y_I = w times the batch's sum, of which a coin reads 1 - (1 - p) exp(-eta y_I).
+        # eta y_I is w times the batch's sum. The coin falls with probability
+        # 1 - (1 - p) exp(-eta y_I).
         moved = -jnp.expm1(-w * exact_sums.to_float(now)[state.expert])
         coin = noise.coin(coin_key, jnp.stack([p, (1.0 - p) * moved]))
         asked = coin & over & (budget > 1)

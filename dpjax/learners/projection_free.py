@@ -75,8 +75,8 @@ def batch_norms(batch, batches, dim, epsilon, delta):
     The L1 bound is b sqrt(n). The L2 bound is the smaller of b and sqrt(b) t, which holds for all
     batches with probability 1 - delta / 2. Here matrix Bernstein (Tropp 2015) gives
     P(|[u_1 .. u_b]| >= t) <= (n + b) exp(-t^2 / (2 (1 + b/n) + 2t/3)), which is the paper's Lemma 9
-    for |c|_2 <= 1. Since only half of delta is left for the noise, the L2 bound is multiplied by
-    the factor that this costs.
+    for |c|_2 <= 1. Only half of delta is left for the noise, so the L2 bound includes the factor by
+    which this increases the noise.
     """
     if delta is None:
         return batch * dim**0.5, float(batch)
@@ -111,14 +111,15 @@ def projection_free(
         g_R = sum over the batch of (n / zeta) f_t(x_t) u_t,         s~_R = g_1 + ... + g_R + noise.
 
     During the batch, b steps of the conditional gradient method (one linear minimization in each
-    round) lead from x~_(R-1) to x~_R, near the minimizer of |x - c|^2 / 2 + eta <s~_(R-1), x>, with
-    c the centre of the domain. So batch R depends on the data of batches 1 .. R - 2. The first two
-    batches use no data, and the estimates of the last two are never summed.
+    round) lead from x~_(R-1) to x~_R. This point is near the minimizer of
+    |x - c|^2 / 2 + eta <s~_(R-1), x>, with c the centre of the domain. So batch R depends on the
+    data of batches 1 .. R - 2. The first two batches use no data, and the estimates of the last two
+    are never summed.
 
     Args:
       horizon: T, rounds.
-      domain: a Domain with a linear minimizer. Actions leave it by up to zeta, so losses must be
-        defined there. If the domain has no interior, actions stay in its affine hull, whose
+      domain: a Domain with a linear minimizer. Actions may be up to zeta outside of it, and losses
+        must be defined there. If the domain has no interior, actions stay in its affine hull, whose
         dimension is n. L is the length of the longest vector of its loss set, as in
         :func:`one_point_gradient`. On ``domains.shrunk(domain, 1 - zeta / r)``, with r the
         inradius, actions stay in the domain.
@@ -138,9 +139,10 @@ def projection_free(
       calibration: "single_change", "batch_norm" or "printed" (the last for the tree).
 
     Returns:
-      A Learner that observes only the value of its loss. An action is x_t, (d,). From the smallest
-      gap of each batch, the report bounds the distance of bases from the minimizers that they
-      approximate by sqrt(2 gap). This is at most D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem 2).
+      A Learner that observes only the value of its loss. An action is x_t, (d,). The report bounds
+      the distance of any base from the minimizer that it approximates: it is at most sqrt(2 gap),
+      for the smallest gap of the batch. This is at most D sqrt(13.5 / (b + 1)) (Jaggi 2013, Theorem
+      2).
 
     Raises:
       ValueError, TypeError: an argument is invalid. A smoothing outside the theory is accepted with

@@ -28,7 +28,7 @@ def robust_elimination(
     Epoch e targets the gap Delta_e = largest_gap 2^-e. Each active arm is played R_e rounds. Losses
     are clipped to [-B_e, B_e], and arms are eliminated if their noisy mean exceeds the smallest by
     more than Delta_e / 2. B_e and R_e depend on the moment, not on losses: R_e is the smallest
-    number of rounds, over all B, that bounds the error of a mean by Delta_e / 4
+    number of rounds, over all B, for which the error bound of a mean is Delta_e / 4
     (:func:`dpjax.maths.clipped_means.clipped_mean`). The rest is as in
     :func:`successive_elimination`.
 
@@ -36,7 +36,8 @@ def robust_elimination(
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy parameter; inf adds no noise but still clips losses.
-      moment: u, an upper bound on E|loss|^p for every arm. The means are included in it.
+      moment: u, an upper bound on E|loss|^p for every arm. The moment is not centred, so it
+        includes the means.
       order: p in (1, 2]; a smaller p allows heavier tails.
       largest_gap: the largest gap between two means.
       model: "central", or "local", in which each clipped loss has its own noise.

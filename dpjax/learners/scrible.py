@@ -133,18 +133,18 @@ def scrible(
       A Learner whose action is a point y, (d,), and which observes only <l, y>. The report counts
       the rounds with eta n |f| > 1/4, which the proof excludes. In these rounds f is not clipped,
       since that would bias the estimate. On a polytope the report also has the largest Newton
-      decrement that remained at an x (residual): about 1e-6 without such rounds.
+      decrement that remained at an x (residual): about 1e-6 if there are no such rounds.
 
-    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. It does
-    not depend on eta, since the noise is added to the observed value. "printed" has noise of scale
-    |Y|_1 / epsilon in each coordinate. Under replacement (the paper's Definition 2.1), it declares
-    2 epsilon if losses are symmetric and epsilon if their values have one sign. (The scale is
-    correct if a round is zeroed out.)
+    Privacy: epsilon-DP, local, for replacement of one round. Released values: actions 1..T. Epsilon
+    does not depend on eta, since the noise is added to the observed value. "printed" has noise of
+    scale |Y|_1 / epsilon in each coordinate. Under replacement (the paper's Definition 2.1), it
+    declares 2 epsilon if losses are symmetric and epsilon if their values have one sign. (The scale
+    is correct if a round is zeroed out.)
 
     Regret: with the default rate at most 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2 M in expectation
     (oblivious losses), as long as eta n |f| <= 1/4. Here <l, x> lies within M of its centre, and
-    the noise has variance s^2. The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. It is
-    2 lambda^2 |y|_2^2, which is smaller for N >= 3.
+    the noise has variance s^2. The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. This
+    variance is 2 lambda^2 |y|_2^2, which is smaller for N >= 3.
 
     Raises:
       ValueError: the domain has no barrier.

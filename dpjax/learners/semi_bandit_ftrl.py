@@ -39,19 +39,19 @@ def semi_bandit_ftrl(
     their losses, each of which is observed. Each round draws an action a with P(a_i = 1) = x_i. On
     sets of k entries (simplex, ``capped_simplex``, ``partition_matroid`` with bases) the
     regularizer is the Tsallis entropy,
-    bases) it has the Tsallis entropy,
 
         x = argmin <L, x> - (2 / eta) sum_i sqrt(x_i),    eta = 1 / sqrt(2 T V),
 
     and on paths P(a) is proportional to exp(-eta <L, a>), eta = sqrt(ln N / (2 d T V)) for N paths.
-    Either one uniformly drawn entry J of the action is read with noise, or every entry. L grows by
-    the estimates
+    Either one uniformly drawn entry J of the action is read with noise, or all its entries are. The
+    estimates that are added to L are
 
         "one"  y_J = |a| (l_J + Lap(1 / epsilon)) / x_J    V = k (1 + 2 / epsilon^2)
         "all"  y_i = (l_i + Lap(k / epsilon)) / x_i        V = 1 + 2 k^2 / epsilon^2
 
     Estimates with eta |y_i| sqrt(x_i) > 1/2, or eta |y_i| > 1 on paths, are skipped. With Gaussian
-    noise its variance replaces 2 / epsilon^2 and 2 k^2 / epsilon^2; with "all" it grows as k.
+    noise, the variance of this noise replaces 2 / epsilon^2 and 2 k^2 / epsilon^2; with "all" this
+    variance grows as k.
 
     Args:
       horizon: T, rounds.
@@ -61,9 +61,9 @@ def semi_bandit_ftrl(
       read: "one" or "all" entries of an action. Paths allow only "one", since the estimates of
         several edges of a path would add up.
       model: "local", or "central" for batches of tau rounds that play one action. The same entries
-        are read in all rounds of a batch, and noise is added to their sums. Its variance in V is
-        then divided by tau^2. tau is the standard deviation of this noise, rounded up. For Laplace
-        noise it is sqrt(2) / epsilon or sqrt(2) k / epsilon.
+        are read in all rounds of a batch, and noise is added to their sums. In V the variance of
+        this noise is then divided by tau^2. tau is the standard deviation of this noise, rounded
+        up. For Laplace noise it is sqrt(2) / epsilon or sqrt(2) k / epsilon.
 
     Returns:
       A Learner with semi-bandit feedback, or in the central model a BatchLearner. The report counts
@@ -76,11 +76,11 @@ def semi_bandit_ftrl(
 
     Regret: at most 5.66 sqrt(d k T V) on sets and 2.83 sqrt(d ln N T V) on paths, in expectation
     (oblivious losses in [0, 1]); see :func:`dpjax.bounds.semi_bandit_ftrl`. The constants are ours.
-    Losses are not centred: a skipped estimate must have a mean of at least 0.
+    Losses are not centred, since a skipped estimate must have a mean of at least 0.
 
     Reference: Audibert, Bubeck & Lugosi, "Regret in online combinatorial optimization", 2014, for
-    the game; Zimmert & Seldin 2021 for the entropy; Takimoto & Warmuth 2003 for paths. Ours are the
-    noise, the batches, and skipping (as Huang, Dai & Huang 2022 do for heavy tails).
+    the game; Zimmert & Seldin 2021 for the entropy; Takimoto & Warmuth 2003 for paths. The noise,
+    the batches and skipping (as Huang, Dai & Huang 2022 do for heavy tails) are ours.
 
     Raises:
       ValueError, TypeError: an argument is invalid; no law of vertices is known for the domain.
@@ -97,8 +97,8 @@ def semi_bandit_ftrl(
     _check.one_of("central", "local", model=model)
     dim, lottery, one, local = domain.dim, domain.lottery, read == "one", model == "local"
     if lottery is None:
-        raise ValueError("domain must be sets with a fixed number of entries, as "
-                         "domains.capped_simplex, or domains.paths")  # fmt: skip
+        raise ValueError("domain must be sets with a fixed number of entries, such "
+                         "as domains.capped_simplex, or domains.paths")  # fmt: skip
     if not (one or lottery.reads_all):
         raise ValueError("read must be 'one' on this domain, got 'all'")
     law, name = noise.laplace, "Laplace"

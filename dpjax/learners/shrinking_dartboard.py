@@ -1,4 +1,4 @@
-"""The private shrinking dartboard: Hedge that seldom draws a new arm."""
+"""The private shrinking dartboard: Hedge that rarely draws a new arm."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from dpjax.maths import exact_sums
 
 
 class ShrinkingDartboardState(NamedTuple):
-    learned: Any  # ExactSum (K,) L, the losses; given shifts, minus a correction for sharing, so
+    learned: Any  # ExactSum (K,) L, the losses; with shifts, minus a correction for sharing, so
     # that the law of the next arm still has the weights (1 - eta)^L
     arm: Array  # () int32, the current arm
     draws: Array  # () int32, k: arms drawn so far, including the first
@@ -76,14 +76,14 @@ def shrinking_dartboard(
       arms: K, at least 2.
       epsilon: target epsilon for the choice of eta; inf gives Hedge's law throughout, without a
         budget.
-      delta: in (0, 1); by default epsilon is pure.
-      rate: the largest eta, in (0, 1/2]; default sqrt(B D / T), where D is ln K, or with shifts ln
-        K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge
-        itself, whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)), which for large
-        T is 2.8 times this default.
+      delta: in (0, 1); by default privacy is pure.
+      rate: the largest eta, in (0, 1/2]; default sqrt(B D / T). D is ln K, or with shifts ln K + S
+        ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge itself,
+        whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)). For large T this is 2.8
+        times the default.
       restart: p, in (0, 1/2], raised to eta if it is smaller. The default is 1 / sqrt(8 n), which
-        is best for small eta, or with delta n^(-1/3) / 3, found by a search. With
-        calibration="printed" it is the paper's.
+        is best for small eta. If delta is given, it is n^(-1/3) / 3, which was found by a search.
+        With calibration="printed" it is the paper's.
       calibration: "derived" or "printed", how eta and p follow from epsilon and delta.
       batch: B, in [1, T]. None selects the B among 1, 2, 3, 4, 6, 8, 12, ... with the smallest
         regret bound, or with calibration="printed" the paper's.
@@ -93,32 +93,34 @@ def shrinking_dartboard(
     Returns:
       A Learner with full information that plays arms; for any batch other than 1 a BatchLearner.
 
-    Privacy: epsilon-DP, or with delta (epsilon, delta)-DP, central, for replacement of one round.
-    Released values: actions 1..T. In both calibrations the declaration counts exactly what one
-    round affects: one coin and at most M - 1 draws. With w = ln(1 / (1 - eta)) / B it is
+    Privacy: epsilon-DP, or (epsilon, delta)-DP if delta is given, central, for replacement of one
+    round. Released values: actions 1..T. In both calibrations the declaration counts exactly the
+    releases that one round affects: one coin and at most M - 1 draws. With
+    w = ln(1 / (1 - eta)) / B, epsilon is
 
         ln(1 + (1 - p) (1 - e^-w) / p) + 2 (M - 1) w,
 
-    or with delta the epsilon from Renyi divergences if that is smaller: the exact ones of the coin,
-    which seldom falls, and those of zCDP for the draws. Both are adaptive releases, whose
-    divergences add up (our derivation). Shifts do not change this: the jumps of a kept arm read no
-    data, and P is the posterior over sequences of arms, whose exponents a round moves by at most w.
-    The paper states eta / p + 16 T p eta, or 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p
-    ln(1/delta)), and its corollaries set eta and p for epsilon <= 1. "derived" uses the largest eta
-    up to ``rate``. At T = 2^16 and epsilon = 0.1 it is 3.6 times the printed one, and 16.4 times
-    with delta = 1e-6. At epsilon = inf the law's own privacy is declared.
+    or, if delta is given, the epsilon from Renyi divergences if that is smaller. The divergences of
+    the coin, which rarely falls, are exact, and those of the draws follow from zCDP. Coin and draws
+    are adaptive releases, so their divergences add up (our derivation). Shifts do not change this:
+    the jumps of a kept arm do not depend on data. P is the posterior over sequences of arms, and
+    one round moves the exponents of this posterior by at most w. The paper states eta / p + 16 T p
+    eta, or, if delta is given, 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)). Its
+    corollaries set eta and p for epsilon <= 1. "derived" uses the largest eta up to ``rate``. At
+    T = 2^16 and epsilon = 0.1 it is 3.6 times the printed one, and 16.4 times with delta = 1e-6. At
+    epsilon = inf the declared epsilon is that of the learner's own coin and draws.
 
     Regret: at most eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) in expectation, for oblivious
     losses, eta <= p, and a best sequence of arms with S shifts. For small epsilon, without batches
-    and shifts, this is about sqrt(32 T) ln K / epsilon, or at delta = 1e-6 sqrt(2 ln(1/delta))
-    T^(1/3) ln K / epsilon. The best batch has at most (4 ln K + 1/2) sqrt(T / epsilon) plus the
-    last term, with B = 2 / epsilon.
+    and shifts, this is about sqrt(32 T) ln K / epsilon. At delta = 1e-6 it is about
+    sqrt(2 ln(1/delta)) T^(1/3) ln K / epsilon. With the best batch it is at most (4 ln K + 1/2)
+    sqrt(T / epsilon) plus the last term, since B = 2 / epsilon has this bound.
 
-    Where we differ from the paper: eta <= p is missing among its hypotheses, though Lemma 14
-    requires that a draw has a probability of at most 2 p. It does not state what is played after
-    the budget is spent; we keep the arm. Its grouped loss sums B + 1 rounds, ours B. Theorem 5 has
-    a factor of 12 under the root that the proof of Corollary 6 omits. Corollary 6 does not choose
-    the batch that is best for Theorem 5, and the paper has no batches for pure epsilon.
+    Differences from the paper: eta <= p is missing among its hypotheses, though Lemma 14 requires
+    that a draw has a probability of at most 2 p. It does not state what is played after the budget
+    is spent; we keep the arm. Its grouped loss sums B + 1 rounds, ours B. Theorem 5 has a factor of
+    12 under the root that the proof of Corollary 6 omits. Corollary 6 does not choose the batch
+    that is best for Theorem 5, and the paper has no batches for pure epsilon.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, Algorithm 1, Theorems 2 and 5; Geulen, Voecking & Winkler, "Regret

@@ -1,4 +1,4 @@
-"""Sparse vector experts: keep an expert until a private comparison shows that it has lost."""
+"""Sparse vector experts: keep an expert until a private comparison finds its loss too large."""
 
 import math
 from typing import Any, NamedTuple
@@ -31,8 +31,8 @@ class SparseVectorReport(NamedTuple):
 def draw_budget(horizon, arms) -> int:
     """M such that M fair coins show heads ln K / ln(8/5) times, except with probability 1 / T.
 
-    By Hoeffding's inequality the root of M is the root of (ln T) / 2 plus the root of
-    (ln T) / 2 + 2 N with N = ln K / ln(8/5) + 1. More than T draws are never made.
+    By Hoeffding's inequality sqrt(M) = sqrt((ln T) / 2) + sqrt((ln T) / 2 + 2 N) is enough, with
+    N = ln K / ln(8/5) + 1. M is rounded up, and is at most T.
     """
     half = 0.5 * math.log(horizon)
     heads = math.log(arms) / math.log(1.6) + 1.0
@@ -71,7 +71,8 @@ def sparse_vector_experts(
         if q + Lap(b) > L + B, where B ~ Lap(b) is drawn once for each drawn arm:
             an arm is drawn from softmax(-gamma S), and q = 0.
 
-    b = 2 / epsilon and gamma = epsilon / (4 M): half of epsilon for each.
+    Here b = 2 / epsilon and gamma = epsilon / (4 M), so comparisons and draws each spend half of
+    epsilon.
 
     Args:
       horizon: T, rounds.
@@ -88,18 +89,20 @@ def sparse_vector_experts(
 
     Privacy: epsilon-DP, pure, central, for replacement of one round. Released values: actions 1..T.
     A replaced round moves q by some c, |c| <= 1, in all later comparisons of one interval between
-    draws, and in no earlier one. If q grows by c, a threshold larger by c keeps every answer. If q
-    falls by c, noise larger by c on the last q does. So one of the two noise draws hides the
-    change, and the comparisons cost 1 / b = epsilon / 2. The sparse vector technique for arbitrary
-    queries needs both, with scales 2 / epsilon_1 and 4 / epsilon_1 (Dwork & Roth 2014). Each of at
-    most M draws costs 2 gamma, and has bounded range: rho = epsilon^2 / 8 + M gamma^2 / 2.
+    draws, and in no earlier one. If q grows by c, all answers stay the same if the threshold is
+    larger by c. If q falls by c, they stay the same if the noise on the last q is larger by c. So
+    one of the two noise draws hides the change, and the comparisons cost 1 / b = epsilon / 2. The
+    sparse vector technique for arbitrary queries needs both, with scales 2 / epsilon_1 and
+    4 / epsilon_1 (Dwork & Roth 2014). Each of at most M draws costs 2 gamma, and has bounded range:
+    rho = epsilon^2 / 8 + M gamma^2 / 2.
 
     Regret: at most 2 (2.13 ln K + 1) (2 alpha + ln(4) / gamma + 1) + 2 in expectation, for
     oblivious losses with a lossless expert. That is O(ln K (ln K + ln T) / epsilon). Proof: fix the
     noise, so that each expert has a time at which it would be replaced. With probability 1/2 a
-    drawn expert is in the later half of these times by weight. At its end half of the weight has
-    then fallen to a quarter, so the total falls by the factor 5/8, from K to no less than 1. Each
-    interval costs at most L + alpha + 1. If every expert has losses, nothing is claimed.
+    drawn expert is in the later half of these times by weight. When it is replaced, half of the
+    weight has fallen to a quarter, so the total weight falls to at most 5/8 of its value. It starts
+    at K and never falls below 1. Each interval costs at most L + alpha + 1. No bound is claimed if
+    every expert has losses.
 
     Reference: in the style of Asi, Feldman, Koren & Talwar, "Near-optimal algorithms for private
     online optimization in the realizable regime", 2023, as reconstructed, with our constants. Dwork

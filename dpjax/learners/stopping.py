@@ -119,11 +119,10 @@ def private_mean(
       accuracy: alpha > 0, relative; 1 is enough to determine the sign.
       failure: beta in (0, 1). With probability at most .911 beta the rule stops and the mean has an
         error above alpha times the true mean.
-        by more than alpha times the true mean.
       bound: R, the same as that of the stream.
       queries: "every_round", or "powers_of_two": t = 1, 2, 4, ... and the horizon. With powers of
-        two the time at most doubles, the union bound is over fewer events (ln ln t instead of ln
-        t), and 10^9 values need 31 steps.
+        two the time at most doubles, and 10^9 values need 31 steps. The union bound is then over
+        fewer events (ln ln t instead of ln t).
 
     Returns:
       A Stopped. If the stream ended first, its mean is still private, and no accuracy is claimed.
@@ -136,9 +135,9 @@ def private_mean(
     (2R) / s = epsilon / 2 for any number of queries, and the mean spends
     2R / (s / 3) = epsilon / 2.
 
-    Reference: Sajed & Sheffet 2019, in the form of Chari's survey, whose Algorithm 2 lacks the /t
-    of the returned mean. We sum the failure probability as beta (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4)
-    for h_t, B, A_t and L.
+    Reference: Sajed & Sheffet 2019, in the form of Chari's survey, whose Algorithm 2 does not
+    divide the returned mean by t. The failure probabilities of h_t, B, A_t and L add up to beta
+    (pi^2 / 48 + 1/4 + pi^2 / 48 + 1/4).
 
     Examples:
       >>> stream = stopping.two_valued(1.0, high=0.5)

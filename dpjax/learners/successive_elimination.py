@@ -57,8 +57,8 @@ def successive_elimination(
     one active arm is left, it is played to the end.
 
     The arms of an epoch are played one after the other, in random order, so that regret does not
-    depend on their numbering. If the remaining rounds are too few for an epoch, its arms share
-    them, equally up to one round, and the epoch is not evaluated.
+    depend on their numbering. If the remaining rounds are too few for an epoch, they are divided
+    equally among its arms, up to one round, and no arm is eliminated.
 
     Args:
       horizon: T, rounds.
@@ -69,11 +69,11 @@ def successive_elimination(
         "discrete_gaussian" (trusted server), "discrete_laplace" or "skellam" (secure sum),
         "binomial" (shuffler), "local_laplace" or "randomized_response" (local model). See
         :func:`dpjax.learners.parts.sum_noise.sum_noise`.
-      radius: "printed", the default for Laplace noise and only for it, is h_e + c_e with the
-        paper's R_e. "chernoff", the default for every other law, is Chernoff's bound for losses and
-        noise together, at the exponent alpha ln(4 |S| e^2 / beta) (:class:`SumNoise`). R_e is then
-        the smallest number of rounds for which it is Delta_e / 4. Use "chernoff" to compare noise
-        laws.
+      radius: "printed", for Laplace noise only and its default, is h_e + c_e with the paper's R_e.
+        "chernoff", the default for every other law, is Chernoff's bound for losses and noise
+        together, at the exponent alpha ln(4 |S| e^2 / beta) (:class:`SumNoise`). R_e is then the
+        smallest number of rounds for which this bound is Delta_e / 4. Use "chernoff" to compare
+        noise laws.
       failure: beta in (0, 1), the probability that the best arm is eliminated, or that some epoch
         does not eliminate all arms with a gap of at least Delta_e; default 1 / T (1/2 if T is 1).
       exploration: alpha, positive. It multiplies ln(1 / beta) and the logarithms added to it. With
@@ -82,21 +82,21 @@ def successive_elimination(
         beta.
 
     Returns:
-      A BatchLearner with bandit feedback.
-      Its report contains the fields of an IdentificationReport and its own. It stops when one arm
-      is left; with probability at least 1 - beta this is the best arm.
+      A BatchLearner with bandit feedback. Its report contains the fields of an
+      IdentificationReport, and also epochs and active. The learner stops when one arm is left; with
+      probability at least 1 - beta this is the best arm.
 
     Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
     one released mean, of sensitivity 1 / ceil(R_e). The batch to which a round belongs is a
     function of earlier releases, so the releases compose in parallel. This requires that losses are
-    forgotten: a sum kept for the next epoch would be released twice. Other noise gives
-    (epsilon, delta)-DP or another model, as declared in the learner's ``privacy``. Noise that
-    protects only bits rounds each loss to the nearer of 0 and 1.
+    forgotten: a sum kept for the next epoch would be released twice. Other noise gives (epsilon,
+    delta)-DP or another model, as declared in the learner's ``privacy``. If the noise protects only
+    bits, each loss is rounded to the nearer of 0 and 1.
 
-    Regret: with probability 1 - beta and alpha = 1, an arm with gap Delta is pulled at most sum_{e
-    <= ceil(log2(1 / Delta))} ceil(R_e) times (:func:`dpjax.bounds.successive_elimination`), which
-    gives O(sum ln T / Delta + K ln T / epsilon). When the noise is small, epoch e eliminates an arm
-    with gap Delta_e / 4 in about half of the runs, so the law of the regret has several modes.
+    Regret: with probability 1 - beta and alpha = 1, an arm with gap Delta is pulled at most
+    sum_{e <= ceil(log2(1 / Delta))} ceil(R_e) times (:func:`dpjax.bounds.successive_elimination`).
+    This gives O(sum ln T / Delta + K ln T / epsilon). If the noise is small, epoch e eliminates an
+    arm with gap Delta_e / 4 in about half of the runs, so the law of the regret has several modes.
 
     Reference: Sajed & Sheffet, "An optimal private stochastic-MAB algorithm based on an optimal
     private stopping rule", 2019, in the form of Chari's survey and of two public implementations.

@@ -23,7 +23,7 @@ def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
     a + number of zeros). A loss between 0 and 1 counts as 1 with that probability, otherwise as 0.
 
     Args:
-      horizon: T, rounds. It decides only when the game ends.
+      horizon: T, rounds. Only the end of the game depends on it.
       arms: K, at least 2.
       prior: a, positive. The paper's prior is uniform, a = 1; that of Jeffreys is a = 1/2.
 

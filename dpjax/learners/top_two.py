@@ -59,9 +59,9 @@ def adap_tt(
       ratio: r above 1, by which a phase multiplies the pulls of its arm.
 
     Returns:
-      A BatchLearner with bandit feedback.
-      Its report is an IdentificationReport: stopped, stopping_time and recommendation. If two arms
-      are best, it never stops, except by error.
+      A BatchLearner with bandit feedback. Its report is an IdentificationReport: stopped,
+      stopping_time and recommendation. If two arms are equally good and best, the learner never
+      stops, except by error.
 
     Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T, the stopping
     time and the recommendation. Each loss is in one released sum, and the rest follows from these
@@ -71,9 +71,8 @@ def adap_tt(
     in each round.
 
     Stopping time: with Hoeffding's rule and r = 2, at most about 4 T ln(1 / failure) as failure
-    goes to 0, where T is the characteristic time of the sampled shares
-    (:func:`dpjax.bounds.characteristic_time`). If nothing is forgotten, the factor is r instead of
-    4.
+    goes to 0, where T is the characteristic time (:func:`dpjax.bounds.characteristic_time`) for the
+    shares of pulls that the learner plays. If nothing is forgotten, the factor is r instead of 4.
 
     Reference: Azize, Jourdan, Al Marjani & Basu, "On the complexity of differentially private
     best-arm identification with fixed confidence", 2023, after the authors' public code.
@@ -129,8 +128,8 @@ def dp_tt(
 
         W = min over u in [x, y] of n d_epsilon(x, u) + m d_epsilon(y, u)
 
-    (:func:`dpjax.maths.transport.transport_cost`). If the noise is large, it is epsilon times a
-    distance; if the noise is small, it is a Kullback-Leibler divergence.
+    (:func:`dpjax.maths.transport.transport_cost`). If the noise is large, W is epsilon times a
+    distance; if the noise is small, W is a Kullback-Leibler divergence.
 
     Args:
       horizon, arms, epsilon, failure, forget, ratio: as in :func:`adap_tt`. If nothing is
@@ -190,11 +189,11 @@ def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
     :func:`adap_tt`.
 
     Reference: Jourdan & Degenne, "Non-asymptotic analysis of a UCB-based top two algorithm", 2023,
-    played by batches; the stopping rule is ours.
+    played in batches; the stopping rule is ours.
 
     Examples:
       >>> learner = learners.ttucb(1000, 4, failure=0.05)
-      >>> learner.privacy.accountant, learner.horizon  # which is the largest stopping time
+      >>> learner.privacy.accountant, learner.horizon  # the largest stopping time
       ('none', 1000)
     """
     horizon, arms = check_arms(horizon, arms)

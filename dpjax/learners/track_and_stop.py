@@ -41,7 +41,7 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
     ln(1 / (2.4 failure)).
 
     Reference: Garivier & Kaufmann, "Optimal best arm identification with fixed confidence", 2016,
-    played by batches; the threshold is ours.
+    played in batches; the threshold is ours.
 
     Examples:
       >>> learner = learners.track_and_stop(10**5, 2, failure=0.05)

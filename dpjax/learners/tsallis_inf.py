@@ -92,6 +92,6 @@ def tsallis_inf(horizon: int, arms: int, *, rate: Number = 2.0) -> Learner:
 
 
 def add(estimates, arm, value):
-    """Add ``value`` to the estimate of one arm, then shift all so that the smallest is 0."""
+    """Add ``value`` to one arm's estimate, then shift all estimates so that the smallest is 0."""
     moved = estimates.at[arm].add(value)
     return moved - jnp.min(moved)

@@ -68,8 +68,8 @@ def two_point_gradient(
     change of f_t changes only g_t, along u_t, by at most 2 n G in L2 and so 2 n^1.5 G in L1.
 
     Regret: at most R sqrt(T (S + 2 G z)) + (2 + R / r) G zeta T in expectation, for the default
-    rate. S bounds the mean square of an estimate: half the difference is an odd function on the
-    sphere with slope zeta G, and by the inequality of Poincare its variance is at most
+    rate. S bounds the mean square of an estimate. The reason is that half the difference is an odd
+    function on the sphere with slope zeta G. By the inequality of Poincare its variance is at most
     (zeta G)^2 / (n - 1). The noise enters as in :func:`ftrl` with the rate "noisy". The derivation
     is ours.
 

@@ -12,7 +12,7 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
     """UCB1: play the arm with the smallest mean_a - sqrt(alpha ln t / (2 n_a)).
 
     Args:
-      horizon: T, rounds. It decides only when the game ends.
+      horizon: T, rounds. Only the end of the game depends on it.
       arms: K, at least 2. Each is first played once, in random order.
       exploration: alpha, positive. A bound on n_a losses fails with probability at most t^-alpha.
         The paper's 4 gives sqrt(2 ln t / n_a).
@@ -44,7 +44,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
     """KL-UCB: play the arm with the least q such that kl(mean_a, q) <= alpha ln t / n_a.
 
     Args:
-      horizon: T, rounds. It decides only when the game ends.
+      horizon: T, rounds. Only the end of the game depends on it.
       arms: K, at least 2. Each is first played once, in random order.
       exploration: alpha, positive. A bound on n_a losses fails with probability at most
         t^-alpha.
@@ -76,7 +76,7 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
 
 
 def _optimism(horizon, arms, bound) -> Learner:
-    """Play the arm with the smallest bound (means, pulls, rounds played) -> (K,); random ties."""
+    """Play the arm with the smallest bound(means, pulls, rounds played), (K,); random ties."""
     horizon, arms = arm_sums.check_arms(horizon, arms)
 
     def choose(key, t, sums):

@@ -28,7 +28,8 @@ summed, and a learner with it declares the local model.
 
 The sums are float32 with Kahan's correction, and a release is the rounded sum plus the noise. So a
 release has the declared law if sums are below about 2^24 times the noise scale. The sums of
-:mod:`dpjax.maths.exact_sums` have no such limit, but a fixed unit. Values here may have any size.
+:mod:`dpjax.maths.exact_sums` have no such limit, but round each value to a multiple of 2^-30.
+Values here may have any size.
 """
 
 from dpjax.mechanisms.exact import exact

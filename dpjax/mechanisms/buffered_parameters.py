@@ -1,8 +1,8 @@
 """Optimised parameters of buffered linear Toeplitz matrices: four buffers for N prefixes.
 
 A row of buffered.csv has N, four decays theta and four scales w. They minimise the largest error at
-equal L2 sensitivity, by jax_privacy 2.0.0 (buffered_toeplitz.optimize with error="max"). The table
-is written by ``python benchmarks/buffered.py``; do not edit it by hand.
+equal L2 sensitivity, as computed by jax_privacy 2.0.0 (buffered_toeplitz.optimize with
+error="max"). The table is written by ``python benchmarks/buffered.py``; do not edit it by hand.
 """
 
 from importlib import resources

@@ -19,7 +19,7 @@ def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
       z is 0. Its streams need no scale and ignore it.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Examples:
       >>> mechanism = mechanisms.exact(4)

@@ -45,11 +45,11 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
       totals: "carried" or "separate".
 
     Returns:
-      A Mechanism. By the weights of C, its sensitivity in the norm of its law is 1 in every epoch.
-      The scale of its streams is that of epoch 0's only node.
+      A Mechanism. C is weighted so that its sensitivity is 1 in every epoch, in the norm of the
+      noise law. The scale of its streams is that of the only node of epoch 0.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Chan, Shi & Song 2011, "Private and continual release of statistics". Their hybrid
     mechanism has separate totals.

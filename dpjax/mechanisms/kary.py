@@ -31,7 +31,7 @@ class KaryState(NamedTuple):
 
 
 def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mechanism:
-    """Prefix sums by a k-ary tree, k odd, that may subtract nodes reaching into the future.
+    """Prefix sums by a k-ary tree, k odd, that may subtract nodes which reach into the future.
 
     Let t = d_0 + d_1 k + ... with balanced digits -m .. m, where m = (k - 1) / 2. A digit d_i > 0
     adds d_i nodes of length k^i, and a digit below 0 subtracts -d_i of them. So a prefix uses about
@@ -52,7 +52,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
       depends only on the past.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Andersson, Pagh, Steiner & Torkamani 2025, "Count on your elders: Laplace vs
     Gaussian noise" (FORC).
@@ -92,7 +92,8 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
             if not height:
                 return state._replace(round=t), jnp.zeros(shape, jnp.float32)
             unsigned = t.astype(jnp.uint32)
-            # The digits below `level` have just wrapped from m to -m, and its own grew by 1.
+            # The digits below `level` have just wrapped from m to -m, and the digit at `level` grew
+            # by 1.
             wrapped = (unsigned + (lengths - 1) // 2) % lengths == 0
             level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
             node = draw(noise, jr.fold_in(key, height), shape, scale)

@@ -62,7 +62,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
       scale of its streams is that of each message's noise. The empty prefix has no noise.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Kasiviswanathan, Lee, Nissim, Raskhodnikova & Smith 2011 for the local model;
     Chowdhury & Zhou 2022 for batches.

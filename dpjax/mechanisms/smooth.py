@@ -1,4 +1,4 @@
-"""The smooth binary mechanism, a tree of which every prefix uses equally many nodes."""
+"""The smooth binary mechanism, a tree in which every prefix uses the same number of nodes."""
 
 from math import comb
 from typing import NamedTuple
@@ -34,10 +34,11 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
     """Prefix sums by a binary tree whose leaves have as many ones as zeros.
 
     A tree of even height h has 2^h leaves. Only the leaves with h / 2 ones in their bits are used,
-    in order, one more than there are values. Prefix t is read at leaf t: each 1 in the bits of the
-    leaf adds the node to its left. So every prefix, even the empty one, has exactly h / 2 draws.
-    All prefixes have the same law, at less than half the variance of :func:`dpjax.mechanisms.tree`
-    with ``identical_law``. Some nodes hold no value; their draws only make the laws equal.
+    in order: one leaf more than there are values. Prefix t is read at leaf t: each 1 in the bits of
+    the leaf adds the node to its left. So every prefix, even the empty one, has exactly h / 2
+    draws. All prefixes have the same law, at less than half the variance of
+    :func:`dpjax.mechanisms.tree` with ``identical_law``. Some nodes hold no value; their draws only
+    make the laws equal.
 
     Args:
       horizon: T, rounds of the learner; at most binom(30, 15), about 1.5e8.
@@ -45,12 +46,12 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
     Returns:
       A Mechanism, where h is the least even number with binom(h, h / 2) >= T. Its (L1, L2)
-      sensitivity is (u, sqrt u), where u <= h / 2 is the number of nodes that hold the first value
+      sensitivity is (u, sqrt u). Here u <= h / 2 is the number of nodes that hold the first value
       and are read by a released prefix (the paper counts h / 2). The scale of its streams is that
       of each node's noise.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Andersson & Pagh 2023, "A smooth binary mechanism for efficient private continual
     observation".

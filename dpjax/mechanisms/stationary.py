@@ -34,7 +34,7 @@ def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
       A Mechanism with L2 sensitivity sqrt V.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Henzinger & Upadhyay 2024, "Improved differentially private continual observation
     using group algebra"; Mathias 1993.

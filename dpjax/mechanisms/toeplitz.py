@@ -31,10 +31,11 @@ _LONGEST = 2**26
 def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = False) -> Mechanism:
     """Prefix sums by the square root of their matrix: B = C, A = B C.
 
-    C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1,
-    c_j = c_(j - 1) (2j - 1) / (2j). It has the least largest error among Toeplitz factorizations,
-    up to lower-order terms. Every prefix needs all earlier draws. So the noise of the whole horizon
-    is drawn at the start, with one Fourier transform, and kept. Memory grows with the horizon.
+    C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1, c_j = c_(j - 1)
+    (2j - 1) / (2j). The largest error of this factorization is the smallest among Toeplitz
+    factorizations, up to lower-order terms. Every prefix needs all earlier draws. So the noise of
+    the whole horizon is drawn at the start, with one Fourier transform, and kept. Memory grows with
+    the horizon.
 
     Args:
       horizon: T, rounds of the learner; at most 2^26.
@@ -50,7 +51,7 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
       with ``normalized`` it is 1.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Fichtenberger, Henzinger & Upadhyay 2023, "Constant matters"; Henzinger, Upadhyay &
     Upadhyay 2023. normalized: Henzinger, Kalinin & Upadhyay 2026, "Normalized square root: sharper
@@ -115,19 +116,19 @@ def buffered(
       horizon: T, rounds of the learner; at most 2^20 + 1 without parameters.
       noise: "gaussian", or "laplace" as in :func:`square_root`.
       parameters: decays theta in (0, 1) and scales w > 0, two sequences of m numbers. By default
-        four of each, optimised for the least largest error over the next power of 2 of prefixes.
-        ``python benchmarks/buffered.py`` computes others.
+        four of each, optimised for the smallest maximal error over T - 1 prefixes, rounded up to a
+        power of 2. ``python benchmarks/buffered.py`` computes others.
       made_for: the number of prefixes for which the default parameters are optimised, if the length
         of the stream is not known. The sensitivity is then that of an infinite stream. So neither
-        it nor the noise of prefix t depends on the horizon, which may even be longer. From prefix
-        16 on there is less noise than in the Gaussian ``hybrid``.
+        it nor the noise of prefix t depends on the horizon, which may even exceed ``made_for``.
+        From prefix 16 on there is less noise than in the Gaussian ``hybrid``.
 
     Returns:
       A Mechanism. Its sensitivity is that of C over this horizon, or over all rounds with
       ``made_for``.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Dvijotham, McMahan, Pillutla, Steinke & Thakurta 2024, "Efficient and near-optimal
     noise generation for streaming differential privacy"; McMahan, Xu & Zhang 2024.

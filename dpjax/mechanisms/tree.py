@@ -39,8 +39,8 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
 
     Args:
       horizon: T, rounds of the learner; the prefixes 0 .. T - 1 are released.
-      noise: "laplace", "gaussian", or another law of ``dpjax.noise.LAWS``. Most others are on
-        integers. Values are then rounded to a neighbouring integer at random, without bias.
+      noise: "laplace", "gaussian", or another law of ``dpjax.noise.LAWS``. Most other laws are
+        integer-valued. Values are then rounded to a neighbouring integer at random, without bias.
       identical_law: adds h - popcount(t) fresh draws to prefix t, so that all prefixes are equally
         noisy, including the empty one. This doubles the mean variance. A proof uses it: the
         expected regret is then that of noise drawn once.
@@ -50,7 +50,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
       its streams is that of each node's noise.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. identical_law:
     Agarwal & Singh 2017, Algorithm 2.
@@ -136,7 +136,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
       its streams is that of each node's noise.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name.
+      ValueError, TypeError: an argument is invalid.
 
     Reference: Honaker 2015, "Efficient use of differentially private binary trees", the estimate
     from below.

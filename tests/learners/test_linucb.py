@@ -440,7 +440,7 @@ def test_keywords_before_gram_work_and_name_the_new_spelling(old, law, spelling)
     ({"protected": "losses", "noise": "wishart"}, "protected: losses requires derived and"),
     ({"protected": "losses", "shifted": False}, "shifted: gram.losses_only has no such argument"),
     ({"noise": "wishart", "mechanism": mechanisms.kary}, "mechanism: gram.wishart has no such"),
-    ({"floor": 1.0, "gram": gram.wishart()}, "floor must go into gram, which is given already"),
+    ({"floor": 1.0, "gram": gram.wishart()}, "floor must be an argument of gram's factory"),
 ])  # fmt: skip
 def test_keywords_before_gram_are_refused_as_before(old, message):
     with pytest.raises((ValueError, TypeError), match=message):

@@ -39,14 +39,15 @@ def batch_rate(horizon, arms, batch, shifts):
 
 
 def pure_restart(horizon) -> float:
-    """p = 1 / sqrt(8 T) minimizes eta / p + 8 T p eta, :func:`pure_epsilon` for small eta."""
+    """p = 1 / sqrt(8 T). For small eta it minimizes eta / p + 8 T p eta (:func:`pure_epsilon`)."""
     return 1.0 / float(np.sqrt(8.0 * horizon))
 
 
 def renyi_restart(horizon) -> float:
-    """p = T^(-1/3) / 3, within 1 % of the best regret bound for T in [2^12, 2^22] given delta.
+    """p = T^(-1/3) / 3, the default if delta is given.
 
-    It was found by a search over p for :func:`derived_epsilon`, at epsilon = 0.1 and 1.
+    It was found by a search over p for :func:`derived_epsilon`, at epsilon = 0.1 and 1. The regret
+    bound is within 1 % of the best for T in [2^12, 2^22].
     """
     return 1.0 / (3.0 * float(np.cbrt(horizon)))
 
@@ -64,17 +65,17 @@ def steps(horizon, batch):
 
 
 def switch_budget(horizon, restart, batch=1):
-    """M = floor(4 n p), between 1 and the number of batches, which is no restriction."""
+    """M = floor(4 n p), at least 1 and at most the number of batches (no limit on draws)."""
     begun = jnp.ceil(jnp.float32(horizon) / batch)
     wanted = jnp.floor(4.0 * steps(horizon, batch) * restart)
     return jnp.clip(wanted, 1.0, begun).astype(jnp.int32)
 
 
 def coin_log_ratios(setting, batch=1):
-    """Log-ratios of one coin between losses 1 and 0: of drawing, and minus that of not drawing.
+    """Log-ratios of a coin between mean losses 1 / B and 0: that of a draw, and minus that of none.
 
     At mean loss l a draw has probability 1 - (1 - p) (1 - eta)^l. A round moves l by at most 1 / B,
-    and the ratio is largest at l = 0.
+    and the ratio of a draw is largest at l = 0.
     """
     rate, restart = setting.rate, setting.restart
     keep = -jnp.log1p(-rate) / batch
@@ -83,17 +84,18 @@ def coin_log_ratios(setting, batch=1):
 
 
 def pure_epsilon(setting, batch=1, spread=2.0):
-    """ln(1 + (1 - p) eta' / p) + 2 (M - 1) w. It is 0 for M = 1.
+    """The pure epsilon: ln(1 + (1 - p) eta' / p) + 2 (M - 1) w, or 0 if M = 1.
 
-    Here w = ln(1 / (1 - eta)) / B and eta' = 1 - e^-w, which is eta for B = 1. A replaced round
-    enters the coin at the end of its batch, with the loss of the arm in play. Through the weights
-    it also enters every draw from then on, of which there are at most M - 1. All other coins read
-    other batches. A coin that the budget overrules is not seen. An exponent changes by at most w,
-    up or down, and so the log-ratio of a draw by at most twice that. (To keep the arm has the
-    log-ratio w, which is the larger one of the coin where p and eta are near 1/2.)
+    Here w = ln(1 / (1 - eta)) / B and eta' = 1 - e^-w, which is eta if B = 1. The first term is for
+    one coin: it is tossed at the end of the replaced round's batch, and depends on the loss of the
+    current arm. (If the coin keeps the arm, its log-ratio is w. This is the larger one if p and eta
+    are near 1/2.) All other coins depend on other batches, and a coin that the budget overrules has
+    no effect. The second term is for all later draws, at most M - 1, which depend on the round
+    through the weights. The round moves an exponent by at most w, up or down, so the log-ratio of a
+    draw is at most 2 w.
 
-    If a round moves all exponents the same way, two of them move apart by at most w. The log-ratio
-    of a draw is at most w then, and ``spread`` is 1 in place of 2.
+    If a round moves all exponents in the same direction, the difference of two exponents moves by
+    at most w. The log-ratio of a draw is then at most w, and ``spread`` is 1 instead of 2.
     """
     leave, keep = coin_log_ratios(setting, batch)
     later = spread * (setting.budget - 1).astype(jnp.float32) * keep
@@ -101,7 +103,7 @@ def pure_epsilon(setting, batch=1, spread=2.0):
 
 
 def rho(setting, batch=1, spread=2.0):
-    """rho of one coin and M - 1 draws, each of which has bounded range."""
+    """The zCDP parameter of one coin and M - 1 draws, each of bounded range; 0 if M = 1."""
     leave, keep = coin_log_ratios(setting, batch)
     coin = privacy.bounded_range_rho(leave + keep)
     later = privacy.bounded_range_rho(spread * keep, (setting.budget - 1).astype(jnp.float32))
@@ -109,15 +111,15 @@ def rho(setting, batch=1, spread=2.0):
 
 
 def coin_divergences(setting, batch=1):
-    """Renyi divergences of one coin between losses 0 and 1 / B, the larger of both directions.
+    """Renyi divergences of a coin between mean losses 0 and 1 / B, the larger of both directions.
 
-    The coin falls with probability q = p + (1 - p) (1 - e^(-w l)). As l grows, both divergences
-    between l and l + 1 / B decrease, so l = 0 is the worst case: with x = e^-w, b = 1 - (1 - q) x
-    and r = q / b <= 1, the derivatives in q of the two sums over the outcomes are
+    The coin falls with probability q = p + (1 - p) (1 - e^(-w l)) at mean loss l. As l grows, both
+    divergences between l and l + 1 / B decrease, so l = 0 is the worst case. Proof: let x = e^-w,
+    b = 1 - (1 - q) x and r = q / b <= 1. The derivatives in q of the two sums over the outcomes are
 
         a r^(a-1) - (a - 1) r^a x - x^(1-a)   and   a r^(1-a) x - (a - 1) r^-a - x^a,
 
-    which are largest at r = 1, and at most 0 there by Bernoulli's inequality.
+    which are largest at r = 1. They are at most 0 at r = 1 by Bernoulli's inequality.
     """
     leave, keep = coin_log_ratios(setting, batch)
     chance = setting.restart
@@ -129,10 +131,11 @@ def coin_divergences(setting, batch=1):
 
 
 def derived_epsilon(setting, delta, batch=1, spread=2.0):
-    """:func:`pure_epsilon`, or given delta that of Renyi divergences where it is smaller.
+    """:func:`pure_epsilon`, or, with delta, the epsilon from Renyi divergences if that is smaller.
 
-    They are those of the coin, and alpha rho of the draws. A coin that seldom falls has divergences
-    of about alpha p x^2 / 2, where a draw has the log-ratio x. Bounded range has alpha x^2 / 8.
+    The divergence of order alpha is the exact one of the coin plus alpha rho of the draws. If
+    the coin rarely falls, its exact divergence is about alpha p x^2 / 2, with x the log-ratio of a
+    draw. Bounded range would only give alpha x^2 / 8.
     """
     pure = pure_epsilon(setting, batch, spread)
     if delta is None:
@@ -145,9 +148,9 @@ def derived_epsilon(setting, delta, batch=1, spread=2.0):
 
 
 def largest_private(is_private, low, high):
-    """The largest number in [low, high] that is private, to 40 bisections of its logarithm.
+    """The largest private number in [low, high], by 40 bisections of its logarithm.
 
-    ``low`` is private, and if a number is, so are all below.
+    ``low`` must be private, and so must all numbers below a private one.
     """
 
     def bisect(_, ends):
@@ -160,14 +163,14 @@ def largest_private(is_private, low, high):
     return jnp.where(is_private(high), high, low)
 
 
-# It is compiled once for all epsilons and deltas. A bare loop would be compiled in each call.
+# Compiled once for all epsilons and deltas. A loop outside of jit would be compiled in each call.
 @partial(jax.jit, static_argnums=(0, 1))
 def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batch=1) -> Setting:
     """The largest eta, up to ``rate``, whose :func:`derived_epsilon` is at most epsilon.
 
-    The default ``rate`` is sqrt(ln K / T). p is ``restart``, by default the best for small eta, and
-    at least eta, as the regret bound requires. At epsilon = inf there is no budget. ln eta is found
-    by bisection, since an epsilon of 1e-9 requires an eta of 1e-15.
+    The default ``rate`` is sqrt(ln K / T). p is ``restart``, by default the best for small eta. If
+    p would be below eta, it is eta, as the regret bound requires. At epsilon = inf there is no
+    budget. ln eta is found by bisection, since an epsilon of 1e-9 requires an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
     begun = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
@@ -185,7 +188,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
     def is_private(rate):
         return derived_epsilon(at_rate(rate), delta, batch) <= epsilon
 
-    # This end is private, as 1 / p and M are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
+    # ``low`` is private, since 1 / p and M are at most 4 T and ln(1 / (1 - eta)) <= 2 eta ln 2.
     low = jnp.minimum(largest, epsilon / (16.0 * horizon))
     if restart is not None:  # Then 1 / p has no such limit.
         low = jnp.minimum(low, 0.25 * epsilon * least_restart)
@@ -207,8 +210,8 @@ def _complexity(horizon, arms, batch, shifts):
 def regret_bound(horizon, arms, epsilon, setting, batch, shifts):
     """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3); at epsilon = inf the last term is 0.
 
-    The third term is for shifts of the best arm within a batch: the better of two arms for the
-    whole batch is at most B / 2 behind.
+    The third term is for shifts of the best arm within a batch. Of the arms before and after the
+    shift, the better one over the whole batch is at most B / 2 behind.
     """
     ran_out = 2.0 * horizon * jnp.exp(-steps(horizon, batch) * setting.restart / 3.0)
     learning = batch * _complexity(horizon, arms, batch, shifts) / setting.rate
@@ -272,10 +275,10 @@ def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 def printed_epsilon(horizon, setting, delta, batch=1):
     """The epsilon that the paper states for a setting. With batches, ``batch`` is not a Python int.
 
-    Theorem 2 has eta / p + 16 T p eta, or with delta 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p
-    ln(1/delta)). For batches Theorem 5 has 5 eta / (B p) + 100 T p eta^2 / B^3 + (20 eta / B)
-    sqrt(12 (T p / B) ln(1/delta)). The proof of Corollary 6 omits the 12, so its own setting has
-    1.9 epsilon here.
+    Theorem 2 has eta / p + 16 T p eta, or, if delta is given, 5 eta / p + 100 T p eta^2 + 20 eta
+    sqrt(T p ln(1/delta)). For batches Theorem 5 has 5 eta / (B p) + 100 T p eta^2 / B^3 + (20
+    eta / B) sqrt(12 (T p / B) ln(1/delta)). The proof of Corollary 6 omits the 12, so for its own
+    setting this function returns 1.9 epsilon.
     """
     rate, restart, _ = setting
     if delta is None:

@@ -11,11 +11,11 @@ from dpjax.maths.laws import smallest
 
 
 class Stage(NamedTuple):
-    """The arms that play in a stage, and for how long."""
+    """The arms that are played in a stage, and for how long."""
 
     pulls: Array  # (K,) int32, rounds of each arm
     waiting: Array  # (K,) bool, arms still to be played, after the current one
-    extra: Array  # () int32, number of arms that play one round more
+    extra: Array  # () int32, number of arms that are played one round more
     last: Array  # () bool, whether the stage lasts to the horizon, with no elimination after it
     kept: Any  # the kept summary of the losses
 

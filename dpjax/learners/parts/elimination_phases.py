@@ -28,7 +28,7 @@ def phase_length(phase, horizon, ratio=None):
 
 
 def log_term(active, horizon, failure=None):
-    """L = ln(4 |A_i| T / beta): all arms and phases together then fail with probability beta.
+    """L = ln(4 |A_i| T / beta), so that all arms and phases together fail with probability beta.
 
     ``failure`` is beta, by default 1 / T.
     """

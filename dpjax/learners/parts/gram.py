@@ -5,8 +5,8 @@ rows and columns of the sum are the Gram matrix of the features, and its last ro
 features times the losses. Matrices are packed as in :mod:`dpjax.maths.ellipsoids`. The last entry,
 the sum of squared losses, is not used.
 
-``__all__`` lists its laws. Each factory returns a :class:`Gram`, which contains the noise, its
-shift of the eigenvalues, and the declared privacy.
+``__all__`` lists the noise laws. Each factory returns a :class:`Gram`, which contains the noise,
+its shift of the eigenvalues, and the declared privacy.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
 
 
 def clip_row(seen, longest, low, high):
-    """Scale features (d,) down to a length and clip a loss (); also returns whether any changed."""
+    """Scale features (d,) down to a length and clip a loss (); also return whether any changed."""
     features, loss = seen
     farthest, low, high = (jnp.asarray(x, jnp.float32) for x in (longest, low, high))
     # The squares of huge entries may overflow, so these are cut. NaN counts as the smallest value.
@@ -81,7 +81,7 @@ class GramSums(NamedTuple):
     regularizer: Regularizer  # of round T
     now: Callable  # state -> Regularizer of the next round, in float32
     noisy: Any  # () bool, whether there is any noise
-    events: Any  # () number of confidence bounds of losses that fail separately, 1 .. T
+    events: Any  # () number of confidence bounds for losses that may fail separately, 1 .. T
     privacy: Privacy
 
 
@@ -103,7 +103,7 @@ def _gram(noise, floor, failure, shifted=True) -> Gram:
 
 
 def check_numbers(gram) -> None:
-    """Raise if a Gram has invalid numbers; note conditions on traced ones for the run."""
+    """Raise if a Gram has invalid numbers; traced ones are checked when the game runs."""
     _check.positive(**_check.given(floor=gram.floor))
     _check.inside(0.0, 1.0, **_check.given(failure=gram.failure))
 
@@ -167,9 +167,9 @@ def gaussian(
     """Symmetric Gaussian noise: variance s^2 off the diagonal, and 2 s^2 on it.
 
     A changed row v -> w moves v v' by at most sqrt(2) L~^2 in Frobenius norm. Entries off the
-    diagonal appear twice, so a change D has |D|_F^2 / (2 s^2) in units of this noise, and the
-    sensitivity is L~^2. If the diagonal also had variance s^2, the sensitivity would be sqrt(2)
-    L~^2, so the larger variance is needed.
+    diagonal appear twice, so a change D has the squared length |D|_F^2 / (2 s^2) in units of this
+    noise, and the sensitivity is L~^2. If the diagonal also had variance s^2, the sensitivity would
+    be sqrt(2) L~^2, so the larger variance is needed.
 
     Args:
       mechanism: a factory of ``dpjax.mechanisms``, for derived noise. Printed noise is that of a

@@ -87,7 +87,7 @@ class Regularizer(NamedTuple):
     offset: Any  # () added to the diagonal
     smallest: Any  # () rho_min, at most its smallest eigenvalue
     largest: Any  # () rho_max, at least its largest eigenvalue
-    tilt: Any  # () gamma, at least the norm of the last row's noise h in the inverse of it
+    tilt: Any  # () gamma, at least |h| in the norm of its inverse, h the noise of the last row
 
 
 def gaussian_norm(dim, failure, norm_bound):

@@ -104,7 +104,7 @@ class GramStream(NamedTuple):
 
 
 def derived_gaussian(horizon, weights, change, epsilon, delta, mechanism) -> GramStream:
-    """Noise by the exact curve of the Gaussian mechanism.
+    """Noise calibrated by the exact privacy curve of the Gaussian mechanism.
 
     Args:
       horizon: T.

@@ -50,7 +50,7 @@ class Phases(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The phases of an arm's stream: a phase that begins after N pulls has ceil((r - 1) N)."""
+    """The phases of an arm's stream: one that begins after N pulls has ceil((r - 1) N) rounds."""
 
     ratio: float  # r, above 1
     forget: bool  # whether a release is the sum of its own phase only, or of all phases so far
@@ -104,7 +104,7 @@ def check_grid(ratio, forget, kept_to=0) -> Grid:
     if not forget and phases > transport.MOST_DRAWS:
         raise ValueError(
             f"ratio: an arm may have {phases} phases, of which {transport.MOST_DRAWS} may be kept; "
-            f"give a larger ratio than {ratio:g}, or forget them"
+            f"pass a ratio above {ratio:g}, or forget=True"
         )
     return Grid(float(ratio), bool(forget))
 

@@ -25,7 +25,7 @@ class PrefixSums(NamedTuple):
     mechanism: Mechanism
     init: Callable  # key -> (state, release of the empty prefix)
     step: Callable  # (state, key, value) -> (state, release of the values so far)
-    scale: Any  # () of each draw
+    scale: Any  # () noise scale of each draw
     privacy: Privacy
     clip: Clip | None = None  # of the learner whose losses are summed
 

@@ -1,4 +1,4 @@
-"""The parameters of probing experts: how often to probe, and how seldom to draw an expert anew."""
+"""The parameters of probing experts: how often to probe, and how rarely to draw a new expert."""
 
 from functools import partial
 from typing import NamedTuple
@@ -18,14 +18,14 @@ MIXINGS = (0.5 ** np.arange(0.0, 12.5, 0.5)).astype(np.float32)
 
 class Setting(NamedTuple):
     weight: Array  # () w, at most 1, how far one probe may move an exponent
-    restart: Array  # () p, the least probability of a draw after a batch
-    budget: Array  # () int32 M, how many experts may be drawn, the first one included
+    restart: Array  # () p, the smallest probability of a draw after a batch
+    budget: Array  # () int32 M, number of experts that may be drawn, including the first
     batch: Array  # () B, rounds
     mixing: Array  # () gamma, the probability of a probe in a round
 
 
 def throws(setting) -> dartboard.Setting:
-    """The setting of the dartboard that draws as often, and whose losses count as much."""
+    """The dartboard's setting with the same draws, in which a loss of 1 moves an exponent by w."""
     return dartboard.Setting(-jnp.expm1(-setting.weight), setting.restart, setting.budget)
 
 
@@ -35,10 +35,11 @@ def rate(arms, setting):
 
 
 def log_run_out(horizon, arms, setting):
-    """ln of a bound on the probability that more than M - 1 coins ask for a draw; -inf without M.
+    """ln of a bound on the probability that more than M - 1 coins call for a draw; -inf without M.
 
-    A coin asks with probability at most p + eta, whatever came before. By Chernoff's bound a sum of
-    n such coins reaches M with probability at most exp(M - m - M ln(M / m)) for m = n (p + eta).
+    A coin calls for a draw with probability at most p + eta, whatever came before. By Chernoff's
+    bound a sum of n such coins reaches M with probability at most exp(M - m - M ln(M / m)) for
+    m = n (p + eta).
     """
     begun = jnp.ceil(horizon / setting.batch)
     count = dartboard.steps(horizon, setting.batch)
@@ -58,18 +59,19 @@ def regret_bound(horizon, arms, experts, setting):
 
 
 def useful_weight(horizon, arms, experts, batch, mixing):
-    """The w, at most 1, with the least sum of the first two terms of :func:`regret_bound`."""
+    """The w, at most 1, with the smallest sum of the first two terms of :func:`regret_bound`."""
     moment = 1.0 + arms / (mixing * batch)
     eta = jnp.sqrt(2.0 * batch * jnp.log(experts) / (horizon * moment))
     return jnp.minimum(eta * arms / (batch * mixing), 1.0)
 
 
-# It is compiled once for all sizes, epsilons and deltas.
+# Compiled once for all sizes, epsilons and deltas.
 @jax.jit
 def best_setting(horizon, arms, experts, epsilon, delta) -> Setting:
-    """The (B, p, gamma) of a grid with the least regret bound, at the largest w that is of use.
+    """The (B, p, gamma) of a grid with the smallest regret bound.
 
-    Its epsilon is at most the one given. M is floor(4 n p), or no restriction at epsilon = inf.
+    w is the largest for which epsilon is at most the given one, or the :func:`useful_weight` if
+    that is smaller. M is floor(4 n p), but does not limit draws at epsilon = inf.
     """
     horizon, arms, experts = (jnp.asarray(x, jnp.float32) for x in (horizon, arms, experts))
 

@@ -29,11 +29,11 @@ def permute_and_flip(total, epsilon):
 
         P_i = q_i times the integral over u in [0, 1] of prod_{j != i} (1 - u q_j).
 
-    For it draws a random order of the arms and takes the first arm i whose coin of bias q_i shows
-    heads (McKenna & Sheldon 2020). With u uniform as the place of arm i in the order, each other
-    arm comes before it and shows heads with probability u q_j. The integrand is a polynomial of
-    degree K - 1, which Gauss-Legendre quadrature with K / 2 nodes integrates exactly. Above K = 50
-    about 2 sqrt(K) nodes give float32 accuracy.
+    Permute-and-flip draws a random order of the arms, and selects the first arm i whose coin of
+    bias q_i shows heads (McKenna & Sheldon 2020). With u uniform as the place of arm i in the
+    order, each other arm comes before it and shows heads with probability u q_j. The integrand is a
+    polynomial of degree K - 1, which Gauss-Legendre quadrature with K / 2 nodes integrates exactly.
+    Above K = 50 about 2 sqrt(K) nodes give float32 accuracy.
     """
     logits = exponential(total, epsilon)
     q = jnp.exp(logits)

@@ -3,7 +3,7 @@
 Our rules err with probability at most ``failure``, whichever arms are played. The releases of an
 arm are fixed random variables, so a union bound over the phases of both arms of a pair suffices.
 The pair of phases j and j', counted from the first that can pass, has the share failure / ((K - 1)
-j (j + 1) j' (j' + 1)), whose negative logarithm is the test's exponent.
+j (j + 1) j' (j' + 1)). The negative logarithm of this share is the exponent of the test.
 """
 
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def chernoff(arms, law, failure, grid) -> identification.StoppingRule:
 
 
 def cost_of_transport(arms, failure, grid) -> identification.StoppingRule:
-    """Stop when the transport cost that makes another arm the best is large enough for every arm.
+    """Stop when the transport cost of making another arm the best is large enough for every other.
 
     The costs are those of :func:`dpjax.maths.transport.transport_cost` without noise. They are for
     Bernoulli losses. For other losses in [0, 1], whose sums deviate less, the rule does not err

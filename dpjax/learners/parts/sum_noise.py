@@ -49,7 +49,6 @@ class SumNoise(NamedTuple):
         It fails with probability at most e^-x. It is the minimum of (x + sum_i K_i(l w_i)) / l over
         l in (0, pole / max |w_i|), where K_i bounds the logarithm of the moment-generating function
         of release i. A grid over l is used, which gives at most one percent more.
-        at most one percent above the least.
 
         Args:
           weights: w_i, (..., m).
@@ -81,7 +80,7 @@ class SumNoise(NamedTuple):
         return self.error(1.0 / counts, counts, jnp.ones_like(counts), exponent)
 
     def least_rounds(self, radius, exponent):
-        """The smallest n, not rounded up, at which Chernoff's bound on a mean is this, ()."""
+        """The smallest n, not rounded up, at which Chernoff's bound on a mean is ``radius``, ()."""
         own = self.per_loss + (self.variance if self.each else 0.0)
         most = jnp.minimum(self.pole, radius / own)
         if not self.each:
@@ -155,7 +154,7 @@ _SEEN = {"central": "", "shuffle": "shuffled bits of each batch, ", "distributed
 
 def _of_law(law, epsilon, delta, declared) -> SumNoise:
     found = law.single(epsilon, delta)
-    if isinstance(found.scale, jax.core.Tracer):  # NaN if a plain epsilon would be refused
+    if isinstance(found.scale, jax.core.Tracer):  # NaN if this epsilon would be refused untraced
         epsilon = jnp.where(jnp.isnan(found.scale), jnp.nan, epsilon)
     declared = declared._replace(
         epsilon=epsilon,

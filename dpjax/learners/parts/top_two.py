@@ -42,7 +42,7 @@ def transport_cost(epsilon) -> Callable:
 def top_two(
     horizon, arms, grid, bounds, cost, rule, declared, release=identification.without_noise
 ) -> BatchLearner:
-    """A learner of the leader with the smallest optimistic mean and a challenger of smallest cost.
+    """Play the leader, which has the smallest optimistic mean, and its challenger of smallest cost.
 
     A batch lasts an eighth of the pulls of the less played of the two.
 
