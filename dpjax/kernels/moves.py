@@ -40,7 +40,7 @@ def index_of(eqn) -> Index:
     """The index of an equation in :data:`INDEXED`."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
     if part is None:
-        raise Unfit(f"{eqn.primitive.name} has several parts, or a mode without support")
+        raise Unfit(f"{eqn.primitive.name} of several parts, or in an unsupported mode")
     counts = tuple(shape[axis] - part.shape[axis] + 1 for axis in part.axes)
     return Index(INDICES[eqn.primitive.name], counts, part.moved)
 
