@@ -85,7 +85,7 @@ class Privacy(NamedTuple):
     # silo, such as a hospital, which randomizes all messages that it sends; "local": no one, since
     # each user's message is randomized by itself.
     released: str = "actions 1..T"  # the released values that the declaration covers
-    reported: tuple[str, ...] = ()  # fields of the report that it also covers
+    reported: tuple[str, ...] = ()  # fields of the report that the declaration also covers
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem from which epsilon follows, in words
     sums: Sums | None = None  # the released sums, from which the privacy loss of several rounds is
@@ -423,7 +423,7 @@ class Result(NamedTuple):
           >>> dict(result.to_xarray().sizes)
           {'point': 3, 'seed': 5, 'round': 2}
         """
-        import xarray  # not above: `import dpjax` should not wait for it
+        import xarray  # imported here, so that `import dpjax` is fast
 
         swept = ("point", "seed")[: np.ndim(self.regret) - 1]
         arrays: dict[str, Any] = {"regret": ((*swept, "round"), np.asarray(self.regret))}

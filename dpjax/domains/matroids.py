@@ -161,8 +161,8 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
       spanning: True for the spanning trees, False for all forests.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; the graph is not connected, or is a tree with
-        ``spanning``.
+      ValueError, TypeError: bad arguments, by name; the graph is not connected; it is a tree, and
+        ``spanning`` is True.
 
     Examples:
       >>> triangle = domains.forests([(0, 1), (1, 2), (0, 2)], nodes=3)

@@ -126,7 +126,7 @@ def _affine_hull(equalities, dim):
     tangent = null_space(matrix)
     if not 1 <= tangent.shape[1] < dim:
         left = "a single point" if tangent.shape[1] == 0 else "every point"
-        raise ValueError(f"equalities must restrict x to more than one point; they leave {left}")
+        raise ValueError(f"equalities must leave several points, but not all; they leave {left}")
     return origin, tangent
 
 

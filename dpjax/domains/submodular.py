@@ -95,7 +95,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
     widths = single + rest - whole  # x_i lies between F(V) - F(V - i) and F(i)
     diameter = np.sqrt(np.sum(widths.astype(np.float64) ** 2))
     if not diameter > 0:
-        raise ValueError("chain: the base polytope is a single point")
+        raise ValueError("chain: the base polytope must not be a single point, but it is")
     tangent = null_space(np.ones((1, dim)))
     inradius = contains = None
     if dim <= FEW:

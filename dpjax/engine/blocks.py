@@ -1,7 +1,8 @@
 """Divides the table of a sweep into blocks, and assembles their results.
 
-A sweep fills a table of points x seeds. A block is a rectangle of it that one compiled program
-computes at once. :mod:`dpjax.engine.compute` computes blocks, and :func:`dpjax.sweep` joins them.
+A sweep fills a table of points x seeds. A block is a rectangle of this table that one compiled
+program computes at once. :mod:`dpjax.engine.compute` computes blocks, and :func:`dpjax.sweep` joins
+them.
 """
 
 from itertools import groupby, product
@@ -135,7 +136,7 @@ def halved(size, count) -> tuple[int, int] | None:
     points, seeds = size
     if seeds > 2:
         return points, -(-seeds // 2)
-    # A block has at least two of several points (see block_shape).
+    # If there are several points, a block has at least two (see block_shape).
     return (max(2, -(-points // 2)), seeds) if points > min(count, 2) else None
 
 

@@ -1,4 +1,4 @@
-"""Plays a game's rounds as one kernel of an accelerator. Imported only with an accelerator.
+"""Plays a game's rounds as one kernel of an accelerator. Imported only on accelerators.
 
 The kernels are written in Pallas, for NVIDIA GPUs through Triton and for TPUs through Mosaic.
 ``docs/engine.md`` explains how they are made.

@@ -19,7 +19,7 @@ from dpjax.core import Array
 
 
 class Path(NamedTuple):
-    """Tracks a minimizer without a closed form from round to round.
+    """Functions that track a minimizer without a closed form from round to round.
 
     s, points, z and A^+' z are in the barrier's own coordinates, (n,).
     """
@@ -50,7 +50,7 @@ def ball(dim, radius) -> Barrier:
     """R(x) = -ln(1 - |x|^2 / r^2), nu = 1.
 
     With r = 1 and c = sqrt(1 + |s|^2), x = -s / (1 + c). The semi-axis along x has length
-    1 / sqrt(c (1 + c)). Those orthogonal to it have length 1 / sqrt(1 + c).
+    1 / sqrt(c (1 + c)). The semi-axes orthogonal to x have length 1 / sqrt(1 + c).
     """
 
     def parts(s):

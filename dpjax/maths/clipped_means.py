@@ -30,8 +30,7 @@ def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
       model: "central" or "local".
 
     Returns:
-      B and R, () float32. R is the least over a grid of B. It is not rounded up, and inf if it is
-      too large.
+      B and R, () float32. R is the least over a grid of B, not rounded up; inf if too large.
     """
     power = jnp.asarray(order, jnp.float32) - 1.0
     bias = jnp.exp(power * jnp.log(power) - (1.0 + power) * jnp.log1p(power))

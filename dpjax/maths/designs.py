@@ -6,8 +6,8 @@ the *leverage* of x. In any design the largest leverage is at least the dimensio
 (Kiefer & Wolfowitz 1960).
 
 Leverages do not depend on the basis of the actions. During a game the set of active actions may
-shrink, but array shapes are fixed. So functions have an ``active`` mask; they use only the active
-actions and work in the span of these. They compute elementwise, so thousands of trials run in
+shrink, but array shapes are fixed. So functions take an ``active`` mask, use only the active
+actions, and work in the span of these. They compute elementwise, so thousands of trials run in
 parallel.
 """
 

@@ -82,8 +82,8 @@ def d_epsilon(
 
     At z0 = y e^epsilon / (1 - y + y e^epsilon) the slope of kl(., y) is epsilon. If z0 >= x, the
     value is kl(x, y), otherwise epsilon x - ln(1 - y + y e^epsilon). It is at most kl(x, y) and at
-    most epsilon (x - y). The definition is from Azize et al. 2025, by a secondary text; the closed
-    form is ours. x and y may be losses or gains: for y > x pass 1 - x and 1 - y.
+    most epsilon (x - y). The definition is from Azize et al. 2025, read in a secondary text. The
+    closed form is ours. x and y may be losses or gains: for y > x pass 1 - x and 1 - y.
 
     Examples:
       >>> [f"{divergences.d_epsilon(0.5, 0.25, epsilon):.3g}" for epsilon in (0.1, 1.0, np.inf)]

@@ -19,7 +19,7 @@ _UNROLLED = 8
 
 
 class Ellipsoid(NamedTuple):
-    """The factors of a symmetric V = L D L', the matrix of the squared norm x' V^-1 x."""
+    """The factors of a symmetric V = L D L', for the squared norm x' V^-1 x."""
 
     whitener: Array  # (packed) W, lower triangular: W' W = V^-1, so that |W x|^2 = x' V^-1 x
     pivots: Array  # (d,) |D_i|, whose product is |det V|

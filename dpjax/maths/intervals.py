@@ -28,7 +28,7 @@ _SHARES = np.append(np.full(15, 0.5 / 15), 0.5)
 
 
 def mean_interval(values: Numbers, error: float) -> tuple:
-    """Lower and upper bounds on a mean of numbers in [0, 1], each with error probability ``error``.
+    """Bounds on the mean of numbers in [0, 1], each wrong with probability at most ``error``.
 
     For a candidate mean m, the wealth is the mean over bets k of the product over the values x of
     1 + k (m - x) / (1 - m). m is rejected as too large if the wealth is at least 1 / error. If the

@@ -69,7 +69,7 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
     def minimize(s, y, steps):
         nothing = jnp.zeros((), jnp.float32)
         start = _Found(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
-        # One iteration more than steps, since the last iteration only evaluates the final point.
+        # One iteration more than ``steps``, since the last one only evaluates the final point.
         return lax.fori_loop(0, steps + 1, lambda _, found: at(s, found.after), start)
 
     def explore(s, y, z):

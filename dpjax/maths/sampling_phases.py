@@ -17,9 +17,9 @@ def phase_exponent(failure, arms, phase_n, phase_m):
 
     With these exponents the total error probability of all tests is at most ``failure``, for any
     rule of choosing arms. Proof, ours: the k-th release of an arm is one fixed random variable. So
-    a union bound over the K - 1 wrong arms and all pairs of phases covers every test. The shares
-    add up, since sum_j 1 / (j (j + 1)) = 1. The first phase that may be tested
-    (:func:`first_phase`) has j = 1.
+    a union bound over the K - 1 wrong arms and all pairs of phases covers every test. The error
+    probabilities sum to ``failure``, since sum_j 1 / (j (j + 1)) = 1. The first phase that may be
+    tested (:func:`first_phase`) has j = 1.
     """
     given = (jnp.asarray(value, jnp.float32) for value in (failure, phase_n, phase_m))
     failure, phase_n, phase_m = jnp.broadcast_arrays(*given)

@@ -100,7 +100,7 @@ def transport_cost(x, y, n, m, epsilon):
 
 
 def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
-    """The u that a difference of private means exceeds by chance with probability <= e^-exponent.
+    """Radius u: by chance, private means differ by more than u with probability <= e^-exponent.
 
     The means are sums divided by the counts n and m, both at least 1. The sums contain ``draws_n``
     and ``draws_m`` Laplace draws of scale 1 / epsilon. With v = 1/4,

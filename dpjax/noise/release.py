@@ -1,4 +1,4 @@
-"""The JAX primitive of private releases. By it, audits find the releases in any traced program.
+"""The JAX primitive of private releases. Audits find it in any traced program.
 
 ``release(kind, law, key, ...)`` computes a release of this kind: a value with noise of the law, or
 a random choice. Under ``jax.vmap`` it remains one release, and records which inputs its members

@@ -108,7 +108,7 @@ def zcdp_rho(epsilon: Number, delta: Number) -> Array:
 
 
 def zcdp_start(rho: Number, delta: Number) -> Array:
-    """rho + 2 sqrt(rho ln(1/delta)), at least :func:`zcdp_epsilon`: where solvers start.
+    """rho + 2 sqrt(rho ln(1/delta)), a start for solvers, at least :func:`zcdp_epsilon`.
 
     Reference: Bun & Steinke 2016, Proposition 1.3.
     """

@@ -52,11 +52,11 @@ def _log_mills_decrease(x, length):
 
 
 def _log_delta(mu, epsilon):
-    """ln delta of a mu-GDP release at epsilon, and its derivative by ln mu.
+    """ln delta of a mu-GDP release at epsilon, and its derivative with respect to ln mu.
 
     Let a = epsilon / mu - mu / 2 and b = a + mu. Then e^epsilon phi(b) = phi(a), and so
-    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)). Its derivative is phi(a) by mu, and
-    -phi(a) R(b) by epsilon.
+    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)). The derivative of delta is phi(a)
+    with respect to mu, and -phi(a) R(b) with respect to epsilon.
     """
     # Beyond 1000 standard deviations delta is 0 or 1. The square of 1000 is accurate in float32.
     a = jnp.clip(jnp.where(epsilon == 0.0, 0.0, epsilon / mu) - 0.5 * mu, -1e3, 1e3)

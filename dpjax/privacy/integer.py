@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from dpjax.core import _check
 
-# ln(2 / 1e-40). Two tails of e^-TAIL each have mass 1e-40 together.
+# ln(2 / 1e-40). Two tails of mass e^-TAIL each have the total mass 1e-40.
 TAIL = math.log(2e40)
 
 

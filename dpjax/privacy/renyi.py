@@ -50,7 +50,7 @@ def renyi_divergences(law: Array, log_ratios: Array) -> Array:
     """
     law, log_ratios = _real(law), _real(log_ratios)
     steps = _real(_EXCESS)
-    # An outcome of probability 0 does not count, for any ratio.
+    # An outcome of probability 0 adds nothing, for any ratio.
     ratios = jnp.where(law > 0.0, jnp.where(jnp.isnan(log_ratios), jnp.inf, log_ratios), 0.0)
     found = jnp.log1p(jnp.sum(jnp.expm1(jnp.outer(steps, ratios)) * law[None], axis=1)) / steps
     rounding = 8.0 * jnp.finfo(law.dtype).eps * jnp.max(jnp.abs(ratios))

@@ -91,10 +91,10 @@ def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
 def _inputs(local_epsilon, users, tried) -> list[int]:
     """The tried numbers of ones among the other users. By symmetry, at most half are ones.
 
-    In batches of at most ``tried`` users these are all numbers, otherwise the numbers near 0. One
-    more one moves the mean count by 1 - 2 / (1 + e^local_epsilon). So the distance of the mean from
-    integers, and with it delta, repeats after (1 + e^local_epsilon) / 2 ones. Among repetitions
-    the skewness decides, which is largest near 0.
+    In batches of at most ``tried`` users these are all numbers, otherwise the numbers near 0. Each
+    further one moves the mean count by 1 - 2 / (1 + e^local_epsilon). So the distance of the mean
+    from integers, and with it delta, repeats after (1 + e^local_epsilon) / 2 ones. Among these
+    repetitions delta depends on the skewness, which is largest near 0.
     """
     half = (users - 1) // 2
     if users <= tried:

@@ -144,7 +144,7 @@ class Store(NamedTuple):
         try:
             together(place, self._corners())
         except Damaged as error:
-            raise Damaged(f"{error}; run the sweep or study again, to compute its block") from None
+            raise Damaged(f"{error}; run the sweep or study again to compute its block") from None
         del output["checksum"]
         return output, output.pop("done")
 

@@ -30,7 +30,7 @@ class Damaged(ValueError):
 
 
 class Files:
-    """The objects in a folder or at a URL. Each is written atomically."""
+    """The objects in a folder or at a URL. Each object is written atomically."""
 
     def __init__(self, url):
         try:

@@ -81,7 +81,7 @@ def existing(url: str | os.PathLike) -> Store | None:
     """The store of a sweep, with all its points and seeds; None if there is none.
 
     Raises:
-      ValueError, OSError: it is damaged or cannot be read; the message names the object.
+      ValueError, OSError: the store is damaged or cannot be read; the message names the object.
     """
     files = Files(url)
     text = files.read(ROOT)
