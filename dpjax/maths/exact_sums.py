@@ -3,7 +3,8 @@
 Neighbouring float32 numbers near 2^27 are 8 or 16 apart. So a float32 sum shows neither the change
 of one loss nor Laplace noise of scale 1. An ExactSum is a pair of integers instead. Each loss is
 rounded once, to a multiple of 2^-30, before it is added. All later arithmetic is exact, in any
-order and for any number of losses. If one loss changes, the sum changes by exactly as much.
+order and for any number of losses. So the difference of two sums is exactly the difference of
+their rounded losses.
 """
 
 from typing import NamedTuple
