@@ -273,7 +273,7 @@ def test_a_store_of_another_sweep_is_refused_by_field_and_both_values(undisturbe
 def test_a_store_of_another_version_is_refused(undisturbed, monkeypatch, name, module):
     version = module.__version__
     monkeypatch.setattr(module, "__version__", "9.9.9")
-    message = f"version of {name}: {version} there, 9.9.9 here"
+    message = f"version of {name}: {version} in the store, 9.9.9 now"
     with pytest.raises(ValueError, match=message):
         run(undisturbed[0])
 
@@ -301,9 +301,9 @@ def test_a_refused_game_says_which_arrays_numbers_and_operations_differ(tmp_path
 
     run(tmp_path / "numbers", 2, game=with_mixing(0.25))
     said = refused("numbers", with_mixing(0.5))
-    assert said.startswith("another number, ") and "0.25" in said.partition("there")[0]
+    assert said.startswith("another number, ") and "0.25" in said.partition("in the store")[0]
     said = refused("numbers", with_mixing(0.25, twice=True))
-    there, here = re.fullmatch(r"(\d+) equations there, (\d+) here", said).groups()
+    there, here = re.fullmatch(r"(\d+) equations in the store, (\d+) now", said).groups()
     assert int(here) > int(there) > 10
     table = np.array([[0.5, 0.25, 1.0]] * 8, np.float32)
     run(tmp_path / "arrays", 2, game=with_table(table, False))
@@ -311,7 +311,7 @@ def test_a_refused_game_says_which_arrays_numbers_and_operations_differ(tmp_path
     other[0, 1] = 0.75
     said = refused("arrays", with_table(other, False))
     assert said.startswith("another array, float32(8, 3) [0.5, 0.25, 1.0, ...] with digest ")
-    assert " there, float32(8, 3) [0.5, 0.75, 1.0, ...] with digest " in said
+    assert " in the store, float32(8, 3) [0.5, 0.75, 1.0, ...] with digest " in said
 
 
 @pytest.mark.parametrize("jitted", [False, True])
@@ -356,13 +356,13 @@ def test_points_are_not_added_to_a_store_of_one(tmp_path):
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("all of it")
-    with pytest.raises(ValueError, match=r"something else, .*thesis\.tex"):
+    with pytest.raises(ValueError, match=r"must be empty .*thesis\.tex"):
         run(tmp_path, 2)
-    with pytest.raises(ValueError, match=r"something else, .*thesis\.tex"):
+    with pytest.raises(ValueError, match=r"must be empty .*thesis\.tex"):
         run(tmp_path / "thesis.tex", 2)
     assert tree(tmp_path) == {"thesis.tex": b"all of it"}
     zarr.create_group(tmp_path / "group")
-    with pytest.raises(ValueError, match="not that of a sweep; name another folder"):
+    with pytest.raises(ValueError, match="not belong to a sweep; use another folder"):
         run(tmp_path / "group", 2)
     with pytest.raises(ValueError, match="no store of a sweep"):
         store.read(tmp_path / "nothing")
@@ -384,7 +384,7 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.filterwarnings("ignore:store. damaged, gone, or not what")
+@pytest.mark.filterwarnings("ignore:store. damaged, missing, or not as recorded")
 def test_killed_between_any_two_objects(tmp_path, monkeypatch):
     """Creating, computing, and growing: killed before each object in turn, then resumed.
 
@@ -518,7 +518,7 @@ def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
     if other == "blocks":
         run(folder, 8, points, chunk=6)
     else:
-        with pytest.raises(ValueError, match="points: epsilon of point 1: inf there, 3.0 here"):
+        with pytest.raises(ValueError, match="epsilon of point 1: inf in the store, 3.0 now"):
             run(folder, 8, points, chunk=6)
     run(tmp_path / "alone", 8)
     assert tree(folder) == tree(tmp_path / "alone")

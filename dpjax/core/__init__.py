@@ -24,14 +24,14 @@ import jax
 import numpy as np
 
 Array = jax.Array
-# One real number. It may be traced, and every swept parameter is.
+# One real number. It may be traced; a swept parameter always is.
 Number = float | np.floating | jax.Array
-# Numbers in an array of NumPy or JAX, or in nested lists.
+# An array of numbers: a NumPy or JAX array, or nested lists.
 Numbers = Any
 
 
 def described(kind: Any) -> Any:
-    """Show the comment next to each field of a NamedTuple in its ``help``."""
+    """Copy the comment of each field of a NamedTuple into the field's docstring, for ``help``."""
     file = getattr(sys.modules[kind.__module__], "__file__", None) or ""
     body = "".join(linecache.getlines(file)).partition(f"\nclass {kind.__name__}(NamedTuple):\n")[2]
     for name, text in re.findall(r"^    (\w+): .*?# (.*\n(?:    # .*\n)*)", body, re.MULTILINE):
@@ -46,22 +46,22 @@ def described(kind: Any) -> Any:
 class Sums(NamedTuple):
     """The noisy sums that a learner releases, if its privacy comes only from their noise."""
 
-    noise: str  # its law, as in a Mechanism
-    over: str = "prefixes"  # of one value a round, by a mechanism; or "releases" if each loss is in
-    # one released sum
-    model: str = "central"  # of the mechanism
-    horizon: int | None = None  # of the mechanism
-    sensitivity: tuple[float, float] | None = None  # L1 and L2, of the mechanism
+    noise: str  # the law of the noise, as in a Mechanism
+    over: str = "prefixes"  # "prefixes" if a mechanism releases prefix sums of one value a round;
+    # "releases" if each loss is in one released sum
+    model: str = "central"  # the mechanism's trust model
+    horizon: int | None = None  # the mechanism's horizon
+    sensitivity: tuple[float, float] | None = None  # the mechanism's L1 and L2 sensitivity
 
 
 @described
 class Privacy(NamedTuple):
     """The declared privacy of a calibration. It is not a proof; audits and tables read it.
 
-    ``released`` as a whole is (epsilon, delta)-differentially private with respect to a change of
-    one ``unit`` of the loss sequence, as described by ``neighbours``. ``epsilon`` follows from the
-    noise scale, even if the paper that prints this scale states another epsilon. ``Privacy()``
-    declares nothing.
+    The declaration: all of ``released`` together is (epsilon, delta)-differentially private.
+    Neighbouring loss sequences differ in one ``unit``, in the way that ``neighbours`` names.
+    ``epsilon`` follows from the noise scale, even if the paper that prints this scale states
+    another epsilon. ``Privacy()`` declares nothing.
 
     Examples:
       >>> declared = learners.lazy_ucb(1000, 4, epsilon=1.0).privacy
@@ -79,29 +79,29 @@ class Privacy(NamedTuple):
     # "user": the loss vectors of all rounds of one user change
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before the
     # learner sees them, unless the learner has its own ``clip``; (-inf, inf) clips none
-    model: str = "central"  # the trust model. "central": the party that runs the learner is
-    # trusted; "joint": the same, and a round's own arm is exempt; "shuffle": the party that
-    # permutes the messages of a batch; "distributed": a secure sum; "silo": the user's own silo,
-    # such as a hospital, which randomizes all that it sends; "local": no one, since each message is
-    # randomized by itself.
+    model: str = "central"  # the trust model, by the trusted party. "central": the party that runs
+    # the learner; "joint": the same, but a round's own arm is not covered; "shuffle": the party
+    # that permutes the messages of a batch; "distributed": a secure sum; "silo": the user's own
+    # silo, such as a hospital, which randomizes all messages that it sends; "local": no one, since
+    # each user's message is randomized by itself.
     released: str = "actions 1..T"  # the released values that the declaration covers
-    reported: tuple[str, ...] = ()  # fields of the report that it also covers
+    reported: tuple[str, ...] = ()  # fields of the report that the declaration also covers
     calibration: str = "derived"  # or "printed", as in the paper
     accountant: str = "none"  # the theorem from which epsilon follows, in words
-    sums: Sums | None = None  # the released sums, from which the privacy loss of several rounds can
-    # be computed; None if it is not known
+    sums: Sums | None = None  # the released sums, from which the privacy loss of several rounds is
+    # computed; None if this loss is not known
     paper_epsilon: Any = float("nan")  # () epsilon as the paper states it for a printed
     # calibration; nan for a derived one
     rounds_per_user: int = 1  # k, the largest number of rounds of one user, if a user is the unit
-    rounds_per_release: int | None = None  # the largest number of them in one released sum
-    spacing: int | None = None  # the distance between them if it is fixed
+    rounds_per_release: int | None = None  # the most rounds of one user in one released sum
+    spacing: int | None = None  # the distance between a user's rounds, if it is fixed
 
 
 class See(Protocol):
     """The feedback of one round."""
 
     def __call__(self, loss: Any, action: Any, /) -> Any:
-        """``Outcome.loss`` and the played action -> what the learner sees, a pytree."""
+        """``Outcome.loss`` and the played action -> the learner's feedback, a pytree."""
 
 
 class Init(Protocol):
@@ -128,7 +128,7 @@ class Report(Protocol):
     def __call__(self, state: Any, /) -> Any:
         """The last state -> a NamedTuple of scalars.
 
-        Names of fields are free, except for three that ``data.dpjax.identification()`` reads:
+        Field names are arbitrary, except three that ``data.dpjax.identification()`` reads:
         ``recommendation`` () int32, the arm that is recommended at the end; ``stopped`` () bool;
         and ``stopping_time`` () int32.
         """
@@ -145,14 +145,14 @@ class Clip(Protocol):
 class Feedback:
     """The feedback of a round. The kinds used in dpjax are in ``dpjax.feedback``.
 
-    A Feedback is called like its function ``see``, and has its docstring. It is not a NamedTuple,
-    since ``jax.jit`` crashes on a callable tuple.
+    Calling a Feedback calls its function ``see``, whose docstring it shares. It is not a
+    NamedTuple, since ``jax.jit`` crashes on a callable tuple.
 
     Attributes:
       name: for messages, tables, and combinators that need one kind of feedback.
-      see: (Outcome.loss, action) -> what is seen, a pytree.
-      losses: which parts of it are losses, as a prefix of its pytree. Other parts, such as
-        features, are not clipped to ``Privacy.loss_range``.
+      see: (Outcome.loss, action) -> the feedback, a pytree.
+      losses: which parts of the feedback are losses, as a prefix of its pytree. Other parts, such
+        as features, are not clipped to ``Privacy.loss_range``.
 
     Examples:
       >>> first = dpjax.Feedback("first entry", lambda loss, action: loss[0])
@@ -194,8 +194,8 @@ class Arms(NamedTuple):
 class Pairs(Arms):
     """The action set of duels of K arms: an action is a pair (i, j), as i K + j, () int32.
 
-    i is the row player and j the column player. The loss of the pair is that of the row player. For
-    losses and audits a pair is one of K^2 arms.
+    i is the row player and j the column player. The loss of the pair is the row player's loss.
+    Losses and audits treat the pairs as K^2 arms.
 
     Examples:
       >>> actions = learners.dueling_elimination(1000, 4, epsilon=1.0).action_set
@@ -226,8 +226,8 @@ class Policies(NamedTuple):
     """
 
     dim: int  # d
-    arms: int | None = None  # K if features are the advice of d experts, whose columns are laws on
-    # the arms; None if a round may have any number of arms
+    arms: int | None = None  # K if features (K, d) are the advice of d experts, with a law on the
+    # arms in each column; None if a round may have any number of arms
 
 
 @described
@@ -248,7 +248,7 @@ class Learner(NamedTuple):
 
     init: Init  # key -> (state, action of round 1)
     step: Step  # (state, key, loss of round t) -> (state, action of round t + 1)
-    feedback: Feedback  # what this learner sees of a round, before it is clipped
+    feedback: Feedback  # the feedback of one round, before it is clipped
     action_set: Any  # its actions: Arms, Policies, or the Domain of its points; None if it plays no
     # game, as in the audit of a mechanism
     horizon: int  # T, the number of rounds that the calibration covers and that are played
@@ -256,13 +256,13 @@ class Learner(NamedTuple):
     report: Report = empty_report  # state -> NamedTuple of scalars to report at the end
     sound: Any = True  # () bool, False if a traced argument of the factory is outside of its
     # domain. The regret of every game and the declared epsilon are then NaN.
-    clip: Clip | None = None  # feedback -> (the nearest declared feedback, how many losses were
-    # outside); by default each loss is clipped to ``Privacy.loss_range``
+    clip: Clip | None = None  # feedback -> (the nearest declared feedback, the number of losses
+    # that were outside); by default each loss is clipped to ``Privacy.loss_range``
 
 
 @described
 class Batch(NamedTuple):
-    """An action, and for how many consecutive rounds to play it."""
+    """An action, and the number of consecutive rounds in which to play it."""
 
     action: Any  # as in Learner
     rounds: Array  # () int32, at least 1
@@ -272,10 +272,10 @@ class Batch(NamedTuple):
 class BatchLearner(NamedTuple):
     """A learner that sees only the sum of the losses of each batch of rounds.
 
-    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`).
-    :func:`dpjax.simulate_batches` plays it a batch at a time if rounds are i.i.d. An incomplete
-    last batch is played, but the learner never sees its sum. The sum of a batch is exact for losses
-    in [-1, 1] and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the noise of
+    ``simulate`` and ``sweep`` play it round by round (:func:`dpjax.every_round`). If rounds are
+    i.i.d., :func:`dpjax.simulate_batches` plays it batch by batch. An incomplete last batch is
+    played, but the learner never sees its sum. The sum of a batch is exact for losses in [-1, 1]
+    and any horizon below 2^31 (:mod:`dpjax.maths.exact_sums`). So the noise of
     :func:`dpjax.noise.laplace.total` hides one loss among 10^9 as well as one among ten.
 
     Examples:
@@ -286,8 +286,8 @@ class BatchLearner(NamedTuple):
     """
 
     init: Init  # key -> (state, Batch)
-    step: Step  # (state, key, total) -> (state, Batch); total is the clipped feedback with an
-    # ExactSum over the batch as each leaf (dpjax.maths.exact_sums)
+    step: Step  # (state, key, total) -> (state, Batch); total is the clipped feedback, each leaf
+    # summed over the batch as an ExactSum (dpjax.maths.exact_sums)
     feedback: Feedback  # as in Learner, for one round
     action_set: Any  # as in Learner
     horizon: int  # T, in rounds
@@ -307,8 +307,8 @@ class Outcome(NamedTuple):
       1.0
     """
 
-    loss: Any  # all losses of the round, as a function of the action; for arms the (K,) losses, or
-    # a callable pytree whose vector() returns them
+    loss: Any  # all losses of the round, as a function of the action. For arms: their losses (K,),
+    # or a callable pytree whose vector() returns these losses
     tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
 
 
@@ -316,8 +316,8 @@ class Outcome(NamedTuple):
 class Environment(NamedTuple):
     """An environment: maps actions to losses.
 
-    ``Outcome.loss`` may depend on past actions, but not on the current one: it is a function of the
-    current action. ``regret`` is called only at checkpoints.
+    ``Outcome.loss`` maps each action that could be played now to its loss. This map may depend on
+    past actions, but not on the current one. ``regret`` is called only at checkpoints.
 
     Examples:
       >>> environment = environments.table([[0.5, 0.25], [1.0, 0.0]])
@@ -329,12 +329,12 @@ class Environment(NamedTuple):
     init: Callable  # key -> state
     step: Callable  # (state, key, action) -> (state, Outcome)
     regret: Callable  # (state, tally summed over the rounds so far) -> regret so far, ()
-    action_set: Any  # the allowed actions: Arms, Policies, or the Domain that regret compares with
-    # (a point (d,) of it, or points (m, d), whose mean loss is suffered)
-    horizon: int | None = None  # the number of its rounds; None if it never ends
+    action_set: Any  # the allowed actions: Arms, Policies, or a Domain with the comparators of
+    # regret. An action of a Domain is a point (d,), or points (m, d) whose mean loss is suffered
+    horizon: int | None = None  # the number of rounds; None if the environment never ends
     batch: Callable | None = None  # (state, key, action, rounds, feedback) -> (state, total, tally
-    # of one round); total is feedback(loss, action) with an ExactSum over the rounds as each leaf.
-    # None if rounds are not i.i.d.
+    # of one round); total is feedback(loss, action), each leaf summed over the rounds as an
+    # ExactSum. None if rounds are not i.i.d.
 
 
 @described
@@ -360,8 +360,8 @@ class Mechanism(NamedTuple):
     """A mechanism of noisy prefix sums, for a horizon and a law of the noise.
 
     The release is B (C x + z) for a factorization B C of the matrix of prefix sums and independent
-    noise z. The scale of z follows from the fields. ``stream`` takes this scale and returns the
-    transducer. A mechanism has no epsilon.
+    noise z. A mechanism has no epsilon: a learner calibrates the scale of z to its epsilon, with
+    the fields below, and passes the scale to ``stream``, which returns the transducer.
 
     Examples:
       >>> mechanism = mechanisms.tree(4)
@@ -375,8 +375,8 @@ class Mechanism(NamedTuple):
     variance: Callable  # (rounds, by default all) -> squared norms of these rows of B, NumPy or JAX
     matrices: Callable  # () -> B (horizon, m) and C (m, horizon - 1), NumPy, for tests and audits
     stream: Callable  # (shape of a value, *, scale of a draw) -> Stream
-    model: str = "central"  # as in Privacy, if each value is one round's: a mechanism that
-    # randomizes values one by one is "local"
+    model: str = "central"  # as in Privacy, if each value belongs to one round; "local" if each
+    # value is randomized by itself
 
     @property
     def sums(self) -> Sums:
@@ -404,7 +404,7 @@ class Result(NamedTuple):
     regret: Any  # (n,) float32
     tally: Any  # the environment's tally, summed over all rounds
     report: Any  # the learner's report at the end
-    clipped: Any = ()  # () int32, how many losses were outside the declared ones and were clipped
+    clipped: Any = ()  # () int32, the number of losses that were clipped to the declared ones
 
     def to_xarray(self, points: Any = None, learner: str | None = None) -> Any:
         """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
@@ -423,7 +423,7 @@ class Result(NamedTuple):
           >>> dict(result.to_xarray().sizes)
           {'point': 3, 'seed': 5, 'round': 2}
         """
-        import xarray  # not above: `import dpjax` should not wait for it
+        import xarray  # imported here, so that `import dpjax` is fast
 
         swept = ("point", "seed")[: np.ndim(self.regret) - 1]
         arrays: dict[str, Any] = {"regret": ((*swept, "round"), np.asarray(self.regret))}
@@ -436,7 +436,7 @@ class Result(NamedTuple):
         for axis, length in zip(swept, np.shape(self.regret), strict=False):
             coordinates[axis] = np.arange(length, dtype=np.int32)
         for name, leaf in zip(leaf_names("", points), jax.tree.leaves(points), strict=True):
-            leaf = np.asarray(leaf, np.float32)  # as the sweep computed with it
+            leaf = np.asarray(leaf, np.float32)  # the value with which the sweep computed
             name = coordinate_name(name, arrays)
             coordinates[name] = (("point", *leaf_axes(name, leaf.shape[1:])), leaf)
         if learner is not None:

@@ -46,8 +46,8 @@ def sound(factory):
     """Wrap a factory so that a traced argument outside of its domain makes results NaN.
 
     The conditions that the factory checks on traced arguments are recorded. A learner stores
-    whether all of them hold, for :func:`nan_unless_sound`. If they do not, its declared epsilon is
-    NaN, and so is the regret of an environment. Without traced arguments nothing changes.
+    whether all of them hold, for :func:`nan_unless_sound`. If one does not hold, a learner's
+    declared epsilon and an environment's regret are NaN. Without traced arguments nothing changes.
     """
 
     @functools.wraps(factory)
@@ -73,7 +73,7 @@ def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
     Args:
       names: the deprecated keywords.
       into: (deprecated keywords, the other arguments by name) -> (all arguments, new spelling).
-      depth: of the caller's frame above the factory's; 3 within :func:`sound`.
+      depth: the ``stacklevel`` of the warning; 3 within :func:`sound`.
     """
 
     def around(factory: Factory) -> Factory:
@@ -87,7 +87,8 @@ def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
             given = signature.bind_partial(*arguments, **keywords).arguments
             given, spelling = into(old, dict(given))
             warnings.warn(
-                f"{factory.__name__}: {', '.join(old)} will go in version 0.2; write {spelling}",
+                f"{factory.__name__}: {', '.join(old)} will be removed in version 0.2; "
+                f"write {spelling}",
                 DeprecationWarning,
                 stacklevel=depth,
             )
@@ -130,7 +131,7 @@ def nan_unless_sound(learner, regret):
 # Rounds, arms and entries are counted in int32.
 LARGEST_SIZE = 2**31 - 1
 
-# Down to these values noise scales, their squares and quantities computed from them fit into
+# From these values on, noise scales, their squares and quantities computed from them fit into
 # float32.
 LEAST_EPSILON, LEAST_DELTA = 1e-12, 1e-30
 
@@ -258,7 +259,7 @@ def entries(low: float, high: float, /, **values) -> None:
 def size(minimum: int, **value) -> int:
     """The given size, an integer from ``minimum`` to 2^31 - 1, as a Python int.
 
-    Sizes determine shapes and are never traced. NumPy's integers could overflow, Python's cannot.
+    Sizes determine shapes and are never traced. NumPy integers can overflow; Python's cannot.
     """
     ((name, given),) = value.items()
     message = f"{name} must be an integer of at least {minimum}, got {given!r}"
@@ -269,12 +270,12 @@ def size(minimum: int, **value) -> int:
     if number < minimum or isinstance(given, bool):
         raise ValueError(message)
     if number > LARGEST_SIZE:
-        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, which int32 holds, got {number}")
+        raise ValueError(f"{name} must be at most {LARGEST_SIZE}, the largest int32, got {number}")
     return number
 
 
 def arms(given, least=2) -> int:
-    """The given number of arms, at most 2^23, for which a draw has about 40 bits."""
+    """The given number of arms, at most 2^23, so that a draw of an arm has about 40 bits."""
     number = size(least, arms=given)
     if number > 2**23:
         raise ValueError(f"arms must be at most {2**23}, the limit of random draws, got {number}")
@@ -326,7 +327,7 @@ def key(**values) -> None:
 
 
 def of_threefry(name, dtype) -> None:
-    """A dtype of keys whose draws do not depend on the batch."""
+    """A dtype of keys whose draws do not depend on the size of the batch."""
     if not generators.is_of_the_key_alone(dtype):
         raise TypeError(
             f"{name} must use threefry2x32, like jax.random.key(0, impl='threefry2x32') "
@@ -351,7 +352,7 @@ def function(what, /, **values) -> None:
 
 
 def built(kind, example, /, **values) -> None:
-    """An object of this kind, which a factory returns, not the factory itself."""
+    """An object of this kind. The factory that returns such objects is refused."""
     for name, value in values.items():
         if not isinstance(value, kind):
             wanted = " or ".join(_an(part.__name__) for part in get_args(kind) or (kind,))
@@ -359,7 +360,7 @@ def built(kind, example, /, **values) -> None:
 
 
 def factory(example, /, **values) -> None:
-    """A factory that has not been called yet, not the object that it returns."""
+    """A factory that has not been called yet. The object that it returns is refused."""
     for name, value in values.items():
         if not callable(value):
             raise TypeError(
@@ -419,7 +420,7 @@ _TRACED = (
 
 @contextmanager
 def traceable(name):
-    """Replace JAX's errors about traced numbers by one sentence that says what to do."""
+    """Replace JAX's errors about traced numbers by one sentence with the remedy."""
     try:
         yield
     except _TRACED as error:

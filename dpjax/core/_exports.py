@@ -1,4 +1,4 @@
-"""Lists the names that a package exports, instead of a list written by hand."""
+"""Finds the names that a package exports, so that no list is written by hand."""
 
 
 def public(package: dict) -> list[str]:

@@ -1,8 +1,8 @@
 """Decision sets, sets of losses, and regularizers.
 
-A learner plays points x of a :class:`Domain` in R^d against loss vectors l of a :class:`LossSet`
-and suffers <l, x>. A set is described by the operations that algorithms need: minimization of a
-linear function, projection, and minimization of a regularized linear function.
+A learner plays points x of a :class:`Domain` in R^d. The loss vectors l are in a :class:`LossSet`,
+and the learner suffers <l, x>. A set is described by the operations that algorithms need:
+minimization of a linear function, projection, and minimization of a regularized linear function.
 """
 
 from dpjax.core._exports import public

@@ -1,4 +1,4 @@
-"""Common functions of sets with facets."""
+"""Functions shared by domains with facets."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ import numpy as np
 from dpjax.domains._vectors import constant
 from dpjax.domains.base import TOLERANCE
 
-# All subsets are enumerated for sets of up to this many elements.
+# All subsets of a set are enumerated if it has at most this many elements.
 FEW = 12
 
 
@@ -26,7 +26,7 @@ def all_subsets(n) -> np.ndarray:
 
 
 def within_facets(rows, bounds, centre, tangent) -> Callable:
-    """The function (x, tolerance) -> whether A x <= b, and x is in the affine hull of the set.
+    """A function (x, tolerance) -> whether A x <= b and x is in the affine hull of the set.
 
     The hull contains ``centre`` (d,). Its directions are ``tangent`` (d, m), or all if it is None.
     """

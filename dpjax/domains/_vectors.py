@@ -1,4 +1,4 @@
-"""Common functions of domains: lengths, ranks, projections onto balls, bisection, checks."""
+"""Functions shared by domains: lengths, ranks, projections onto balls, bisection, checks."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ def constant(values, dtype=jnp.float32) -> Array:
 
 
 def by_optax(projection, *arguments) -> Array:
-    """Call a projection of optax, which mixes integers and floats, even if JAX forbids this."""
+    """Call an optax projection, which mixes integers and floats, under any dtype promotion rule."""
     with jax.numpy_dtype_promotion("standard"):
         return projection(*arguments)
 
@@ -59,8 +59,8 @@ def into_ball(x, radius) -> Array:
 def into_l1_ball(x, radius) -> Array:
     """The nearest point with an L1 norm of at most radius.
 
-    For long vectors the projection in float32 is outside the ball, by 2.6 % for a vector of 1000
-    radii in 500 dimensions. Such a point is scaled back.
+    In float32 the projection of a long vector is outside the ball: by 2.6 % for a vector 1000 radii
+    long in 500 dimensions. Such a point is scaled back.
     """
     nearest = by_optax(projections.projection_l1_ball, x, radius)
     norm = barriers.add_up(jnp.abs(nearest))
@@ -77,7 +77,7 @@ def ranks(values, blocks=None):
     n = values.shape[0]
     if n > 64 and blocks is None:
         return jnp.argsort(jnp.argsort(values))
-    # For few values it is far cheaper under vmap to compare all pairs than to sort.
+    # Under vmap, comparing all pairs of a few values is far cheaper than sorting them.
     i = np.arange(n)
     first = i[None] < i[:, None]
     before = (values[None] < values[:, None]) | ((values[None] == values[:, None]) & first)

@@ -14,7 +14,7 @@ _DIRECTIONS = 8
 def check_fit(learner, environment) -> None:
     """Check that the environment has all actions of the learner.
 
-    The learner may play on a part of the environment's domain. Regret is still against the best
+    The learner may play on a part of the environment's domain. Regret still compares with the best
     point of the whole domain.
 
     Raises:
@@ -84,7 +84,7 @@ def words(actions) -> str:
 
 
 def _way_out(played, present) -> str:
-    """A hint at the combinator that connects arms and points; empty if there is none."""
+    """A hint at the combinator that makes the two action sets fit; empty if there is none."""
     if isinstance(present, Pairs) and played == Arms(present.players):
         return " (combinators.sparring makes a learner of pairs of two learners)"
     if isinstance(played, Domain) and present == Arms(played.dim):

@@ -143,7 +143,7 @@ def k_support(dim: int, k: int, radius: float = 1.0) -> Domain:
 
 
 def _sparse(dim, k, radius) -> exact_projections.ExactProjection:
-    """Onto the x whose absolute values are at most ``radius`` and sum to at most k radius."""
+    """Onto the x whose absolute values are at most ``radius`` and sum to at most k ``radius``."""
     rows, totals = np.ones((1, dim), np.float32), np.full(1, k * radius, np.float32)
     return exact_projections.signed(exact_projections.capped(radius, rows, totals, equal=False))
 
@@ -161,7 +161,7 @@ def _onto_lp_ball(x, p):
     z + mu z^(p-1) = |x| entry by entry. The multiplier mu >= 0 makes the norm of z equal to 1, and
     is at most the dual norm of x. With t = z for p >= 2, or t = z^(p-1) for p < 2, the equation is
     t + c t^e = a or c t + t^e = a with e >= 1. Its left side is increasing and convex. So Newton's
-    method, from a start within a factor of 2 above the root, never passes the root.
+    method never passes the root if it starts above. The start is at most twice the root.
     """
     size = jnp.abs(x)
     power = max(p - 1.0, 1.0 / (p - 1.0))

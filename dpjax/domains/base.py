@@ -1,4 +1,4 @@
-"""The types Domain, LossSet and Regularizer, and functions of them.
+"""The types Domain, LossSet and Regularizer, and functions on them.
 
 Authors of sets fill in these fields, and learners on sets read them.
 """
@@ -13,7 +13,7 @@ from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._vectors import constant
 from dpjax.maths import barriers
 
-# The largest violation of a constraint at which a float32 point still counts as contained.
+# A float32 point counts as contained if no constraint is violated by more than this.
 TOLERANCE = 1e-5
 
 
@@ -74,13 +74,13 @@ class Domain(NamedTuple):
     barrier: barriers.Barrier | None = None  # self-concordant; None if none is known
     # Whether a point is in the set, up to a tolerance: (x (d,), tolerance=1e-5) -> () bool
     contains: Callable | None = None
-    inradius: float | None = None  # radius of the largest ball around the centre within the set; a
-    # ball of the affine hull if the set has no inner points; None if it is not known
+    inradius: float | None = None  # radius of the largest ball around the centre within the set. If
+    # the set has no inner points, a ball in its affine hull. None if unknown
     tangent: Any = None  # (d, m) NumPy, orthonormal basis of the directions of the affine hull;
     # None if the set has inner points, that is, m = d
     # None if ``project`` is only approximate
     exact_projection: exact_projections.ExactProjection | None = None
-    # How to draw vertices of ones and zeros; None if no such law is known
+    # A law on the vertices of a set whose vertices have entries 0 and 1; None if unknown
     lottery: lotteries.Lottery | None = None
 
 
@@ -106,9 +106,9 @@ def conditional_gradient_step(domain: Domain, point: Array, gradient: Array) -> 
       gradient: gradient (d,) of the function at x.
 
     Returns:
-      The next point, and the gap <gradient, x - v> at x for the linear minimizer v. The value at x
-      exceeds the minimum by at most the gap, and x is at most sqrt(2 gap) away from the minimizer
-      (Jaggi 2013).
+      The next point, and the gap <gradient, x - v> at x, where v minimizes <gradient, v>. The
+      function at x exceeds its minimum by at most the gap, and x is at most sqrt(2 gap) away from
+      its minimizer (Jaggi 2013).
 
     Examples:
       >>> simplex, point = domains.simplex(2), jnp.array([1.0, 0.0])
@@ -127,8 +127,8 @@ def shrunk(domain: Domain, factor: Number) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
     Only the minimizer and the projection are those of the shrunk set, and the projection does not
-    count as exact. The other fields are those of the domain, so radius, diameter and inradius are
-    too large for the shrunk set.
+    count as exact. All other fields are copied from the domain. So the radius, diameter and
+    inradius are too large for the shrunk set.
 
     Examples:
       >>> small = domains.shrunk(domains.cube(2), 0.5)
@@ -156,14 +156,14 @@ def check_domain(domain: Domain) -> None:
       >>> domains.check_domain([0.0, 1.0])
       Traceback (most recent call last):
           ...
-      TypeError: domain must be a Domain, as domains.simplex makes, got [0.0, 1.0]
+      TypeError: domain must be a Domain, such as domains.simplex(3), got [0.0, 1.0]
     """
     if not isinstance(domain, Domain):
-        raise TypeError(f"domain must be a Domain, as domains.simplex makes, got {domain!r}")
+        raise TypeError(f"domain must be a Domain, such as domains.simplex(3), got {domain!r}")
 
 
 def fitting(domain: Domain, losses: LossSet | None) -> LossSet:
-    """The given losses, checked against the domain, or the domain's own if None.
+    """The given losses, checked against the domain; the domain's default losses if None.
 
     Examples:
       >>> simplex = domains.simplex(3)
@@ -177,7 +177,7 @@ def fitting(domain: Domain, losses: LossSet | None) -> LossSet:
     check_domain(domain)
     losses = domain.losses if losses is None else losses
     if not isinstance(losses, LossSet):
-        raise TypeError(f"losses must be a LossSet, as domains.box_losses makes, got {losses!r}")
+        raise TypeError(f"losses must be a LossSet, such as domains.box_losses(3), got {losses!r}")
     if losses.dim != domain.dim:
         raise ValueError(
             f"losses must have the dimension of the domain, {domain.dim}, got {losses.dim}"

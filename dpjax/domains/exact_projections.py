@@ -1,9 +1,9 @@
 """Exact projections P, in terms of the excess y - P(y), for y in two words.
 
 The projection onto a convex set never moves two points farther apart. The privacy of a hidden
-iterate depends on this. In float32 it holds up to rounding. Near the set the excess y - P(y) is
-small, and for most sets a formula computes it with a small relative error. If y is stored in two
-float32 words, the rounding errors of many steps also stay small.
+iterate depends on this property, which holds in float32 up to rounding. Near the set the excess
+y - P(y) is small, and for most sets a formula computes it with a small relative error. If y is
+stored in two float32 words, the rounding errors of many steps also stay small.
 """
 
 from collections.abc import Callable
@@ -29,12 +29,13 @@ class ExactProjection(NamedTuple):
     """The projection P onto a set, exact up to rounding."""
 
     excess: Callable  # y (d,) in two words -> y - P(y) (d,), float32
-    relative: float  # the largest error of the excess, in units of 2^-24 of its length
-    absolute: float  # and in addition, in units of 2^-24 of the length of y
+    # The error of the excess is at most 2^-24 (relative |excess| + absolute |y|).
+    relative: float
+    absolute: float
 
 
 def from_project(project, absolute=32.0) -> ExactProjection:
-    """From a map (d,) -> the nearest point, with an error of ``absolute`` units of 2^-24."""
+    """The ExactProjection of a map (d,) -> the nearest point, with this ``absolute`` error."""
     return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
 
 
@@ -62,7 +63,7 @@ def ball(radius: float) -> ExactProjection:
         scaled = y.high / jnp.maximum(size, 1e-30)
         length = size * jnp.sqrt(two_words.add_up(two_words.exact_product(scaled, scaled)).high)
         squares = two_words.exact_product(*(jnp.where(far, 0.0, y.high),) * 2)
-        # Among the products with low words only 2 high low matters.
+        # Of the products with low words, only 2 high low is large enough to matter.
         cross = rounded(2.0 * y.high * jnp.where(far, 0.0, y.low))
         squares = TwoWords(squares.high, squares.low + cross)
         r = jnp.float32(radius)
@@ -85,10 +86,10 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
     bracket are at most as far from 0 as the sum of the excess.
 
     Args:
-      upper: > 0.
+      upper: above 0.
       rows: (blocks, d), 1 if an entry belongs to a block, else 0.
       totals: (blocks,).
-      equal: whether the sums must equal the totals, or may be less.
+      equal: True if the sums must equal the totals, False if they may be less.
     """
     most = 2 * rows.shape[1] + _HALVINGS
 
@@ -131,7 +132,7 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
 
 
 def signed(exact) -> ExactProjection:
-    """Onto the x whose absolute values are in the set of ``exact``, whose points are x >= 0."""
+    """Onto the x whose absolute values |x_i| form a point of the set of ``exact`` (all x >= 0)."""
 
     def excess(y):
         sign = jnp.where(y.high < 0.0, -1.0, 1.0)
@@ -181,10 +182,10 @@ def drift(exact, dim, rounds) -> tuple[float, float]:
     """The largest distance by which rounding moves two sums z_t apart.
 
     z_t is the projection of z_(t-1) + s_t onto t (K - centre), computed by :func:`onto_multiple`.
-    The excess of a projection is at most |s_t|. Its error has three parts: ``relative`` units of
-    2^-24 of |s_t|, and one more for the product with t; ``absolute`` units of |y| <= t r + |s_t|,
-    where r is the largest length of a point of K; and the error of two words. Added up over the
-    rounds, for two sums that are each rounded, this gives
+    The excess of a projection is at most |s_t|. Its error has three parts. The first is
+    2^-24 (``relative`` + 1) |s_t|, with 1 for the product with t. The second is
+    2^-24 ``absolute`` |y|, with |y| <= t r + |s_t| for the largest length r of a point of K. The
+    third is the error of two words. Summed over the rounds and over both sums, they give
 
         drift <= a S + b r   for the largest |s_t|, S.
 

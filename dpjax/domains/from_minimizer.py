@@ -28,12 +28,12 @@ def from_minimizer(
     inradius: float | None = None,
     tangent: Numbers | None = None,
 ) -> Domain:
-    """A domain from any compact convex set with a known linear minimizer.
+    """A domain from any compact convex set whose linear minimizer is known.
 
     If no projection is known, it is approximated by a fixed number n of Frank-Wolfe steps with
     exact line search. The distance to the true projection is then at most 2 diameter / sqrt(n + 2)
-    (Jaggi 2013, Theorem 1), and far less near vertices. Such a map may move points farther apart.
-    So learners whose privacy depends on projections refuse the domain.
+    (Jaggi 2013, Theorem 1), and far less near vertices. An approximate projection may move two
+    points farther apart. So learners whose privacy depends on projections refuse the domain.
 
     Args:
       dim: d.
@@ -42,12 +42,14 @@ def from_minimizer(
       diameter: largest Euclidean distance between two points of the set, or an upper bound.
       losses: a LossSet of the same dimension; by default vectors of length at most 1.
       radius: largest distance of a point from the centre; by default the diameter.
-      project: a function (d,) -> the nearest point, with a rounding error of at most 32 units of
-        2^-24 of the length of its argument and no other error; an ExactProjection, if its rounding
-        error is known more precisely; or n, if no projection is known.
+      project: a function (d,) -> the nearest point, an ExactProjection, or n. The function must be
+        exact up to rounding: its error is at most 32 units of 2^-24 of its argument's length.
+        Pass an ExactProjection if its rounding error is known more precisely, and the number n of
+        Frank-Wolfe steps if no projection is known.
       contains: (x, tolerance) -> whether x is in the set; by default whether x is near its
         projection.
-      inradius: radius of the largest ball around the centre within the set (and its affine hull).
+      inradius: radius of the largest ball around the centre within the set; if m < d, a ball in the
+        affine hull.
       tangent: (d, m), orthonormal basis of the directions of the affine hull, if m < d.
 
     Raises:
@@ -81,8 +83,8 @@ def from_minimizer(
     elif isinstance(project, int | np.integer) and project > 0:
         project = _by_frank_wolfe(minimizer, centre, _check.size(1, project=project))
     else:
-        raise ValueError("project must be a function, an ExactProjection, or a number of steps of "
-                         f"at least 1, got {project!r}")  # fmt: skip
+        raise ValueError("project must be a function, an ExactProjection, or a number of steps, at "
+                         f"least 1, got {project!r}")  # fmt: skip
     radius = float(diameter if radius is None else radius)
 
     def is_near(x, tolerance=TOLERANCE):

@@ -1,4 +1,4 @@
-"""Sets of possible loss vectors of a round, and their sensitivities, for calibrations."""
+"""Sets of possible loss vectors of a round, and their sensitivities."""
 
 from collections.abc import Callable
 
@@ -91,7 +91,8 @@ def sensitivity(losses: LossSet, neighbours: str, unit: str) -> tuple[float, flo
 
     Args:
       losses: a LossSet.
-      neighbours: "replace" if another vector of the set replaces it, "zero_out" if 0 does.
+      neighbours: "replace" if another vector of the set replaces the loss vector, "zero_out" if 0
+        replaces it.
       unit: "round" if the whole vector changes, "entry" if one of its entries changes (Dwork, Naor,
         Pitassi & Rothblum 2010).
 
@@ -117,17 +118,17 @@ def clipped(losses: LossSet, unit: str) -> Callable:
     """A function that clips loss vectors so that :func:`sensitivity` bounds their change.
 
     For the unit "round" it returns the nearest vector of the set. For "entry" it clips each entry
-    separately, since in the nearest vector one entry out of range changes all others. The result
-    may then be longer than the set's ``norms``, which regret bounds use but calibrations for
-    entries do not.
+    separately, since one entry out of range changes all entries of the nearest vector. The result
+    may then exceed the set's ``norms``. Regret bounds use these norms; calibrations for entries do
+    not.
 
     Args:
       losses: a LossSet.
       unit: "round" or "entry".
 
     Returns:
-      A function (d,) -> (d,). It first clips entries to 1000 times their range, since beyond that
-      the nearest vector in float32 may be outside the set. NaN is clipped to the low end.
+      A function (d,) -> (d,). It first clips entries to 1000 times their range, since for larger
+      entries the nearest vector in float32 may be outside the set. NaN is clipped to the low end.
 
     Examples:
       >>> losses, loss = domains.ball_losses(2), jnp.array([3.0, 4.0])

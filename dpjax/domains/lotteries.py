@@ -1,4 +1,4 @@
-"""Draws of vertices of ones and zeros, for follow the regularized leader."""
+"""Random vertices with entries 0 and 1, for follow the regularized leader."""
 
 import math
 from collections.abc import Callable
@@ -18,8 +18,8 @@ _BITS = 24
 class Lottery(NamedTuple):
     """Follow the regularized leader over a domain whose vertices have entries 0 and 1.
 
-    A step that adds estimates y to the losses L (d,) is stable if eta |y_i| is at most ``reach(x)``
-    in every entry. If other estimates are skipped, and E[x_i y_i^2] adds up to V as in
+    A step adds estimates y (d,) to the losses L (d,). It is stable if eta |y_i| is at most entry i
+    of ``reach(x)`` for all i; other estimates are skipped. If the sum of E[x_i y_i^2] is V, as in
     :func:`dpjax.learners.semi_bandit_ftrl`, the regret of T rounds is at most
     penalty / eta + eta T V stability.
 
@@ -37,11 +37,11 @@ class Lottery(NamedTuple):
     reach: Callable  # x (d,) -> (d,), the largest eta |y_i| that is used
     penalty: float
     stability: float
-    reads_all: bool  # whether the bound holds for estimates of all ones of a vertex at once
+    reads_all: bool  # whether the bound holds if all ones of a vertex are estimated in one step
 
 
 def of_sets(blocks, capacities) -> Lottery:
-    """Sets with fixed numbers of entries of each block, by Tsallis entropy and systematic sampling.
+    """Sets with a fixed number of entries per block, by Tsallis entropy and systematic sampling.
 
     The marginals are x = argmin <s, x> - 2 sum_i sqrt(x_i), for s = eta L.
 
@@ -89,9 +89,9 @@ def _marginals(s, k):
 def _in_units(x, k):
     """x as integers, in units of 2^-bits, with sum exactly k; and the bits.
 
-    A probability within 2^-20 of 1 becomes 1. Otherwise its last bits, which may differ between
-    compiled programs, would decide whether an interval of :func:`_systematic` ends before or after
-    an integer.
+    A probability within 2^-20 of 1 becomes 1. Otherwise its last bits would decide whether an
+    interval of :func:`_systematic` ends before or after an integer, and these bits may differ
+    between compiled programs.
     """
     bits = min(_BITS, 30 - k.bit_length())
     unit = 1 << bits
@@ -116,7 +116,7 @@ def _systematic(key, choose, units_and_bits):
     cuts = jnp.sort(ends & (unit - 1))
     lengths = jnp.append(cuts[1:], unit) - cuts
     u = cuts[choose(key, lengths.astype(jnp.float32) / unit)]
-    below = (ends - 1 - u) >> bits  # how many of u, u + 1, .. are below the end, less 1
+    below = (ends - 1 - u) >> bits  # the number of u, u + 1, .. below the end, minus 1
     action = below - ((ends - units - 1 - u) >> bits)
     return action.astype(jnp.float32), units.astype(jnp.float32) / unit
 
@@ -125,8 +125,8 @@ def of_paths(edges, order, leaving, count, longest) -> Lottery:
     """Paths with probabilities proportional to exp(-<s, a>), by weight pushing.
 
     This is follow the regularized leader with the entropy of the law over all paths. Let B(v) be
-    the sum of the weights of all paths from v to the target. A walk takes edge (v, w) with
-    probability exp(-s_e) B(w) / B(v) (Takimoto & Warmuth 2003).
+    the sum of the weights of all paths from v to the target. A random walk from the source takes
+    edge (v, w) with probability exp(-s_e) B(w) / B(v) (Takimoto & Warmuth 2003).
 
     Args:
       edges: (d, 2).

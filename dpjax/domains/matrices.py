@@ -38,13 +38,13 @@ def _traceless(n) -> np.ndarray:
 def gram_losses(size: int) -> LossSet:
     """The losses -M of online PCA, M (n, n) positive semidefinite of trace at most 1, as (n^2,).
 
-    The extreme losses are -v v' with |v| = 1, and 0. The loss of a point X is -<X, v v'>, which is
-    -|X v|^2 if X is a projection. Losses of orthogonal v and w are the farthest apart, so
-    replacement changes a loss by at most sqrt 2 in L2, not by twice its norm. The L1 norm is at
-    most n, attained if all |v_i| are equal. The L1 distance is at most n sqrt 2, attained for n = 2
-    and n = 4.
+    The extreme losses are -v v' with |v| = 1, and 0. Under the loss -v v' a point X suffers
+    -<X, v v'>, which is -|X v|^2 if X is a projection. Two losses are farthest apart if v and w are
+    orthogonal. So a replacement changes a loss by at most sqrt 2 in L2, not by twice its norm. The
+    L1 norm is at most n, attained if all |v_i| are equal. The L1 distance is at most n sqrt 2,
+    attained for n = 2 and n = 4.
 
-    Vectors are clipped to the nearest one of the set, with an eigendecomposition.
+    Vectors are clipped to the nearest vector of the set, by an eigendecomposition.
 
     Examples:
       >>> losses = domains.gram_losses(2)
@@ -80,10 +80,10 @@ def gram_losses(size: int) -> LossSet:
 def von_neumann_entropy(size: int) -> Regularizer:
     """tr X ln X on the spectrahedron of trace 1, for matrix exponentiated gradient.
 
-    The argmin is exp(-rate S) / tr exp(-rate S), and D_R = ln n. For losses whose eigenvalues are
-    in an interval of length w, S = w^2 / 8 by the Golden-Thompson inequality. A matrix of Frobenius
-    norm G has w at most sqrt(2) G, so S = G^2 / 4. Gram losses have w = 1, and the rate for
-    S = 1 / 8 is sqrt(8 ln n / T).
+    For a matrix s, the argmin is exp(-rate s) / tr exp(-rate s), and D_R = ln n. For losses whose
+    eigenvalues are in an interval of length w, the stability is w^2 / 8 by the Golden-Thompson
+    inequality. A matrix of Frobenius norm G has w at most sqrt(2) G, so the stability is G^2 / 4.
+    Gram losses have w = 1, and the rate for the stability 1 / 8 is sqrt(8 ln n / T).
 
     Reference: Tsuda, Ratsch & Warmuth 2005, "Matrix exponentiated gradient updates".
 
@@ -105,8 +105,8 @@ def von_neumann_entropy(size: int) -> Regularizer:
 def fantope(size: int, rank: int) -> Domain:
     """The hull of the projections of rank k in R^n: 0 <= X <= I, tr X = k, as vectors (n^2,).
 
-    It is the domain of online PCA with k components. Its default losses are :func:`gram_losses`.
-    For k = 1 it is the spectrahedron. The linear minimizer and the projection compute a full
+    This is the domain of online PCA with k components, by default with :func:`gram_losses`. For
+    k = 1 it is the spectrahedron. The linear minimizer and the projection compute a full
     eigendecomposition.
 
     Args:
@@ -144,7 +144,7 @@ def fantope(size: int, rank: int) -> Domain:
         radius=(k * (n - k) / n) ** 0.5,
         diameter=(2 * min(k, n - k)) ** 0.5,
         losses=gram_losses(n),
-        # At this distance an eigenvalue can become 0 or 1 along a traceless direction.
+        # The least distance at which an eigenvalue becomes 0 or 1 along a traceless direction.
         inradius=min(k, n - k) * (n * (n - 1)) ** -0.5,
     )
 
@@ -174,7 +174,7 @@ def spectrahedron(size: int, trace: float = 1.0) -> Domain:
         lambda values: by_optax(projections.projection_simplex, values, trace),
         radius=trace * (1 - 1 / n) ** 0.5,
         diameter=trace * 2**0.5,
-        # This is the distance to the nearest singular matrix of this trace.
+        # The distance to the nearest singular matrix of this trace.
         inradius=trace * (n * (n - 1)) ** -0.5,
     )
 

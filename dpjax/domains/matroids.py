@@ -48,7 +48,7 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
     Args:
       blocks: (d,), the block of each entry, counted from 0.
       capacities: for each block its capacity, at least 1 and at most its size.
-      bases: whether the sums must equal the capacities.
+      bases: True if the sums must equal the capacities.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -60,7 +60,7 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
     """
     blocks, capacities, sizes = _checked_blocks(blocks, capacities)
     if bases and (capacities == sizes).all():
-        raise ValueError("capacities: with all blocks full there is one point only")
+        raise ValueError("capacities: with bases=True, at least one must be below its block's size")
     members = (blocks == np.arange(len(capacities))[:, None]).astype(np.float64)  # (blocks, d)
     limits = constant(capacities[blocks], jnp.int32)
 
@@ -106,7 +106,7 @@ def _checked_blocks(blocks, capacities):
     if blocks.ndim != 1 or blocks.dtype.kind not in "iu":
         raise TypeError("blocks must be integers (d,), the block of each entry")
     if capacities.ndim != 1 or capacities.dtype.kind not in "iu":
-        raise TypeError("capacities must be integers, one a block")
+        raise TypeError("capacities must be integers, one for each block")
     least = blocks.min()
     sizes = np.bincount(np.maximum(blocks, 0), minlength=len(capacities))
     if least < 0 or len(sizes) != len(capacities):
@@ -137,7 +137,7 @@ def _hull_of_independent_sets(blocks, members, capacities, sizes) -> dict:
     """Centre and sizes of the hull of the independent sets of a partition matroid."""
     n, k = sizes[blocks], capacities[blocks]
     centre = np.minimum(0.5, k / (n + np.sqrt(n)))
-    # The farthest vertex has in each block as many ones as its capacity, or none.
+    # In each block of the farthest vertex, the number of ones is the capacity or 0.
     c = np.array([centre[row][0] for row in members > 0])
     full = capacities * (1 - c) ** 2 + (sizes - capacities) * c**2
     return {
@@ -151,17 +151,18 @@ def _hull_of_independent_sets(blocks, members, capacities, sizes) -> dict:
 def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     """Convex hull of the spanning trees of a connected graph, or of all its forests.
 
-    This is for the graphic matroid, and the linear minimizer is Kruskal's algorithm. The diameter
-    is an upper bound. Up to 12 nodes, membership and inradius are exact, computed from all groups
-    of nodes.
+    The vertices are bases or independent sets of the graphic matroid, and the linear minimizer is
+    Kruskal's algorithm. The diameter is an upper bound. For at most 12 nodes, membership and the
+    inradius are computed exactly, from all groups of nodes.
 
     Args:
       edges: (d, 2) pairs of different nodes, counted from 0.
       nodes: the number of nodes.
-      spanning: whether the vertices are the spanning trees, or all forests.
+      spanning: True for the spanning trees, False for all forests.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; the graph is not connected, or is a tree.
+      ValueError, TypeError: bad arguments, by name; the graph is not connected; it is a tree, and
+        ``spanning`` is True.
 
     Examples:
       >>> triangle = domains.forests([(0, 1), (1, 2), (0, 2)], nodes=3)
@@ -180,7 +181,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     if np.sum(np.linalg.eigvalsh(laplacian) > 1e-9) != nodes - 1:
         raise ValueError("edges: the graph is not connected")
     if spanning and dim == nodes - 1:
-        raise ValueError("edges: the graph is a tree, its one spanning tree")
+        raise ValueError("edges: the graph must have a cycle, but it is a tree")
     pairs = constant(edges, jnp.int32)
 
     def minimizer(g):

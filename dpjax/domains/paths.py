@@ -22,8 +22,8 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
       target: the last node of all paths.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; there is a cycle, an edge that is on no path,
-        or only one path.
+      ValueError, TypeError: bad arguments, by name; the graph has a cycle, an edge that is on no
+        path, or only one path.
 
     Examples:
       >>> graph = domains.paths([(0, 1), (1, 2), (0, 2)], source=0, target=2)
@@ -48,7 +48,7 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
         bad = edges[np.argmin(through)].tolist()
         raise ValueError(f"edges: {bad} lies on no path from source to target")
     if count == 1:
-        raise ValueError("edges: there is a single path")
+        raise ValueError("edges: the graph must have at least two paths, but it has a single path")
     inner = [v for v in order if v not in (source, target)]
     steps = [v for v in order if v != source]
     # Row v: the flow into node v minus the flow out of it.
@@ -72,7 +72,7 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
 
 
 def _path_counts(start, order, entering, origins) -> dict:
-    """The number of paths from ``start`` to each node, by recursion over their last edges."""
+    """The number of paths from ``start`` to each node, by recursion over the last edge."""
     counts = dict.fromkeys(order, 0)
     counts[start] = 1
     for v in order:

@@ -17,14 +17,14 @@ from dpjax.maths import polytope_barriers
 from dpjax.maths.barriers import add_up
 
 MOST_VERTICES = 4096
-# Relative to the size of b; a body with a smaller inner ball counts as empty.
+# A polytope counts as empty if its inner ball is smaller than this share of the size of b.
 _LEAST_INRADIUS = 1e-6
-# How far a vertex may lie off a facet, relative to the size of the body.
+# The distance of a vertex from its facets is at most this share of the polytope's size.
 _ON_FACET = 1e-8
 
 
 class _Facets(NamedTuple):
-    """A polytope {w: A w <= b} with inner points in R^n, each of whose rows is a facet."""
+    """A polytope {w: A w <= b} in R^n with inner points. Each row is a facet."""
 
     rows: np.ndarray  # A (m, n), rows of length 1
     bounds: np.ndarray  # b (m,)
@@ -52,9 +52,9 @@ def polytope(
       losses: a LossSet of dimension d; by default vectors of length at most 1.
 
     Raises:
-      ValueError: bad arguments, by name; A x <= b is empty, has no inner points (within the
-        equalities) or is unbounded; it has more than 4096 vertices (they are enumerated, so d
-        should be small).
+      ValueError: bad arguments, by name; the set is empty or unbounded, has no inner points within
+        the equalities, or has more than 4096 vertices. Vertices are enumerated, so d should be
+        small.
 
     Examples:
       >>> triangle = domains.polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])
@@ -126,7 +126,7 @@ def _affine_hull(equalities, dim):
     tangent = null_space(matrix)
     if not 1 <= tangent.shape[1] < dim:
         left = "a single point" if tangent.shape[1] == 0 else "every point"
-        raise ValueError(f"equalities must leave a subspace, but they leave {left}")
+        raise ValueError(f"equalities must leave several points, but not all; they leave {left}")
     return origin, tangent
 
 
@@ -175,7 +175,7 @@ def _inner_ball(rows, bounds):
     found = _linear_program(-np.eye(dim + 1)[dim], program, bounds)
     if found is not None and found[dim] < _LEAST_INRADIUS:
         raise ValueError("A x <= b must have inner points, but it is empty or flat")
-    # Bounded means that 0 is within the hull of the rows: A w <= 0 only for w = 0.
+    # The set is bounded if 0 is inside the hull of the rows, so that A w <= 0 only for w = 0.
     bounded = found is not None and all(
         _linear_program(sign * axis, rows, bounds) is not None
         for axis in np.eye(dim)
@@ -217,7 +217,7 @@ def _analytic_centre(facets) -> np.ndarray:
         step = np.linalg.lstsq(scaled.T @ scaled, gradient, rcond=None)[0]
         decrement = float(np.sqrt(max(gradient @ step, 0.0)))
         w = w - step / (1.0 + decrement if decrement > 0.25 else 1.0)
-        if decrement < 1e-8:  # The last step squares it.
+        if decrement < 1e-8:  # The last step squares the decrement.
             return w
     raise ValueError("A x <= b must not be so thin that its analytic centre cannot be found")
 

@@ -16,7 +16,7 @@ def negative_entropy(dim: int) -> Regularizer:
     """R(x) = sum_i x_i ln x_i on the simplex, which gives exponential weights.
 
     D_R = ln d. If the losses of a round have spread w, S = w^2 / 8 (Hoeffding's lemma; Cesa-Bianchi
-    & Lugosi 2006, Theorem 2.2). The analysis by local norms has 4 times this for losses in [-1, 1].
+    & Lugosi 2006, Theorem 2.2). For losses in [-1, 1] the local-norm analysis gives 4 times this S.
 
     Examples:
       >>> entropy = domains.negative_entropy(3)
@@ -26,8 +26,8 @@ def negative_entropy(dim: int) -> Regularizer:
 
     def argmin(s, rate=1.0):
         # s is shifted before it is scaled. In rate * s - min(rate * s) a compiler may round the two
-        # products differently, if one of them is part of a fused multiply-add. At s = 1e10 the
-        # least exponent would then be some hundreds instead of 0, and exp would overflow.
+        # products differently, if one is part of a fused multiply-add. At s = 1e10 the least
+        # exponent would then be several hundred instead of 0, and exp would overflow.
         weights = jnp.exp(-rate * (s - jnp.min(s)))
         return weights / jnp.sum(weights)
 

@@ -16,7 +16,9 @@ from dpjax.maths import barriers
 
 
 def simplex(dim: int) -> Domain:
-    """The probability vectors. By default losses lie in [0, 1], and R is the negative entropy.
+    """The probability vectors (d,).
+
+    By default losses are in [0, 1], and R is the negative entropy.
 
     Examples:
       >>> simplex = domains.simplex(3)

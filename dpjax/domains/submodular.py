@@ -27,7 +27,7 @@ def permutahedron(weights: Numbers) -> Domain:
         raise ValueError("weights must be at least 2 finite numbers, (d,)")
     dim = len(weights)
     if weights[0] == weights[-1]:
-        raise ValueError("weights must not all be equal: that is a single point")
+        raise ValueError("weights must not all be equal: the domain would be a single point")
     table = constant(weights)
     tops = np.cumsum(weights)
 
@@ -53,13 +53,13 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
     """The points x with x(V) = F(V) and x(S) <= F(S) for all S, for a submodular F.
 
     The linear minimizer is the greedy algorithm (Edmonds 1970). The centre is the mean of the
-    vertices of 2 d orders, and the diameter is an upper bound. Up to 12 elements, membership and
-    inradius are exact, computed from all sets. Submodularity of F is not checked.
+    vertices of 2 d orders, and the diameter is an upper bound. For at most 12 elements, membership
+    and the inradius are computed exactly, from all sets. Submodularity of F is not checked.
 
     Args:
       dim: d, the size of V.
-      chain: maps an order (d,) of the elements of V to F of the first element, of the first two,
-        ..., of all, (d,). F of the empty set is 0. See :func:`concave_of_weights`,
+      chain: maps an order (d,) of the elements of V to the values (d,) of F at the first element,
+        the first two, ..., all elements. F of the empty set is 0. See :func:`concave_of_weights`,
         :func:`coverage`, :func:`directed_cut`.
 
     Raises:
@@ -95,7 +95,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
     widths = single + rest - whole  # x_i lies between F(V) - F(V - i) and F(i)
     diameter = np.sqrt(np.sum(widths.astype(np.float64) ** 2))
     if not diameter > 0:
-        raise ValueError("chain: the base polytope is a single point")
+        raise ValueError("chain: the base polytope must not be a single point, but it is")
     tangent = null_space(np.ones((1, dim)))
     inradius = contains = None
     if dim <= FEW:
@@ -122,7 +122,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
 
 
 def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Callable:
-    """The chain of F(S) = function(sum of the weights of S), for a concave function with f(0) = 0.
+    """The chain of F(S) = f(sum of the weights of S), for a concave ``function`` f with f(0) = 0.
 
     The weights (d,) are nonnegative. Equal weights give a permutahedron.
 

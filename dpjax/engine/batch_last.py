@@ -1,16 +1,16 @@
-"""Maps a function over the last axis of its arguments, a layout that vectorizes.
+"""Maps a function over the last axis of its arguments, a layout that compilers vectorize.
 
-``jax.vmap`` puts the batch axis first when it combines a scalar with a vector. The last axis then
-is that of a few arms, which does not vectorize. Here the batch stays last: a traced function is
+``jax.vmap`` puts the batch axis first when it combines a scalar with a vector. The last axis is
+then that of the arms, too short to vectorize. Here the batch stays last: a traced function is
 evaluated equation by equation on values whose last axis is the batch. All axes in an equation's
 parameters stay valid, so nearly every equation is bound again unchanged. A primitive without a rule
 here is mapped by ``jax.vmap``.
 
-There are two more differences from ``vmap``, which do not change numbers. Values that do not depend
-on the batch have no batch axis, even in loops, so round counters and shared losses are computed
-once. Keys are two separate arrays of words, and the generator's block function is inlined, so that
-compilers fuse it with the code that uses it. The layout itself may change last bits: if rows are
-short, compilers contract only some products and sums.
+There are two more differences from ``vmap``, which do not change numbers. First, values that do not
+depend on the batch have no batch axis, even in loops. So round counters and shared losses are
+computed once. Second, keys are two separate arrays of words, and the generator's block function is
+inlined, so that compilers fuse it with the code that uses the words. The layout itself may change
+last bits: if rows are short, compilers contract only some products and sums.
 
 The values are in :mod:`dpjax.engine.batched`. The rules are in ``batched_rules`` (numbers),
 ``indexing`` (reads and writes at an index) and ``batched`` (keys).
@@ -51,12 +51,12 @@ def batch_last(function, batched, *, isolate_draws=True):
     or None.
 
     Args:
-      function: of positional arguments, pytrees of arrays; it is traced once.
+      function: takes positional arguments, pytrees of arrays; it is traced once.
       batched: for each argument, whether all its leaves have the batch as their last axis.
       isolate_draws: whether draws get separate kernels, which is faster on CPU.
 
     Returns:
-      A function of the same arguments, whose outputs all have the batch as their last axis.
+      A function of the same arguments. All its outputs have the batch as their last axis.
 
     Raises:
       ValueError: no argument is batched, or their last axes differ in length.
@@ -94,7 +94,7 @@ def batch_last(function, batched, *, isolate_draws=True):
 
 @dataclass(frozen=True, eq=False)
 class Batch(ValueDomain):
-    """The domain of arrays, which all members share, and Batched values."""
+    """The ValueDomain of a batch. Its values are arrays, which all members share, or Batched."""
 
     size: int  # B
     always_true: Any  # () bool, true but unknown to compilers; None if draws are not isolated
@@ -132,8 +132,8 @@ class Batch(ValueDomain):
         if drawn > 1:
             operands = [computed(x, self) for x in operands]  # keys, once for all the draws
         flags = DEPENDENCE.evaluate(closed, flags_of(operands))
-        # A single number is drawn and used in one kernel. For several numbers one kernel draws the
-        # bits, and another computes with them.
+        # A single number is drawn and used in one kernel. For several numbers, one kernel draws the
+        # bits and another kernel computes with them.
         inside = self if drawn > 1 else Batch(self.size, None)
 
         def draw(*operands):
@@ -167,7 +167,7 @@ class Batch(ValueDomain):
         return lax.cond(jnp.any(takes), taken, zeros, *operands)
 
     def select(self, index, cases):
-        """The case of each member's index (..., B), which is a bool if there are two cases."""
+        """Select each member's case by its index (..., B), a bool if there are two cases."""
         if not any(flags_of([index, *cases])):
             return super().select(index, cases)
         which, *cases = (repeated(x, self).value for x in (index, *cases))
@@ -182,9 +182,9 @@ class Batch(ValueDomain):
 
 
 def _drawn(closed) -> int:
-    """The number of draws of a program if it is elementwise over them; otherwise 0.
+    """The number of draws of a program if it is elementwise over its draws; otherwise 0.
 
-    Its operations can then be one kernel, which computes nothing twice.
+    An elementwise program can be one kernel, which computes nothing twice.
     """
     eqns = [eqn for eqn in equations(closed.jaxpr) if called(eqn) is None]
     names = [eqn.primitive.name for eqn in eqns]

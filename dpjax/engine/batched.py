@@ -1,9 +1,10 @@
 """Values that differ between the members of a batch, which is their last axis.
 
-:mod:`dpjax.engine.batch_last` evaluates programs on them. A value is an array if all members share
-it, and Batched if they differ. Keys of a :class:`dpjax.generators.Generator` are two separate
-arrays of words. Functions with an argument ``batch`` use two of its attributes: ``size``, B, and
-``always_true``, () bool, a condition that separates kernels, or None if this is not needed.
+:mod:`dpjax.engine.batch_last` evaluates programs on these values. A value is an array if all
+members share it, and Batched if it differs between them. Keys of a
+:class:`dpjax.generators.Generator` are two separate arrays of words. Functions use two attributes
+of their argument ``batch``: ``size``, B, and ``always_true``, () bool, a condition that separates
+kernels, or None if kernels need not be separated.
 """
 
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ def flags_of(values) -> list[bool]:
 
 
 def as_batched(array) -> Batched:
-    """An array with the batch as its last axis, as a value; keys become words."""
+    """The Batched value of an array with the batch as its last axis; keys become words."""
     return Batched(_words(array) if of(array.dtype) else array)
 
 
@@ -83,7 +84,7 @@ def as_array(value):
 
 
 def repeated(value, batch) -> Batched:
-    """A value as Batched. A shared value is repeated for each member."""
+    """The value as Batched. A shared value is repeated for each member."""
     if isinstance(value, Batched):
         return computed(value)
     value = jnp.asarray(value)
@@ -116,14 +117,14 @@ def by_vmap(eqn, operands) -> list:
 
 
 # The following functions separate kernels. CPU compilers repeat a draw in every kernel that reads
-# it, whether it has twenty instructions or two thousand. But they do not fuse across a condition,
-# even one that is always true.
+# it, whether the draw has twenty instructions or two thousand. But they do not fuse across a
+# condition, even one that is always true.
 
 
 def always_true(arrays):
-    """A condition on one of the arrays that is always true, unknown to compilers, () bool.
+    """A condition on one of the arrays, () bool. It is always true, but compilers cannot know that.
 
-    It is None if no array is suitable.
+    None if no array is suitable.
     """
     for array in arrays:
         if array.size and array.dtype.itemsize == 4 and not is_key(array):
@@ -136,9 +137,9 @@ def isolated(function, zeros, batch, *arrays):
     """``function(*arrays)`` in kernels that are not fused with other operations.
 
     Args:
-      function: of these arrays.
-      zeros: () -> zeros of the types that the function returns. Without it the function would be
-        traced once more, which takes a fifth of the time of tracing a game.
+      function: takes these arrays.
+      zeros: () -> zeros of the types that the function returns. Otherwise the function would be
+        traced twice, which adds a fifth to the time of tracing a game.
       batch: see the module docstring.
     """
     if batch.always_true is None:
@@ -157,8 +158,8 @@ def zeros_of(aval, batch) -> Batched:
 def pairs(function, shape, batch, keys, *arrays) -> Words:
     """The words ``function(keys, *arrays)`` of new keys (*shape, B), computed in one kernel.
 
-    A kernel writes one array, and two kernels would compute every block twice. So the kernel
-    returns the two words as the parts of a complex number.
+    A kernel writes one array, and two kernels would compute every block twice. So one kernel
+    returns the two words as the real and imaginary parts of a complex number.
     """
     if batch.always_true is None:
         first, second = function(keys, *arrays)
@@ -194,7 +195,7 @@ def computed(value, batch=None):
 
 
 # The following functions make or use keys. The block function is inlined, so that compilers fuse it
-# with the code that uses it. The counters are shared by all members of the batch.
+# with the code that uses the words. All members of the batch share the counters.
 
 
 def _blocks(keys: Words, shape) -> tuple:
@@ -266,7 +267,7 @@ def _random_unwrap(eqn, operands, batch) -> list:
         first, second = (jnp.broadcast_to(jnp.expand_dims(x, -2), shape) for x in words)
         return lax.select(odd, second, first)
 
-    # It is isolated, because a kernel that interleaves is not vectorized with later operations.
+    # This is isolated, because a kernel that interleaves is not vectorized with later operations.
     return [Batched(isolated(interleave, lambda: jnp.zeros(shape, np.uint32), batch, words))]
 
 

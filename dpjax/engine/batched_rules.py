@@ -1,7 +1,7 @@
 """Batching rules for equations that compute with numbers or rearrange them.
 
-The batch is the last axis, so all axes in an equation's parameters stay valid. So the primitive is
-bound again, with one more axis. Reads and writes at an index are in :mod:`dpjax.engine.indexing`.
+The batch is the last axis, so all axes in an equation's parameters stay valid, and the primitive is
+bound again with one more axis. Reads and writes at an index are in :mod:`dpjax.engine.indexing`.
 """
 
 from jax import lax
@@ -22,7 +22,7 @@ from dpjax.engine.evaluate import rebind
 
 
 def applies(eqn, operands) -> bool:
-    """Whether an equation has a rule, and its keys, if any, are those of a Generator."""
+    """Whether an equation has a rule. If it has keys, they must be keys of a Generator."""
     name = eqn.primitive.name
     if name not in RULES:
         return False
@@ -39,7 +39,7 @@ def applies(eqn, operands) -> bool:
 
 
 def by_rule(eqn, operands, batch) -> list:
-    """The outputs of an equation by its rule, which is applied to each word of keys."""
+    """The outputs of an equation by its rule. For keys, the rule is applied to each word."""
     rule = RULES[eqn.primitive.name]
     if not any(map(is_key_type, eqn.invars)):
         return [Batched(x) for x in rule(eqn, operands, batch)]

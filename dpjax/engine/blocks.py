@@ -1,7 +1,8 @@
 """Divides the table of a sweep into blocks, and assembles their results.
 
-A sweep fills a table of points x seeds. A block is a rectangle of it that one compiled program
-computes at once. :mod:`dpjax.engine.compute` computes blocks, and :func:`dpjax.sweep` joins them.
+A sweep fills a table of points x seeds. A block is a rectangle of this table that one compiled
+program computes at once. :mod:`dpjax.engine.compute` computes blocks, and :func:`dpjax.sweep` joins
+them.
 """
 
 from itertools import groupby, product
@@ -18,17 +19,17 @@ from dpjax.engine.compile import platform_of
 
 
 class Block(NamedTuple):
-    """A rectangle of the table: consecutive points, each with all of these seeds."""
+    """A rectangle of the table: consecutive points, each with the same seeds."""
 
-    point: int  # the first point; the plan has the number of points in a block
-    seeds: np.ndarray  # int32; those beyond the last seed are dropped, or kept to extend a store
+    point: int  # the first point; ``Plan.block`` has the number of points
+    seeds: np.ndarray  # int32; seeds beyond the last are dropped, or kept to extend a store
 
 
 class Plan(NamedTuple):
     """The computation of a sweep, and its division into blocks.
 
     All blocks have the same size. If the last points do not fill a block, the last point is
-    repeated. If the last seeds do not, further seeds are added.
+    repeated. If the last seeds do not fill a block, further seeds are added.
     """
 
     game: Any
@@ -40,7 +41,7 @@ class Plan(NamedTuple):
     rounds: np.ndarray  # (n,) int32, the checkpoints
     privacy: list[Privacy]  # declared at each point
     traced: programs.Traced
-    chunk: int | None  # the largest number of trajectories at once, if given by the caller
+    chunk: int | None  # the largest number of trajectories at once; None if the caller gave none
     block: tuple[int, int]  # points and seeds in a block
     mesh: Mesh | None
 
@@ -55,7 +56,8 @@ class Plan(NamedTuple):
 
         Args:
           corners: first points and seeds, in the order of :attr:`corners`.
-          together: the largest number of blocks of the same points that are joined into one.
+          together: the largest number of blocks that are joined into one, if their points are the
+            same.
         """
         found = []
         for point, group in groupby(corners, key=itemgetter(0)):
@@ -69,8 +71,8 @@ class Plan(NamedTuple):
 def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
     """The points and seeds of each block of a sweep with ``count`` points.
 
-    For an axis of length 1 the compiler makes a different program, whose last bits may differ. So a
-    block has at least two seeds and, if there are several points, at least two points.
+    For an axis of length 1 the compiler makes a different program, and last bits of results may
+    differ. So a block has at least two seeds and, if there are several points, at least two points.
     """
     here, workers = platform_of(mesh), at_once(mesh)
     points = min(count, max(here.chunk if chunk is None else chunk, 2))
@@ -82,15 +84,15 @@ def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
 def shared_size(seeds, limit, workers, enough) -> int:
     """The default number of seeds of a block: a power of two, at most ``limit``.
 
-    If there are from ``enough`` seeds for each worker up to 16 times ``enough`` seeds, blocks have
-    ``enough`` seeds, and so share one compiled program. If there are more, blocks are larger, as
-    long as at most an eighth of the seeds is computed in vain.
+    Sweeps with at least ``enough`` seeds for each worker, but fewer than 16 times ``enough`` in
+    total, have blocks of ``enough`` seeds and so share one compiled program. With more seeds,
+    blocks are larger, as long as the superfluous seeds are at most an eighth of ``seeds``.
 
     Args:
       seeds: the total number of seeds.
       limit: the largest number of seeds in a block.
       workers: how many blocks are computed in parallel.
-      enough: the number of seeds in a block from which it runs at nearly full speed.
+      enough: a block with at least this many seeds runs at nearly full speed.
     """
     share, limit = -(-seeds // workers), max(1, limit)
     if seeds < 16 * enough:
@@ -107,7 +109,7 @@ def _power_of_two(most) -> int:
 
 
 def block_size(seeds, limit, workers) -> int:
-    """The number of seeds of a block: as many as fit, with equally many blocks for each worker.
+    """The number of seeds of a block: as many as fit, with the same number of blocks per worker.
 
     Args:
       seeds: the total number of seeds.
@@ -134,17 +136,17 @@ def halved(size, count) -> tuple[int, int] | None:
     points, seeds = size
     if seeds > 2:
         return points, -(-seeds // 2)
-    # A block has at least two of several points (see block_shape).
+    # If there are several points, a block has at least two (see block_shape).
     return (max(2, -(-points // 2)), seeds) if points > min(count, 2) else None
 
 
 def empty(points, seeds, block):
-    """Uninitialized arrays like those of a block, for this number of points and seeds."""
+    """Uninitialized arrays with these numbers of points and seeds, otherwise as in ``block``."""
     return jax.tree.map(lambda leaf: np.empty((points, seeds, *leaf.shape[2:]), leaf.dtype), block)
 
 
 def put(whole, part, point, seed) -> None:
-    """Write a part to its place in the whole, without entries beyond the whole.
+    """Write a part to its place in the whole. Entries beyond the end of the whole are dropped.
 
     Args:
       whole: arrays with leading axes (points, seeds), changed in place.

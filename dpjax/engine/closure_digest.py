@@ -1,15 +1,14 @@
-"""Digests of the values that Python functions read, so that JAX traces their current behaviour.
+"""Digests of the values that Python functions read, so that JAX traces current behaviour.
 
 JAX caches traces of functions that are passed to ``jit``, ``cond``, ``switch``, ``scan``,
-``while_loop``, ``fori_loop`` or ``checkpoint``. It ignores changes of the globals, closures, arrays
-and objects that a function reads. If one of them has changed since the function was first traced,
-the game is traced in a separate context. Tracing every game in such a context would take four times
-as long.
+``while_loop``, ``fori_loop`` or ``checkpoint``. A cached trace is reused even if the globals,
+closures, arrays or objects that the function reads have changed. If one of them has changed since
+the function was first traced, the game is traced in a separate context. Tracing every game in a
+separate context would take four times as long.
 
-The digest is that of a pickle, which is never read back: pickling visits containers, objects and
-arrays, and a function or class is written as its content. A value that cannot be pickled is
-identified by its identity and the values that it refers to; a library function by its name and
-closure.
+The digest is computed from a pickle that is never loaded. Pickling visits containers, objects and
+arrays; functions and classes are pickled by content. A value that cannot be pickled is identified
+by its ``id`` and the values that it refers to, a library function by its name and closure.
 """
 
 import gc
@@ -25,10 +24,10 @@ from typing import Any
 import jax
 
 _LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
-# callable -> its digest when it was first traced
+# callable -> the callable's digest when it was first traced
 _first: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _context = jax.make_user_context("")
-# After this many contexts all of JAX's traces are cleared, since one context cannot be.
+# After this many contexts all of JAX's traces are cleared. JAX cannot clear those of one context.
 _CONTEXTS = 64
 _entered: set[str] = set()
 
@@ -57,9 +56,9 @@ def forget() -> None:
 
 
 class _Pickler(pickle.Pickler):
-    """The digest of a value; the digests of callables in it are added to ``known``.
+    """The digest of a value. The digests of callables within it are added to ``known``.
 
-    Only the attributes in ``names`` are read from a module, or all if it is None.
+    Only the attributes in ``names`` are read from a module; all are read if ``names`` is None.
     """
 
     def __init__(self, value, known, names):
@@ -68,7 +67,7 @@ class _Pickler(pickle.Pickler):
         self.dump(value)
 
     def persistent_id(self, value):
-        """The digest of a class, or of a callable under which JAX may keep traces."""
+        """The digest of a class, or of a callable that may identify a trace in JAX's cache."""
         kind = type(value)
         by_identity = kind.__hash__ is object.__hash__ and kind.__weakrefoffset__
         if not (isinstance(value, type) or (callable(value) and by_identity)):
@@ -87,7 +86,7 @@ class _Pickler(pickle.Pickler):
 def _content(value, names):
     """The values that determine the behaviour of a value."""
     if isinstance(value, types.CodeType):
-        # Includes constants, since -1.0 and -2.0 have the same hash.
+        # The constants are included, since -1.0 and -2.0 have the same hash.
         return hash(value), value.co_code, value.co_consts
     if isinstance(value, types.FunctionType | types.ModuleType | type):
         space = getattr(value, "__globals__", vars(value))

@@ -1,10 +1,10 @@
 """Compiles programs for devices: the only module that distinguishes CPU, GPU and TPU.
 
-A :class:`Platform` says how programs are compiled for one kind of device, and which part of it they
-use. Its layouts of a block are tried in order, and for each layout its compilers. If a layout or a
-compiler does not support a program, it raises :class:`dpjax.engine.one_kernel.Unfit` with the
-reason, before XLA compiles anything, unless XLA itself refuses the program. The last layout and the
-last compiler support every program.
+A :class:`Platform` defines how programs are compiled for one kind of device, and how many trials,
+threads and bytes they use. A platform's layouts of a block are tried in order, and for each layout
+all its compilers. A layout or a compiler that does not support a program raises
+:class:`dpjax.engine.one_kernel.Unfit` with the reason. It does so before XLA compiles anything,
+unless XLA itself refuses the program. The last layout and the last compiler support every program.
 
 The reasons are logged. To see why a sweep was not compiled in a faster way, call
 ``logging.getLogger("dpjax").setLevel("INFO")`` and add a handler.
@@ -26,13 +26,13 @@ _log = logging.getLogger(__name__)
 
 
 class Platform(NamedTuple):
-    """How programs are compiled for one kind of device, and which part of it they use."""
+    """How programs are compiled for one kind of device, and how much of the device they use."""
 
     layouts: tuple[Callable, ...]  # each (program, size, platform) -> function of a block
     compilers: tuple[Callable, ...]  # each (function, arguments, batched, spread) -> program
     isolate_draws: bool  # whether draws get separate kernels, as in batch_last
     chunk: int  # how many trajectories are computed at once by default
-    seeds: int  # the number of seeds in a block from which it runs at full speed
+    seeds: int  # a block with at least this many seeds runs at full speed
     threads: Callable[[], int]  # () -> how many threads run programs if there is no mesh
     memory: Callable  # (mesh, threads) -> bytes that one program may use; inf if unknown
 
@@ -50,9 +50,10 @@ def trials_last(program, size, platform) -> Callable:
 
 
 def over_trials(function) -> Callable:
-    """The function of a block, from a function of trials with points and seeds as one last axis.
+    """The function of a block, from a function of trials.
 
-    A single point is shared by all trials and has no such axis.
+    In the function of trials, points and seeds have one common last axis. A single point is shared
+    by all trials and does not have this axis.
     """
 
     def of_block(points, seeds, common):
@@ -77,8 +78,8 @@ CPU = Platform(
     threads=devices.cores,
     memory=devices.share_of_machine,
 )
-# This platform has not been measured on an accelerator. The chunk is meant to fill one: by the
-# compilers' estimates, an H100 runs 135 to 270 thousand trials at once.
+# This platform has not been measured on an accelerator. The chunk should fill an accelerator: by
+# the compilers' estimates, an H100 runs 135 to 270 thousand trials at once.
 ACCELERATOR = Platform(
     layouts=(trials_last,),
     compilers=(_whole,),
@@ -90,7 +91,7 @@ ACCELERATOR = Platform(
 )
 
 
-# The platforms by kind of device. dpjax.kernels adds those with kernels.
+# The platforms by kind of device. dpjax.kernels adds the platforms with kernels.
 PLATFORMS = {"cpu": CPU}
 
 
@@ -127,7 +128,7 @@ def compile_block(traced, size, mesh):
         except Exception as reason:  # compilers refuse a kernel with many kinds of error
             if devices.out_of_memory(reason):
                 raise
-            _log.info("%s does not serve: %s", getattr(layout, "func", layout).__name__, reason)
+            _log.info("%s cannot be used: %s", getattr(layout, "func", layout).__name__, reason)
     function = last(program, size, here)
     return compile_for(here, function, shapes, (False, True, False), spread)
 
@@ -136,7 +137,7 @@ def compile_trials(function, arguments, batched):
     """Compile a function of one trial for many trials, on JAX's default device.
 
     Args:
-      function: of pytrees of arrays, for one trial.
+      function: takes pytrees of arrays, for one trial.
       arguments: the arguments of all trials, arrays or jax.ShapeDtypeStruct.
       batched: for each argument, whether its leaves have the trials as their last axis.
 
@@ -157,9 +158,9 @@ def compile_for(platform, function, arguments, batched, spread=_alone):
 
     Args:
       platform: a Platform.
-      function: of pytrees of arrays, some of which have the trials as their last axis. Its results
-        have this axis too, and those of a trial do not depend on other trials.
-      arguments: of the program, arrays or jax.ShapeDtypeStruct.
+      function: takes pytrees of arrays, some with the trials as their last axis. Its results have
+        this axis too, and the results of a trial do not depend on other trials.
+      arguments: the arguments of the program, arrays or jax.ShapeDtypeStruct.
       batched: for each argument, whether its leaves have this axis.
       spread: transforms the function into the program, as ``jax.shard_map`` does; by default the
         function is the program.
@@ -176,8 +177,8 @@ def compile_for(platform, function, arguments, batched, spread=_alone):
 def block_function(program, isolate_draws) -> Callable:
     """The function of a block that :func:`compile_block` compiles.
 
-    Points are mapped first. So values that do not depend on the point, such as the environment's
-    draws, are computed once for each seed.
+    Points are mapped first. So a value that does not depend on the point, such as a draw of the
+    environment, is computed once for each seed.
 
     Args:
       program: the ClosedJaxpr of a cell, of (*leaves of the point, seed, key, *vectors).

@@ -15,13 +15,13 @@ from dpjax.engine.blocks import Block, empty, halved, put, threads
 from dpjax.engine.compile import platform_of
 from dpjax.engine.evaluate import equations
 
-# The largest number of plans that wait while programs of later ones are compiled.
+# The largest number of plans that wait while the programs of later plans are compiled.
 _AHEAD = 32
 _BY_LIBRARY = {"eig", "eigh", "schur", "svd"}
 
 
 def compiled_ahead(plans):
-    """Yield plans in order, while threads compile the programs of the next ones.
+    """Yield plans in order, while threads compile the programs of the next plans.
 
     There is one thread per core, and each compiles a different program. A program that cannot be
     compiled raises its error when its plan is played.
@@ -64,7 +64,7 @@ def _awaited(plan, compiling):
 
 
 def compute(plan, blocks):
-    """Yield (block, cells) of these blocks, in the order in which they finish.
+    """Yield (block, cells) for each of these blocks, in the order in which they finish.
 
     Leaves have the leading axes (points, seeds) of their block. A block that does not fit into
     memory is computed in pieces.
@@ -120,7 +120,7 @@ def takes_turns(program) -> bool:
 def _fitting(plan, size, mesh, limit) -> tuple[int, int]:
     """The largest size, from ``size`` down, whose program needs at most ``limit`` bytes.
 
-    If there is none, it is the smallest size.
+    If there is none, the result is the smallest size.
     """
     while programs.compiled(plan.traced, size, mesh).bytes_needed > limit:
         smaller = halved(size, plan.count)
@@ -131,7 +131,7 @@ def _fitting(plan, size, mesh, limit) -> tuple[int, int]:
 
 
 def _in_pieces(plan, program, group, whole, size, mesh) -> list:
-    """Compute a group of blocks, one for each device, piece by piece.
+    """Compute a group of blocks, one on each device, piece by piece.
 
     Args:
       plan: a Plan.
@@ -142,7 +142,7 @@ def _in_pieces(plan, program, group, whole, size, mesh) -> list:
       mesh: the devices of this process, or None.
 
     Returns:
-      [(block, cells)] of all blocks of the group.
+      [(block, cells)] for all blocks of the group.
     """
     cells = [None] * len(group)
     seeds = [np.pad(block.seeds, (0, whole[1] - len(block.seeds)), "edge") for block in group]

@@ -11,13 +11,13 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 _AXIS = "blocks"
-# Linux control groups, and the file that names those of this process.
+# Linux control groups, and the file that names the groups of this process.
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def cores() -> int:
-    """The number of cores that this process may use, or of all cores if this is unknown."""
+    """The number of cores that this process may use; the number of all cores if unknown."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -84,7 +84,7 @@ def shard(function, mesh):
 
     def sharded(*arguments):
         specs = (*[PartitionSpec(_AXIS)] * (len(arguments) - 1), PartitionSpec())
-        # There are no collectives, so there is nothing to check.
+        # The check is for collectives, and this function has none.
         return jax.shard_map(
             one, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(_AXIS), check_vma=False
         )(*arguments)
@@ -93,10 +93,10 @@ def shard(function, mesh):
 
 
 def completed(function, tasks, workers):
-    """Yield ``function(task)`` of each task when it is done, computed by ``workers`` threads.
+    """Compute ``function(task)`` in ``workers`` threads, and yield each result when it is done.
 
-    The number of waiting results is limited, so that a slow reader blocks the threads instead of
-    filling the memory.
+    The number of waiting results is limited. So a slow reader blocks the threads instead of filling
+    the memory.
     """
     tasks, waiting = iter(tasks), set()
     with ThreadPoolExecutor(workers) as pool:
@@ -117,14 +117,14 @@ def completed(function, tasks, workers):
 def share_of_machine(mesh, workers) -> float:
     """Bytes that one program may use on CPU if ``workers`` run at once; inf if unknown.
 
-    It is a share of half of the machine's memory or the limit of the process's control group. The
-    rest is for results and other processes.
+    The programs share half of the available memory, which is the machine's memory or the limit of
+    the process's control groups, if lower. The other half is for results and other processes.
     """
     return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
 
 
 def share_of_device(mesh, workers) -> float:
-    """Bytes that one program may use on an accelerator, nine tenths of its own memory."""
+    """Bytes that one program may use on an accelerator: nine tenths of the device's memory."""
     del workers  # each device runs one program
     device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
     limit = (device.memory_stats() or {}).get("bytes_limit")
@@ -136,7 +136,7 @@ def _machine_memory() -> float:
         limits = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
     except (AttributeError, ValueError, OSError):
         return np.inf
-    # Batch systems limit a job to a part of the machine, by any of its control groups.
+    # A batch system may limit the memory of a job by any of the job's control groups.
     files = []
     if _OWN_GROUPS.is_file():
         for line in _OWN_GROUPS.read_text().splitlines():

@@ -1,9 +1,10 @@
 """Evaluates traced programs (jaxprs) on values of any kind.
 
 A :class:`ValueDomain` defines the values and the results of equations on them. Calls, conditions
-and loops are interpreted here for all domains. Domains are batched arrays, the entries of arrays
-within a kernel, a replay's values, the float64 shadow of the tests, and :data:`DEPENDENCE`, whose
-values say whether they depend on a batch. ``docs/engine.md`` shows how to write one.
+and loops are interpreted here for all domains. There are domains of batched arrays, of entries of
+arrays within a kernel, of a replay's values, and of the tests' float64 copies of values. The values
+of :data:`DEPENDENCE` are flags: whether a value depends on a batch. ``docs/engine.md`` shows how to
+write a domain.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
 
-# The primitives that call one program with their operands, and the program's parameter.
+# The primitives that call one program with their operands, and the name of its parameter.
 CALLED = {
     "jit": "jaxpr",
     "release": "jaxpr",
@@ -51,7 +52,7 @@ def scan_sizes(eqn) -> tuple[int, int]:
     """The numbers of constants and of carried values of a scan.
 
     They are inferred from shapes, because the parameters differ between versions of JAX. Constants
-    and carried values have the shapes of the body's; input and output rows have one more axis.
+    and carried values have the same shape in the body; rows have one axis less in the body.
     """
     body = eqn.params["jaxpr"]
     pairs = zip(eqn.invars, body.in_avals, strict=True)
@@ -101,7 +102,7 @@ class ValueDomain:
         return carried
 
     def select(self, index, cases) -> Any:
-        """The case of each member's index, in a batch or under ``jax.vmap``."""
+        """Select each member's case by its index, in a batch or under ``jax.vmap``."""
         which = lax.broadcast_in_dim(index, cases[0].shape, range(index.ndim))
         return lax.select_n(which, *cases)
 
@@ -110,7 +111,7 @@ class ValueDomain:
         return jnp.any(value) if value.ndim else value
 
     def switch(self, index, branches) -> list:
-        """The outputs of the branch () -> outputs of an index that all members share."""
+        """The outputs of one of the branches () -> outputs, by an index that all members share."""
         return lax.switch(index, branches)
 
     def rounds(self, eqn, step, start, rows) -> tuple[Any, Any]:
@@ -213,10 +214,7 @@ class ValueDomain:
 
 
 class _Dependence(ValueDomain):
-    """Whether values depend on flagged arguments, determined without running the program.
-
-    Values are bools.
-    """
+    """The domain of flags: whether a value depends on flagged arguments. Nothing is run."""
 
     def constant(self, array):
         return False
@@ -249,7 +247,7 @@ class _Dependence(ValueDomain):
 
 
 def _fixed_point(step: Callable, flags) -> list[bool]:
-    """The least flags, at least the given ones, that a loop's body preserves."""
+    """The least flags that include the given flags and that a loop's body preserves."""
     while True:
         grown = [a or b for a, b in zip(flags, step(flags), strict=True)]
         if grown == flags:
@@ -258,4 +256,4 @@ def _fixed_point(step: Callable, flags) -> list[bool]:
 
 
 DEPENDENCE = _Dependence()
-"""Which outputs of a program or an equation depend on the inputs that are True."""
+"""The domain that finds which outputs of a program or an equation depend on flagged inputs."""

@@ -1,8 +1,8 @@
 """A cache of compiled programs on disk, shared by processes.
 
-A file has a digest and the compressed pickle of the executable. Its name is a digest of everything
-that determines the machine code. Loading a pickle can run any code. So files are read only from a
-folder that belongs to the user, never from a store of results.
+A file contains a digest and the compressed pickle of an executable. The file's name is a digest of
+everything that determines the machine code. Loading a pickle can run any code. So files are read
+only from a folder that belongs to the user, never from a store of results.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _DIGEST = hashlib.sha256().digest_size
 def path_of(traced, size, mesh) -> Path | None:
     """The file of a block's program; None if it is not kept.
 
-    Programs for several devices are not kept, nor programs that call Python functions.
+    Programs for several devices and programs that call Python functions are not kept.
     """
     if mesh is not None or traced.callbacks:
         return None
@@ -57,9 +57,10 @@ jax.monitoring.register_event_listener(_listen)
 
 
 def watched(function, *arguments):
-    """(result of the function, whether JAX read an executable from its own cache for it).
+    """(result of the function, whether JAX read an executable from JAX's own cache meanwhile).
 
-    Such an executable can be serialized, but the copy fails when it is run (jaxlib 0.10.2).
+    An executable from that cache can be serialized, but the copy fails when it is run (jaxlib
+    0.10.2).
     """
     _compiling.read = False
     return function(*arguments), _compiling.read

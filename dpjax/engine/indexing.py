@@ -1,8 +1,8 @@
 """Batching rules for equations that read or write at an index.
 
-If all members share the index, the primitive is bound again. If members have different indices
-among few places, the place is found by comparison: compilers fuse a comparison with neighbouring
-operations, but not a gather or scatter.
+If all members share the index, the primitive is bound again. If members have different indices and
+there are few places, each place is compared with the index: compilers fuse comparisons with
+neighbouring operations, but not a gather or scatter.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from jax.lax import GatherScatterMode
 from dpjax.engine.batched import Batched, flags_of, is_key_type, repeated
 from dpjax.engine.evaluate import rebind
 
-# The number of places up to which comparison is faster, as measured on a CPU. A read costs about
-# twenty comparisons. A write costs more than any number of comparisons that was tried.
+# Up to this many places comparisons are faster than a gather or scatter, as measured on a CPU. A
+# gather costs about twenty comparisons, a scatter more than any tried number of comparisons.
 _FEW_READ, _FEW_WRITTEN = 16, 1024
 
 UPDATES = {
@@ -93,7 +93,7 @@ def _differ(indices) -> bool:
 
 
 def _by_axis(axes, indices) -> dict:
-    """The index along each axis, from a vector of them (n, B)."""
+    """The index along each axis, from a vector (n, B) of these indices."""
     return {axis: Batched(indices.value[i]) for i, axis in enumerate(axes)}
 
 
@@ -102,13 +102,13 @@ class Part(NamedTuple):
 
     shape: tuple  # (n_1, ...), along all axes of the operand
     axes: tuple  # the axes that have an index
-    moved: bool  # whether an index out of range means the nearest place; otherwise it means none
+    moved: bool  # True if an index out of range means the nearest place, False if it means none
 
 
 def part_of(eqn) -> Part | None:
     """The part that an equation reads or writes at an index.
 
-    It is None if several parts are written, or with a function, and for one-hot products.
+    None if several parts are written, if a function updates the part, and for one-hot products.
     """
     name, parameters = eqn.primitive.name, eqn.params
     axes = tuple(range(eqn.invars[0].aval.ndim))
@@ -121,8 +121,8 @@ def part_of(eqn) -> Part | None:
         return None
     moved = mode == GatherScatterMode.CLIP
     if name == "gather":
-        # If an index is promised to be in bounds, XLA clips it when it reads. When it writes, it
-        # drops updates out of bounds.
+        # If an index is promised to be in bounds, XLA clips it in a read. In a write, XLA drops
+        # updates that are out of bounds.
         moved |= mode == GatherScatterMode.PROMISE_IN_BOUNDS
         return Part(parameters["slice_sizes"], numbers.start_index_map, moved)
     if eqn.invars[1].aval.ndim != 1 or (name == "scatter" and parameters["update_jaxpr"]):
@@ -135,7 +135,8 @@ def part_of(eqn) -> Part | None:
 def _is_one_of_few(eqn) -> bool:
     """Whether an equation reads or writes one of few places along the axes that have an index.
 
-    Along the other axes, and along those whose index can only be 0, it must use the full length.
+    Along all other axes, and along axes whose only index is 0, the equation must use the full
+    length.
     """
     dtype, part = eqn.invars[0].aval.dtype, part_of(eqn)
     if part is None or jnp.issubdtype(dtype, jnp.complexfloating):
@@ -144,7 +145,7 @@ def _is_one_of_few(eqn) -> bool:
         if eqn.invars[1].aval.ndim != 1:
             return False  # it reads several parts
         if is_key_type(eqn.invars[0]) and not part.moved:
-            return False  # there is no key to fill in
+            return False  # there is no key for an index out of range
     whole = eqn.invars[0].aval.shape
     rest = [axis for axis, size in enumerate(part.shape) if axis not in part.axes or size != 1]
     all_of_it = all(part.shape[axis] == whole[axis] for axis in rest)
@@ -170,7 +171,7 @@ def _here(part, indices, shape, batch):
 
 
 def _read(eqn, operand, indices, batch):
-    """Each member's part of an operand: the bits of other parts are masked, then all are or-ed."""
+    """Each member's part of an operand: the bitwise or of all parts, with the others set to 0."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
     operand = repeated(operand, batch).value
     here = _here(part, indices, shape, batch)
@@ -196,8 +197,8 @@ def _written(eqn, operand, indices, update, batch):
     name = eqn.primitive.name
     if name in NEUTRAL:
         # The sum is computed in all places instead of being selected afterwards, because a compiler
-        # would contract it with an update that is a product. x + -0 and x - 0 are x, also if x is 0
-        # or -0. Only subnormal numbers become 0, as in all arithmetic.
+        # would contract a sum with an update that is a product. x + -0 and x - 0 are x, even if x
+        # is 0 or -0. Only subnormal numbers become 0, as in all arithmetic.
         nothing = lax.full_like(update, NEUTRAL[name])
         return UPDATES[name](operand, lax.select(here, update, nothing))
     if name in UPDATES:

@@ -1,8 +1,8 @@
-"""Lifts numbers of a program to arguments, so that programs that differ in them are compiled once.
+"""Turns numbers of a program into arguments. Programs that differ only in these are compiled once.
 
-A program is compared with another of the same text, such as the same game at another horizon. The
-numbers that differ become arguments; all others stay. The arguments of one type are one vector,
-which has each number once, however many equations read it.
+A program is compared with another program of the same text, such as the same game at another
+horizon. The numbers that differ become arguments; all others stay. All arguments of one type form
+one vector, in which a number occurs once, even if several equations read it.
 """
 
 import hashlib
@@ -25,13 +25,13 @@ class Number(NamedTuple):
 class Lifted(NamedTuple):
     """The numbers of a program that are arguments."""
 
-    # id of a place -> (the type of its vector, the number's first index in it, its shape)
+    # id of a number's place -> (type of its vector, first index in the vector, shape of the number)
     places: dict[int, tuple[str, int, tuple]]
     vectors: dict[str, np.ndarray]  # (n,) the numbers of each type
 
 
 def lifted(numbers: list[Number], others: list[Number]) -> tuple[str, Lifted]:
-    """(digest of the equal numbers and of the places, the numbers that differ).
+    """(digest of the equal numbers and of all places, the numbers that differ).
 
     Args:
       numbers: the numbers of a program.
@@ -84,7 +84,7 @@ def with_arguments(program: ClosedJaxpr, numbers: Lifted) -> ClosedJaxpr:
 class _Given(ValueDomain):
     """The domain of arrays, with other values for some numbers of the program.
 
-    Equations without such numbers stay unchanged, and calls stay calls.
+    Equations without these numbers stay unchanged, and calls stay calls.
     """
 
     def __init__(self, values: dict[int, Any]):
@@ -104,7 +104,7 @@ class _Given(ValueDomain):
         return super().bind(eqn, operands)
 
     def _stands_in(self, value) -> bool:
-        """Whether a program, or one of several, contains a number with another value."""
+        """Whether a program, or one of several programs, contains one of these numbers."""
         if isinstance(value, tuple | list):
             return any(map(self._stands_in, value))
         if not hasattr(value, "eqns"):

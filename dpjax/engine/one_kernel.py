@@ -1,10 +1,10 @@
 """Compiles a function as one CPU kernel, with its loops and conditions inside.
 
 On CPU XLA runs a program as a list of kernels, one for each operation that it does not fuse with
-another. Starting a kernel costs as much as computing some hundred numbers, and a round of a bandit
+another. Starting a kernel costs as much as computing a few hundred numbers, and a round of a bandit
 is twenty kernels. By default XLA compiles only loops that use little memory as one kernel. An
-attribute of a call makes it do so for any program. The results are those of many kernels, except
-for the last bits of sums that a library computes there.
+attribute of a call makes XLA compile any program as one kernel. The results are the same, except
+for last bits of sums that a library computes if there are many kernels.
 """
 
 import jax
@@ -18,7 +18,7 @@ from dpjax.engine.evaluate import equations
 from dpjax.engine.settings import FIRST_LEVEL
 
 _OPTIONS_OF_MANY = {
-    # By default the compiler chooses narrower vectors, for programs with mixed work.
+    # By default the compiler chooses narrower vectors, which suit programs with mixed work.
     "xla_cpu_prefer_vector_width": 512,
     **FIRST_LEVEL,
 }
@@ -38,12 +38,12 @@ _NOT_IN_A_KERNEL = {
 }  # fmt: skip
 
 
-# The number of trials that a core computes at once. For one kernel it is small, so that their state
-# stays in the innermost caches, but fills the vectors. For many kernels it is large enough to hide
-# the cost of starting a kernel.
+# The number of trials that a core computes at once. For one kernel, the trials fill the vectors but
+# are few, so that their state stays in the innermost caches. For many kernels, the number is large
+# enough to hide the cost of starting a kernel.
 _TRIALS, _TRIALS_OF_MANY = 128, 1024
-# The least number of trials. LLVM unrolls loops over fewer and then contracts products and sums of
-# only some trials, so that a trial's last bits would depend on the number of trials.
+# The least number of trials. LLVM unrolls loops over fewer trials, and then contracts products and
+# sums of only some of them. A trial's last bits would then depend on the number of trials.
 _FEWEST = 8
 
 
@@ -51,11 +51,11 @@ def in_pieces(function, batched, length, fewest=1):
     """Apply ``function`` to pieces of its arguments' last axis, one after another.
 
     Args:
-      function: of pytrees of arrays; its result also has the common last axis.
+      function: takes pytrees of arrays; its result also has the common last axis.
       batched: for each argument, whether its leaves have this axis.
-      length: the largest number of entries of a piece. All pieces have the same number; the last is
-        padded by repetition.
-      fewest: the least number of entries of a piece, which is padded likewise.
+      length: the largest number of entries of a piece. All pieces have the same number of entries;
+        the last piece is padded by repetition.
+      fewest: the least number of entries of a piece. A shorter piece is padded by repetition.
     """
 
     def in_turn(*arguments):
@@ -86,7 +86,7 @@ def in_pieces(function, batched, length, fewest=1):
 
 
 class Unfit(Exception):
-    """A program cannot be compiled in some way. The message gives the reason."""
+    """A program cannot be compiled by this layout or compiler. The message gives the reason."""
 
 
 def as_one_kernel(function, arguments, batched, spread):
@@ -116,7 +116,7 @@ def _one_kernel(function):
     def called(*arguments):
         closed, output = jax.make_jaxpr(jax.jit(function), return_shape=True)(*arguments)
         if name := _not_in_a_kernel(closed.jaxpr):
-            raise Unfit(f"XLA has no code for {name} that can be a part of a kernel")
+            raise Unfit(f"XLA cannot compile {name} within a kernel")
         (call,) = closed.jaxpr.eqns
         values = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
         values.update(zip(closed.jaxpr.invars, jax.tree.leaves(arguments), strict=True))

@@ -1,8 +1,8 @@
 """Traces games at every call of a sweep, and compiles one program for each block size.
 
-A game can change while its function stays the same, since it may read a helper, a global or an
-array that changes. So a compiled program is cached by its traced program, with all its arrays, and
-compiled from this trace.
+A game can change while its function stays the same, since the function may read a helper, a global
+or an array that changes. So every call traces the game. The traced program, with all its arrays, is
+the key in the cache of compiled programs.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class Traced:
     callbacks: tuple  # the Python functions that it calls when it runs
     numeric: tuple  # the JAX settings that affect numbers
     settings: tuple  # all JAX settings
-    digest: str = field(compare=False)  # of the program with all numbers, and of ``numeric``
+    digest: str = field(compare=False)  # a digest of the program with all numbers and ``numeric``
     text: str = field(compare=False)  # a digest of the program without its numbers
     rounds: tuple = field(compare=False)  # the checkpoints
     point: tuple = field(compare=False)  # the shapes of the leaves of a point
@@ -55,7 +55,7 @@ class Traced:
     lifted: Lifted = field(compare=False)  # the numbers that are arguments
 
     def compared(self, other: "Traced") -> "Traced":
-        """The program with the numbers as arguments that differ in another of the same text."""
+        """This program, with all numbers that differ from a program of the same text lifted."""
         rest, found = lifted(self.numbers, other.numbers)
         if not found.places:
             return self
@@ -117,9 +117,9 @@ def _key_types(jaxpr) -> set:
 def _with_own_constants(program) -> ClosedJaxpr:
     """A program with copies of the constants that it reads.
 
-    NumPy arrays may be changed in place, and with them JAX arrays that share their memory. Unused
-    constants are dropped: whether JAX keeps them depends on Python's garbage collection, so digests
-    could differ between processes.
+    NumPy arrays may be changed in place, and this changes JAX arrays that share their memory.
+    Unused constants are dropped, since whether JAX keeps them depends on Python's garbage
+    collection. Otherwise digests could differ between processes.
     """
     jaxpr = program.jaxpr
     read = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
@@ -159,7 +159,7 @@ class Program(NamedTuple):
 def compiled(traced, size, mesh) -> Program:
     """The program of a block of ``size`` points and seeds, compiled unless it is cached.
 
-    With a mesh, each of its devices computes such a block. The program is cached in memory and on
+    With a mesh, each device computes a block of this size. The program is cached in memory and on
     disk. If the programs in memory hold more than ``_BYTES`` together, the least recently used are
     dropped.
     """
@@ -188,8 +188,7 @@ def clear_caches() -> None:
     """Clear the caches of dpjax and JAX, mainly compiled programs.
 
     Programs are compiled again when they are needed, and results do not change.
-    ``jax.clear_caches()`` is called too, because dpjax stores what functions read when JAX traced
-    them.
+    ``jax.clear_caches()`` is called too, because dpjax keeps a digest of each traced function.
 
     Examples:
       >>> dpjax.clear_caches()
@@ -241,8 +240,8 @@ def digests(program) -> tuple[str, str, tuple, list[Number]]:
     """(digest of a traced program, digest of it without its numbers, its callbacks, its numbers).
 
     The digests do not depend on the location of the code, the names of its variables, or the
-    process. A digest does not cover callbacks, which are Python functions. So the functions
-    themselves are returned.
+    process. They do not cover callbacks, which are Python functions. So these functions are
+    returned too.
     """
     known: dict[int, tuple[bytes, bytes, list[Number]]] = {}
     callbacks: list = []

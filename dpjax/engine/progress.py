@@ -13,23 +13,24 @@ from tqdm import tqdm
 
 from dpjax.engine.compute import compute
 
-# All in seconds. The time between two lines in a log, also from the start to the first one.
+# All times are in seconds. The time between two lines in a log, and from the start to the first.
 _EVERY = 30.0
-# A line is written after this time without one, if a block or a compilation takes longer.
+# If a block or a compilation takes longer than this, a line is written while it runs.
 _SILENT = 30.0
-# After _CERTAIN seconds of play a Bar estimates the remaining time, and announces it from _LONG on.
+# A Bar estimates the remaining time after _CERTAIN seconds of play. It announces an estimate of at
+# least _LONG seconds.
 _CERTAIN, _LONG = 5.0, 120.0
 
 
 class Bar(tqdm):
-    """A progress bar over rounds x trials; in the log of a job, a line every 30 seconds.
+    """A progress bar over rounds x trials. In the log of a job it writes a line every 30 seconds.
 
-    It announces the remaining minutes once. The estimate does not count the time before the first
-    block is done, since programs are compiled then.
+    It announces the remaining minutes once. The estimate ignores the time before the first block is
+    done, since programs are compiled then.
 
     Args:
       total: the number of rounds x trials, or of other units.
-      progress: whether to show anything. Only the first of several processes shows it.
+      progress: whether to show anything. Of several processes, only the first one does.
       unit: the name of the units.
     """
 
@@ -56,7 +57,7 @@ class Bar(tqdm):
             threading.Thread(target=self._write_lines, args=[self.quiet], daemon=True).start()
 
     def _write_lines(self, quiet):
-        """Write a line whenever none was written for some time, until the event is set."""
+        """Write a line after each period without one, until the event is set."""
         while not quiet.wait(max(0.0, self.last_print_t + _SILENT - self._time())):
             if self._time() - self.last_print_t >= _SILENT:
                 self.last_print_t = self._time()

@@ -24,7 +24,7 @@ R = TypeVar("R")
 def in_float32(function: Callable[P, R]) -> Callable[P, R]:
     """Run ``function`` with JAX's default 32-bit types.
 
-    Under ``jax_enable_x64`` sums, indices and constants would have other types, and so other
+    Under ``jax_enable_x64`` sums, indices and constants would have other types and therefore other
     values.
     """
 
@@ -40,7 +40,7 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
 def own() -> Iterator[None]:
     """The settings of a sweep, which compiles and moves arrays between host and devices.
 
-    The caller's ambient mesh is ignored. A sweep has a mesh argument.
+    The caller's ambient mesh is ignored, since a sweep has its own argument ``mesh``.
     """
     nowhere = jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
     with nowhere, jax.enable_x64(False), jax.disable_jit(False), jax.transfer_guard("allow"):
@@ -49,7 +49,7 @@ def own() -> Iterator[None]:
 
 @contextlib.contextmanager
 def of_program(partitionable: bool, precision: str | None) -> Iterator[None]:
-    """The settings under which a program was traced, which threads do not inherit."""
+    """The settings under which a program was traced. Threads do not inherit them."""
     with own(), jax.threefry_partitionable(partitionable), jax.default_matmul_precision(precision):
         yield
 

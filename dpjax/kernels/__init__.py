@@ -1,4 +1,4 @@
-"""Plays a game's rounds as one kernel of an accelerator. Imported only if there is one.
+"""Plays a game's rounds as one kernel of an accelerator. Imported only on accelerators.
 
 The kernels are written in Pallas, for NVIDIA GPUs through Triton and for TPUs through Mosaic.
 ``docs/engine.md`` explains how they are made.
@@ -23,8 +23,8 @@ def one_kernel(program, size, platform, target):
       target: a name in :data:`TARGETS`.
 
     Raises:
-      Unfit: raised when the function is traced, if the program has no loop or a kernel does not
-        support an equation.
+      Unfit: the program has no loop, or a kernel does not support an equation. It is raised when
+        the function is traced.
     """
     points, _ = size
 

@@ -29,25 +29,25 @@ from dpjax.kernels.entries import (
 from dpjax.kernels.moves import Moves, index_of
 from dpjax.kernels.rules import RULES, clamped, equals, fill_of, offset_dims, starts_of
 
-# A scan of at most so many rounds, without loops in them, is unrolled.
+# A scan of at most this many rounds is unrolled if they contain no loop.
 WRITTEN_OUT = 4
-# The largest number of operations of the rounds. With more, compilers take more than 20 seconds.
+# The largest number of operations in the rounds. For more, compilers take more than 20 seconds.
 MOST_OPERATIONS = 5000
-# Constants with more entries are in memory.
+# A constant with more entries stays in memory.
 FEW_CONSTANTS = 128
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=("numbers",), meta_fields=("form",))
 @dataclass(frozen=True)
 class Handed:
-    """A value as loops and branches pass it on: numbers, or the place of an array in memory."""
+    """A value in the form in which loops and branches pass it on: numbers, or an array's place."""
 
     numbers: list
     form: tuple  # (Memory or None, shape, type of each entry or the first row)
 
 
 class Entries(ValueDomain):
-    """The domain of entries of arrays, and of arrays in memory."""
+    """The ValueDomain of a kernel. Its values are entries of arrays, and arrays in memory."""
 
     def __init__(self, target, moves, main, stacks):
         """
@@ -55,14 +55,14 @@ class Entries(ValueDomain):
           target: a :class:`dpjax.kernels.targets.Target`.
           moves: the :class:`Moves` of the program.
           main: the equation of the loop over the rounds.
-          stacks: for each row that it returns, the array in memory into which it is written.
+          stacks: for each row that the loop returns, the array in memory to which it is written.
         """
         self.target, self.moves, self.main, self.stacks = target, moves, main, stacks
         self.operations = 0
 
     def constant(self, array):
         if array.size > FEW_CONSTANTS:
-            raise Unfit("a large array stands in the rounds")
+            raise Unfit("the rounds contain a large constant array")
         return known(array)
 
     def differs(self, value):
@@ -139,14 +139,14 @@ class Entries(ValueDomain):
         if name in RULES:
             return RULES[name](self, eqn, list(map(entries, operands)))
         if name not in CONTROL and called(eqn) is None:
-            raise Unfit(f"no kernel computes {name}")
+            raise Unfit(f"kernels do not support {name}")
         return super().bind(eqn, operands)
 
     def carried(self, value, differs):
         if isinstance(value, InMemory):
             value.check()
             if not isinstance(value.first, int):
-                raise Unfit("a loop or branch hands on a part of an array in memory")
+                raise Unfit("a loop or branch passes on a part of an array in memory")
             return Handed([], (value.memory, value.shape, value.first))
         kinds = tuple(x.generator if isinstance(x, Key) else x.dtype for x in value.reshape(-1))
         value, shape = words_of(value) if is_key(value) else value, value.shape
@@ -170,7 +170,7 @@ class Entries(ValueDomain):
         if all(case is cases[0] for case in cases):
             return cases[0]
         if any(isinstance(case, InMemory) for case in cases):
-            raise Unfit("trials choose between arrays in memory")
+            raise Unfit("trials select different arrays in memory")
         *rest, found = cases
         for i, case in reversed(list(enumerate(rest))):
             here = each(lambda x, i=i: self.compute(lax.le, x, Entry(x.dtype.type(i))), index)
@@ -203,7 +203,7 @@ class Entries(ValueDomain):
             return carry, [np.stack(column) for column in columns]
         stacks = self.stacks if eqn is self.main else []
         if len(eqn.outvars) - scan_sizes(eqn)[1] != len(stacks):
-            raise Unfit("a loop within the rounds stacks what it computes")
+            raise Unfit("a loop within the rounds returns stacked rows")
 
         def one(i, carry):
             place = jnp.asarray(np.int32(length - 1) - i if eqn.params["reverse"] else i)
@@ -259,7 +259,7 @@ def _read(domain, eqn, operands):
         if any(x.differs for x in moved) and (
             value.memory.differs or not domain.target.reads_apart
         ):
-            raise Unfit("trials read an array in memory at places of their own")
+            raise Unfit("trials read an array in memory at different places")
         for axis, x in zip(axes, moved, strict=True):
             starts[axis] = x.value
         window = value.read(starts, eqn.params["slice_sizes"]).reshape(-1)
@@ -277,7 +277,7 @@ def _write(domain, eqn, operands):
     value, (update, *starts) = operands[0], map(entries, operands[1:])
     row = clamped(domain, [x[()] for x in starts], index_of(eqn))
     if any(x.differs for x in row):
-        raise Unfit("trials write an array in memory at places of their own")
+        raise Unfit("trials write an array in memory at different places")
     return value.write([x.value for x in row], update, domain.target.lanes)
 
 

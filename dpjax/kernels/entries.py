@@ -1,8 +1,8 @@
 """Values within a kernel: arrays are split into their entries, or stay in memory.
 
 A value is :class:`InMemory` or a NumPy array of objects, each an :class:`Entry` or a :class:`Key`.
-An entry that all trials share is a scalar; an entry that differs between them is a vector over the
-trials of a block. So the traced program contains only arithmetic.
+An entry that all trials share is a scalar. An entry that differs between trials is a vector over
+the trials of a block. So the traced program contains only arithmetic.
 """
 
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ class Key:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """The place of an array, and how often it has been written."""
+    """The place of an array in memory, and how often the place has been written."""
 
     rows: Any  # a Ref, of (size, *lanes) if the array differs between trials, else of (size,)
     dtype: Any  # booleans are integers in memory
@@ -68,16 +68,16 @@ class InMemory:
 
     memory: Memory
     shape: tuple
-    version: int  # how often the memory was written before it had this value
+    version: int  # how often the memory had been written when it held this value
     first: Any = 0  # the row of the first entry
 
     def check(self) -> None:
-        """Raise Unfit if the memory has been written since."""
+        """Raise Unfit if the memory has been written since it held this value."""
         if self.version != self.memory.written[0]:
-            raise Unfit("an array is read after it was written elsewhere")
+            raise Unfit("an array is read after its memory was overwritten")
 
     def part(self, start, shape) -> "InMemory":
-        """The part of this array with this shape, from an entry on."""
+        """The part of this array with this shape that begins at an entry."""
         return replace(self, first=self.first + start, shape=shape)
 
     def read(self, starts, sizes) -> np.ndarray:
@@ -87,7 +87,7 @@ class InMemory:
         return filled(sizes, [Entry(from_memory(x, self.memory.dtype)) for x in rows])
 
     def write(self, starts, entries, lanes) -> "InMemory":
-        """The array after entries are written to a window in place."""
+        """The array after entries have been written to a window, in place."""
         self.check()
         rows = self._rows(starts, entries.shape)
         for row, entry in zip(rows, entries.reshape(-1), strict=True):

@@ -1,7 +1,8 @@
 """Equations that move entries, all by one rule: running the primitive on the entries' numbers.
 
-All such equations of a program are run at once on the numbers of their entries, for every possible
-index. An entry of the output is then selected among the entries that some index moves there.
+Entries are numbered. All moving equations of a program are run at once on these numbers, for every
+possible index. Each entry of the output is then selected among the entries that an index moves to
+its place.
 """
 
 import itertools
@@ -23,7 +24,7 @@ STATIC = {
 }  # fmt: skip
 INDEXED = set(INDICES)
 OUTSIDE = -1  # the number of an entry that gets the fill value, for an index out of bounds
-# If an equation moves more numbers than this, over all places of its index, its array is in memory.
+# If an equation moves more numbers, in total over all places of its index, its array is in memory.
 _MOST_NUMBERS = 2**16
 
 
@@ -32,14 +33,14 @@ class Index(NamedTuple):
 
     operands: slice  # which of its operands are indices
     counts: tuple  # the number of places along each axis that has an index
-    clamped: bool  # whether an index out of bounds means the nearest place; otherwise it means none
+    clamped: bool  # True if an index out of bounds means the nearest place, False if it means none
 
 
 def index_of(eqn) -> Index:
     """The index of an equation in :data:`INDEXED`."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
     if part is None:
-        raise Unfit(f"{eqn.primitive.name} of several parts, or of this mode")
+        raise Unfit(f"{eqn.primitive.name} of several parts, or in an unsupported mode")
     counts = tuple(shape[axis] - part.shape[axis] + 1 for axis in part.axes)
     return Index(INDICES[eqn.primitive.name], counts, part.moved)
 
@@ -57,7 +58,7 @@ class Moves:
         """Run the equations in :data:`STATIC` or :data:`INDEXED` on numbers, as one program."""
         moving = {_name(eqn): eqn for eqn in eqns if eqn.primitive.name in STATIC | INDEXED}
         moving = {name: eqn for name, eqn in moving.items() if _size(eqn) <= _MOST_NUMBERS}
-        # The program has only constants, which XLA folds instead of compiling their moves.
+        # All numbers are constants, so XLA evaluates the moves while it compiles the program.
         options: Any = {"xla_backend_optimization_level": 0}
         with jax.ensure_compile_time_eval():
             run = jax.jit(lambda: [_moved(eqn) for eqn in moving.values()])
@@ -68,8 +69,8 @@ class Moves:
         """The number of the entry that moves to each place of each output.
 
         The entries of all operands except indices are numbered, one operand after another. If the
-        equation has an index, the first axis is over its :func:`places`, and the number is OUTSIDE
-        if nothing moves there.
+        equation has an index, the first axis of the result is over the :func:`places` of the index,
+        and the number is OUTSIDE if no entry moves to a place.
 
         Raises:
           Unfit: there are too many entries.

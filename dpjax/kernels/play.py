@@ -35,7 +35,7 @@ from dpjax.kernels.entries import (
     words_of,
 )
 
-# An array with more entries stays in memory if it is updated at an index.
+# An array that is updated at an index stays in memory if it has more entries.
 _FEW = 24
 
 
@@ -60,7 +60,7 @@ def played_by_kernel(closed, flags, target) -> Callable:
 
     Args:
       closed: the ClosedJaxpr of one trial.
-      flags: for each of its arguments, whether it has the trials as its last axis.
+      flags: for each argument of ``closed``, whether it has the trials as its last axis.
       target: a :class:`dpjax.kernels.targets.Target`.
 
     Returns:
@@ -91,7 +91,7 @@ def played_by_kernel(closed, flags, target) -> Callable:
 
 
 def _cut(closed) -> tuple:
-    """(program before the main loop, its equation, program after it, variables that cross it)."""
+    """(program before the main loop, the loop, program after it, variables that cross the loop)."""
     main = main_loop(closed)
     jaxpr, place = closed.jaxpr, closed.jaxpr.eqns.index(main)
     made = {*jaxpr.invars, *jaxpr.constvars}
@@ -123,7 +123,7 @@ class _Kernel:
     def _in_memory(self) -> list[bool]:
         """Which operands of the main loop are arrays in memory.
 
-        They are rows, constants with many entries, and large carried arrays updated in place.
+        These are rows, constants with many entries, and large carried arrays updated in place.
         """
         inner = [eqn for eqn in equations(_body(self.main)) if "update_slice" in eqn.primitive.name]
         updated = {(eqn.invars[0].aval.shape, eqn.invars[0].aval.dtype) for eqn in inner}
@@ -138,7 +138,7 @@ class _Kernel:
         return flags
 
     def __call__(self, operands) -> list:
-        """The outputs of the main loop (..., B), of operands (array, whether trials differ)."""
+        """The outputs (..., B) of the main loop, for operands (array, whether trials differ)."""
         arrays, specs, loads = [], [], []
         for i, ((value, differs), atom) in enumerate(zip(operands, self.main.invars, strict=True)):
             value, dtype = _numbers(value, differs), atom.aval.dtype
@@ -235,7 +235,7 @@ def _loaded(ref, shape, dtype, differs, in_memory) -> Any:
 
 
 def _copied(array, ref) -> InMemory:
-    """An array in memory that the kernel may write, with the same entries."""
+    """A copy of an array in memory, which the kernel may write."""
 
     def copy(i, _):
         ref[i] = array.memory.rows[i]

@@ -88,7 +88,7 @@ def offset_dims(eqn):
 
 
 def starts_of(eqn, operands) -> dict:
-    """The index of an equation along its axes, for each place of a table of indices."""
+    """The indices of an equation: place in a table of indices -> index along each indexed axis."""
     indices = operands[index_of(eqn).operands]
     if eqn.primitive.name.startswith("dynamic"):
         return {(): [x[()] for x in indices]}
@@ -121,7 +121,7 @@ def equals(domain, entry, number) -> Entry:
 
 
 def _updated(domain, name, old, found):
-    """An entry, updated by each of the found (condition, entry) whose condition holds.
+    """The entry ``old``, updated by each found (condition, entry) whose condition holds.
 
     See :func:`dpjax.engine.indexing._written`.
     """
@@ -167,7 +167,7 @@ def _reduced(function):
         rest = [n for axis, n in enumerate(x.shape) if axis not in axes]
         rows = np.moveaxis(x, axes, range(len(axes))).reshape(-1, int(np.prod(rest, dtype=int)))
         if not len(rows):
-            raise Unfit(f"{eqn.primitive.name} of nothing")
+            raise Unfit(f"{eqn.primitive.name} of an empty array")
         total = rows[0]
         for row in rows[1:]:
             total = each(partial(domain.compute, function), total, row)
@@ -191,7 +191,7 @@ def _running(function):
 
 
 def _rows(array, axis) -> tuple:
-    """The entries along an axis as rows (n, rest), and the array's shape with this axis first."""
+    """The entries along an axis as rows (n, rest), and the array's shape with the axis first."""
     moved = np.moveaxis(array, axis, 0)
     return moved.reshape(moved.shape[0], -1).copy(), moved.shape
 
@@ -239,7 +239,7 @@ def _by_role(x, contracted, batched):
 
 
 def _is_later(a, b, same):
-    """Whether a comes after b in an order; ``same`` if they are equal."""
+    """Whether a comes after b in the sorted order; ``same`` if they are equal."""
     return lax.bitwise_or(lax.gt(a, b), lax.bitwise_and(lax.eq(a, b), same))
 
 

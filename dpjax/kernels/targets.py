@@ -1,4 +1,4 @@
-"""The devices for kernels, and fallbacks for primitives that their compilers do not lower."""
+"""The kinds of devices for kernels. Fallbacks for primitives that their compilers do not lower."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from dpjax.kernels.entries import spread
 
 
 def _like(x, number):
-    """A number of the type of another."""
+    """The number, with the dtype of ``x``."""
     return np.asarray(number, x.dtype)[()]
 
 
@@ -82,8 +82,8 @@ class Target:
 
     name = "interpret"
     lanes: tuple[int, ...] = (32,)  # the shape of a vector over the trials of a block
-    replaced: ClassVar[dict] = {}  # elementwise primitives that are computed by others
-    takes_zeros = False  # whether a kernel gets a vector of zeros that is unknown to compilers
+    replaced: ClassVar[dict] = {}  # elementwise primitives that are computed by other primitives
+    takes_zeros = False  # whether a kernel has a vector of zeros that compilers do not know as 0
     reads_apart = True  # whether trials may read an array in memory at different places
 
     def options(self) -> dict:
@@ -109,7 +109,7 @@ class Target:
         return function(eqn, *operands) if function else rebind(eqn, operands)[0]
 
     def block(self, words, generator) -> list:
-        """The random words of a block of a generator, from those of a key and a counter."""
+        """The random words of a generator's block, from the words of a key and a counter."""
         return list(generator.block(*words))
 
     def carried(self, number, differs) -> Any:
@@ -123,7 +123,7 @@ class Target:
 
 
 class Triton(Target):
-    """An NVIDIA GPU. A warp has 32 trials and does not wait for others."""
+    """An NVIDIA GPU. A warp has 32 trials and does not wait for other warps."""
 
     name = "cuda"
     replaced: ClassVar[dict] = _WITHOUT_CODE
@@ -144,7 +144,7 @@ class Triton(Target):
     def block(self, words, generator):
         """Use the generator's PTX if there is one, once for each word.
 
-        The assembler merges their common parts.
+        The assembler merges the common parts of these blocks.
         """
         if not generator.text or not any(np.shape(x) for x in words):
             return super().block(words, generator)
@@ -187,7 +187,7 @@ class Mosaic(Target):
 
     def carried(self, number, differs):
         if differs and not np.shape(number):
-            # Constant vectors have another layout, which a loop does not preserve.
+            # A constant vector has another layout, which changes in a loop.
             return spread(number, self.lanes) + self.zeros.astype(number.dtype)
         return super().carried(number, differs)
 

@@ -1,12 +1,12 @@
 """Self-concordant barriers and their Dikin ellipsoids.
 
 Let H be the Hessian of a self-concordant barrier at x. The Dikin ellipsoid {x + v : <v, H v> <= 1}
-lies within the set, however close x is to the boundary. So a learner can explore in it without
-leaving the set.
+lies within the set, however close x is to the boundary. So a learner can explore in this ellipsoid
+without leaving the set.
 
-Functions take s instead of x: x is the minimizer of <s, x> + R(x). In s the axes of the ellipsoid
-have closed forms that are accurate in float32 near the boundary, where 1 - |x|^2 computed from x
-would cancel.
+Functions take s instead of x, where x is the minimizer of <s, x> + R(x). As functions of s, the
+axes of the ellipsoid have closed forms. They are accurate in float32 near the boundary, where
+1 - |x|^2 computed from x would cancel.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from dpjax.core import Array
 
 
 class Path(NamedTuple):
-    """How to track a minimizer without a closed form from round to round.
+    """Functions that track a minimizer without a closed form from round to round.
 
     s, points, z and A^+' z are in the barrier's own coordinates, (n,).
     """
 
     start: Any  # (n,) NumPy, the minimizer for s = 0
-    explore: Callable  # (s, point, z) -> the minimizer for s, found from the point of a close s;
-    # its remaining Newton decrement (); x + A z (d,); A^+' z (n,)
+    explore: Callable  # (s, point, z) -> the minimizer for s, found from the minimizer ``point``
+    # for a similar s; its remaining Newton decrement (); x + A z (d,); A^+' z (n,)
 
 
 class Barrier(NamedTuple):
@@ -34,8 +34,8 @@ class Barrier(NamedTuple):
 
     The columns of A (d, n) are the semi-axes of the Dikin ellipsoid at x = argmin(s). They have the
     directions of eigenvectors and are parallel to the affine hull of the set. A^+' maps z to a
-    vector g with <g, A z'> = <z, z'>. If the set is not full-dimensional, there are several such g,
-    and any of them is valid.
+    vector g with <g, A z'> = <z, z'> for all z'. If the set is not full-dimensional, several g
+    satisfy this, and any of them is valid.
     """
 
     parameter: float  # nu
@@ -50,7 +50,7 @@ def ball(dim, radius) -> Barrier:
     """R(x) = -ln(1 - |x|^2 / r^2), nu = 1.
 
     With r = 1 and c = sqrt(1 + |s|^2), x = -s / (1 + c). The semi-axis along x has length
-    1 / sqrt(c (1 + c)). Those orthogonal to it have length 1 / sqrt(1 + c).
+    1 / sqrt(c (1 + c)). The semi-axes orthogonal to x have length 1 / sqrt(1 + c).
     """
 
     def parts(s):
@@ -94,9 +94,9 @@ def cube(dim, radius) -> Barrier:
     return Barrier(float(dim), dim, argmin, explore, values)
 
 
-# In tests with thousands of s (equal entries, far apart, in two groups), the largest error of the
-# sum is 3e-12 after 7 steps at d = 100, and 5e-11 after 10 steps at d = 10^4. Newton's method on
-# the sum itself needs log2 d more steps.
+# In tests with thousands of s (entries equal, far apart, or in two groups), the largest error of
+# the sum is 3e-12 after 7 steps at d = 100, and 5e-11 after 10 steps at d = 10^4. Newton's method
+# on the sum itself needs log2 d more steps.
 _NEWTON_STEPS = 10
 
 
@@ -104,8 +104,8 @@ def simplex(dim) -> Barrier:
     """R(x) = -sum_i ln x_i, nu = d, within the plane sum_i x_i = 1 of dimension n = d - 1.
 
     x_i = 1 / (s_i + m). The root m of sum_i x_i = 1 is found by Newton's method on 1 / sum_i x_i,
-    which is concave in m and nearly linear. From the left end of the bracket [1 - min s, d - min s]
-    m increases with each step and never exceeds the root.
+    which is concave in m and nearly linear. It starts at the left end of the bracket
+    [1 - min s, d - min s]. So m increases with each step and never exceeds the root.
 
     Let v = x w, entry by entry. In the norm of the Hessian v has length |w|, and x + v stays in the
     plane if w is orthogonal to x. So w is written in an orthonormal basis of the complement of x.
@@ -135,10 +135,10 @@ def simplex(dim) -> Barrier:
 
 
 def rounded(x) -> Array:
-    """Return x, but force a product to be rounded before it is added to anything.
+    """Return x, and force a product to be rounded before it is added to anything.
 
-    A compiler may fuse a product and a sum into one operation, which rounds once. This can depend
-    on the number of trials in a batch, and results must not. No entry may be NaN.
+    A compiler may fuse a product and a sum into one operation, which rounds once. Whether it does
+    so can depend on the number of trials in a batch, and results must not. No entry may be NaN.
     """
     largest = float(jnp.finfo(x.dtype).max)
     return jnp.clip(x, -largest, largest)
@@ -179,9 +179,9 @@ def _root_of_one_and(s) -> Array:
 
 
 def _reflect(unit, x):
-    """H x for the Householder reflection that maps the first basis vector to +-``unit``.
+    """H x for the Householder reflection H that maps the first basis vector to +-``unit``.
 
-    It maps the other basis vectors to an orthonormal basis of the complement of ``unit``. If
+    H maps the other basis vectors to an orthonormal basis of the complement of ``unit``. If
     ``unit`` is 0, any reflection is valid.
     """
     first = jnp.arange(unit.shape[0]) == 0

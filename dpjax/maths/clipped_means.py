@@ -5,21 +5,21 @@ import numpy as np
 
 # The largest clipping level.
 LARGEST = 2.0**30
-# The bias's share of the radius is tried at these fractions between its two limits.
+# The tried shares of the bias in the radius: these fractions of the way between its two limits.
 _PARTS = np.square(np.arange(1, 17) / 16.0).astype(np.float32)
 
 
 def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
-    """The clipping level B and the least number R of losses for a radius of the private mean.
+    """The clipping level B and the least number R of losses for a private mean within ``radius``.
 
-    Let E|X|^p <= u and v = p - 1. Except with probability 3 e^-x, the error of the mean of R losses
-    clipped to [-B, B] is at most
+    Let E|X|^p <= u and v = p - 1. With probability at least 1 - 3 e^-x, the error of the private
+    mean of R losses clipped to [-B, B] is at most
 
         v^v / (1 + v)^(1 + v) u B^-v + sqrt(2 u B^(1 - v) x / R) + 2 B x / (3 R) + 2 B x / (R eps):
 
-    the bias, Bernstein's bound and the tail of Laplace noise of scale 2 B / eps on the sum. In the
-    local model each loss has such noise. The last term is then
-    (2 B / eps) (2 sqrt(x / R) + x / R), except with probability 4 e^-x.
+    the bias, Bernstein's bound (two terms) and the tail of Laplace noise of scale 2 B / eps on the
+    sum. In the local model each loss has noise of this scale. The last term is then
+    (2 B / eps) (2 sqrt(x / R) + x / R), and the probability is at least 1 - 4 e^-x.
 
     Args:
       radius: () above 0.
@@ -30,8 +30,7 @@ def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
       model: "central" or "local".
 
     Returns:
-      B and R, not rounded up, () float32. R is the least over a grid of B, and inf if it is too
-      large.
+      B and R, () float32. R is the least over a grid of B, not rounded up; inf if too large.
     """
     power = jnp.asarray(order, jnp.float32) - 1.0
     bias = jnp.exp(power * jnp.log(power) - (1.0 + power) * jnp.log1p(power))

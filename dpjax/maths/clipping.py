@@ -6,7 +6,7 @@ import jax.numpy as jnp
 def within(loss, low, high):
     """The loss clipped to [low, high]. NaN counts as low.
 
-    Otherwise a NaN would be visible in every later release, despite the noise.
+    If it were kept, a NaN would be visible in every later release, despite the noise.
     """
     return jnp.where(loss > low, jnp.minimum(loss, high), low)
 
@@ -14,8 +14,8 @@ def within(loss, low, high):
 def into_range(losses, low, high, tolerance=None):
     """The losses, of any shape, clipped to [low, high], and how many were outside, () int32.
 
-    Losses outside by at most ``tolerance`` are not counted, to allow for rounding. By default it is
-    a millionth of the width of the range.
+    Losses outside by at most ``tolerance`` are not counted, to allow for rounding. The default
+    tolerance is a millionth of the width of the range.
     """
     inside = within(losses, low, high)
     near = jnp.abs(inside - losses) <= (1e-6 * (high - low) if tolerance is None else tolerance)

@@ -5,9 +5,10 @@ mean loss of action x with variance x' V^-1 x / n for V = sum_a pi_a a a'. The n
 the *leverage* of x. In any design the largest leverage is at least the dimension r of the span
 (Kiefer & Wolfowitz 1960).
 
-Leverages do not depend on the basis of the actions. A set of active actions may shrink during a
-game while array shapes stay fixed: functions with an ``active`` mask use only the active actions
-and work in their span. They compute elementwise, so thousands of trials run in parallel.
+Leverages do not depend on the basis of the actions. During a game the set of active actions may
+shrink, but array shapes are fixed. So functions take an ``active`` mask, use only the active
+actions, and work in the span of these. They compute elementwise, so thousands of trials run in
+parallel.
 """
 
 import math
@@ -20,8 +21,8 @@ from jax import lax
 from dpjax.core import Array, Numbers, _check
 from dpjax.maths.places import at
 
-# The part of an action outside the span of others counts as rounding if it is shorter than this
-# share of the longest action.
+# An action counts as inside the span of others if the part outside is shorter than this share of
+# the longest action.
 _PARALLEL = 1e-5
 
 
@@ -78,8 +79,8 @@ def span_coordinates(actions: Numbers) -> np.ndarray:
 def coordinates(actions: Array, active: Array | None = None) -> tuple[Array, Array]:
     """Coordinates of the active actions in a basis that consists of some of them.
 
-    The basis is chosen greedily: the next action is the one farthest from the span of those before.
-    The size of coordinates is then at most 2^(d-1), and mostly at most 1.
+    The basis is chosen greedily: the next action is the farthest from the span of those before. No
+    coordinate then exceeds 2^(d-1) in absolute value, and most are at most 1.
 
     Args:
       actions: (K, d).
@@ -106,7 +107,7 @@ def coordinates(actions: Array, active: Array | None = None) -> tuple[Array, Arr
         square = jnp.max(squares)
         found = square > smallest_square
         direction = at(rest, farthest)
-        # The size of a share is at most 1, since no action is farther.
+        # No share exceeds 1 in absolute value, since no action is farther from the span.
         share = jnp.sum(rest * direction[None], axis=1) / jnp.where(found, square, 1.0)
         share = jnp.where(found, share, 0.0)
         rest = rest - share[:, None] * direction[None]
@@ -122,7 +123,7 @@ def coordinates(actions: Array, active: Array | None = None) -> tuple[Array, Arr
 def inverse(matrix: Array) -> Array:
     """The inverse of a small positive definite matrix (d, d), by Gauss-Jordan elimination.
 
-    It computes elementwise. jnp.linalg would process trials one by one.
+    The computation is elementwise. jnp.linalg would process trials one by one.
 
     Examples:
       >>> designs.inverse(jnp.array([[2.0, 1.0], [1.0, 1.0]])).tolist()
@@ -173,12 +174,12 @@ def leverages(actions: Array, weights: Array, active: Array | None = None) -> Ar
 def core_set_steps(dim: int, ratio: float = 2.0) -> int:
     """A number of Frank-Wolfe steps after which no leverage in r <= dim dimensions exceeds ratio r.
 
-    A step at a largest leverage of at least ratio r increases ln det V by at least
+    If the largest leverage is at least ratio r, a step increases ln det V by at least
     (r - 1) ln(1 - s) + ln(1 - s + s ratio r) for s = (ratio - 1) / (ratio r - 1). At the start
-    ln det V is at most ln(r^(2r) / r!) below its maximum, for two reasons. First, in the orthogonal
-    directions of the basis no action has a larger coordinate than the basis. So no r actions span
-    more than r^(r/2) times its volume (Hadamard). Second, the weights of these squared volumes in
-    det V sum to at most 1 / r!.
+    ln det V is at most ln(r^(2r) / r!) below its maximum, for two reasons. First, in each
+    orthogonalized direction of the basis, no action has a larger coordinate than the basis action.
+    So the volume of any r actions is at most r^(r/2) times the volume of the basis (Hadamard).
+    Second, det V is a weighted sum of squared volumes, with weights that sum to at most 1 / r!.
 
     Examples:
       >>> [designs.core_set_steps(dim) for dim in (2, 4, 8)]
@@ -195,10 +196,10 @@ def core_set_steps(dim: int, ratio: float = 2.0) -> int:
 def g_optimal(actions: Array, active: Array | None = None, *, ratio: float = 2.0) -> Array:
     """Weights (K,) of a design over the active actions with leverages of at most ratio r.
 
-    The weights start uniform on a basis of actions (:func:`coordinates`). Then Frank-Wolfe steps in
+    The weights start uniform on a basis of actions (:func:`coordinates`). Frank-Wolfe steps on
     ln det V follow, each with the best step size, until no leverage is larger than ratio r. The
     support is a *core set*: r actions, and at most one more for each step. :func:`core_set_steps`
-    bounds the number of steps; usually there are a few.
+    bounds the number of steps. Usually a few steps suffice.
 
     Args:
       actions: (K, d).

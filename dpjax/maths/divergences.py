@@ -33,7 +33,7 @@ def log_gap(ratio: Number | np.ndarray, quotient: Number | np.ndarray) -> Array:
       >>> [f"{divergences.log_gap(r, 1.0 + r):.3g}" for r in (0.0, 0.01, 1.0)]
       ['0', '4.97e-05', '0.307']
     """
-    # For |r| >= 0.1 the difference has five digits. Below, a series is used.
+    # For |r| >= 0.1 the difference has five correct digits. For smaller |r| a series is used.
     series = 0.0
     for n in range(9, 1, -1):
         series = (-1) ** n / n + ratio * series
@@ -44,11 +44,11 @@ def kl_lower(x: Number | np.ndarray, radius: Number | np.ndarray) -> Array:
     """The smallest y in [0, x] with kl(x, y) <= radius, for radius >= 0.
 
     With d = x - y, kl(x, y) = x f(-d / x) + (1 - x) f(d / (1 - x)) for f(r) = r - ln(1 + r). Both
-    terms are nonnegative and do not cancel. The equation is solved by Newton's method in u = ln y,
-    in which kl is convex, from the left. The start is the larger of two lower bounds on the root.
-    One is Pinsker's x - sqrt(radius / 2). The other is exp(-(radius + h) / x) with the entropy h of
-    x, which solves the equation in the limit of small y. (Garivier & Cappe 2011 use the mirror
-    image, an upper bound for gains. Near 0 float32 has more digits than near 1.)
+    terms are nonnegative and do not cancel. In u = ln y kl is convex, and Newton's method solves
+    kl(x, y) = radius from the left. It starts at the larger of two lower bounds on the root. One is
+    Pinsker's x - sqrt(radius / 2). The other is exp(-(radius + h) / x) with the entropy h of x, the
+    root in the limit of small y. (Garivier & Cappe 2011 use the mirror image, an upper bound for
+    gains. Near 0 float32 has more digits than near 1.)
 
     Examples:
       >>> low = divergences.kl_lower(0.5, 0.1)
@@ -81,9 +81,9 @@ def d_epsilon(
     """inf over z in [y, x] of epsilon (x - z) + kl(z, y), for y <= x: kl under privacy.
 
     At z0 = y e^epsilon / (1 - y + y e^epsilon) the slope of kl(., y) is epsilon. If z0 >= x, the
-    value is kl(x, y), otherwise epsilon x - ln(1 - y + y e^epsilon). It is at most kl and at most
-    epsilon (x - y). Azize et al. 2025, from a secondary text; the closed form is ours. x and y may
-    be losses or gains: for y > x pass 1 - x and 1 - y.
+    value is kl(x, y), otherwise epsilon x - ln(1 - y + y e^epsilon). It is at most kl(x, y) and at
+    most epsilon (x - y). The definition is from Azize et al. 2025, read in a secondary text. The
+    closed form is ours. x and y may be losses or gains: for y > x pass 1 - x and 1 - y.
 
     Examples:
       >>> [f"{divergences.d_epsilon(0.5, 0.25, epsilon):.3g}" for epsilon in (0.1, 1.0, np.inf)]
@@ -92,7 +92,7 @@ def d_epsilon(
     x, y = jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
     epsilon = jnp.minimum(epsilon, _INFINITE)
     # ln(1 - y + y e^epsilon) = epsilon + ln(y + (1 - y) e^-epsilon), which does not overflow. For
-    # small epsilon its terms cancel, since it is of the order of y epsilon. So expm1 is used.
+    # small epsilon the two terms cancel, since their sum is of order y epsilon. So expm1 is used.
     shrunk = jnp.exp(-epsilon)
     large = -epsilon * (1.0 - x) - jnp.log(y + (1.0 - y) * shrunk)
     small = epsilon * x - jnp.log1p(y * jnp.expm1(jnp.minimum(epsilon, 1.0)))
@@ -112,8 +112,8 @@ def d_epsilon_lower(
 ) -> Array:
     """The smallest y in [0, x] with d_epsilon(x, y) <= radius, for radius >= 0.
 
-    It solves epsilon x - ln(1 - y + y e^epsilon) = radius if the slope of kl at the solution is
-    above epsilon. Otherwise, and for epsilon = inf, it is :func:`kl_lower`.
+    It is the solution y of epsilon x - ln(1 - y + y e^epsilon) = radius, if the slope of kl there
+    is above epsilon. Otherwise, and for epsilon = inf, it is :func:`kl_lower`.
 
     Examples:
       >>> [f"{divergences.d_epsilon_lower(0.5, 0.1, e):.2g}" for e in (0.1, 1.0, np.inf)]

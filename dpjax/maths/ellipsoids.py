@@ -2,9 +2,9 @@
 
 ``jax.numpy.linalg`` calls a library once for each matrix, so a game would not be one kernel. Here a
 matrix is *packed*: a vector of its lower triangle row by row, with entry (i, j), j <= i, at
-i (i + 1) / 2 + j. Up to eight rows the code is unrolled. Larger matrices are factored in loops over
-rows, whose compilation time does not depend on the number of rows. Under vmap every operation
-applies to all trials at once.
+i (i + 1) / 2 + j. For at most eight rows the code is unrolled. Larger matrices are factored in
+loops over rows, so that the compilation time does not depend on the number of rows. Under vmap
+every operation applies to all trials at once.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _UNROLLED = 8
 
 
 class Ellipsoid(NamedTuple):
-    """The factors of a symmetric V = L D L', the matrix of the squared norm x' V^-1 x."""
+    """The factors of a symmetric V = L D L', for the squared norm x' V^-1 x."""
 
     whitener: Array  # (packed) W, lower triangular: W' W = V^-1, so that |W x|^2 = x' V^-1 x
     pivots: Array  # (d,) |D_i|, whose product is |det V|
@@ -68,8 +68,8 @@ def add_to_diagonal(packed, dim, value):
 def ellipsoid(packed, dim) -> Ellipsoid:
     """The Ellipsoid of a packed V = L D L', by elimination without pivoting.
 
-    V is positive definite if and only if all D_i are positive. Otherwise |D_i| replaces D_i. Works
-    in any dtype.
+    V is positive definite if and only if all D_i are positive. A D_i that is not positive is
+    replaced by |D_i|. The function works in any dtype.
     """
     tiny = jnp.finfo(packed.dtype).tiny
     eliminate = _by_scalars if dim <= _UNROLLED else _by_rows

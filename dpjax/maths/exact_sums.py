@@ -1,9 +1,10 @@
 """Sums of losses without rounding errors, over up to 2^31 rounds.
 
-A float32 near 2^27 has steps of 8 or 16, so it shows neither the change of one loss nor Laplace
-noise of scale 1. An ExactSum is a pair of integers instead. Each loss is rounded once, to a
-multiple of 2^-30, before it is added. All later arithmetic is exact: the difference of two sums is
-the difference of their losses, in any order and for any number of losses.
+Neighbouring float32 numbers near 2^27 are 8 or 16 apart. So a float32 sum shows neither the change
+of one loss nor Laplace noise of scale 1. An ExactSum is a pair of integers instead. Each loss is
+rounded once, to a multiple of 2^-30, before it is added. All later arithmetic is exact, in any
+order and for any number of losses. So the difference of two sums is exactly the difference of
+their rounded losses.
 """
 
 from typing import NamedTuple
@@ -34,7 +35,7 @@ def nothing(shape=()) -> ExactSum:
 def of(values) -> ExactSum:
     """Values (*shape) below 2^31 in size, each rounded to the nearest multiple of 2^-30."""
     values = jnp.asarray(values, jnp.float32)
-    # Not the floor: for a small negative value, value + 1 has fewer digits than value.
+    # Not by the floor: for a small negative value, value + 1 has fewer digits than the value.
     whole = jnp.round(values)
     units = jnp.round((values - whole) * 2.0**_BITS)
     return _carried(whole.astype(jnp.int32), units.astype(jnp.int32))
@@ -61,10 +62,10 @@ def magnitude(total) -> ExactSum:
 
 
 def repeated(value, count) -> ExactSum:
-    """The sum of ``count`` equal losses; both are (*shape), and count is int32, at least 0.
+    """The sum of ``count`` equal losses ``value``, both (*shape); count is int32, at least 0.
 
-    The result is the same as by adding the value ``count`` times. It multiplies digits of 15 bits,
-    whose products fit into int32.
+    The result is the same as after adding the value ``count`` times. It is computed from digits of
+    15 bits, whose products fit into int32.
     """
     whole, part = of(value)
     low, high = part & 0x7FFF, part >> 15
@@ -77,8 +78,8 @@ def repeated(value, count) -> ExactSum:
 def shifted(total, amount) -> ExactSum:
     """The sum plus a float32 of any size, which is rounded to a multiple of 2^-30.
 
-    The result is clipped to the range of an ExactSum if it, or the amount, is beyond 2^31, or if
-    the amount is NaN. (If only the amount were clipped, noise of that size would hide nothing.)
+    The result is clipped to the range of an ExactSum if the result or the amount is beyond 2^31, or
+    if the amount is NaN. (If only the amount were clipped, noise of that size would hide nothing.)
     """
     more = of(jnp.clip(amount, -_LARGEST, _LARGEST))
     moved = add(total, more)
@@ -89,7 +90,7 @@ def shifted(total, amount) -> ExactSum:
 
 
 def to_float(total):
-    """The nearest float32, or one next to it, (*shape). Sums near 0 keep full precision."""
+    """The nearest float32 or a neighbour of it, (*shape). Sums near 0 keep full precision."""
     up = total.part >> (_BITS - 1)
     near = (total.part - (up << _BITS)).astype(jnp.float32) * UNIT
     # whole and up are added as floats, since their sum may be 2^31.

@@ -22,18 +22,18 @@ def clopper_pearson(hits: Numbers, runs: int, error: float) -> tuple:
 
 
 # Bets, as fractions of the largest bet that keeps the wealth positive, and their shares of the
-# wealth. The best bet is not known. For a mean near 0 it is the largest.
+# wealth. The best bet is unknown. If the mean is near 0, the largest bet is the best.
 _BETS = np.append(np.geomspace(1e-3, 0.8, 15), 0.99)
 _SHARES = np.append(np.full(15, 0.5 / 15), 0.5)
 
 
 def mean_interval(values: Numbers, error: float) -> tuple:
-    """Lower and upper bounds on a mean of numbers in [0, 1], each wrong with at most ``error``.
+    """Bounds on the mean of numbers in [0, 1], each wrong with probability at most ``error``.
 
-    For a mean m, the wealth is the mean over bets k of the product over the values x of
+    For a candidate mean m, the wealth is the mean over bets k of the product over the values x of
     1 + k (m - x) / (1 - m). m is rejected as too large if the wealth is at least 1 / error. If the
-    true mean is at least m, the expected wealth is at most 1, so this has probability at most
-    ``error`` (Markov). The wealth increases in m. The lower bound follows from 1 - x.
+    true mean is at least m, the expected wealth is at most 1. So a wrong rejection has probability
+    at most ``error`` (Markov). The wealth increases in m. The lower bound is found from 1 - x.
 
     Args:
       values: (n,) independent draws from one law.

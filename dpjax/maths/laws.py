@@ -1,4 +1,4 @@
-"""Draws that are not private releases and that audits ignore."""
+"""Random draws that are not private releases. Audits ignore them."""
 
 import math
 from functools import partial
@@ -51,8 +51,8 @@ _MASK = 2**_WORD - 1
 def level(key):
     """A uniform number of 60 bits, as two words of 30 bits, () int32 each.
 
-    It uses the same block of the generator as jax.random.uniform, whose 23 bits are the first ones
-    here.
+    It uses the same block of the generator as jax.random.uniform. Its first 23 bits are the bits of
+    that draw.
     """
     first, second = jr.key_data(jr.split(key, 1))[0]
     high, low = first ^ second, second
@@ -62,7 +62,7 @@ def level(key):
 def below(key, parts):
     """True with probability p, the sum of ``parts`` (n,), () bool.
 
-    Each part is rounded to the nearest multiple of 2^-60. Then parts are added without error.
+    Each part is rounded to the nearest multiple of 2^-60. Then the parts are added without error.
     """
     limit = exact_sums.of(parts * 2.0**_WORD)
     total = jax.tree.map(lambda x: x[0], limit)
@@ -87,9 +87,9 @@ def index_of(key, weights):
 def index_of_powers(key, exponents):
     """An index drawn in proportion to e^-x for x (n,) >= 0, at least one of them 0.
 
-    For x below 1/2 the digits are those of 1 - e^-x. So the rounding of x and e^-x changes the
-    logarithm of a weight by at most 2^-20 x. Otherwise it is as in :func:`index_of`, with a unit
-    that is larger by a factor of up to n.
+    For x below 1/2 the digits of 1 - e^-x are kept. So rounding changes the logarithm of a weight
+    by at most 2^-20 x. All else is as in :func:`index_of`, with a unit that is up to n times as
+    large.
     """
     places = _places(len(exponents))
     bits = 29 - (len(exponents) - 1).bit_length()
@@ -105,12 +105,12 @@ _MISSING = tuple((-1.0) ** k / math.factorial(k + 1) for k in range(7, -1, -1))
 
 
 def _places(count):
-    """The number of bits of the second word of a weight, so that sums of a row fit into 30."""
+    """The number of bits of a weight's second word. With it, the sum of a row fits into 30 bits."""
     return _WORD - (_width(count) - 1).bit_length()
 
 
 def _digits(values, bits, places):
-    """Values as two words: the multiple of 2^-bits, and 2^places parts of the rest."""
+    """Values as two words: multiples of 2^-bits, and the rest in units of 2^-(bits + places)."""
     scaled = values * 2.0**bits
     high = jnp.floor(scaled)
     low = jnp.floor((scaled - high) * 2.0**places)
@@ -118,7 +118,7 @@ def _digits(values, bits, places):
 
 
 def _drawn(level, high, low, places):
-    """The index whose interval of cumulative weights contains the level, scaled to their sum."""
+    """The index whose interval of cumulative weights contains the level times their sum."""
     high, low = _running_words(high, low, places)
     at_high, at_low = _scaled(level, high[-1], low[-1], places)
     high, low = high[:-1], low[:-1]
@@ -147,7 +147,7 @@ def _product(a, b):
 def sign_and_tail(words):
     """One bit of each word as a bool, and the 31 others as a float32 number in (0, 1].
 
-    Small numbers have full precision. So the tails of draws made from them reach as far as 31 bits
+    Small numbers have full precision. So draws made from them have the longest tails that 31 bits
     allow. The draws of jax.random have 23 bits and shorter tails.
     """
     whole = lax.convert_element_type(words >> 1, jnp.int32)
@@ -215,9 +215,9 @@ def centred_chi(key, k, size):
 def log_gamma(key, shape):
     """ln X for independent X_i ~ Gamma(shape_i), with shapes (...) of at least 1; float32 (...).
 
-    jax.random.loggamma may loop forever under vmap. Its condition is computed once for the loop and
-    once for each member, and the two may be rounded differently (observed in float32, JAX 0.10,
-    about once in a million draws of shape 3e5).
+    jax.random.loggamma may loop forever under vmap. The condition of its loop is computed once for
+    the loop and once for each member, and both results may be rounded differently (observed in
+    float32, JAX 0.10, about once in a million draws of shape 3e5).
     """
     d = shape - 1.0 / 3.0
     return jnp.log(d) + 3.0 * jnp.log1p(_marsaglia_tsang(key, d))
@@ -227,7 +227,7 @@ def _marsaglia_tsang(key, d):
     """t (...) such that d (1 + t)^3 ~ Gamma(d + 1/3), for d (...) of at least 2/3.
 
     Marsaglia & Tsang 2000: t = x / sqrt(9 d) with x normal is accepted if
-    ln u < 3 d (ln(1 + t) - t + t^2 / 2 - t^3 / 3), which fails about once in 36 d proposals.
+    ln u < 3 d (ln(1 + t) - t + t^2 / 2 - t^3 / 3). About one in 36 d proposals is rejected.
     """
 
     def propose(carry):
@@ -259,11 +259,11 @@ def binomial(key, count, probability):
 
     Environments use it to draw the losses of a whole batch. jax.random.binomial computes the mean
     and the log-likelihoods in float32, which is inaccurate from 2^17 trials on. Here the mean is
-    exact, and all other quantities are distances from it, which are accurate in float32. So the law
-    is exact up to the 23 bits of a uniform number.
+    exact, and all other quantities are distances from the mean, which are accurate in float32. So
+    the law is exact up to the 23 bits of a uniform number.
 
     If the mean is at least 10, the draw is by rejection from a transformed uniform law (BTRS;
-    Hormann 1993). Otherwise it is the number of geometric waiting times that fit into count.
+    Hormann 1993). Otherwise it is the number of geometric waiting times that fit into ``count``.
     """
     count, probability = jnp.asarray(count, jnp.int32), jnp.asarray(probability, jnp.float32)
     probability = within(probability, 0.0, 1.0)  # With NaN, rejection would not end.
@@ -279,7 +279,7 @@ def binomial(key, count, probability):
 
 
 def _few_successes(key, count, p, wanted):
-    """The number of geometric waiting times that fit into count trials. No loop unless wanted."""
+    """The number of geometric waiting times that fit into ``count``. No loop unless ``wanted``."""
     rate = jnp.log1p(-p)
     trials = count.astype(jnp.float32)
 
@@ -289,14 +289,14 @@ def _few_successes(key, count, p, wanted):
         level = 1.0 - jr.uniform(jr.fold_in(key, index))
         return index + 1, position + jnp.maximum(jnp.ceil(jnp.log(level) / rate), 1.0)
 
-    # The last success is beyond count.
+    # The last success came after trial ``count``.
     start = (jnp.zeros((), jnp.int32), jnp.where(wanted, 0.0, jnp.inf))
     index, _ = lax.while_loop(lambda carry: carry[1] <= trials, wait, start)
     return jnp.maximum(index - 1, 0)
 
 
 def _many_successes(key, count, p, unwanted):
-    """BTRS around the mode m, in distances d = k - m. The result is arbitrary if unwanted."""
+    """BTRS around the mode m, in distances d = k - m. The result is arbitrary if ``unwanted``."""
     q = 1.0 - p
     whole, part = _exact_product(count, p)
     mode = whole + jnp.floor(part + p).astype(jnp.int32)  # floor((count + 1) p)
@@ -381,9 +381,9 @@ def _width(count):
 
 
 def _running_words(high, low, places):
-    """x_1 + ... + x_i for all i, (n,), of numbers of two words, the second in units of 2^-places.
+    """x_1 + ... + x_i for all i, (n,). Numbers have two words, the second in units of 2^-places.
 
-    Compilers compute each of the sums separately. So a long array is split into rows: sums are
+    Compilers compute each of the sums separately. So a long array is split into rows. Sums are
     first computed within each row, and then added up over rows.
     """
     count, width = len(high), _width(len(high))

@@ -7,15 +7,15 @@ from jax import lax
 
 @jax.jit
 def gradient_ball(length):
-    """The smallest ball with all gradients at a parameter of length rho: (centre, radius).
+    """The smallest ball that contains all gradients at a parameter of length rho: (centre, radius).
 
     Gradients are (mu(<theta, x>) - y) x for |x| <= 1 and 0 <= y <= 1, with mu logistic. The centre
     is c theta / |theta|. The radius is half of the diameter D of the gradients, which is
 
         D / 2 = max over u of mu(rho u) sqrt(1 - u^2),   rho = |theta|,
 
-    and c = mu(rho u) u for the same u, which solves u = rho (1 - u^2) mu(-rho u) and is found by
-    bisection. Numerical tests confirm that this ball contains all gradients, up to rho = 200.
+    and c = mu(rho u) u for the maximizing u. This u solves u = rho (1 - u^2) mu(-rho u) and is
+    found by bisection. In numerical tests up to rho = 200, this ball contains all gradients.
 
     Args:
       length: rho, (*shape).

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 def at(values, arm):
     """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0 .. K - 1.
 
-    It is a masked sum, which compilers fuse with neighbouring operations. Under vmap, indexing
-    would become a gather.
+    It is computed as a masked sum, which compilers fuse with neighbouring operations. Under vmap,
+    indexing would become a gather.
     """
     chosen = jnp.arange(values.shape[0]) == arm
     chosen = chosen.reshape(-1, *[1] * (values.ndim - 1))

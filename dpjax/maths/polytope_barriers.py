@@ -1,13 +1,13 @@
 """The logarithmic barrier of a polytope, with minimizers by Newton's method.
 
-The minimizer has no closed form. But in SCRiBLE one round moves it little: at the old point the
-Newton decrement lambda of the new function is eta n |f|, since the old gradient is 0. If lambda is
-at most 1/4, each Newton step reduces it to at most (lambda / (1 - lambda))^2. So after five steps
-it is below 1e-6, which float32 cannot resolve.
+The minimizer has no closed form. But in SCRiBLE one round moves the minimizer little: at the old
+point the Newton decrement lambda of the new function is eta n |f|, since the old gradient is 0. If
+lambda is at most 1/4, each Newton step reduces it to at most (lambda / (1 - lambda))^2. So after
+five steps lambda is below 1e-6, which float32 cannot resolve.
 
-Points are y (n,) in normal coordinates, x = centre + map y. The constraints are 1 - Q y >= 0, with
-sum_i q_i = 0 and sum_i q_i q_i' = I at the analytic centre. The body then lies between the balls of
-radius 1 and m, whatever its size and shape.
+Points are y (n,) in normal coordinates: x = centre + map y. The constraints are 1 - Q y >= 0. The
+centre is the analytic centre, so sum_i q_i = 0, and the map is such that sum_i q_i q_i' = I. The
+body then lies between the balls of radius 1 and m, whatever its original size and shape.
 """
 
 from typing import NamedTuple
@@ -19,13 +19,14 @@ from jax import lax
 from dpjax.core import Array
 from dpjax.maths.barriers import Barrier, Path, add_up, rounded
 
-# Steps from the centre, for a large s. A damped step lowers the function by at least 0.02.
+# The number of steps from the centre, for a large s. A damped step lowers the function by at least
+# 0.02.
 _STEPS_FROM_CENTRE = 60
-# Relative to the slack at the centre, 1. Float32 computes slacks to 1e-7.
+# The least slack, relative to the slack 1 at the centre. Float32 computes slacks to 1e-7.
 _LEAST_SLACK = 1e-5
-# So that products with s do not overflow.
+# The largest length of s, so that products with s do not overflow.
 _LARGEST = 1e30
-# So that rounding does not move a played point out of the body.
+# This factor keeps a played point in the body despite rounding.
 _WITHIN = 1.0 - 1e-6
 
 
@@ -45,7 +46,7 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
       centre: (d,) NumPy, the point at y = 0.
       columns: (d, n) NumPy, linearly independent.
       values: as in :class:`Barrier`.
-      newton: Newton steps in each round.
+      newton: the number of Newton steps in each round.
     """
     count, dim = rows.shape
     inverse = np.linalg.pinv(columns)  # (n, d)
@@ -61,14 +62,14 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
         decrement = _norm(white)
         step = jnp.where(decrement > 0.25, 1.0 / (1.0 + decrement), 1.0)
         after = y - rounded(step * _product(whitener, white))
-        # A slack can be this small only by rounding, or if s is too large for float32.
+        # A slack can be this small only through rounding, or if s is too large for float32.
         after = after * jnp.minimum(1.0, (1.0 - _LEAST_SLACK) / jnp.max(_product(q, after)))
         return _Found(y, scaled, whitener, decrement, after)
 
     def minimize(s, y, steps):
         nothing = jnp.zeros((), jnp.float32)
         start = _Found(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
-        # One more than the steps, since the last iteration only evaluates the final point.
+        # One iteration more than ``steps``, since the last one only evaluates the final point.
         return lax.fori_loop(0, steps + 1, lambda _, found: at(s, found.after), start)
 
     def explore(s, y, z):
@@ -104,7 +105,7 @@ def _norm(vector) -> Array:
 
 
 def _shortened(s) -> Array:
-    """s, shortened if it needs smaller slacks than float32 has."""
+    """s, shortened if its minimizer would have slacks too small for float32."""
     s = jnp.clip(s, -_LARGEST, _LARGEST)
     return s * jnp.minimum(1.0, 1e6 / jnp.maximum(jnp.max(jnp.abs(s)), 1e-30))
 
@@ -112,8 +113,8 @@ def _shortened(s) -> Array:
 def _whitener(rows) -> Array:
     """T (n, n), upper triangular, such that the columns of J T are orthonormal, for J (m, n).
 
-    By the modified Gram-Schmidt process, applied to J with a unit matrix below it. A Cholesky
-    factor of J' J would square the ratio of the largest slack to the least.
+    The modified Gram-Schmidt process is applied to J with a unit matrix below. A Cholesky factor of
+    J' J would square the ratio of the largest slack to the least.
     """
     count, dim = rows.shape
     columns = jnp.arange(dim)

@@ -17,8 +17,9 @@ def phase_exponent(failure, arms, phase_n, phase_m):
 
     With these exponents the total error probability of all tests is at most ``failure``, for any
     rule of choosing arms. Proof, ours: the k-th release of an arm is one fixed random variable. So
-    a union bound over the K - 1 wrong arms and all pairs of phases covers every test, and
-    sum_j 1 / (j (j + 1)) = 1. The first phase that may be tested (:func:`first_phase`) has j = 1.
+    a union bound over the K - 1 wrong arms and all pairs of phases covers every test. The error
+    probabilities sum to ``failure``, since sum_j 1 / (j (j + 1)) = 1. The first phase that may be
+    tested (:func:`first_phase`) has j = 1.
     """
     given = (jnp.asarray(value, jnp.float32) for value in (failure, phase_n, phase_m))
     failure, phase_n, phase_m = jnp.broadcast_arrays(*given)
@@ -31,8 +32,9 @@ def phase_exponent(failure, arms, phase_n, phase_m):
 def phase_samples(ratio=2.0, forget=True):
     """The numbers of losses in the releases of phases 1, 2, ..., float64, while pulls are < 2^31.
 
-    An arm's pulls N grow to N + ceil((ratio - 1) N), from 1. With ``forget`` a release covers only
-    its own phase: 1, 1, 2, 4, ... losses at ratio 2. Otherwise it covers all pulls: 1, 2, 4, 8, ...
+    The number N of an arm's pulls starts at 1, and a phase raises it to N + ceil((ratio - 1) N).
+    With ``forget`` a release covers only its own phase: 1, 1, 2, 4, ... losses at ratio 2.
+    Otherwise a release covers all pulls so far: 1, 2, 4, 8, ...
     """
     if not ratio > 1.0:
         raise ValueError(f"ratio must be above 1, got {ratio}")
@@ -46,11 +48,11 @@ def phase_samples(ratio=2.0, forget=True):
 def first_phase(failure, arms, epsilon, ratio=2.0, forget=True):
     """The first phase k0 = 1, 2, ... of at least ln((K - 1) / failure) / epsilon losses, () int32.
 
-    No test of an earlier phase can pass with means in [0, 1]: the exponent is at least
-    x0 = ln((K - 1) / failure). The transport cost is at most epsilon min(n, m), and its threshold
-    is at least the exponent. The Hoeffding radius is above exponent / (epsilon min(n, m)). So if
-    min(n, m) < x0 / epsilon, the cost is too small and the radius larger than 1. Phases that are
-    never tested need no share of ``failure``.
+    With means in [0, 1], no test of an earlier phase can pass. The exponent is at least
+    x0 = ln((K - 1) / failure). The transport cost is at most epsilon min(n, m), and the threshold
+    of the cost is at least the exponent. The Hoeffding radius is above
+    exponent / (epsilon min(n, m)). So if min(n, m) < x0 / epsilon, the cost is below its threshold
+    and the radius is above 1. Phases that are never tested need no share of ``failure``.
 
     ``ratio`` and ``forget`` are plain values, as for :func:`phase_samples`. ``failure`` and
     ``epsilon`` may be traced; at epsilon = inf k0 is 1. If no phase is long enough, k0 is one more
@@ -61,6 +63,6 @@ def first_phase(failure, arms, epsilon, ratio=2.0, forget=True):
 
 
 def first_phase_of(losses, ratio=2.0, forget=True):
-    """The first phase of at least so many losses, () int32; the number of phases + 1 if none."""
+    """The first phase of at least ``losses`` losses, () int32; the number of phases + 1 if none."""
     grid = jnp.asarray(phase_samples(ratio, forget), jnp.float32)
     return 1 + jnp.sum(grid < losses, dtype=jnp.int32)

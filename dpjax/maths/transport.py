@@ -1,8 +1,8 @@
 """Tests of which of two arms is better, from private means: costs, radii and thresholds.
 
-``x`` and ``y`` are mean losses of ``n`` and ``m`` losses. ``exponent`` is ln(1 / p), where p bounds
-the probability that a test passes although the arms are equally good or in the other order. Numbers
-are float32, epsilon may be infinite or traced, and arguments broadcast.
+``x`` and ``y`` are means of ``n`` and ``m`` losses. ``exponent`` is ln(1 / p), where p bounds the
+error probability: a test passes although the arms are equally good or in the opposite order.
+Numbers are float32, epsilon may be infinite or traced, and arguments broadcast.
 """
 
 import functools
@@ -17,12 +17,13 @@ from jax.scipy.special import logsumexp
 
 from dpjax.maths.divergences import log_gap
 
-# Sums of up to this many releases have thresholds.
+# Thresholds exist for sums with at most this many Laplace draws.
 MOST_DRAWS = 48
-# Their thresholds are tabulated at these exponents.
+# The thresholds are tabulated at these exponents.
 EXPONENTS = np.geomspace(1.0, 200.0, 49)
 
-# From here on e^-epsilon is 0 in float32, and larger products would only magnify rounding errors.
+# A larger epsilon counts as this one. e^-epsilon is 0 in float32 from here on, and products with a
+# larger epsilon would only magnify rounding errors.
 _INFINITE = 100.0
 # Losses in [0, 1] are sub-Gaussian with this variance.
 _VARIANCE = 0.25
@@ -33,7 +34,7 @@ def _numbers(*values):
 
 
 def _slopes(mean, rest, distance, epsilon):
-    """The derivatives of kl(., mean) and of d_epsilon's linear part; the smaller one holds."""
+    """The derivatives of kl(., mean) and of d_epsilon's linear part; the smaller one applies."""
     shrunk = jnp.exp(-epsilon)
     return distance / (mean * rest), -jnp.expm1(-epsilon) / (mean + rest * shrunk)
 
@@ -51,7 +52,7 @@ def _departure(mean, rest, distance, epsilon):
     in :func:`dpjax.maths.divergences.d_epsilon`.
     """
     plain, linear = _slopes(mean, rest, distance, epsilon)
-    # If this equals the distance it must do so exactly, since epsilon magnifies the difference.
+    # If this should equal the distance, it must be exact, since epsilon magnifies the difference.
     covered = jnp.where(plain <= linear, distance, mean * rest * linear)
     z, left = mean + covered, jnp.maximum(rest - covered, 1e-30)
     below = z * log_gap(-covered / z, mean / z)
@@ -71,15 +72,15 @@ def _root(is_above, start, width, steps):
 def transport_cost(x, y, n, m, epsilon):
     """inf over u in [x, y] of n d_epsilon(1 - x, 1 - u) + m d_epsilon(y, u); 0 if y <= x.
 
-    It is the cost of moving both means to a common u, for mean losses in [0, 1]. The larger it is,
-    the clearer it is that x is smaller than y. The derivative in u increases, and bisection finds
-    its root. The search variable is the logit of (u - x) / (y - x), so u is accurate near both
-    ends, and relative errors are below 2e-5. Jourdan & Azize 2025 use such costs in tests; the
+    It is the cost of moving both means to a common u, for mean losses in [0, 1]. A larger cost is
+    stronger evidence that the first arm is better. The derivative in u increases, and bisection
+    finds its root. The search variable is the logit of (u - x) / (y - x), so u is accurate near
+    both ends, and relative errors are below 2e-5. Jourdan & Azize 2025 use such costs in tests; the
     closed form is ours.
     """
     x, y, n, m, epsilon = _numbers(x, y, n, m, epsilon)
     apart = y > x
-    # If the means are not apart, the result is not used, and these values keep it finite.
+    # If y <= x, the result is not used, and these values keep it finite.
     x_, y_ = jnp.where(apart, x, 0.25), jnp.where(apart, y, 0.75)
     epsilon = jnp.minimum(epsilon, _INFINITE)
 
@@ -99,10 +100,10 @@ def transport_cost(x, y, n, m, epsilon):
 
 
 def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
-    """The difference u that private means exceed by chance with probability at most e^-exponent.
+    """Radius u: by chance, private means differ by more than u with probability <= e^-exponent.
 
-    The means are sums over the counts n and m, both at least 1. The sums contain ``draws_n`` and
-    ``draws_m`` Laplace draws of scale 1 / epsilon. With v = 1/4,
+    The means are sums divided by the counts n and m, both at least 1. The sums contain ``draws_n``
+    and ``draws_m`` Laplace draws of scale 1 / epsilon. With v = 1/4,
 
         u = min over 0 < l < epsilon min(n, m) of (exponent + l^2 v (1/n + 1/m) / 2
             - draws_n ln(1 - (l / (epsilon n))^2) - draws_m ln(1 - (l / (epsilon m))^2)) / l.
@@ -112,7 +113,7 @@ def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
     Proof, ours: the numerator without the exponent bounds the log-moment-generating function of the
     difference of the means, so this is Chernoff's bound. The numerator is convex in l and positive
     at 0. So the quotient decreases up to the l at which the tangent of the numerator goes through
-    the origin. Bisection finds this l below the best l without noise.
+    the origin. This l is below the best l without noise, and bisection finds it.
     """
     n, m, draws_n, draws_m, exponent, epsilon = _numbers(n, m, draws_n, draws_m, exponent, epsilon)
     curve = 0.5 * _VARIANCE * (1.0 / n + 1.0 / m)
@@ -164,7 +165,7 @@ def _log_terms(coefficients):
 def _threshold(exponent, log_terms):
     """The c with e^-c sum_i A_i c^i / i! = e^-exponent, for ln(A_i / i!) on the last axis.
 
-    Newton's method for the convex function c - ln(sum). It starts above the root and stays there.
+    Newton's method on the convex function c - ln(sum) starts above the root and stays above it.
     """
     size = log_terms.shape[-1]
 
@@ -186,7 +187,7 @@ def _newton(c, exponent, log_terms, numpy, logsumexp):
 
 
 def _with_draws(exponent, draws_n, draws_m):
-    """The threshold for fixed numbers of draws, with only the coefficients that they need."""
+    """The threshold for fixed numbers of draws, from only the coefficients that these need."""
     exponent = jnp.asarray(exponent, jnp.float32)
     row = _log_terms(threshold_coefficients(1)[draws_n, draws_m, : 2 + draws_n + draws_m])
     return _threshold(exponent, jnp.broadcast_to(row, (*exponent.shape, *row.shape)))
@@ -201,9 +202,10 @@ def transport_threshold(exponent):
 
     Proof, ours: suppose that the arm with the smaller private mean has the larger true mean. The
     cost of moving to a u between the true means is at most a sum of two terms epsilon Z+ + n kl+,
-    where Z is the noise in the sum, and kl+ is the one-sided divergence of the mean without noise
-    from the true mean. By Chernoff's bound n kl+ exceeds c with probability at most e^-c. Each
-    epsilon Z+ is 0 or Exp(1), with probability 1/2 each, and the four numbers are independent.
+    one for each arm. Z is the noise in the arm's sum, and kl+ is the one-sided divergence of the
+    mean without noise from the true mean. By Chernoff's bound n kl+ exceeds c with probability at
+    most e^-c. Each epsilon Z+ is 0 or Exp(1), with probability 1/2 each. All four numbers are
+    independent.
     """
     return _with_draws(exponent, 1, 1)
 
@@ -218,9 +220,10 @@ def threshold_lines(most=MOST_DRAWS):
     """(intercepts, slopes), both (most + 1, n): lines above the thresholds of 0 .. most draws.
 
     The exact threshold for ``draws`` in each sum solves e^-c sum_i A[draws, draws, i] c^i / i! =
-    e^-exponent with :func:`threshold_coefficients`. Between the exponents i and i + 1 of EXPONENTS,
-    line i lies above it, by at most 0.3 %: it is the chord, lifted above the curve. Thresholds are
-    concave for large exponents, so the last line also lies above them beyond EXPONENTS.
+    e^-exponent with :func:`threshold_coefficients`. Line i is a chord between the exponents i and
+    i + 1 of EXPONENTS, lifted above the curve of thresholds. It is too high by at most 0.3 %.
+    Thresholds are concave for large exponents, so the last line is also above them beyond
+    EXPONENTS.
     """
     every = np.arange(most + 1)
     terms = _log_terms(threshold_coefficients(most)[every, every]).astype(np.float64)[:, None]
@@ -242,7 +245,7 @@ def transport_threshold_kept(exponent, draws):
 
     ``draws`` is int32, the larger number of draws in the two sums. (The positive part of a sum of
     fewer draws is stochastically smaller, since each draw adds a symmetric unimodal variable.) The
-    result is from :func:`threshold_lines`, at most 0.3 % too high. It is inf for more than
+    result is computed from :func:`threshold_lines`, at most 0.3 % too high. It is inf for more than
     MOST_DRAWS draws. Exponents below 1 count as 1.
     """
     exponent, draws = jnp.asarray(exponent, jnp.float32), jnp.asarray(draws, jnp.int32)
@@ -256,11 +259,12 @@ def transport_threshold_kept(exponent, draws):
 
 
 def optimal_weights(means, epsilon):
-    """The sampling proportions (K,) that identify the best of the mean losses (K,) soonest.
+    """The sampling proportions (K,) that identify the best arm soonest, for mean losses (K,).
 
-    They are those of :func:`dpjax.bounds.characteristic_time`, by its method with fewer steps,
-    accurate to about 1e-3. Means are clipped to [1e-3, 1 - 1e-3] and gaps to at least 1e-4. An
-    epsilon below 1/500 of the smallest gap is raised to it, since the weights no longer change.
+    They are the proportions of :func:`dpjax.bounds.characteristic_time`, computed by its method
+    with fewer steps and accurate to about 1e-3. Means are clipped to [1e-3, 1 - 1e-3] and gaps to
+    at least 1e-4. An epsilon below 1/500 of the smallest gap is raised to this value, since smaller
+    values do not change the weights.
     """
     means = jnp.clip(jnp.asarray(means, jnp.float32), 1e-3, 1.0 - 1e-3)
     arms = means.shape[0]
@@ -280,7 +284,7 @@ def optimal_weights(means, epsilon):
         return f, g, f + g * slopes[0] / slopes[1]
 
     def bisect(look, low, high, start, steps):
-        """The values at the root, where look(middle) -> (whether the root is above, values)."""
+        """The values at the root, for look(middle) -> (whether the root is above, values)."""
 
         def halve(_, bracket):
             low, high, _ = bracket

@@ -71,7 +71,7 @@ def add_up(x) -> TwoWords:
 
 
 def _halves(a):
-    """a as the sum of two numbers of 12 bits, whose products float32 holds exactly."""
+    """a as the sum of two numbers of 12 bits. Products of such numbers are exact in float32."""
     shifted = rounded(4097.0 * a)
     top = shifted - (shifted - a)
     return top, a - top
@@ -80,8 +80,8 @@ def _halves(a):
 def add_compensated(total, error, value):
     """One step of Kahan's summation: (total + value, its rounding error).
 
-    A sum starts with zeros for both. It is as accurate as with twice the digits. A plain float32
-    sum of ones stops growing at 2^24.
+    ``total`` and ``error`` start at 0. The sum is as accurate as with twice the digits. A plain
+    float32 sum of ones stops growing at 2^24.
     """
     corrected = value - error
     new = total + corrected

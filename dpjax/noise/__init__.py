@@ -1,14 +1,14 @@
 """All private releases of the package: values with added noise, and random choices.
 
 A law of noise is a callable record: ``noise.laplace(key, value, scale)`` adds noise to a value, and
-``noise.laplace.total`` adds noise to an exact sum. It also has the calibration of its scale and the
-privacy loss of a release (:class:`Law`). Each function consumes its key. With a scale of 0 the
-value itself is returned. Draws are float32 idealisations of the continuous laws. For example, the
-Laplace draw never exceeds 22.2 scales.
+``noise.laplace.total`` adds noise to an exact sum. The record also has functions for calibrating
+the scale and for the privacy loss of a release (:class:`Law`). Each function consumes its key. If
+the scale is 0, the value itself is returned. Draws are float32 idealisations of the continuous
+laws. For example, the Laplace draw never exceeds 22.2 scales.
 
-Every release is an equation of one primitive, ``release``. So :mod:`dpjax.audit` finds it in a
-learner, in branches, in scans and under ``jax.vmap``. To add a law, write its file and name it in
-LAWS.
+Every release is an equation with the primitive ``release``. So :mod:`dpjax.audit` finds all
+releases of a learner, also in branches, in scans and under ``jax.vmap``. To add a law, write a file
+for it and add it to LAWS.
 """
 
 from dpjax.noise.binomial import binomial

@@ -1,10 +1,10 @@
-"""Binomial noise: fair coins among summed bits, Bin(coins, 1/2) - coins / 2, of scale ``coins``.
+"""Binomial noise: fair coins added to a sum of bits. The scale is the number of coins.
 
-For a change by 1, delta at epsilon is F(k) - e^epsilon F(k - 1), where F is the distribution
-function of Bin(coins, 1/2) and k = ceil((coins + 1) / (1 + e^epsilon)) - 1 (our derivation). Delta
-decreases in the number of coins, since one more coin is post-processing. The protocol is that of
-Cheu, Smith, Ullman, Zeber & Zhilyaev 2019 and Balcer & Cheu 2020. The noise is sub-Gaussian with
-variance coins / 4.
+A draw is Bin(coins, 1/2) - coins / 2. For a change by 1, delta at epsilon is
+F(k) - e^epsilon F(k - 1), where F is the distribution function of Bin(coins, 1/2) and
+k = ceil((coins + 1) / (1 + e^epsilon)) - 1 (our derivation). Delta decreases in the number of
+coins, since one more coin is post-processing. The protocol is that of Cheu, Smith, Ullman, Zeber &
+Zhilyaev 2019 and Balcer & Cheu 2020. The noise is sub-Gaussian with variance coins / 4.
 """
 
 import math
@@ -23,7 +23,7 @@ from dpjax.privacy.integer import binomial_log_pmf
 def draw(key, coins, shape):
     """A draw, for an integer number of coins from 0 to 2^31 - 1."""
     if shape:
-        raise ValueError("binomial noise is that of one integer, not of an array")
+        raise ValueError(f"binomial noise must be added to one number, got an array of {shape}")
     whole = coins.astype(jnp.int32)
     drawn = (binomial_draw(key, whole, 0.5) - (whole >> 1)).astype(jnp.float32)
     drawn = drawn - 0.5 * (whole & 1).astype(jnp.float32)
@@ -38,7 +38,7 @@ def log_density(noise, coins):
 
 
 def _whole(coins) -> int:
-    """Coins as an integer. A real number is rounded down, as in a draw."""
+    """The number of coins as an integer. A real number is rounded down, as in a draw."""
     real = isinstance(coins, float | np.floating) and math.isfinite(coins)
     return _check.size(0, coins=math.floor(coins) if real else coins)
 
@@ -55,13 +55,13 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least number of coins for a change by 1, up to one percent."""
+    """The least number of coins for a change by 1, or up to one percent more."""
     coins = scale_of_one(
         EXACT["epsilon"], _grid, lambda deviation: jnp.ceil(4.0 * deviation**2), epsilon, delta
     )
     most = _check.LARGEST_SIZE
     if not isinstance(coins, jax.core.Tracer) and float(coins) > most:
-        raise ValueError(f"epsilon must ask for at most {most} coins, got {epsilon}")
+        raise ValueError(f"epsilon must be large enough for {most} coins, got {epsilon}")
     return Calibration(jnp.where(coins > most, jnp.nan, coins), epsilon, float("nan"))
 
 

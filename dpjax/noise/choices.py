@@ -21,7 +21,7 @@ def randomized_response(key: Array, value: Array, scale: Number, count: Array) -
 
     Args:
       key: consumed.
-      value: the number of ones before, () int32.
+      value: the number of ones before any bit is flipped, () int32.
       scale: 1 / epsilon; each bit is flipped with probability 1 / (1 + e^epsilon).
       count: () int32.
 
@@ -44,10 +44,10 @@ def _flips(_, key, value, scale, count):
 def choose(key: Array, probabilities: Array) -> Array:
     """An index drawn with the given probabilities, (n,) -> () int32.
 
-    Probabilities must add up to 1, up to rounding. They are rounded to multiples of a unit, 2^-55
-    for up to eight of them and 2^-48 for a million, and an index is drawn in proportion with 60
-    random bits. With up to eight indices, each probability is off by at most 2^-53. An index of
-    probability 0 is never drawn.
+    Probabilities must add up to 1, up to rounding. They are rounded to multiples of a unit, which
+    is 2^-55 for at most eight indices and 2^-48 for a million. An index is then drawn in proportion
+    to them, with 60 random bits. For at most eight indices, each probability is off by at most
+    2^-53. An index of probability 0 is never drawn.
 
     Examples:
       >>> int(noise.choose(jax.random.key(0), jnp.array([0.0, 1.0, 0.0])))
@@ -64,11 +64,11 @@ def _choice(_, key, probabilities):
 def categorical(key: Array, logits: Array) -> Array:
     """An index drawn from softmax(logits), (n,) -> () int32: the exponential mechanism.
 
-    The largest logit is subtracted, so a weight is e^-x with x >= 0. Near 1 the digits of 1 - e^-x
-    are kept, so a small difference of two logits is not rounded away: the logarithm of a weight is
-    off by at most 2^-20 x. An index is drawn as in :func:`choose`, with weights in units of 2^-55
-    if there are two. A weight below a unit is never drawn. Logits still distinguish neighbouring
-    data if one or both of the weights would be rounded to 0.
+    The largest logit is subtracted, so a weight is e^-x with x >= 0. For weights near 1 the digits
+    of 1 - e^-x are kept, so a small difference of two logits is not rounded away: the logarithm of
+    a weight is off by at most 2^-20 x. An index is drawn as in :func:`choose`, with weights in
+    units of 2^-55 if there are two. An index with a weight below a unit is never drawn. Logits
+    still distinguish neighbouring data if one or both of the weights would be rounded to 0.
 
     Examples:
       >>> int(noise.categorical(jax.random.key(0), jnp.array([-jnp.inf, 0.0, -1000.0])))
@@ -104,9 +104,9 @@ def _least(_, key, value, scale):
 def exceeds(key: Array, armed: Array, threshold: Number, value: Array, scale: Number) -> Array:
     """Whether ``value`` is above ``threshold``, both with Laplace noise of this scale, () bool.
 
-    The noise of the threshold is drawn from a key whose words are ``armed``, as ``jr.key_data``
-    returns them. Keep them from one comparison to the next. After an answer of True, replace them
-    by the words of a fresh key.
+    The noise on the threshold is drawn from the key with the words ``armed``, as returned by
+    ``jr.key_data``. Keep these words from one comparison to the next. After an answer of True,
+    replace them by the words of a fresh key.
 
     Examples:
       >>> key, other = jax.random.split(jax.random.key(0))
@@ -130,8 +130,8 @@ def coin(key: Array, probability: Array) -> Array:
     Args:
       key: consumed.
       probability: (), or (n,) parts that add up to it. Each part is rounded to a multiple of 2^-60,
-        and then parts are added without error. So a small part that depends on data keeps its
-        digits next to a large part that does not.
+        and then the parts are added without error. So a small part that depends on data keeps its
+        digits, even next to a large part that does not depend on data.
 
     Examples:
       >>> key = jax.random.key(0)

@@ -1,8 +1,9 @@
 """Discrete Gaussian noise: integers k of probability proportional to e^(-k^2 / (2 scale^2)).
 
-It is |change|^2 / (2 scale^2)-zCDP, and its variance is at most scale^2 (Canonne, Kamath & Steinke
-2020, Theorem 4). It is not the law of a rounded normal draw. For epsilon >= 1 its exact delta does
-not always decrease in the scale: at epsilon = 5 delta is 0.007 at scale 0.32 and 0.07 at 0.48.
+A release with this noise is |change|^2 / (2 scale^2)-zCDP, and the variance is at most scale^2
+(Canonne, Kamath & Steinke 2020, Theorem 4). The law is not that of a rounded normal draw. For
+epsilon >= 1 the exact delta does not always decrease in the scale: at epsilon = 5 delta is 0.007 at
+scale 0.32 and 0.07 at scale 0.48.
 """
 
 import math
@@ -22,7 +23,8 @@ from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Cost, Law
 from dpjax.privacy.integer import TAIL
 
-# From this scale on a draw is a rounded normal, within 1e-6 of its law in total variation.
+# From this scale on, a draw is a rounded normal draw. It is within 1e-6 of the law in total
+# variation.
 _WIDE = 2.0**20
 
 
@@ -78,7 +80,7 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least scale for a change by 1, up to one percent."""
+    """The least scale for a change by 1, or up to one percent more."""
     scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, 0.5 / (scale * scale))
 
@@ -90,7 +92,7 @@ def calibrate(change, epsilon, delta):
 
 
 def cost(units):
-    """rho, as in :func:`calibrate`. There is no pure epsilon."""
+    """The rho of :func:`calibrate`. There is no pure epsilon."""
     rho = jnp.sum(jnp.square(units)) / 2.0
     return Cost(jnp.where(rho > 0.0, jnp.inf, 0.0), rho, jnp.float32(0.0))
 

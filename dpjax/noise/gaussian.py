@@ -14,7 +14,7 @@ def draw(key, scale, shape):
 
 
 def cumulant(tilt, scale):
-    """tilt^2 scale^2 / 2. It is smaller for a discrete Gaussian draw."""
+    """tilt^2 scale^2 / 2. The cumulant of a discrete Gaussian draw is smaller."""
     return 0.5 * jnp.square(scale) * tilt * tilt
 
 
@@ -24,7 +24,7 @@ def log_density(noise, scale):
 
 
 def calibrate(change, epsilon, delta):
-    """By the exact curve of one Gaussian mechanism with mu = |change|_2 / scale."""
+    """Calibrate by the exact curve of one Gaussian mechanism with mu = |change|_2 / scale."""
     scale = privacy.gaussian_scale(change[1], epsilon, delta)
     return Calibration(scale, epsilon, 0.5 / privacy.gaussian_inverse_mu(epsilon, delta) ** 2)
 

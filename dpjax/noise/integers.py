@@ -1,7 +1,7 @@
-"""The exact privacy of one integer with integer noise, and its calibration.
+"""The exact privacy of one integer with integer noise, and the calibration of this noise.
 
 Exact values are computed on the host, from the probabilities of the law. A learner's epsilon may be
-traced, so a learner looks up the least sufficient scale of a grid. The standard deviation of its
+traced, so a learner looks up the least sufficient scale in a grid. The standard deviation of its
 noise is at most one percent above the least sufficient one, and never below.
 """
 
@@ -18,7 +18,8 @@ from dpjax.core import Array, Number, _check
 from dpjax.privacy.gaussian import gaussian_scale
 from dpjax.privacy.integer import integer_delta, integer_epsilon
 
-# Up to this deviation squared Bessel functions have eleven digits, and windows fit into memory.
+# Up to this deviation, Bessel functions of its square have eleven digits, and windows fit into
+# memory.
 LARGEST_DEVIATION = 10_000
 LARGEST_SENSITIVITY = 10_000
 STEP = 1.02  # the ratio of neighbouring variances in a grid
@@ -35,12 +36,12 @@ def exact_privacy(
 ) -> dict[str, Any]:
     """The fields ``delta``, ``epsilon`` and ``least_scale`` of a :class:`dpjax.noise.Law`.
 
-    They are for one integer that changes by at most the sensitivity, an integer from 1 to 10 000.
+    They hold for one integer that changes by at most the sensitivity, an integer from 1 to 10 000.
 
     Args:
       log_pmf: (scale, shift) -> logarithms of the law's probabilities at consecutive integers, with
         a margin of ``shift``, as for :func:`dpjax.privacy.integer_delta`.
-      read: checks a scale, and returns it as ``log_pmf`` takes it.
+      read: checks a scale, and converts it for ``log_pmf``.
       largest: the largest scale.
     """
 
@@ -56,9 +57,10 @@ def exact_privacy(
         return integer_epsilon(*log_pmf_of(scale, sensitivity), delta)
 
     def least_scale(epsilon, delta, sensitivity=1):
-        """By bisection in the logarithm, to within 1e-12. Delta is checked at the result.
+        """The least scale, to within a factor of 1 + 1e-12. Delta is checked at the result.
 
-        Delta decreases in the scale, except for discrete Gaussian noise and epsilon >= 1.
+        It is found by bisection, since delta decreases in the scale. The exception is discrete
+        Gaussian noise with epsilon >= 1.
         """
         epsilon = _check.epsilon(epsilon)
         _check.delta(delta)
@@ -72,8 +74,8 @@ def exact_privacy(
         while not enough(high):
             if high >= largest:
                 raise ValueError(
-                    f"epsilon and delta must allow for noise of scale at most {largest}, and they "
-                    "need more"
+                    "epsilon and delta must be large enough for noise of scale at most "
+                    f"{largest}, got {epsilon} and {delta}"
                 )
             high = min(2.0 * high, largest)
         low = 0.5 * high
@@ -92,8 +94,8 @@ def exact_privacy(
 def on_integers(log_probability: Callable) -> Callable:
     """(noise, scale) -> log-probabilities, which are -inf except at integers.
 
-    Noise within a thousandth of an integer counts as that integer, since it is a difference of two
-    float32 numbers.
+    Noise within a thousandth of an integer counts as that integer, since the noise is computed as a
+    difference of two float32 numbers.
     """
 
     def log_density(noise, scale):
@@ -106,10 +108,10 @@ def on_integers(log_probability: Callable) -> Callable:
 
 @functools.lru_cache
 def _table(exact, grid, delta) -> tuple[np.ndarray, np.ndarray]:
-    """Increasing scales (n,), and the least epsilons (n,) for which they suffice."""
+    """Increasing scales (n,), and for each the least epsilon (n,) for which it suffices."""
     scales = np.asarray(grid(delta))
     epsilons = np.array([exact(scale, delta) for scale in scales])
-    # A scale is of no use if a smaller one suffices for the same epsilon.
+    # A scale is dropped if a smaller scale suffices for the same epsilon.
     useful = epsilons < np.append(np.inf, np.minimum.accumulate(epsilons)[:-1])
     epsilons = np.nextafter(epsilons[useful].astype(np.float32), np.float32(np.inf))
     return scales[useful].astype(np.float32), epsilons
@@ -124,9 +126,9 @@ def scale_of_one(
 ) -> Array:
     """The scale that hides a change by 1 at (epsilon, delta), () float32, for a traced epsilon.
 
-    It suffices by the exact epsilon of its law, and its deviation is at most one percent above the
-    least one. If a small epsilon needs more than the largest scale of the grid, the scale is
-    slightly above that of continuous Gaussian noise.
+    The scale suffices by the exact epsilon of its law, and its deviation is at most one percent
+    above the least sufficient one. If epsilon is so small that no scale of the grid suffices, the
+    scale is slightly above that of continuous Gaussian noise.
 
     Args:
       exact: (scale, delta) -> the least epsilon, on the host.
@@ -136,9 +138,7 @@ def scale_of_one(
       delta: in (0, 1), a plain number.
     """
     if isinstance(delta, jax.core.Tracer):
-        raise TypeError(
-            "delta must be a plain number, since integer noise is calibrated on the host"
-        )
+        raise TypeError("delta must not be traced, since integer noise is calibrated on the host")
     _check.delta(delta)
     epsilon = _check.epsilon(epsilon)
     scales, epsilons = _table(exact, grid, float(delta))

@@ -17,8 +17,8 @@ def draw_sum(key, scale, counts):
     """The sum of ``counts`` draws, (*shape).
 
     A Laplace variable is Gaussian with the random variance 2 E scale^2, where E is exponential. So
-    the sum is Gaussian with variance 2 G scale^2, where G is a Gamma variable of shape count. If
-    count is large, float32 distorts the tails of G, but G then hardly differs from count.
+    the sum of ``count`` draws is Gaussian with variance 2 G scale^2, where G is a Gamma variable of
+    shape count. If count is large, float32 distorts the tails of G, but then G is close to count.
     """
     gamma_key, normal_key = jr.split(key)
     mixed = jnp.exp(log_gamma(gamma_key, jnp.maximum(counts, 1.0)))
@@ -27,7 +27,7 @@ def draw_sum(key, scale, counts):
 
 
 def cumulant(tilt, scale):
-    """-ln(1 - (tilt scale)^2). It is smaller for a discrete draw."""
+    """-ln(1 - (tilt scale)^2). The cumulant of a discrete draw is smaller."""
     return -jnp.log1p(-jnp.square(tilt * scale))
 
 

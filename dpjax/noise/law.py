@@ -1,4 +1,4 @@
-"""The record of a law of noise, which all calibrations and audits use."""
+"""Law, the record of a law of noise. All calibrations and audits use it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,8 +26,8 @@ class Calibration(NamedTuple):
 class Cost(NamedTuple):
     """The privacy loss of one release."""
 
-    pure: Any  # () epsilon, by basic composition
-    rho: Any  # () in zCDP
+    pure: Any  # () epsilon of pure differential privacy, by basic composition
+    rho: Any  # () rho of zCDP
     gaussian: Any  # () the part of rho that comes from Gaussian noise
 
 
@@ -35,9 +35,8 @@ class Cost(NamedTuple):
 class Law:
     """A law of noise. Calling it adds noise to a value.
 
-    Learners and mechanisms use its calibration and its moments, and audits use the privacy loss of
-    a release. The sensitivity is always an argument: the norms of the largest change that one unit
-    can make.
+    Learners and mechanisms use its calibration and its moments. Audits use the privacy loss of a
+    release. The sensitivity is always an argument: the largest norms of a change by one unit.
 
     Attributes:
       name: as in ``LAWS`` and in the ``noise=`` of learners.
@@ -46,31 +45,33 @@ class Law:
       cumulant: (tilt, scale) -> ln E e^(tilt z) of a draw z, or an upper bound.
       pole: scale -> the least tilt at which the cumulant is infinite.
       calibrate: (Change, epsilon, delta) -> Calibration for a vector with this change. Delta is
-        None for pure differential privacy. None if the law is calibrated for one integer only.
-      declare: (Change, scale, delta) -> Calibration of a given scale. None if no paper prints one.
+        None for pure differential privacy. ``calibrate`` is None if only one integer can have this
+        noise.
+      declare: (Change, scale, delta) -> Calibration of a given scale. None if no paper prints a
+        scale.
       cost: changes over scales (...) -> Cost of a release in which these entries change. None if
         the cost is computed on the host, by ``epsilon`` or ``together``.
       norm: 1 or 2, the norm of a change that determines its cost.
       integers: whether the noise hides only changes by integers.
-      pure: whether the noise has no delta.
-      of_one: (epsilon, delta) -> Calibration of one integer that changes by 1, by its exact delta.
+      pure: whether the noise gives pure differential privacy.
+      of_one: (epsilon, delta) -> Calibration of one integer that changes by 1, by the exact delta.
         None if ``calibrate`` is used.
       epsilon: (scale, delta, change) -> the exact epsilon of one integer that changes by
         ``change``, on the host. None if ``cost`` is used.
-      delta: (scale, epsilon, change) -> its exact delta.
-      least_scale: (epsilon, delta, change) -> its least scale.
+      delta: (scale, epsilon, change) -> the exact delta of such an integer.
+      least_scale: (epsilon, delta, change) -> the least scale for such an integer.
       together: (L1 (n,) and L2 (n,) norms of changes, scales (n,), delta) -> the epsilon of n
         releases of vectors.
       of_rho: (rho, delta) -> the epsilon of rho-zCDP by this noise. None if no rho is declared.
       draw_sum: (key, scale, counts (*shape)) -> the sum of ``counts`` draws, (*shape).
       log_density: (noise (*shape), scale) -> the log-density of each draw, or its log-probability
-        for a law on integers, for a scale above 0. None if it is not known.
+        for a law on integers. The scale is above 0. None if the density is not known.
       model: the trust model of a batch sum with this noise, as in ``Privacy``: "central", "shuffle"
         or "distributed".
-      limit: the model whose integer noise it idealises, or None.
+      limit: the trust model whose integer noise this noise idealises, or None.
 
-    The meaning of the scale is in the law's file: a scale, a standard deviation or a number of
-    coins. A scale of 0 adds no noise.
+    The scale is a scale parameter, a standard deviation or a number of coins, as the law's file
+    says. A scale of 0 adds no noise.
 
     Examples:
       >>> key = jax.random.key(0)
@@ -117,7 +118,7 @@ class Law:
         return f"noise.{self.name}"
 
     def __call__(self, key: Array, value: Any, scale: Number) -> Array:
-        """``value`` plus independent noise in each entry, of its shape and dtype."""
+        """``value`` plus independent noise in each entry, with the same shape and dtype."""
         return release("value", self, key, value, scale)
 
     def total(self, key: Array, total: ExactSum, scale: Number) -> ExactSum:
@@ -125,8 +126,8 @@ class Law:
 
         So the noise hides one loss among any number of losses. (Noise of scale 1 changes a float32
         sum of 2^27 only one time in a hundred.) The noise is a float32, rounded to a multiple of
-        2^-30. Results beyond 2^31 are clipped, which begins to matter at a scale of 10^8. A scale
-        of NaN gives a clipped result.
+        2^-30. Results beyond 2^31 are clipped. This begins to matter at a scale of 10^8. If the
+        scale is NaN, the result is clipped.
 
         Examples:
           >>> from dpjax.maths import exact_sums
@@ -150,8 +151,8 @@ class Law:
     def along(self, key: Array, value: Array, scale: Number, weights: Array) -> Array:
         """``value`` () plus <Z, weights> for a vector Z of independent draws.
 
-        This is the value of a noisy linear loss at the point ``weights`` (d,), if Z is the noise of
-        the loss vector.
+        If Z is the noise on a loss vector, this is the value of the noisy linear loss at the point
+        ``weights`` (d,).
 
         Examples:
           >>> float(noise.laplace.along(jax.random.key(0), 0.5, 1.0, jnp.zeros(3)))  # weights 0
@@ -162,7 +163,7 @@ class Law:
     def prefix(
         self, key: Array, noisy: Array, value: Array, scale: Number, sensitivity: Change
     ) -> Array:
-        """``noisy``, declared to audits as a prefix sum with noise that includes ``value``.
+        """``noisy``, marked for audits as a noisy prefix sum that includes ``value``.
 
         Args:
           key: the key from which the noise of this round was drawn.
@@ -191,7 +192,7 @@ class Law:
 
 
 def of_pure(units: Array) -> Cost:
-    """The cost of pure noise, whose epsilon is the sum of changes over scales."""
+    """The cost of noise with pure privacy. Its epsilon is the sum of changes over scales."""
     pure = jnp.sum(units)
     return Cost(pure, pure * pure / 2.0, jnp.float32(0.0))
 

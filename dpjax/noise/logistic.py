@@ -1,7 +1,7 @@
 """Logistic noise, of density e^(-x / scale) / (scale (1 + e^(-x / scale))^2).
 
 Its epsilon is that of Laplace noise of the same scale, and its density is smooth at 0. Its variance
-is pi^2 / 6 = 1.64 times as large. A draw is the difference of two Gumbel draws.
+is pi^2 / 6 = 1.64 times that of Laplace noise. A draw is the difference of two Gumbel draws.
 """
 
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def cumulant(tilt, scale):
 
 
 # The slope of the log-density is -tanh(x / (2 scale)) / scale. So a change by c costs at most
-# c / scale, which is attained in the tails: the calibration is that of Laplace noise.
+# c / scale, and this is the supremum, in the tails. The calibration is that of Laplace noise.
 logistic = Law(
     "logistic",
     draw,

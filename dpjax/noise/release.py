@@ -1,8 +1,8 @@
-"""The JAX primitive of private releases, by which audits find them in any traced program.
+"""The JAX primitive of private releases. Audits find it in any traced program.
 
 ``release(kind, law, key, ...)`` computes a release of this kind: a value with noise of the law, or
-a random choice. Under ``jax.vmap`` it remains one release, which knows the inputs that its members
-share. Derivatives are with respect to its arguments, at fixed draws.
+a random choice. Under ``jax.vmap`` it remains one release, and records which inputs its members
+share. Derivatives are with respect to the arguments, at fixed draws.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from dpjax.core import Array
 class Site(NamedTuple):
     """The static parameters of a release in a traced program."""
 
-    kind: str  # how its arguments are read, one of KINDS
-    law: Any  # the Law of its noise; None for a draw without noise
+    kind: str  # the function that computes the release, a name in KINDS
+    law: Any  # the Law of the noise; None for a draw without noise
     sensitivity: Any = None  # (L1, L2) of the mechanism of prefix sums, else None
-    mapped: tuple = ()  # for each jax.vmap around it, from the outside, the mapped axis of each
-    # argument, or None if its members share the argument
+    mapped: tuple = ()  # for each jax.vmap around the release, outermost first, the mapped axis of
+    # each argument, or None if the members share the argument
 
 
 # Each is (law, key, *arguments) -> the release.
@@ -50,7 +50,7 @@ def bind(site: Site, *inputs: Any) -> Array:
 
 
 def _of_program(x) -> Array:
-    """An array with the program's dtype, even if the learner was made under 64 bits."""
+    """An array with the program's dtype, even if the learner was made with 64-bit types."""
     x = x if isinstance(x, jax.Array) else jnp.asarray(x)
     if jnp.issubdtype(x.dtype, jax.dtypes.extended):  # a key
         return x

@@ -6,11 +6,11 @@ of variance v = scale^2. Then the Renyi divergence of each integer order a >= 2 
     a |c|_2^2 / (2 v) + min(((2 a - 1) |c|_2^2 + 6 |c|_1) / (4 v^2), 3 |c|_1 / (2 v))
 
 (Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private federated learning",
-Theorem 3.5). The first term is that of Gaussian noise, and the second vanishes as v grows.
-Divergences of adaptive releases add up (Mironov 2017).
+Theorem 3.5). The first term is that of Gaussian noise. The second term vanishes relative to it as v
+grows. Divergences of adaptive releases add up (Mironov 2017).
 
-For a single integer delta is exact, from P(k) = e^-v I_|k|(v) with the modified Bessel function I.
-Sums of Skellam noise are Skellam noise, so delta decreases in the variance.
+For a single integer delta is exact. It is computed from P(k) = e^-v I_|k|(v), where I is the
+modified Bessel function. Sums of Skellam noise are Skellam noise, so delta decreases in v.
 """
 
 import math
@@ -28,11 +28,12 @@ from dpjax.noise.law import Calibration, Law
 from dpjax.privacy.continuous import _real, bisected
 from dpjax.privacy.integer import TAIL
 
-# From this variance on a draw is a rounded normal, within 1e-6 of its law in total variation.
+# From this variance on, a draw is a rounded normal draw. It is within 1e-6 of the law in total
+# variation.
 _WIDE = 2.0**20
 _TRIALS = 2**31 - 1
-# The least epsilon over these orders is within a percent of the least over all integers from 2 on,
-# down to epsilon = 1e-12.
+# The least epsilon over these orders is within one percent of the least over all integers from 2
+# on, for epsilon >= 1e-12.
 _ORDERS = np.unique(
     np.round(
         np.concatenate(
@@ -47,9 +48,9 @@ _LOWEST, _HIGHEST, _HALVINGS = -10.0, 50.0, 41
 def draw(key, scale, shape):
     """Draws (*shape) float32.
 
-    Instead of a Poisson variable of mean m it draws Bin(n, p) with n = 2^31 - 1 and the p that
-    solves n p (1 - p) = m. Each of the two is within p = scale^2 / 2^32 of its Poisson law in total
-    variation. (The variance of such a difference cannot exceed 2^30.)
+    Two binomial variables replace the two Poisson variables of mean m. They are Bin(n, p) with
+    n = 2^31 - 1 and the p that solves n p (1 - p) = m. Each is within p = scale^2 / 2^32 of the
+    Poisson law in total variation. (The variance of their difference cannot exceed 2^30.)
     """
     if shape:
         keys = jr.split(key, math.prod(shape))
@@ -93,7 +94,7 @@ EXACT = exact_privacy(_log_pmf)
 
 
 def renyi(order, change, scale):
-    """The bound in the module docstring on the Renyi divergence, in the shape of ``order``.
+    """The module docstring's bound on the Renyi divergence, in the shape of ``order``.
 
     Args:
       order: a, integers of at least 2.
@@ -109,7 +110,7 @@ def renyi(order, change, scale):
 
 
 def vector_epsilon(change, scale, delta):
-    """An epsilon at delta of vectors with Skellam noise, (), from :func:`renyi`.
+    """An epsilon at delta for vectors with Skellam noise, (), from :func:`renyi`.
 
     It is the least D_a + ln(1 - 1 / a) - ln(delta a) / (a - 1) over orders a, for divergences D_a
     (Canonne, Kamath & Steinke 2020, Proposition 12).
@@ -155,8 +156,8 @@ def _from_renyi(divergences, delta):
     return jnp.maximum(jnp.min(divergences + jnp.log1p(-1.0 / orders) - tails), 0.0)
 
 
-# It is jitted, since factories are also called eagerly. Under vmap it runs one by one, so that the
-# last bit does not depend on the rest of the batch.
+# This is jitted, since factories are also called eagerly. Under vmap the members run one by one, so
+# that the last bit of a member does not depend on the rest of the batch.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_scale(l1, l2, epsilon, delta):
@@ -165,7 +166,7 @@ def _solve_scale(l1, l2, epsilon, delta):
         return _from_renyi(renyi(_ORDERS, (l1, l2), scale), delta) <= epsilon
 
     _, power = bisected(enough, l2, (_LOWEST, _HIGHEST), _HALVINGS)
-    # The rounding error of its logarithm is below a millionth. The result is not checked again,
+    # The rounding error of the logarithm is below a millionth. The result is not checked again,
     # since another program may round differently.
     solved = (power < _HIGHEST) | enough(power)
     found = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
@@ -179,7 +180,7 @@ def _grid(delta):
 
 
 def of_one(epsilon, delta):
-    """The least scale for a change by 1, up to one percent."""
+    """The least scale for a change by 1, or up to one percent more."""
     scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, float("nan"))
 

@@ -1,4 +1,4 @@
-"""Centred Wishart noise for matrices, whose law audits do not know."""
+"""Centred Wishart noise for matrices. Audits do not know its law."""
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,8 @@ def wishart(key: Array, value: Array, scale: Number, freedom: Number) -> Array:
 
     ``freedom`` is k, any number of at least p + 1. By Bartlett's decomposition W = A A' for
     A = sqrt(k) I + B with B lower triangular. Off the diagonal B is normal, and A_ii^2 ~
-    chi-square(k - i) for i = 0 .. p - 1. So W - k I = sqrt(k) (B + B') + B B', in which k has
-    cancelled. Subtracting k I from W in float32 would lose most digits.
+    chi-square(k - i) for i = 0 .. p - 1. So W - k I = sqrt(k) (B + B') + B B', without a
+    subtraction of k I. This subtraction in float32 would lose most digits.
 
     Examples:
       >>> noisy = noise.wishart(jax.random.key(0), jnp.eye(2), 1.0, 3.0)

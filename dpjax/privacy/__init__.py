@@ -1,4 +1,4 @@
-"""Calibrations: from a declared (epsilon, delta) to a noise scale, and back.
+"""Calibrations: from (epsilon, delta) to a noise scale, and back.
 
 Continuous noise is calibrated in JAX and may be traced. Integer noise and amplification by
 shuffling are accounted for on the host, in float64.

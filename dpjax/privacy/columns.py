@@ -18,7 +18,7 @@ class UserSensitivity(NamedTuple):
 
     l1: float
     l2: float
-    exact: bool  # whether ``l2`` is attained; else it is a bound
+    exact: bool  # whether ``l2`` is attained; otherwise it is an upper bound
 
 
 def user_sensitivity(
@@ -26,25 +26,26 @@ def user_sensitivity(
 ) -> UserSensitivity:
     """The sensitivity of a mechanism to k values of one user, from its matrix C in NumPy.
 
-    The changes d_j of k values, numbers or vectors of norm at most 1, move C x by the sum of
-    C e_j d_j over these columns j. Its L1 norm is at most the sum of the columns' norms, which is
-    attained if no entry of C is negative. Its L2 norm is the square root of the sum of
-    <C e_i, C e_j> <d_i, d_j>, which is largest for equal d_j if no product is negative. The worst
-    columns are found exactly in three cases:
+    Let d_j be the changes of k values, numbers or vectors of norm at most 1. They move C x by the
+    sum of C e_j d_j over these columns j. The L1 norm of this sum is at most the sum of the
+    columns' L1 norms. This bound is attained if no entry of C is negative. The squared L2 norm is
+    the sum of <C e_i, C e_j> <d_i, d_j>. It is largest for equal d_j if no product of columns is
+    negative. The worst k columns are found exactly in three cases:
 
     - For a fixed ``spacing``, every first column is tried.
-    - For a Toeplitz matrix of decreasing nonnegative entries, they are the first k. (The product of
-      two columns decreases as they move apart, and as the later one moves down.)
-    - For a tree, in which the sets of values of two nodes are disjoint or nested, they are found by
-      dynamic programming over the nodes.
+    - For a Toeplitz matrix of decreasing nonnegative entries, the first k columns are the worst.
+      (The product of two columns decreases as they move apart, and as the later one moves down.)
+    - For a tree, in which the sets of values of two nodes are disjoint or nested, the worst columns
+      are found by dynamic programming over the nodes.
 
     Otherwise the L2 norm is bounded: the k largest entries of each row of C^T C are added up, and
-    then the k largest of these sums. One value of a user has ``mechanism.sensitivity``.
+    then the k largest of these sums. For one value of a user, the sensitivity is
+    ``mechanism.sensitivity``.
 
     Args:
       mechanism: a Mechanism, with a horizon of a few thousand at most, since C is dense.
       rounds: k, the largest number of values of one user; at least 1.
-      spacing: distance between a user's values if it is fixed; None if a user may have any values.
+      spacing: distance between a user's values if it is fixed; None if they may be anywhere.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -90,8 +91,9 @@ def _is_decreasing_toeplitz(encoder) -> bool:
 def _of_nested(encoder, count):
     """The largest squared norm of a sum of ``count`` columns; None if rows are not nested.
 
-    A node with n of the values adds (weight n)^2. Nodes are processed from small to large, and each
-    joins sets of columns. ``best[root]`` has the largest sum for 0, 1, ... columns of a set.
+    A node that contains n of the columns adds (weight n)^2. Nodes are processed from small to
+    large, and each node joins sets of columns. ``best[root]`` has the largest sums for 0, 1, ...
+    columns of a set.
     """
     width = encoder.shape[1]
     root, size = np.arange(width), np.ones(width, int)
@@ -112,7 +114,7 @@ def _of_nested(encoder, count):
 
 
 def _join(parts, count):
-    """The largest sum for each number of columns, up to ``count``, of a union of disjoint sets."""
+    """The largest sums for 0 .. ``count`` columns of a union of disjoint sets."""
     while len(parts) > 1:
         first, second, *rest = parts
         pairs = first[:, None] + second[None, :]

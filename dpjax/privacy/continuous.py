@@ -3,7 +3,7 @@
 All functions are pure. Epsilon and delta may be traced, and epsilon = inf means no privacy and no
 noise. ``rho`` is the parameter of zero-concentrated differential privacy (zCDP; Bun & Steinke
 2016). ``mu`` is the parameter of Gaussian differential privacy (GDP; Dong, Roth & Su 2022): the
-ratio of sensitivity to standard deviation of one Gaussian mechanism. Its privacy curve is in
+ratio of sensitivity to standard deviation of one Gaussian mechanism. The privacy curve of GDP is in
 :mod:`dpjax.privacy.gaussian`. Sensitivities are L1 for Laplace noise and L2 for Gaussian noise.
 
 The functions compute in JAX's default float: float32, or float64 if the caller has enabled it.
@@ -65,11 +65,11 @@ def zcdp_epsilon(rho: Number, delta: Number) -> Array:
 
         rho (1 + b) + (L - ln(1 + b)) / b - ln(1 + 1/b),
 
-    and at least 0 (Canonne, Kamath & Steinke 2020, Proposition 12). It is below the
+    or 0 if this is negative (Canonne, Kamath & Steinke 2020, Proposition 12). It is below the
     rho + 2 sqrt(rho L) of Bun & Steinke 2016, Proposition 1.3. At the minimum
     rho b^2 + ln(1 + b) = L. The left side is convex in ln b, and Newton's method solves the
-    equation from the right. Any b gives a valid epsilon. A few units in the last place are added
-    for rounding.
+    equation from the right. Every b gives a valid epsilon. A few units in the last place are added
+    to allow for rounding.
 
     Args:
       rho: at least 0; inf gives inf.
@@ -85,9 +85,9 @@ def zcdp_epsilon(rho: Number, delta: Number) -> Array:
 def zcdp_inverse_root(epsilon: Number, delta: Number) -> Array:
     """1 / sqrt(rho) for the largest rho whose :func:`zcdp_epsilon` at delta is at most epsilon.
 
-    rho is the maximum over b > 0 of (epsilon + ln(1 + 1/b) - (L - ln(1 + b)) / b) / (1 + b). Any b
-    gives a valid rho. The best b is found by bisection in ln b. The result is 0 at epsilon = inf.
-    At epsilon = 0 it is finite, since a small rho implies (0, delta)-DP.
+    rho is the maximum over b > 0 of (epsilon + ln(1 + 1/b) - (L - ln(1 + b)) / b) / (1 + b), for
+    L = ln(1/delta). Every b gives a valid rho. The best b is found by bisection in ln b. The result
+    is 0 at epsilon = inf. At epsilon = 0 it is finite, since a small rho implies (0, delta)-DP.
 
     Examples:
       >>> [round(float(privacy.zcdp_inverse_root(epsilon, 1e-6)), 2) for epsilon in (1.0, np.inf)]
@@ -108,9 +108,9 @@ def zcdp_rho(epsilon: Number, delta: Number) -> Array:
 
 
 def zcdp_start(rho: Number, delta: Number) -> Array:
-    """rho + 2 sqrt(rho ln(1/delta)), the start of solvers that need too large an epsilon.
+    """rho + 2 sqrt(rho ln(1/delta)), a start for solvers, at least :func:`zcdp_epsilon`.
 
-    Bun & Steinke 2016, Proposition 1.3. It is at least :func:`zcdp_epsilon`.
+    Reference: Bun & Steinke 2016, Proposition 1.3.
     """
     rho = _real(rho)
     return rho + 2.0 * jnp.sqrt(rho * jnp.log(1.0 / delta))
@@ -137,11 +137,11 @@ def _log_inverse(delta):
         return _real(-np.log(np.asarray(delta, np.float64)))
 
 
-# The search interval of ln b. It suffices for epsilons up to 1e38, and down to 0 if delta is at
-# least 1e-30, or down to 1e-30 for any delta.
+# The search interval of ln b. It suffices for epsilon from 1e-30 to 1e38, and for epsilon = 0 if
+# delta is at least 1e-30.
 _LOWEST, _HIGHEST, _HALVINGS = -55.0, 85.0, 32
 # The margins for rounding, in units in the last place. The margin of rho is larger, so that the
-# epsilon computed from a float32 rho is at most the requested one.
+# epsilon computed from a float32 rho does not exceed the requested epsilon.
 _UNITS, _UNITS_OF_RHO = 2.0, 8.0
 
 
@@ -149,7 +149,7 @@ def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
     """The interval (low, high) in which ``is_above`` changes from False to True, by bisection.
 
     Both ends have the shape of ``like``. ``is_above`` is True at ``high``, unless ``high`` is the
-    end of the search interval.
+    upper end of the search interval.
     """
 
     def halve(_, ends):
@@ -161,8 +161,8 @@ def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
     return lax.fori_loop(0, halvings, halve, tuple(jnp.full_like(like, end) for end in between))
 
 
-# They are jitted, since factories are also called eagerly. Under vmap they run one by one, so that
-# the last bit does not depend on the rest of the batch.
+# Both solvers are jitted, since factories are also called eagerly. Under vmap the members run one
+# by one, so that the last bit of a member does not depend on the rest of the batch.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _least_epsilon(rho, log_term):
@@ -244,10 +244,11 @@ def pure_rho(epsilon: Number) -> Array:
 def pure_mu(epsilon: Number) -> Array:
     """The mu of each epsilon-DP release: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
-    The trade-off function of epsilon-DP consists of two chords, which meet at the point where both
-    errors are 1 / (1 + e^epsilon). The curve of mu-GDP through this point is convex, so it lies
-    below the chords, and no smaller mu suffices (our derivation). mu is about sqrt(pi / 2) epsilon
-    for small epsilon, and inf at epsilon = inf. The converse fails: mu-GDP implies no pure epsilon.
+    The trade-off function of epsilon-DP consists of two chords. They meet at the point where both
+    errors are 1 / (1 + e^epsilon). The curve of mu-GDP through this point is convex and therefore
+    below the chords. So this mu suffices, and no smaller mu does (our derivation). mu is about
+    sqrt(pi / 2) epsilon for small epsilon, and inf at epsilon = inf. The converse fails: mu-GDP
+    implies no pure epsilon.
 
     Examples:
       >>> mu_of = jax.jit(privacy.pure_mu)
@@ -262,9 +263,9 @@ def pure_mu(epsilon: Number) -> Array:
 def advanced_composition(count: Number, epsilon: Number, delta: Number) -> Array:
     """Epsilon at delta of ``count`` adaptive epsilon-DP releases, in two-term form.
 
-    count epsilon^2 + epsilon sqrt(2 count ln(1/delta)). The first term is printed as
-    count epsilon (e^epsilon - 1) by Dwork, Rothblum & Vadhan 2010, Theorem III.3. Its small-epsilon
-    form count epsilon^2 fits the corollary of Tossou & Dimitrakakis 2017.
+    It is count epsilon^2 + epsilon sqrt(2 count ln(1/delta)). Dwork, Rothblum & Vadhan 2010,
+    Theorem III.3, print the first term as count epsilon (e^epsilon - 1). Its small-epsilon form
+    count epsilon^2 fits the corollary of Tossou & Dimitrakakis 2017.
 
     Examples:
       >>> epsilon = privacy.advanced_composition(100, 0.01, 1e-6)
@@ -278,9 +279,9 @@ def advanced_composition(count: Number, epsilon: Number, delta: Number) -> Array
 def bounded_range_rho(width: Number, count: Number = 1.0) -> Array:
     """rho of ``count`` adaptive draws whose log-likelihood ratios lie in intervals of this width.
 
-    rho of a draw is width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2). zCDP
-    adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). An exponential mechanism whose
-    exponents change by u has width max(u) - min(u).
+    The rho of one draw is width^2 / 8 (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021, Lemma 3.2).
+    It adds up over adaptive draws (Bun & Steinke 2016, Lemma 1.7). An exponential mechanism whose
+    exponents change by a vector u has width max(u) - min(u).
 
     Examples:
       >>> float(privacy.bounded_range_rho(1.0)), float(privacy.bounded_range_rho(1.0, count=8))

@@ -21,9 +21,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 def _log_mills(x):
     """ln R(x) for the Mills ratio R(x) = Phi(-x) / phi(x) of the standard normal law.
 
-    In float32 the sum is rounded to multiples of x^2 2^-24. So for x >= 200, R(x) is computed as
-    (x^2 + 2) / (x^3 + 3 x), a convergent of its continued fraction, with an error of at most
-    6 / x^6.
+    In float32 the sum of the three terms is rounded to multiples of x^2 2^-24. So for x >= 200,
+    R(x) is computed as (x^2 + 2) / (x^3 + 3 x), a convergent of its continued fraction, with an
+    error of at most 6 / x^6.
     """
     near, far = jnp.minimum(x, 200.0), jnp.maximum(x, 200.0)
     sum_ = log_ndtr(-near) + 0.5 * near * near + _LOG_ROOT_2_PI
@@ -33,8 +33,8 @@ def _log_mills(x):
 def _log_mills_decrease(x, length):
     """ln(R(x) - R(x + length)), accurate for short lengths too.
 
-    Since R' = x R - 1, the difference is the integral of 1 - x R(x), which is positive. It is used
-    only for x > -1, where R does not overflow.
+    Since R' = x R - 1, the difference is the integral of 1 - x R(x), which is positive. The
+    function is called only for x > -1, where R does not overflow.
     """
     short, start = jnp.minimum(length, 1.0), jnp.maximum(x, -1.0)
 
@@ -42,7 +42,7 @@ def _log_mills_decrease(x, length):
         # For large x, 1 - x R(x) cancels, and its lower bound 1 / (x^2 + 3) is used.
         return jnp.maximum(1.0 - point * jnp.exp(_log_mills(point)), 1.0 / (point * point + 3.0))
 
-    # This fixes the order of the terms. In jnp.sum it would depend on the size of the batch.
+    # This fixes the order of the terms. In jnp.sum the order depends on the size of the batch.
     integral = 0.0
     for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
         integral = integral + 0.5 * weight * short * slope(start + short * (0.5 + 0.5 * node))
@@ -52,11 +52,11 @@ def _log_mills_decrease(x, length):
 
 
 def _log_delta(mu, epsilon):
-    """ln delta of a mu-GDP release at epsilon, and its derivative by ln mu.
+    """ln delta of a mu-GDP release at epsilon, and its derivative with respect to ln mu.
 
     Let a = epsilon / mu - mu / 2 and b = a + mu. Then e^epsilon phi(b) = phi(a), and so
-    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)). Its derivative is phi(a) by mu, and
-    -phi(a) R(b) by epsilon.
+    delta = Phi(-a) - e^epsilon Phi(-b) = phi(a) (R(a) - R(b)). The derivative of delta is phi(a)
+    with respect to mu, and -phi(a) R(b) with respect to epsilon.
     """
     # Beyond 1000 standard deviations delta is 0 or 1. The square of 1000 is accurate in float32.
     a = jnp.clip(jnp.where(epsilon == 0.0, 0.0, epsilon / mu) - 0.5 * mu, -1e3, 1e3)
@@ -69,9 +69,9 @@ def _log_delta(mu, epsilon):
 
 
 def _largest(value):
-    """The epsilon up to which epsilon / mu - mu / 2 is accurate. Beyond it zCDP is as exact.
+    """The epsilon up to which epsilon / mu - mu / 2 is accurate. Above it, zCDP is as exact.
 
-    At this epsilon both terms are sqrt(epsilon / 2), about 0.1 over the rounding unit.
+    At this epsilon both terms are sqrt(epsilon / 2), about 0.1 divided by the rounding unit.
     """
     return 0.01 / jnp.finfo(value.dtype).eps ** 2
 
@@ -79,8 +79,8 @@ def _largest(value):
 def gaussian_delta(mu: Number, epsilon: Number) -> Array:
     """The delta at epsilon of a mu-GDP release, such as one Gaussian mechanism.
 
-    Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2): Balle & Wang 2018,
-    Theorem 8, for epsilon >= 0. It is 0 at mu = 0 and at epsilon = inf, otherwise 1 at mu = inf.
+    Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), for epsilon >= 0 (Balle &
+    Wang 2018, Theorem 8). It is 0 at mu = 0 and at epsilon = inf, otherwise 1 at mu = inf.
 
     Examples:
       >>> delta_of = jax.jit(privacy.gaussian_delta)
@@ -95,9 +95,9 @@ def gaussian_delta(mu: Number, epsilon: Number) -> Array:
 def gaussian_epsilon(mu: Number, delta: Number) -> Array:
     """The epsilon at which :func:`gaussian_delta` of a mu-GDP release is delta, in (0, 1).
 
-    It is 0 if :func:`gaussian_delta` is at most delta already at epsilon = 0, and inf at mu = inf.
-    It is found by Newton's method on ln delta, which is concave in epsilon. The method starts at
-    the epsilon of zCDP, which is too large.
+    It is 0 if :func:`gaussian_delta` at epsilon = 0 is at most delta, and inf at mu = inf. It is
+    found by Newton's method on ln delta, which is concave in epsilon. The method starts at the
+    epsilon of zCDP, which is too large.
 
     Examples:
       >>> [round(float(privacy.gaussian_epsilon(mu, 1e-5)), 2) for mu in (0.5, 1.0, 2.0)]
@@ -109,9 +109,10 @@ def gaussian_epsilon(mu: Number, delta: Number) -> Array:
 def gaussian_inverse_mu(epsilon: Number, delta: Number) -> Array:
     """1 / mu for the largest mu whose :func:`gaussian_delta` at epsilon is delta in (0, 1).
 
-    It is 0 at epsilon = inf. Otherwise it is inf at delta = 0, which no Gaussian noise attains. It
-    is found by Newton's method on ln delta, which is concave in ln mu. The method starts at the
-    larger of mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta, which are both too small.
+    It is 0 at epsilon = inf. For finite epsilon it is inf at delta = 0, since no Gaussian noise
+    attains delta = 0. It is found by Newton's method on ln delta, which is concave in ln mu. The
+    method starts at the larger of mu = sqrt(2 rho) of zCDP and mu = sqrt(2 pi) delta. Both are too
+    small.
 
     Examples:
       >>> [round(float(privacy.gaussian_inverse_mu(e, 1e-5)), 2) for e in (1.0, np.inf)]
@@ -134,8 +135,8 @@ def gaussian_mu(epsilon: Number, delta: Number) -> Array:
 
 
 # Both solvers are jitted, since factories are also called eagerly, and a bare loop would then be
-# compiled at every call. Under vmap they run one by one, so that the last bit does not depend on
-# the rest of the batch.
+# compiled at every call. Under vmap the members run one by one, so that the last bit of a member
+# does not depend on the rest of the batch.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_inverse_mu(epsilon, delta):
@@ -174,7 +175,7 @@ def _solve_epsilon(mu, delta):
 def gaussian_scale(sensitivity: Number, epsilon: Number, delta: Number) -> Array:
     """Least standard deviation of Gaussian noise that makes a release (epsilon, delta)-DP.
 
-    It is exact (Balle & Wang 2018), for the L2 sensitivity, and 0 at epsilon = inf.
+    It is exact (Balle & Wang 2018). The sensitivity is in L2. The result is 0 at epsilon = inf.
 
     Examples:
       >>> [round(float(privacy.gaussian_scale(1.0, epsilon, 1e-5)), 2) for epsilon in (1.0, 2.0)]

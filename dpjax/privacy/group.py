@@ -10,9 +10,9 @@ def group_privacy(epsilon: Number, delta: Number, size: int) -> tuple[Array, Arr
     """The (epsilon, delta) of ``size`` changes at once, from that of one change.
 
     It is (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)) for k = size, with delta at most
-    1: Dwork & Roth 2014, Theorem 2.2 (for delta = 0), and k steps from one neighbour to the next.
+    1. It follows from k steps, each to a neighbour (for delta = 0: Dwork & Roth 2014, Theorem 2.2).
     The trade-off function of (epsilon, delta)-DP allows no smaller values. rho-zCDP becomes
-    k^2 rho, and mu-GDP becomes k mu. If epsilon is infinite, delta does not change.
+    k^2 rho-zCDP, and mu-GDP becomes k mu-GDP. If epsilon is infinite, delta does not change.
 
     Examples:
       >>> epsilon, delta = privacy.group_privacy(0.5, 1e-6, 4)
@@ -29,7 +29,7 @@ def individual_privacy(epsilon: Number, delta: Number, size: int) -> tuple[Array
     """The (epsilon, delta) of one change such that ``size`` changes have the given values.
 
     The inverse of :func:`group_privacy`: (epsilon / k, delta (e^(epsilon / k) - 1) /
-    (e^epsilon - 1)). Noise calibrated to it hides all of a user's k rounds.
+    (e^epsilon - 1)). Noise calibrated to these values hides all k rounds of a user.
 
     Examples:
       >>> epsilon, delta = privacy.individual_privacy(2.0, 1e-5, 4)

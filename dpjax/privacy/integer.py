@@ -1,14 +1,14 @@
 """Exact privacy of integer noise, from its probabilities.
 
-A value that changes by an integer, at most the sensitivity, is released with integer noise. For a
-law P of the noise and a shift s, delta(epsilon) is the hockey-stick divergence, the sum over k of
-max(0, P(k) - e^epsilon P(k - s)), or the same with the two laws exchanged, whichever is larger. All
-laws here are log-concave. So the ratio P(k) / P(k - s) is decreasing in k, the worst event is a
-half-line, and delta grows with s. The worst shift is the sensitivity.
+A value that changes by an integer, at most the sensitivity, is released with integer noise. Let P
+be the law of the noise, and s a shift. Then delta(epsilon) is the hockey-stick divergence, the sum
+over k of max(0, P(k) - e^epsilon P(k - s)), in the direction in which it is larger. All laws here
+are log-concave. So the ratio P(k) / P(k - s) is decreasing in k, the worst event is a half-line,
+and delta grows with s. The worst shift is the sensitivity.
 
 These functions run on the host, in NumPy's float64, and take plain numbers only. They sum over a
 window of integers that holds all but 1e-40 of a law's mass, so the truncation error of delta is
-below 1e-40. Its relative rounding error is below 1e-9.
+below 1e-40. The relative rounding error of delta is below 1e-9.
 """
 
 import math
@@ -19,22 +19,22 @@ from numpy.typing import ArrayLike
 
 from dpjax.core import _check
 
-# ln(2 / 1e-40). Two tails of e^-TAIL each have mass 1e-40 together.
+# ln(2 / 1e-40). Two tails of mass e^-TAIL each have the total mass 1e-40.
 TAIL = math.log(2e40)
 
 
 def integer_delta(log_pmf: ArrayLike, shift: int, epsilon: float) -> float:
     """Delta at epsilon of integer noise under one shift: the hockey-stick divergence.
 
-    The larger direction of sum over k of max(0, P(k) - e^epsilon P(k - shift)), which is the
-    definition of (epsilon, delta)-DP for one pair of inputs (Dwork, McSherry, Nissim & Smith 2006;
-    Barthe & Olmedo 2013 for the divergence).
+    It is the sum over k of max(0, P(k) - e^epsilon P(k - shift)), in the larger direction. This is
+    the definition of (epsilon, delta)-DP for one pair of inputs (Dwork, McSherry, Nissim & Smith
+    2006; Barthe & Olmedo 2013 for the divergence).
 
     Args:
       log_pmf: natural logarithms of the noise's probabilities at consecutive integers, (size,). The
-        first integer is arbitrary. Integers outside have probability 0. Leaving out mass t lowers
-        the result by at most t. It raises the result by at most the mass of the ``shift`` integers
-        at an end of the array.
+        first integer is arbitrary. Integers outside the array have probability 0. If mass t is left
+        out, the result is too low by at most t, and too high by at most the mass of the ``shift``
+        integers at an end of the array.
       shift: the change of the value, an integer of at least 1.
       epsilon: at least 0 and finite.
 
@@ -63,7 +63,8 @@ def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:
     """The least epsilon whose :func:`integer_delta` is at most delta; inf if there is none.
 
     For a log-concave law the worst events are half-lines. Let P and Q be the probabilities of a
-    half-line under the law and the shifted law. Then epsilon is the largest ln((P - delta) / Q).
+    half-line under the law and the shifted law. Then epsilon is the largest ln((P - delta) / Q)
+    over all half-lines.
 
     Args:
       log_pmf: as in :func:`integer_delta`, of a log-concave law.
@@ -92,8 +93,8 @@ def binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:
     """The first integer of a binomial law's window, and the log-probabilities of the window.
 
     The log-probabilities are cumulative sums of the log-ratios of neighbours,
-    ln((count - k + 1) / k) + log_odds, normalized to mass 1. So no factorial of a large number
-    loses digits. The window follows from Bernstein's inequality.
+    ln((count - k + 1) / k) + log_odds, normalized to mass 1. So no digits are lost in factorials of
+    large numbers. The window follows from Bernstein's inequality.
     """
     if log_odds > 0.0:
         start, law = binomial_log_pmf(count, -log_odds)

@@ -1,7 +1,7 @@
 """Renyi divergences of a release at fixed orders, and the epsilon that they imply at a delta.
 
 zCDP bounds the divergence of each order alpha by rho alpha. For a coin with a small probability
-this is far too large. Divergences of one order add up over adaptive releases (Mironov 2017,
+this bound is far too large. Divergences of one order add up over adaptive releases (Mironov 2017,
 Proposition 1).
 """
 
@@ -50,7 +50,7 @@ def renyi_divergences(law: Array, log_ratios: Array) -> Array:
     """
     law, log_ratios = _real(law), _real(log_ratios)
     steps = _real(_EXCESS)
-    # An outcome of probability 0 does not count, whatever its ratio is.
+    # An outcome of probability 0 adds nothing, for any ratio.
     ratios = jnp.where(law > 0.0, jnp.where(jnp.isnan(log_ratios), jnp.inf, log_ratios), 0.0)
     found = jnp.log1p(jnp.sum(jnp.expm1(jnp.outer(steps, ratios)) * law[None], axis=1)) / steps
     rounding = 8.0 * jnp.finfo(law.dtype).eps * jnp.max(jnp.abs(ratios))

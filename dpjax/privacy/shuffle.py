@@ -1,22 +1,23 @@
 """Amplification by shuffling: the privacy of a batch of shuffled messages, and its calibration.
 
-Each of ``users`` people sends one message of a randomizer that is local_epsilon-DP by itself, and
-a shuffler permutes the messages. The multiset of messages is then (epsilon, delta)-DP for a smaller
-epsilon. All users of a batch share one randomizer, and neighbours differ in the input of one user.
+Each of ``users`` people sends one message of a local_epsilon-DP randomizer, and a shuffler permutes
+the messages. The multiset of messages is then (epsilon, delta)-DP for a smaller epsilon. All users
+of a batch share one randomizer, and neighbours differ in the input of one user.
 
 Let R be the randomizer, x and x' the two inputs of the user who changes, and
 q = e^local_epsilon / (1 + e^local_epsilon). Then R(x) = q U + (1 - q) V and
 R(x') = (1 - q) U + q V for some laws U and V (Kairouz, Oh & Viswanath 2015). If
-R(z) >= c (U + V) / 2 for all inputs z, then each other message is a clone with probability c: a
-fair draw of U or V. Showing an observer which messages are clones, and all other messages, only
-helps the observer. What is left to observe is the number of U among C + 1 messages, with C from
-Bin(users - 1, c). Any randomizer has c = e^-local_epsilon (Feldman, McMillan & Talwar 2021).
-Randomized response among two or more options has c = 2 / (1 + e^local_epsilon). So does each
-randomizer with R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs (Feldman,
-McMillan & Talwar 2023).
+R(z) >= c (U + V) / 2 for all inputs z, then each message of another user is a clone with
+probability c: a draw from U or V, with probability 1/2 each. The bound lets the observer also see
+which messages are clones, and the other messages. All that is left to observe is the number of
+draws from U among C + 1 messages, with C from Bin(users - 1, c). Any randomizer has
+c = e^-local_epsilon (Feldman, McMillan & Talwar 2021). Randomized response among two or more
+options has c = 2 / (1 + e^local_epsilon). So does each randomizer with
+R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs (Feldman, McMillan & Talwar
+2023).
 
-These functions run on the host, in NumPy's float64, and take plain numbers only. Sums leave out
-mass below 1e-40. The relative rounding error of delta is below 1e-5.
+These functions run on the host, in NumPy's float64, and take plain numbers only. Sums omit a mass
+below 1e-40. The relative rounding error of delta is below 1e-5.
 """
 
 import math
@@ -30,7 +31,7 @@ from dpjax.privacy.integer import binomial_log_pmf
 
 LARGEST_LOCAL_EPSILON = 700.0
 LARGEST_BATCH = 10**6
-# Up to this size all inputs of the other users are tried.
+# In batches of at most this size, all inputs of the other users are tried.
 ALL_INPUTS = 2000
 
 CURVES = ("response", "stronger_clones", "clones")
@@ -52,7 +53,8 @@ def _users(given) -> int:
 def _weights(local_epsilon, epsilon):
     """The factors a and b of the two laws that one message mixes, for epsilon < local_epsilon.
 
-    a = q - e^epsilon (1 - q) and b = e^epsilon q - (1 - q), both positive and without cancellation.
+    a = q - e^epsilon (1 - q) and b = e^epsilon q - (1 - q), both positive and computed without
+    cancellation.
     """
     q = float(scipy.special.expit(local_epsilon))
     a = -q * math.expm1(epsilon - local_epsilon)
@@ -60,12 +62,12 @@ def _weights(local_epsilon, epsilon):
 
 
 def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
-    """Delta as a function of epsilon, from the number of U among C + 1 messages.
+    """Delta as a function of epsilon, from the number of draws from U among C + 1 messages.
 
-    Given C, the observer compares a count of A + 1 with a count of A, with probability q, and
-    otherwise A with A + 1, for A from Bin(C, 1/2). The likelihood ratio increases in the count. So
-    the worst event is that the count is at least j, for the least j above (C + 1) b / (a + b), and
-    delta = a P(A >= j - 1) - b P(A >= j).
+    Given C, let A be from Bin(C, 1/2). For one input the count is A + 1 with probability q and
+    otherwise A; for the other input these probabilities are exchanged. The likelihood ratio
+    increases in the count. So the worst event is that the count is at least j, for the least j
+    above (C + 1) b / (a + b), and delta = a P(A >= j - 1) - b P(A >= j).
     """
     log_odds = (math.log(2.0) if stronger else 0.0) - math.log(math.expm1(local_epsilon))
     start, law = binomial_log_pmf(users - 1, log_odds)
@@ -87,12 +89,12 @@ def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
 
 
 def _inputs(local_epsilon, users, tried) -> list[int]:
-    """The numbers of ones among the other users to try, up to half, by exchanging 0 and 1.
+    """The tried numbers of ones among the other users. By symmetry, at most half are ones.
 
-    In batches of at most ``tried`` users these are all numbers; otherwise those near an end. One
-    more moves the mean count by 1 - 2 / (1 + e^local_epsilon). So its distance from integers, and
-    with it delta, repeats after (1 + e^local_epsilon) / 2 of them. Between repetitions the skewness
-    decides, which is largest at an end.
+    In batches of at most ``tried`` users these are all numbers, otherwise the numbers near 0. Each
+    further one moves the mean count by 1 - 2 / (1 + e^local_epsilon). So the distance of the mean
+    from integers, and with it delta, repeats after (1 + e^local_epsilon) / 2 ones. Among these
+    repetitions delta depends on the skewness, which is largest near 0.
     """
     half = (users - 1) // 2
     if users <= tried:
@@ -108,7 +110,7 @@ def _response(local_epsilon, users, tried=ALL_INPUTS) -> Callable[[float], float
         kept = np.exp(binomial_log_pmf(ones, local_epsilon)[1])
         flipped = np.exp(binomial_log_pmf(users - 1 - ones, -local_epsilon)[1])
         laws.append(np.convolve(kept, flipped))
-    # Row i holds the law of the others' count, from the second entry on; entries outside are 0.
+    # Row i has the law of the other users' count, from the second entry on. Other entries are 0.
     others = np.zeros((len(laws), max(map(len, laws)) + 2))
     for row, law in zip(others, laws, strict=True):
         row[1 : len(law) + 1] = law
@@ -149,23 +151,23 @@ def _closed_form(bound, local_epsilon, delta, users) -> float:
 def shuffle_delta(
     local_epsilon: float, epsilon: float, users: int, *, bound: str = "response"
 ) -> float:
-    """Delta at epsilon of the shuffled messages of a batch. It is 0 from local_epsilon on.
+    """Delta at epsilon of the shuffled messages of a batch; 0 if epsilon >= local_epsilon.
 
     Args:
       local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
       epsilon: at least 0 and finite.
       users: number of messages in the batch, from 1 to 10^6.
       bound: the randomizer and the kind of bound.
-        ``"response"`` is exact for randomized response of a bit, with the larger direction and the
-        worst inputs of the other users; the number of ones is sufficient (our derivation). Up to
-        2000 users all inputs are tried. Above, about eighty are tried near the ends, where the
-        worst inputs were found.
+        ``"response"`` is exact for randomized response of a bit, in the larger direction and for
+        the worst inputs of the other users. The number of ones is a sufficient statistic (our
+        derivation). For at most 2000 users all inputs are tried. For more users about eighty
+        inputs near the ends are tried, since the worst inputs were found there.
         ``"clones"`` is an upper bound for any randomizer (Feldman, McMillan & Talwar 2021,
         Theorem 3.1, without its last step).
         ``"stronger_clones"`` is a tighter upper bound for the randomizers named in the module's
         docstring, such as randomized response among two or more options (Feldman, McMillan & Talwar
         2023, Theorem 3.1, as recalled; our derivation for these randomizers). It is not valid for
-        others: an erratum to that paper restricts the theorem.
+        other randomizers: an erratum to that paper restricts the theorem.
 
     Delta decreases in ``users``, since another message is post-processing, and increases in
     local_epsilon.
@@ -197,7 +199,7 @@ def shuffle_epsilon(
         ``"closed_2023"`` is ln(1 + (e^e0 - 1) (4 sqrt(2 L / ((e^e0 + 1) n)) + 4 / n)), for the
         randomizers of ``"stronger_clones"`` and 1 + e^e0 <= n / (8 ln(2 / delta)) (2023,
         Theorem 3.2, as recalled).
-        In smaller batches both are local_epsilon.
+        If n is too small for its condition, a closed form is local_epsilon.
 
     Examples:
       >>> [round(privacy.shuffle_epsilon(2.0, 1e-6, users), 2) for users in (100, 400)]
@@ -219,7 +221,7 @@ def shuffle_epsilon(
 
 
 def _largest_local_epsilon(epsilon, delta, users) -> float:
-    """The calibration for those inputs of the other users that are near an end."""
+    """The calibration, if only inputs of the other users near an end are tried."""
 
     def enough(local_epsilon):
         return _response(local_epsilon, users, tried=0)(epsilon) <= delta
@@ -238,10 +240,10 @@ def _largest_local_epsilon(epsilon, delta, users) -> float:
 def shuffle_local_epsilon(epsilon: float, delta: float, users: int) -> float:
     """The largest epsilon of randomized response whose shuffled batch is (epsilon, delta)-DP.
 
-    It is found by bisection on :func:`shuffle_delta` with ``"response"``, which is checked at the
-    result. It is at least epsilon, and little more if the batch is too small to hide a message. If
-    the worst inputs are not near an end, delta at the result can be a few percent below the given
-    delta.
+    It is found by bisection on :func:`shuffle_delta` with ``"response"``, and delta is checked at
+    the result. The result is at least epsilon, and little more if the batch is too small to hide a
+    message. If the worst inputs are not near an end, delta at the result can be a few percent below
+    the given delta.
 
     Args:
       epsilon: of the shuffled messages, at most 100; inf gives inf.

@@ -1,4 +1,4 @@
-"""Writes, reads and checks the blocks of a store, which :mod:`dpjax.store` describes."""
+"""Writes, reads and checks the blocks of a store. :mod:`dpjax.store` describes their format."""
 
 import hashlib
 import itertools
@@ -21,8 +21,8 @@ class Store(NamedTuple):
 
     files: Files
     layout: Layout
-    points: int  # how many points are requested
-    seeds: int  # how many seeds are requested
+    points: int  # the number of requested points
+    seeds: int  # the number of requested seeds
 
     @property
     def block(self) -> tuple[int, int]:
@@ -32,7 +32,7 @@ class Store(NamedTuple):
     def missing(self) -> list[tuple[int, int]]:
         """First point and first seed of each block that is not done or is damaged.
 
-        It reads every finished block, and warns of each damaged one.
+        It reads every finished block, and warns of each damaged block.
         """
         keys = set(self.files.keys())
         corners = self._corners()
@@ -47,14 +47,14 @@ class Store(NamedTuple):
         return missing
 
     def write(self, point: int, seed: int, cells: tuple) -> None:
-        """Write a block, with its ``done`` last.
+        """Write all arrays of a block, ``done`` last.
 
         Args:
           point: the first point of the block.
           seed: the first seed of the block.
           cells: a Result's fields except rounds, with leading axes (points, seeds) of a block.
-            Points beyond the last one are dropped. Seeds beyond the last one are kept, for later
-            extensions.
+            Points beyond the last requested point are dropped. Seeds beyond the last requested seed
+            are kept, for later extensions.
 
         Raises:
           OSError: an object cannot be written; the message names it.
@@ -73,8 +73,8 @@ class Store(NamedTuple):
 
         Args:
           structure: pytree like a Result without rounds. If it is given, all cells must be done. By
-            default the containers are those of the store's creation, and unfinished cells are NaN
-            or a fill value, with a warning.
+            default the result has the containers with which the store was created. Unfinished cells
+            are then NaN or a fill value, with a warning.
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
@@ -105,15 +105,15 @@ class Store(NamedTuple):
         if len(missing):
             warnings.warn(
                 f"store: {len(missing)} of {done.size} cells of {self.files.url} are not done "
-                f"and hold NaN, first seed {missing[0][1]} of point {missing[0][0]}",
+                f"and hold NaN; the first is seed {missing[0][1]} of point {missing[0][0]}",
                 RuntimeWarning,
                 stacklevel=stacklevel,
             )
 
     def cells(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """The arrays of a Result by name, with axes (points, seeds), and (points, seeds) bool.
+        """The arrays of a Result by name, with axes (points, seeds), and which cells are done.
 
-        The second says which cells are done. The others are NaN or a fill value.
+        The latter is (points, seeds) bool. Cells that are not done are NaN or a fill value.
 
         Raises:
           Damaged: an object is damaged; the message names it.
@@ -141,7 +141,10 @@ class Store(NamedTuple):
             for whole, part in zip(output.values(), parts, strict=True):
                 whole[here][done] = part[:rows, :columns][done]
 
-        together(place, self._corners())
+        try:
+            together(place, self._corners())
+        except Damaged as error:
+            raise Damaged(f"{error}; run the sweep or study again to compute its block") from None
         del output["checksum"]
         return output, output.pop("done")
 
@@ -165,7 +168,7 @@ class Store(NamedTuple):
         """All arrays of a block.
 
         Raises:
-          Damaged: a finished cell does not contain what was written.
+          Damaged: a finished cell does not contain the values that were written.
         """
         # ``done`` is read first, since the other arrays were written before it.
         done = self._read("done", point, seed)
@@ -174,7 +177,7 @@ class Store(NamedTuple):
         fits = sums[:known] == self._checksums(point, seed, [leaf[:known] for leaf in leaves])
         if not fits[done[:known]].all():
             path = self.files.path(self._key("checksum", point, seed))
-            raise Damaged(f"store: {path} does not fit the other arrays of its block, or its place")
+            raise Damaged(f"store: {path} does not match the values and the place of its block")
         return [*leaves, sums, done]
 
     def _checksums(self, point, seed, leaves):
@@ -198,9 +201,9 @@ def cell_checksums(
     """A 32-bit checksum of each cell, over its sweep, its place and all of its values.
 
     The words of a cell are multiplied by random odd 64-bit numbers, which depend on the sweep. The
-    upper half of the sum is the checksum. Two different cells have the same checksum with
-    probability about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for Integers and
-    Strings, 2015).
+    upper half of the sum of the products is the checksum. Two different cells have the same
+    checksum with probability about 2^-32 (vector multiply-shift; Thorup, High Speed Hashing for
+    Integers and Strings, 2015).
 
     Args:
       identity: bytes that identify the sweep.

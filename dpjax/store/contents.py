@@ -8,14 +8,14 @@ from jax import random as jr
 
 from dpjax.store.objects import digest
 
-_SHOWN = 3  # of the numbers of an array, and of the differences of a kind
+_SHOWN = 3  # how many numbers of an array are shown, and how many differences of a kind
 
 
 def contents(program: Any) -> dict[str, Any]:
     """The number of equations of a traced program, and its numbers and arrays as texts.
 
-    Nested programs count too. The text of an array has its type, its first entries and a digest of
-    all entries. Equal numbers and equal arrays have one text.
+    Nested programs are included. The text of an array contains its type, its first entries and a
+    digest of all entries. Equal numbers or equal arrays have only one text.
     """
     equations = 0
     found: dict[str, set[str]] = {"numbers": set(), "arrays": set()}
@@ -51,7 +51,7 @@ def contents(program: Any) -> dict[str, Any]:
 
 
 def difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """The differences of two programs, by their contents; empty if there are none."""
+    """The differences of two programs in words, from their contents; empty if there are none."""
     parts = []
     for kind, word in (("arrays", "array"), ("numbers", "number")):
         sides = [
@@ -59,10 +59,10 @@ def difference(there: dict[str, Any], here: dict[str, Any]) -> str:
             for one, other in ((there, here), (here, there))
         ]
         if any(sides):
-            both = zip(map(_listed, sides), ("there", "here"), strict=True)
+            both = zip(map(_listed, sides), ("in the store", "now"), strict=True)
             parts.append(f"another {word}, {', '.join(' '.join(pair) for pair in both)}")
     if there["equations"] != here["equations"]:
-        parts.append(f"{there['equations']} equations there, {here['equations']} here")
+        parts.append(f"{there['equations']} equations in the store, {here['equations']} now")
     return "; ".join(parts)
 
 

@@ -25,7 +25,7 @@ _COORDINATE_CHUNK = 1024
 # JAX settings that affect numbers and are not part of a traced program.
 _SETTINGS = ("jax_threefry_partitionable", "jax_default_matmul_precision")
 
-# The attributes that identify a sweep, besides its points, and their names in messages.
+# The attributes that identify a sweep together with its points, and their names in messages.
 _COMPARED = {
     "format": "format",
     "dpjax": "version of dpjax",
@@ -52,7 +52,7 @@ class Layout(NamedTuple):
         return json.loads(self.attributes["objects"])
 
     def identity(self) -> bytes:
-        """Bytes that identify the sweep without its points and seeds."""
+        """Bytes that identify the sweep, except for its points and seeds."""
         told = [self.attributes[field] for field in _COMPARED]
         return hashlib.sha256(json.dumps(told).encode()).digest()
 
@@ -108,7 +108,7 @@ def described(layout, plan, about) -> Layout:
 
 
 def compare(found, new, url, plan) -> None:
-    """Check that a store is of the same sweep as a plan, whose layout is ``new``.
+    """Check that a store is of the same sweep as a plan. ``new`` is the layout of the plan.
 
     Raises:
       ValueError: the sweeps differ; the message names the difference with both values.
@@ -119,7 +119,7 @@ def compare(found, new, url, plan) -> None:
 
     def refuse(field, *pair):
         raise ValueError(
-            f"store: {url} was made with another {field}: {pair[0]} there, {pair[1]} here"
+            f"store: {url} was made with another {field}: {pair[0]} in the store, {pair[1]} now"
         )
 
     there, here = found.attributes, new.attributes
@@ -136,11 +136,11 @@ def compare(found, new, url, plan) -> None:
     for name in there:
         for index, pair in enumerate(zip(there[name], here[name], strict=False)):
             if pair[0] != pair[1]:
-                # The shortest decimals that are equal to these numbers in float32.
+                # The shortest decimals that equal these numbers in float32.
                 numbers = [str(np.array(value, np.float32)) for value in pair]
                 refuse(f"points: {name} of point {index}", *numbers)
     if cells(found) != cells(new):
-        raise refusal(url, "damaged: its arrays are not those of its program")
+        raise refusal(url, "is damaged: its arrays do not match its program")
 
 
 def _other_game(there, here, plan) -> str:
@@ -148,19 +148,21 @@ def _other_game(there, here, plan) -> str:
     parts = []
     for field, text in (("game", "{}"), ("arrays", "it records {}")):
         if there[field] != here[field]:
-            parts.append(f"{text.format(there[field])} there, {text.format(here[field])} here")
+            stored, now = text.format(there[field]), text.format(here[field])
+            parts.append(f"{stored} in the store, {now} now")
     if "contents" in there:
         own = contents(plan.traced.program)
         parts.append(difference(json.loads(there["contents"]), own))
     found = "; ".join(filter(None, parts))
-    return found or f"other operations (program {there['program']} there, {here['program']} here)"
+    programs = f"program {there['program']} in the store, {here['program']} now"
+    return found or f"other operations ({programs})"
 
 
 def refusal(url, trouble) -> Damaged:
-    """The error for a root that is damaged or missing. Nothing is read or written without it."""
+    """The error for a root that is damaged or missing. Without a root the store is not used."""
     return Damaged(
-        f"store: {url}/{ROOT} is {trouble}; restore it from a copy, or delete {url} and run the "
-        "sweep again, which computes everything anew"
+        f"store: {url}/{ROOT} {trouble}; restore it from a copy, or delete {url} and run the "
+        "sweep again, which computes all blocks again"
     )
 
 
@@ -168,13 +170,13 @@ def grow(found, new, url) -> Layout:
     """The layout of a store, extended to all points and seeds of a new layout of its sweep.
 
     Raises:
-      ValueError: the store has a single point, and a store with a single point cannot be extended.
+      ValueError: points would be added to a store with a single point.
     """
     shape = tuple(map(max, found.shape, new.shape))
     if found.block[0] == 1 and shape[0] > 1:
         raise ValueError(
-            f"store: {url} was made with one point, which has a program of its own; "
-            "points can only be added to a store that was made with several"
+            f"store: {url} was made with one point, so no points can be added; use another folder "
+            "for several points"
         )
     attributes = found.attributes
     if shape[0] > found.shape[0]:
@@ -236,9 +238,9 @@ def read(text, url) -> Layout:
 
     Raises:
       Damaged: the root is damaged.
-      ValueError: the root is not that of a sweep, or of an older store.
+      ValueError: the root does not belong to a sweep, or belongs to an older store.
     """
-    damaged = refusal(url, "damaged")
+    damaged = refusal(url, "is damaged")
     try:
         root = json.loads(text)
     except (ValueError, RecursionError):
@@ -250,12 +252,13 @@ def read(text, url) -> Layout:
     written = str(attributes.get("format"))
     if not written.startswith("dpjax sweep"):
         raise ValueError(
-            f"store: {url}/{ROOT} is not that of a sweep; name another folder, or restore it"
+            f"store: {url}/{ROOT} does not belong to a sweep; use another folder, or restore "
+            "this file from a copy"
         )
     if written != _FORMAT:
         raise ValueError(
             f"store: {url} is of another version of dpjax: its format is {written!r}, and this "
-            f"version reads {_FORMAT!r}"
+            f"version reads {_FORMAT!r}; use another folder, or that version"
         )
     try:
         return _understand(root)
@@ -264,7 +267,7 @@ def read(text, url) -> Layout:
 
 
 def _understand(root) -> Layout:
-    """The layout in a root. Each field is used as it is used later, to detect damage."""
+    """The layout in a root. Every field is tried here as it is used later, to detect damage."""
     attributes = root["attributes"]
     described = root["consolidated_metadata"]["metadata"]
     names = attributes["arrays"].split()
@@ -281,7 +284,7 @@ def _understand(root) -> Layout:
     unused = iter(names)
     unflatten(attributes["structure"], unused)
     layout.identity()
-    # A root must name coordinate objects for all its seeds.
+    # A root must list coordinate objects for all its seeds.
     last = f"seed/c/{(seeds - 1) // _COORDINATE_CHUNK}"
     fits = len(layout.point_words()) == points and last in layout.objects()
     if not fits or len(chunk) != 2 or min(layout.block) < 1 or next(unused, None) is not None:
@@ -290,13 +293,13 @@ def _understand(root) -> Layout:
 
 
 def unflatten(structure, leaves) -> tuple:
-    """The fields of a Result without its rounds, from leaves, in the containers of a root."""
+    """The fields of a Result without its rounds, from leaves, in the root's containers."""
     leaves = iter(leaves)
     return tuple(_unflatten(tree, leaves) for tree in json.loads(structure))
 
 
 def _digest(root) -> str:
-    """A digest of a root's contents, without this digest."""
+    """A digest of a root's contents other than the digest itself."""
     attributes = {name: value for name, value in root["attributes"].items() if name != "digest"}
     return digest(json.dumps({**root, "attributes": attributes}, sort_keys=True).encode())
 
@@ -328,7 +331,7 @@ def _coordinates(layout) -> dict:
 def _name(function) -> str:
     while hasattr(function, "func"):  # a functools.partial
         function = function.func
-    # A renamed function has a new __name__ and its old __qualname__.
+    # A function that was renamed has a new __name__ but its old __qualname__.
     parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
     parts[-1] = getattr(function, "__name__", parts[-1])
     return ".".join(filter(None, [function.__module__, *parts]))

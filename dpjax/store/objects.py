@@ -1,7 +1,7 @@
 """Reads and writes objects: named bytes in a folder or at an fsspec URL, with checksums.
 
-Zarr writes files without fsync, and its unfinished files do not identify their process. So the
-objects of a store are written here.
+Zarr writes files without fsync, and the names of its unfinished files do not identify the writing
+process. So the objects of a store are written here.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _PARTIAL = ".partial"
 
 
 class Damaged(ValueError):
-    """An object does not contain what was written; the message names it.
+    """An object is missing or does not contain the written bytes; the message names it.
 
     Examples:
       >>> issubclass(store.Damaged, ValueError)
@@ -30,7 +30,7 @@ class Damaged(ValueError):
 
 
 class Files:
-    """The objects in a folder or at a URL. Each is written atomically."""
+    """The objects in a folder or at a URL. Each object is written atomically."""
 
     def __init__(self, url):
         try:
@@ -69,10 +69,11 @@ class Files:
         """Write an object, and return whether it was written.
 
         Args:
-          key: its name.
-          data: its bytes.
-          create: whether to keep an existing object (on a local disk only).
-          durable: whether the bytes are on disk when this returns, not only in system memory.
+          key: the object's name.
+          data: the object's bytes.
+          create: whether an existing object is kept (on a local disk only).
+          durable: whether the bytes must be on disk when the function returns, not only in system
+            memory.
         """
         path = self.path(key)
         try:
@@ -88,7 +89,7 @@ class Files:
         return True
 
     def sweep_up(self) -> None:
-        """Remove unfinished files of killed processes of this machine."""
+        """Remove the unfinished files of killed processes that ran on this machine."""
         if self.local:
             for key in self._found():
                 if key.endswith(_PARTIAL) and is_left_behind(key.split(".")[-2]):
@@ -123,7 +124,7 @@ def together(function, items) -> list:
 def digest(data) -> str:
     """A digest of an object.
 
-    It is not a crc32c, which is the same for all objects that end with their own crc32c.
+    A crc32c would not do: it is the same for all objects that end with their own crc32c.
     """
     return hashlib.sha256(data).hexdigest()[:16]
 
@@ -138,10 +139,10 @@ def decode(encoded, shape, dtype, path) -> np.ndarray:
     """The array of an encoded object.
 
     Raises:
-      Damaged: its length or its checksum is wrong.
+      Damaged: the object does not exist, or its length or checksum is wrong.
     """
     if encoded is None:
-        raise Damaged(f"store: {path} is gone")
+        raise Damaged(f"store: {path} does not exist")
     data, end = encoded[:-4], encoded[-4:]
     size = int(np.prod(shape)) * dtype.itemsize
     if len(data) != size or _crc32c(data) != end:

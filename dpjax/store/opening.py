@@ -20,11 +20,12 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
       url: a folder, or an fsspec URL.
       plan: a :class:`dpjax.engine.blocks.Plan`. Its blocks are used if the store is created.
       about: returns a description of the points for JSON; each field is a list with an entry for
-        each point. It is called if the store is created or extended, and is stored in the root.
+        each point. It is called if the store is created or extended. The root stores the
+        description.
 
     Raises:
-      ValueError: the store is of another sweep (the message names the field and both values); its
-        root is damaged or missing; or the folder contains something else.
+      ValueError: the store is of another sweep (the message names the field and both values); the
+        root is damaged or missing; or the folder contains other files.
       OSError: the store cannot be read or written.
     """
     files = Files(url)
@@ -38,7 +39,7 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
             continue
         found = layouts.read(text, files.url)
         if wrong := _wrong(files, found):
-            _warn_of(files, wrong, "written again", stacklevel=6)
+            _warn_of(files, wrong, "they are written again", stacklevel=6)
             _mend(files, found, wrong)
             continue
         layouts.compare(found, new, files.url, plan)
@@ -53,13 +54,13 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
 def read(url: str | os.PathLike) -> Result:
     """The Result of a stored sweep, as NumPy arrays.
 
-    Unfinished cells are NaN (in arrays of integers the least integer, of booleans False), and a
-    warning counts them. Another warning names damaged metadata and coordinates. Such damage affects
-    only other readers of Zarr, and calling the sweep again repairs it.
+    Unfinished cells are NaN (the least integer in arrays of integers, False in arrays of booleans),
+    and a warning counts them. Another warning names damaged metadata and coordinates. Such damage
+    affects only other readers of Zarr. To repair it, run the sweep again.
 
     Raises:
-      ValueError: there is no store of a sweep, or one of its objects is damaged; the message
-        names it.
+      ValueError: there is no store of a sweep, or an object of the store is damaged; the message
+        names the object.
       OSError: an object cannot be read; the message names it.
 
     Examples:
@@ -80,7 +81,7 @@ def existing(url: str | os.PathLike) -> Store | None:
     """The store of a sweep, with all its points and seeds; None if there is none.
 
     Raises:
-      ValueError, OSError: it is damaged or cannot be read; the message names the object.
+      ValueError, OSError: the store is damaged or cannot be read; the message names the object.
     """
     files = Files(url)
     text = files.read(ROOT)
@@ -89,7 +90,7 @@ def existing(url: str | os.PathLike) -> Store | None:
         return None
     layout = layouts.read(text, files.url)
     if wrong := _wrong(files, layout):
-        _warn_of(files, wrong, "the sweep, called again, writes them again", stacklevel=4)
+        _warn_of(files, wrong, "run the sweep again to write them again", stacklevel=4)
     return Store(files, layout, *layout.shape)
 
 
@@ -115,7 +116,8 @@ def _warn_of(files, wrong, remedy, stacklevel) -> None:
     names = ", ".join(map(files.path, wrong[:3]))
     rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     warnings.warn(
-        f"store: damaged, gone, or not what {files.path(ROOT)} says: {names}{rest}; {remedy}",
+        f"store: damaged, missing, or not as recorded in {files.path(ROOT)}: {names}{rest}; "
+        f"{remedy}",
         RuntimeWarning,
         stacklevel=stacklevel,
     )
@@ -132,21 +134,24 @@ def _mend(files, layout, wrong) -> None:
 
 def _refuse_blocks(files) -> None:
     """Raise an error if there are finished blocks without a root."""
-    # The root is read last: another process may just have written it, and then blocks.
+    # The root is read last, since another process may just have written the root and then blocks.
     blocks = any(key.startswith("done/c/") for key in files.keys())  # noqa: SIM118
     if blocks and files.read(ROOT) is None:
-        raise layouts.refusal(files.url, "gone")
+        raise layouts.refusal(files.url, "does not exist")
 
 
 def _create(files, new) -> None:
-    """Create a store if there is none, or only one without finished blocks."""
+    """Create a store if there is none, or if there is one without a finished block."""
     _refuse_blocks(files)
     objects = layouts.write(new)
     names = {key.partition("/")[0] for key in objects}
     for key in sorted(files.keys()):
         name, _, rest = key.partition("/")
         if name not in names or not re.fullmatch(r"zarr\.json|c(/\d+)*|", rest):
-            raise ValueError(f"store: there is something else, {files.path(key)}")
+            raise ValueError(
+                f"store: {files.url} must be empty or the store of a sweep, but it contains "
+                f"{files.path(key)}; use another folder"
+            )
     _write(files, objects, create=True)
 
 

@@ -106,7 +106,7 @@ def test_metadata_and_coordinates_are_mended(folder, whole, name, damage):
     file.unlink() if damage == "gone" else file.write_bytes(
         data[:-1] if damage == "truncated" else bytes(len(data))
     )
-    with pytest.warns(RuntimeWarning, match=f"damaged, gone, .*{file}"):
+    with pytest.warns(RuntimeWarning, match=f"damaged, missing, .*{file}"):
         assert_same(store.read(folder), whole[1])
     assert_mended(folder, whole)
     data = xarray.open_zarr(folder, chunks=None)
@@ -140,9 +140,9 @@ def test_a_damaged_root_is_refused_and_nothing_is_touched(folder, whole, damage)
         }[damage])  # fmt: skip
     todo = f"; restore it from a copy, or delete {folder} and run the sweep again, which computes"
     words = {
-        "gone": f"store: {root} is gone{todo}",
-        "no name": f"store: {root} is not that of a sweep; name another folder, or restore it",
-        "a list": f"store: {root} is not that of a sweep; name another folder, or restore it",
+        "gone": f"store: {root} does not exist{todo}",
+        "no name": f"store: {root} does not belong to a sweep; use another folder, or restore",
+        "a list": f"store: {root} does not belong to a sweep; use another folder, or restore",
     }
     refused = words.get(damage, f"store: {root} is damaged{todo}")
     first = {name: values[:1] for name, values in POINTS.items()}
@@ -158,7 +158,7 @@ def test_a_store_of_one_point_is_refused_without_its_root(tmp_path):
     folder, first = tmp_path / "store", {name: values[:1] for name, values in POINTS.items()}
     play(folder, points=first)
     (folder / "zarr.json").unlink()
-    assert_refused(folder, "zarr.json is gone", points=first)
+    assert_refused(folder, "zarr.json does not exist", points=first)
 
 
 def test_a_store_without_a_finished_block_needs_no_root(folder, whole):
@@ -175,7 +175,7 @@ def test_a_block_in_the_place_of_another_is_seen(folder, whole, arrays):
         if target.is_dir():
             source, target = (next(path.rglob("*")) for path in (source, target))
         shutil.copy(source, target)
-    with pytest.raises(ValueError, match=r"checksum/c/0/0 does not fit .* or its place"):
+    with pytest.raises(ValueError, match=r"checksum/c/0/0 does not match .* place of its block"):
         store.read(folder)
     assert_mended(folder, whole)
 
@@ -187,7 +187,7 @@ def test_a_block_of_another_sweep_is_seen(folder, whole, tmp_path):
         shutil.rmtree(folder / array / "c" / "0" / "1", ignore_errors=True)
         source, target = (place / array / "c" / "0" / "1" for place in (other, folder))
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
-    with pytest.raises(ValueError, match="checksum/c/0/1 does not fit"):
+    with pytest.raises(ValueError, match="checksum/c/0/1 does not match"):
         store.read(folder)
     assert_mended(folder, whole)
 
@@ -199,7 +199,7 @@ def whole_arrays(folder):
 
 def test_an_array_without_its_others_is_named(folder, whole):
     (folder / "report_rejected" / "c" / "0" / "2").unlink()
-    with pytest.raises(ValueError, match=r"report_rejected/c/0/2 is gone"):
+    with pytest.raises(ValueError, match="report_rejected/c/0/2 does not exist; run the"):
         store.read(folder)
     assert_mended(folder, whole)
 
@@ -208,7 +208,7 @@ def test_the_setting_of_threefry_is_named(folder, whole):
     """Its draws and program differ, and no program compiled under the other setting is used."""
     now = jax.config.jax_threefry_partitionable
     with jax.threefry_partitionable(not now):
-        message = f"another setting jax_threefry_partitionable: {now} there, {not now} here"
+        message = f"another setting jax_threefry_partitionable: {now} in the store, {not now} now"
         with pytest.raises(ValueError, match=message):
             play(folder)
         other = play()
@@ -230,7 +230,7 @@ def learners_alone(point, seed):
 def test_the_precision_of_products_is_named(folder):
     with (
         jax.default_matmul_precision("float32"),
-        pytest.raises(ValueError, match="setting jax_default_matmul_precision: None there"),
+        pytest.raises(ValueError, match="setting jax_default_matmul_precision: None in"),
     ):
         play(folder)
 
@@ -381,7 +381,7 @@ def test_what_is_no_file(folder, whole, name, what, monkeypatch):
     seen = assert_read_is_right(folder, whole[1])
     result, error, _ = noted(lambda: play(folder))
     if name == "zarr.json" and what == "dangling link":
-        assert f"{file} is gone; restore it" in str(error)
+        assert f"{file} does not exist; restore it" in str(error)
     elif error is not None:
         assert str(error).startswith("store: cannot ") and str(file) in str(error)
         assert what in ("folder", "pipe", "loop", "forbidden")
@@ -424,9 +424,9 @@ def test_stores_behind_a_url_are_mended(whole):
         assert_same(play(url), expected)
     root = system.cat_file("/attack/store/zarr.json")
     for damage, words in (
-        (b"{}", "is not that of a sweep"),
+        (b"{}", "does not belong to a sweep"),
         (root[:-9], "is damaged"),
-        (None, "is gone"),
+        (None, "does not exist"),
     ):
         if damage is None:
             system.rm_file("/attack/store/zarr.json")

@@ -456,7 +456,7 @@ def test_a_shrunk_domain_is_halfway_to_the_centre():
         (lambda: domains.k_sparse(3, 4), "k must be in"),
         (lambda: domains.partition_matroid([0, 2], [1, 1]), "blocks must lie"),
         (lambda: domains.partition_matroid([0, 0], [3]), "capacities must be"),
-        (lambda: domains.partition_matroid([0, 0], [2], bases=True), "one point"),
+        (lambda: domains.partition_matroid([0, 0], [2], bases=True), "below its block's size"),
         (lambda: domains.permutahedron([1.0, 1.0]), "weights must not all"),
         (lambda: domains.base_polytope(3, lambda order: jnp.zeros(2)), "chain must return"),
         (lambda: domains.base_polytope(3, domains.concave_of_weights(np.ones(3), lambda x: x)),

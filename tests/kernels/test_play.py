@@ -270,7 +270,7 @@ def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
         start = i, jnp.float32(0.0)
         return lax.fori_loop(0, 9, lambda t, c: (c[0] + 1, c[1] + large[(c[0] + t) % 400]), start)
 
-    assert "at places of their own" in refused(looks_up, jnp.int32(0))
+    assert "at different places" in refused(looks_up, jnp.int32(0))
     monkeypatch.setattr(domain, "MOST_OPERATIONS", 2)
     assert "the rounds have more than 2 operations" in refused(looks_up, jnp.int32(0))
 
@@ -307,5 +307,5 @@ def test_a_sweep_shows_the_reason_on_request(monkeypatch, caplog):
     with caplog.at_level(logging.INFO, logger="dpjax"):
         found = played()
     clear_caches()
-    assert "does not serve: the rounds have more than 2 operations" in caplog.text
+    assert "cannot be used: the rounds have more than 2 operations" in caplog.text
     np.testing.assert_allclose(found.regret, expected.regret, rtol=1e-5)

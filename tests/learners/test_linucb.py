@@ -425,7 +425,7 @@ def test_keywords_before_gram_work_and_name_the_new_spelling(old, law, spelling)
     (warning,) = seen
     assert warning.filename == __file__
     assert str(warning.message) == (
-        f"linucb: {', '.join(old)} will go in version 0.2; write gram={spelling}"
+        f"linucb: {', '.join(old)} will be removed in version 0.2; write gram={spelling}"
     )
     after = learners.linucb(16, 2, epsilon=1.0, delta=DELTA, gram=law)
     assert str(before.privacy) == str(after.privacy)

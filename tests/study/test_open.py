@@ -250,7 +250,7 @@ def test_a_foreign_object_is_left_alone(folder):
 
 def test_labels_of_another_study_are_refused(folder):
     """The stores refuse a study with another second epsilon, which leaves its object."""
-    with pytest.raises(ValueError, match="points: epsilon of point 1: 0.5 there, 0.7 here"):
+    with pytest.raises(ValueError, match="points: epsilon of point 1: 0.5 in the store, 0.7 now"):
         small([0.1, 0.7, 2.0, np.inf]).run(folder, progress=False)
     with pytest.raises(ValueError, match=r"holds other points than .*study\.json; it"):
         dpjax.open(folder)

@@ -106,7 +106,7 @@ def test_parts_of_lost_workers_are_handed_out_again(tmp_path):
 def test_errors_of_the_study_are_raised_at_once(tmp_path):
     (tmp_path / study_of().programs[0].folder).mkdir()
     (tmp_path / study_of().programs[0].folder / "mine.txt").write_text("of something else")
-    with pytest.raises(ValueError, match="there is something else, .*mine.txt"):
+    with pytest.raises(ValueError, match="must be empty .*mine.txt"):
         study_of().run(tmp_path, executor=Losing(0), parts=1, progress=False)
 
 

@@ -1,4 +1,4 @@
-"""Counter-based generators: a block function, and how keys and numbers are made from its words."""
+"""Counter-based generators: a block function, and the keys and numbers made from its words."""
 
 import math
 from collections.abc import Callable
@@ -26,8 +26,8 @@ class Generator(NamedTuple):
 
     name: str
     block: Callable  # (first, second, counter), uint32 that broadcast -> at least two random words
-    numbers: Callable  # the words of a block -> its numbers, a tuple
-    size: int  # the number of these numbers
+    numbers: Callable  # the words of a block -> the numbers of the block, a tuple
+    size: int  # how many numbers a block has
     impl: Any  # as for ``jax.random.key``
     text: Callable | None = None  # index of a word -> PTX of a block that returns this word
 
@@ -45,10 +45,10 @@ class Generator(NamedTuple):
         """The numbers of ``shape`` that a key draws.
 
         Args:
-          blocks: a shape -> the words of blocks 0, 1, ... in this shape, which may have further
-            axes before and after it.
+          blocks: a shape -> the words of blocks 0, 1, ..., arrays with this shape. Further axes
+            may come before and after the axes of this shape.
           shape: the shape of the numbers.
-          axis: the last axis of the blocks in the words, from the end.
+          axis: the last axis of this shape in the words, counted from the end.
 
         Examples:
           >>> generator = generators.of(jax.random.key(0).dtype)
@@ -65,7 +65,7 @@ class Generator(NamedTuple):
         return lax.slice_in_dim(flat, 0, total, axis=len(before)).reshape(*before, *shape, *behind)
 
 
-# By the name of the dtype of keys. Their draws depend only on the key, not on the batch.
+# Generators by the name of their keys' dtype. Draws depend only on the key, not on the batch.
 KNOWN: dict[str, Generator] = {}
 
 
@@ -131,7 +131,7 @@ def is_of_the_key_alone(dtype: Any) -> bool:
 def of(dtype: Any) -> Generator | None:
     """The Generator of keys of this dtype, or None.
 
-    It is None for JAX's default keys if the flag ``jax_threefry_partitionable`` is off.
+    For JAX's default keys it is None if the flag ``jax_threefry_partitionable`` is off.
 
     Examples:
       >>> generators.of(jax.random.key(0, impl=generators.threefry13).dtype).name

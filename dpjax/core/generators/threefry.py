@@ -50,7 +50,7 @@ def _numbers(words):
 def block_text(index: int, rounds: int) -> str:
     """PTX of a block that returns the word x (index 0) or y (1).
 
-    Triton would reassociate the sums of a block, which needs a quarter more instructions.
+    Without PTX, Triton reassociates the sums of a block, which takes a quarter more instructions.
     """
     lines = [
         ".reg .b32 x, y, last", "xor.b32 last, $1, $2", "xor.b32 last, last, 0x1BD11BDA",

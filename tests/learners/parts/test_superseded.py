@@ -25,7 +25,8 @@ def test_the_old_keyword_is_the_field_of_the_domain(name, old, fields):
     assert warning.filename == __file__
     spelling = ", ".join(f"{field}=..." for field in fields)
     assert str(warning.message) == (
-        f"{name}: {', '.join(old)} will go in version 0.2; write domain._replace({spelling})"
+        f"{name}: {', '.join(old)} will be removed in version 0.2; "
+        f"write domain._replace({spelling})"
     )
     after = factory(16, BALL._replace(**fields), epsilon=1.0)
     assert str(before.privacy) == str(after.privacy)
