@@ -58,7 +58,7 @@ def find_environment(text) -> tuple[str, str, Any]:
         meant = _check.nearest(name, found)
         raise ValueError(f"{path}: it has no function or Environment {name}{meant}")
     if not name and len(found) != 1:
-        what = f"{' and '.join(found)} may all be meant; choose one, as in {path}:" + (
+        what = f"it has {' and '.join(found)}; choose one, as in {path}:" + (
             next(iter(found))) if found else "it has no Environment and no function"  # fmt: skip
         raise ValueError(f"{path}: {what}")
     name = name or next(iter(found))

@@ -18,13 +18,13 @@ VERDICTS = ("held", "open", "violated", "exceeded", "vacuous")
 ABOUT = """# Theorems on regret, measured
 
 `{command}` played the learner of each theorem against {against}, with {trials}
-trials each and at three horizons, the longest of them T = {horizon}. {more} \
+trials each and at three horizons, up to T = {horizon}. {more} \
 The command also wrote the tables below, [verdicts.csv](verdicts.csv),
 [exponents.csv](exponents.csv) and [parameters.json](parameters.json).
 
 In the columns *printed* and *derived*, a cell begins with the verdict on the bound at
-T = {horizon}. The number in brackets is the worst mean regret divided by the bound. The bound is
-below the largest possible regret from the horizon at the end of the cell on.
+T = {horizon}. The number in brackets is the worst mean regret divided by the bound. The number
+after *from* is the shortest horizon at which the bound is below the largest possible regret.
 
 A bound above the largest possible regret is *vacuous*. Any other bound is *held* if the interval of
 the worst mean regret lies below it, *violated* if the interval lies above it, and *open* if the
@@ -32,9 +32,9 @@ interval contains it. The intervals of all environments of a theorem are simulta
 A *rate* is a bound that the paper states up to constants; here its constant is 1. If the interval
 lies above a rate, the rate is *exceeded*, which contradicts no theorem.
 
-Exponents ignore logarithms. The fitted exponent is that of mean regret in the worst environment at
-each horizon and epsilon. Its 95 % interval resamples trials. [Worst cases](../worst_case/README.md)
-searches for worse environments.
+Exponents ignore logarithms. The fitted exponent is the slope of log mean regret, in the worst
+environment at each horizon and epsilon. Its 95 % interval is a bootstrap over trials. [Worst
+cases](../worst_case/README.md) searches for worse environments.
 """
 
 
@@ -44,27 +44,26 @@ SEARCHED = """# The worst case of every learner
 regret, at T = {horizon}. The environments are Bernoulli arms of any means, arms whose means change
 once, deterministic sequences of any period, linear losses of any direction, contexts of any gap,
 direction and distribution, logistic losses of any scale, and expert advice of any quality. If a
-bound covers adversaries that react to the learner, they are searched, too. The command also wrote
+bound covers adversaries that react to the learner, the search includes them. The command also wrote
 the table and the figure below, [searches.csv](searches.csv) and [parameters.json](parameters.json).
 
 The regret is the mean over {trials} fresh trials in the environment found. Its 95 % interval is for
-this environment alone. The column *in the search* has the largest mean during the search, which is
-usually larger because a search also selects lucky trials. The regret found is a lower bound on the
-worst-case regret: a search can refute a bound, but cannot show that it holds. If a bound on
-stochastic arms depends on the means, the search maximizes the ratio of regret to bound. Theorems
-without a family to search are not in the table. Slow theorems are searched only if the command
-names them.
+this environment alone. The column *in the search* has the largest mean during the search. It is
+usually larger than the regret, because a search also selects lucky trials. The regret is a lower
+bound on the worst-case regret: a search can refute a bound, but cannot show that it holds. If a
+bound on stochastic arms depends on the means, the search maximizes the ratio of regret to bound.
+Theorems without a family to search are not in the table. Slow theorems are searched only if the
+command names them.
 
 ![Regret over the upper bound at the worst environment found](worst_case.png)
 
 *Made by `{command}`.*
 
-A dot is the regret in the worst environment found, divided by the upper bound. There is a tick if a
-lower bound on the worst-case regret of every learner, private or not, is known. The tick is this
-lower bound divided by the upper bound. If a dot is left of its tick, the search has not found the
-worst case. Orange dots are within a factor of {tight:g} of the upper bound (dashed line). Blue dots
-are more than {loose:g} times below it (dotted line). If a dot is hollow, the upper bound is above
-the largest possible regret.
+A dot is the regret in the worst environment found, divided by the upper bound. A tick is a known
+lower bound on the worst-case regret of every learner, private or not, divided by the upper bound.
+If a dot is left of its tick, the search has not found the worst case. Orange dots are within a
+factor of {tight:g} of the upper bound (dashed line). Blue dots are more than {loose:g} times below
+it (dotted line). If a dot is hollow, the upper bound is above the largest possible regret.
 """
 
 
@@ -78,7 +77,8 @@ constant losses.""",
 GIVEN = (
     "environments of {files}",
     """A bound holds for
-the environments that its source describes. Whether these are among them was not checked.""",
+the environments that its source describes. The command does not check whether yours is one of
+them.""",
 )
 
 
@@ -153,8 +153,8 @@ def run(
         write_json(folder / "parameters.json", parameters)
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
     tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
-    said = [f"The bound of {name} is that of: {theorems.find(name).source}. It covers only the "
-            "kind of environments that this source names." for name in names if given]  # fmt: skip
+    said = [f"Source of the bound of {name}: {theorems.find(name).source}. The bound covers only "
+            "the environments that this source describes." for name in names if given]  # fmt: skip
     return "\n\n".join([*map(format_table, tables), *said])
 
 
@@ -240,10 +240,10 @@ def searched_page(folder) -> str:
     header = ["theorem", "epsilon", "worst family", "regret", "in the search", "lower bound",
               "upper bound", "verdict (regret / upper bound)"]  # fmt: skip
     said = [
-        f"{len(real)} bounds, each of a theorem at one epsilon, are below the largest possible "
-        f"regret. Of these bounds, those within a factor of {TIGHT:g} of the regret found are: "
+        f"Each bound is of one theorem at one epsilon. {len(real)} bounds are below the largest "
+        f"possible regret. Bounds within a factor of {TIGHT:g} of the regret found: "
         f"{_named(real[real['ratio'] * TIGHT >= 1.0])}.\n",
-        f"Those more than {LOOSE:g} times the regret found are: "
+        f"Bounds more than {LOOSE:g} times the regret found: "
         f"{_named(real[real['ratio'] * LOOSE < 1.0])}.\n",
     ]  # fmt: skip
     if real.empty:

@@ -78,7 +78,7 @@ def test_the_command_plays_the_environment_of_a_file(tmp_path, capsys):
     given = ["theorem", "exp3", "--environment", str(OWN), "--horizon", "256", "--trials", "4"]
     assert main([*given, "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert "The bound of exp3 is that of: Auer et al. 2002, Corollary 3.2." in printed
+    assert "Source of the bound of exp3: Auer et al. 2002, Corollary 3.2." in printed
     rows = (out / "verdicts.csv").read_text().splitlines()
     assert len(rows) == 4 and all(",late," in row for row in rows[1:])
     page = (out / "README.md").read_text()
@@ -92,8 +92,7 @@ def test_the_command_plays_the_environment_of_a_file(tmp_path, capsys):
 
 FILES = {
     "x = 1\n": "it has no Environment and no function",
-    "def a(horizon): pass\ndef b(horizon): pass\n": "a and b may all be meant; choose one, as in "
-    "{path}:a",
+    "def a(horizon): pass\ndef b(horizon): pass\n": "it has a and b; choose one, as in {path}:a",
     "def a(horizon): return 3\n": "a must return an Environment, and returned int",
     "def a(horizon):\n    return 1 / 0\n": "line 2: ZeroDivisionError: division by zero",
     "def a(:\n": "line 1: SyntaxError: invalid syntax",
