@@ -208,7 +208,8 @@ REVEALED = """The last three columns are from `python benchmarks/revealed.py --o
 [what actions reveal](revealed.md) at epsilon = 1 on the pair that reveals most. Each has two
 numbers, for T = 8 with two arms and for T = 16 with three.
 
-- *Actions reveal*: the exact epsilon, and an upper bound on it at delta = 0.01 or more.
+- *Actions reveal*: the exact epsilon for T = 8, and an upper bound on epsilon at delta = 0.01 or
+  more for T = 16.
 - *Likelihood attack*: its lower bound from 131072 runs of each sequence, and from 8192.
 - *Worst history*: |ln P'/P| of the history with the largest ratio.
 """

@@ -342,7 +342,7 @@ def _explore(options) -> None:
 
 
 def _compare(options) -> str:
-    """Print the verdicts, and return the audit's finding against a declaration, if there is any."""
+    """Print the verdicts, and return the first violation that the audit found, if there is any."""
     from dpjax.cli import compare
 
     out = results_folder(options, "results/compare")

@@ -19,7 +19,7 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
       **options: as in :func:`dpjax.compare`, except the key.
 
     Returns:
-      The verdicts, as text, and the audit's finding against a declaration; empty if there is none.
+      The verdicts, as text, and the first violation that the audit found; empty if there is none.
 
     Raises:
       ValueError, OSError: as in :func:`dpjax.cli.learner_files.find_factory` and

@@ -80,10 +80,10 @@ class Privacy(NamedTuple):
     loss_range: tuple[float, float] = (0.0, 1.0)  # losses outside it are clipped before the
     # learner sees them, unless the learner has its own ``clip``; (-inf, inf) clips none
     model: str = "central"  # the trust model, by the trusted party. "central": the party that runs
-    # the learner; "joint": the same, but a round's own arm is not covered; "shuffle": the party
-    # that permutes the messages of a batch; "distributed": a secure sum; "silo": the user's own
-    # silo, such as a hospital, which randomizes all messages that it sends; "local": no one, since
-    # each user's message is randomized by itself.
+    # the learner; "joint": the same, but only the user of a round sees its arm; "shuffle": the
+    # party that permutes the messages of a batch; "distributed": a secure sum; "silo": the user's
+    # own silo, such as a hospital, which randomizes all messages that it sends; "local": no one,
+    # since each user's message is randomized by itself.
     released: str = "actions 1..T"  # the released values that the declaration covers
     reported: tuple[str, ...] = ()  # fields of the report that the declaration also covers
     calibration: str = "derived"  # or "printed", as in the paper
@@ -135,10 +135,10 @@ class Report(Protocol):
 
 
 class Clip(Protocol):
-    """Clips the feedback of a learner to its declared losses."""
+    """Clips the losses in a learner's feedback to the set that the learner declares."""
 
     def __call__(self, seen: Any, /) -> tuple[Any, Array]:
-        """The feedback -> the nearest declared feedback, and how many losses were outside."""
+        """The feedback -> the clipped feedback, and how many losses were outside the set."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,8 @@ class Learner(NamedTuple):
     report: Report = empty_report  # state -> NamedTuple of scalars to report at the end
     sound: Any = True  # () bool, False if a traced argument of the factory is outside of its
     # domain. The regret of every game and the declared epsilon are then NaN.
-    clip: Clip | None = None  # feedback -> (the nearest declared feedback, the number of losses
-    # that were outside); by default each loss is clipped to ``Privacy.loss_range``
+    clip: Clip | None = None  # feedback -> (the clipped feedback, the number of clipped losses);
+    # by default each loss is clipped to ``Privacy.loss_range``
 
 
 @described

@@ -28,7 +28,8 @@ def all_subsets(n) -> np.ndarray:
 def within_facets(rows, bounds, centre, tangent) -> Callable:
     """A function (x, tolerance) -> whether A x <= b and x is in the affine hull of the set.
 
-    The hull contains ``centre`` (d,). Its directions are ``tangent`` (d, m), or all if it is None.
+    The hull contains ``centre`` (d,). ``tangent`` (d, m) is a basis of its directions; None if the
+    hull is R^d.
     """
     normals, limits, middle = constant(rows), constant(bounds), constant(centre)
     across = None if tangent is None else constant(null_space(tangent.T).T)

@@ -126,9 +126,9 @@ def conditional_gradient_step(domain: Domain, point: Array, gradient: Array) -> 
 def shrunk(domain: Domain, factor: Number) -> Domain:
     """centre + factor (domain - centre), for a factor in (0, 1] that may be traced.
 
-    Only the minimizer and the projection are those of the shrunk set, and the projection does not
-    count as exact. All other fields are copied from the domain. So the radius, diameter and
-    inradius are too large for the shrunk set.
+    The minimizer and the projection are those of the shrunk set, and the projection does not count
+    as exact. All other fields are copied from the domain. So the radius, diameter and inradius are
+    too large for the shrunk set.
 
     Examples:
       >>> small = domains.shrunk(domains.cube(2), 0.5)

@@ -82,8 +82,8 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
     P(y)_i = clip(y_i - tau, 0, upper) with one tau for each block, so y_i - P(y)_i is tau clipped
     to [y_i - upper, y_i]. In each block these differences sum to the sum of y minus the total,
     which determines tau. The sum is piecewise linear in tau with 2 d pieces. Newton's method finds
-    tau and leaves each piece once. On a flat piece the bracket is halved instead. The ends of the
-    bracket are at most as far from 0 as the sum of the excess.
+    tau, and visits each piece at most once. On a flat piece the bracket around tau is halved
+    instead.
 
     Args:
       upper: above 0.
@@ -145,8 +145,8 @@ def permutations(weights) -> ExactProjection:
     """Onto the convex hull of all permutations of ``weights`` (d,), sorted with the largest first.
 
     For y in the same order, y - P(y) is the non-increasing isotonic regression of y - weights (Lim
-    & Wright 2016). Its entry i is the least over j <= i of the largest over k >= i of the mean of
-    entries j to k (Robertson, Wright & Dykstra 1988, Theorem 1.4.4).
+    & Wright 2016). Its entry i is the minimum over j <= i of m_ij. Here m_ij is the maximum over
+    k >= i of the mean of entries j to k (Robertson, Wright & Dykstra 1988, Theorem 1.4.4).
     """
     dim = len(weights)
     i = jnp.arange(dim)
@@ -183,9 +183,9 @@ def drift(exact, dim, rounds) -> tuple[float, float]:
 
     z_t is the projection of z_(t-1) + s_t onto t (K - centre), computed by :func:`onto_multiple`.
     The excess of a projection is at most |s_t|. Its error has three parts. The first is
-    2^-24 (``relative`` + 1) |s_t|, with 1 for the product with t. The second is
-    2^-24 ``absolute`` |y|, with |y| <= t r + |s_t| for the largest length r of a point of K. The
-    third is the error of two words. Summed over the rounds and over both sums, they give
+    2^-24 (``relative`` + 1) |s_t|, where the 1 comes from rounding the product with t. The second
+    is 2^-24 ``absolute`` |y|, with |y| <= t r + |s_t| for the largest length r of a point of K. The
+    third is the error of two-word arithmetic. Summed over the rounds and over both sums, they give
 
         drift <= a S + b r   for the largest |s_t|, S.
 

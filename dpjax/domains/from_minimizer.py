@@ -43,7 +43,7 @@ def from_minimizer(
       losses: a LossSet of the same dimension; by default vectors of length at most 1.
       radius: largest distance of a point from the centre; by default the diameter.
       project: a function (d,) -> the nearest point, an ExactProjection, or n. The function must be
-        exact up to rounding: its error is at most 32 units of 2^-24 of its argument's length.
+        exact up to rounding: its error for y is at most 32 * 2^-24 |y|.
         Pass an ExactProjection if its rounding error is known more precisely, and the number n of
         Frank-Wolfe steps if no projection is known.
       contains: (x, tolerance) -> whether x is in the set; by default whether x is near its

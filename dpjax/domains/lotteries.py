@@ -37,7 +37,7 @@ class Lottery(NamedTuple):
     reach: Callable  # x (d,) -> (d,), the largest eta |y_i| that is used
     penalty: float
     stability: float
-    reads_all: bool  # whether the bound holds if all ones of a vertex are estimated in one step
+    reads_all: bool  # whether the bound also holds if y estimates the losses of all ones at once
 
 
 def of_sets(blocks, capacities) -> Lottery:

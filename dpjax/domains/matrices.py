@@ -39,10 +39,10 @@ def gram_losses(size: int) -> LossSet:
     """The losses -M of online PCA, M (n, n) positive semidefinite of trace at most 1, as (n^2,).
 
     The extreme losses are -v v' with |v| = 1, and 0. Under the loss -v v' a point X suffers
-    -<X, v v'>, which is -|X v|^2 if X is a projection. Two losses are farthest apart if v and w are
-    orthogonal. So a replacement changes a loss by at most sqrt 2 in L2, not by twice its norm. The
-    L1 norm is at most n, attained if all |v_i| are equal. The L1 distance is at most n sqrt 2,
-    attained for n = 2 and n = 4.
+    -<X, v v'>, which is -|X v|^2 if X is a projection. Two losses -v v' and -w w' are farthest
+    apart if v and w are orthogonal. So a replacement changes a loss by at most sqrt 2 in L2, not by
+    twice its norm. The L1 norm is at most n, attained if all |v_i| are equal. The L1 distance is at
+    most n sqrt 2, attained for n = 2 and n = 4.
 
     Vectors are clipped to the nearest vector of the set, by an eigendecomposition.
 

@@ -125,8 +125,10 @@ def _affine_hull(equalities, dim):
         raise ValueError("equalities contradict each other")
     tangent = null_space(matrix)
     if not 1 <= tangent.shape[1] < dim:
-        left = "a single point" if tangent.shape[1] == 0 else "every point"
-        raise ValueError(f"equalities must leave several points, but not all; they leave {left}")
+        left = "a single point" if tangent.shape[1] == 0 else "all of R^d"
+        raise ValueError(
+            f"equalities must leave more than one point, and not all of R^d; they leave {left}"
+        )
     return origin, tangent
 
 
@@ -219,7 +221,7 @@ def _analytic_centre(facets) -> np.ndarray:
         w = w - step / (1.0 + decrement if decrement > 0.25 else 1.0)
         if decrement < 1e-8:  # The last step squares the decrement.
             return w
-    raise ValueError("A x <= b must not be so thin that its analytic centre cannot be found")
+    raise ValueError("A x <= b: the set is too thin to find its analytic centre")
 
 
 def _inverse_root(matrix) -> np.ndarray:

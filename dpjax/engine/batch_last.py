@@ -10,7 +10,7 @@ There are two more differences from ``vmap``, which do not change numbers. First
 depend on the batch have no batch axis, even in loops. So round counters and shared losses are
 computed once. Second, keys are two separate arrays of words, and the generator's block function is
 inlined, so that compilers fuse it with the code that uses the words. The layout itself may change
-last bits: if rows are short, compilers contract only some products and sums.
+last bits: if rows are short, compilers fuse only some products with sums.
 
 The values are in :mod:`dpjax.engine.batched`. The rules are in ``batched_rules`` (numbers),
 ``indexing`` (reads and writes at an index) and ``batched`` (keys).

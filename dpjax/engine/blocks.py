@@ -86,7 +86,7 @@ def shared_size(seeds, limit, workers, enough) -> int:
 
     Sweeps with at least ``enough`` seeds for each worker, but fewer than 16 times ``enough`` in
     total, have blocks of ``enough`` seeds and so share one compiled program. With more seeds,
-    blocks are larger, as long as the superfluous seeds are at most an eighth of ``seeds``.
+    blocks are larger, but the last blocks add at most an eighth of ``seeds`` superfluous seeds.
 
     Args:
       seeds: the total number of seeds.

@@ -1,8 +1,8 @@
 """Compiles programs for devices: the only module that distinguishes CPU, GPU and TPU.
 
 A :class:`Platform` defines how programs are compiled for one kind of device, and how many trials,
-threads and bytes they use. A platform's layouts of a block are tried in order, and for each layout
-all its compilers. A layout or a compiler that does not support a program raises
+threads and bytes they use. The layouts of a platform are tried in order, and for each layout all
+compilers of the platform. A layout or a compiler that does not support a program raises
 :class:`dpjax.engine.one_kernel.Unfit` with the reason. It does so before XLA compiles anything,
 unless XLA itself refuses the program. The last layout and the last compiler support every program.
 

@@ -1,8 +1,9 @@
 """Turns numbers of a program into arguments. Programs that differ only in these are compiled once.
 
-A program is compared with another program of the same text, such as the same game at another
-horizon. The numbers that differ become arguments; all others stay. All arguments of one type form
-one vector, in which a number occurs once, even if several equations read it.
+A program is compared with another one that has the same text apart from its numbers, such as the
+same game at another horizon. The numbers that differ become arguments; all others stay. All
+arguments of one type form one vector, in which a number occurs once, even if several equations read
+it.
 """
 
 import hashlib

@@ -3,8 +3,8 @@
 On CPU XLA runs a program as a list of kernels, one for each operation that it does not fuse with
 another. Starting a kernel costs as much as computing a few hundred numbers, and a round of a bandit
 is twenty kernels. By default XLA compiles only loops that use little memory as one kernel. An
-attribute of a call makes XLA compile any program as one kernel. The results are the same, except
-for last bits of sums that a library computes if there are many kernels.
+attribute of a call makes XLA compile any program as one kernel. The results are the same,
+except for the last bits of some sums: a library computes these if there are many kernels.
 """
 
 import jax

@@ -52,7 +52,7 @@ def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
 
 
 def epoch_plan(epoch, active, failure, largest_gap, moment, order, epsilon, model):
-    """B_e, R_e and the radius largest_gap 2^-e / 4 of epoch e = 1, 2, ..., for |S| active arms."""
+    """B_e, R_e and the radius largest_gap 2^-e / 4 of epoch e = 1, 2, ..., for ``active`` arms."""
     squared = jnp.square(jnp.asarray(epoch, jnp.float32))
     exponent = jnp.log(8.0 * jnp.asarray(active, jnp.float32) * squared / failure)
     radius = 0.25 * largest_gap * jnp.exp2(-jnp.asarray(epoch, jnp.float32))

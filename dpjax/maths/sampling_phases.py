@@ -30,7 +30,7 @@ def phase_exponent(failure, arms, phase_n, phase_m):
 
 @functools.lru_cache
 def phase_samples(ratio=2.0, forget=True):
-    """The numbers of losses in the releases of phases 1, 2, ..., float64, while pulls are < 2^31.
+    """The number of losses in the release of each phase 1, 2, ..., float64, up to 2^31 pulls.
 
     The number N of an arm's pulls starts at 1, and a phase raises it to N + ceil((ratio - 1) N).
     With ``forget`` a release covers only its own phase: 1, 1, 2, 4, ... losses at ratio 2.

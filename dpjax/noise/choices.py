@@ -67,8 +67,8 @@ def categorical(key: Array, logits: Array) -> Array:
     The largest logit is subtracted, so a weight is e^-x with x >= 0. For weights near 1 the digits
     of 1 - e^-x are kept, so a small difference of two logits is not rounded away: the logarithm of
     a weight is off by at most 2^-20 x. An index is drawn as in :func:`choose`, with weights in
-    units of 2^-55 if there are two. An index with a weight below a unit is never drawn. Logits
-    still distinguish neighbouring data if one or both of the weights would be rounded to 0.
+    units of 2^-55 if there are two. An index with a weight below a unit is never drawn. Audits
+    compute the privacy loss from the logits, even if a weight is rounded to 0.
 
     Examples:
       >>> int(noise.categorical(jax.random.key(0), jnp.array([-jnp.inf, 0.0, -1000.0])))

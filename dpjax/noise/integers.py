@@ -59,8 +59,8 @@ def exact_privacy(
     def least_scale(epsilon, delta, sensitivity=1):
         """The least scale, to within a factor of 1 + 1e-12. Delta is checked at the result.
 
-        It is found by bisection, since delta decreases in the scale. The exception is discrete
-        Gaussian noise with epsilon >= 1.
+        It is found by bisection, since delta decreases in the scale. For discrete Gaussian noise
+        with epsilon >= 1, delta does not always decrease, and a smaller scale may suffice.
         """
         epsilon = _check.epsilon(epsilon)
         _check.delta(delta)

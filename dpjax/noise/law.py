@@ -49,8 +49,8 @@ class Law:
         noise.
       declare: (Change, scale, delta) -> Calibration of a given scale. None if no paper prints a
         scale.
-      cost: changes over scales (...) -> Cost of a release in which these entries change. None if
-        the cost is computed on the host, by ``epsilon`` or ``together``.
+      cost: (...), the change of each entry divided by the scale -> Cost of the release. None if the
+        cost is computed on the host, by ``epsilon`` or ``together``.
       norm: 1 or 2, the norm of a change that determines its cost.
       integers: whether the noise hides only changes by integers.
       pure: whether the noise gives pure differential privacy.
@@ -68,7 +68,8 @@ class Law:
         for a law on integers. The scale is above 0. None if the density is not known.
       model: the trust model of a batch sum with this noise, as in ``Privacy``: "central", "shuffle"
         or "distributed".
-      limit: the trust model whose integer noise this noise idealises, or None.
+      limit: for continuous noise that stands for integer noise added in a trust model, this model;
+        otherwise None.
 
     The scale is a scale parameter, a standard deviation or a number of coins, as the law's file
     says. A scale of 0 adds no noise.

@@ -34,7 +34,7 @@ def user_sensitivity(
 
     - For a fixed ``spacing``, every first column is tried.
     - For a Toeplitz matrix of decreasing nonnegative entries, the first k columns are the worst.
-      (The product of two columns decreases as they move apart, and as the later one moves down.)
+      (The inner product of two columns decreases as their distance grows, and as both move right.)
     - For a tree, in which the sets of values of two nodes are disjoint or nested, the worst columns
       are found by dynamic programming over the nodes.
 

@@ -161,7 +161,7 @@ def shuffle_delta(
         ``"response"`` is exact for randomized response of a bit, in the larger direction and for
         the worst inputs of the other users. The number of ones is a sufficient statistic (our
         derivation). For at most 2000 users all inputs are tried. For more users about eighty
-        inputs near the ends are tried, since the worst inputs were found there.
+        inputs with few ones or few zeros are tried, since the worst inputs were found among these.
         ``"clones"`` is an upper bound for any randomizer (Feldman, McMillan & Talwar 2021,
         Theorem 3.1, without its last step).
         ``"stronger_clones"`` is a tighter upper bound for the randomizers named in the module's
@@ -190,7 +190,7 @@ def shuffle_epsilon(
     Args:
       local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
       delta: from 1e-30 to below 1.
-      users: number of messages in the batch, n below, from 1 to 10^6.
+      users: n, the number of messages in the batch, from 1 to 10^6.
       bound: one of the curves of :func:`shuffle_delta`, inverted by bisection, or a closed form.
         Let L = ln(4 / delta) and e0 = local_epsilon.
         ``"closed_2021"`` is ln(1 + x (1 - e^-e0) / (1 + e^-e0 / (1 + x))), where
@@ -199,7 +199,7 @@ def shuffle_epsilon(
         ``"closed_2023"`` is ln(1 + (e^e0 - 1) (4 sqrt(2 L / ((e^e0 + 1) n)) + 4 / n)), for the
         randomizers of ``"stronger_clones"`` and 1 + e^e0 <= n / (8 ln(2 / delta)) (2023,
         Theorem 3.2, as recalled).
-        If n is too small for its condition, a closed form is local_epsilon.
+        If the condition of a closed form does not hold, the result is local_epsilon.
 
     Examples:
       >>> [round(privacy.shuffle_epsilon(2.0, 1e-6, users), 2) for users in (100, 400)]
@@ -242,8 +242,8 @@ def shuffle_local_epsilon(epsilon: float, delta: float, users: int) -> float:
 
     It is found by bisection on :func:`shuffle_delta` with ``"response"``, and delta is checked at
     the result. The result is at least epsilon, and little more if the batch is too small to hide a
-    message. If the worst inputs are not near an end, delta at the result can be a few percent below
-    the given delta.
+    message. If the worst inputs have neither few ones nor few zeros, delta at the result can be a
+    few percent below the given delta.
 
     Args:
       epsilon: of the shuffled messages, at most 100; inf gives inf.

@@ -21,9 +21,9 @@ class Accessor:
 
     Each registered estimator is a method that estimates the variable ``of`` and returns an
     ``xarray.Dataset``. By default the variable is the regret at the horizon, or the regret by round
-    if ``over="round"``. ``crossing`` has another argument ``of``, so its variable is passed as
-    ``value``. ``dir(data.dpjax)`` lists the methods. See :mod:`dpjax.report.estimates`,
-    :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`.
+    if ``over="round"``. In ``crossing`` the argument ``of`` is the reference value, so the variable
+    is passed as ``value``. ``dir(data.dpjax)`` lists the methods. See
+    :mod:`dpjax.report.estimates`, :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`.
 
     Examples:
       >>> import xarray

@@ -73,7 +73,10 @@ def estimator(
 
 
 def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
-    """The estimator of this name at a level, as a function of an array; functions are kept."""
+    """The estimator of this name at a level, as a function of an array.
+
+    A function is returned unchanged.
+    """
     if callable(estimate):
         return estimate
     if estimate not in ESTIMATORS:
@@ -111,7 +114,7 @@ def place(array: xarray.DataArray, to: dict) -> xarray.DataArray:
     for name, value in to.items():
         if name not in array.dims:
             raise ValueError(
-                f"{name} is no dimension of the data; these are {', '.join(map(str, array.dims))}"
+                f"{name} is not a dimension of the data: {', '.join(map(str, array.dims))}"
             )
         if value not in array[name].values:
             raise ValueError(f"{name} has no value {value}; it has {array[name].values.tolist()}")
@@ -127,7 +130,9 @@ def bare(array: xarray.DataArray) -> xarray.DataArray:
 def axis_values(array: xarray.DataArray, name: str) -> np.ndarray:
     """The numbers along an axis."""
     if name not in array.dims or name == "trial":
-        raise ValueError(f"over: {name} is no axis of the data: {', '.join(map(str, array.dims))}")
+        raise ValueError(
+            f"over: {name} is not an axis of the data: {', '.join(map(str, array.dims))}"
+        )
     return array[name].values
 
 

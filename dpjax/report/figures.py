@@ -279,7 +279,7 @@ def check_axes(sizes: dict[str, int], named: dict) -> None:
     given = [name for name in named.values() if name is not None]
     for role, name in named.items():
         if name is not None and (name not in sizes or name == "trial"):
-            raise ValueError(f"{role}: {name} is no axis of the data: {', '.join(sizes)}")
+            raise ValueError(f"{role}: {name} is not an axis of the data: {', '.join(sizes)}")
     if len(set(given)) < len(given):
         raise ValueError(f"an axis can be named only once, got {', '.join(given)}")
     left = [name for name in sizes if name not in (*given, "trial") and sizes[name] > 1]

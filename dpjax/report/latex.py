@@ -66,7 +66,7 @@ def table(
     trials = check(array, 2, confidence=confidence)
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:
-        raise ValueError(f"columns: {columns} is no axis of the data: {', '.join(names)}")
+        raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
     rows = [name for name in names if name != columns and array.sizes[name] > 1]
     array = array.squeeze([name for name in names if name not in (*rows, columns)], drop=False)
     found = mean(array, confidence)

@@ -120,8 +120,8 @@ def add_to(folder, parameters, kind) -> dict:
     """Merge the parameters of new results into those of a folder.
 
     Args:
-      folder: its parameters.json describes the existing results. Without this file there are no
-        results.
+      folder: its parameters.json describes the existing results. If the file is missing, there are
+        no results to keep.
       parameters: those of the new results. ``parameters[kind]`` lists their names, or is "all".
       kind: "learners" or "theorems".
 
@@ -136,7 +136,7 @@ def add_to(folder, parameters, kind) -> dict:
     for name in [name for name in new if name not in aside]:
         if old.get(name) != new[name]:
             raise ValueError(f"merge: the results in {folder} have {name} = {old.get(name)}, and "
-                             f"these would have {new[name]}")  # fmt: skip
+                             f"the new ones have {new[name]}")  # fmt: skip
     names = old.get(kind, "all"), parameters[kind]
     every = "all" if "all" in names else list(dict.fromkeys([*names[0], *names[1]]))
     return parameters | {kind: every}

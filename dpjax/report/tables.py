@@ -118,10 +118,10 @@ def read_rows(path: Path) -> list[dict]:
 
 
 def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.DataFrame:
-    """Add to a table the rows of a CSV file whose entry in the column ``by`` is not in the table.
+    """Add the rows of a CSV file to a table, and sort them by the column ``by`` in a given order.
 
-    Rows are sorted by this entry in the given order. Rows of the file keep their text. Without a
-    file, the table is only sorted.
+    A row of the file is left out if its entry in this column is also in the table. Rows of the file
+    keep their text. Without a file, the table is only sorted.
     """
     both = pandas.DataFrame(table, dtype=object)
     if path.exists():

@@ -124,7 +124,7 @@ def together(function, items) -> list:
 def digest(data) -> str:
     """A digest of an object.
 
-    A crc32c would not do: it is the same for all objects that end with their own crc32c.
+    A crc32c is not used, because it is the same for all objects that end with their own crc32c.
     """
     return hashlib.sha256(data).hexdigest()[:16]
 

@@ -36,7 +36,7 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
     names = list(made.axes)
     for name in over:
         if name not in names:
-            raise ValueError(f"over: {name} is no axis of settings: {', '.join(names)}")
+            raise ValueError(f"over: {name} is not an axis of settings: {', '.join(names)}")
     counts = [program.size for program in programs]
     points = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])  # of each program
     point_of = np.full(made.shape, -1)  # the point that fills each cell

@@ -878,7 +878,7 @@ def test_the_table_of_audits(tmp_path):
     assert (tmp_path / "audit.csv").read_text().splitlines()[2:] == first[1:]
     assert (tmp_path / "README.md").read_text() == audits.page(tmp_path)
     assert "| `exp3` |" in audits.page(tmp_path) and "| `hedge` |" in audits.page(tmp_path)
-    with pytest.raises(ValueError, match="have epsilon = 1.0, and these would have 2.0"):
+    with pytest.raises(ValueError, match="have epsilon = 1.0, and the new ones have 2.0"):
         audits.run(["exp3"], tmp_path, epsilon=2.0, **options)
     with pytest.raises(ValueError, match="there is no 'exp33'"):
         audits.run(["exp33"], tmp_path)

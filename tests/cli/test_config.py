@@ -145,7 +145,7 @@ def test_a_figure_that_means_nothing_leaves_no_results(tmp_path, capsys):
     path = written(tmp_path, GOOD + '[figure]\nx = "epsilon"\n')
     out = tmp_path / "out"
     assert main(["run", "--config", str(path), "--out", str(out)]) == 2
-    assert "x: epsilon is no axis" in capsys.readouterr().err
+    assert "x: epsilon is not an axis" in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -77,7 +77,7 @@ def test_the_frontier_compares_by_what_is_declared(data):
 def test_methods_say_what_is_missing(data):
     with pytest.raises(ValueError, match="the data have no 'loss'; they have final_regret, regret"):
         data.dpjax.mean(of="loss")
-    with pytest.raises(ValueError, match="over: horizon is no axis"):
+    with pytest.raises(ValueError, match="over: horizon is not an axis"):
         data.dpjax.slope()
     with pytest.raises(ValueError, match="environment has no value none"):
         data.dpjax.difference(environment="none")
@@ -165,11 +165,11 @@ def test_a_figure_can_be_written(data, tmp_path):
     ("options", "message"),
     [
         ({"x": "epsilon"}, "learner has 2 values; select one"),
-        ({"x": "mixing", "color": "learner"}, "x: mixing is no axis"),
-        ({"x": "trial", "color": "learner"}, "x: trial is no axis"),
+        ({"x": "mixing", "color": "learner"}, "x: mixing is not an axis"),
+        ({"x": "trial", "color": "learner"}, "x: trial is not an axis"),
         ({"x": "epsilon", "color": "epsilon"}, "named only once"),
         ({"x": "round", "panel": ("learner", "learner")}, "named only once"),
-        ({"x": "epsilon", "panel": ("learner", "mixing")}, "columns: mixing is no axis"),
+        ({"x": "epsilon", "panel": ("learner", "mixing")}, "columns: mixing is not an axis"),
         ({"x": "epsilon", "y": "loss"}, "y: the data have no 'loss'"),
     ],
 )

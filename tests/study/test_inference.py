@@ -64,7 +64,7 @@ def test_a_difference_is_paired():
     assert float(found["mean"].sel(epsilon=1.0)) == 0.0
     with pytest.raises(ValueError, match="epsilon has no value 7"):
         estimates.difference(array, epsilon=7.0)
-    with pytest.raises(ValueError, match="arms is no dimension"):
+    with pytest.raises(ValueError, match="arms is not a dimension"):
         estimates.difference(array, arms=7)
 
 

@@ -72,7 +72,9 @@ def test_special_characters_are_escaped():
 
 
 def test_an_axis_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match="columns: arms is no axis of the data: learner, epsilon"):
+    with pytest.raises(
+        ValueError, match="columns: arms is not an axis of the data: learner, epsilon"
+    ):
         data().dpjax.latex("arms")
     with pytest.raises(ValueError, match="needs at least 2 trials"):
         data().isel(trial=[0]).dpjax.latex("epsilon")

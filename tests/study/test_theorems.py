@@ -216,7 +216,7 @@ def test_rows_of_a_theorem_are_replaced_alone(tmp_path, capsys):
     assert "`dpjax theorem ucb1 hedge --epsilon inf --horizon 64 --trials 4`" in readme(out)
     capsys.readouterr()
     assert main(["theorem", "hedge", "--merge", *words[:-1], "1"]) == 2
-    expected = f"merge: the results in {out} have epsilons = ['inf'], and these would have [1.0]"
+    expected = f"merge: the results in {out} have epsilons = ['inf'], and the new ones have [1.0]"
     assert expected in capsys.readouterr().err
 
 

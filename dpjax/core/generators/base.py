@@ -48,7 +48,7 @@ class Generator(NamedTuple):
           blocks: a shape -> the words of blocks 0, 1, ..., arrays with this shape. Further axes
             may come before and after the axes of this shape.
           shape: the shape of the numbers.
-          axis: the last axis of this shape in the words, counted from the end.
+          axis: the axis of the words that is the last axis of ``shape``, counted from the end.
 
         Examples:
           >>> generator = generators.of(jax.random.key(0).dtype)
