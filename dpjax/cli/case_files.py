@@ -108,7 +108,7 @@ def _header(path, number, row) -> list[str]:
     for column, name in enumerate(header):
         if not name or is_number(name) or name in header[:column]:
             what = "has no name" if not name else (
-                f"is named {name}; a name is a word" if is_number(name) else
+                f"is named {name}; a name must be a word" if is_number(name) else
                 f"is named {name}, as an earlier one is")  # fmt: skip
             raise ValueError(f"{path}: row {number} must name the columns, and column {column + 1} "
                              f"{what}")  # fmt: skip

@@ -1,8 +1,8 @@
 """Equations that move entries, all by one rule: running the primitive on the entries' numbers.
 
 Entries are numbered. All moving equations of a program are run at once on these numbers, for every
-possible index. This shows which entry each index moves to a place of the output, and the index then
-selects one of these entries.
+possible index. This shows, for each place of the output, which entry each index moves there. In a
+round, the index selects one of these entries.
 """
 
 import itertools

@@ -98,7 +98,7 @@ class Target:
         )(*arrays)  # fmt: skip
 
     def within(self, zeros) -> "Target":
-        """The target within a kernel that got these zeros."""
+        """The target within a kernel that receives these zeros."""
         return self
 
     def elementwise(self, eqn, operands) -> Any:

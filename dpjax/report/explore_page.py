@@ -85,7 +85,7 @@ def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str
              if len(tables["least"])]  # fmt: skip
     if least:
         body += ["<h3>Least ε at which a learner is as good as a baseline</h3>",
-                 paragraph("From this ε the mean is at most that of the baseline. The 95 % "
+                 paragraph("From this ε on, the mean is at most that of the baseline. The 95 % "
                            "interval is over resampled trials. Between the values of ε that were "
                            "played, log ε is interpolated.", "small"), *least]  # fmt: skip
     declared = pandas.concat([tables["epsilon"] for _, tables in panels])

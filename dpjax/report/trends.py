@@ -59,7 +59,7 @@ def crossing(
     over: str = "epsilon",
     confidence: float = 0.95,
 ) -> xarray.Dataset:
-    """The value of an axis from which on the mean is at most ``level`` times the mean at ``of``.
+    """The value of an axis from which the mean stays within ``level`` times the mean at ``of``.
 
     ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which privacy costs at most
     a tenth of the regret. Between two values of the axis, its logarithm is interpolated. The
