@@ -68,7 +68,7 @@ class Law:
         for a law on integers. The scale is above 0. None if the density is not known.
       model: the trust model of a batch sum with this noise, as in ``Privacy``: "central", "shuffle"
         or "distributed".
-      limit: for continuous noise that stands for integer noise added in a trust model, this model;
+      limit: a trust model, if this continuous noise idealises integer noise added in this model;
         otherwise None.
 
     The scale is a scale parameter, a standard deviation or a number of coins, as the law's file
