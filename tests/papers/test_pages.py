@@ -137,7 +137,7 @@ def test_what_is_free_early_and_what_is_good():
     assert abs(np.diff(regrets)[0]) < 2.0 * np.hypot(*errors)  # one law, at one rate
     says("({:.0f} and {:.0f}, standard errors {:.0f} and {:.0f})".format(*regrets, *errors))
     free = [at["experts", name]["epsilon"] for name in both]
-    says("It is free from {:.1f} on, and Hedge from {:.0f} on.".format(*free))
+    says("The dartboard is free from {:.1f} on, and Hedge from {:.0f} on.".format(*free))
 
 
 def test_exponents_of_learners_are_at_equal_epsilons():
