@@ -157,7 +157,7 @@ Its cell for *{game}*, T = {horizon}, a trusted server and epsilon = 1 is: {cell
 A cell begins with the learner of least mean regret over {trials} trials, followed by this mean and
 its standard error. The other names are learners that cannot be distinguished from the best one, in
 the order of their means. A cell names at most {shown} learners and counts the others. With so few
-trials, there are often many.
+trials, there are often many such learners.
 
 - *Test*: the best learner is chosen on one half of the trials. On the other half, a one-sided test
   at level 95 % compares each learner with it, by paired differences. A learner is left out if it is
@@ -166,8 +166,8 @@ trials, there are often many.
 - *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
   is no one, only learners in the local model compete.
 - *Epsilon* is the privacy parameter of one round. A learner competes if it declares at most this
-  epsilon, at any delta. Unless a learner has a default delta, delta is T^-2 for the longer T.
-  [Learners](../learners.md) lists all declarations.
+  epsilon, at any delta. If a learner has no default delta, delta is T^-2, with T the longer of the
+  two horizons of its table. [Learners](../learners.md) lists all declarations.
 - `uniform` plays arms at random. If it is named, no learner was shown to be better than chance.
 - The fixed sequence of *deterministic* is not the worst case. A learner for stochastic losses may
   have the least regret on it, but no bound against adversaries.

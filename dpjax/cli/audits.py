@@ -205,12 +205,13 @@ epsilon = {epsilon:g}, {pairs} pairs, {counted}.
   parameters.json.
 """
 REVEALED = """The last three columns are from `python benchmarks/revealed.py --out docs/audit`:
-[what actions reveal](revealed.md) at epsilon = 1 on the pair that reveals most. Each has two
-numbers, for T = 8 with two arms and for T = 16 with three.
+[what actions reveal](revealed.md) at epsilon = 1 on the pair that reveals most. Each column
+has two numbers: for T = 8 with two arms, and for T = 16 with three.
 
-- *Actions reveal*: the exact epsilon for T = 8, and an upper bound on epsilon at delta = 0.01 or
-  more for T = 16.
-- *Likelihood attack*: its lower bound from 131072 runs of each sequence, and from 8192.
+- *Actions reveal*: for T = 8 the exact epsilon at the declared delta; for T = 16 an upper bound on
+  epsilon, at delta = 0.01 or the declared delta if that is larger.
+- *Likelihood attack*: the lower bound from 131072 runs of each sequence for T = 8, and from 8192
+  for T = 16.
 - *Worst history*: |ln P'/P| of the history with the largest ratio.
 """
 

@@ -137,7 +137,7 @@ def test_what_is_free_early_and_what_is_good():
     assert abs(np.diff(regrets)[0]) < 2.0 * np.hypot(*errors)  # one law, at one rate
     says("({:.0f} and {:.0f}, standard errors {:.0f} and {:.0f})".format(*regrets, *errors))
     free = [at["experts", name]["epsilon"] for name in both]
-    says("It is free from {:.1f} on, and Hedge from {:.0f} on.".format(*free))
+    says("The dartboard is free from {:.1f} on, and Hedge from {:.0f} on.".format(*free))
 
 
 def test_exponents_of_learners_are_at_equal_epsilons():
@@ -207,9 +207,8 @@ def test_scalar_against_vector_noise_is_said_where_it_is_resolved():
         "From epsilon = 0.32 to 10, noise on the observed number (scalar) costs SCRiBLE less than "
         "the paper's noise on the loss vector."
     )
-    first = texts[-4].replace("(", "(standard error ").replace(")", ", as for independent trials)")
     says(
-        f"by {first} at 0.01, {texts[-3]} at 0.032, {texts[-2]} at 0.1, {texts[0]} at 1, "
+        f"by {texts[-4]} at 0.01, {texts[-3]} at 0.032, {texts[-2]} at 0.1, {texts[0]} at 1, "
         f"{texts[2]} at 10 and {texts[3]} at 31.6."
     )
 
@@ -282,7 +281,7 @@ def test_dp_klucb_is_compared_at_equal_constants():
     # One run r among n changes the mean by r / n, and the standard error equally.
     assert f"{1000 * final('DP-KLUCB', 0.1, 'C1', 'standard_error'):.1e}" == "2.5e+06"
     says(
-        f"Compared with AdaP-KLUCB at 3.1, it has {min(own.values()):.2f} to "
+        f"Compared with AdaP-KLUCB at 3.1, the ratio of means is {min(own.values()):.2f} to "
         f"{max(own.values()):.2f} ({its_own:.2f} on C1 at 0.1)"
     )
 
@@ -343,13 +342,13 @@ def test_what_chooses_anew_each_round():
     error = final("DP-UCB", 1.0, "C2", "standard_error")
     declared = final("DP-UCB, split", 1.0, "C2", "epsilon")
     says(
-        f"DP-UCB {shown('DP-UCB', 1.0)} (standard error {error:.0f}; "
-        f"{shown('DP-UCB, split', 1.0)} if its epsilon is split over the arms, as reconstructed "
-        f"from public implementations, and only {declared:g} is declared), "
+        f"DP-UCB {shown('DP-UCB', 1.0)} (standard error {error:.0f}), "
         f"Lazy-UCB {shown('Lazy-UCB', 1.0)}, DP-UCB-Bound "
         f"{shown('DP-UCB-Bound', 1.0)}, Lazy-DP-TS {shown('Lazy-DP-TS', 1.0)}; without privacy "
         f"UCB1 {shown('UCB1', np.inf)}, KL-UCB {shown('KL-UCB', np.inf)}, Thompson "
-        f"{shown('Thompson', np.inf)}."
+        f"{shown('Thompson', np.inf)}. If DP-UCB splits its epsilon over the arms, as "
+        f"reconstructed from public implementations, its regret is "
+        f"{shown('DP-UCB, split', 1.0)} and it declares only {declared:g}."
     )
     epsilon = final("DP-UCB-Int, printed", 1.0, "C2", "epsilon")
     says(f"The printed interval, as reconstructed, declares {epsilon:.1f} if 1 is requested.")
@@ -366,7 +365,7 @@ def test_what_chooses_anew_each_round():
 
 def test_the_stopping_rule():
     ratios = [row["ratio"] for row in table("sajed2019", "sajed2019_stopping")]
-    says(f"here the rule stopped after {min(ratios):.2f} to {max(ratios):.2f} of the rounds.")
+    says(f"the rule stopped after {min(ratios):.2f} to {max(ratios):.2f} times as many rounds.")
     two, ten = (
         [row["ratio"] for row in table("sajed2019", "sajed2019_pairwise", arms=arms)]
         for arms in (2, 10)
@@ -446,17 +445,17 @@ def test_where_privacy_begins_to_cost_in_stopping_times():
 
     crossings, ratios = onsets("DP-TT")
     says(
-        f"from epsilon = {min(crossings):.3f} to {max(crossings):.3f} on. That is "
-        f"{between(ratios, 2)} times the epsilon at which the lower bounds for private and for all "
-        "learners meet."
+        f"This epsilon is {min(crossings):.3f} to {max(crossings):.3f}, depending on the instance. "
+        f"It is {between(ratios, 2)} times the epsilon at which the lower bounds for private and "
+        "for all learners meet."
     )
     hoeffding, elimination, released = (
         between(onsets(name)[1], 2)
         for name in ("AdaP-TT, Hoeffding", "DP-SE", "AdaP-TT, released rule")
     )
     says(
-        f"For AdaP-TT with Hoeffding's rule it is {hoeffding} times that epsilon, for DP-SE "
-        f"{elimination} times and with the released rule {released} times."
+        f"This factor is {hoeffding} for AdaP-TT with Hoeffding's rule, {elimination} for DP-SE "
+        f"and {released} for AdaP-TT with the released rule."
     )
 
 
@@ -499,8 +498,9 @@ def test_the_released_rule_errs_more_often_than_it_may():
     ]
     above = sum(row["error_low"] > 0.01 for row in rows)
     says(
-        f"it is {between([row['error'] for row in rows], 3)} at epsilon up to 0.01, with intervals "
-        f"above 0.01 in {above} of {len(rows)} cells."
+        "At the three epsilons up to 0.01 the share is "
+        f"{between([row['error'] for row in rows], 3)}, and the interval lies above 0.01 "
+        f"in {above} of {len(rows)} cells."
     )
     printed = errors("AdaP-TT, printed")
     slower = [row["time"] / at[row["epsilon"]]["time"] for row in printed]
@@ -521,7 +521,7 @@ def test_halving_within_the_time_of_dp_tt():
     assert all(row["halving_error"] == 0.0 for row in quarter)
     says(f"never erred in 1000 trials (95 %: at most {quarter[0]['halving_error_high']:.4f}).")
     says(
-        "With a sixteenth, it erred in a share of {:.3f}, {:.3f} and {:.3f}".format(
+        "With a sixteenth, its share of errors was {:.3f}, {:.3f} and {:.3f}".format(
             *(row["halving_error"] for row in sixteenth)
         )
     )
@@ -594,8 +594,8 @@ def test_wishart_noise_is_not_compared_with_like():
         levels = gram_calibration.levels_of(50_000_000, calibration)
         counts.append(float(gram_calibration.wishart_freedom(6, levels, 1.0, 0.1, calibration)))
     says(
-        "The authors' program takes {:.0f} degrees of freedom per node. By zCDP we need {:.0f} "
-        "from the same theorem".format(*counts)
+        "The authors' program takes {:.0f} degrees of freedom per node. With the same theorem and "
+        "zCDP accounting, {:.0f} are enough".format(*counts)
     )
 
 
@@ -807,7 +807,10 @@ def test_contexts_and_points_in_every_model():
         )
         for name in names
     ]
-    says(f"regret grows with exponents {slopes[0]}, {slopes[1]} and {slopes[2]} in T.")
+    says(
+        f"the exponent of regret in T is {slopes[0]} with the tree, {slopes[1]} with shuffled "
+        f"batches and {slopes[2]} with noise on each row."
+    )
     central = one("trust", "trust_slopes", learner="central, tree of degree k", epsilon=1.0)
     says("(factor {factor:.2f}, {factor_low:.2f} to {factor_high:.2f})".format(**central))
     row = one("trust", "trust_slopes", learner="local, each message", epsilon=1.0)
