@@ -26,9 +26,9 @@ def black_box(
 
     The class has the methods ``select()`` and ``update(arm, loss)``, as in
     :func:`dpjax.from_python`. A new object plays each run. The score of a run is a sum over rounds.
-    For each round it adds the log-ratio of the frequencies of the run's arm on the two sequences,
-    in this round of training runs. The test is :func:`anytime`. It sees only the arms, and it
-    misses rare events.
+    For each round it adds ln(f / f'). Here f and f' are the shares of training runs on the two
+    sequences that played the same arm in this round. The test is :func:`anytime`. It sees only the
+    arms, and it misses rare events.
 
     Args:
       make: seed of a run, an integer below 2^32 -> an object. If the seed is ignored, runs must be

@@ -128,7 +128,7 @@ def log_density(site: Site, inputs, released):
         logs = outcomes(site, inputs)
         places = jnp.asarray(released, jnp.int32)[..., None]
         return jnp.sum(jnp.take_along_axis(logs, places, axis=-1))
-    if site.kind == "prefix":  # counted at the draws within
+    if site.kind == "prefix":  # its noise is counted at the draws within it
         return jnp.zeros(())
     of_kind = partial(_flips if site.kind == "flips" else _of_law, site._replace(mapped=()))
     # The leading axes of the release are its members: one per jax.vmap, the outermost first.

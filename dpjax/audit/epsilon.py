@@ -165,9 +165,9 @@ def epsilon(
     """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.
 
     The runs on both sequences have three parts. The first part trains a statistic, a logistic
-    regression on the actions. The second chooses the event, that the statistic is at least a
-    threshold or below it, and the sequence on which the event is likelier. The bound comes from the
-    third part, by Clopper-Pearson bounds on its counts.
+    regression on the actions. The second chooses the event (the statistic is at least a threshold,
+    or is below it), and the sequence on which it is likelier. The bound comes from the third part,
+    by Clopper-Pearson bounds on its counts.
 
     The bound is for this pair, this statistic and this event, so a small bound shows nothing. Much
     of the privacy loss of a tree of height h occurs only in events of probability 2^-h, which need

@@ -92,9 +92,9 @@ def one_run_refutes(
 
     Suppose that at least c of r guesses are right with probability a, the level. Let R and W be the
     expected shares of the m coins that are guessed right and wrong, counted only if at least i
-    guesses are right. At i = c they are at least a c / m and a (r - c) / m. A wrong guess among
-    i - 1 right ones is a right guess whose coin has changed. So a step down to i = c - 1, ..., 0
-    has
+    guesses are right. At i = c they are at least a c / m and a (r - c) / m. Changing the
+    coin of a right guess turns i + 1 right guesses into i right ones and a wrong one. So a step
+    down to i = c - 1, ..., 0 has
 
         W' = max(W, Phi(Phi^-1(R) - mu)),   R' = R + i / (r - i) (W' - W).
 

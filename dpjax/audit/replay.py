@@ -87,7 +87,7 @@ def replay(
     - (|x - x'|_2 / sigma)^2 / 2 in zCDP for Gaussian noise;
     - for a draw, the largest log-ratio of an outcome's probabilities; for a coin, its Renyi
       divergences;
-    - for all comparisons with one noisy threshold together, a shift of both draws of noise
+    - for all comparisons with one noisy threshold together, the cost of a shift of both noise draws
       (:mod:`dpjax.audit.comparisons`);
     - for integer noise, the cost that its law gives for a change by an integer or by a vector of
       integers (other changes are not hidden);

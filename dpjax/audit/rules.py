@@ -25,7 +25,7 @@ UNITS, ROUNDING = 4.0, 1e-5
 
 
 def _scale_of(value, scale):
-    """The scale in the dtype of the value; 0 for integers, on which noise is rounded away."""
+    """The scale in the dtype of the value; 0 for integers, since noise on them is rounded away."""
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return jnp.float32(0.0)
     return jnp.asarray(scale, value.dtype)

@@ -9,10 +9,10 @@ from dpjax.core import Numbers, _check
 def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
     """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
 
-    This is the theorem of Agarwal & Singh 2017 with our constants, if a round is replaced. Losses
-    have norm at most 1: the largest entry, the length, or the sum of absolute values. Let
-    N = ``dim``, D = ceil(log2 T), and let nodes have scale 2 N D / epsilon, 2 sqrt(N) D / epsilon,
-    2 D / epsilon. Then the bounds are
+    This is the theorem of Agarwal & Singh 2017 with our constants, for replacement of a round.
+    Losses have norm at most 1: the largest entry on the simplex, the length on the ball, the sum of
+    absolute values on the cube. With N = ``dim`` and D = ceil(log2 T), nodes have scale
+    2 N D / epsilon, 2 sqrt(N) D / epsilon and 2 D / epsilon respectively. The bounds are
 
         simplex   sqrt(2 T ln N) + (8 N D^1.5 sqrt(ln N) + 4 N D ln N) / epsilon
         ball      sqrt(T) + 4 sqrt(2) N D^1.5 / epsilon
@@ -94,7 +94,7 @@ def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str)
         return np.sqrt(width * horizon * moment)
     rate = ftrl_local_rate(horizon, dim, epsilon, domain=domain)
     rate = np.where(dim > 1.0, rate, 1.0)
-    share = np.minimum((rate * scale) ** 2, 0.25)  # always true for N > 1
+    share = np.minimum((rate * scale) ** 2, 0.25)  # for N > 1 the rate ensures this
     found = width / rate + horizon * (rate / 2.0 - np.log1p(-share) / rate)
     return np.where(dim > 1.0, found, 0.0)
 
@@ -181,8 +181,8 @@ def shrinking_dartboard_batched(horizon: Numbers, arms: Numbers, epsilon: Number
     """(4 ln K + 1/2) sqrt(T / epsilon) + 2 T exp(-sqrt(epsilon T) / 12): pure epsilon, batches.
 
     It is :func:`shrinking_dartboard` at p = eta = 1 / (2 sqrt(epsilon T)) and B = 2 / epsilon, up
-    to rounding. Pure epsilon allows these values to first order in eta. If epsilon is above 2 there
-    are no batches, and the bound is infinite. The constants are ours.
+    to rounding. To first order in eta, these values are epsilon-DP. If epsilon is above 2 there are
+    no batches, and the bound is infinite. The constants are ours.
 
     Examples:
       >>> bounds.shrinking_dartboard_batched(10**6, 4, [0.1, 1.0]).round(1).tolist()
@@ -210,8 +210,9 @@ def probing_experts(
     first three terms are those of Hedge on means of B estimates y with E[y^2] <= 1 + K / (gamma B),
     and the cost of probes. The last one bounds the cost if the draws run out. In
     n = floor(T / B) batches the learner has at most M = floor(4 n p) draws. In each batch a coin
-    asks for one with probability at most p + eta, so their mean number is at most m = n (p + eta).
-    The last term is 0 if M is no restriction, and T if m > M. The proof and its constants are ours.
+    calls for a draw with probability at most p + eta, so their mean number is at most
+    m = n (p + eta). The last term is 0 if M is no restriction, and T if m > M. The proof and its
+    constants are ours.
 
     Examples:
       >>> bounds.probing_experts(2**18, 4, 16, 0.022, 1 / 64, [96, 192], 1 / 16).round(1).tolist()

@@ -122,8 +122,8 @@ def scrible(
     """2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M: "simplex", "ball" or "cube", with their own losses.
 
     Losses are in [0, 1] on the simplex, have length at most 1 on the ball, and absolute values with
-    sum at most 1 on the cube. So <l, x> is within M = 1/2, 1, 1 of its middle. The noise has
-    variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
+    sum at most 1 on the cube. So half the width of the range of <l, x> is M = 1/2, 1 and 1. The
+    noise has variance s^2 = 8 M^2 / epsilon^2 ("scalar"), or at most 8 |X|_2^2 |Y|_1^2 / epsilon^2
     ("vector"). Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof. It holds for
     rates with eta n |f| <= 1/4, which is true if T is at least a few hundred.
 

@@ -175,9 +175,9 @@ def stopping_time_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> n
 
     Correct means that on every instance it stops on a wrong arm with probability at most
     ``failure``. The proof is ours. A coupling changes a loss of arm a with probability
-    |mu_a - z_a|. Each changed loss that was used changes the laws of the actions by at most
-    e^epsilon. So the actions distinguish two instances at a rate of at most d_epsilon. The
-    data-processing inequality on the event that a* is recommended completes the proof.
+    |mu_a - z_a|. Each changed loss that was used changes the laws of the actions by at most a
+    factor of e^epsilon. So the actions distinguish two instances at a rate of at most d_epsilon.
+    The data-processing inequality on the event that a* is recommended completes the proof.
 
     Examples:
       >>> means, epsilon = [0.3, 0.5, 0.6], [0.1, 1.0, np.inf]

@@ -216,7 +216,7 @@ def linucb_planned(
 ) -> np.ndarray:  # fmt: skip
     """B beta sqrt(8 T widths): the bound that the authors' program minimizes.
 
-    It minimizes the bound over the floor of the regularizer. The notation is that of
+    The program minimizes it over the floor of the regularizer. The notation is that of
     :func:`linucb`, with beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
 
     Examples:

@@ -11,9 +11,9 @@ from dpjax.core import Numbers
 def ftpl_gram_perturbation(horizon: Numbers, size: Numbers, rank: Numbers) -> np.ndarray:
     """sqrt(T / (4 sqrt(pi) k sqrt(n))): the best standard deviation of a perturbation.
 
-    It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The minimizer uses
-    only its symmetric part. Off the diagonal this has standard deviation sigma, the returned value
-    divided by sqrt 2. This sigma minimizes :func:`ftpl_gram`.
+    It is for ``ftpl(perturbation=)``, whose noise has n^2 independent entries. The leader depends
+    only on its symmetric part. Off the diagonal this has standard deviation sigma, the returned
+    value divided by sqrt 2. This sigma minimizes :func:`ftpl_gram`.
 
     Examples:
       >>> bounds.ftpl_gram_perturbation([10_000, 40_000], 16, 1).round(2).tolist()

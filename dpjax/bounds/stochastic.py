@@ -15,8 +15,8 @@ def successive_elimination(
 ) -> np.ndarray:
     """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(1 / Delta_a)))} ceil(R_e)), + beta T: DP-SE.
 
-    An arm with Delta_a >= 2^-e is eliminated by the end of epoch e. So a gap of 1 has one epoch.
-    R_e is the length of epoch e with all K arms active
+    An arm with Delta_a >= 2^-e is eliminated by the end of epoch e. So an arm with a gap of 1 is in
+    one epoch. R_e is the length of epoch e with all K arms active
     (:func:`dpjax.learners.successive_elimination`). With probability 1 - beta no arm is pulled more
     often (Sajed & Sheffet 2019 with our constants). Otherwise regret is at most T. ``failure`` is
     beta, by default 1 / T.

@@ -149,10 +149,10 @@ def azize_basu(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray
 def azize_basu_minimax(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """max(sqrt(T (K - 1)) / 27, (K - 1) / (131 epsilon)): minimax lower bound.
 
-    Azize & Basu 2022, Theorem 2, with the constants of the submission. It requires T to be at least
-    K - 1 and at least 2 (K - 1) / (3 epsilon). For smaller T, K is set to at most T + 1, and the
-    second term is 3 T / 262. This is our reading of the proof: its second term maximizes (T D / 8)
-    e^(-6 epsilon D T / (K - 1)) over gaps D, which are at most 1/4 for means in [0, 1].
+    Azize & Basu 2022, Theorem 2, with the constants of the submitted version. It requires T to be
+    at least K - 1 and at least 2 (K - 1) / (3 epsilon). For smaller T, K is set to at most T + 1,
+    and the second term is 3 T / 262. This is our reading of the proof: its second term maximizes
+    (T D / 8) e^(-6 epsilon D T / (K - 1)) over gaps D, which are at most 1/4 for means in [0, 1].
 
     Examples:
       >>> bounds.azize_basu_minimax(10_000, 4, [0.001, 0.1, 1.0]).round(2).tolist()

@@ -20,8 +20,8 @@ def check_learner(learner, kind: Any = Learner | BatchLearner) -> None:
 def step_before(ended, learner, state, key, loss, action) -> tuple:
     """(state, action) after a loss. If the learner's part has ``ended``, the action is ``action``.
 
-    The last loss is then not used, unless a released report depends on it: the declaration does
-    not cover releases after a learner's last action.
+    The declaration does not cover releases after a learner's last action. So the last loss is not
+    used, unless a released report depends on it.
     """
     if not learner.privacy.reported:
         return lax.cond(

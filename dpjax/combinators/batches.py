@@ -28,14 +28,15 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
 
     Raises:
       ValueError, TypeError: an argument is invalid; the base is too short, sees more than losses,
-        or declares users with rounds a fixed distance apart or neighbours with losses of 0 (an
-        average with one loss of 0 is not 0).
+        declares users with rounds a fixed distance apart, or declares neighbours other than
+        "replace" (an average with one loss of 0 is not 0).
 
     Privacy: that of the base, whose losses are the averages. Released values: actions 1..T. A
     replaced round changes one average. A trusted party must see the losses of a batch to average
     them, so the local, the shuffle and the distributed model become the central one. Integer noise
     of the base also hides averages, since it is added to sums that are rounded to integers. If the
-    base uses the smaller sensitivity 1 / tau of an average, the caller replaces the declaration.
+    base uses the smaller sensitivity 1 / tau of an average, the caller must replace the
+    declaration.
 
     Reference: Arora, Dekel & Tewari, "Online bandit learning against an adaptive adversary:
     from regret to policy regret", 2012, Algorithm 1.

@@ -1,4 +1,4 @@
-"""Environments made from environments: with arms for points, counts, or tracking regret."""
+"""Environments made from environments: arms instead of points, counts, or tracking regret."""
 
 from typing import Any, NamedTuple
 

@@ -29,8 +29,8 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
       A learner of the same kind, with the same declaration except for the range of losses.
 
     Raises:
-      ValueError: the range is empty or not finite, the learner's own range is not [0, 1], or it
-        declares neighbours with losses of 0, which are not 0 after rescaling.
+      ValueError: the range is empty or not finite, the learner's own range is not [0, 1], or its
+        neighbours are not "replace" (rescaled losses of 0 are not 0).
 
     Examples:
       >>> learner = combinators.rescale_losses(learners.lazy_ucb(1000, 2, epsilon=1.0), -3.0, 1.0)

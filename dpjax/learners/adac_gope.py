@@ -71,7 +71,7 @@ def adac_gope(
     dim = points.shape[1]
 
     def whitened(state):
-        """W a sqrt(n) for each arm (K, d), n (), and g sqrt(n) (), with n rounds in the phase."""
+        """(W a sqrt(n) for each arm (K, d), n, g sqrt(n)), with n () the rounds of the phase."""
         basis, _ = designs.coordinates(points, state.active)
         rounds = jnp.maximum(jnp.sum(state.stage.pulls), 1).astype(jnp.float32)
         shares = state.stage.pulls.astype(jnp.float32) / rounds

@@ -61,8 +61,8 @@ def adac_oful(
     It is at least the largest eigenvalue of V^-1. For features of length 1,
     L = d ln(1 + T / (d lambda)) / ln(1 + C) bounds the number of batches.
 
-    This is an ablation of :func:`linucb` with ``gram.losses_only()``, whose tree releases a noisy
-    sum in every round, each with at most log2 T noise draws. Here a sum may contain up to L draws.
+    This is an ablation of :func:`linucb` with ``gram.losses_only()``. There a tree releases a noisy
+    sum in every round, with at most log2 T noise draws in it. Here a sum may contain up to L draws.
 
     Args:
       horizon: T, rounds.
@@ -86,7 +86,7 @@ def adac_oful(
     feature_bound loss_bound in L2. The end of a batch depends on features only, and played features
     depend on losses only through earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
-    Regret: with probability 1 - alpha, at most sqrt(1 + C) times that of OFUL with this larger beta
+    Regret: with probability 1 - alpha, at most sqrt(1 + C) times that of OFUL with the beta above
     (:func:`dpjax.bounds.adac_oful`): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the
     played features spread in all directions, m is O(d / t), and privacy costs only
     O~(d^2 / sqrt(rho)).

@@ -39,8 +39,8 @@ def adap_ucb(
       A BatchLearner with bandit feedback.
 
     Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. Each loss is in
-    one released mean of n_a losses, with sensitivity 1 / n_a. (The denominator in the submission's
-    Lemma 1 has one loss fewer.) Noise is drawn once for each episode.
+    one released mean of n_a losses, with sensitivity 1 / n_a. (Lemma 1 of the submitted version
+    divides by n_a - 1.) Noise is drawn once for each episode.
 
     Regret: at most sum_a (16 alpha ln T / min(Delta_a, epsilon) + alpha / (alpha - 3)).
 

@@ -34,8 +34,8 @@ def htinf(horizon, arms, deviation) -> Learner:
 
     With eta_t = 1 / (sigma sqrt(t)) it draws from p = argmin <L, p> - (2 / eta_t) sum_i sqrt(p_i).
     Losses beyond 0.206 sqrt(p_a) / eta_t are skipped: they count as 0, but t still advances. The
-    analysis requires that the expected loss beyond any threshold is nonnegative, which holds for
-    nonnegative losses plus symmetric noise. So losses are not centred here.
+    analysis requires E[l 1{|l| > b}] >= 0 for every b. This holds for nonnegative losses plus
+    symmetric noise, so losses are not centred here.
 
     Args:
       horizon: T, rounds. The algorithm does not use it.
@@ -86,7 +86,7 @@ def batched_bandit(
     tau: Number | None = None,
     rate: Number | None = None,
 ) -> BatchLearner:
-    """A base learner in batches of ceil(1 / epsilon) rounds, with Laplace noise on sums.
+    """Run a base learner in batches of ceil(1 / epsilon) rounds, with Laplace noise on their sums.
 
     Each arm chosen by a base learner is played for tau rounds, and the base learner receives their
     average loss plus Lap(1 / (epsilon tau)). By default the scale of this noise is at most 1 for
@@ -96,7 +96,7 @@ def batched_bandit(
       horizon: T, rounds.
       arms: K, at least 2.
       epsilon: privacy parameter; inf gives batches of one round without noise.
-      base: "htinf", or "exp2" with the rates of :func:`exp2` for T / tau rounds of such losses.
+      base: "htinf", or "exp2" with the rates of :func:`exp2` for T / tau rounds with this noise.
       tau: rounds in a batch, at least 1, rounded down; may be traced. Default ceil(1 / epsilon).
       rate: learning rate of the base, positive. For "exp2" it is eta. For "htinf" it is eta_1 in
         eta_t = eta_1 / sqrt(t), by default 1 / sigma with sigma^2 = 1 + 2 / (epsilon tau)^2.

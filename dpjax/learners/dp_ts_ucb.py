@@ -30,8 +30,8 @@ def dp_ts_ucb(
 ) -> Learner:
     """DP-TS-UCB: Thompson sampling with few draws from each mean, then its best draw.
 
-    Each arm is first played once. An arm's mean uses only its latest 2^r losses, and is replaced
-    when twice as many new losses have been observed. A mean of n losses allows phi draws
+    Each arm is first played once. An arm's mean of n losses is replaced by the mean of its next 2 n
+    losses. Each mean allows phi draws
 
         theta_a ~ N(mean_a, ln^alpha(T) / n).
 

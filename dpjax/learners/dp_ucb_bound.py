@@ -1,4 +1,4 @@
-"""DP-UCB-Bound: UCB on hybrid counters, where each arm's counter runs on its own clock."""
+"""DP-UCB-Bound: UCB on hybrid counters, one for each arm, that advance only when it is played."""
 
 from typing import Any, NamedTuple
 

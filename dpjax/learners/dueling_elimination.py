@@ -48,9 +48,10 @@ def least_rounds(width, x, scale):
 def duels_of_a_pair(phase, active, x, scale, compare="scores"):
     """m, the number of duels of each pair of s active arms in phase e = 1, 2, ..., not rounded up.
 
-    Arms with P_bi - 1/2 >= D / 2, D = 2^-e, are eliminated after the phase. Their gap in scores is
-    (D / 2) s / (s - 1), and w may be up to a quarter of it. Their gap in a pair's count is D / 2,
-    and w may be up to half of it.
+    Arms with P_bi - 1/2 >= D / 2, D = 2^-e, are eliminated after the phase. If P_bi - 1/2 = D / 2,
+    the scores of i and b differ by (D / 2) s / (s - 1) under the linear link, and w may be up to a
+    quarter of this. The share of duels that i loses to b is 1/2 + D / 2, and w for pairs may be up
+    to D / 4.
     """
     gap = 0.5 * jnp.exp2(-phase)
     if compare == "pairs":
@@ -96,7 +97,7 @@ def dueling_elimination(
 
     Returns:
       A BatchLearner with bandit feedback on pairs (:class:`dpjax.core.Pairs`). The loss of a pair
-      is the share of the duel that the row player lost. Its report contains the fields of an
+      is the row player's loss of the duel, in [0, 1]. Its report contains the fields of an
       IdentificationReport, and also epochs and active.
 
     Privacy: epsilon-DP for replacement of one round. Released values: actions 1..T. A duel enters

@@ -115,8 +115,8 @@ def exp3(
     actions that depend on data has a log-likelihood ratio of at most 1, and they compose by zCDP.
     The paper states min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T + sqrt(2T
     ln(1/delta))}, which is larger. Both grow linearly in T. The paper's proof sketch bounds only
-    the direct change of one estimate. The claim still holds, for gains but not for losses
-    (:func:`derived_privacy`).
+    the direct change of one estimate. Our proof (:func:`derived_privacy`) covers all later draws,
+    for gains but not for losses.
 
     Regret: at most 2 sqrt(e - 1) sqrt(T K ln K) in expectation (oblivious losses).
 

@@ -106,7 +106,7 @@ def explore_then_commit(
 
 
 def derived_rounds(horizon, arms, epsilon, gap=None):
-    """m: the minimizer of a regret bound if the gap is known, otherwise one for the worst-case gap.
+    """m: the minimizer of a regret bound at the known gap, or the m for the worst-case gap.
 
     With a gap it approximately minimizes (K - 1) m + (T - K m) min(1, (K - 1) P), over up to 256
     values of m from 1 to T / K. Here P = (e^(-m gap^2 / 4) + (2 + y) e^-y / 4) and

@@ -57,8 +57,8 @@ def federated_linucb(
         V = sum_i G~_i + (rho_min + Upsilon) I,    theta~ = V^-1 u~,
 
     where u~ is the last row of the sum, the server announces a policy for the next batch. It plays
-    the arm with the smallest <theta~, x> - beta |x|_(V^-1). beta is that of :func:`linucb` for
-    sqrt(M) times the noise.
+    the arm with the smallest <theta~, x> - beta |x|_(V^-1). Upsilon bounds the norm of the noise.
+    beta and rho_min are those of :func:`linucb` for sqrt(M) times the noise.
 
     Args:
       horizon: T, rounds: the users of all silos together.

@@ -40,9 +40,9 @@ def printed_scale(horizon, losses, epsilon, delta):
         max{|Y|_2 sqrt(T / (sqrt d log T)), sqrt(d) log T log(log T / delta) / epsilon}
 
     Logarithms of T count nodes and have base 2, as in FTRL. We read the theorem as a statement
-    about (epsilon, delta)-DP. Its text ends with epsilon alone, which Gaussian noise cannot
-    provide. The second term has sqrt(d) instead of |Y|_2 (the two are equal for experts with losses
-    in [-1, 1]), and its second logarithm is outside the root. For |Y|_2 <= sqrt d and T >= 100, the
+    about (epsilon, delta)-DP. Its text ends with epsilon only, but Gaussian noise is not pure DP.
+    The second term has sqrt(d) instead of |Y|_2 (the two are equal for experts with losses in
+    [-1, 1]), and its second logarithm is outside the root. For |Y|_2 <= sqrt d and T >= 100, the
     printed scale is private, with more noise than necessary.
     """
     nodes = max(float(np.log2(horizon)), 1.0)

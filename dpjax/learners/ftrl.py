@@ -95,7 +95,7 @@ def ftrl(
       neighbours: "replace" or "zero_out".
       unit: "round", the whole loss vector, or "entry", one coordinate of it.
       rate: eta > 0; default sqrt(D_R / (S T)) for every epsilon. "noisy" minimizes the bound for
-        adaptive losses below; it decreases with epsilon.
+        adaptive losses below; this rate is smaller if epsilon is smaller.
       calibration: "derived", or "printed" for the paper's scale (Laplace noise and the tree only).
 
     Returns:

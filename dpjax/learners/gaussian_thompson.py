@@ -38,12 +38,12 @@ def gaussian_thompson(
     Privacy: mu-GDP for replacement of one round, with mu^2 = n / (c max(b + 1, 2)), where n is
     T - K b, or T - 1 for b = 0. Released values: actions 1..T. The declaration is rho = mu^2 / 2
     and the epsilon at delta. A replaced loss of arm a moves S_a by at most 1 in all later draws,
-    each with mu_t^2 = 1 / (c (N_a + 1)). N_a then counts this loss itself and the first b pulls,
-    before which there are no draws. With b = 0 no draw follows the last loss, so T - 1 draws count.
-    The bound is attained if arm a is never played again. It is of order T, since it accounts for
-    all draws. The actions alone reveal far less: at K = 2 and T = 1000, with declared mu = 22,
-    likelihood ratios of the actions on seven pairs of tables show mu of 1.5 to 2.0 (95 %, 4000 runs
-    each).
+    each with mu_t^2 = 1 / (c (N_a + 1)). N_a is then at least max(b, 1), since draws begin after b
+    pulls of each arm, and N_a counts the replaced loss. With b = 0 the first draw precedes all
+    losses, so T - 1 draws count. The bound is attained if arm a is never played again. It is of
+    order T, since it accounts for all draws. The actions alone reveal far less. At K = 2 and
+    T = 1000 the declared mu is 22, and their likelihood ratios on seven pairs of loss tables show
+    mu from 1.5 to 2.0 (95 %, 4000 runs each).
 
     Regret: O(sqrt(K T ln K)) for b = 0 and c = 1 (Agrawal & Goyal 2017).
 

@@ -141,10 +141,10 @@ def glm_sgd(
 
     Privacy: epsilon-DP (local) or (epsilon, delta)-DP (exact Gaussian), for replacement of one
     round's features and losses. Local: the messages 1..T, each a function of one coin. Joint:
-    policies 1..T; a round's own arm depends on its features without noise, but no other arm does. A
-    round is in one sum, which it moves by at most D <= 2. Shuffle: the same sums by a protocol for
-    vectors, whose binomial noise is idealised as Gaussian. A batch that is cut short by the horizon
-    is not released.
+    policies 1..T; a round's features affect its own arm without noise, and other arms only through
+    releases. A round is in one sum, which it moves by at most D <= 2. Shuffle: the same sums,
+    computed by a shuffle protocol for vectors. Its binomial noise is idealised as Gaussian. A batch
+    that is cut short by the horizon is not released.
 
     Regret: O(sqrt(d T) / (epsilon m)) in the local model (:func:`dpjax.bounds.glm_sgd`). In the
     other models it is O(sqrt(T) / m + n ln(T) / m) for batches of at least 4 d sigma^2 rounds

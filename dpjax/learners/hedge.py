@@ -11,9 +11,9 @@ from dpjax.maths import exact_sums
 
 
 def plain_rate(horizon, arms, share=0.0):
-    """eta = sqrt(8 D / T), which minimizes D / eta + eta T / 8 for D at alpha (T - 1) shifts.
+    """eta = sqrt(8 D / T), which minimizes the regret bound D / eta + eta T / 8.
 
-    Without sharing, D is ln K.
+    D is ln K without sharing, and otherwise the D of :func:`hedge` for alpha (T - 1) shifts.
     """
     shifts = share * (horizon - 1)
     return jnp.sqrt(8.0 * complexity(float(horizon), arms, shifts, share) / horizon)
@@ -91,7 +91,7 @@ def hedge(
       epsilon: target epsilon for the choice of eta; inf gives plain Hedge.
       delta: the delta at which epsilon is declared, in (0, 1); default T^-2.
       rate: the largest eta, positive; default sqrt(8 D / T), where D is ln K, or with sharing the D
-        of the regret bound at S = alpha (T - 1). At epsilon = inf it is eta itself.
+        of the regret bound at S = alpha (T - 1). If epsilon is inf, eta is this rate.
       share: alpha, in [0, 1/2]; the best value for S shifts is S / (T - 1). By default nothing is
         shared. Values below 1e-25 count as 0.
       calibration: "derived" or "printed", how eta follows from epsilon and delta. "printed" does
@@ -111,10 +111,10 @@ def hedge(
     second-order term, and its conversion to epsilon is not the tightest. At delta = 1e-6 its eta
     has epsilon = 0.85 if the paper states 1, and 26 if it states 20.
 
-    Differences from the paper: it charges 4 R / lambda for a draw, with losses in [-R, R] and rate
-    1 / lambda. Advanced composition of such draws would need sqrt(32 T ln(1 / delta)). The printed
-    sqrt(8 T ln(1 / delta)) is correct to first order, since draws have bounded range. In its
-    formula (10) we read the sum of the losses without the factor 1 / t.
+    Differences from the paper: the paper charges 4 R / lambda for a draw, with losses in [-R, R]
+    and rate 1 / lambda. Advanced composition of such draws would need sqrt(32 T ln(1 / delta)). The
+    printed sqrt(8 T ln(1 / delta)) is correct to first order, since draws have bounded range. In
+    the paper's formula (10) we read the sum of the losses without the factor 1 / t.
 
     Regret: at most ln K / eta + eta T / 8 in expectation (oblivious losses), which is
     sqrt(T ln K / 2) for plain Hedge. With sharing it is at most D / eta + eta T / 8 against the

@@ -14,7 +14,7 @@ LAPLACE = ("laplace", "local_laplace")
 def printed_radius(length, dim, core, log_term, epsilon):
     """gamma_i = sqrt(4 d L / q^i) + (2 d |C_i| + 2 d L) / (epsilon q^i).
 
-    It has the size |C_i| of the core set instead of the text's bound B d.
+    The printed formula has the bound B d instead of the size |C_i| of the core set.
     """
     private = 2.0 * dim * core + 2.0 * dim * log_term
     return jnp.sqrt(4.0 * dim * log_term / length) + private / length / epsilon
@@ -24,8 +24,7 @@ def chernoff_radius(length, dim, core, log_term, epsilon, *, local=False):
     """The printed radius, with Chernoff's bound for the noise.
 
     The noise has |C_i| coefficients, each at most c = 2 d / q^i. With local noise there are more,
-    but together they count at most as much as q^i / (2 d) coefficients of size c
-    (:func:`noise_width`).
+    but their bound is at most that of q^i / (2 d) coefficients of size c (:func:`noise_width`).
     """
     largest = 2.0 * dim / length
     count = 1.0 / largest if local else core

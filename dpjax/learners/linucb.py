@@ -72,7 +72,7 @@ _OLD = {
 
 
 def _with_gram(old, given) -> tuple[dict, str]:
-    """The arguments with ``gram`` for its deprecated keywords (until 0.2), and ``gram`` as text."""
+    """The arguments with ``gram`` instead of its keywords (deprecated until 0.2), and its text."""
     if "gram" in given:
         name = next(iter(old))
         raise TypeError(f"{name} must be an argument of gram's factory, since gram is given")
@@ -116,7 +116,8 @@ def linucb(
     """LinUCB on a noisy Gram matrix: jointly private, and OFUL at epsilon = inf.
 
     The mean loss of an arm with features x is <theta, x>. Let G~ and u~ be the released sum x x'
-    and sum loss x over the past rounds, with noise and a shift of the eigenvalues. With
+    and sum loss x over the past rounds, with noise and a shift of the eigenvalues. Noise and shift
+    of G~ together have eigenvalues in [rho_min, rho_max], and gamma bounds the noise of u~. With
 
         V_t = G~,   theta~_t = V_t^-1 u~,
         beta_t = sigma sqrt(2 ln(2 / alpha) + ln det V_t - d ln rho_min) + S sqrt(rho_max) + gamma,
@@ -134,7 +135,7 @@ def linucb(
         sets the mechanism, the calibration, the shift of the eigenvalues, and alpha, the
         probability that some confidence bound fails. Default ``gram.gaussian()``.
       ridge: lambda > 0 of OFUL, which adds lambda |theta|^2 to the squared errors; default 1. It is
-        used if there is no shift, or too little noise. A floor of ``gram`` replaces it.
+        a lower bound on rho_min, unless a floor of ``gram`` replaces it.
       feature_bound: L. Longer feature vectors are counted, and scaled down to length L before they
         are summed.
       loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
@@ -147,8 +148,8 @@ def linucb(
       absolute values, and the round is counted.
 
     Privacy: (epsilon, delta)-joint DP for replacement of one round's features and losses. Released
-    values: policies 1..T. A round's own arm depends on its features without noise, but no other arm
-    does. Changing one row moves the release by sqrt(2) L~^2 in Frobenius norm, with
+    values: policies 1..T. A round's features affect its own arm without noise, and other arms only
+    through releases. Changing one row moves the release by sqrt(2) L~^2 in Frobenius norm, with
     L~^2 = L^2 + loss_bound^2. The paper states L~^2. Its calibration is still correct, since its
     noise has twice the variance on the diagonal. (A footnote calls that unnecessary, but
     replacement needs it.) Gaussian noise is one exact Gaussian mechanism over all releases. So is
@@ -159,9 +160,9 @@ def linucb(
     with noise. Each message is one Gaussian mechanism. With batches of B users, one noisy sum is
     released for each batch, and the policy is fixed within it. If the users compute these sums by a
     shuffle-model protocol for vectors, the server sees no row. The binomial noise of this protocol
-    is idealised as Gaussian. In both cases the noise grows with t, and so do Upsilon, rho_min,
-    rho_max and gamma. Since the confidence bound of OFUL holds for one rho_min, ln(2 / alpha)
-    becomes ln(2 T / alpha).
+    is idealised as Gaussian. In both cases the noise grows with t, and so do rho_min, rho_max and
+    gamma. Since the confidence bound of OFUL holds for one rho_min, ln(2 / alpha) becomes
+    ln(2 T / alpha).
 
     Regret: O~(sqrt(T) d^(3/4) / sqrt(epsilon)) (:func:`dpjax.bounds.linucb`). It is O~(T^(3/4)) for
     ``per_item``, and O~(T^(3/5)) for batches of T^(3/5) users.
@@ -183,7 +184,7 @@ def linucb(
     _check.built(laws.Gram, "gram.gaussian()", gram=gram)
     laws.check_numbers(gram)
     if delta is None:
-        raise ValueError("delta must be given: neither noise is pure DP")
+        raise ValueError("delta must be given: the noise of a Gram matrix is not pure DP")
     _check.delta(delta)
     _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
     if ridge is not None and gram.floor is not None:

@@ -16,9 +16,9 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
         sqrt(ln(2 K j (j + 1) / failure) / (2 n)).
 
     Consider the arm with the smallest mean and, among the others, the arm with the smallest lower
-    bound. The one of these two with fewer pulls is played for an eighth of its pulls. The learner
-    stops when the upper bound of the first is at most the lower bound of the second. A phase ends
-    when the pulls have grown by a tenth.
+    bound. Of these two, the arm with fewer pulls is played for a batch of an eighth of its pulls so
+    far. The learner stops when the upper bound of the first is at most the lower bound of the
+    second. A phase ends when the pulls have grown by a tenth.
 
     Args:
       horizon: T, the largest stopping time. A run that has not stopped by then is censored.

@@ -17,7 +17,7 @@ from dpjax.maths.two_words import add_compensated
 
 class OnlineFrankWolfeState(NamedTuple):
     point: Array  # (d,) x_t
-    error: Array  # (d,) the rounding error of x_t, since late steps are below its last digit
+    error: Array  # (d,) the rounding error of x_t, since late steps are smaller than its last digit
     previous: Array  # (d,) x_(t-1)
     round: Array  # () int32, t
     sums: Any  # state of the private prefix sums

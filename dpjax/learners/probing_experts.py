@@ -44,7 +44,7 @@ def probing_experts(
     <E_i, l>. Let y (N,) be the mean estimates of a batch of B rounds, and L the sum of all y so
     far. After the batch,
 
-        I is kept with probability (1 - p) exp(-eta y_I), and always once M experts have been drawn;
+        I is kept with probability (1 - p) exp(-eta y_I), and always after M experts were drawn;
         otherwise I is drawn anew from softmax(-eta L).
 
     This is the dartboard of Asi et al. 2023 on estimates. The first expert is uniform. In
@@ -73,7 +73,7 @@ def probing_experts(
     dartboard itself it is 2 w, since a vector of losses may move some exponents up and others down.
     Here it would also be 2 w if advice were replaced, too.) The epsilon is
 
-        ln(1 + (1 - p) (1 - e^-w) / p) + (M - 1) w,
+        max(w, ln(1 + (1 - p) (1 - e^-w) / p)) + (M - 1) w,    0 if M = 1,
 
     or, if delta is given, the epsilon from Renyi divergences if that is smaller, as for
     :func:`dpjax.learners.shrinking_dartboard`.
@@ -123,7 +123,7 @@ def probing_experts(
         over = state.round + 1 >= size.astype(jnp.int32)
         now = jax.tree.map(lambda leaf: jnp.where(over, leaf, 0), batch)
         learned = exact_sums.add(state.learned, now)
-        # eta y_I is w times the batch's sum. The coin falls with probability
+        # eta y_I is w times the batch's sum. The coin calls for a draw with probability
         # 1 - (1 - p) exp(-eta y_I).
         moved = -jnp.expm1(-w * exact_sums.to_float(now)[state.expert])
         coin = noise.coin(coin_key, jnp.stack([p, (1.0 - p) * moved]))

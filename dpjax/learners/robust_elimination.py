@@ -45,7 +45,7 @@ def robust_elimination(
         does not eliminate all arms with a gap of at least Delta_e; default 1 / T (1/2 if T is 1).
 
     Returns:
-      A Learner with bandit feedback. The sum of an epoch's losses, divided by B_e, is exact.
+      A Learner with bandit feedback. The losses of an epoch, divided by B_e, are summed exactly.
 
     Privacy: epsilon-DP for replacement of one round, for any losses. Released values: actions 1..T,
     or in the local model the noisy losses. A replaced loss moves one sum by at most 2 B_e, and the

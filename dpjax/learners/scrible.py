@@ -32,8 +32,8 @@ class ScribleReport(NamedTuple):
 def step_size(horizon, barrier, bound, variance):
     """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), for noise of variance s^2.
 
-    It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). The printed one has n = N and
-    s^2 = lambda^2 N |X|_2^2.
+    It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). The printed eta has n = N and s^2 =
+    lambda^2 N |X|_2^2.
     """
     spread = 2.0 * barrier.dim**2 * horizon * (bound * bound + variance)
     return jnp.sqrt(barrier.parameter * np.log(horizon) / spread)
@@ -42,8 +42,8 @@ def step_size(horizon, barrier, bound, variance):
 def no_estimates(key, dim):
     """Zeros (dim,), the sum of no estimates, computed from a key so that they are not constant.
 
-    A compiler would precompute the first point from constant zeros, possibly with other rounding
-    than a program that computes it at run time.
+    A compiler would precompute the first point from constant zeros, possibly rounded differently
+    from a program that computes it at run time.
     """
     return 0.0 * jr.uniform(key, (dim,))
 
@@ -142,9 +142,9 @@ def scrible(
     is correct if a round is zeroed out.)
 
     Regret: with the default rate at most 2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2 M in expectation
-    (oblivious losses), as long as eta n |f| <= 1/4. Here <l, x> lies within M of its centre, and
-    the noise has variance s^2. The paper bounds the variance of <Z, y> by N lambda^2 |X|_2^2. This
-    variance is 2 lambda^2 |y|_2^2, which is smaller for N >= 3.
+    (oblivious losses), as long as eta n |f| <= 1/4, with M and s^2 as for ``rate``. The paper
+    bounds the variance of <Z, y> by N lambda^2 |X|_2^2. This variance is 2 lambda^2 |y|_2^2, which
+    is smaller for N >= 3.
 
     Raises:
       ValueError: the domain has no barrier.

@@ -60,15 +60,15 @@ def shrinking_dartboard(
     Let L (K,) be the sums of the losses so far and w = (1 - eta)^L the weights. The first arm is
     uniform. After a round with losses l the arm x
 
-        is kept with probability (1 - p) (1 - eta)^(l_x), and always once M arms have been drawn;
+        is kept with probability (1 - p) (1 - eta)^(l_x), and always after M arms were drawn;
         otherwise a new arm is drawn from P = w / sum w.
 
     Until the budget of M = floor(4 T p) draws is spent, the arm of each round has Hedge's law P.
     With batches of B rounds the same is done after each batch, with mean losses L / B and l, and
     with n = floor(T / B) instead of T. One round then moves a mean by only 1 / B.
 
-    With S shifts, P is the law of fixed share, (1 - alpha) w / sum w + alpha / K, whose weights are
-    the previous P times (1 - eta)^l. A kept arm x jumps to a uniform arm with probability
+    With S shifts, P is the law of fixed share: (1 - alpha) w / sum w + alpha / K, with w the
+    previous P times (1 - eta)^l. A kept arm x jumps to a uniform arm with probability
     alpha = S / (n - 1). Again each arm has the law P.
 
     Args:
@@ -78,9 +78,9 @@ def shrinking_dartboard(
         budget.
       delta: in (0, 1); by default privacy is pure.
       rate: the largest eta, in (0, 1/2]; default sqrt(B D / T). D is ln K, or with shifts ln K + S
-        ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The regret bound of Hedge itself,
-        whose law the arms have, is smallest at 1 - exp(-sqrt(8 ln K / T)). For large T this is 2.8
-        times the default.
+        ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K). The arms have the law of Hedge, and
+        the regret bound of Hedge is smallest at the rate 1 - exp(-sqrt(8 ln K / T)). For large T
+        this is 2.8 times the default.
       restart: p, in (0, 1/2], raised to eta if it is smaller. The default is 1 / sqrt(8 n), which
         is best for small eta. If delta is given, it is n^(-1/3) / 3, which was found by a search.
         With calibration="printed" it is the paper's.
@@ -98,17 +98,18 @@ def shrinking_dartboard(
     releases that one round affects: one coin and at most M - 1 draws. With
     w = ln(1 / (1 - eta)) / B, epsilon is
 
-        ln(1 + (1 - p) (1 - e^-w) / p) + 2 (M - 1) w,
+        max(w, ln(1 + (1 - p) (1 - e^-w) / p)) + 2 (M - 1) w,    0 if M = 1,
 
     or, if delta is given, the epsilon from Renyi divergences if that is smaller. The divergences of
-    the coin, which rarely falls, are exact, and those of the draws follow from zCDP. Coin and draws
-    are adaptive releases, so their divergences add up (our derivation). Shifts do not change this:
-    the jumps of a kept arm do not depend on data. P is the posterior over sequences of arms, and
-    one round moves the exponents of this posterior by at most w. The paper states eta / p + 16 T p
-    eta, or, if delta is given, 5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)). Its
-    corollaries set eta and p for epsilon <= 1. "derived" uses the largest eta up to ``rate``. At
-    T = 2^16 and epsilon = 0.1 it is 3.6 times the printed one, and 16.4 times with delta = 1e-6. At
-    epsilon = inf the declared epsilon is that of the learner's own coin and draws.
+    the coin, which rarely calls for a draw, are exact, and those of the draws follow from zCDP.
+    Coin and draws are adaptive releases, so their divergences add up (our derivation). Shifts do
+    not change this: the jumps of a kept arm do not depend on data. P is the posterior over
+    sequences of arms, and one round moves the exponents of this posterior by at most w. The paper
+    states eta / p + 16 T p eta, or, if delta is given,
+    5 eta / p + 100 T p eta^2 + 20 eta sqrt(T p ln(1/delta)). Its corollaries set eta and p for
+    epsilon <= 1. "derived" uses the largest eta up to ``rate``. At T = 2^16 and epsilon = 0.1 it is
+    3.6 times the printed one, and 16.4 times with delta = 1e-6. At epsilon = inf the declared
+    epsilon is that of the learner's own coin and draws.
 
     Regret: at most eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) in expectation, for oblivious
     losses, eta <= p, and a best sequence of arms with S shifts. For small epsilon, without batches
@@ -118,9 +119,9 @@ def shrinking_dartboard(
 
     Differences from the paper: eta <= p is missing among its hypotheses, though Lemma 14 requires
     that a draw has a probability of at most 2 p. It does not state what is played after the budget
-    is spent; we keep the arm. Its grouped loss sums B + 1 rounds, ours B. Theorem 5 has a factor of
-    12 under the root that the proof of Corollary 6 omits. Corollary 6 does not choose the batch
-    that is best for Theorem 5, and the paper has no batches for pure epsilon.
+    is spent; we keep the arm. Its batch sums have B + 1 rounds, and ours have B. Theorem 5
+    has a factor of 12 under the root that the proof of Corollary 6 omits. Corollary 6 does not
+    choose the batch that is best for Theorem 5, and the paper has no batches for pure epsilon.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, Algorithm 1, Theorems 2 and 5; Geulen, Voecking & Winkler, "Regret

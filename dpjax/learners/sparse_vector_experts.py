@@ -63,7 +63,7 @@ def sparse_vector_experts(
     threshold: Number | None = None,
     draws: int | None = None,
 ) -> Learner:
-    """Play an expert until its loss exceeds a noisy threshold; one expert is lossless.
+    """Play an expert until its loss exceeds a noisy threshold, for games with a lossless expert.
 
     Let S (K,) be the sums of the losses so far and q the loss of the current arm since it was
     drawn. The first arm is uniform. After each round, while fewer than M new arms were drawn,
@@ -98,11 +98,11 @@ def sparse_vector_experts(
 
     Regret: at most 2 (2.13 ln K + 1) (2 alpha + ln(4) / gamma + 1) + 2 in expectation, for
     oblivious losses with a lossless expert. That is O(ln K (ln K + ln T) / epsilon). Proof: fix the
-    noise, so that each expert has a time at which it would be replaced. With probability 1/2 a
-    drawn expert is in the later half of these times by weight. When it is replaced, half of the
-    weight has fallen to a quarter, so the total weight falls to at most 5/8 of its value. It starts
-    at K and never falls below 1. Each interval costs at most L + alpha + 1. No bound is claimed if
-    every expert has losses.
+    noise, so that each expert has a time at which it would be replaced. Order the weight by these
+    times. With probability 1/2 a drawn expert is in the later half. When it is replaced, the
+    earlier half has fallen to a quarter, and the total weight to at most 5/8 of its value. It
+    starts at K and never falls below 1. Each interval costs at most L + alpha + 1. No bound is
+    claimed if every expert has losses.
 
     Reference: in the style of Asi, Feldman, Koren & Talwar, "Near-optimal algorithms for private
     online optimization in the realizable regime", 2023, as reconstructed, with our constants. Dwork

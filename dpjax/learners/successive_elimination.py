@@ -69,10 +69,10 @@ def successive_elimination(
         "discrete_gaussian" (trusted server), "discrete_laplace" or "skellam" (secure sum),
         "binomial" (shuffler), "local_laplace" or "randomized_response" (local model). See
         :func:`dpjax.learners.parts.sum_noise.sum_noise`.
-      radius: "printed", for Laplace noise only and its default, is h_e + c_e with the paper's R_e.
-        "chernoff", the default for every other law, is Chernoff's bound for losses and noise
-        together, at the exponent alpha ln(4 |S| e^2 / beta) (:class:`SumNoise`). R_e is then the
-        smallest number of rounds for which this bound is Delta_e / 4. Use "chernoff" to compare
+      radius: "printed" is h_e + c_e with the paper's R_e. It is for Laplace noise only, and its
+        default. "chernoff", the default for every other law, is Chernoff's bound for losses and
+        noise together, at the exponent alpha ln(4 |S| e^2 / beta) (:class:`SumNoise`). R_e is then
+        the smallest number of rounds for which this bound is Delta_e / 4. Use "chernoff" to compare
         noise laws.
       failure: beta in (0, 1), the probability that the best arm is eliminated, or that some epoch
         does not eliminate all arms with a gap of at least Delta_e; default 1 / T (1/2 if T is 1).

@@ -1,8 +1,8 @@
 """Agarwal & Singh 2017, sections 1-3: when privacy is free with full information.
 
-The paper has no experiment. This module asks for which epsilon privacy is free. It plays experts,
-the sphere and the cube with the paper's calibration and ours, and with the paper's baselines and
-later learners.
+The paper has no experiment. This module asks for which epsilon privacy is free. On experts, the
+sphere and the cube it plays the paper's learners, with the paper's calibration and ours, its
+baselines, and later learners.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Estimates how long a study takes on this machine, in a few seconds.
+"""Estimate in a few seconds how long a study takes on this machine.
 
 Each measured program is compiled with the number of rounds as an argument. It is timed over more
 and more rounds, until the time is long enough to extrapolate.

@@ -62,8 +62,8 @@ def from_python(
     learners. It is slow: each round takes one compiled call, and two Python calls per trial.
 
     Args:
-      make: the class, or a function that returns such an object. Of ``horizon``, ``arms``, ``seed``
-        and the axes of the grid, it receives those that it takes, by name. ``seed`` is a whole
+      make: the class, or a function that returns such an object. It receives by name those of
+        ``horizon``, ``arms``, ``seed`` and the axes of the grid that it takes. ``seed`` is a whole
         number below 2^32, different in each trial. A class that takes no seed draws its own random
         numbers, which the study's key does not reproduce.
       delta: the declared delta. The declared epsilon is the ``epsilon`` of the grid. A class that

@@ -93,7 +93,7 @@ def test_games_by_hand(forget, ratio, monkeypatch):
 
 def test_a_ratio_with_more_than_48_phases_is_refused_where_they_are_kept():
     """The threshold of DP-TT has tables for sums of this many draws."""
-    text = r"^ratio: an arm may have \d+ phases, of which 48 may be kept; pass a ratio above"
+    text = r"^ratio: an arm may have \d+ phases, but at most 48 can be kept; pass a ratio above"
     with pytest.raises(ValueError, match=text):
         learners.dp_tt(10**9, 3, epsilon=1.0, forget=False, ratio=1.2)
     learners.dp_tt(10**9, 3, epsilon=1.0, forget=True, ratio=1.2)

@@ -65,14 +65,14 @@ def steps(horizon, batch):
 
 
 def switch_budget(horizon, restart, batch=1):
-    """M = floor(4 n p), at least 1 and at most the number of batches (no limit on draws)."""
+    """M = floor(4 n p), at least 1; if it reaches the number of batches, draws are unlimited."""
     begun = jnp.ceil(jnp.float32(horizon) / batch)
     wanted = jnp.floor(4.0 * steps(horizon, batch) * restart)
     return jnp.clip(wanted, 1.0, begun).astype(jnp.int32)
 
 
 def coin_log_ratios(setting, batch=1):
-    """Log-ratios of a coin between mean losses 1 / B and 0: that of a draw, and minus that of none.
+    """Log-ratios of a coin at mean losses 1 / B and 0: of a draw, and minus that of no draw.
 
     At mean loss l a draw has probability 1 - (1 - p) (1 - eta)^l. A round moves l by at most 1 / B,
     and the ratio of a draw is largest at l = 0.
@@ -84,15 +84,15 @@ def coin_log_ratios(setting, batch=1):
 
 
 def pure_epsilon(setting, batch=1, spread=2.0):
-    """The pure epsilon: ln(1 + (1 - p) eta' / p) + 2 (M - 1) w, or 0 if M = 1.
+    """The pure epsilon: max(w, ln(1 + (1 - p) eta' / p)) + 2 (M - 1) w, or 0 if M = 1.
 
     Here w = ln(1 / (1 - eta)) / B and eta' = 1 - e^-w, which is eta if B = 1. The first term is for
     one coin: it is tossed at the end of the replaced round's batch, and depends on the loss of the
-    current arm. (If the coin keeps the arm, its log-ratio is w. This is the larger one if p and eta
-    are near 1/2.) All other coins depend on other batches, and a coin that the budget overrules has
-    no effect. The second term is for all later draws, at most M - 1, which depend on the round
-    through the weights. The round moves an exponent by at most w, up or down, so the log-ratio of a
-    draw is at most 2 w.
+    current arm. (If the coin keeps the arm, its log-ratio is at most w, which is the maximum if p
+    and eta are near 1/2.) All other coins depend on other batches, and a coin that the budget
+    overrules has no effect. The second term is for all later draws, at most M - 1, which depend on
+    the round through the weights. The round moves an exponent by at most w, up or down, so the
+    log-ratio of a draw is at most 2 w.
 
     If a round moves all exponents in the same direction, the difference of two exponents moves by
     at most w. The log-ratio of a draw is then at most w, and ``spread`` is 1 instead of 2.
@@ -113,9 +113,10 @@ def rho(setting, batch=1, spread=2.0):
 def coin_divergences(setting, batch=1):
     """Renyi divergences of a coin between mean losses 0 and 1 / B, the larger of both directions.
 
-    The coin falls with probability q = p + (1 - p) (1 - e^(-w l)) at mean loss l. As l grows, both
-    divergences between l and l + 1 / B decrease, so l = 0 is the worst case. Proof: let x = e^-w,
-    b = 1 - (1 - q) x and r = q / b <= 1. The derivatives in q of the two sums over the outcomes are
+    At mean loss l the coin calls for a draw with probability q = p + (1 - p) (1 - e^(-w l)). As l
+    grows, both divergences between l and l + 1 / B decrease, so l = 0 is the worst case. Proof: let
+    x = e^-w, b = 1 - (1 - q) x and r = q / b <= 1. The derivatives in q of the two sums over the
+    outcomes are
 
         a r^(a-1) - (a - 1) r^a x - x^(1-a)   and   a r^(1-a) x - (a - 1) r^-a - x^a,
 
@@ -133,9 +134,9 @@ def coin_divergences(setting, batch=1):
 def derived_epsilon(setting, delta, batch=1, spread=2.0):
     """:func:`pure_epsilon`, or, with delta, the epsilon from Renyi divergences if that is smaller.
 
-    The divergence of order alpha is the exact one of the coin plus alpha rho of the draws. If
-    the coin rarely falls, its exact divergence is about alpha p x^2 / 2, with x the log-ratio of a
-    draw. Bounded range would only give alpha x^2 / 8.
+    The divergence of order alpha is the exact one of the coin plus alpha rho of the draws. If the
+    coin rarely calls for a draw, its exact divergence is about alpha p x^2 / 2, with x the
+    log-ratio of a draw. Bounded range would only give alpha x^2 / 8.
     """
     pure = pure_epsilon(setting, batch, spread)
     if delta is None:
@@ -211,7 +212,7 @@ def regret_bound(horizon, arms, epsilon, setting, batch, shifts):
     """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3); at epsilon = inf the last term is 0.
 
     The third term is for shifts of the best arm within a batch. Of the arms before and after the
-    shift, the better one over the whole batch is at most B / 2 behind.
+    shift, the better one over the whole batch loses at most B / 2 more than the two in turn.
     """
     ran_out = 2.0 * horizon * jnp.exp(-steps(horizon, batch) * setting.restart / 3.0)
     learning = batch * _complexity(horizon, arms, batch, shifts) / setting.rate
@@ -249,8 +250,8 @@ def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 
         epsilon_0 = min(epsilon / 2, ln^(1/3)(1/delta) T^(-1/6) sqrt(ln K)).
 
-    For batches (``batch`` is then not a Python int), p = (B / (T ln(1/delta)))^(1/3) and eta = B p
-    epsilon / 40.
+    If ``batch`` is not a Python int, the setting is that for batches:
+    p = (B / (T ln(1/delta)))^(1/3) and eta = B p epsilon / 40.
 
     p is cut at 1/2 and eta at p. If ``restart`` is given, it replaces p. At epsilon = inf the
     setting is the derived one.
@@ -273,7 +274,7 @@ def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 
 
 def printed_epsilon(horizon, setting, delta, batch=1):
-    """The epsilon that the paper states for a setting. With batches, ``batch`` is not a Python int.
+    """The epsilon that the paper states for a setting (for batches if ``batch`` is no Python int).
 
     Theorem 2 has eta / p + 16 T p eta, or, if delta is given, 5 eta / p + 100 T p eta^2 + 20 eta
     sqrt(T p ln(1/delta)). For batches Theorem 5 has 5 eta / (B p) + 100 T p eta^2 / B^3 + (20

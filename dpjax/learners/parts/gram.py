@@ -81,7 +81,7 @@ class GramSums(NamedTuple):
     regularizer: Regularizer  # of round T
     now: Callable  # state -> Regularizer of the next round, in float32
     noisy: Any  # () bool, whether there is any noise
-    events: Any  # () number of confidence bounds for losses that may fail separately, 1 .. T
+    events: Any  # () number of confidence bounds that may fail separately, from 1 to T
     privacy: Privacy
 
 
@@ -176,8 +176,8 @@ def gaussian(
         tree in which every release contains one node of each level. With ``per_item`` the model is
         local, and with ``partial(per_item, batch=B)`` shuffle.
       shifted: whether eigenvalues are shifted up by the norm bound Upsilon of the noise and by
-        rho_min. False gives the ridge and the confidence of OFUL, in the style of Mishra & Thakurta
-        2015, an ablation without a bound.
+        rho_min. False gives the ridge and the confidence radius of OFUL: an ablation without a
+        regret bound, in the style of Mishra & Thakurta 2015.
       floor: rho_min > 0, the smallest eigenvalue of noise and shift; by default Upsilon, and at
         least the ridge of the learner. A floor replaces the ridge.
       calibration: "derived", "printed" (the paper's) or "code" (the authors' program).

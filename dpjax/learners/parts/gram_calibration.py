@@ -35,8 +35,8 @@ def printed_gaussian_scale(row_bound, levels, epsilon, delta):
     """s = 4 sqrt(m) L~^2 ln(4 / delta) / epsilon, off the diagonal: Shariff & Sheffet 2018, 4.2.
 
     It is the classical Gaussian mechanism with epsilon / sqrt(8 m ln(2 / delta)) for each node,
-    rounded up. It has rho = epsilon^2 / (32 ln(4 / delta)^2) of zCDP, and is 6 to 14 times as large
-    as needed.
+    with the constant rounded up. It has rho = epsilon^2 / (32 ln(4 / delta)^2) of zCDP, and is 6 to
+    14 times as large as needed.
     """
     log_term = jnp.log(4.0 / real(delta))
     return 4.0 * jnp.sqrt(real(levels)) * real(row_bound) ** 2 * log_term / real(epsilon)

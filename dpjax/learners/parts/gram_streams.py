@@ -26,9 +26,9 @@ class NodesState(NamedTuple):
 def every_level(levels, size, draw):
     """(init, step) of the noise of a tree with one node of each level in every release.
 
-    Level j holds the node of the rounds [i 2^j, (i + 1) 2^j), i = t >> j, whose noise is redrawn
-    whenever i changes. If i is odd, the previous node holds data of the release; otherwise it is
-    padding. On average there are two draws in a round. ``draw`` maps a key to the noise of a node.
+    The noise of level j is redrawn whenever i = t >> j changes. If i is odd, it is the noise of the
+    rounds [(i - 1) 2^j, i 2^j), which are in the release. If i is even, it is padding. On average
+    there are two draws in a round. ``draw`` maps a key to the noise of a node.
     """
 
     def refresh(key, nodes, highest):

@@ -103,8 +103,8 @@ def check_grid(ratio, forget, kept_to=0) -> Grid:
         pulls, phases = pulls + max(1, math.ceil((ratio - 1.0) * pulls)), phases + 1
     if not forget and phases > transport.MOST_DRAWS:
         raise ValueError(
-            f"ratio: an arm may have {phases} phases, of which {transport.MOST_DRAWS} may be kept; "
-            f"pass a ratio above {ratio:g}, or forget=True"
+            f"ratio: an arm may have {phases} phases, but at most {transport.MOST_DRAWS} can be "
+            f"kept; pass a ratio above {ratio:g}, or forget=True"
         )
     return Grid(float(ratio), bool(forget))
 

@@ -231,8 +231,9 @@ def prefix_sums(
 
     Args:
       horizon: T, rounds.
-      losses: a LossSet. Losses outside it are counted, and moved to its nearest vector. If the unit
-        is an entry, their entries are clipped to its range instead (:func:`dpjax.domains.clipped`).
+      losses: a LossSet. Losses outside the set are counted, and moved to the nearest vector in it.
+        If the unit is an entry, they are instead clipped entry by entry
+        (:func:`dpjax.domains.clipped`).
       epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1); None for pure-DP noise (:class:`dpjax.noise.Law`).
       mechanism: a factory in :mod:`dpjax.mechanisms`, or a similar one; it is called with the
@@ -279,8 +280,8 @@ def accountant_of(mechanism: Mechanism) -> str:
 def sampled_rounds(horizon: int) -> np.ndarray:
     """The rounds 0 .. T - 1, or 2^20 of them, evenly spread, if there are more.
 
-    They are spread by multiples of the golden ratio, since equal steps would repeatedly meet the
-    same bits of t.
+    They are spread by multiples of the golden ratio, since rounds at equal distances would share
+    their low bits.
 
     Examples:
       >>> prefix_sums.sampled_rounds(4), len(prefix_sums.sampled_rounds(10**9))

@@ -35,7 +35,7 @@ def rate(arms, setting):
 
 
 def log_run_out(horizon, arms, setting):
-    """ln of a bound on the probability that more than M - 1 coins call for a draw; -inf without M.
+    """ln of a bound on P(more than M - 1 coins call for a draw); -inf if M limits nothing.
 
     A coin calls for a draw with probability at most p + eta, whatever came before. By Chernoff's
     bound a sum of n such coins reaches M with probability at most exp(M - m - M ln(M / m)) for

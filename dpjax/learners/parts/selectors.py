@@ -1,7 +1,7 @@
 """The laws of private selections of the arm with the smallest sum of losses.
 
-They are logits, up to a common constant. Probabilities would underflow to 0, for one neighbour
-before the other.
+They are given as logits, up to a common constant. A probability could underflow to 0 on one of two
+neighbouring sequences and not on the other.
 """
 
 import math

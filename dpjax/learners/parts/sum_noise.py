@@ -29,8 +29,8 @@ _PARTS = np.sin(np.arange(2, 40) * np.pi / 80.0).astype(np.float32)
 class SumNoise(NamedTuple):
     """The release of the sum of n losses in [0, 1], with bounds on its error.
 
-    The losses, and noise inherent in them, have the variance proxy v: ln E e^(l x) of their centred
-    sum is at most n v l^2 / 2. The other noise is one draw z, or one for each loss. ``cumulant``
+    The centred sum x of n losses, with the flips of randomized response included, has ln E e^(l x)
+    of at most n v l^2 / 2. All other noise is one draw z, or one draw for each loss. ``cumulant``
     bounds ln E e^(l z), and is at least l^2 E z^2 / 2. All error bounds below are Chernoff's.
     """
 
@@ -99,8 +99,8 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
 
     - "central": the server adds it.
     - "distributed": each user adds a part of it, and only the sum of a batch is opened. The law
-      must be a sum of independent parts. (The draw is that of the whole. Modular arithmetic and
-      users who drop out are not simulated.)
+      must be a sum of independent parts. (Here the sum of the parts is drawn at once. Modular
+      arithmetic and users who drop out are not simulated.)
     - "shuffle": users and fair coins send bits, a shuffler mixes them, and the server sees the
       number of ones.
 
@@ -154,7 +154,7 @@ _SEEN = {"central": "", "shuffle": "shuffled bits of each batch, ", "distributed
 
 def _of_law(law, epsilon, delta, declared) -> SumNoise:
     found = law.single(epsilon, delta)
-    if isinstance(found.scale, jax.core.Tracer):  # NaN if this epsilon would be refused untraced
+    if isinstance(found.scale, jax.core.Tracer):  # NaN if it would be refused as a number
         epsilon = jnp.where(jnp.isnan(found.scale), jnp.nan, epsilon)
     declared = declared._replace(
         epsilon=epsilon,
