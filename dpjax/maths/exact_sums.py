@@ -32,6 +32,7 @@ def nothing(shape=()) -> ExactSum:
     return ExactSum(zero, zero)
 
 
+@jax.jit
 def of(values) -> ExactSum:
     """Values (*shape) below 2^31 in size, each rounded to the nearest multiple of 2^-30."""
     values = jnp.asarray(values, jnp.float32)
@@ -41,6 +42,7 @@ def of(values) -> ExactSum:
     return _carried(whole.astype(jnp.int32), units.astype(jnp.int32))
 
 
+@jax.jit
 def add(total, more) -> ExactSum:
     """The sum of two sums."""
     return _carried(total.whole + more.whole, total.part + more.part)
@@ -61,6 +63,7 @@ def magnitude(total) -> ExactSum:
     return jax.tree.map(lambda x, y: jnp.where(total.whole < 0, x, y), negative(total), total)
 
 
+@jax.jit
 def repeated(value, count) -> ExactSum:
     """The sum of ``count`` equal losses ``value``, both (*shape); count is int32, at least 0.
 
@@ -75,6 +78,7 @@ def repeated(value, count) -> ExactSum:
     return _carried(whole, first * low + ((middle & 0x7FFF) << 15))
 
 
+@jax.jit
 def shifted(total, amount) -> ExactSum:
     """The sum plus a float32 of any size, which is rounded to a multiple of 2^-30.
 
@@ -89,6 +93,7 @@ def shifted(total, amount) -> ExactSum:
     return ExactSum(jnp.where(beyond, cut, moved.whole), jnp.where(beyond, 0, moved.part))
 
 
+@jax.jit
 def to_float(total):
     """The nearest float32 or a neighbour of it, (*shape). Sums near 0 keep full precision."""
     up = total.part >> (_BITS - 1)

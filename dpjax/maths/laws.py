@@ -154,6 +154,7 @@ def sign_and_tail(words):
     return (words & 1) == 1, (whole.astype(jnp.float32) + 0.5) * 2.0**-31
 
 
+@jax.jit
 def as_laplace(words):
     """Laplace draws of scale 1: a random sign times -ln u, with absolute values up to 22.2."""
     sign, u = sign_and_tail(words)
@@ -183,6 +184,7 @@ def _polynomial(coefficients, x):
     return value
 
 
+@jax.jit
 def as_normal(words):
     """Standard normal draws: a random sign times the u / 2 quantile of the tail, at most 6.3.
 
@@ -254,6 +256,7 @@ def _log1p_tail(x):
     return jnp.where(jnp.abs(x) < 0.1, series * square * square, direct)
 
 
+@jax.jit
 def binomial(key, count, probability):
     """A draw from Binomial(count, probability) for int32 counts up to 2^31 - 1; () int32.
 

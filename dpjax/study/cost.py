@@ -116,7 +116,7 @@ def _measured(study, program) -> _Speed:
     begin = time.perf_counter()
     plan = planned(game, points, study.trials, key, play, study.checkpoints, None, None)
     plan = Horizons().lifted(program, plan)
-    program.about(plan)
+    program.about(plan, {})
     traced = time.perf_counter()
     until = batches_until if play is simulate_batches else rounds_until
 

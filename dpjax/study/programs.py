@@ -93,23 +93,37 @@ class Program(NamedTuple):
         """The learner and the environment at the first point."""
         return pairs(self.game(), jax.tree.map(lambda leaf: leaf[:1], self.points()))[0]
 
-    def about(self, plan) -> dict:
+    def about(self, plan, known: dict) -> dict:
         """The declared privacy at each point and, if the learner recommends an arm, the best arms.
 
         Args:
           plan: that of the program.
+          known: the best arms that were computed for other programs; those of this one are added.
         """
         recommends = "report_recommendation" in arrays_of(plan.traced.output)
-        best = self.best_arms() if recommends else None
+        best = self.best_arms(known) if recommends else None
         found = {"privacy": columns(plan.privacy)}
         return found if best is None else found | {"best_arms": best.tolist()}
 
-    def best_arms(self) -> np.ndarray | None:
-        """Whether each arm is optimal at each point, (P, K) bool.
+    def best_arms(self, known: dict) -> np.ndarray | None:
+        """Whether each arm is optimal at each point, (P, K) bool; computed once per environment.
 
         None unless the rounds are i.i.d. with a mean loss for each arm, as pseudo-regret requires.
         """
-        environment = self.first()[1]
+        taken = set(grids.taken(self.part.environments[self.environment]))
+        fixed = tuple((name, i) for name, i in self.fixed.items() if name in taken)
+        place = id(self.part), self.environment, fixed
+        own = [i for i, name in enumerate(self.swept) if name in taken]
+        size = [self.shape[i] for i in own]
+        points = np.ravel_multi_index(np.indices(self.shape).reshape(len(self.shape), -1)[own],
+                                      size) if own else np.zeros(self.size, int)  # fmt: skip
+        if place not in known:
+            known[place] = self._best_arms(np.unique(points, return_index=True)[1])
+        return None if known[place] is None else known[place][points]
+
+    def _best_arms(self, some) -> np.ndarray | None:
+        """The best arms at some points."""
+        learner, environment = self.first()
         if environment.batch is None or not isinstance(environment.action_set, Arms):
             return None
         actions = environment.action_set
@@ -118,18 +132,18 @@ class Program(NamedTuple):
             every = jnp.arange(actions.players) * (actions.players + 1)  # each against itself
 
         def gaps(point):
-            learner, environment = self.game()(point)
+            _, environment = self.game()(point)
             state = environment.init(jr.key(0))
 
             def gap(arm):
-                one = jnp.int32(1)
-                played = environment.batch(state, jr.key(0), arm, one, learner.feedback)
+                played = environment.batch(state, jr.key(0), arm, jnp.int32(1), learner.feedback)
                 return environment.regret(state, played[2])
 
             return jax.vmap(gap)(every)
 
-        # The compiled program draws no losses, because the gaps do not depend on them.
-        return np.asarray(jax.jit(jax.vmap(gaps))(self.points())) <= 0.0
+        # Compiled as one program, it draws no losses, because the gaps do not depend on them.
+        points = jax.tree.map(lambda leaf: leaf[some], self.points())
+        return np.asarray(jax.jit(jax.vmap(gaps))(points)) <= 0.0
 
     def __str__(self):
         labels = {name: self.part.axes[name].labels[i] for name, i in self.fixed.items()}

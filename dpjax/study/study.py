@@ -231,7 +231,7 @@ class Study:
             return horizons.lifted(program, made), store is None or is_empty(stored(program))
 
         found: list[Played] = []
-        horizons = Horizons()
+        horizons, best_arms = Horizons(), {}
         mine = [(program, loop, share, self.trials * (share[1] - share[0]) * rounds)
                 for program, loop, share, rounds in zip(
                     programs, loops, spread.shares(rounds, part), rounds, strict=True)
@@ -249,7 +249,7 @@ class Study:
                     found.append(in_python.play(*game, bar))
                     continue
                 made = next(plans)
-                about = program.about(made)
+                about = program.about(made, best_arms)
                 result = played(made, stored(program), bar, partial(dict, about), share)
                 if result is not None:
                     found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
