@@ -86,7 +86,7 @@ def batched_bandit(
     tau: Number | None = None,
     rate: Number | None = None,
 ) -> BatchLearner:
-    """Run a base learner in batches of ceil(1 / epsilon) rounds, with Laplace noise on sums.
+    """Run a base learner in batches of ceil(1 / epsilon) rounds, with Laplace noise.
 
     Each arm chosen by a base learner is played for tau rounds, and the base learner receives their
     average loss plus Lap(1 / (epsilon tau)). By default the scale of this noise is at most 1 for
