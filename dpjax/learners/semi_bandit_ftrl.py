@@ -33,7 +33,7 @@ def semi_bandit_ftrl(
     read: str = "one",
     model: str = "local",
 ) -> Learner | BatchLearner:
-    """FTRL for adversarial semi-bandits on k-sets and paths, with noise on observed losses.
+    """FTRL for adversarial semi-bandits on k-sets and paths, with noise on losses.
 
     An action is a vertex of the domain: a set of at most k of the d entries. Its loss is the sum of
     their losses, each of which is observed. Each round draws an action a with P(a_i = 1) = x_i. On

@@ -63,7 +63,7 @@ def sparse_vector_experts(
     threshold: Number | None = None,
     draws: int | None = None,
 ) -> Learner:
-    """Play an expert until its loss exceeds a noisy threshold, for games with a lossless expert.
+    """Play an expert until its loss exceeds a noisy threshold; one expert has no loss.
 
     Let S (K,) be the sums of the losses so far and q the loss of the current arm since it was
     drawn. The first arm is uniform. After each round, while fewer than M new arms were drawn,

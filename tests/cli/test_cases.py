@@ -47,8 +47,8 @@ BAD = {
     "many labels": (f"x,y\n{MANY}\n", f"column 2 (y) has {VALUES + 1} different words; it must "
                     f"have from 2 to {VALUES}"),
     "no name": (",y\n1,u\n", "row 1 must name the columns, and column 1 has no name"),
-    "no header": ("1,2\n3,4\n", "row 1 must name the columns, and column 1 is named 1; a name must be "
-                  "a word"),
+    "no header": ("1,2\n3,4\n", "row 1 must name the columns, and column 1 is named 1; a name must "
+                  "be a word"),
     "a name twice": ("y,y\n1,u\n", "row 1 must name the columns, and column 2 is named y, as an "
                      "earlier one is"),
     "other columns": ("x,Y\n1,u\n", "has no column 'y' (did you mean Y?); its columns are x, Y"),
