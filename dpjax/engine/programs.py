@@ -211,7 +211,7 @@ def _bytes_held(run, traced) -> int:
 
 def _words(array):
     """An array unchanged; keys as their words."""
-    is_key = jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key)
+    is_key = isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
     return jr.key_data(array) if is_key else array
 
 
