@@ -261,7 +261,7 @@ def test_the_words_of_an_audit():
     mutants = [{"mutant": "noise halved", "caught": True}, {"mutant": "odd", "caught": False}]
     words = audits.summary(audits.Audited([row], mutants, False))
     assert "finds no violation above the declared levels" in words
-    assert "at least" not in words and "from below by 0.5 where 1 is declared" in words
+    assert "at least" not in words and "bounds epsilon from below by 0.5" in words
     assert "replays caught 1 and missed odd." in words
     nothing = row | {"checks": "nothing declared", "attack": None}
     assert "declares no privacy" in audits.finding(nothing)

@@ -232,5 +232,5 @@ def test_bad_numbers_are_refused_by_name(delta_of, least):
 
 @pytest.mark.parametrize("least", [noise.binomial.least_scale, noise.discrete_gaussian.least_scale])
 def test_more_noise_than_integers_hold_is_refused(least):
-    with pytest.raises(ValueError, match="epsilon and delta must allow for"):
+    with pytest.raises(ValueError, match="epsilon and delta must be large enough"):
         least(1e-6, 1e-9)

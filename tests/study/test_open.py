@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from functools import cache
 
 import jax
 import numpy as np
@@ -62,17 +63,28 @@ STUDIES = {"small": small, "summed": summed, "identifying": identifying}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The folder of each study, and the Dataset that its run returned."""
+def stored(tmp_path_factory):
+    """A function of the name of a study: its folder, and the Dataset that its run returned."""
     folder = tmp_path_factory.mktemp("studies")
-    return folder, {name: make().run(folder / name, progress=False)
-                    for name, make in STUDIES.items()}  # fmt: skip
+
+    @cache
+    def run(name):
+        return folder / name, STUDIES[name]().run(folder / name, progress=False)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def whole(stored):
+    """The folder of all studies, and the Dataset of each."""
+    found = {name: stored(name) for name in STUDIES}
+    return found["small"][0].parent, {name: data for name, (_, data) in found.items()}
 
 
 @pytest.fixture
-def folder(whole, tmp_path):
+def folder(stored, tmp_path):
     """A copy of the small study's folder, to damage."""
-    shutil.copytree(whole[0] / "small", tmp_path / "small")
+    shutil.copytree(stored("small")[0], tmp_path / "small")
     return tmp_path / "small"
 
 
@@ -101,11 +113,11 @@ def test_another_process_opens_what_run_returned(whole, tmp_path):
             assert found.identical(expected), name
 
 
-def test_labels_declarations_and_units_are_those_of_the_study(whole):
+def test_labels_declarations_and_units_are_those_of_the_study(whole, stored):
     for name, data in whole[1].items():
         found, said = opened(whole[0] / name)
         assert found.identical(data) and said == [], name
-    found = dpjax.open(whole[0] / "small")
+    found = dpjax.open(stored("small")[0])
     assert found["epsilon"].values.tolist() == [0.1, 0.5, 2.0, np.inf]
     assert (found["horizon"].item(), found["arms"].item()) == (24, 3)
     declared = found["privacy_epsilon"].sel(learner="DP-EXP3-Lap", mixing=0.1)
@@ -168,7 +180,7 @@ def test_a_study_killed_between_any_two_objects_opens_and_goes_on(whole, tmp_pat
     assert moment > 100, "it was killed at many moments"
 
 
-def test_cells_that_are_not_done_are_nan_and_counted(folder, whole):
+def test_cells_that_are_not_done_are_nan_and_counted(folder, stored):
     (program,) = folder.glob("DP-EXP3-Lap-stochastic*")
     (program / "done" / "c" / "0" / "1").unlink()
     shutil.rmtree(next(folder.glob("EXP3-fixed*")))
@@ -180,8 +192,8 @@ def test_cells_that_are_not_done_are_nan_and_counted(folder, whole):
     gone = final.sel(learner="DP-EXP3-Lap", environment="stochastic").isnull()
     assert gone.any() and not gone.all()
     assert (found["clipped"].isnull() == final.isnull()).all()
-    assert small().run(folder, progress=False).identical(whole[1]["small"])
-    assert tree(folder) == tree(whole[0] / "small")
+    assert small().run(folder, progress=False).identical(stored("small")[1])
+    assert tree(folder) == tree(stored("small")[0])
 
 
 def test_more_trials_and_more_values_open_as_they_were_played(tmp_path):
@@ -198,7 +210,7 @@ def test_more_trials_and_more_values_open_as_they_were_played(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "a digit", "a list"])
-def test_a_damaged_object_is_named_and_written_again(folder, whole, damage):
+def test_a_damaged_object_is_named_and_written_again(folder, stored, damage):
     file = folder / kept.STUDY
     text = file.read_text()
     file.write_text({
@@ -209,27 +221,27 @@ def test_a_damaged_object_is_named_and_written_again(folder, whole, damage):
     if damage == "a list":
         file.unlink()
     small().run(folder, progress=False)
-    assert tree(folder) == tree(whole[0] / "small")
+    assert tree(folder) == tree(stored("small")[0])
 
 
-def test_a_half_written_object_of_a_killed_process_is_removed(folder, whole):
+def test_a_half_written_object_of_a_killed_process_is_removed(folder, stored):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     machine = objects.process_mark().rpartition("-")[0]
     (folder / f".study.json.0123.{machine}-{dead.pid}.partial").write_bytes(b"half")
-    assert dpjax.open(folder).identical(whole[1]["small"])
+    assert dpjax.open(folder).identical(stored("small")[1])
     small().run(folder, progress=False)
-    assert tree(folder) == tree(whole[0] / "small")
+    assert tree(folder) == tree(stored("small")[0])
 
 
-def test_one_wrong_bit_of_the_object_is_named_or_harmless(folder, whole):
+def test_one_wrong_bit_of_the_object_is_named_or_harmless(folder, stored):
     file = folder / kept.STUDY
     data, rng = file.read_bytes(), np.random.default_rng(0)
     for place in rng.integers(len(data), size=60):
         bit = 1 << int(rng.integers(8))
         file.write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
         try:
-            assert dpjax.open(folder).identical(whole[1]["small"])
+            assert dpjax.open(folder).identical(stored("small")[1])
         except ValueError as error:
             assert str(file) in str(error)
 
@@ -258,19 +270,20 @@ def test_labels_of_another_study_are_refused(folder):
     assert dpjax.open(folder)["epsilon"].values.tolist() == [0.1, 0.5, 2.0, np.inf]
 
 
-def test_stores_of_programs_without_their_object_are_named(folder, whole):
+def test_stores_of_programs_without_their_object_are_named(folder, stored):
     (folder / "study.json").unlink()
     with pytest.raises(ValueError, match=r"has no study\.json and holds several stores: .*EXP3"):
         dpjax.open(folder)
     assert small().run(folder, progress=False).identical(dpjax.open(folder))
-    assert tree(folder) == tree(whole[0] / "small")
+    assert tree(folder) == tree(stored("small")[0])
 
 
-def test_several_studies_in_a_folder_are_named(whole):
-    with pytest.raises(ValueError, match="several stores: identifying, small, summed; open one"):
-        dpjax.open(whole[0])
+def test_several_studies_in_a_folder_are_named(folder):
+    shutil.copytree(folder, folder.parent / "another")
+    with pytest.raises(ValueError, match="several stores: another, small; open one"):
+        dpjax.open(folder.parent)
     with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
-        dpjax.open(whole[0] / "nothing")
+        dpjax.open(folder.parent / "nothing")
 
 
 # Single sweeps
@@ -359,9 +372,9 @@ def test_a_sweep_that_was_killed_opens_with_what_is_done(tmp_path, monkeypatch):
     assert (found["report_rejected"].notnull() == done).all()
 
 
-def test_the_object_is_one(whole):
-    document = json.loads((whole[0] / "small" / kept.STUDY).read_text())
+def test_the_object_is_one(stored):
+    document = json.loads((stored("small")[0] / kept.STUDY).read_text())
     assert document["axes"]["epsilon"] == [0.1, 0.5, 2.0, np.inf]
     assert {each["folder"] for each in document["programs"]} == {
-        path.name for path in (whole[0] / "small").iterdir() if path.is_dir()
+        path.name for path in (stored("small")[0]).iterdir() if path.is_dir()
     }
