@@ -6,7 +6,7 @@ PARTS parts of all of these at each commit, in turn, and a smaller part of the t
 
     python -m tests.slow                       # the parts, and when each was last due
     pytest -m 'not attack and not accelerator' --junitxml times.xml
-    python -m tests.slow times.xml --above 1   # names in slow.txt what took more than a second
+    python -m tests.slow times.xml  # names in slow.txt what took more than .6 s
 """
 
 import argparse
@@ -102,7 +102,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("report", nargs="?", help="of pytest --junitxml")
-    parser.add_argument("--above", type=float, default=1.0, metavar="SECONDS")
+    parser.add_argument("--above", type=float, default=0.6, metavar="SECONDS")
     options = parser.parse_args()
     if options.report is None:
         print(due())
