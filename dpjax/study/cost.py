@@ -15,7 +15,7 @@ from jax import random as jr
 
 from dpjax.engine import executables, settings
 from dpjax.engine.blocks import at_once, block_shape
-from dpjax.engine.compile import compile_trials
+from dpjax.engine.compile import block_function, compile_for, platform_of
 from dpjax.engine.compute import takes_turns
 from dpjax.study.horizons import Horizons
 from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
@@ -49,7 +49,7 @@ class Cost(NamedTuple):
     def __str__(self):
         return (
             f"{self.programs} programs, {self.rounds:.2g} rounds x trials, about "
-            f"{duration(self.seconds)} here, {duration(self.compiling)} of them to compile"
+            f"{duration(self.seconds)} here, of which {duration(self.compiling)} for compiling"
         )
 
 
@@ -78,9 +78,10 @@ def cost(study: Any) -> Cost:
     kinds = [str(each._replace(fixed={n: i for n, i in each.fixed.items() if n != "horizon"}))
              for each in programs]  # fmt: skip
     first = dict(zip(reversed(kinds), reversed(programs), strict=True))
-    # Run times differ most between learners, so one program of each learner is measured first.
-    names = [first[kind].learner for kind in dict.fromkeys(kinds)]
-    turns = {kind: names[:i].count(names[i]) for i, kind in enumerate(dict.fromkeys(kinds))}
+    # Run times differ most between learners, so the largest program of each is measured first.
+    order = sorted(dict.fromkeys(kinds), key=lambda kind: -_size(first[kind]))
+    names = [first[kind].learner for kind in order]
+    turns = {kind: names[:i].count(names[i]) for i, kind in enumerate(order)}
     known: dict[str, _Speed] = {}
     for kind in sorted(turns, key=turns.__getitem__):
         spent = time.perf_counter() - begin
@@ -104,6 +105,12 @@ def cost(study: Any) -> Cost:
     return Cost(len(programs), rounds, compiling, playing)
 
 
+def _size(program) -> float:
+    """The product of a program's sizes, such as arms and dimension, without its horizon."""
+    sizes = {name: size for name, size in program.values.items() if isinstance(size, int)}
+    return float(np.prod([size for name, size in sizes.items() if name != "horizon"]))
+
+
 def _block(study, program) -> tuple[int, int]:
     return block_shape(program.size, study.trials, None, None)
 
@@ -120,14 +127,15 @@ def _measured(study, program) -> _Speed:
     traced = time.perf_counter()
     until = batches_until if play is simulate_batches else rounds_until
 
-    def trial(point, seed, key, rounds):
-        return until(*game(point), jr.fold_in(key, seed), rounds)
+    def cell(*arguments):
+        *leaves, seed, key, rounds = arguments
+        point = jax.tree.unflatten(jax.tree.structure(points), leaves)
+        return jax.tree.leaves(until(*game(point), jr.fold_in(key, seed), rounds))
 
-    size = _block(study, program)
-    rows = np.repeat(np.minimum(np.arange(size[0]), program.size - 1), size[1])
-    of_trials = jax.tree.map(lambda leaf: np.moveaxis(leaf[rows], 0, -1), points)
-    seeds = np.tile(np.arange(size[1], dtype=np.int32), size[0])
-    given = of_trials, seeds, key
+    here, size = platform_of(None), _block(study, program)
+    rows = np.minimum(np.arange(size[0]), program.size - 1)
+    of_block = [leaf[rows] for leaf in jax.tree.leaves(points)]
+    seeds = np.arange(size[1], dtype=np.int32)
     count = len(plan.rounds)
 
     def until_round(last):
@@ -135,7 +143,12 @@ def _measured(study, program) -> _Speed:
         return (last * np.arange(1, count + 1) // count).astype(np.int32)
 
     with settings.own():
-        compiled = compile_trials(trial, (*given, until_round(1)), (True, True, False, False))
+        first = [leaf[0] for leaf in of_block]
+        traced_cell = jax.make_jaxpr(cell)(*first, seeds[0], key, until_round(1))
+        compiled = compile_for(
+            here, block_function(traced_cell, here.isolate_draws),
+            (of_block, seeds, (key, until_round(1))), (False, True, False),
+        )  # fmt: skip
         compiling = time.perf_counter() - traced
         path = executables.path_of(plan.traced, plan.block, None)
         threads = 1 if takes_turns(plan.traced.program) else at_once(None)
@@ -143,7 +156,7 @@ def _measured(study, program) -> _Speed:
 
         def run(rounds):
             with settings.own():
-                jax.block_until_ready(compiled(*given, until_round(rounds)))
+                jax.block_until_ready(compiled(of_block, seeds, (key, until_round(rounds))))
 
         with ThreadPoolExecutor(threads) as pool:
 

@@ -231,7 +231,8 @@ class Study:
             return horizons.lifted(program, made), store is None or is_empty(stored(program))
 
         found: list[Played] = []
-        horizons, best_arms = Horizons(), {}
+        horizons = Horizons()
+        best_arms: dict = {}
         mine = [(program, loop, share, self.trials * (share[1] - share[0]) * rounds)
                 for program, loop, share, rounds in zip(
                     programs, loops, spread.shares(rounds, part), rounds, strict=True)
@@ -314,8 +315,9 @@ class Study:
     def cost(self) -> costs.Cost:
         """Estimate the run time of this study on this machine.
 
-        The estimate takes about three seconds. If there are many different programs, some are
-        measured, and the others count as the mean of these.
+        The estimate takes about three seconds, or longer if compiling one program does. If there
+        are many different programs, some are measured, the largest of each learner first, and the
+        others count as the mean of these.
 
         Examples:
           >>> made = dpjax.Study(
