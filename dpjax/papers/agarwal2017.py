@@ -150,9 +150,9 @@ def map_figure(data):
     start = int(np.log2(horizons[np.argmax(before > printed)]))
     drawn = shared.lines_figure(
         lines, "horizon", "bound", ylabel="epsilon",
-        note=f"Above its line, a bound on regret is below T. Cube, N = {dim}, constants 1. "
-        f"Shaded, from $T = 2^{{{start}}}$ on: the paper's bound is below T, the earlier one is "
-        "not.\nMarks: measured regret is half of that of always playing the centre.",
+        note=f"Above its line, a bound on regret is below T. Cube, N = {dim}, constants 1.\n"
+        f"Shaded, from $T = 2^{{{start}}}$ on: only the paper's bound is below T.\n"
+        "Marks: measured regret is half of that of always playing the centre.",
     )  # fmt: skip
     (axes,) = drawn.axes
     axes.fill_between(horizons, printed, before, where=before > printed, alpha=0.15)

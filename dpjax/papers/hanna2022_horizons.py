@@ -29,7 +29,7 @@ def play_horizons(longest, trials, short=False) -> xarray.Dataset:
     }  # fmt: skip
     learners = games.by_batches(short)
     study = Study(learners, environment, grid, trials, games.SEED, checkpoints=1)
-    data = play(study).squeeze(["environment", "instance"])
+    data = play(study).squeeze("environment", drop=True).squeeze("instance")
     return data.assign_coords(means=list(LENGTHS)).rename(means="length")
 
 

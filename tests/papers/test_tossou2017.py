@@ -100,10 +100,11 @@ def test_epsilon_243_is_said_to_be_no_privacy_on_the_figure():
     """The words of the caption, and the model of each learner."""
     data = tossou2017.play_levels(horizon=64, trials=24)
     caption = " ".join(tossou2017.figure(data).get_supxlabel().split())
-    assert f"epsilon = {tossou2017.levels(64).paper:.0f}: no one would call that private" in caption
+    level = f"epsilon = {tossou2017.levels(64).paper:.0f}"
+    assert f"{level}, privacy looks free, but so large an epsilon means hardly any" in caption
     assert "local model (DP-EXP3-Lap)" in caption
     assert "central model (EXP3, EXP3_tau)" in caption
-    assert "Bands of the other curves would cover those of the paper's three" in caption
+    assert "Only the paper's three curves have bands" in caption
 
 
 @pytest.mark.slow
