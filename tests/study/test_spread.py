@@ -4,8 +4,10 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections import Counter
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -149,13 +151,28 @@ def test_forked_processes_are_refused(tmp_path):
 
 def deadly(folder):
     """A study with a worker that kills itself after some blocks were written."""
-    parent, mark = os.getpid(), folder / "killed"
+    parent, mark, first = os.getpid(), folder / "killed", folder / "first"
+
+    def begun():
+        return any((folder / "store").rglob("done/c/*/*"))
+
+    def made(file):
+        """Whether this call made the file, which exists afterwards."""
+        with suppress(FileExistsError):
+            file.touch(exist_ok=False)
+            return True
+        return False
 
     def mine(horizon, arms):
-        begun = any((folder / "store").rglob("done/c/*/*"))
-        if os.getpid() != parent and begun and not mark.exists():
-            mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+        if os.getpid() != parent and not mark.exists():
+            own = folder / f"worker {os.getpid()}"
+            if made(first):
+                own.touch()
+            end = time.monotonic() + 60.0
+            while not (own.exists() or begun() or time.monotonic() > end):
+                time.sleep(0.1)  # until the first worker has written a block
+            if begun() and made(mark):
+                os.kill(os.getpid(), signal.SIGKILL)
         return learners.exp3(horizon, arms, mixing=0.5)
 
     return study_of([20], mine=mine)
