@@ -50,7 +50,7 @@ def test_rounds_by_hand():
     assert rows[0.01]["central, Laplace"] == pytest.approx(48121, rel=0.01)
     for row in rows[np.inf].values():
         assert np.isinf(row) or row == pytest.approx(4000, rel=0.003)
-    # A shuffler costs a delta and little else. Without it, 4 / epsilon^2 times as many are needed.
+    # A shuffler adds little regret. Without it, 4 / epsilon^2 times as many are needed.
     none = rows[np.inf]["central, Laplace"]
     for epsilon in (0.01, 0.1, 0.3):
         found = rows[epsilon]
