@@ -19,7 +19,7 @@ from dpjax.report import estimates
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 10**9, 10**7
-TRIALS, QUICK_TRIALS = 1000, 100
+TRIALS, QUICK_TRIALS = 1000, 32
 FAILURE = 0.01
 SEED = 2023
 EPSILONS = (*(10.0 ** np.arange(-3.0, 2.5, 0.5)).tolist(), np.inf)
