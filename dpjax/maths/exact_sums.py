@@ -5,6 +5,8 @@ of one loss nor Laplace noise of scale 1. An ExactSum is a pair of integers inst
 rounded once, to a multiple of 2^-30, before it is added. All later arithmetic is exact, in any
 order and for any number of losses. So the difference of two sums is exactly the difference of
 their rounded losses.
+
+Functions that many programs call are jitted, so that a process traces each of them only once.
 """
 
 from typing import NamedTuple

@@ -165,8 +165,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
                 "large epsilon, Chernoff and printed coincide.",
             ),
             "_horizon": partial(horizons.figure, longer),
-            "_curves": partial(curves_figure, batches, "Printed hides Chernoff; without privacy, "
-                               "local hides central."),
+            "_curves": partial(curves_figure, batches, "The curve of printed hides that of "
+                               "Chernoff. Without privacy, local curves hide central ones."),
             "_rounds": partial(curves_figure, by_rounds, "UCB1 is not private. LinUCB is jointly "
                                "private with delta = T^-2."),
         },

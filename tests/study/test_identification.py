@@ -116,6 +116,22 @@ def test_best_arms_differ_between_points():
     np.testing.assert_array_equal(correct.sel(second=1.0), 1.0 - arms.sel(second=1.0))
 
 
+@pytest.mark.parametrize("order", [["better", "epsilon"], ["epsilon", "better"]])
+def test_best_arms_of_an_environment_are_shared_by_all_points_of_its_learners(order):
+    """The best arms depend on the environment's axis alone, wherever it is in the grid."""
+    values = {"better": [0.1, 0.5, 0.9], "epsilon": [1.0, 2.0]}
+    adversary = {"coins": lambda better: environments.bernoulli(
+        jnp.stack([better, jnp.float32(0.5)]), regret="pseudo")}  # fmt: skip
+    makers = {"DP-SE": learners.successive_elimination, "DP-TT": learners.dp_tt}
+    grid = {"horizon": 64, "arms": 2, **{name: values[name] for name in order}}
+    known: dict = {}
+    for program in Study(makers, adversary, grid, trials=2).programs:
+        better = program.points()["better"]
+        expected = np.stack([better <= 0.5, better >= 0.5], axis=-1)
+        np.testing.assert_array_equal(program.best_arms(known), expected)
+    assert len(known) == 1
+
+
 def test_data_without_recommendations_or_means_are_refused(data):
     without = data.drop_vars("report_recommendation")
     with pytest.raises(ValueError, match="^data: no learner of the study recommends an arm"):
