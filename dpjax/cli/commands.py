@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     known = [name.replace("_", "-") for name in papers.__all__]
     reproduce.add_argument("paper", choices=known)
     reproduce.add_argument(
-        "--quick", action="store_true", help="shorter, with fewer trials and settings"
+        "--quick", action="store_true", help="only the main table, with short games and few settings"
     )
     add_output(reproduce, "results/PAPER")
     add_scale(reproduce, "a folder or URL for Zarr stores, one per sweep, written chunk by chunk")
@@ -362,7 +362,7 @@ def _reproduce(options) -> None:
     out = results_folder(options, f"results/{options.paper}")
     mesh = prepare(options)
     paper = getattr(papers, options.paper.replace("-", "_"))
-    sizes = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS} if options.quick else {}
+    quick = {"horizon": paper.QUICK_HORIZON, "trials": paper.QUICK_TRIALS, "main_only": True}
     with kept_in(options.store), on_devices(mesh):
-        print(paper.reproduce(out, **sizes))
+        print(paper.reproduce(out, **quick if options.quick else {}))
     _written_to(out)

@@ -1,15 +1,16 @@
 """Papers: each module rebuilds the figures and tables of one paper.
 
 ``__all__`` is the registry that the command line reads. A paper has the sizes ``HORIZON``,
-``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a function ``reproduce(horizon, trials,
-short)`` that plays everything. A decorator changes its signature to ``reproduce(out, *, horizon,
-trials, progress)``. The decorated function writes tables (CSV), figures (PNG and PDF) and
-parameters.json.
+``TRIALS``, ``QUICK_HORIZON`` and ``QUICK_TRIALS``, and a generator ``reproduce(horizon,
+trials, short)`` that plays the experiment part by part. A decorator turns it into a function
+``reproduce(out, *, horizon, trials, main_only, progress)`` that writes tables (CSV), figures (PNG
+and PDF) and parameters.json.
 
 Args:
   out: folder, created if missing; by default ``results/`` and the paper's name.
   horizon: T, rounds; by default ``HORIZON``.
   trials: number of trials per cell; by default ``TRIALS``.
+  main_only: whether to play only the first part, which has the main table; False by default.
   progress: whether to show progress bars; True by default.
 
 Returns:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from itertools import product
+from itertools import islice, product
 from typing import Any, NamedTuple
 
 import jax
@@ -18,11 +18,14 @@ PRINTED = 100  # Longer tables are written but not printed.
 
 
 class Report(NamedTuple):
-    """The results of an experiment, by the ending of their file names; "" is the main result."""
+    """The results of a part of an experiment, by the ending of their file names.
+
+    The main result has the ending "". Tables of several parts with one ending form one table.
+    """
 
     tables: dict[str, list[dict]]
-    figures: dict[str, Callable]  # functions without arguments that draw
-    parameters: dict  # the constants of the experiment, except horizon, trials and key
+    figures: dict[str, Callable] = {}  # functions without arguments that draw
+    parameters: dict = {}  # the constants of the experiment, except horizon, trials and key
 
 
 def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multiple=1) -> Callable:
@@ -36,8 +39,9 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
       multiple: the number of trials must be a multiple of it.
 
     Returns:
-      A decorator of a function (horizon, trials, short) that plays everything and returns a Report.
-      A run is short, and may play fewer settings, if its horizon is below the published one.
+      A decorator of a generator (horizon, trials, short) that plays the parts of the experiment and
+      yields a Report of each. The first one has the main result. A run is short, and may play fewer
+      settings, if its horizon is below the published one.
     """
     full = horizon
 
@@ -45,7 +49,9 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
         name = experiment.__module__.rpartition(".")[2]
         folder = f"results/{name.replace('_', '-')}"
 
-        def reproduce(out=folder, *, horizon=horizon, trials=trials, progress=True) -> str:
+        def reproduce(
+            out=folder, *, horizon=horizon, trials=trials, main_only=False, progress=True
+        ) -> str:
             if trials < fewest or trials % multiple:
                 wanted = f"a multiple of {multiple}" if multiple > 1 else f"at least {fewest}"
                 raise ValueError(f"trials must be {wanted}, got {trials}")
@@ -54,8 +60,9 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
                     f"horizon must be from {horizons[0]} to {horizons[1]}, got {horizon}"
                 )
             with showing(progress):
-                play = partial(experiment, horizon, trials, horizon < full)
-                return publish(out, name, play, horizon=horizon, trials=trials, seed=seed)
+                parts = experiment(horizon, trials, horizon < full)
+                parts = islice(parts, 1 if main_only else None)
+                return publish(out, name, parts, horizon=horizon, trials=trials, seed=seed)
 
         update_wrapper(reproduce, experiment, ("__module__", "__qualname__", "__doc__"))
         return reproduce
@@ -63,13 +70,13 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
     return decorate
 
 
-def publish(out, name, experiment, *, horizon, trials, seed) -> str:
+def publish(out, name, parts, *, horizon, trials, seed) -> str:
     """Write the tables, figures and parameters of an experiment into a folder.
 
     Args:
       out: folder, created if missing; if that fails, the experiment is not played.
       name: the beginning of the names of all tables and figures.
-      experiment: a function without arguments that returns a Report.
+      parts: an iterator that plays the parts of the experiment and yields a Report of each.
       horizon, trials, seed: the first entries of parameters.json.
 
     Returns:
@@ -79,15 +86,21 @@ def publish(out, name, experiment, *, horizon, trials, seed) -> str:
       OSError: the folder cannot be written to.
     """
     with output_folder(out) as folder:
-        report = experiment()
-        for ending, found in report.tables.items():
+        tables: dict[str, list[dict]] = {}
+        figures, constants = {}, {}
+        for part in parts:
+            for ending, found in part.tables.items():
+                tables.setdefault(ending, []).extend(found)
+            figures |= part.figures
+            constants |= part.parameters
+        for ending, found in tables.items():
             write_csv(folder / f"{name}{ending}.csv", found)
         asked = {"horizon": horizon, "trials": trials, "key": f"jax.random.key({seed})"}
         used = {"versions": versions(), "backend": jax.default_backend()}
-        write_json(folder / "parameters.json", asked | report.parameters | used)
-    for ending, draw in report.figures.items():
+        write_json(folder / "parameters.json", asked | constants | used)
+    for ending, draw in figures.items():
         write_figure(out, f"{name}{ending}", draw)
-    shown = [found for found in report.tables.values() if len(found) <= PRINTED]
+    shown = [found for found in tables.values() if len(found) <= PRINTED]
     return "\n\n".join(map(format_table, shown))
 
 

@@ -7,7 +7,7 @@ Formulas are masked in the text that we could read. Horizon, arms, trials, group
 are reconstructed; they agree with each other and with everything that the text states.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ ADVERSARIES: dict[str, Callable] = {
     "oblivious": lambda: count_switches(environments.oblivious(ARMS, 200)),
     "switching cost": lambda horizon: count_switches(environments.switching_cost(horizon, ARMS)),
 }
+QUICK_ADVERSARIES = ("stochastic", "switching cost")
 
 
 class Levels(NamedTuple):
@@ -65,20 +66,20 @@ def _tau(batch_learner) -> int:
     return int(batch_learner.init(jr.key(0))[1].rounds)
 
 
-def play_levels(horizon=HORIZON, trials=TRIALS) -> xarray.Dataset:
-    """Play all learners at all levels against all adversaries, with paired trials.
+def play_levels(horizon=HORIZON, trials=TRIALS, adversaries=tuple(ADVERSARIES)) -> xarray.Dataset:
+    """Play all learners at all levels against some adversaries, with paired trials.
 
     Returns:
       The data of a study, with an axis epsilon of levels. EXP3_tau is at the level to which its
       batch length ``tau`` corresponds; EXP3 is at infinity.
     """
-    shown = levels(horizon)
+    shown, against = levels(horizon), {name: ADVERSARIES[name] for name in adversaries}
     taus = [1, shown.tau, *shown.taus]
     epsilons = [np.inf, shown.paper, shown.accounted, *EPSILONS]
 
     def study(learners, **axis):
         grid = {"horizon": horizon, "arms": ARMS, **axis}
-        return Study(learners, ADVERSARIES, grid, trials, SEED, checkpoints=100)
+        return Study(learners, against, grid, trials, SEED, checkpoints=100)
 
     # EXP3_tau with tau = 1 is EXP3 (tests/learners/test_exp3_minibatch.py): one program for both.
     central = play(study({"EXP3_tau": exp3_minibatch}, tau=np.unique(taus) * 1.0))
@@ -201,15 +202,15 @@ def memory_figure(data):
 
 
 @shared.published(HORIZON, TRIALS, SEED, multiple=GROUPS)
-def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play all levels against five adversaries, and EXP3_tau against adversaries with memory.
 
     The table and the figure "" are for the five adversaries, "_memory" for adversaries with memory.
-    The number of trials is a multiple of 24.
+    A short run plays two of the five. The number of trials is a multiple of 24.
     """
-    data, memory = play_levels(horizon, trials), play_memory(horizon, min(trials, QUICK_TRIALS))
-    return shared.Report(
-        tables={"": table(data), "_memory": memory_table(memory)},
-        figures={"": partial(figure, data), "_memory": partial(memory_figure, memory)},
-        parameters={"arms": ARMS, "groups": GROUPS, **levels(horizon)._asdict()},
-    )
+    data = play_levels(horizon, trials, QUICK_ADVERSARIES if short else tuple(ADVERSARIES))
+    constants = {"arms": ARMS, "groups": GROUPS, **levels(horizon)._asdict()}
+    yield shared.Report({"": table(data)}, {"": partial(figure, data)}, constants)
+    memory = play_memory(horizon, min(trials, QUICK_TRIALS))
+    yield shared.Report({"_memory": memory_table(memory)},
+                        {"_memory": partial(memory_figure, memory)})  # fmt: skip
