@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     known = [name.replace("_", "-") for name in papers.__all__]
     reproduce.add_argument("paper", choices=known)
     reproduce.add_argument(
-        "--quick", action="store_true", help="only the main table, with short games and few settings"
+        "--quick", action="store_true", help="only the main table, of short games with few settings"
     )
     add_output(reproduce, "results/PAPER")
     add_scale(reproduce, "a folder or URL for Zarr stores, one per sweep, written chunk by chunk")

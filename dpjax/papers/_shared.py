@@ -1,8 +1,9 @@
 """The function ``reproduce`` of a paper, and shared estimates, tables and figures."""
 
-from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from collections.abc import Callable, Mapping, Sequence
+from functools import update_wrapper
 from itertools import islice, product
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -24,8 +25,8 @@ class Report(NamedTuple):
     """
 
     tables: dict[str, list[dict]]
-    figures: dict[str, Callable] = {}  # functions without arguments that draw
-    parameters: dict = {}  # the constants of the experiment, except horizon, trials and key
+    figures: Mapping[str, Callable] = MappingProxyType({})  # functions () -> Figure
+    parameters: Mapping = MappingProxyType({})  # constants except horizon, trials and key
 
 
 def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multiple=1) -> Callable:
