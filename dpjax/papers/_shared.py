@@ -88,7 +88,8 @@ def publish(out, name, parts, *, horizon, trials, seed) -> str:
     """
     with output_folder(out) as folder:
         tables: dict[str, list[dict]] = {}
-        figures, constants = {}, {}
+        figures: dict[str, Callable] = {}
+        constants: dict[str, Any] = {}
         for part in parts:
             for ending, found in part.tables.items():
                 tables.setdefault(ending, []).extend(found)

@@ -1,7 +1,8 @@
 """Estimate in a few seconds how long a study takes on this machine.
 
 Each measured program is compiled with the number of rounds as an argument. It is timed over more
-and more rounds, until the time is long enough to extrapolate.
+and more rounds, until the time is long enough to extrapolate. The time of play by batches often
+grows with the logarithm of the number of rounds.
 """
 
 import time
@@ -25,7 +26,12 @@ from dpjax.study.sweep import planned
 # measured ones.
 _BUDGET = 3.0
 # The number of timed rounds grows fourfold until a block takes this many seconds.
-_ENOUGH = 0.05
+_ENOUGH, _ENOUGH_BY_BATCHES = 0.05, 0.3
+_LANES = 256  # trials of a timed block that is played by batches, at least
+# The time of play by batches is taken to grow linearly with the number of rounds if the last step
+# added at least this share of the time that linear growth adds; with logarithmic growth, and steps
+# to four times the rounds, it adds a quarter.
+_LINEAR = 0.75
 
 
 class Cost(NamedTuple):
@@ -66,8 +72,15 @@ class _Speed(NamedTuple):
 
     tracing: float  # seconds
     compiling: float  # seconds
-    start: float  # seconds of a block before its rounds, for each trial in it
-    round: float  # seconds of a round of a block, for each trial in it
+    # Seconds of a block for each trial in it: of the first round, of each further round, and of
+    # each doubling of the number of rounds. The first is extrapolated if the last is not 0.
+    start: float
+    round: float
+    doubling: float
+
+    def seconds(self, rounds: int) -> float:
+        """The time of a block for each trial in it."""
+        return max(0.0, self.start + self.round * (rounds - 1) + self.doubling * np.log2(rounds))
 
 
 def cost(study: Any) -> Cost:
@@ -94,7 +107,7 @@ def cost(study: Any) -> Cost:
         each.append(speed)
         horizon, (points, seeds) = program.first()[0].horizon, _block(study, program)
         blocks = -(-program.size // points) * -(-study.trials // seeds)
-        of_block = points * seeds * (speed.start + speed.round * horizon)
+        of_block = points * seeds * speed.seconds(horizon)
         playing += -(-blocks // at_once(None)) * of_block
         rounds += program.size * study.trials * horizon
     threads = min(at_once(None), len(first))
@@ -133,6 +146,8 @@ def _measured(study, program) -> _Speed:
         return jax.tree.leaves(until(*game(point), jr.fold_in(key, seed), rounds))
 
     here, size = platform_of(None), _block(study, program)
+    if until is batches_until:  # With fewer trials, more rounds can be timed.
+        size = size[0], min(size[1], 1 << (_LANES // size[0]).bit_length())
     rows = np.minimum(np.arange(size[0]), program.size - 1)
     of_block = [leaf[rows] for leaf in jax.tree.leaves(points)]
     seeds = np.arange(size[1], dtype=np.int32)
@@ -166,17 +181,31 @@ def _measured(study, program) -> _Speed:
                 return time.perf_counter() - begin
 
             seconds(1)
-            played, start = 1, min(seconds(1), seconds(1))
-            taken = start
-            while taken < _ENOUGH and played < learner.horizon:
-                played = min(4 * played, learner.horizon)
-                taken = seconds(played)
-            taken = min(taken, seconds(played))
-    by_round = max(0.0, taken - start) / max(1, played - 1)
+            played, times = [1], [min(seconds(1), seconds(1))]
+            enough = _ENOUGH if until is rounds_until else _ENOUGH_BY_BATCHES
+            while times[-1] < enough and played[-1] < learner.horizon:
+                played.append(min(4 * played[-1], learner.horizon))
+                times.append(seconds(played[-1]))
+            times[-1] = min(times[-1], seconds(played[-1]))
     each_trial = at_once(None) / threads / (size[0] * size[1])
     return _Speed(
         traced - begin,
         0.0 if path is not None and path.exists() else compiling,
-        max(0.0, start - by_round) * each_trial,
-        by_round * each_trial,
+        *(each_trial * part for part in _growth(played, times, until is rounds_until)),
     )
+
+
+def _growth(rounds, times, linear) -> tuple[float, float, float]:
+    """(start, round, doubling) of a :class:`_Speed`.
+
+    Args:
+      rounds, times: increasing numbers of rounds, of which the first is 1, and their seconds.
+      linear: whether the time is known to grow linearly.
+    """
+    if not linear and len(rounds) > 2:
+        (fewer, more), (before, grown) = np.diff(rounds)[-2:], np.diff(times)[-2:]
+        if grown < _LINEAR * before * more / fewer:
+            doubling = max(0.0, grown) / np.log2(rounds[-1] / rounds[-2])
+            return times[-1] - doubling * np.log2(rounds[-1]), 0.0, doubling
+    by_round = max(0.0, times[-1] - times[0]) / max(1, rounds[-1] - 1)
+    return times[0], by_round, 0.0

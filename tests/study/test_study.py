@@ -292,7 +292,11 @@ def test_costs_are_near_the_truth(monkeypatch):
     )
     long = Study(learners.exp3, pseudo, {"arms": 2, "horizon": 2**17}, trials=256)
     batches = Study(learners.successive_elimination, pseudo, {**epsilons, "horizon": 10**7})
-    for study in (many, long, batches, points):
+    # Time is measured up to a few thousand rounds only, and grows with the logarithm of the number.
+    stopping = Study(
+        learners.adap_tt, pseudo, {**epsilons, "horizon": 10**9, "failure": 0.01}, trials=2000
+    )
+    for study in (many, long, batches, stopping, points):
         cost = study.cost()
         begin = time.process_time()
         study.run(progress=False)
@@ -305,6 +309,21 @@ def test_costs_are_near_the_truth(monkeypatch):
         assert 0.6 < study.cost().playing / taken < 1.6, (study, taken)
 
 
+def test_growth_with_the_number_of_rounds_is_recognized():
+    rounds = 4 ** np.arange(6)
+
+    def extrapolated(times, linear=False):
+        speed = costs._Speed(0.0, 0.0, *costs._growth(rounds, times, linear))
+        return speed.seconds(4**10)
+
+    by_rounds, by_doublings = 2.0 + 3.0 * rounds, 2.0 + 3.0 * np.log2(rounds)
+    assert extrapolated(by_rounds) == pytest.approx(2.0 + 3.0 * 4**10)
+    assert extrapolated(by_doublings) == pytest.approx(2.0 + 3.0 * 20)
+    assert extrapolated(by_doublings, linear=True) == pytest.approx(2.0 + 30.0 * (4**10 - 1) / 1023)
+    constant = costs._Speed(0.0, 0.0, *costs._growth(rounds[:1], [2.0], False))
+    assert constant.seconds(1) == 2.0
+
+
 def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
     coins = {"coins": environments.bernoulli([0.3, 0.6])}
     asked, grid = [], {"arms": 2, "horizon": [4, 8], "mixing": {"low": 0.1, "high": 0.2}}
@@ -312,7 +331,7 @@ def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
 
     def measured(study, program):
         asked.append((program.learner, program.fixed["mixing"]))
-        return costs._Speed(1.0, 2.0 * len(asked), 0.0, 1.0)
+        return costs._Speed(1.0, 2.0 * len(asked), 0.0, 1.0, 0.0)
 
     monkeypatch.setattr(costs, "_measured", measured)
     monkeypatch.setattr(costs, "at_once", lambda mesh: 2)
