@@ -172,6 +172,7 @@ def test_the_package_loads_its_libraries_when_it_needs_them():
     """Each would take a tenth of a second or more, and most runs need none."""
     names = [name for name in dpjax.__all__ if name not in ("Study", "compare", "worst_case")]
     assert loaded(f"[getattr(dpjax, name) for name in {names}]", LATE) == []
+    assert loaded("import dpjax.bounds.linear, dpjax.bounds.adversarial", LATE) == []
     assert "xarray" in loaded("dpjax.Study", LATE)
 
 

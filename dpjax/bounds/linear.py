@@ -1,7 +1,7 @@
 """Bounds for linear bandits, with a fixed set of actions or features in each round."""
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from dpjax.core import Numbers, _check
 from dpjax.maths.designs import core_set_steps
@@ -309,7 +309,8 @@ def glm_sgd(
       [37299.0, 17255.0, 10995.0]
     """
     horizon, dim, epsilon = np.broadcast_arrays(horizon, dim, epsilon)
-    stretch = np.exp(0.5 * np.log(np.pi) + gammaln(0.5 * (dim + 1.0)) - gammaln(0.5 * dim))
+    log_gamma = scipy.special.gammaln
+    stretch = np.exp(0.5 * np.log(np.pi) + log_gamma(0.5 * (dim + 1.0)) - log_gamma(0.5 * dim))
     stretch = np.where(epsilon < np.inf, stretch / np.tanh(0.5 * epsilon), 1.0)
     radius = _gradient_radius(parameter_bound)
     return _of_steps(horizon, (radius * stretch) ** 2, strength, 1.0, parameter_bound)
