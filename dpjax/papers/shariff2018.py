@@ -189,9 +189,10 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     The horizon is from 1000 to the 5e7 for which learners are calibrated. At least 2 trials are
     needed. A short run plays only gap 0.1, the authors' noise, two floors and two dimensions.
     """
-    noises, gaps, floors, dims = tuple(games.LEARNERS), GAPS, FLOORS, DIMS
-    if short:
-        noises, gaps, floors, dims = QUICK_NOISES, GAPS[1:], FLOORS[2:4], DIMS[:2]
+    noises, gaps, floors, dims = (
+        (QUICK_NOISES, GAPS[1:], FLOORS[2:4], DIMS[:2]) if short
+        else (tuple(games.LEARNERS), GAPS, FLOORS, DIMS)
+    )  # fmt: skip
     data = play_floors(noises, gaps, floors, horizon, trials)
     yield shared.Report(
         {"": comparison_rows(data)}, {"": partial(comparison_figure, data)},
