@@ -5,6 +5,7 @@ unit sphere, rewards <theta, a> in [-1, 1] become losses (1 - <theta, a>) / 2, a
 rounds are played in batches.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
@@ -135,7 +136,7 @@ def curves_figure(data, note):
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play elimination by batches, at several horizons, on nets, and against other learners.
 
     Tables: "" final regrets with quantiles and bounds, "_horizon", "_exponents", "_nets", and
@@ -143,41 +144,42 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     and curves by batches, "_curves", and round by round, "_rounds".
 
     The horizon is at least 10^4, and games round by round have at most 2^17 rounds. At least 8
-    trials are needed.
+    trials are needed. A short run plays three learners by batches, on one instance, and two nets.
     """
-    rounds, fewer = min(horizon, ROUNDS), max(trials // 8, 8)
     batches = play_batches(horizon, trials, short)
-    longest, few = horizon if short else 10 * horizon, max(trials // 4, 8)
-    longer = horizons.play_horizons(longest, few, short)
-    nets = play_nets(horizon, trials, short)
-    by_rounds = play_rounds(rounds, fewer)
-    return shared.Report(
-        tables={
-            "": table(batches) + table(by_rounds), "_horizon": horizons.table(longer),
-            "_exponents": horizons.exponents(longer), "_nets": net_table(nets),
-            "_rounds": overtaking(by_rounds),
-        },
-        figures={
-            "": partial(
-                shared.figure, batches, "epsilon", ticks=[0.01, 0.1, 1.0, 10.0],
-                color="learner", panel="instance",
-                note="Variants of linear elimination are named after their confidence radius. At "
-                "large epsilon, Chernoff and printed coincide.",
-            ),
-            "_horizon": partial(horizons.figure, longer),
-            "_curves": partial(curves_figure, batches, "The curve of printed hides that of "
-                               "Chernoff. Without privacy, local curves hide central ones."),
-            "_rounds": partial(curves_figure, by_rounds, "UCB1 is not private. LinUCB is jointly "
-                               "private with delta = T^-2."),
-        },
-        parameters={
-            "horizons": longer.horizon.values.tolist(), "horizon_trials": few,
-            "round_horizon": rounds, "round_trials": fewer,
-            "epsilons": EPSILONS, "more_epsilons": MORE_EPSILONS, "lengths": horizons.LENGTHS,
-            "zetas": games.zetas(short),
+    yield shared.Report(
+        {"": table(batches)},
+        {"": partial(
+            shared.figure, batches, "epsilon", ticks=[0.01, 0.1, 1.0, 10.0],
+            color="learner", panel="instance",
+            note="Variants of linear elimination are named after their confidence radius. At "
+            "large epsilon, Chernoff and printed coincide.",
+        )},
+        {
+            "epsilons": EPSILONS, "more_epsilons": MORE_EPSILONS,
             "instances": {
                 name: {"actions": each.actions.tolist(), "theta": each.theta.tolist()}
                 for name, each in games.instances(short).items()
             },
         },
+    )  # fmt: skip
+    longest, few = horizon if short else 10 * horizon, max(trials // 4, 8)
+    longer = horizons.play_horizons(longest, few, short)
+    yield shared.Report(
+        {"_horizon": horizons.table(longer), "_exponents": horizons.exponents(longer)},
+        {"_horizon": partial(horizons.figure, longer)},
+        {"horizons": longer.horizon.values.tolist(), "horizon_trials": few,
+         "lengths": horizons.LENGTHS},
+    )  # fmt: skip
+    nets = play_nets(horizon, trials, short)
+    yield shared.Report({"_nets": net_table(nets)}, parameters={"zetas": games.zetas(short)})
+    rounds, fewer = min(horizon, ROUNDS), max(trials // 8, 8)
+    by_rounds = play_rounds(rounds, fewer)
+    yield shared.Report(
+        {"": table(by_rounds), "_rounds": overtaking(by_rounds)},
+        {"_curves": partial(curves_figure, batches, "The curve of printed hides that of "
+                            "Chernoff. Without privacy, local curves hide central ones."),
+         "_rounds": partial(curves_figure, by_rounds, "UCB1 is not private. LinUCB is jointly "
+                            "private with delta = T^-2.")},
+        {"round_horizon": rounds, "round_trials": fewer},
     )  # fmt: skip

@@ -4,6 +4,7 @@ The four instances have five Bernoulli arms each, and T = 5e7. Learners that pla
 all T rounds; learners that choose in each round play a 400th of them.
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -77,13 +78,20 @@ def horizon_table(data) -> list[dict]:
     )
 
 
+def at_papers(data):
+    """The results at the paper's epsilons."""
+    return data.sel(epsilon=data.epsilon.isin(games.EPSILONS))
+
+
 def curves_figure(data):
     """Regret of batches against the round, with bounds: a row for each instance."""
-    shown = data.sel(epsilon=list(games.EPSILONS))
-    axes = {name: shown[name].values.tolist() for name in ("instance", "epsilon", "round")}
+    shown = at_papers(data)
+    axes = {name: shown[name].values.tolist() for name in ("instance", "epsilon")}
+    rounds = shown["round"].astype(np.float64)
 
     def line(bound, style, label):
-        over = shared.labelled(lambda i, e, t: bound(float(t), games.means(i), e), **axes)
+        over = shared.labelled(lambda i, e: bound(rounds.values, games.means(i), e), ("round",),
+                               **axes).assign_coords(round=rounds)  # fmt: skip
         return over, {"linestyle": style, "label": label}
 
     failure = 1.0 / data["round"].values[-1]
@@ -102,10 +110,10 @@ def curves_figure(data):
 def rounds_figure(data, batches):
     """Regret of learners that choose in each round, and of three learners with batches."""
     shown = [name for name in data.learner.values if "printed" not in name]
-    names = [name for name in ("DP-SE", "AdaP-KLUCB", "DP-KLUCB") if name in games.BY_BATCHES]
+    names = [name for name in ("DP-SE", "AdaP-KLUCB", "DP-KLUCB") if name in batches.learner]
     early = batches["round"] <= data["round"][-1]
     both = [data.sel(learner=shown), batches.sel(learner=names, round=early, trial=data.trial)]
-    both = [each.regret.sel(epsilon=list(games.EPSILONS)) for each in both]
+    both = [at_papers(each).regret for each in both]
     regret = xarray.concat(both, "learner", join="outer", coords="minimal", compat="override")
 
     def means(array):
@@ -124,7 +132,7 @@ def rounds_figure(data, batches):
 
 def laws_figure(data):
     """Quantile functions of the final regret, whose distributions have several modes."""
-    final = data.final_regret.sel(epsilon=list(games.EPSILONS)).reset_coords(drop=True)
+    final = at_papers(data).final_regret.reset_coords(drop=True)
     trials = data.sizes["trial"]
     ordered = final.copy(data=np.sort(final.values, axis=final.get_axis_num("trial")))
     shares = ordered.rename(trial="share").assign_coords(share=np.arange(1, trials + 1) / trials)
@@ -141,15 +149,17 @@ def laws_figure(data):
 
 def epsilon_figure(data, knees):
     """Final regret against epsilon, with the epsilon from which privacy costs less than 10 %."""
-    horizon = float(data.horizon)
-    lower = shared.labelled(lambda i, e: bounds.d_epsilon(horizon, games.means(i), e),
-                            instance=games.REWARDS, epsilon=games.MORE_EPSILONS)  # fmt: skip
+    horizon, epsilons = float(data.horizon), np.array(games.MORE_EPSILONS)
+    lower = shared.labelled(
+        lambda i: bounds.d_epsilon(horizon, games.means(i), epsilons), ("epsilon",),
+        instance=data.instance.values,
+    ).assign_coords(epsilon=epsilons)  # fmt: skip
     drawn = shared.figure(
         data, "epsilon", [(lower, {})], color="learner", panel="instance",
         note="Circles: the smallest epsilon from which mean regret stays within 10 % of the same "
         "learner's without privacy. Dotted: the lower bound with d_epsilon.",
     )  # fmt: skip
-    for panel, instance in zip(drawn.axes, games.REWARDS, strict=False):
+    for panel, instance in zip(drawn.axes, data.instance.values, strict=False):
         mine = [row for row in knees if row["instance"] == instance and 0 < row["epsilon"] < np.inf]
         heights = [1.1 * row["without_privacy"] for row in mine]
         panel.plot([row["epsilon"] for row in mine], heights, "o", color="0.3", markersize=9,
@@ -159,15 +169,17 @@ def epsilon_figure(data, knees):
 
 def horizon_figure(data):
     """Final regret against the horizon, to a billion rounds."""
-    losses = games.means(games.HORIZON_INSTANCE)
-    lower = shared.labelled(lambda e, t: bounds.d_epsilon(float(t), losses, e),
-                            epsilon=data.epsilon.values, horizon=data.horizon.values)  # fmt: skip
+    losses, horizons = games.means(games.HORIZON_INSTANCE), data.horizon.astype(np.float64)
+    lower = shared.labelled(
+        lambda e: bounds.d_epsilon(horizons.values, losses, e), ("horizon",),
+        epsilon=data.epsilon.values,
+    ).assign_coords(horizon=horizons)  # fmt: skip
     return shared.figure(data, "horizon", [(lower, {})], color="learner", panel="epsilon",
                          note="Dotted: the lower bound with d_epsilon.")  # fmt: skip
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10**4, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play learners with batches, all others round by round, and the stopping rule in DP-SE.
 
     The table "" has final regrets with quantiles and bounds; further tables are "_knee",
@@ -175,33 +187,32 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
     ("_rounds"), "_laws", "_epsilon" and "_horizon".
 
     The horizon is at least 10^4, and at least 8 trials are needed. Learners that choose in each
-    round play a 400th of the horizon, in a 32nd of the trials, but at least 8.
+    round play a 400th of the horizon, in a 32nd of the trials, but at least 8. A short run plays
+    three learners with batches, on two instances at two epsilons and without privacy.
     """
-    few, shorter = max(trials // 32, 8), max(horizon // 400, 2 * games.ARMS)
-    batches = games.play_batches(horizon, trials)
-    longer = games.play_horizons(horizon if short else 20 * horizon, trials)
-    counts = stopping.QUICK_ARM_COUNTS if short else stopping.ARM_COUNTS
-    pairs = stopping.play_pairs(horizon, trials, counts)
-    by_rounds = games.play_rounds(shorter, few)
-    rules = stopping.play_stopping(min(horizon, 2**18), few)
-    free = knees(batches)
-    return shared.Report(
-        tables={
-            "": table(batches) + papers_first(table(by_rounds)), "_knee": free,
-            "_horizon": horizon_table(longer), "_stopping": stopping.stopping_table(rules),
-            "_pairwise": stopping.pairs_table(pairs),
-        },
-        figures={
-            "": partial(curves_figure, batches),
-            "_rounds": partial(rounds_figure, by_rounds, batches),
-            "_laws": partial(laws_figure, batches),
-            "_epsilon": partial(epsilon_figure, batches, free),
-            "_horizon": partial(horizon_figure, longer),
-        },
-        parameters={
-            "round_horizon": shorter, "round_trials": few, "rewards": games.REWARDS,
-            "epsilons": games.EPSILONS, "more_epsilons": games.MORE_EPSILONS,
-            "failure": 1.0 / horizon, "ratio": 2.0, "log_base": 2.0,
-            "exploration": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0},
-        },
+    batches = games.play_batches(horizon, trials, short)
+    yield shared.Report(
+        {"": table(batches)}, {"": partial(curves_figure, batches)},
+        {"rewards": games.REWARDS, "epsilons": games.EPSILONS,
+         "more_epsilons": games.MORE_EPSILONS, "failure": 1.0 / horizon, "ratio": 2.0,
+         "log_base": 2.0, "exploration": {"AdaP": 3.1, "AdaP-KLUCB, constant 1": 1.0}},
     )  # fmt: skip
+    free = knees(batches)
+    longer = games.play_horizons(horizon if short else 20 * horizon, trials, short)
+    yield shared.Report(
+        {"_knee": free, "_horizon": horizon_table(longer)},
+        {"_laws": partial(laws_figure, batches), "_horizon": partial(horizon_figure, longer),
+         "_epsilon": partial(epsilon_figure, batches, free)},
+    )  # fmt: skip
+    few, shorter = max(trials // 32, 8), max(horizon // 400, 2 * games.ARMS)
+    counts = stopping.ARM_COUNTS[:2] if short else stopping.ARM_COUNTS
+    pairs = stopping.play_pairs(horizon, trials, counts)
+    by_rounds = games.play_rounds(shorter, few, short)
+    yield shared.Report(
+        {"": papers_first(table(by_rounds))},
+        {"_rounds": partial(rounds_figure, by_rounds, batches)},
+        {"round_horizon": shorter, "round_trials": few},
+    )
+    rules = stopping.play_stopping(min(horizon, 2**18), few)
+    yield shared.Report({"_stopping": stopping.stopping_table(rules),
+                         "_pairwise": stopping.pairs_table(pairs)})  # fmt: skip

@@ -38,6 +38,7 @@ BY_BATCHES = {
     "DP-KLUCB": learners.dp_klucb,
     "DP-IMED": learners.dp_imed,
 }
+QUICK_BATCHES = ("DP-SE", "AdaP-KLUCB", "DP-IMED")
 BY_ROUNDS = {
     "DP-UCB": learners.dp_ucb,
     "DP-UCB, split": partial(learners.dp_ucb, split="paper"),
@@ -71,28 +72,45 @@ def _play(study) -> xarray.Dataset:
     return play(study).squeeze("environment").rename(means="instance")
 
 
-def play_batches(horizon, trials) -> xarray.Dataset:
-    """Play all learners with batches on all instances, at all epsilons and without privacy."""
-    epsilons = [*sorted({*EPSILONS, *MORE_EPSILONS}), np.inf]
+def by_batches(short) -> dict:
+    """The learners with batches of a run; three in a short run, because each is compiled."""
+    return {name: BY_BATCHES[name] for name in BY_BATCHES if name in QUICK_BATCHES or not short}
+
+
+def instances(short) -> tuple:
+    """The instances of a run; two in a short run."""
+    return tuple(REWARDS)[: 2 if short else None]
+
+
+def epsilons(short) -> tuple:
+    """The paper's epsilons in a run; two in a short run."""
+    return EPSILONS[::3] if short else EPSILONS
+
+
+def play_batches(horizon, trials, short=False) -> xarray.Dataset:
+    """Play learners with batches on instances, at all epsilons and without privacy."""
+    more = () if short else MORE_EPSILONS
+    grid = {"epsilon": [*sorted({*epsilons(short), *more}), np.inf]}
     shown = log_checkpoints(horizon, 80)
-    return _play(study(BY_BATCHES, horizon, trials, shown, epsilon=epsilons))
+    return _play(study(by_batches(short), horizon, trials, shown, instances(short), **grid))
 
 
-def rounds_study(horizon, trials) -> Study:
+def rounds_study(horizon, trials, short=False) -> Study:
     """All other learners round by round, at the paper's epsilons, and at a few more on C2."""
-    here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80))
+    here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80),
+                   instances=instances(short))  # fmt: skip
     more = [*MORE_ROUND_EPSILONS, np.inf]
-    private = here(BY_ROUNDS, epsilon=EPSILONS)
+    private = here(BY_ROUNDS, epsilon=epsilons(short))
     private += here(BY_ROUNDS, instances=[HORIZON_INSTANCE], epsilon=more)
     return private + here(NOT_PRIVATE)
 
 
-def play_rounds(horizon, trials) -> xarray.Dataset:
+def play_rounds(horizon, trials, short=False) -> xarray.Dataset:
     """Play the :func:`rounds_study`."""
-    return _play(rounds_study(horizon, trials))
+    return _play(rounds_study(horizon, trials, short))
 
 
-def play_horizons(longest, trials) -> xarray.Dataset:
+def play_horizons(longest, trials, short=False) -> xarray.Dataset:
     """Play instance C2 at each power of ten up to the longest horizon.
 
     DP-SE is tuned to its horizon, so each horizon is a separate game. The others do not know the
@@ -100,8 +118,8 @@ def play_horizons(longest, trials) -> xarray.Dataset:
     """
     horizons = tuple(h for h in HORIZONS if h <= longest)
     where, epsilons = [HORIZON_INSTANCE], HORIZON_EPSILONS
-    tuned = {name: BY_BATCHES[name] for name in BY_BATCHES if name == "DP-SE"}
-    others = {name: BY_BATCHES[name] for name in BY_BATCHES if name != "DP-SE"}
+    others = by_batches(short)
+    tuned = {"DP-SE": others.pop("DP-SE")}
     each = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons))
     once = _play(study(others, horizons[-1], trials, horizons, where, epsilon=epsilons))
     regrets = [

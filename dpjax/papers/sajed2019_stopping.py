@@ -20,7 +20,7 @@ QUERIES = ("every_round", "powers_of_two")
 MEANS = (0.5, 0.2, 0.1)
 STOPPING_EPSILONS = (0.1, 1.0, np.inf)
 PAIR_EPSILONS = (0.1, 0.25, 0.5, 1.0)
-ARM_COUNTS, QUICK_ARM_COUNTS = (2, 5, 10), (2, 5)
+ARM_COUNTS = (2, 5, 10)
 
 
 def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Dataset:

@@ -6,6 +6,7 @@ played by LinUCB and FTRL, with a mechanism for each model. Within a game all mo
 same epsilon, and the same delta if they need one.
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -81,7 +82,7 @@ def cost_figure(data, of, label, note):
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(10_000, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play arms, linear arms, identification, contexts and points under every trust model.
 
     The table "" is for successive elimination on five arms, "_linear" for linear elimination, and
@@ -91,43 +92,45 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
 
     The horizon is at least 10 000, and at least 8 trials are needed. LinUCB and FTRL play up to a
     fortieth of the horizon, in at most 64 trials. Linear arms have a fifth of the trials, but at
-    least 8.
+    least 8. A short run plays three noise distributions, one gap, and two lengths of the games
+    by rounds.
     """
-    arms = play(games.arms_study(horizon, trials, short))
-    linear = play(games.linear_study(horizon, trials, short))
-    stopped = play(games.identification_study(10 * horizon, trials, short))
-    contexts = at_worst(play(games.contexts_study(horizon, trials, short)), "environment")
-    points = at_worst(play(games.points_study(horizon, trials, short)), "bias")
     regret, time = "final_regret", "report_stopping_time"
     bits = ("Bernoulli losses. Confidence widths use the same bound for all noise distributions. "
             "delta = 1e-6, or 0 for pure noise. ")  # fmt: skip
+    arms = play(games.arms_study(horizon, trials, short))
+    yield shared.Report(
+        {"": cost_rows(arms, regret)},
+        {"": partial(cost_figure, arms, regret, "regret",
+                     bits + "Successive elimination of five arms.")},
+        {"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.laws(short),
+         "means": games.MEANS},
+    )  # fmt: skip
+    linear = play(games.linear_study(horizon, trials, short))
+    stopped = play(games.identification_study(10 * horizon, trials, short))
+    yield shared.Report(
+        {"_linear": cost_rows(linear, regret), "_identification": cost_rows(stopped, time),
+         "_onset": onset_rows({"arms": (arms, regret), "linear arms": (linear, regret),
+                               "three arms": (stopped, time)})},
+        {"_linear": partial(cost_figure, linear, regret, "regret",
+                            bits + "Linear elimination of 20 vectors in five dimensions."),
+         "_identification": partial(cost_figure, stopped, time, "mean stopping time",
+                                    bits + "AdaP-TT on three arms with failure probability 0.01. "
+                                    "Trials are censored at the horizon.")},
+        {"three": games.THREE, "failure": games.FAILURE},
+    )  # fmt: skip
+    contexts = at_worst(play(games.contexts_study(horizon, trials, short)), "environment")
+    points = at_worst(play(games.points_study(horizon, trials, short)), "bias")
     over_time = partial(shared.figure, x="horizon", ticks=games.lengths(horizon, short),
                         color="learner", line="epsilon")  # fmt: skip
-    return shared.Report(
-        tables={
-            "": cost_rows(arms, regret), "_linear": cost_rows(linear, regret),
-            "_identification": cost_rows(stopped, time),
-            "_onset": onset_rows({"arms": (arms, regret), "linear arms": (linear, regret),
-                                  "three arms": (stopped, time)}),
-            "_slopes": slope_rows({"contexts": contexts, "points": points}),
-        },
-        figures={
-            "": partial(cost_figure, arms, regret, "regret",
-                        bits + "Successive elimination of five arms."),
-            "_linear": partial(cost_figure, linear, regret, "regret",
-                               bits + "Linear elimination of 20 vectors in five dimensions."),
-            "_identification": partial(cost_figure, stopped, time, "mean stopping time",
-                                       bits + "AdaP-TT on three arms with failure probability "
-                                       "0.01. Trials are censored at the horizon."),
-            "_contexts": partial(over_time, contexts, note="LinUCB with 25 arms in five dimensions "
-                                 "and delta = 1e-6, at the worst of the gaps. The noise of a "
-                                 "shuffled batch is the Gaussian limit of binomial noise."),
-            "_points": partial(over_time, points, note="FTRL on the unit ball in five dimensions, "
-                               "against the worst of six drifts of the losses. In the local model, "
-                               "FTRL uses the learning rate of its own bound."),
-        },
-        parameters={"delta": games.DELTA, "epsilons": games.EPSILONS, "laws": games.laws(short),
-                    "means": games.MEANS, "three": games.THREE, "failure": games.FAILURE,
-                    "contexts_epsilon": games.CONTEXTS, "points_epsilon": games.POINTS,
-                    "gaps": games.gaps(short), "biases": games.BIASES},
+    yield shared.Report(
+        {"_slopes": slope_rows({"contexts": contexts, "points": points})},
+        {"_contexts": partial(over_time, contexts, note="LinUCB with 25 arms in five dimensions "
+                              "and delta = 1e-6, at the worst of the gaps. The noise of a "
+                              "shuffled batch is the Gaussian limit of binomial noise."),
+         "_points": partial(over_time, points, note="FTRL on the unit ball in five dimensions, "
+                            "against the worst of six drifts of the losses. In the local model, "
+                            "FTRL uses the learning rate of its own bound.")},
+        {"contexts_epsilon": games.CONTEXTS, "points_epsilon": games.POINTS,
+         "gaps": games.gaps(short), "biases": games.BIASES},
     )  # fmt: skip

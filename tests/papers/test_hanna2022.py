@@ -18,9 +18,9 @@ def reproduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         keep_only(
             patch, hanna2022_games,
-            BY_BATCHES=("exact", "DP-SE"), BY_ROUNDS=("UCB1",), INSTANCES=("K = 20, d = 5",),
+            BY_BATCHES=("exact", "DP-SE"), BY_ROUNDS=("UCB1",),
         )  # fmt: skip
-        patch.setattr(hanna2022_games, "QUICK_ZETAS", (1.0,))
+        patch.setattr(hanna2022_games, "ZETAS", (1.0,))
         patch.setattr(hanna2022_horizons, "LENGTHS", (1.0, 0.1))
         patch.setattr(hanna2022, "ROUNDS", 2000)
         printed = counted(hanna2022.reproduce)(out, horizon=10**5, trials=32, progress=False)
