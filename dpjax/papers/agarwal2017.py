@@ -5,6 +5,7 @@ sphere and the cube it plays the paper's learners, with the paper's calibration 
 baselines, and later learners.
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -19,10 +20,12 @@ from dpjax.report import arrays, estimates, trends
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 120, 24
 DIM = 10
-DIMS, QUICK_DIMS = (4, 8, 16, 32, 64), (4, DIM)
+DIMS = (4, 8, 16, 32, 64)
 HORIZONS = tuple(2**i for i in range(8, 31, 2))
 # The paper's algorithm and the one that it improves are played at several horizons.
 HORIZON_LEARNERS = ("FTRL", "private FTAL")
+# The instances and learners of a short run.
+QUICK = ("experts", "sphere", "FTRL", "FTRL, Gaussian, buffered", "Hedge, sampled")
 
 
 def table(data) -> list[dict]:
@@ -164,29 +167,38 @@ def map_figure(data):
 
 
 @shared.published(HORIZON, TRIALS, games.SEED)
-def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play experts, the sphere and the cube over epsilon, over T and over N.
 
     The table "" has all final regrets, "_free" the epsilon from which privacy is free, "_slopes"
     fitted exponents. Figures show regret against epsilon ("") and T ("_horizon"), and "_map".
 
-    At least 4 trials are needed. The games over T and over N have half as many, but at least 4.
+    A short run plays FTRL with two mechanisms on experts and the sphere, and Hedge on experts. At
+    least 4 trials are needed. The games over T and over N have half as many, but at least 4.
     """
-    # A short run has the same number of trials everywhere, so that compiled programs are reused.
-    fewer, dims = (trials, QUICK_DIMS) if short else (max(4, trials // 2), DIMS)
-    horizons = [each for each in HORIZONS if each <= (1 if short else 4) * horizon]
-    two = {name: games.LEARNERS[name] for name in HORIZON_LEARNERS}
-    data = games.play_on_all(games.LEARNERS, [horizon], [DIM], trials, games.ARM_LEARNERS)
-    lengths = games.play_on_all(two, horizons, [DIM], fewer)
-    sizes = games.play_on_all({"FTRL": two["FTRL"]}, [horizon], dims, fewer)
+    instances, makers, arm_makers = (
+        {name: make for name, make in every.items() if not short or name in QUICK}
+        for every in (games.INSTANCES, games.LEARNERS, games.ARM_LEARNERS)
+    )
+    epsilons = (*games.EPSILONS[:-1:4], np.inf) if short else games.EPSILONS
+    data = games.play_on_all(makers, instances, [horizon], [DIM], epsilons, trials, arm_makers)
     free = free_table(data)
-    return shared.Report(
-        tables={
-            "": [row for group in (data, lengths, sizes) for row in table(group)],
-            "_free": free, "_slopes": slopes(data, lengths, sizes),
-        },
-        figures={
-            "": partial(figure, data, free),
+    yield shared.Report(
+        {"": table(data), "_free": free},
+        {"": partial(figure, data, free)},
+        {"dim": DIM, "epsilons": epsilons, "delta": default_delta(horizon),
+         "bias": games.BIAS, "resamples": arrays.DRAWS, "neighbours": "replace"},
+    )  # fmt: skip
+    # A short run has the same number of trials everywhere, so that compiled programs are reused.
+    fewer, dims = (trials, DIMS[:1]) if short else (max(4, trials // 2), DIMS)
+    horizons = [horizon] if short else [each for each in HORIZONS if each <= 4 * horizon]
+    two = {name: games.LEARNERS[name] for name in HORIZON_LEARNERS}
+    lengths = games.play_on_all(two, games.INSTANCES, horizons, [DIM], epsilons, fewer)
+    one = {"FTRL": two["FTRL"]}
+    sizes = games.play_on_all(one, games.INSTANCES, [horizon], dims, epsilons, fewer)
+    yield shared.Report(
+        {"": table(lengths) + table(sizes), "_slopes": slopes(data, lengths, sizes)},
+        {
             "_horizon": partial(
                 shared.figure, lengths.squeeze("dim").sel(epsilon=[1.0, 10.0, 100.0, np.inf]),
                 "horizon", base=2, color="epsilon", line="learner", panel="instance",
@@ -194,6 +206,4 @@ def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
             ),
             "_map": partial(map_figure, lengths),
         },
-        parameters={"dim": DIM, "epsilons": games.EPSILONS, "delta": default_delta(horizon),
-                    "bias": games.BIAS, "resamples": arrays.DRAWS, "neighbours": "replace"},
     )  # fmt: skip

@@ -4,7 +4,7 @@ The papers have no experiment. This module measures the regret of the private re
 batches against T, N and epsilon, over arms and over the ball.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -17,11 +17,11 @@ from dpjax.report import arrays, choice, estimates
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24
-# Multiples of the horizon; a short run has fewer, because each is compiled separately.
-PARTS, QUICK_PARTS = (1 / 16, 1 / 4, 1, 4), (1 / 4, 1)
-SIZES, QUICK_SIZES = (4, 8, 16), (4, 8)
+PARTS = (1 / 16, 1 / 4, 1, 4)  # multiples of the horizon
+SIZES = (4, 8, 16)
 KINDS = ("iid", "drifting", "switching", "alternating", "adaptive")
-QUICK_KINDS = ("iid", "adaptive")
+# The learners of a short run.
+QUICK = ("DP-EXP2", "DP-EXP3-Lap", "Tsallis-INF", "SCRiBLE, scalar noise")
 # Exponents of T, N and 1 / epsilon, without logarithms: Table 2's, and the newer ones for batches.
 RATES = {
     "arms": {"T": 0.5, "N": 0.5, "1/epsilon": 1.0},
@@ -132,38 +132,41 @@ def figure(data, x, note=""):
 
 
 @shared.published(HORIZON, TRIALS, games.SEED, horizons=(64, 2**29 - 1))
-def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play all learners over epsilon, T and N, and SCRiBLE against losses that move.
 
     The table "" has all final regrets, "_slopes" fitted exponents, "_adversaries" losses whose best
     point moves. Figures show regret against epsilon (""), T ("_horizon") and N ("_size").
 
-    The horizon is at least 64, and games of up to four times this length are played. At least 4
-    trials are needed.
+    A short run plays three learners over arms and one over the ball, at one horizon. The horizon is
+    at least 64, and games of up to four times this length are played. At least 4 trials are needed.
     """
-    sizes, kinds = (QUICK_SIZES, QUICK_KINDS) if short else (SIZES, KINDS)
-    horizons = [int(part * horizon) for part in (QUICK_PARTS if short else PARTS)]
-    whole, few = games.play_contest(horizon, horizons, sizes, trials)
-    moving = games.play_adversaries(kinds, horizon, max(4, trials // 2))
-    lengths, by_size = few.sel(size=[games.SIZE]), few.sel(horizon=[horizon])
-    others = by_size.sel(size=by_size["size"] != games.SIZE)
-    lines = {"epsilon": [1.0, np.inf]}
+    contenders = {
+        name: {each: make for each, make in group.items() if not short or each in QUICK}
+        for name, group in games.CONTENDERS.items()
+    }
+    parts, sizes, kinds = ((1,), SIZES[:2], KINDS[-1:]) if short else (PARTS, SIZES, KINDS)
+    horizons = [int(part * horizon) for part in parts]
+    epsilons = games.FEW_EPSILONS if short else games.EPSILONS
+    whole = games.play_contest(contenders, epsilons, horizon, trials)
     note = (
         "From epsilon = 1 on, a batch is one round, so EXP2 with batches and DP-EXP2 coincide. "
         "Without privacy the three versions of SCRiBLE coincide."
     )
-    return shared.Report(
-        tables={
-            "": [row for data in (whole, lengths, others) for row in table(data)],
-            "_slopes": slope_table(whole, lengths, by_size),
-            "_adversaries": adversary_table(moving),
-        },
-        figures={
-            "": partial(figure, whole, "epsilon", note),
-            "_horizon": partial(figure, lengths.sel(lines), "horizon"),
-            "_size": partial(figure, by_size.sel(lines), "size"),
-        },
-        parameters={"horizons": horizons, "size": games.SIZE, "sizes": sizes,
-                    "epsilons": games.EPSILONS, "gaps": games.GAPS, "biases": games.BIASES,
-                    "resamples": arrays.DRAWS},
+    yield shared.Report(
+        {"": table(whole)},
+        {"": partial(figure, whole, "epsilon", "" if short else note)},
+        {"horizons": horizons, "size": games.SIZE, "sizes": sizes, "epsilons": epsilons,
+         "gaps": games.GAPS, "biases": games.BIASES, "resamples": arrays.DRAWS},
+    )  # fmt: skip
+    few = games.play_few(contenders, horizon, horizons, sizes, max(4, trials // 2))
+    moving = games.play_adversaries(contenders["ball"], kinds, horizon, max(4, trials // 2))
+    lengths, by_size = few.sel(size=[games.SIZE]), few.sel(horizon=[horizon])
+    others = by_size.sel(size=by_size["size"] != games.SIZE)
+    lines = {"epsilon": [1.0, np.inf]}
+    yield shared.Report(
+        {"": table(lengths) + table(others), "_slopes": slope_table(whole, lengths, by_size),
+         "_adversaries": adversary_table(moving)},
+        {"_horizon": partial(figure, lengths.sel(lines), "horizon"),
+         "_size": partial(figure, by_size.sel(lines), "size")},
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Agarwal & Singh 2017, section 4: the learners over arms and over the ball, and their games."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import xarray
@@ -20,6 +21,8 @@ GAPS = (0.02, 0.05, 0.1, 0.2, 0.4)
 BIASES = (0.1, 0.3, 1.0, 3.0)
 SEED = 2017
 
+ball = cache(domains.ball)
+
 
 def _over_arms(factory, **options) -> Callable:
     return lambda horizon, size, epsilon: factory(horizon, size, epsilon=epsilon, **options)
@@ -27,7 +30,7 @@ def _over_arms(factory, **options) -> Callable:
 
 def _over_ball(**options) -> Callable:
     return lambda horizon, size, epsilon: learners.scrible(
-        horizon, domains.ball(size), epsilon=epsilon, **options
+        horizon, ball(size), epsilon=epsilon, **options
     )
 
 
@@ -54,32 +57,38 @@ def _arms(size, difficulty):
 
 
 def _ball(size, difficulty):
-    return environments.linear_losses(domains.ball(size), "iid", bias=difficulty)
+    return environments.linear_losses(ball(size), "iid", bias=difficulty)
 
 
-def contest(epsilons, horizons, sizes, trials) -> Study:
-    """All learners at all difficulties; the environment is "arms" or "ball"."""
+def contest(contenders, epsilons, horizons, sizes, trials) -> Study:
+    """Learners at all difficulties; the environment is "arms" or "ball"."""
 
     def study(name, environment, difficulties):
         grid = {"horizon": horizons, "size": sizes, "epsilon": epsilons, "difficulty": difficulties}
-        return Study(CONTENDERS[name], {name: environment}, grid, trials, SEED, 1, simulate)
+        return Study(contenders[name], {name: environment}, grid, trials, SEED, 1, simulate)
 
     return study("arms", _arms, GAPS) + study("ball", _ball, BIASES)
 
 
-def play_contest(horizon, horizons, sizes, trials) -> tuple:
-    """Play all learners at all epsilons, and at a few epsilons over horizons and over sizes.
+def play_contest(contenders, epsilons, horizon, trials) -> xarray.Dataset:
+    """Play learners over epsilon, with SIZE.
 
     Returns:
-      The data of two studies. In the second, with half of the trials, horizons other than T are
-      played only with SIZE. Both have ``nothing``, the mean regret of playing arms uniformly
-      or the centre of the ball.
+      The data, with ``nothing``, the mean regret of playing arms uniformly or the centre of the
+      ball.
     """
-    fewer = max(4, trials // 2)
-    few = contest(FEW_EPSILONS, horizons, [SIZE], fewer)
-    few += contest(FEW_EPSILONS, [horizon], [size for size in sizes if size != SIZE], fewer)
-    whole = play(contest(EPSILONS, [horizon], [SIZE], trials))
-    return _with_nothing(whole), _with_nothing(play(few))
+    return _with_nothing(play(contest(contenders, epsilons, [horizon], [SIZE], trials)))
+
+
+def play_few(contenders, horizon, horizons, sizes, trials) -> xarray.Dataset:
+    """Play learners at a few epsilons over horizons with SIZE, and over sizes at one horizon.
+
+    Returns:
+      As :func:`play_contest`.
+    """
+    others = [size for size in sizes if size != SIZE]
+    few = contest(contenders, FEW_EPSILONS, horizons, [SIZE], trials)
+    return _with_nothing(play(few + contest(contenders, FEW_EPSILONS, [horizon], others, trials)))
 
 
 def _with_nothing(data) -> xarray.Dataset:
@@ -98,14 +107,14 @@ def lengths(data):
     return np.sqrt((data.tally_loss.astype(np.float64) ** 2).sum("tally_loss_0"))
 
 
-def play_adversaries(kinds, horizon, trials) -> xarray.Dataset:
+def play_adversaries(scribles, kinds, horizon, trials) -> xarray.Dataset:
     """Play SCRiBLE against losses whose best point moves, or that react to its actions."""
 
     def against(kind):
         return lambda horizon, size: environments.linear_losses(
-            domains.ball(size), kind, bias=1.0, period=max(horizon // 8, 1)
+            ball(size), kind, bias=1.0, period=max(horizon // 8, 1)
         )
 
     grid = {"horizon": horizon, "size": SIZE, "epsilon": (1.0, 10.0, np.inf)}
     adversaries = {kind: against(kind) for kind in kinds}
-    return play(Study(CONTENDERS["ball"], adversaries, grid, trials, SEED, checkpoints=1))
+    return play(Study(scribles, adversaries, grid, trials, SEED, checkpoints=1))

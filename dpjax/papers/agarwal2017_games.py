@@ -92,15 +92,17 @@ def losses(instance, dim):
     return environments.linear_losses(instance.make(dim), "iid", bias=BIAS)
 
 
-def play_on_all(makers, horizons, dims, trials, arm_learners=None) -> xarray.Dataset:
-    """Play learners on all instances, and learners of arms on the experts.
+def play_on_all(
+    makers, instances, horizons, dims, epsilons, trials, arm_learners=None
+) -> xarray.Dataset:
+    """Play learners on instances, and learners of arms on the experts.
 
     Returns:
       The data, with the cost of privacy in each trial, ``cost``, and two values to compare it with:
       ``centre``, the mean regret of always playing the centre against the same losses, and
       ``bound``, the theorem's bound for FTRL with the tree and ``identical_law``.
     """
-    sizes = {"horizon": horizons, "dim": dims, "epsilon": EPSILONS}
+    sizes = {"horizon": horizons, "dim": dims, "epsilon": epsilons}
 
     def study(makers, instances, environment=losses):
         return Study(makers, {"iid": environment}, {"instance": instances, **sizes}, trials, SEED,
@@ -109,7 +111,7 @@ def play_on_all(makers, horizons, dims, trials, arm_learners=None) -> xarray.Dat
     def losses_of_arms(instance, dim):
         return arms_as_points(losses(instance, dim), dim)
 
-    played = study(makers, INSTANCES)
+    played = study(makers, instances)
     if arm_learners is not None:
         played += study(arm_learners, {"experts": INSTANCES["experts"]}, losses_of_arms)
     data = play(played).squeeze("environment")
@@ -123,8 +125,9 @@ def play_on_all(makers, horizons, dims, trials, arm_learners=None) -> xarray.Dat
         domain = INSTANCES[instance].make(dim)
         at = {"instance": instance, "horizon": horizon, "dim": dim}
         total = data.tally_loss.isel(learner=0, epsilon=0).sel(at)
+        minimizers = jax.jit(jax.vmap(domain.minimizer))
         sums = total.values[:, :dim].astype(np.float64)
-        best = np.asarray(jax.vmap(domain.minimizer)(sums.astype(np.float32)), np.float64)
+        best = np.asarray(minimizers(sums.astype(np.float32)), np.float64)
         return np.mean(sums @ domain.centre - (sums * best).sum(-1))
 
     data["bound"] = shared.labelled(bound, **axes)

@@ -7,6 +7,7 @@ their figures are rebuilt in kind, not to the digit. All learners are played by 
 changes the distributions of their stopping times by a few percent.
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -35,7 +36,7 @@ GAINS = {
 }
 THREE, ALLOWED = (0.7, 0.5, 0.3), 0.1
 BUDGETED, PARTS = "mu4", (1 / 16, 1 / 4, 1.0)
-BUDGETED_EPSILONS, QUICK_BUDGETED_EPSILONS = (0.1, 1.0, np.inf), (1.0,)
+BUDGETED_EPSILONS = (0.1, 1.0, np.inf)
 LEARNERS = {
     "AdaP-TT, released rule": partial(learners.adap_tt, rule="released"),
     "AdaP-TT, Hoeffding": learners.adap_tt,
@@ -43,7 +44,6 @@ LEARNERS = {
     "DP-TT, keeping": partial(learners.dp_tt, forget=False),
     "DP-SE": learners.successive_elimination,
 }
-LEFT_OUT = ("DP-TT, keeping",)  # in short runs, because each learner is compiled separately
 RULES = {
     "AdaP-TT, released": partial(learners.adap_tt, rule="released"),
     "AdaP-TT, printed": partial(learners.adap_tt, rule="printed"),
@@ -51,6 +51,8 @@ RULES = {
     "DP-TT": learners.dp_tt,
 }
 PLAIN = {"TTUCB": learners.ttucb, "Track-and-Stop": learners.track_and_stop, "LUCB": learners.lucb}
+# The instances and learners of a short run.
+QUICK = ("mu3", "mu4", "AdaP-TT, Hoeffding", "DP-TT", "DP-SE", "TTUCB")
 
 
 def losses(gains) -> np.ndarray:
@@ -63,13 +65,13 @@ def adversary(means):
     return environments.bernoulli(means, regret="pseudo")
 
 
-def study(makers, instances, horizon, trials, failure=FAILURE) -> Study:
+def study(makers, instances, epsilons, horizon, trials, failure=FAILURE) -> Study:
     """Learners on instances, over epsilon if they take one."""
     private = any(make not in PLAIN.values() for make in makers.values())
     grid = {
         "horizon": horizon, "arms": len(next(iter(instances.values()))), "failure": failure,
         "means": {name: losses(gains) for name, gains in instances.items()},
-        **({"epsilon": list(EPSILONS)} if private else {}),
+        **({"epsilon": list(epsilons)} if private else {}),
     }  # fmt: skip
     return Study(makers, {"Bernoulli": adversary}, grid, trials, SEED, checkpoints=1)
 
@@ -100,7 +102,7 @@ def onset_rows(data) -> list[dict]:
     total variation, divided by epsilon, and that of the Kullback-Leibler divergence.
     """
 
-    instances = {name: losses(gains) for name, gains in GAINS.items()}
+    instances = {name: losses(GAINS[name]) for name in data.means.values}
     predicted = {name: bounds.total_variation_time(means)
                  / bounds.characteristic_time(means, np.inf)[0]
                  for name, means in instances.items()}  # fmt: skip
@@ -181,33 +183,34 @@ def error_figure(data):
 
 
 @shared.published(HORIZON, TRIALS, SEED, horizons=(10_000, 2**31 - 1), fewest=8)
-def reproduce(horizon: int, trials: int, short: bool) -> shared.Report:
+def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play learners with and without privacy on seven instances, and sequential halving on one.
 
     The table "" has stopping times, errors and the lower bound, "_plain" those of learners without
     privacy, "_onset" the epsilon below which privacy costs, "_errors" the errors of the rules of
     AdaP-TT, and "_budget" sequential halving with fractions of DP-TT's median stopping time.
 
-    The horizon is at least 10 000, and longer trials are censored. At least 8 trials are needed.
+    A short run plays four learners on two instances. The horizon is at least 10 000, and longer
+    trials are censored. At least 8 trials are needed.
     """
-    shown = {name: LEARNERS[name] for name in LEARNERS
-             if not short or name not in LEFT_OUT}  # fmt: skip
-    data = play(study(shown, GAINS, horizon, trials))
-    plain = play(study(PLAIN, GAINS, horizon, trials))
-    three = play(study(RULES, {"three": THREE}, horizon, trials, ALLOWED))
-    three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
-    lower = lower_bounds(GAINS, EPSILONS)
-    budgeted = QUICK_BUDGETED_EPSILONS if short else BUDGETED_EPSILONS
-    return shared.Report(
-        tables={
-            "": time_rows(data, lower),
-            "_plain": time_rows(plain.expand_dims(epsilon=[np.inf]), lower),
-            "_onset": onset_rows(data),
-            "_errors": error_rows(three),
-            "_budget": budget_rows(data, play_halving(data, budgeted, trials)),
-        },
-        figures={"": partial(time_figure, data, plain, lower),
-                 "_errors": partial(error_figure, three)},
-        parameters={"failure": FAILURE, "gains": GAINS, "epsilons": EPSILONS,
-                    "three": THREE, "three_failure": ALLOWED},
+    instances, private, plain = (
+        {name: each for name, each in every.items() if not short or name in QUICK}
+        for every in (GAINS, LEARNERS, PLAIN)
+    )
+    epsilons = (*EPSILONS[2:8:2], np.inf) if short else EPSILONS
+    data = play(study(private, instances, epsilons, horizon, trials))
+    without = play(study(plain, instances, epsilons, horizon, trials))
+    lower = lower_bounds(instances, epsilons)
+    yield shared.Report(
+        {"": time_rows(data, lower),
+         "_plain": time_rows(without.expand_dims(epsilon=[np.inf]), lower),
+         "_onset": onset_rows(data)},
+        {"": partial(time_figure, data, without, lower)},
+        {"failure": FAILURE, "gains": instances, "epsilons": epsilons, "three": THREE,
+         "three_failure": ALLOWED},
     )  # fmt: skip
+    three = play(study(RULES, {"three": THREE}, epsilons, horizon, trials, ALLOWED))
+    three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
+    halved = play_halving(data, BUDGETED_EPSILONS[1:2] if short else BUDGETED_EPSILONS, trials)
+    yield shared.Report({"_errors": error_rows(three), "_budget": budget_rows(data, halved)},
+                        {"_errors": partial(error_figure, three)})  # fmt: skip

@@ -16,16 +16,8 @@ EPSILONS = (1.0, 1000.0, np.inf)
 def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("agarwal2017-bandits")
     with pytest.MonkeyPatch.context() as patch:
-        shown = {"arms": ["DP-EXP2", "Tsallis-INF"], "ball": ["SCRiBLE, scalar noise"]}
-        contenders = {
-            instance: {name: games.CONTENDERS[instance][name] for name in names}
-            for instance, names in shown.items()
-        }
-        patch.setattr(games, "CONTENDERS", contenders)
-        patch.setattr(games, "EPSILONS", EPSILONS)
+        patch.setattr(paper, "QUICK", ("DP-EXP2", "Tsallis-INF", "SCRiBLE, scalar noise"))
         patch.setattr(games, "FEW_EPSILONS", EPSILONS)
-        patch.setattr(paper, "QUICK_PARTS", (1,))
-        patch.setattr(paper, "QUICK_KINDS", ("adaptive",))
         printed = counted(paper.reproduce)(out, horizon=512, trials=8, progress=False)
     return out, printed
 
