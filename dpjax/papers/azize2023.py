@@ -66,12 +66,11 @@ def adversary(means):
 
 
 def study(makers, instances, epsilons, horizon, trials, failure=FAILURE) -> Study:
-    """Learners on instances, over epsilon if they take one."""
-    private = any(make not in PLAIN.values() for make in makers.values())
+    """Learners on instances."""
     grid = {
         "horizon": horizon, "arms": len(next(iter(instances.values()))), "failure": failure,
         "means": {name: losses(gains) for name, gains in instances.items()},
-        **({"epsilon": list(epsilons)} if private else {}),
+        "epsilon": list(epsilons),
     }  # fmt: skip
     return Study(makers, {"Bernoulli": adversary}, grid, trials, SEED, checkpoints=1)
 
@@ -198,12 +197,12 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
         for every in (GAINS, LEARNERS, PLAIN)
     )
     epsilons = (*EPSILONS[2:8:2], np.inf) if short else EPSILONS
-    data = play(study(private, instances, epsilons, horizon, trials))
-    without = play(study(plain, instances, epsilons, horizon, trials))
+    both = play(study({**private, **plain}, instances, epsilons, horizon, trials))
+    data, without = both.sel(learner=[*private]), both.sel(learner=[*plain], epsilon=[np.inf])
     lower = lower_bounds(instances, epsilons)
     yield shared.Report(
         {"": time_rows(data, lower),
-         "_plain": time_rows(without.expand_dims(epsilon=[np.inf]), lower),
+         "_plain": time_rows(without, lower),
          "_onset": onset_rows(data)},
         {"": partial(time_figure, data, without, lower)},
         {"failure": FAILURE, "gains": instances, "epsilons": epsilons, "three": THREE,

@@ -8,7 +8,7 @@ are reconstructed; they agree with each other and with everything that the text 
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,7 @@ class Levels(NamedTuple):
     taus: tuple[int, ...]  # the batches of EPSILONS
 
 
+@cache
 def levels(horizon) -> Levels:
     """The paper's level, our accounting of its EXP3_tau, and the batches of our own levels."""
     delta = default_delta(horizon)
