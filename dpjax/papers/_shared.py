@@ -248,7 +248,8 @@ def name_lines(drawn) -> None:
 def logarithmic(drawn, *, low=None, base=10, ticks=None):
     """The figure with logarithmic axes in all panels; arguments as in :func:`figure`."""
     for panel in drawn.axes:
-        panel.set_xscale("log", base=base)
+        if panel.get_xscale() != "log" or base != 10:  # A new scale would replace the ticks.
+            panel.set_xscale("log", base=base)
         panel.set_yscale("log")
         panel.set_ylim(bottom=low)
         if ticks is not None:

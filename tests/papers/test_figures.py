@@ -3,6 +3,7 @@
 import numpy as np
 import xarray
 
+import dpjax.report.accessor  # noqa: F401
 from dpjax.papers import _shared as shared
 from dpjax.report import plot
 
@@ -33,6 +34,21 @@ def test_lines_go_over_their_panels_in_the_colours_that_they_name():
         assert axes.get_xscale() == axes.get_yscale() == "log"
     (legend,) = drawn.legends
     assert [text.get_text() for text in legend.get_texts()][-3:] == ["A", "B", "bound"]
+
+
+def test_no_number_is_written_over_the_mark_of_infinity():
+    values = np.geomspace(1.0, 100.0, 40).reshape(1, 1, 10, 4)
+    epsilons = [*np.geomspace(0.001, 10.0, 9).tolist(), np.inf]
+    data = xarray.Dataset(
+        {"final_regret": (["instance", "learner", "epsilon", "trial"], values)},
+        {"instance": ["a"], "learner": ["A"], "epsilon": epsilons},
+    )
+    (axes,) = shared.figure(data, "epsilon", color="learner", panel="instance").axes
+    (mark,) = [text.xy[0] for text in axes.texts if text.get_text() == "∞"]
+    assert axes.get_xscale() == "log" and len(axes.get_xticks()) > 1
+    assert max(axes.get_xticks()) < 0.7 * mark
+    axes.set_xscale("log")  # replaces the ticks
+    assert max(axes.get_xticks()) > 0.7 * mark
 
 
 def test_a_line_without_values_keeps_its_colour_and_its_name():
