@@ -163,10 +163,10 @@ def test_papers_write_tables_first(tmp_path, monkeypatch):
     It does not print tables of more than a hundred rows.
     """
     tables = {"": [{"a": 1}], "_more": [{"b": 2}], "_long": [{"c": 3}] * 101}
-    report = Report(tables, {"": broken, "_more": broken}, {})
+    report = Report(tables, {"": broken, "_more": broken})
     sizes = {"horizon": 10, "trials": 24, "seed": 0}
     with pytest.warns(FigureWarning) as failed:
-        assert publish(tmp_path, "paper", lambda: report, **sizes) == "a\n1\n\nb\n2"
+        assert publish(tmp_path, "paper", iter([report]), **sizes) == "a\n1\n\nb\n2"
     files = {file.name for file in tmp_path.iterdir()}
     assert files == {"paper.csv", "paper_more.csv", "paper_long.csv", "parameters.json"}
     assert [str(warning.message).split()[2] for warning in failed] == ["paper", "paper_more"]
@@ -180,10 +180,11 @@ def test_papers_write_tables_first(tmp_path, monkeypatch):
 
 def test_an_experiment_that_fails_leaves_no_file(tmp_path):
     def experiment():
+        yield Report({"": [{"a": 1}]})
         raise RuntimeError("while it plays")
 
     with pytest.raises(RuntimeError, match="while it plays"):
-        publish(tmp_path / "out", "paper", experiment, horizon=10, trials=24, seed=0)
+        publish(tmp_path / "out", "paper", experiment(), horizon=10, trials=24, seed=0)
     assert not (tmp_path / "out").exists()
 
 
