@@ -5,6 +5,7 @@ and more rounds, until the time is long enough to extrapolate. The time of play 
 grows with the logarithm of the number of rounds.
 """
 
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
 from dpjax.study.sweep import planned
 
 # After this many seconds, no further program is measured. The others count as the mean of the
-# measured ones.
+# measured ones of their learner, in proportion to the product of their sizes.
 _BUDGET = 3.0
 # The number of timed rounds grows fourfold until a block takes this many seconds.
 _ENOUGH, _ENOUGH_BY_BATCHES = 0.05, 0.3
@@ -78,9 +79,13 @@ class _Speed(NamedTuple):
     round: float
     doubling: float
 
+    def of_size(self, ratio: float) -> "_Speed":
+        """The speed of a program whose arrays have other sizes, in this ratio."""
+        return _Speed(*self[:2], *(ratio * part for part in self[2:]))
+
     def seconds(self, rounds: int) -> float:
         """The time of a block for each trial in it."""
-        return max(0.0, self.start + self.round * (rounds - 1) + self.doubling * np.log2(rounds))
+        return max(0.0, self.start + self.round * (rounds - 1) + self.doubling * math.log2(rounds))
 
 
 def cost(study: Any) -> Cost:
@@ -102,7 +107,12 @@ def cost(study: Any) -> Cost:
             known[kind] = _measured(study, first[kind])
     rounds, playing, each = 0.0, 0.0, []
     for program, kind in zip(programs, kinds, strict=True):
-        alike = [speed for name, speed in known.items() if first[name].learner == program.learner]
+        size = _size(program)
+        alike = [
+            speed.of_size(size / _size(first[name]))
+            for name, speed in known.items()
+            if first[name].learner == program.learner
+        ]
         speed = known.get(kind) or _Speed(*np.mean(alike or [*known.values()], axis=0).tolist())
         each.append(speed)
         horizon, (points, seeds) = program.first()[0].horizon, _block(study, program)

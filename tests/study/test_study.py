@@ -343,3 +343,22 @@ def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
     assert study.cost().compiling == 8 * 1.0 + 4 * 2.0 / 2
     assert asked == [("A", 0)]
     assert str(study.cost()).endswith("for compiling")
+
+
+def test_a_cost_that_is_not_measured_is_in_proportion_to_the_size(monkeypatch):
+    """The largest program is measured; here no other one is."""
+    coins = {"coins": lambda arms: environments.bernoulli([0.3] * arms)}
+    study = Study(learners.exp3, coins, {"arms": [2, 8, 4], "horizon": 16}, trials=2)
+    measured = []
+
+    def speed(study, program):
+        measured.append(program.values["arms"])
+        return costs._Speed(1.0, 2.0, 0.0, 8.0, 0.0)
+
+    monkeypatch.setattr(costs, "_measured", speed)
+    monkeypatch.setattr(costs, "at_once", lambda mesh: 1)
+    monkeypatch.setattr(costs, "_BUDGET", 0.0)
+    found, block = study.cost(), np.prod(costs._block(study, study.programs[0]))
+    assert measured == [8]
+    assert found.playing == pytest.approx(block * 15 * (2.0 + 8.0 + 4.0))
+    assert found.compiling == 3 * (1.0 + 2.0)
