@@ -40,7 +40,7 @@ ADVERSARIES: dict[str, Callable] = {
     "oblivious": lambda: count_switches(environments.oblivious(ARMS, 200)),
     "switching cost": lambda horizon: count_switches(environments.switching_cost(horizon, ARMS)),
 }
-QUICK_ADVERSARIES = ("stochastic", "switching cost")
+QUICK_ADVERSARIES = ("deterministic", "switching cost")
 
 
 class Levels(NamedTuple):
