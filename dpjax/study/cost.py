@@ -29,10 +29,9 @@ _BUDGET = 3.0
 # The number of timed rounds grows fourfold until a block takes this many seconds.
 _ENOUGH, _ENOUGH_BY_BATCHES = 0.05, 0.3
 _LANES = 256  # trials of a timed block that is played by batches, at least
-# The time of play by batches is taken to grow linearly with the number of rounds if the last step
-# added at least this share of the time that linear growth adds; with logarithmic growth, and steps
-# to four times the rounds, it adds a quarter.
-_LINEAR = 0.75
+# The time of play by batches counts as linear in the number of rounds if the last step added at
+# least this share of what linear growth between the first and the last number of rounds would add.
+_LINEAR = 0.9
 
 
 class Cost(NamedTuple):
@@ -213,8 +212,8 @@ def _growth(rounds, times, linear) -> tuple[float, float, float]:
       linear: whether the time is known to grow linearly.
     """
     if not linear and len(rounds) > 2:
-        (fewer, more), (before, grown) = np.diff(rounds)[-2:], np.diff(times)[-2:]
-        if grown < _LINEAR * before * more / fewer:
+        grown, by_round = times[-1] - times[-2], (times[-1] - times[0]) / (rounds[-1] - rounds[0])
+        if grown < _LINEAR * by_round * (rounds[-1] - rounds[-2]):
             doubling = max(0.0, grown) / np.log2(rounds[-1] / rounds[-2])
             return times[-1] - doubling * np.log2(rounds[-1]), 0.0, doubling
     by_round = max(0.0, times[-1] - times[0]) / max(1, rounds[-1] - 1)

@@ -320,6 +320,8 @@ def test_growth_with_the_number_of_rounds_is_recognized():
     assert extrapolated(by_rounds) == pytest.approx(2.0 + 3.0 * 4**10)
     assert extrapolated(by_doublings) == pytest.approx(2.0 + 3.0 * 20)
     assert extrapolated(by_doublings, linear=True) == pytest.approx(2.0 + 30.0 * (4**10 - 1) / 1023)
+    noisy = 2.0 + np.array([0.0, 0.5, 0.8, 1.0, 0.99, 1.02])  # a step below 0 before the last one
+    assert 3.0 < extrapolated(noisy) < 3.2
     constant = costs._Speed(0.0, 0.0, *costs._growth(rounds[:1], [2.0], False))
     assert constant.seconds(1) == 2.0
 
