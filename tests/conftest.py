@@ -14,7 +14,8 @@ from dpjax import clear_caches
 from dpjax.core import generators
 from tests import slow
 
-os.environ["DPJAX_CACHE"] = "off"  # Tests must not use compiled programs of earlier runs.
+# Tests must not use compiled programs of earlier runs; DPJAX_CACHE=on lets them.
+os.environ.setdefault("DPJAX_CACHE", "off")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 # Collecting garbage among all objects of JAX takes a second or more.
@@ -79,6 +80,7 @@ def little_kept():
     yield
     if held() > MOST_HELD:
         clear_caches()
+        jax.clear_caches()
         gc.collect()
         with suppress(OSError, AttributeError):  # glibc keeps freed memory until malloc_trim
             ctypes.CDLL(None).malloc_trim(0)

@@ -170,7 +170,8 @@ def loaded(program, late):
 
 def test_the_package_loads_its_libraries_when_it_needs_them():
     """Each would take a tenth of a second or more, and most runs need none."""
-    names = [name for name in dpjax.__all__ if name not in ("Study", "compare", "worst_case")]
+    with_data = "Study", "compare", "from_python", "worst_case"
+    names = [name for name in dpjax.__all__ if name not in with_data]
     assert loaded(f"[getattr(dpjax, name) for name in {names}]", LATE) == []
     assert loaded("import dpjax.bounds.linear, dpjax.bounds.adversarial", LATE) == []
     assert "xarray" in loaded("dpjax.Study", LATE)
@@ -181,6 +182,17 @@ def test_help_loads_no_library(words):
     """Help takes a tenth of a second. ``import jax`` alone takes half a second."""
     program = f"from dpjax.cli import main\ntry: main({words})\nexcept SystemExit: pass\n"
     assert loaded(program, ["jax", "numpy", "tqdm", *LATE]) == []
+
+
+def test_importing_computes_nothing():
+    """JAX's backend is not initialised, so a user can still choose the devices."""
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES]
+    names = [f"dpjax.{name.removesuffix('__init__')}".rstrip(".") for name in modules]
+    choice = "import jax; jax.config.update('jax_num_cpu_devices', 3); print(jax.device_count())"
+    program = "import importlib\nfor name in {}: importlib.import_module(name)\n" + choice
+    program = program.format([name for name in names if not name.endswith("__main__")])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "3\n", done.stderr
 
 
 def test_few_files_name_a_law_of_noise():

@@ -36,7 +36,6 @@ from dpjax.noise.release import Site
 UNITS = 4.0
 # Members of a release under jax.vmap are exchanged one by one if there are at most this many.
 _MOST_MEMBERS = 32
-_SAVING = privacy.zcdp_divergences(0.0).shape
 
 
 class Replay(NamedTuple):
@@ -338,6 +337,7 @@ class _Costs(NamedTuple):
 def _costs(sites, records, twins, used) -> _Costs:
     """The costs of one round."""
     costs, reached, matters, rows = [], [], [], []
+    nothing = privacy.zcdp_divergences(0.0)
     same_scales = same_keys = jnp.bool(True)
     shifts, compared = [], []
     for site, own, twin, needed in zip(sites, records, twins, used, strict=True):
@@ -351,9 +351,9 @@ def _costs(sites, records, twins, used) -> _Costs:
         counts = needed & both
         spent = (jnp.sum(part) for part in of_both(RULES[site.kind].cost))
         pure, rho, gaussian = (jnp.where(both, part, 0.0) for part in spent)
-        saved = jnp.zeros(_SAVING)
+        saved = nothing
         if site.kind == "coin":
-            saved = jnp.where(both, of_both(coin_saving).reshape(-1, *_SAVING).sum(axis=0), 0.0)
+            saved = jnp.where(both, of_both(coin_saving).reshape(-1, nothing.size).sum(axis=0), 0.0)
         costs.append(jnp.concatenate([jnp.stack([rho, gaussian, pure]), saved]))
         here = rho > 0.0
         rows.append(jnp.zeros((0, 5)))
@@ -372,7 +372,7 @@ def _costs(sites, records, twins, used) -> _Costs:
         # If only one run takes a branch, the use of keys differs too.
         same_keys &= jnp.all(own.key == twin.key) & (own.active == twin.active)
     return _Costs(
-        jnp.stack(costs) if costs else jnp.zeros((0, 3 + _SAVING[0])),
+        jnp.stack(costs) if costs else jnp.zeros((0, 3 + nothing.size)),
         jnp.stack(reached) if costs else jnp.zeros(0, bool),
         jnp.stack(matters) if costs else jnp.zeros(0, bool),
         tuple(rows),

@@ -4,32 +4,46 @@ JAX caches traces of functions that are passed to ``jit``, ``cond``, ``switch``,
 ``while_loop``, ``fori_loop`` or ``checkpoint``. A cached trace is reused even if the globals,
 closures, arrays or objects that the function reads have changed. If one of them has changed since
 the function was first traced, the game is traced in a separate context. Tracing every game in a
-separate context would take four times as long.
+separate context would take two to four times as long. No context is shared with other code.
 
 The digest is computed from a pickle that is never loaded. Pickling visits containers, objects and
 arrays; functions and classes are pickled by content. A value that cannot be pickled is identified
 by its ``id`` and the values that it refers to, a library function by its name and closure.
+
+Covered are all values that the functions of the user's own modules read by name: globals, also
+through ``globals()``, ``vars`` and ``getattr``, closures, attributes, environment variables, and
+settings of installed packages. Not covered are files, clocks, and settings that are read only by
+functions of installed packages. :func:`dpjax.clear_caches` makes all games be traced anew.
 """
 
 import gc
 import hashlib
+import logging
+import os
 import pickle
 import sys
-import sysconfig
 import types
 import uuid
+import warnings
 import weakref
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import jax
 
-_LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
+_log = logging.getLogger(__name__)
+# A function that calls one of these can read any global, or any environment variable.
+_READS_ANY = {"eval", "exec", "globals", "vars"}
+_READS_ENVIRONMENT = {"getenv", "getenvb"}
 # callable -> the callable's digest when it was first traced
 _first: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _context = jax.make_user_context("")
-# After this many contexts all of JAX's traces are cleared. JAX cannot clear those of one context.
-_CONTEXTS = 64
+# A warning is given after this many contexts, since JAX keeps about 1 MB of traces for each.
+_CONTEXTS = 256
 _entered: set[str] = set()
+_since = uuid.uuid4().hex  # part of all contexts; changed by forget()
+_lock = Lock()
 
 
 def as_now(*functions):
@@ -37,22 +51,35 @@ def as_now(*functions):
     known: dict[Any, str] = {}
     try:
         digest = _Pickler(functions, known, None).digest.hexdigest()
-        changed = any(_first.setdefault(each, now) != now for each, now in known.items())
-    except Exception:  # a value cannot be read, or is nested too deeply
+        with _lock:
+            changed = any(_first.setdefault(each, now) != now for each, now in known.items())
+    except Exception as reason:  # a value cannot be read, or is nested too deeply
+        _log.info("a game is traced anew, because a value that it reads is unknown: %s", reason)
         digest, changed = uuid.uuid4().hex, True
     if not changed:
-        return _context("")
-    if digest not in _entered and len(_entered) == _CONTEXTS:
-        forget()
-    _entered.add(digest)
-    return _context(digest)
+        return _context(_since)
+    with _lock:
+        before = len(_entered)
+        _entered.add(digest)
+        warned = before < len(_entered) == _CONTEXTS
+    if warned:
+        warnings.warn(
+            f"game: its functions have read {_CONTEXTS} different values of globals, arrays or "
+            "objects, and JAX keeps about 1 MB for each; pass such values as arguments or points, "
+            "or call jax.clear_caches()",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return _context(_since + digest)
 
 
 def forget() -> None:
-    """Clear all of JAX's traces and the digests of traced functions."""
-    jax.clear_caches()
-    _first.clear()
-    _entered.clear()
+    """Let all games be traced anew, and forget the digests of traced functions."""
+    global _since
+    with _lock:
+        _since = uuid.uuid4().hex
+        _first.clear()
+        _entered.clear()
 
 
 class _Pickler(pickle.Pickler):
@@ -75,6 +102,7 @@ class _Pickler(pickle.Pickler):
         if value not in self.known:
             self.known[value] = ""  # a placeholder, since the value may read itself
             names = _names(value.__code__) if isinstance(value, types.FunctionType) else None
+            names = None if names and names & _READS_ANY else names
             pickler = _Pickler(_content(value, names), self.known, names)
             self.known[value] = pickler.digest.hexdigest()
         return self.known[value]
@@ -92,9 +120,15 @@ def _content(value, names):
         space = getattr(value, "__globals__", vars(value))
         parts = ["__module__", "__name__", "__qualname__", "__defaults__", "__kwdefaults__"]
         read: dict = {}
-        if not _is_library(space.get("__name__") or value.__module__ or ""):
+        if not _is_library(space.get("__name__") or value.__module__):
             parts += ["__code__", "__bases__"]
-            read = {name: x for name, x in space.items() if names is None or name in names}
+            named = (lambda name: name != "__builtins__") if names is None else names.__contains__
+            read = {name: x for name, x in space.items() if named(name)}
+            is_function = isinstance(value, types.FunctionType)
+            if is_function and (names is None or names & _READS_ENVIRONMENT):
+                read["environment variables"] = dict(os.environ)
+        elif isinstance(value, types.ModuleType) and names:  # settings of an installed package
+            read = {name: x for name in names if not callable(x := space.get(name))}
         cells = [gc.get_referents(cell) for cell in getattr(value, "__closure__", None) or ()]
         return [getattr(value, name, None) for name in parts], read, cells
     try:
@@ -107,12 +141,18 @@ def _content(value, names):
 
 
 def _names(code) -> set[str]:
-    """All names of globals and attributes in a code object and in the functions it defines."""
+    """All names of globals and attributes in a code object and in the functions it defines.
+
+    Strings are included, since they may be names, as in ``globals()["name"]``.
+    """
     inner = [_names(x) for x in code.co_consts if isinstance(x, types.CodeType)]
-    return {*code.co_names}.union(*inner)
+    return {*code.co_names, *(x for x in code.co_consts if isinstance(x, str))}.union(*inner)
 
 
 def _is_library(module) -> bool:
+    """Whether a module belongs to dpjax, to Python or to an installed package."""
+    if not isinstance(module, str):  # such as a class with a slot of this name
+        return False
     file = getattr(sys.modules.get(module), "__file__", None) or ""
-    names = *sys.builtin_module_names, "dpjax"
-    return module.partition(".")[0] in names or file.startswith(_LIBRARIES)
+    installed = {"site-packages", "dist-packages"} & {*Path(file).parts}
+    return bool(installed) or module.partition(".")[0] in (*sys.stdlib_module_names, "dpjax")

@@ -6,8 +6,9 @@ compilers of the platform. A layout or a compiler that does not support a progra
 :class:`dpjax.engine.one_kernel.Unfit` with the reason. It does so before XLA compiles anything,
 unless XLA itself refuses the program. The last layout and the last compiler support every program.
 
-The reasons are logged. To see why a sweep was not compiled in a faster way, call
-``logging.getLogger("dpjax").setLevel("INFO")`` and add a handler.
+The reasons are logged; an error that is not a refusal is logged as a warning. To see why a sweep
+was not compiled in a faster way, call ``logging.getLogger("dpjax").setLevel("INFO")`` and add a
+handler.
 """
 
 import logging
@@ -19,10 +20,13 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import jaxpr_as_fun
 
+from dpjax.core import generators
 from dpjax.engine import devices, one_kernel
 from dpjax.engine.batch_last import batch_last
 
 _log = logging.getLogger(__name__)
+# Errors by which kernels and compilers refuse a program that they do not support.
+_REFUSALS = one_kernel.Unfit, NotImplementedError, jax.errors.JaxRuntimeError
 
 
 class Platform(NamedTuple):
@@ -97,9 +101,7 @@ PLATFORMS = {"cpu": CPU}
 
 def platform_of(mesh) -> Platform:
     """The platform of a mesh, or of the devices that JAX uses by default."""
-    if mesh is None and jax.default_backend() == "cpu":
-        return CPU
-    device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
+    device = devices.default() if mesh is None else mesh.devices.flat[0]
     cuda = device.platform == "gpu" and "cuda" in device.client.platform_version
     return PLATFORMS.get("cuda" if cuda else device.platform, ACCELERATOR)
 
@@ -113,24 +115,43 @@ def compile_block(traced, size, mesh):
       mesh: the devices, each of which computes its own block; None for one device.
 
     Returns:
-      The compiled program: (leaves of points (P, ...), seeds (S,), (key, vectors)) -> leaves of
-      the results of cells, (..., P, S). The vectors are those of ``traced.lifted``. With a mesh,
-      points, seeds and outputs have a leading axis of devices.
+      The compiled program: (leaves of points (P, ...), seeds (S,), (words, vectors)) -> leaves of
+      the results of cells, (..., P, S). The words (2,) are those of the key, because a program that
+      takes a key of a generator of dpjax cannot be serialized. The vectors are those of
+      ``traced.lifted``. With a mesh, points, seeds and outputs have a leading axis of devices.
     """
     here = platform_of(mesh)
     spread = _alone if mesh is None else partial(devices.shard, mesh=mesh)
-    program, shapes = traced.to_compile(), block_shapes(traced, size, mesh)
+    program = traced.to_compile()
+    *blocks, (key, vectors) = block_shapes(traced, size, mesh)
+    words = jax.ShapeDtypeStruct((2,), jnp.uint32, sharding=key.sharding)
+    shapes = (*blocks, (words, vectors))
+
+    def compiled(layout):
+        of_block = layout(program, size, here)
+
+        def of_words(points, seeds, common):
+            words, vectors = common
+            return of_block(points, seeds, (generators.KNOWN[str(key.dtype)].wrap(words), vectors))
+
+        return compile_for(here, of_words, shapes, (False, True, False), spread)
+
     *preferred, last = here.layouts
     for layout in preferred:
         try:
-            function = layout(program, size, here)
-            return compile_for(here, function, shapes, (False, True, False), spread)
+            return compiled(layout)
         except Exception as reason:  # compilers refuse a kernel with many kinds of error
             if devices.out_of_memory(reason):
                 raise
-            _log.info("%s cannot be used: %s", getattr(layout, "func", layout).__name__, reason)
-    function = last(program, size, here)
-    return compile_for(here, function, shapes, (False, True, False), spread)
+            _slower(layout, reason)
+    return compiled(last)
+
+
+def _slower(way, reason) -> None:
+    """Log why a program is compiled in a slower way; an unexpected reason is a warning."""
+    level = logging.INFO if isinstance(reason, _REFUSALS) else logging.WARNING
+    name = getattr(way, "func", way).__name__
+    _log.log(level, "%s cannot be used: %s: %s", name, type(reason).__name__, reason)
 
 
 def compile_trials(function, arguments, batched):
@@ -169,8 +190,8 @@ def compile_for(platform, function, arguments, batched, spread=_alone):
     for compiler in preferred:
         try:
             return compiler(function, arguments, batched, spread)
-        except one_kernel.Unfit:
-            continue
+        except one_kernel.Unfit as reason:
+            _slower(compiler, reason)
     return last(function, arguments, batched, spread)
 
 

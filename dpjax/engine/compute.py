@@ -9,6 +9,7 @@ from threading import Lock
 
 import jax
 import numpy as np
+from jax import random as jr
 
 from dpjax.engine import devices, programs, settings
 from dpjax.engine.blocks import Block, empty, halved, put, threads
@@ -179,7 +180,7 @@ def _run(plan, program, blocks, size, mesh) -> list:
         return jax.tree.unflatten(structure, output)
 
     given = [arguments(block) for block in blocks]
-    common = plan.key, plan.traced.lifted.vectors
+    common = jr.key_data(plan.key), plan.traced.lifted.vectors
     if mesh is None:
         return [on_host(program.run(*given[0], common))]
     given += given[-1:] * (mesh.size - len(given))

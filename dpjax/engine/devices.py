@@ -23,6 +23,14 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def default() -> jax.Device:
+    """The device that runs programs if there is no mesh."""
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if isinstance(chosen, jax.Device):
+        return chosen
+    return jax.local_devices(backend=chosen)[0]
+
+
 def check_mesh(mesh) -> None:
     """Require a mesh or None."""
     if mesh is not None and not isinstance(mesh, Mesh):
@@ -126,7 +134,7 @@ def share_of_machine(mesh, workers) -> float:
 def share_of_device(mesh, workers) -> float:
     """Bytes that one program may use on an accelerator: nine tenths of the device's memory."""
     del workers  # each device runs one program
-    device = jax.devices()[0] if mesh is None else mesh.devices.flat[0]
+    device = default() if mesh is None else mesh.devices.flat[0]
     limit = (device.memory_stats() or {}).get("bytes_limit")
     return 0.9 * limit if limit else np.inf
 

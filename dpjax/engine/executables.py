@@ -1,11 +1,14 @@
 """A cache of compiled programs on disk, shared by processes.
 
-A file contains a digest and the compressed pickle of an executable. The file's name is a digest of
-everything that determines the machine code. Loading a pickle can run any code. So files are read
-only from a folder that belongs to the user, never from a store of results.
+A file contains a digest and the compressed pickle of an executable for one device. The file's name
+is a digest of everything that determines the machine code: the traced program, the package's source
+code, JAX, the device and the settings. It is loaded for the default device. Loading a pickle can
+run any code. So files are read only from a folder that belongs to the user, never from a store of
+results.
 """
 
 import hashlib
+import logging
 import os
 import pickle
 import tempfile
@@ -20,9 +23,11 @@ import jax
 import jaxlib
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
+from dpjax.core import generators
 from dpjax.core._version import __version__
 from dpjax.engine import devices, settings
 
+_log = logging.getLogger(__name__)
 # The largest size of the folder in bytes. The least recently used files are removed first.
 _MOST = 2**30
 _DIGEST = hashlib.sha256().digest_size
@@ -31,12 +36,13 @@ _DIGEST = hashlib.sha256().digest_size
 def path_of(traced, size, mesh) -> Path | None:
     """The file of a block's program; None if it is not kept.
 
-    Programs for several devices and programs that call Python functions are not kept.
+    Programs for several devices, programs that call Python functions, and programs with a generator
+    that is not part of the package are not kept.
     """
-    if mesh is not None or traced.callbacks:
+    if mesh is not None or traced.callbacks or not traced.key_types <= generators.OWN:
         return None
     folder = settings.cache_folder("executables")
-    device = jax.devices()[0]
+    device = devices.default()
     decisive = (
         traced.compiled_as, traced.point, size, traced.settings, _sources(), jax.__version__,
         jaxlib.__version__, device.device_kind, device.client.platform_version, devices.cores(),
@@ -68,11 +74,10 @@ def watched(function, *arguments):
 
 @cache
 def _sources() -> str:
-    """A digest of the version and of the modules of the compiler."""
+    """A digest of the version and of all modules, since draws and releases are compiled in."""
     found = hashlib.sha256(__version__.encode())
-    for room in ("engine", "kernels"):
-        for path in sorted((Path(__file__).parents[1] / room).glob("*.py")):
-            found.update(path.read_bytes())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        found.update(path.read_bytes())
     return found.hexdigest()
 
 
@@ -86,20 +91,27 @@ def load(path):
         if hashlib.sha256(packed).digest() != digest:
             raise ValueError("it is damaged")
         executable, inputs, outputs, needed, held = pickle.loads(zlib.decompress(packed))
-        run = deserialize_and_load(executable, inputs, outputs)
+        run = deserialize_and_load(
+            executable, inputs, outputs, execution_devices=[devices.default()]
+        )
         with suppress(OSError):
             os.utime(path)
         return run, needed, held
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:  # A file can contain anything, and jaxlib raises many kinds of error
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        warnings.warn(
-            f"the compiled program {path} is not used ({reason}); compiling it again",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        warn(path, error)
         return None
+
+
+def warn(path, error) -> None:
+    """Warn that a file cannot be used, and that its program is compiled again."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    warnings.warn(
+        f"the compiled program {path} is not used ({reason}); compiling it again",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def _is_own(path) -> bool:
@@ -112,8 +124,8 @@ def _is_own(path) -> bool:
 
 
 def save(path, run, needed, held) -> None:
-    """Write a compiled program to a file, if possible."""
-    with suppress(Exception):  # Some programs cannot be serialized, and a disk may be full.
+    """Write a compiled program to a file. If this is not possible, log why."""
+    try:
         packed = zlib.compress(pickle.dumps((*serialize(run), needed, held)), level=1)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, scratch = tempfile.mkstemp(dir=path.parent)
@@ -121,6 +133,8 @@ def save(path, run, needed, held) -> None:
             file.write(hashlib.sha256(packed).digest() + packed)
         os.replace(scratch, path)
         _make_room(path.parent)
+    except Exception as error:  # A program cannot be serialized, or a disk is full.
+        _log.info("a compiled program is not kept: %s: %s", type(error).__name__, error)
 
 
 def _make_room(folder) -> None:

@@ -9,15 +9,18 @@ import hashlib
 import re
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
+from jax.errors import JaxRuntimeError
 from jax.extend.core import ClosedJaxpr, Literal, Var
 
 from dpjax.core import _check
@@ -34,6 +37,7 @@ _ALIKE = 5
 _BYTES = 2**28
 _BYTES_OF_A_CHARACTER = 18
 _kept: dict = {}  # (Traced, size, mesh) -> Program, in the order in which they were last used
+_compiling: WeakValueDictionary = WeakValueDictionary()  # (Traced, size, mesh) -> Lock
 _lock = Lock()
 
 
@@ -43,6 +47,7 @@ class Traced:
 
     compiled_as: str  # a digest of the program without the numbers that are arguments
     callbacks: tuple  # the Python functions that it calls when it runs
+    key_types: frozenset  # the names of the dtypes of its keys
     numeric: tuple  # the JAX settings that affect numbers
     settings: tuple  # all JAX settings
     digest: str = field(compare=False)  # a digest of the program with all numbers and ``numeric``
@@ -91,15 +96,16 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     with closure_digest.as_now(game, play), _check.traceable("game"):
         program, output = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
     _check.untraced("sweep", program.consts)
-    for dtype in _key_types(program.jaxpr):
+    key_types = _key_types(program.jaxpr)
+    for dtype in key_types:
         _check.of_threefry("game", dtype)
     program = _with_own_constants(program)
     digest, text, callbacks, numbers = digests(program)
     digest = _hashed(f"{digest} {_numeric()}")
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(point))
     return Traced(
-        digest, callbacks, _numeric(), _settings(), digest, text, rounds, shapes, output, program,
-        numbers, Lifted({}, {}),
+        digest, callbacks, frozenset(map(str, key_types)), _numeric(), _settings(), digest, text,
+        rounds, shapes, output, program, numbers, Lifted({}, {}),
     )  # fmt: skip
 
 
@@ -151,7 +157,7 @@ def _settings() -> tuple:
 class Program(NamedTuple):
     """A compiled program of a block."""
 
-    run: Any  # (leaves of points, seeds (S,), (key, vectors)) -> leaves of cells, (..., P, S)
+    run: Any  # as returned by dpjax.engine.compile.compile_block
     bytes_needed: int  # on each device, besides its code; 0 if unknown
     bytes_held: int  # by the program itself and its arrays while it is cached
 
@@ -161,34 +167,69 @@ def compiled(traced, size, mesh) -> Program:
 
     With a mesh, each device computes a block of this size. The program is cached in memory and on
     disk. If the programs in memory hold more than ``_BYTES`` together, the least recently used are
-    dropped.
+    dropped. Threads that need the same program wait for the first one.
     """
     place = traced, size, mesh
     with _lock:
-        program = _kept.pop(place, None)
-    if program is None:
-        with settings.of_program(*traced.numeric):
-            path = executables.path_of(traced, size, mesh)
-            found = executables.load(path) if path else None
-            if found is None:
-                run, was_read = executables.watched(compile_block, traced, size, mesh)
-                found = run, devices.bytes_needed(run), _bytes_held(run, traced)
-                if path and not was_read:
-                    executables.save(path, *found)
-            program = Program(*found)
-    with _lock:
-        _kept[place] = program
-        held = sum(each.bytes_held for each in _kept.values())
-        while held > _BYTES and len(_kept) > 1:
-            held -= _kept.pop(next(iter(_kept))).bytes_held
+        compiling = _compiling.setdefault(place, Lock())
+    with compiling:
+        with _lock:
+            program = _kept.pop(place, None)
+        if program is None:
+            program = _from_disk(place) or _newly_compiled(place)
+        with _lock:
+            _kept[place] = program
+            held = sum(each.bytes_held for each in _kept.values())
+            while held > _BYTES and len(_kept) > 1:
+                held -= _kept.pop(next(iter(_kept))).bytes_held
     return program
 
 
-def clear_caches() -> None:
-    """Clear the caches of dpjax and JAX, mainly compiled programs.
+def _newly_compiled(place) -> Program:
+    """Compile a block's program, and keep it on disk if possible."""
+    traced = place[0]
+    with settings.of_program(*traced.numeric):
+        run, was_read = executables.watched(compile_block, *place)
+    program = Program(run, devices.bytes_needed(run), _bytes_held(run, traced))
+    if not was_read and (path := executables.path_of(*place)):
+        executables.save(path, *program)
+    return program
 
-    Programs are compiled again when they are needed, and results do not change.
-    ``jax.clear_caches()`` is called too, because dpjax keeps a digest of each traced function.
+
+def _from_disk(place) -> Program | None:
+    """The program of a block from a file, if there is one. If it fails, it is compiled again."""
+    path = executables.path_of(*place)
+    loaded = executables.load(path) if path else None
+    if loaded is None:
+        return None
+    use, lock = loaded[0], Lock()
+
+    def run(*arguments):
+        nonlocal use
+        tried = use
+        try:
+            return jax.block_until_ready(tried(*arguments))
+        except JaxRuntimeError as error:
+            if tried is not loaded[0] or devices.out_of_memory(error):
+                raise
+            with lock:
+                if use is tried:
+                    executables.warn(path, error)
+                    with suppress(OSError):
+                        path.unlink()
+                    use = _newly_compiled(place).run
+        return use(*arguments)
+
+    return Program(run, *loaded[1:])
+
+
+def clear_caches() -> None:
+    """Clear the caches of dpjax, mainly compiled programs, and trace all games anew.
+
+    Programs are compiled again when they are needed. Results change only if a game reads a value
+    whose change dpjax cannot see: a file, a clock, or a setting that is read by a function of an
+    installed package. Call this function after such a change. Programs of other code stay cached;
+    ``jax.clear_caches()`` clears JAX's own caches.
 
     Examples:
       >>> dpjax.clear_caches()
@@ -218,15 +259,17 @@ def _words(array):
 def count(traced, size, mesh) -> None:
     """Warn once when several programs are compiled that differ only in numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
-    if traced.compiled_as not in alike and len(alike) < _ALIKE:
-        alike.add(traced.compiled_as)
-        if len(alike) == _ALIKE:
-            warnings.warn(
-                f"game: it has been compiled {_ALIKE} times with different numbers of the same "
-                "shapes; pass these numbers as points, which share one compiled program",
-                RuntimeWarning,
-                stacklevel=7,  # the line that called sweep, or ran a study
-            )
+    with _lock:
+        before = len(alike)
+        if before < _ALIKE:
+            alike.add(traced.compiled_as)
+    if before < len(alike) == _ALIKE:
+        warnings.warn(
+            f"game: it has been compiled {_ALIKE} times with different numbers of the same "
+            "shapes; pass these numbers as points, which share one compiled program",
+            RuntimeWarning,
+            stacklevel=7,  # the line that called sweep, or ran a study
+        )
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,7 @@
 """Share a compiled program among programs of a study that differ only in their horizon."""
 
+import logging
 import warnings
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from dpjax.engine import programs, settings
 from dpjax.engine.blocks import Plan
 from dpjax.study.programs import Program
+
+_log = logging.getLogger(__name__)
 
 
 class Horizons:
@@ -38,6 +40,7 @@ class Horizons:
             other = self._at(program, plan, horizon) if horizon != own else None
             if other is not None and other.text == plan.traced.text:
                 return plan._replace(traced=plan.traced.compared(other))
+        _log.info("%s is compiled for its horizon alone: no other gives this program", program)
         return plan
 
     def _at(self, program, plan, horizon) -> programs.Traced | None:
@@ -47,10 +50,13 @@ class Horizons:
         if place not in self.traced:
             self.traced[place] = None
             rounds = np.arange(1, len(plan.rounds) + 1) * horizon // len(plan.rounds)
-            # A factory may refuse the horizon.
-            with settings.own(), warnings.catch_warnings(), suppress(Exception):
-                warnings.simplefilter("ignore")
-                self.traced[place] = programs.trace(
-                    program.game(horizon=horizon), plan.play, rounds, plan.points, plan.key.dtype
-                )
+            try:
+                with settings.own(), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    self.traced[place] = programs.trace(
+                        program.game(horizon=horizon), plan.play, rounds, plan.points,
+                        plan.key.dtype,
+                    )  # fmt: skip
+            except Exception as reason:  # factories may refuse a horizon with any error
+                _log.info("%s cannot be traced at horizon %d: %s", program, horizon, reason)
         return self.traced[place]

@@ -137,7 +137,7 @@ def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
     made = named_factories(
         "environments", "environments.deterministic", (Environment,), environments
     )
-    sizes, bounds = dict(theorem.sizes), theorem.bounds
+    sizes, bounds = theorem.grid(), theorem.bounds
     given = {"horizon": 64, "gap": 0.5, **sizes}
     counts = set()
     for make in made.values():
@@ -207,7 +207,7 @@ def play(
     """
     _check.size(64, horizon=horizon)
     _check.size(2, trials=trials)
-    grid: dict[str, Any] = {**theorem.sizes, "horizon": [horizon // 16, horizon // 4, horizon]}
+    grid: dict[str, Any] = {**theorem.grid(), "horizon": [horizon // 16, horizon // 4, horizon]}
     private, levels = "epsilon" in taken(theorem.learner), _levels(theorem, epsilons)
     if private:
         grid["epsilon"] = levels
@@ -268,7 +268,7 @@ def search(
       [['means', 'held']]
     """
     rows: list[dict[str, Any]] = []
-    factory = partial(theorem.learner, **theorem.sizes)
+    factory = partial(theorem.learner, **theorem.grid())
     for epsilon in _levels(theorem, epsilons):
         at = np.float64(horizon), np.float64(epsilon)
         for family, made in theorem.families(horizon).items():

@@ -1,5 +1,8 @@
 """All values that functions read are found, and if one changed, JAX traces them anew."""
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -35,7 +38,7 @@ def test_what_jax_keeps(call):
 def is_traced_anew(game):
     """Whether a game is traced in its own context, apart from everything that JAX keeps."""
     with closure_digest.as_now(game):
-        return closure_digest._context.value != ""
+        return closure_digest._context.value != closure_digest._since
 
 
 PLACES = {
@@ -144,6 +147,47 @@ PLACES = {
         "def helper(point): return -1.0 * point\ndef cost(point): return helper(point)",
         "def helper(point): return -2.0 * point",
     ),
+    "a global by its name": (
+        "factor = 1.0\ndef cost(point): return globals()['factor'] * point", "factor = 2.0"
+    ),
+    "a global by a computed name": (
+        "factor = 1.0\nname = 'tor'\n"
+        "def cost(point): return globals()['fac' + str(name)] * point",
+        "factor = 2.0",
+    ),
+    "a global in a string": (
+        "factor = 1.0\ndef cost(point): return eval('factor + 0.0') * point", "factor = 2.0"
+    ),
+    "an attribute by its name": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "def cost(point): return getattr(settings, 'factor') * point",
+        "settings.factor = 2.0",
+    ),
+    "a setting of an installed package": (
+        "import matplotlib\nmatplotlib.factor = 1.0\n"
+        "def cost(point): return matplotlib.factor * point",
+        "matplotlib.factor = 2.0",
+    ),
+    "a setting in a module of an installed package": (
+        "import matplotlib.colors\nmatplotlib.colors.factor = 1.0\n"
+        "def cost(point): return matplotlib.colors.factor * point",
+        "matplotlib.colors.factor = 2.0",
+    ),
+    "a setting of an installed package by name": (
+        "import matplotlib\nmatplotlib.factor = 1.0\n"
+        "def cost(point): return getattr(matplotlib, 'factor') * point",
+        "matplotlib.factor = 2.0",
+    ),
+    "an environment variable": (
+        "import os\nos.environ['FACTOR'] = '1.0'\n"
+        "def cost(point): return float(os.environ['FACTOR']) * point",
+        "os.environ['FACTOR'] = '2.0'",
+    ),
+    "an environment variable by its function": (
+        "import os\nos.environ['FACTOR'] = '1.0'\n"
+        "def cost(point): return float(os.getenv('FACTOR')) * point",
+        "os.environ['FACTOR'] = '2.0'",
+    ),
     "an argument": (
         "def helper(low, high): return low\ndef cost(point): return helper(low=point, high=1.0)",
         "def helper(high, low): return high",
@@ -169,7 +213,10 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_a_function_reads_is_found(place):
+def test_what_a_function_reads_is_found(place, monkeypatch):
+    monkeypatch.setenv("FACTOR", "")
+    monkeypatch.setattr("matplotlib.factor", None, raising=False)
+    monkeypatch.setattr("matplotlib.colors.factor", None, raising=False)
     cell, edit = PLACES[place]
     cells = Notebook(
         cell, "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
@@ -191,10 +238,11 @@ def test_objects_that_jax_keeps_traces_under(given):
     assert play(cells.game) == [4.0, 12.0]
 
 
-def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps():
-    """Even after a redefinition; libraries are not inspected."""
+def test_a_game_that_reads_the_same_is_traced_from_what_jax_keeps(monkeypatch):
+    """Even after a redefinition; libraries and other environment variables are not inspected."""
     cells = Notebook(*CELLS)
-    for _ in range(2):
+    for i in range(2):
+        monkeypatch.setenv("FACTOR", str(i))
         assert not is_traced_anew(cells.game)
         cells = Notebook(*CELLS)
     known = {}
@@ -248,12 +296,61 @@ def test_clear_caches_leaves_nothing_stale():
     assert play(cells.game) == [2.0, 6.0]
 
 
-def test_traces_in_contexts_are_let_go(monkeypatch):
-    """After a number of contexts, and numbers are right throughout."""
+def test_many_contexts_are_warned_of_once(monkeypatch):
     monkeypatch.setattr(closure_digest, "_CONTEXTS", 3)
     closure_digest.forget()
     cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
-    for factor in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 2.0, 1.0):
-        cells.run(f"factor = {factor}")
-        assert play(cells.game) == [2.0 * factor, 6.0 * factor]
-        assert len(closure_digest._entered) <= 3
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for factor in (1.0, 2.0, 3.0, 4.0, 5.0, 2.0, 1.0):
+            cells.run(f"factor = {factor}")
+            with closure_digest.as_now(cells.game):
+                pass
+    (warning,) = caught
+    assert "read 3 different values of globals" in str(warning.message)
+
+
+def test_an_unknown_value_is_logged(caplog):
+    """Tracing anew takes longer."""
+    caplog.set_level("INFO", logger="dpjax")
+    deep = []
+    for _ in range(3000):
+        deep = [deep]
+    cells = Notebook("def game(point): return odd")
+    cells.names["odd"] = deep
+    with closure_digest.as_now(cells.game):
+        pass
+    assert "because a value that it reads is unknown: maximum recursion depth" in caplog.text
+
+
+def test_programs_of_other_code_stay_cached():
+    """A game gets no trace of other code either, though it was made before the game's first one."""
+    traced = []
+
+    def cost(point):
+        traced.append(cells.names["factor"])
+        return cells.names["factor"] * point
+
+    cells = Notebook("factor = 1.0", "def game(point): return game_of(cost(point))")
+    cells.names["cost"] = own = jax.jit(cost)
+    own(jnp.float32(1.0))
+    cells.run("factor = 2.0")
+    assert play(cells.game) == [4.0, 12.0]
+    traced.clear()
+    clear_caches()
+    own(jnp.float32(1.0))
+    assert not traced
+
+
+def test_threads_trace_at_once():
+    """Digests of many functions are computed while others are forgotten."""
+
+    def trace(i):
+        cells = Notebook(f"factor = {i}.0", "def cost(x): return factor * x",
+                         "def game(point): return cost(point)")  # fmt: skip
+        anew = [is_traced_anew(cells.game) for _ in range(20)]
+        cells.run("factor = -1.0")
+        return any(anew), is_traced_anew(cells.game)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(trace, range(32))) == {(False, True)}

@@ -68,7 +68,9 @@ def test_a_sweep_asks_for_kernels_only_on_an_accelerator(monkeypatch, caplog):
     clear_caches()
 
 
-def test_compilers_are_tried_in_order_until_one_serves():
+def test_compilers_are_tried_in_order_until_one_serves(caplog):
+    """The log says why a program takes a slower way."""
+    caplog.set_level("INFO", logger="dpjax")
     tried = []
 
     def compiler(name, error=None):
@@ -78,6 +80,7 @@ def test_compilers_are_tried_in_order_until_one_serves():
                 raise error
             return name
 
+        compiled.__name__ = name
         return compiled
 
     def found(*compilers):
@@ -88,10 +91,34 @@ def test_compilers_are_tried_in_order_until_one_serves():
     assert found(compiler("one"), compiler("two")) == "one" and tried == ["one"]
     assert found(compiler("one", unfit), compiler("two", unfit), compiler("three")) == "three"
     assert tried == ["one", "two", "three"]
+    assert caplog.messages == [f"{name} cannot be used: Unfit: it sorts" for name in tried[:2]]
     with pytest.raises(one_kernel.Unfit, match="it sorts"):
         found(compiler("one", unfit), compiler("two", unfit))
     with pytest.raises(ValueError, match="another"):
         found(compiler("one", ValueError("another")), compiler("two"))
+
+
+@pytest.mark.parametrize(
+    "error, level",
+    [
+        (one_kernel.Unfit("it sorts"), "INFO"),
+        (NotImplementedError("no rule"), "INFO"),
+        (jax.errors.JaxRuntimeError("INTERNAL: too many registers"), "INFO"),
+        (IndexError("a mistake in the layout"), "WARNING"),
+    ],
+)
+def test_a_layout_that_fails_is_logged(error, level, monkeypatch, caplog):
+    """A mistake is a warning, not a silent fallback."""
+    caplog.set_level("INFO", logger="dpjax")
+
+    def kernel(program, size, platform):
+        raise error
+
+    here = compile.CPU._replace(layouts=(kernel, *compile.CPU.layouts))
+    monkeypatch.setattr(compile, "platform_of", lambda mesh: here)
+    assert compile.compile_block(traced(), (2, 8), None)
+    message = f"kernel cannot be used: {type(error).__name__}: {error}"
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [(level, message)]
 
 
 def test_a_compiler_says_why_it_does_not_serve():

@@ -3,10 +3,12 @@
 import hashlib
 import os
 import pickle
+import shutil
 import stat
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ import pytest
 from jax import random as jr
 
 import dpjax
-from dpjax import environments, learners, sweep
+from dpjax import environments, generators, learners, sweep
 from dpjax.engine import executables, programs
 from tests import ROOT
 
@@ -24,13 +26,18 @@ import jax, numpy, hashlib
 import dpjax
 from dpjax.engine import programs
 from dpjax import environments, learners, sweep
+jax.config.update("jax_num_cpu_devices", {devices})
 if {keep}: dpjax.keep_compiled()
 compiled, compile_block = [], programs.compile_block
 programs.compile_block = lambda *own: compiled.append(own) or compile_block(*own)
 def game(epsilon):
     return learners.dp_exp3_lap(16, 3, epsilon=epsilon), environments.bernoulli([0.1, 0.5, 0.5])
-found = sweep(game, numpy.array([0.5, 2.0]), 100, jax.random.key(0), progress=False).regret
-print(len(compiled), hashlib.sha256(found).hexdigest())
+def played():
+    return sweep(game, numpy.array([0.5, 2.0]), 100, jax.random.key(0), progress=False).regret
+found, count = played(), len(compiled)
+dpjax.clear_caches()
+numpy.testing.assert_array_equal(played(), found)  # from the disk, in the same process
+print(count, hashlib.sha256(found).hexdigest())
 """
 
 
@@ -38,9 +45,10 @@ def game(epsilon):
     return learners.dp_exp3_lap(9, 3, epsilon=epsilon), environments.bernoulli([0.2, 0.5, 0.5])
 
 
-def run(chosen=game):
+def run(chosen=game, key=None):
     programs.clear_caches()
-    return sweep(chosen, np.array([0.5, 2.0]), 4, jr.key(0), progress=False).regret
+    key = jr.key(0) if key is None else key
+    return sweep(chosen, np.array([0.5, 2.0]), 4, key, progress=False).regret
 
 
 @pytest.fixture
@@ -68,20 +76,21 @@ def files(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def process(home, keep=False):
+def process(home, keep=False, devices=1, cwd=ROOT):
     """(number of programs that a process compiled, a digest of its regret)."""
     inherited = {k: v for k, v in os.environ.items() if k != "DPJAX_CACHE"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(keep=keep)], cwd=ROOT, capture_output=True, text=True,
-        check=True, env={**inherited, "XDG_CACHE_HOME": str(home)},
+        [sys.executable, "-c", PROGRAM.format(keep=keep, devices=devices)], cwd=cwd,
+        capture_output=True, text=True, check=True, env={**inherited, "XDG_CACHE_HOME": str(home)},
     )  # fmt: skip
     count, digest = done.stdout.split()
     return int(count), digest
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
-    first, second = process(tmp_path), process(tmp_path)
-    assert first[0] == 1 and second == (0, first[1])
+    """With several devices too. A number of devices is a setting, so it has its own file."""
+    counts, digests = zip(*(process(tmp_path, devices=n) for n in (4, 1, 4, 1)), strict=True)
+    assert counts == (1, 1, 0, 0) and len({*digests}) == 1
 
 
 def test_what_jax_read_from_its_own_cache_is_not_copied(tmp_path):
@@ -158,6 +167,18 @@ def test_a_folder_that_cannot_be_made_is_left_out(tmp_path, monkeypatch, compile
     assert len(compiled) == 1
 
 
+def test_every_module_is_part_of_the_key(tmp_path):
+    """Draws of generators and noise are inlined: a changed rotation must not get old numbers."""
+    home, package = tmp_path / "home", tmp_path / "dpjax"
+    first = process(home)
+    shutil.copytree(ROOT / "dpjax", package, ignore=shutil.ignore_patterns("__pycache__"))
+    assert process(home, cwd=tmp_path) == (0, first[1])
+    threefry = package / "core" / "generators" / "threefry.py"
+    threefry.write_text(threefry.read_text().replace("(13, 15,", "(13, 16,"))
+    count, digest = process(home, cwd=tmp_path)
+    assert count == 1 and digest != first[1]
+
+
 @pytest.mark.parametrize("what", ["version", "setting", "flags", "sources"])
 def test_another_program_has_another_file(folder, compiled, what, monkeypatch):
     run()
@@ -187,6 +208,74 @@ def test_programs_that_call_python_are_not_kept(folder):
 
     run(own)
     assert not files(folder)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "threefry13"])
+def test_programs_of_all_own_generators_are_kept(folder, compiled, impl):
+    key = jr.key(0, impl=getattr(generators, impl) if impl == "threefry13" else impl)
+    first, second = run(key=key), run(key=key)
+    assert len(compiled) == 1 and len(files(folder)) == 1
+    np.testing.assert_array_equal(first, second)
+
+
+def test_programs_of_other_generators_are_not_kept(folder, monkeypatch):
+    """Their code is not part of the key."""
+    monkeypatch.setattr(generators, "OWN", generators.OWN - {"key<fry>"})
+    run()
+    assert not files(folder)
+
+
+def test_a_program_that_is_not_kept_is_logged(folder, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="dpjax")
+    monkeypatch.setattr(executables, "serialize", lambda _: pickle.dumps(lambda: None))
+    run()
+    assert not files(folder)
+    assert "a compiled program is not kept: " in caplog.text and "pickle" in caplog.text
+
+
+def test_a_loaded_program_that_fails_is_compiled_again(folder, compiled, monkeypatch):
+    first, load = run(), executables.load
+    (kept,) = files(folder)
+
+    def fails(*_):
+        raise jax.errors.JaxRuntimeError("4 shards, 1 given")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executables, "load", lambda path: (fails, *load(path)[1:]))
+        programs.clear_caches()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            chunks = sweep(game, np.array([0.5, 2.0]), 64, jr.key(0), chunk=2, progress=False)
+    (warning,) = caught
+    assert f"{kept} is not used (JaxRuntimeError: 4 shards, 1 given)" in str(warning.message)
+    np.testing.assert_array_equal(chunks.regret[:, :4], first)
+    np.testing.assert_array_equal(run(), first)
+    assert len(compiled) == 2 and files(folder) == [kept]
+
+
+def test_threads_compile_a_program_once(folder, compiled):
+    programs.clear_caches()
+    arguments = game, np.array([0.5, 2.0]), 4, jr.key(0)
+    with ThreadPoolExecutor(6) as pool:
+        played = list(pool.map(lambda _: sweep(*arguments, progress=False).regret, range(6)))
+    assert len(compiled) == 1
+    for found in played:
+        np.testing.assert_array_equal(found, played[0])
+
+
+def test_a_program_runs_on_the_default_device(tmp_path):
+    """Also from the disk, after the program of another device."""
+    code = PROGRAM.format(keep=False, devices=2).replace(
+        "found, count", "jax.config.update('jax_default_device', jax.devices()[1])\nfound, count"
+    )
+    code += "assert dpjax.engine.devices.default() == jax.devices()[1]\n"
+    env = {k: v for k, v in os.environ.items() if k != "DPJAX_CACHE"}
+    env["XDG_CACHE_HOME"] = str(tmp_path)
+    before = process(tmp_path, devices=2)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env
+    )
+    assert done.stdout.split()[1] == before[1]
 
 
 def test_the_folder_does_not_grow_for_ever(folder, monkeypatch):

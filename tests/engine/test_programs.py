@@ -203,7 +203,7 @@ def test_what_was_traced_is_what_is_compiled():
     table[:] = 2.0
     program = programs.compiled(traced, (2, 2), None)
     regret, *_ = program.run(
-        [POINTS.astype(np.float32)], np.arange(2, dtype=np.int32), (jr.key(0), {})
+        [POINTS.astype(np.float32)], np.arange(2, dtype=np.int32), (jr.key_data(jr.key(0)), {})
     )
     np.testing.assert_array_equal(regret[0, :, 0], [2.0, 6.0])
 

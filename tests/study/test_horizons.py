@@ -148,8 +148,9 @@ def study_plan(study, program):
     )  # fmt: skip
 
 
-def test_a_horizon_that_the_factory_refuses_is_no_trouble(compiled):
-    """Then the other one is tried; if neither works, the program is played unchanged."""
+def test_a_horizon_that_the_factory_refuses_is_no_trouble(compiled, caplog):
+    """The other one is tried; if neither works, the program is played unchanged, and logged."""
+    caplog.set_level("INFO", logger="dpjax")
 
     def picky(horizon, arms, epsilon):
         if horizon not in (40, 57):
@@ -158,6 +159,11 @@ def test_a_horizon_that_the_factory_refuses_is_no_trouble(compiled):
 
     data = study_of(40, 57, learner=picky).run(progress=False)
     assert [traced.lifted.places for traced in compiled] == [{}, {}]
+    name = "picky, coins, horizon = 40, arms = 2"
+    assert f"{name} cannot be traced at horizon 13: another horizon" in caplog.messages
+    assert (
+        f"{name} is compiled for its horizon alone: no other gives this program" in caplog.messages
+    )
     for horizon in (40, 57):
         np.testing.assert_array_equal(np.squeeze(at(data, horizon)), alone(horizon))
 

@@ -146,7 +146,7 @@ def test_the_first_horizon_at_which_a_bound_says_something():
 @pytest.mark.parametrize("name", theorems.THEOREMS)
 def test_every_theorem_can_be_played_and_has_a_bound(name):
     made = theorems.find(name)
-    grid = {**made.sizes, "horizon": 64}
+    grid = {**made.grid(), "horizon": 64}
     private = "epsilon" in taken(made.learner)
     if private:
         grid["epsilon"] = [1.0]

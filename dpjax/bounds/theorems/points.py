@@ -12,9 +12,6 @@ from dpjax.environments.families import Family
 
 DIM = 5
 ROOT, PRIVATE_ROOT = {"horizon": 0.5}, {"horizon": 0.5, "epsilon": -1.0}
-# x >= 0 with entries that sum to at most 1; its own losses have length at most 1.
-CORNER = domains.polytope(np.vstack([-np.eye(DIM), np.ones(DIM)]), np.eye(DIM + 1)[DIM])
-
 EDGES = [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]]  # three paths from 0 to 3, of two or three edges
 
 
@@ -36,19 +33,24 @@ CONVEX: dict[str, Callable] = {
 }
 
 
+def _corner():
+    """x >= 0 with entries that sum to at most 1; its own losses have length at most 1."""
+    return domains.polytope(np.vstack([-np.eye(DIM), np.ones(DIM)]), np.eye(DIM + 1)[DIM])
+
+
 def _directions(domain, horizon) -> dict[str, Family]:
-    """Oblivious linear losses."""
-    return {"directions": families.directions(domain, horizon)}
+    """Oblivious linear losses on a domain, from the function that makes it."""
+    return {"directions": families.directions(domain(), horizon)}
 
 
 def _reacting(horizon) -> dict[str, Family]:
     """Oblivious and adaptive linear losses on the ball."""
-    ball = domains.ball(DIM)
-    return {**_directions(ball, horizon), "reactions": families.reactions(ball)}
+    ball = partial(domains.ball, DIM)
+    return {**_directions(ball, horizon), "reactions": families.reactions(ball())}
 
 
 def _at_domain(theorem, domain, name) -> Theorem:
-    """A theorem on a domain that has a name in ``bounds.random_losses``."""
+    """A theorem on a domain, made by a function, with a name in ``bounds.random_losses``."""
 
     def lower(horizon, epsilon):
         return bounds.random_losses(horizon, DIM, domain=name)
@@ -60,7 +62,7 @@ def _at_domain(theorem, domain, name) -> Theorem:
 def _on_ball(learner, paper, source, exponents, kinds=LINEAR, **readings) -> Theorem:
     """A theorem on the unit ball. The readings are functions (T, N, epsilon) -> bound."""
     made = of_size(learner, paper, source, exponents, kinds, {}, DIM, 2.0, **readings)
-    return _at_domain(made, domains.ball(DIM), "ball")
+    return _at_domain(made, partial(domains.ball, DIM), "ball")
 
 
 def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
@@ -69,7 +71,7 @@ def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
     made = _on_ball(learner, paper, source, exponents, **named)
     width = 1.0 if name == "simplex" else 2.0  # the largest <l, x - y>
     made = made._replace(largest=lambda horizon: width * horizon)
-    return _at_domain(made, getattr(domains, name)(DIM), name)
+    return _at_domain(made, partial(getattr(domains, name), DIM), name)
 
 
 def _inverse_mu(horizon, epsilon) -> float:
@@ -106,9 +108,11 @@ def _beyond_ball(horizon):
     return (2.0 + 2.0 * DIM**0.5 / np.float64(horizon) ** 0.25) * horizon
 
 
-def _semi_bandit(name, domain, **sizes) -> Theorem:
-    """A theorem on the vertices of a domain whose entries have losses in [0, 1]."""
-    domain, ones = domain._replace(losses=domains.box_losses(DIM, 0.0, 1.0)), domain.lottery.ones
+def _semi_bandit(name, vertices, ones, **sizes) -> Theorem:
+    """A theorem on vertices with at most so many ones, whose entries have losses in [0, 1]."""
+
+    def domain():
+        return vertices()._replace(losses=domains.box_losses(DIM, 0.0, 1.0))
 
     def bound(horizon, dim, epsilon):
         return bounds.semi_bandit_ftrl(horizon, dim, ones, epsilon, **sizes)
@@ -145,7 +149,7 @@ def _on_every_domain() -> dict[str, Theorem]:
         "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
         derived=partial(bounds.scrible_polytope, rows=DIM + 1, bound=1.0),
     )._replace(
-        sizes={"domain": CORNER}, lower=unknown, families=partial(_directions, CORNER), slow=True,
+        sizes={"domain": _corner}, lower=unknown, families=partial(_directions, _corner), slow=True,
     )  # fmt: skip
     return found
 
@@ -184,8 +188,12 @@ THEOREMS: dict[str, Theorem] = {
         "in the style of Smith & Thakurta 2013, with our constants",
         {"horizon": 0.75}, CONVEX, derived=bounds.private_one_point,
     ),
-    "semi_bandit_ftrl-sets": _semi_bandit("2-sets", domains.capped_simplex(DIM, 2)),
-    "semi_bandit_ftrl-paths": _semi_bandit("paths", domains.paths(EDGES, 0, 3), paths=3),
+    "semi_bandit_ftrl-sets": _semi_bandit(
+        "2-sets", partial(domains.capped_simplex, DIM, 2), ones=2
+    ),
+    "semi_bandit_ftrl-paths": _semi_bandit(
+        "paths", partial(domains.paths, EDGES, 0, 3), ones=3, paths=3
+    ),
     "two_point_gradient": _on_ball(
         learners.two_point_gradient, "shamir2017",
         "Agarwal et al. 2010 and Shamir 2017 with our constants and noise",

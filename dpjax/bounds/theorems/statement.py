@@ -26,7 +26,7 @@ class Theorem(NamedTuple):
 
     learner: Callable  # a factory, as in a Study
     environments: dict[str, Any]  # candidates for the worst environment
-    sizes: dict[str, Any]  # the rest of the grid
+    sizes: dict[str, Any]  # the rest of the grid; a domain as a function that makes it
     bounds: dict[str, Callable]  # reading -> (horizon, epsilon) -> bound, NaN if none is stated
     exponents: dict[str, float]  # axis -> the exponent of the leading term, up to logarithms;
     # "without privacy" -> that of the horizon at epsilon = inf, if it differs
@@ -37,6 +37,10 @@ class Theorem(NamedTuple):
     instance: str = ""  # the families' parameter that bounds take as third argument
     lower: Callable = unknown  # (horizon, epsilon) -> lower bound on any learner's worst regret
     slow: bool = False  # whether it is so slow that it is searched only if named
+
+    def grid(self) -> dict[str, Any]:
+        """The sizes, with the domain made."""
+        return {name: size() if callable(size) else size for name, size in self.sizes.items()}
 
 
 def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **readings) -> Theorem:
