@@ -27,6 +27,8 @@ declares as released (``Privacy.reported``). dpjax simulates idealised mechanism
 draws from a reproducible generator.
 """
 
+import inspect
+
 from dpjax.audit.anytime import Anytime, anytime, bound_from_pairs, log_wealth
 from dpjax.audit.black_box import black_box
 from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
@@ -70,6 +72,7 @@ from dpjax.audit.verdicts import (
     replayed_mutants,
     verdict,
 )
+from dpjax.engine import closure_digest
 from dpjax.maths.intervals import clopper_pearson
 
 __all__ = [
@@ -123,3 +126,8 @@ __all__ = [
     "worst_history",
     "worst_rounds",
 ]
+
+for _name in __all__:  # A learner is audited as it is now, not as JAX traced it before.
+    _audit = globals()[_name]
+    if inspect.isfunction(_audit) and "learner" in inspect.signature(_audit).parameters:
+        globals()[_name] = closure_digest.current(_audit)

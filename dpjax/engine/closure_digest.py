@@ -16,6 +16,7 @@ settings of installed packages. Not covered are files, clocks, and settings that
 functions of installed packages. :func:`dpjax.clear_caches` makes all games be traced anew.
 """
 
+import functools
 import gc
 import hashlib
 import logging
@@ -31,6 +32,8 @@ from threading import Lock
 from typing import Any
 
 import jax
+
+from dpjax.core import BatchLearner, Environment, Learner
 
 _log = logging.getLogger(__name__)
 # A function that calls one of these can read any global, or any environment variable.
@@ -71,6 +74,18 @@ def as_now(*functions):
             stacklevel=2,
         )
     return _context(_since + digest)
+
+
+def current(function):
+    """Wrap a function of learners and environments so that JAX traces their current behaviour."""
+
+    @functools.wraps(function)
+    def called(*arguments, **keywords):
+        values = (*arguments, *keywords.values())
+        with as_now(*(x for x in values if isinstance(x, Learner | BatchLearner | Environment))):
+            return function(*arguments, **keywords)
+
+    return called
 
 
 def forget() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.core import Arms, Learner, Privacy, _check
-from dpjax.engine import settings
+from dpjax.engine import closure_digest, settings
 from dpjax.engine.progress import warn_of
 from dpjax.feedback import bandit, seen_inside
 from dpjax.store.layout import arrays_of
@@ -162,6 +162,7 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
     )
 
 
+@closure_digest.current
 def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     """(regret (S, n), tally, report, clipped) of all trials: a Result without its rounds."""
     nature, coins = jnp.moveaxis(jax.vmap(jr.split)(keys), 1, 0)

@@ -12,7 +12,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.core import Arms, Pairs, Privacy, _check
-from dpjax.engine import settings
+from dpjax.engine import closure_digest, settings
 from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
@@ -170,7 +170,7 @@ def pairs(game: Callable, points: Any) -> list[tuple]:
     ones.
     """
     count = len(jax.tree.leaves(points)[0])
-    with settings.own():
+    with settings.own(), closure_digest.as_now(game):
         return [_check.pair(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
 
 

@@ -5,10 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax import random as jr
 
-from dpjax import clear_caches, simulate
+from dpjax import audit, clear_caches, environments, learners, noise, simulate
 from dpjax.engine import closure_digest
+from dpjax.study.programs import pairs
 from tests.engine.notebooks import CALLED, CELLS, KEPT, Notebook, play
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -340,6 +343,41 @@ def test_programs_of_other_code_stay_cached():
     clear_caches()
     own(jnp.float32(1.0))
     assert not traced
+
+
+def test_audits_see_changes():
+    """Half the noise spends twice the epsilon."""
+    cells = Notebook(
+        "scale = 1.0",
+        "@jax.jit\ndef noisy(key, loss): return noise.laplace(key, loss, scale)",
+        "def step(state, key, loss): return (noisy(key, loss),) * 2",
+    )
+    cells.names["noise"] = noise
+    learner = learners.hedge(2, 2, epsilon=1.0)._replace(
+        init=lambda key: (jnp.zeros(2),) * 2, step=lambda *now: cells.names["step"](*now)
+    )
+    pair = audit.Pair(jnp.zeros((2, 2)), jnp.array([[1.0, 0.0], [0.0, 0.0]]))
+
+    def spent():
+        return float(audit.spent(audit.replay(learner, pair, jr.key(0)), 0.0))
+
+    first = spent()
+    cells.run("scale = 0.5")
+    assert spent() == pytest.approx(2.0 * first) and first > 0.0
+
+
+def test_declarations_see_changes():
+    """They are computed by factories at plain numbers."""
+    cells = Notebook(
+        "factor = 1.0",
+        "@jax.jit\ndef own(epsilon): return factor * epsilon",
+        "def game(epsilon): return learners.dp_exp3_lap(9, 2, epsilon=own(epsilon)), losses",
+    )
+    cells.names |= {"learners": learners, "losses": environments.bernoulli([0.5, 0.5])}
+    for factor in (1.0, 2.0):
+        cells.run(f"factor = {factor}")
+        ((learner, _),) = pairs(cells.game, np.array([3.0], np.float32))
+        assert float(learner.privacy.epsilon) == pytest.approx(3.0 * factor)
 
 
 def test_threads_trace_at_once():
