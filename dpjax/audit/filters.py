@@ -200,7 +200,7 @@ class Filter:
 
     def __init__(self, learner, loss):
         self.learner = learner = as_learner(learner)
-        key = jr.key(0)
+        key = jr.key(0, impl="threefry2x32")
         self.begin = traced(learner.init, key)
         state, action = jax.eval_shape(learner.init, key)
         seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)
