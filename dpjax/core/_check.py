@@ -111,26 +111,27 @@ def all_sound(exported: dict, names) -> None:
 
 
 def _checking_keys(made):
-    """The result of a factory. Its functions check their key before they use it."""
+    """The learner or environment that a factory returned, with functions that check their key."""
     if not isinstance(made, Learner | BatchLearner | Environment):
         return made
+    # Environments that draw nothing may be called without a key.
+    optional = isinstance(made, Environment)
 
     def checking(function, place):
         @functools.wraps(function)
         def checked(*arguments, **keywords):
-            found = arguments[place] if len(arguments) > place else keywords.get("key")
-            # Environments that draw nothing may be called without a key.
-            if found is not None or not isinstance(made, Environment):
-                key(key=found)
+            value = arguments[place] if len(arguments) > place else keywords.get("key")
+            if value is not None or not optional:
+                key(key=value)
             return function(*arguments, **keywords)
 
         return checked
 
-    places = {"init": 0, "step": 1, "batch": 1}
-    functions = {name: getattr(made, name, None) for name in places}
-    return made._replace(
-        **{name: checking(each, places[name]) for name, each in functions.items() if each}
-    )
+    for name, place in (("init", 0), ("step", 1), ("batch", 1)):
+        function = getattr(made, name, None)
+        if function is not None:
+            made = made._replace(**{name: checking(function, place)})
+    return made
 
 
 def _marked(made, holds):
@@ -355,7 +356,7 @@ def _key(requirement, name, value) -> None:
 
 
 def of_threefry(name, dtype) -> None:
-    """The dtype of keys of a generator of :mod:`dpjax.generators`."""
+    """A dtype of keys that is defined in :mod:`dpjax.generators`."""
     if str(dtype) not in KNOWN:
         why = {
             "key<rbg>": "whose words repeat and whose draws depend on the batch",
