@@ -306,9 +306,10 @@ def test_choose_is_the_inverse_of_the_cumulative_sums():
     np.testing.assert_array_equal(draws, np.searchsorted([0.25, 0.25, 0.75], levels, side="right"))
 
 
-def words_of(level):
-    """Levels (n,), integers below 2^60, as two words of 30 bits."""
-    return [np.array([int(x) >> s & 2**30 - 1 for x in level], np.int32) for s in (30, 0)]
+def keys_of(level):
+    """Levels (n,), integers below 2^60, as keys of two words of 30 bits."""
+    words = [[int(x) >> s & 2**30 - 1 for s in (30, 0)] for x in level]
+    return jr.wrap_key_data(np.array(words, np.uint32))
 
 
 def edges_of(draw, count):
@@ -327,9 +328,9 @@ def edges_of(draw, count):
 
 def realised(function, monkeypatch, argument, count):
     """The exact probabilities of a draw, in 2^-60, from its edges: Python integers."""
-    monkeypatch.setattr(laws, "level", lambda words: words)
+    monkeypatch.setattr(laws, "level", lambda key: jr.key_data(key).astype(jnp.int32))
     drawn = jax.jit(jax.vmap(function, (0, None)))
-    edges = [0, *edges_of(lambda x: np.asarray(drawn(words_of(x), argument)), count), 2**60]
+    edges = [0, *edges_of(lambda x: np.asarray(drawn(keys_of(x), argument)), count), 2**60]
     return [y - x for x, y in itertools.pairwise(edges)]
 
 

@@ -109,7 +109,7 @@ def traced(function, *arguments) -> Program:
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
     reasons = [reason for site in sites if isinstance(site, Site) and (reason := refusal(site))]
-    reasons += ["the density of Wishart noise is not known"] * ("wishart" in _hidden(closed.jaxpr))
+    reasons += ["the density of Wishart noise is not known"] * ("_wishart" in _hidden(closed.jaxpr))
     if reasons:
         raise Unknown(f"{REFUSED} {reasons[0]}")
 
@@ -200,7 +200,7 @@ class Filter:
 
     def __init__(self, learner, loss):
         self.learner = learner = as_learner(learner)
-        key = jr.key(0)
+        key = jr.key(0, impl="threefry2x32")
         self.begin = traced(learner.init, key)
         state, action = jax.eval_shape(learner.init, key)
         seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)

@@ -87,10 +87,10 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
 
 
 def _traced_step(learner, losses):
-    state, action = jax.eval_shape(learner.init, jr.key(0))
+    state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
     first = jax.eval_shape(lambda losses: jax.tree.map(lambda leaf: leaf[0], losses), losses)
     seen, _ = jax.eval_shape(partial(seen_inside, learner), first, action)
-    return jax.make_jaxpr(learner.step)(state, jr.key(0), seen)
+    return jax.make_jaxpr(learner.step)(state, jr.key(0, impl="threefry2x32"), seen)
 
 
 def _rewritten(learner, rewrite) -> Learner:

@@ -84,7 +84,7 @@ def build(name, domain, horizon, epsilon, **options) -> Learner:
 
 def keys():
     """The PRNG keys of the pairs, of the replays, of the attack and of its choice of a pair."""
-    return (*[jr.key(SEED)] * 3, jr.key(SEED + 1))
+    return (*[jr.key(SEED, impl="threefry2x32")] * 3, jr.key(SEED + 1, impl="threefry2x32"))
 
 
 def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options):

@@ -81,7 +81,7 @@ def study_of(
         raise ValueError(f"epsilon: one is given twice in {', '.join(f'{e:g}' for e in epsilons)}")
     if _check.size(1, seeds=seeds) > SEEDS:
         raise ValueError(f"seeds must be at most {SEEDS}, got {seeds}")
-    _check.size(0, seed=seed)
+    _check.key_or_seed(seed=seed)
     if not isinstance(environment, Environment):
         environment = count_switches(environments.table(environment))
     if horizon is None:

@@ -133,7 +133,7 @@ def sample_arms(learner: Learner) -> Learner:
         or not fits(points, domains.simplex(points.dim))
     ):
         raise ValueError("learner must play points of a simplex, to draw an arm from")
-    _, point = jax.eval_shape(learner.init, jax.random.key(0))
+    _, point = jax.eval_shape(learner.init, jax.random.key(0, impl="threefry2x32"))
     if point.shape != (points.dim,):
         raise ValueError("learner must play one point a round, to draw an arm from")
 

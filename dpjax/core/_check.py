@@ -21,8 +21,10 @@ from typing import TypeVar, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import random as jr
 
-from dpjax.core import BatchLearner, Environment, Feedback, Learner, generators
+from dpjax.core import Array, BatchLearner, Environment, Feedback, Learner
+from dpjax.core.generators.base import KNOWN
 
 
 def is_traced(value) -> bool:
@@ -43,7 +45,9 @@ def _note(*conditions) -> None:
 
 
 def sound(factory):
-    """Wrap a factory so that a traced argument outside of its domain makes results NaN.
+    """Wrap a factory so that wrong keys are refused, and wrong traced arguments give NaN.
+
+    The learner or environment that it returns refuses the keys that ``simulate`` refuses.
 
     The conditions that the factory checks on traced arguments are recorded. A learner stores
     whether all of them hold, for :func:`nan_unless_sound`. If one does not hold, a learner's
@@ -55,7 +59,7 @@ def sound(factory):
         noted: list = []
         outer = _NOTED.set(noted)
         try:
-            made = factory(*arguments, **keywords)
+            made = _checking_keys(factory(*arguments, **keywords))
         finally:
             _NOTED.reset(outer)
         for value in (*arguments, *keywords.values()):
@@ -104,6 +108,30 @@ def all_sound(exported: dict, names) -> None:
     for name in names:
         if inspect.isfunction(exported[name]):
             exported[name] = sound(exported[name])
+
+
+def _checking_keys(made):
+    """The learner or environment that a factory returned, with functions that check their key."""
+    if not isinstance(made, Learner | BatchLearner | Environment):
+        return made
+    # Environments that draw nothing may be called without a key.
+    optional = isinstance(made, Environment)
+
+    def checking(function, place):
+        @functools.wraps(function)
+        def checked(*arguments, **keywords):
+            value = arguments[place] if len(arguments) > place else keywords.get("key")
+            if value is not None or not optional:
+                key(key=value)
+            return function(*arguments, **keywords)
+
+        return checked
+
+    for name, place in (("init", 0), ("step", 1), ("batch", 1)):
+        function = getattr(made, name, None)
+        if function is not None:
+            made = made._replace(**{name: checking(function, place)})
+    return made
 
 
 def _marked(made, holds):
@@ -315,24 +343,46 @@ def nearest(word: str, known) -> str:
 
 
 def key(**values) -> None:
-    """One typed PRNG key of threefry, not a seed or an array of keys."""
+    """One typed PRNG key of a generator of :mod:`dpjax.generators`, not a seed or several keys."""
     for name, value in values.items():
-        typed = isinstance(value, jax.Array) and jax.dtypes.issubdtype(
-            value.dtype, jax.dtypes.prng_key
-        )
-        if not typed or value.shape != ():
-            what = f"an array of shape {value.shape}" if hasattr(value, "shape") else repr(value)
-            raise TypeError(f"{name} must be one key, such as jax.random.key(0), got {what}")
-        of_threefry(name, value.dtype)
+        _key("one key, such as jax.random.key(0)", name, value)
+
+
+def _key(requirement, name, value) -> None:
+    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if not typed or value.shape != ():
+        raise TypeError(f"{name} must be {requirement}, got {_kind(value)}")
+    of_threefry(name, value.dtype)
 
 
 def of_threefry(name, dtype) -> None:
-    """A dtype of keys whose draws do not depend on the size of the batch."""
-    if not generators.is_of_the_key_alone(dtype):
+    """A dtype of keys that is defined in :mod:`dpjax.generators`."""
+    if str(dtype) not in KNOWN:
+        why = {
+            "key<rbg>": "whose words repeat and whose draws depend on the batch",
+            "key<urbg>": "whose draws depend on the batch",
+        }.get(str(dtype), "whose generator is not in dpjax.generators")
         raise TypeError(
-            f"{name} must use threefry2x32, like jax.random.key(0, impl='threefry2x32') "
-            f"and the keys of dpjax.generators, got {dtype}, whose draws depend on the batch"
+            f"{name} must use threefry2x32, like jax.random.key(0, impl='threefry2x32') and the "
+            f"keys of dpjax.generators, got {dtype}, {why}"
         )
+
+
+# jax.random.key drops further bits: 2^32 would play the trials of seed 0, and -1 those of 2^32 - 1.
+LARGEST_SEED = 2**32 - 1
+
+
+def key_or_seed(**value) -> Array:
+    """The given key, or the threefry2x32 key of the given seed, from 0 to 2^32 - 1."""
+    ((name, given),) = value.items()
+    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+    if whole and 0 <= given <= LARGEST_SEED:
+        return jr.key(int(given), impl="threefry2x32")
+    seeds = f"a whole number from 0 to {LARGEST_SEED}"
+    if whole:
+        raise ValueError(f"{name} must be {seeds}, got {given}")
+    _key(f"one key, such as jax.random.key(0), or {seeds}", name, given)
+    return given
 
 
 def untraced(what, tree) -> None:

@@ -82,8 +82,9 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
       key_dtype: the dtype of the key.
 
     Raises:
-      TypeError: the game branches on a number of a point, which is traced; it uses keys whose draws
-        depend on the batch; or it reads a value that is traced by a caller of the sweep.
+      TypeError: the game branches on a number of a point, which is traced; it uses keys of
+        a generator that is not in dpjax.generators; or it reads a value that is traced by a caller
+        of the sweep.
     """
     rounds = tuple(rounds.tolist())
 

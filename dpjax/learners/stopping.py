@@ -147,6 +147,7 @@ def private_mean(
       >>> [int(rule(epsilon).rounds) for epsilon in (0.01, 1.0, np.inf)]
       [65536, 1024, 512]
     """
+    _check.key(key=key)
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
     _check.positive(accuracy=accuracy, bound=bound)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
+from dpjax.core import _check
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
 
@@ -17,6 +18,7 @@ def smallest(key, values):
 
     A fixed order among ties would favour the same arms in every trial.
     """
+    _check.key(key=key)
     ties = values == jnp.min(values)
     count = jnp.sum(ties, dtype=jnp.int32)
     rank = jnp.floor(jax.random.uniform(key) * count.astype(jnp.float32)).astype(jnp.int32)
@@ -36,6 +38,7 @@ def random_words(key, shape):
 
     jax.random.bits uses only one word of each block, at the same cost.
     """
+    _check.key(key=key)
     count = math.prod(shape)
     if count < 2:
         return jr.bits(key, shape, jnp.uint32)
@@ -54,6 +57,7 @@ def level(key):
     It uses the same block of the generator as jax.random.uniform. Its first 23 bits are the bits of
     that draw.
     """
+    _check.key(key=key)
     first, second = jr.key_data(jr.split(key, 1))[0]
     high, low = first ^ second, second
     return tuple(lax.convert_element_type(word >> 2, jnp.int32) for word in (high, low))
@@ -268,6 +272,7 @@ def binomial(key, count, probability):
     If the mean is at least 10, the draw is by rejection from a transformed uniform law (BTRS;
     Hormann 1993). Otherwise it is the number of geometric waiting times that fit into ``count``.
     """
+    _check.key(key=key)
     count, probability = jnp.asarray(count, jnp.int32), jnp.asarray(probability, jnp.float32)
     probability = within(probability, 0.0, 1.0)  # With NaN, rejection would not end.
     few_key, many_key = jr.split(key)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from dpjax.core import Array
+from dpjax.core import Array, _check
 
 
 class Site(NamedTuple):
@@ -39,6 +39,7 @@ def kind(function: Callable) -> Callable:
 
 def release(kind: str, law: Any, key: Array, *arguments: Any, sensitivity=None) -> Array:
     """Make a release of this kind with noise of this law. Consumes the key."""
+    _check.key(key=key)
     return bind(Site(kind, law, sensitivity), key, *arguments)
 
 

@@ -4,11 +4,10 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.core import Array, Number
+from dpjax.core import Array, Number, _check
 from dpjax.maths.laws import centred_chi, normal
 
 
-@jax.jit
 def wishart(key: Array, value: Array, scale: Number, freedom: Number) -> Array:
     """``value`` (p, p) plus ``scale`` (W - k I), W ~ Wishart_p(I, k): centred Wishart noise.
 
@@ -22,6 +21,12 @@ def wishart(key: Array, value: Array, scale: Number, freedom: Number) -> Array:
       >>> bool(noisy[0, 1] == noisy[1, 0])
       True
     """
+    _check.key(key=key)
+    return _wishart(key, value, scale, freedom)
+
+
+@jax.jit
+def _wishart(key, value, scale, freedom):
     value = jnp.asarray(value)
     size, dtype = value.shape[0], value.dtype
     k = jnp.asarray(freedom, dtype)

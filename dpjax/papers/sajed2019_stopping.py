@@ -31,7 +31,7 @@ def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Datase
       and ``wrong``, whether the estimate had a larger error. The rule has a query in each round, or
       only at powers of two.
     """
-    keys = jr.split(jr.key(SEED), trials)
+    keys = jr.split(jr.key(SEED, impl="threefry2x32"), trials)
 
     def rule(key, probability, epsilon, queries):
         return stopping.private_mean(
@@ -75,7 +75,11 @@ def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dat
 
     def read(arms, epsilon):
         failure = 2.0 / (horizon * arms * (arms - 1))
-        return pair(jr.split(jr.key(SEED), trials), np.float32(epsilon / arms), np.float32(failure))
+        return pair(
+            jr.split(jr.key(SEED, impl="threefry2x32"), trials),
+            np.float32(epsilon / arms),
+            np.float32(failure),
+        )
 
     return shared.labelled(read, ("trial",), arms=counts, epsilon=PAIR_EPSILONS)
 

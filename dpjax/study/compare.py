@@ -88,7 +88,7 @@ def compare(
       horizon: T, in rounds. Games are played by batches if all learners allow it, and otherwise
         round by round.
       trials: number of trials, at least 2.
-      key: a PRNG key, or a whole number as a seed.
+      key: a PRNG key, or a seed, a whole number from 0 to 2^32 - 1.
       runs: counted runs of each sequence in the attack; None for no attack.
       search: whether to search for the worst instance of the user's learner and of each of its
         nearest competitors, at the epsilon nearest to 1. All of these learners then play each worst

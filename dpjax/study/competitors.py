@@ -88,10 +88,10 @@ def check_learner(learner) -> None:
     if not isinstance(actions, Arms | Policies | Domain):
         raise TypeError(f"its action_set must be Arms, Policies or a Domain, and is {actions!r}")
     learner = as_learner(learner)
-    state, action = jax.eval_shape(learner.init, jr.key(0))
+    state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
     see = partial(seen_inside, learner)
     seen, _ = jax.eval_shape(see, example_loss(learner.action_set), action)
-    jax.eval_shape(learner.step, state, jr.key(0), seen)
+    jax.eval_shape(learner.step, state, jr.key(0, impl="threefry2x32"), seen)
 
 
 def field_for(mine, horizon, against=None) -> Field:

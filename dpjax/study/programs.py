@@ -133,10 +133,12 @@ class Program(NamedTuple):
 
         def gaps(point):
             _, environment = self.game()(point)
-            state = environment.init(jr.key(0))
+            state = environment.init(jr.key(0, impl="threefry2x32"))
 
             def gap(arm):
-                played = environment.batch(state, jr.key(0), arm, jnp.int32(1), learner.feedback)
+                played = environment.batch(
+                    state, jr.key(0, impl="threefry2x32"), arm, jnp.int32(1), learner.feedback
+                )
                 return environment.regret(state, played[2])
 
             return jax.vmap(gap)(every)

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 import xarray
-from jax import random as jr
 
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices
@@ -47,7 +46,7 @@ class Study:
       environments: factories of environments, likewise, or Environments themselves.
       grid: a dict from names of arguments to values.
       trials: number of trials per cell.
-      key: a PRNG key, or a whole number as a seed.
+      key: a PRNG key, or a seed, a whole number from 0 to 2^32 - 1.
       checkpoints: the number of rounds at which regret is recorded, or these rounds themselves. A
         number is spaced evenly, or geometrically from round 100 if the horizon is at least 10^6.
       play: ``simulate`` or ``simulate_batches``, for all games. By default a game is played by
@@ -76,7 +75,7 @@ class Study:
 
     def __post_init__(self):
         _check.size(1, trials=self.trials)
-        _check.key(key=self.prng_key)
+        _check.key_or_seed(key=self.key)
         if not isinstance(self.grid, Mapping):
             raise TypeError(
                 f"grid must be a dict from names to values, got {type(self.grid).__name__}"
@@ -116,7 +115,7 @@ class Study:
             mine, its = getattr(self, name), getattr(other, name)
             if not np.array_equal(mine, its):
                 raise ValueError(f"{name}: the studies have {mine} and {its}, and cannot be added")
-        if not np.array_equal(jr.key_data(self.prng_key), jr.key_data(other.prng_key)):
+        if self.prng_key.dtype != other.prng_key.dtype or self.prng_key != other.prng_key:
             raise ValueError("key: the studies have different keys, so their trials are not paired")
         return Study(
             {**_by_name(self, "learners"), **_by_name(other, "learners")},
@@ -136,9 +135,7 @@ class Study:
           >>> bool(made.prng_key == jax.random.key(0))
           True
         """
-        if isinstance(self.key, int | np.integer) and not isinstance(self.key, bool):
-            return jr.key(int(self.key))
-        return self.key
+        return _check.key_or_seed(key=self.key)
 
     @property
     def programs(self) -> list[Program]:

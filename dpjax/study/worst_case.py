@@ -77,7 +77,7 @@ def worst_case(
       bound: function of the family's parameters, by name, that returns a bound on regret.
       population: candidates in a generation, at least 2.
       generations: number of generations, at least 1.
-      key: a PRNG key, or a whole number as a seed.
+      key: a PRNG key, or a seed, a whole number from 0 to 2^32 - 1.
 
     Raises:
       ValueError, TypeError: an argument is wrong, or as in :func:`dpjax.sweep`.
@@ -99,7 +99,7 @@ def worst_case(
     _check.size(1, generations=generations)
     given = {"horizon": _check.size(1, horizon=horizon)}
     names = set(taken(factory))
-    seed = key if isinstance(key, jax.Array) else jr.key(key)
+    seed = _check.key_or_seed(key=key)
     keys = iter(jr.split(seed, generations + _LOOKS + 1))
     generator = np.random.default_rng(np.asarray(jr.key_data(seed)))
 

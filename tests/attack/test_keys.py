@@ -1,14 +1,34 @@
-"""Keys whose draws depend on the batch are refused everywhere; the setting that changes draws."""
+"""Keys that break the contract are refused everywhere; the setting that changes draws."""
+
+import inspect
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
+from jax.extend.random import define_prng_impl
 
-from dpjax import audit, domains, environments, learners, simulate, sweep
+from dpjax import (
+    Study,
+    audit,
+    combinators,
+    domains,
+    environments,
+    learners,
+    noise,
+    simulate,
+    sweep,
+    trajectory,
+    worst_case,
+)
+from dpjax.cli import run
 from dpjax.core import generators
 from dpjax.engine import compile, programs
+from dpjax.environments import families
+from dpjax.learners import stopping
+from dpjax.maths import exact_sums, laws
 from dpjax.study.simulate import simulate_batches
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -38,14 +58,82 @@ def two_sequences(count=None):
     return pair if count is None else jax.tree.map(lambda x: np.stack([x] * count), pair)
 
 
+def study(key, factory=learners.ucb1):
+    coins = {"coins": environments.bernoulli([0.1, 0.9])}
+    return Study(factory, coins, {"horizon": 8, "arms": 2}, trials=2, key=key)
+
+
+def worst(key):
+    small = {"trials": 2, "final": 2, "population": 2, "generations": 1}
+    factory = partial(learners.ucb1, arms=2)
+    return worst_case(factory, families.means(2), horizon=4, key=key, **small)
+
+
+WORDS, ZEROS = jnp.zeros(2, jnp.uint32), jnp.zeros(3)
+# Every function of dpjax.noise, and those of dpjax.maths.laws that read a key first.
+DRAWS = {
+    "categorical": lambda key: noise.categorical(key, ZEROS),
+    "choose": lambda key: noise.choose(key, ZEROS + 1 / 3),
+    "coin": lambda key: noise.coin(key, jnp.float32(0.5)),
+    "exceeds": lambda key: noise.exceeds(key, WORDS, 0.0, 0.0, 1.0),
+    "least": lambda key: noise.least(key, ZEROS, 1.0),
+    "randomized_response": lambda key: noise.randomized_response(key, 3, 1.0, 10),
+    "wishart": lambda key: noise.wishart(key, jnp.eye(2), 1.0, 3.0),
+    **{
+        name: partial(lambda law, key: law(key, jnp.float32(0.0), 1.0), law)
+        for name, law in noise.LAWS.items()
+    },
+    "along": lambda key: noise.laplace.along(key, 0.0, 1.0, ZEROS),
+    "total": lambda key: noise.laplace.total(key, exact_sums.of(1.0), 1.0),
+    "sum": lambda key: noise.laplace.sum(key, exact_sums.of(1.0), 1.0, 2),
+    "prefix": lambda key: noise.laplace.prefix(key, 0.0, 0.0, 1.0, (1.0, 1.0)),
+    "draw": lambda key: noise.laplace.draw(key, jnp.float32(1.0), (8,)),
+    "level": laws.level,
+    "random_words": lambda key: laws.random_words(key, (8,)),
+    "smallest": lambda key: laws.smallest(key, ZEROS),
+}
+
+
+# They draw in different ways: with jax.random, by a law, or not at all.
+MADE = {
+    "cucb": lambda: learners.cucb(8, domains.uniform_matroid(3, 2), epsilon=1.0),
+    "exp3_minibatch": lambda: learners.exp3_minibatch(8, 3, epsilon=1.0),
+    "exp4": lambda: learners.exp4(8, 3, 2, epsilon=1.0),
+    "online_gradient": lambda: learners.online_gradient(8, domains.simplex(3), epsilon=np.inf),
+    "sample_arms": lambda: combinators.sample_arms(
+        learners.online_gradient(8, domains.simplex(3), epsilon=np.inf)
+    ),
+    "thompson": lambda: learners.thompson(8, 3),
+    "ucb1": lambda: learners.ucb1(8, 3),
+}
+
+
+def own_loop(made):
+    return {
+        "init": lambda key: made().init(key),
+        "step": lambda key: made().step(None, key, None),
+        "step, by name": lambda key: made().step(state=None, key=key, seen=None),
+    }
+
+
 ENTRIES = {
     "simulate": lambda key: simulate(*game(1.0), key),
+    "trajectory": lambda key: trajectory(*game(1.0), key, record=lambda played: played.action),
     "simulate_batches": by_batches,
     "sweep": swept,
     "pairs": lambda key: audit.pairs(key, 8, LOSSES, 2),
     "replay": lambda key: audit.replay(game(1.0)[0], two_sequences(), key),
     "most_visible": lambda key: audit.most_visible(game(1.0)[0], two_sequences(2), key),
     "epsilon": lambda key: audit.epsilon(game(1.0)[0], two_sequences(), key, runs=8),
+    "private_mean": lambda key: stopping.private_mean(
+        key, stopping.two_valued(0.5), 8, epsilon=1.0, accuracy=1.0, failure=0.1
+    ),
+    **{f"draw: {name}": draw for name, draw in DRAWS.items()},
+    **{
+        f"{name}.{part}": call
+        for name, made in MADE.items()
+        for part, call in own_loop(made).items()
+    },
 }
 
 
@@ -54,12 +142,19 @@ def of_default(impl):
         return jr.key(0)
 
 
-BATCHED = "key must use threefry2x32, .* whose draws depend on the batch"
+OWN = define_prng_impl(
+    key_shape=(2,), seed=lambda seed: WORDS, split=lambda key, shape: jnp.zeros((*shape, 2)),
+    random_bits=lambda key, width, shape: WORDS, fold_in=lambda key, data: key, name="own",
+    tag="own",
+)  # fmt: skip
+THREEFRY = "must use threefry2x32, .*, got "
+BATCHED = "whose draws depend on the batch$"
 SINGLE = "key must be one key, such as jax.random.key"
 HOSTILE = {
-    "rbg": (lambda: jr.key(0, impl="rbg"), BATCHED),
-    "unsafe_rbg": (lambda: jr.key(0, impl="unsafe_rbg"), BATCHED),
-    "rbg by default": (lambda: of_default("rbg"), BATCHED),
+    "rbg": (lambda: jr.key(0, impl="rbg"), f"{THREEFRY}key<rbg>, whose words repeat and {BATCHED}"),
+    "unsafe_rbg": (lambda: jr.key(0, impl="unsafe_rbg"), f"{THREEFRY}key<urbg>, {BATCHED}"),
+    "rbg by default": (lambda: of_default("rbg"), THREEFRY),
+    "another": (lambda: jr.key(0, impl=OWN), f"{THREEFRY}key<own>, whose generator is not in dpj"),
     "raw": (lambda: jr.PRNGKey(0), SINGLE),
     "raw words of rbg": (lambda: jr.key_data(jr.key(0, impl="rbg")), SINGLE),
     "several": (lambda: jr.split(jr.key(0), 2), SINGLE),
@@ -79,10 +174,70 @@ def test_keys_that_break_the_contract_are_refused(entry):
 
 @pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
 def test_why(impl):
-    """Under vmap their draws for the first of two keys differ from those for the first of 3."""
+    """Draws under vmap depend on the other keys. The words of keys of rbg are two, repeated."""
     keys = jr.wrap_key_data(jnp.arange(12, dtype=jnp.uint32).reshape(3, 4), impl=impl)
     draw = jax.vmap(lambda key: jr.uniform(jr.split(key)[0], (3,)))
     assert (draw(keys)[:2] != draw(keys[:2])).any() or (draw(keys)[1] != draw(keys[1:])[0]).any()
+    words = jr.key_data(jr.split(jr.key(0, impl=impl), 3))
+    assert (words[:, :2] == words[:, 2:]).all() == (impl == "rbg")
+
+
+def test_every_public_draw_is_tried():
+    public = {name for name in noise.__all__ if name.islower() and callable(getattr(noise, name))}
+    assert public <= set(DRAWS)
+    for room in (learners, environments, combinators):
+        assert all(hasattr(getattr(room, name), "__wrapped__") for name in room.__all__
+                   if inspect.isfunction(getattr(room, name)))  # fmt: skip
+
+
+def test_environments_refuse_them_too_but_need_none_if_they_draw_nothing():
+    key = jr.key(0, impl="rbg")
+    for call in (environments.oblivious(3, 8).init, environments.bernoulli([0.5] * 2).init):
+        with pytest.raises(TypeError, match=BATCHED):
+            call(key)
+    environment = environments.gaussian([0.0, 1.0], deviation=1.0)
+    with pytest.raises(TypeError, match=BATCHED):
+        environment.step((), key=key, action=0)
+    environment = environments.table([[0.5, 1.0]])
+    assert environment.step(environment.init(None), None, 1)[1].loss[1] == 1.0
+
+
+@pytest.mark.parametrize("around", [jax.jit, jax.vmap])
+def test_traced_keys_are_refused(around):
+    keys = jr.split(jr.key(0, impl="rbg"), 2)
+    for draw in (DRAWS["laplace"], DRAWS["level"], DRAWS["wishart"], MADE["thompson"]().init):
+        with pytest.raises(TypeError, match="whose words repeat"):
+            around(draw)(keys if around is jax.vmap else keys[0])
+
+
+SEEDS = "a whole number from 0 to 4294967295"
+SEEDED = {
+    "Study": study,
+    "worst_case": worst,
+    "dpjax run": lambda key: run.study_of(np.zeros((8, 3)), "ucb1", seed=key),
+}
+
+
+@pytest.mark.parametrize("entry", SEEDED)
+def test_two_seeds_never_play_the_same_trials(entry):
+    """jax.random.key keeps the last 32 bits of a seed."""
+    for seed in (-1, -(2**32), 2**32, 2**40, 2**63, np.uint64(2**63), -(2**63) - 1):
+        with pytest.raises(ValueError, match=f"must be {SEEDS}, got {seed}$"):
+            SEEDED[entry](seed)
+    raw, rbg = jr.PRNGKey(0), jr.key(0, impl="rbg")
+    for other in (True, 1.5, "0", None, jnp.int32(0), raw, jr.split(jr.key(0)), rbg):
+        with pytest.raises(TypeError, match=f"{THREEFRY}|or {SEEDS}, got"):
+            SEEDED[entry](other)
+
+
+def test_the_key_of_a_seed_is_one_of_threefry():
+    with jax.default_prng_impl("rbg"):
+        for seed in (0, 2**31, np.uint32(2**32 - 1)):
+            key = study(seed).prng_key
+            assert key.dtype == jr.key(0, impl="threefry2x32").dtype
+            assert jr.key_data(key).tolist() == [0, seed]
+    with pytest.raises(ValueError, match="different keys"):
+        study(0) + study(jr.key(0, impl=generators.threefry13), learners.thompson)
 
 
 @pytest.mark.attack

@@ -115,6 +115,11 @@ def test_the_example_is_a_study():
         ("trials", "trails", r"\[study\] has 'trails' \(did you mean trials\?\)"),
         ("arms = 3", "armz = 3", "needs arms"),
         ("trials = 4", "trials = 0", "trials must be"),
+        (
+            "trials = 4",
+            f"trials = 4\nkey = {2**32}",
+            "key must be a whole number from 0 to 4294967295",
+        ),
         ("mixing = 0.5", "mixing = 2.5", "mixing"),
         ("means = [0.4", "mean = [0.4", "mean"),
         ('EXP3 = "exp3"', "EXP3 = 3", "an entry of learners must be a name"),

@@ -10,10 +10,10 @@ A :class:`Generator` has a block function, and functions that make keys and numb
 of a block. To add a generator, write a file here that calls ``base.defined``.
 """
 
-from dpjax.core.generators.base import KNOWN, Generator, is_of_the_key_alone, of
+from dpjax.core.generators.base import KNOWN, Generator, of
 from dpjax.core.generators.threefry import threefry2x32, threefry13
 
 # The dtypes of keys of the generators in this package.
 OWN = frozenset(KNOWN)
 
-__all__ = ["Generator", "is_of_the_key_alone", "of", "threefry2x32", "threefry13"]
+__all__ = ["Generator", "of", "threefry2x32", "threefry13"]

@@ -116,18 +116,6 @@ def defined(
     return generator
 
 
-def is_of_the_key_alone(dtype: Any) -> bool:
-    """Whether draws from keys of this dtype depend only on the key, not on the batch size.
-
-    Examples:
-      >>> generators.is_of_the_key_alone(jax.random.key(0).dtype)
-      True
-      >>> generators.is_of_the_key_alone(jax.random.key(0, impl="rbg").dtype)
-      False
-    """
-    return str(dtype) in KNOWN
-
-
 def of(dtype: Any) -> Generator | None:
     """The Generator of keys of this dtype, or None.
 
