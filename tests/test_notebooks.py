@@ -101,15 +101,13 @@ def test_the_first_cell_refuses_old_versions(monkeypatch):
     ("folder", "absent"), [("notebooks", ()), ("..", ()), (".", ("optax",)), ("../..", ())]
 )
 def test_the_first_cell_installs_a_clone(folder, absent, tmp_path):
-    """Without dpjax. Old modules in the clone's build folder are not installed."""
+    """Without dpjax. The clone itself is imported, not its build folder, which may be old."""
     clone, environment = tmp_path / "home" / "clone" / "dpjax", tmp_path / "environment"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "dpjax", clone / "dpjax", ignore=ignored)
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, clone)
-    for path in ("notebooks", "build/lib/dpjax/old"):
-        (clone / path).mkdir(parents=True)
-    (clone / "build/lib/dpjax/old/__init__.py").touch()
+    (clone / "notebooks").mkdir()
     venv.create(environment)
     (installed,) = environment.glob("lib/*/site-packages")
     # Only the packages of this environment: files that link dpjax to a checkout are not read.
@@ -118,14 +116,13 @@ def test_the_first_cell_installs_a_clone(folder, absent, tmp_path):
     cell = cells(NOTEBOOKS[0], "code")[0].source
     program = f"""
 import sys
-from importlib.util import find_spec
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
 sys.modules.update(dict.fromkeys({absent}))
 TerminalInteractiveShell.instance().run_cell({cell!r}).raise_error()
 for name in {absent}:
     del sys.modules[name]
 from dpjax import learners
-print(learners.__file__, find_spec("dpjax.old"))
+print(learners.__file__)
 """
     done = subprocess.run(
         [environment / "bin" / "python", "-c", program], cwd=clone / folder,
@@ -136,7 +133,7 @@ print(learners.__file__, find_spec("dpjax.old"))
         assert "dpjax is not installed: clone it" in done.stderr
     else:
         assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.splitlines()[-1] == f"{clone}/dpjax/learners/__init__.py None"
+        assert done.stdout.splitlines()[-1] == f"{clone}/dpjax/learners/__init__.py"
         assert list(installed.glob("__editable__*"))
 
 
