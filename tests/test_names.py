@@ -20,11 +20,13 @@ import dpjax
 from dpjax import learners, papers
 from dpjax.cli.commands import _parser
 from tests import ROOT, commands, slow
+from tests.attack import test_configurations, test_keys
 
 FOLDERS = (*commands.FOLDERS, ".github")
 FOUND = [*ROOT.iterdir(), *(path for name in FOLDERS for path in (ROOT / name).rglob("*"))]
 FILES = {path.relative_to(ROOT).as_posix() for path in FOUND}
 TEXT = (".cff", ".ci/run", ".in", ".ipynb", ".md", ".py", ".sh", ".toml", ".yml")
+ROOMS = "|".join(info.name for info in pkgutil.iter_modules(dpjax.__path__))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMMANDS = _parser()._subparsers._group_actions[0].choices  # {name: its parser}
 # Examples, outputs, files of a cluster and of other repositories; attributes of variables.
@@ -33,11 +35,13 @@ NOT_HERE = {
     "tests/learners/test_greedy.py", "privacy.epsilon", "privacy.paper_epsilon", "study.json",
     "study.run", "study.tune", "notebooks/.ipynb_checkpoints",
 }  # fmt: skip
+WORD = re.compile(r"(?<![\w-])--[\w-]+|(?<![\w\\-])[a-zA-Z]\w{2,}")
 # Words in code font that are names of other programs, or of a plan.
 FOREIGN = {
-    "Executor", "JAX_ENABLE_COMPILATION_CACHE", "TabularPolicies", "get_dummies", "loggamma",
-    "major", "nav", "optimization_barrier", "plgpu", "potrf", "private_ucbvi", "taskset", "trtrs",
-    "xdist_group",
+    "--cpus-per-task", "--ntasks-per-node", "--xla_backend_extra_options",
+    "--xla_force_host_platform_device_count", "Executor", "JAX_ENABLE_COMPILATION_CACHE",
+    "SLURM_CPUS_PER_TASK", "TabularPolicies", "get_dummies", "loggamma", "major", "nav",
+    "optimization_barrier", "plgpu", "potrf", "private_ucbvi", "taskset", "trtrs", "xdist_group",
 }  # fmt: skip
 
 
@@ -113,7 +117,7 @@ def test_a_name_that_is_gone_is_found():
 @functools.cache
 def is_name(path) -> bool:
     """Whether a dotted path is a module of the package, or an object in one."""
-    for find in (pkgutil.resolve_name, lambda path: eval(path, {"dpjax": dpjax})):
+    for find in (lambda path: eval(path, {"dpjax": dpjax}), pkgutil.resolve_name):
         with suppress(ImportError, AttributeError):
             find(path)
             return True
@@ -122,8 +126,7 @@ def is_name(path) -> bool:
 
 def names(text):
     """Dotted names that begin with dpjax or, in code font, with the name of one of its packages."""
-    rooms = "|".join(info.name for info in pkgutil.iter_modules(dpjax.__path__))
-    found = re.findall(rf"(?:(?<![\w/.\[-])dpjax\.|`(?=(?:{rooms})\.))([a-zA-Z][\w.]*\w)", text)
+    found = re.findall(rf"(?:(?<![\w/.\[-])dpjax\.|`(?=(?:{ROOMS})\.))([a-zA-Z][\w.]*\w)", text)
     return {path for path in {*found} if not is_name(f"dpjax.{path}")}
 
 
@@ -135,25 +138,25 @@ def paths(text):
         found.append("/".join(re.findall(r"[\w.-]+", joined)))
     found = {re.sub(r"<\w*>?|\{\w*\}?|NAME", "*", path).rstrip("./") for path in found}
     lost = {path for path in found - FILES if not any(ROOT.glob(path))}
-    names = re.findall(r"(?<![\w/.*<>{}$-])([\w/-]+\.(?:ipynb|md|py|sh|toml|yml))\b", text)
-    return lost | {name for name in names if not any(f"/{x}".endswith(f"/{name}") for x in FILES)}
+    files = re.findall(r"(?<![\w/.*<>{}$-])([\w/-]+\.(?:ipynb|md|py|sh|toml|yml))\b", text)
+    return lost | {file for file in files if not any(f"/{x}".endswith(f"/{file}") for x in FILES)}
 
 
 @functools.cache
 def known_words():
-    """The words of all programs without docstrings and comments, and of the names of files."""
+    """The words and options of all programs, without docstrings and comments, and of file names."""
     code = [text_of(name) for name in stated() if name.endswith((".py", ".sh"))]
     code = [re.sub(r'r?"""[\s\S]*?"""|(?<!["\'])#.*', "", text) for text in code]
-    return FOREIGN.union(*(re.findall(r"\w+", text) for text in [*code, *FILES, *NOT_HERE]))
+    asked = [command._option_string_actions for command in COMMANDS.values()]
+    asked += [re.findall(r'"(--[\w-]+)"', text) for text in code]
+    return FOREIGN.union(*asked, *map(WORD.findall, [*code, *FILES, *NOT_HERE]))
 
 
 def words(text):
-    """Words in code font that occur in no program."""
+    """Words in code font that occur in no program, and options of no program."""
     spans = re.findall(r"(?<!`)`([^`\n]+)`|(?<!`)``([^`]+)``", commands.FENCED.sub("", text))
     spans = [span for pair in spans for span in pair if not re.match(commands.COMMAND, span)]
-    spans = [span for span in spans if "--" not in span]
-    found = re.findall(r"(?<![\w\\])[a-zA-Z]\w{2,}", " ".join(spans))
-    return {word for word in found if word not in known_words()}
+    return {word for word in WORD.findall(" ".join(spans)) if word not in known_words()}
 
 
 def options(text):
@@ -217,6 +220,7 @@ def test_all_that_is_stated_exists(check):
         (paths, "in `nothing.py`", "nothing.py"),
         (words, "`exp3(T, K)`, ``horizon``, `test_names`, nothing, `pytest nothing`", ""),
         (words, "``exp3_of_nothing``", "exp3_of_nothing"),
+        (words, "with `--nothing`", "--nothing"),
         (options, "dpjax finds nothing; dpjax run --epsilon 1 && pytest --nothing", ""),
         (options, "dpjax run --epsilon 1 --nothing", "run --nothing"),
         (options, "`dpjax nothing`", "nothing"),
@@ -248,13 +252,16 @@ NUMBERS += ["ten", "eleven", "twelve"]
 @pytest.mark.parametrize(
     ("page", "sentence", "count"),
     [
-        ("README.md", "More than {} [learners]", len(learners.__all__) // 10 * 10),
+        ("README.md", "More than {} [learners]", (len(learners.__all__) - 1) // 10 * 10),
         ("README.md", "[{} papers](docs/papers/index.md)", len(papers.__all__)),
         ("README.md", "the public code of {} papers", len(clones())),
         ("docs/referees.md", "with {} other libraries and repositories", len(clones()) + 4),
         *((page, sentence, count) for page in ("README.md", "docs/guides/losses.md")
           for sentence, count in (("{} patients (rounds)", len(diagnoses())),
                                   ("{} diagnostic rules (arms)", len(diagnoses()[0])))),
+        ("docs/attacks.md", "All {} functions that take keys", len(test_keys.ENTRIES)),
+        ("docs/attacks.md", "refuse {} kinds of values", len(test_keys.HOSTILE)),
+        ("docs/attacks.md", "each of {} JAX transformations", len(test_configurations.WITHIN)),
         (".ci/run", "an {}h of all other tests", slow.PARTS),
         ("docs/contributing.md", "one {}h of the omitted tests", slow.PARTS),
     ],
