@@ -7,6 +7,7 @@ import ast
 import csv
 import functools
 import importlib
+import inspect
 import json
 import pkgutil
 import re
@@ -29,7 +30,7 @@ TEXT = (".cff", ".ci/run", ".in", ".ipynb", ".md", ".py", ".sh", ".toml", ".yml"
 ROOMS = "|".join(info.name for info in pkgutil.iter_modules(dpjax.__path__))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMMANDS = _parser()._subparsers._group_actions[0].choices  # {name: its parser}
-# Examples, outputs, files of a cluster and of other repositories; attributes of variables.
+# Files that an example or a command makes, files of users and of others; attributes of variables.
 NOT_HERE = {
     "LinBanditPrivate.py", "array.sh", "pod.sh", "docs/papers/new", "dpjax/compiled",
     "tests/learners/test_greedy.py", "privacy.epsilon", "privacy.paper_epsilon", "study.json",
@@ -130,6 +131,30 @@ def names(text):
     return {path for path in {*found} if not is_name(f"dpjax.{path}")}
 
 
+def takes(function, keywords) -> bool:
+    """Whether a function has parameters of these names."""
+    with suppress(TypeError, ValueError):
+        inspect.signature(function).bind_partial(**dict.fromkeys(keywords))
+        return True
+    return False
+
+
+def calls(text):
+    """Calls in code font with keywords, such as ``exp3(rate=)``, that fit no public function."""
+    lost = set()
+    for span in re.findall(r"`(\w[\w.]*\([^`]*=[^`]*\))`", text):
+        with suppress(SyntaxError):
+            for call in ast.walk(ast.parse(re.sub(r"=(?=[,)])", "=0", span))):
+                if isinstance(call, ast.Call):
+                    *room, name = ast.unparse(call.func).split(".")
+                    rooms = [getattr(dpjax, x, None) for x in room or ROOMS.split("|")]
+                    rooms = [x for x in rooms if name in getattr(x, "__all__", ())]
+                    asked = [keyword.arg for keyword in call.keywords]
+                    if rooms and not any(takes(getattr(x, name), asked) for x in rooms):
+                        lost.add(span)
+    return lost
+
+
 def paths(text):
     """Paths from the root, in which ``<x>`` and ``{x}`` are anything, and names of source files."""
     folders = "|".join(FOLDERS)
@@ -187,7 +212,7 @@ def extras(text):
     return {*asked} - {"", *PROJECT["optional-dependencies"]}
 
 
-CHECKS = (names, paths, words, options, extras)
+CHECKS = (names, calls, paths, words, options, extras)
 checked = pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is not in this folder")
 
 
@@ -207,12 +232,21 @@ def test_all_that_is_stated_exists(check):
 
 
 @checked
+def test_all_exceptions_are_needed():
+    text = "\n".join(text_of(name) for name in stated() if "/test_" not in name)
+    assert not [each for each in NOT_HERE | FOREIGN if each not in text]
+
+
+@checked
 @pytest.mark.parametrize(
     ("check", "text", "lost"),
     [
         (names, "`learners.exp3`, :func:`dpjax.noise.laplace.total`, dpjax.core.Arms", ""),
         (names, "`learners.exp0`", "learners.exp0"),
         (names, "dpjax.nowhere.function", "nowhere.function"),
+        (calls, "`hedge(share=)`, ``learners.exp3(T, K, mixing=0.1)``, `nothing(x=1)`", ""),
+        (calls, "`learners.exp3(8, 3, nothing=0.1)`", "learners.exp3(8, 3, nothing=0.1)"),
+        (calls, "``hedge(nothing=)``", "hedge(nothing=)"),
         (paths, "dpjax/core, docs/papers/<name>/index.md, `test_names.py`, results/run", ""),
         (paths, "run tests/test_nothing.py.", "tests/test_nothing.py"),
         (paths, "../dpjax/nothing/*.csv", "dpjax/nothing/*.csv"),

@@ -126,7 +126,7 @@ print(learners.__file__)
 """
     done = subprocess.run(
         [environment / "bin" / "python", "-c", program], cwd=clone / folder,
-        env={**os.environ, "PIP_NO_BUILD_ISOLATION": "false"},  # to save time, not as users do
+        env={**os.environ, "IPYTHONDIR": str(tmp_path), "PIP_NO_BUILD_ISOLATION": "false"},
         capture_output=True, text=True,
     )  # fmt: skip
     if folder == "../..":
