@@ -36,7 +36,7 @@ def listed() -> set[str]:
 
 
 def function_of(test: str) -> str:
-    """``tests/a.py::test_b`` for ``tests/a.py::test_b[c]``."""
+    """The id of a test without its parameters."""
     return test.partition("[")[0]
 
 

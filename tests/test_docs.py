@@ -140,7 +140,11 @@ def anchors(path):
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "notebooks").glob("*.ipynb")],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", text_of(page)):
         if re.match(r"[a-z]+:", link):
@@ -151,6 +155,13 @@ def test_links_lead_somewhere(page):
             target = PACKAGE / target.relative_to(ROOT / "dpjax")
         assert target.is_file(), f"{link}: no such file"
         assert not anchor or anchor in anchors(target), f"{link}: no such heading"
+
+
+def test_the_navigation_has_every_page():
+    """The site's build would warn, but it is slow."""
+    named = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    assert sorted(named) == sorted([*pages, "benchmarks/README.md", "CHANGELOG.md"])
 
 
 def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():

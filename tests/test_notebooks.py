@@ -1,8 +1,13 @@
 """The notebooks run from the first cell to the last, and are stored with their outputs."""
 
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
+import sys
 import time
+import venv
 
 import nbformat
 import pytest
@@ -68,7 +73,7 @@ def test_notebook_is_stored_with_its_outputs_and_begins_with_a_title(path):
 
 
 def test_all_notebooks_share_their_first_cell():
-    """It installs dpjax if missing, and checks the versions required by pyproject.toml."""
+    """It checks the versions required by pyproject.toml."""
     first = {path.stem: cells(path, "code")[0].source for path in NOTEBOOKS}
     (shared,) = set(first.values())
     asked = (ROOT / "pyproject.toml").read_text()
@@ -88,6 +93,48 @@ def test_the_first_cell_refuses_old_versions(monkeypatch):
             patch.setattr(name, old)
             with pytest.raises(RuntimeError, match=r"needs Python 3\.11 and jax 0\.10 or newer"):
                 exec(program, {})
+
+
+@pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "absent"), [("notebooks", ()), ("..", ()), (".", ("optax",)), ("../..", ())]
+)
+def test_the_first_cell_installs_a_clone(folder, absent, tmp_path):
+    """Without dpjax. The clone itself is imported, not its build folder, which may be old."""
+    clone, environment = tmp_path / "home" / "clone" / "dpjax", tmp_path / "environment"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "dpjax", clone / "dpjax", ignore=ignored)
+    for name in ("LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, clone)
+    (clone / "notebooks").mkdir()
+    venv.create(environment)
+    (installed,) = environment.glob("lib/*/site-packages")
+    # Only the packages of this environment: files that link dpjax to a checkout are not read.
+    packages = [path for path in sys.path if path.endswith("-packages")]
+    (installed / "others.pth").write_text("\n".join(packages))
+    cell = cells(NOTEBOOKS[0], "code")[0].source
+    program = f"""
+import sys
+from IPython.terminal.interactiveshell import TerminalInteractiveShell
+sys.modules.update(dict.fromkeys({absent}))
+TerminalInteractiveShell.instance().run_cell({cell!r}).raise_error()
+for name in {absent}:
+    del sys.modules[name]
+from dpjax import learners
+print(learners.__file__)
+"""
+    done = subprocess.run(
+        [environment / "bin" / "python", "-c", program], cwd=clone / folder,
+        env={**os.environ, "IPYTHONDIR": str(tmp_path), "PIP_NO_BUILD_ISOLATION": "false"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if folder == "../..":
+        assert "dpjax is not installed: clone it" in done.stderr
+    else:
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.splitlines()[-1] == f"{clone}/dpjax/learners/__init__.py"
+        assert list(installed.glob("__editable__*"))
 
 
 def test_the_page_of_notebooks_lists_them_all():
