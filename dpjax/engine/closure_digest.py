@@ -68,8 +68,7 @@ def as_now(*functions):
     if warned:
         warnings.warn(
             f"game: its functions have read {_CONTEXTS} different values of globals, arrays or "
-            "objects, and JAX keeps about 1 MB for each; pass such values as arguments or points, "
-            "or call jax.clear_caches()",
+            "objects, and JAX keeps about 1 MB for each; pass such values as arguments or points",
             RuntimeWarning,
             stacklevel=2,
         )
