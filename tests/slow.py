@@ -19,12 +19,12 @@ import pytest
 
 from tests import ROOT
 
-PARTS = 8
+PARTS = 16
 # Files whose tests share nothing, with their number of parts: a search takes hours.
 APART = {
     "tests/test_commands.py": PARTS,
     "tests/kernels/test_accelerators.py": PARTS,
-    "tests/audit/test_combinations.py": 8 * PARTS,
+    "tests/audit/test_combinations.py": 4 * PARTS,
 }
 GONE = pytest.StashKey[list[str]]()  # lines of slow.txt that match no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"

@@ -280,7 +280,7 @@ def clones():
 
 
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-NUMBERS += ["ten", "eleven", "twelve"]
+NUMBERS += ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"]
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ NUMBERS += ["ten", "eleven", "twelve"]
         ("docs/attacks.md", "{} draws of `dpjax.noise`", len(test_keys.DRAWS)),
         ("docs/attacks.md", "and {} learners were called", len(test_keys.MADE)),
         ("docs/attacks.md", "each of {} JAX transformations", len(test_configurations.WITHIN)),
-        (".ci/run", "an {}h of all other tests", slow.PARTS),
-        ("docs/contributing.md", "one {}h of the omitted tests", slow.PARTS),
+        (".ci/run", "a {}th of all other tests", slow.PARTS),
+        ("docs/contributing.md", "one {}th of the omitted tests", slow.PARTS),
     ],
 )  # fmt: skip
 def test_counts(page, sentence, count):
