@@ -329,7 +329,7 @@ def test_points_may_hold_lists_and_be_a_list_of_arrays():
     np.testing.assert_array_equal(sweep(in_turn, leaves, 2, jr.key(0)).regret, whole)
 
 
-OUT_OF_RANGE = r"point 1: losses were outside the learner's range .* at least 8 times in 8 rounds"
+OUT_OF_RANGE = r"point 1: losses or features were outside .* at least 8 times in 8 rounds"
 
 
 def test_losses_that_are_all_clipped_are_told():
@@ -357,7 +357,7 @@ def test_warnings_name_the_line_that_called(stored, tmp_path):
         return learners.exp3(8, 2), environments.gaussian(means, deviation=0.01)
 
     store = str(tmp_path / "store") if stored else None
-    with pytest.warns(RuntimeWarning, match="losses were outside") as told:
+    with pytest.warns(RuntimeWarning, match="losses or features were outside") as told:
         sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
     assert {warning.filename for warning in told} == {__file__}
 

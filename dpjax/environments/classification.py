@@ -56,7 +56,10 @@ def classification(features: Any, labels: Any) -> Environment:
     labels = np.asarray(labels)
     if labels.shape != (len(cases),):
         raise ValueError(f"labels must have shape ({len(cases)},), got {labels.shape}")
-    names, label = np.unique(labels, return_inverse=True)
+    try:
+        names, label = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise ValueError("labels must be of one kind, such as words or numbers") from None
     count, arms = len(cases), len(names)
     if arms < 2:
         raise ValueError(f"labels must have at least two classes, got {arms}")

@@ -253,8 +253,8 @@ def contextual_table(features: Numbers, losses: Numbers) -> Environment:
       An Environment of T rounds for policies.
 
     Raises:
-      ValueError: shapes that do not match, or an entry that is missing or infinite; the message
-        names its row, counted from 1.
+      ValueError: shapes that do not match, or an entry that is missing or not a finite number; the
+        message names its place, counted from 1.
 
     Examples:
       >>> features, losses = np.array([[[0.0], [1.0]]] * 2), np.array([[0.25, 0.5]] * 2)

@@ -17,7 +17,7 @@ def table(losses: Numbers) -> Environment:
       An Environment of T rounds; regret is against the best column in hindsight.
 
     Raises:
-      ValueError: the shape is not (T, K), or an entry is missing, infinite or out of range; the
+      ValueError: the shape is not (T, K), or an entry is missing, no number or out of range; the
         message names row and column, counted from 1.
 
     Examples:
