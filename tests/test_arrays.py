@@ -84,7 +84,7 @@ FACTORIES = {
                            lambda x: learners.linear_elimination(8, x, epsilon=1.0)),
     "exp2": ("arms", np.eye(2), lambda x: learners.exp2(8, x, epsilon=1.0)),
     "recorded": ("values", MEANS, stopping.recorded),
-    "buffered": ("scales", MEANS, lambda x: mechanisms.buffered(8, parameters=(MEANS, x))),
+    "buffered": ("parameters: scales", MEANS, lambda x: mechanisms.buffered(8, parameters=(MEANS, x))),
     "the box of a family": ("family: the box of means", MEANS, boxed),
     "sweep": ("points", MEANS, swept),
     "grid": ("grid: epsilon", MEANS, lambda x: axis("epsilon", x)),

@@ -294,7 +294,8 @@ def _as_parameters(parameters):
         decays, scales = parameters
     except (TypeError, ValueError):
         raise ValueError("parameters must be decays and scales, two sequences of numbers") from None
-    decays, scales = _arrays.real("decays", decays), _arrays.real("scales", scales)
+    decays = _arrays.real("parameters: decays", decays, what="decays")
+    scales = _arrays.real("parameters: scales", scales, what="scales")
     if decays.ndim != 1 or decays.shape != scales.shape or not len(decays):
         raise ValueError("parameters must be as many decays as scales, one or more of each")
     if not (np.all((decays > 0) & (decays < 1)) and np.all(scales > 0)):

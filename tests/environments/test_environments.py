@@ -315,7 +315,7 @@ def test_each_segment_has_its_own_means():
     ("means", "ends", "name"),
     [
         ([0.2, 0.5], [4], "means must have shape"),
-        ([[0.2, 1.5]], [4], "means must be"),
+        ([[0.2, 1.5]], [4], "means: row 1, column 2 is 1.5"),
         ([[0.2, 0.5]], [4, 8], "ends must be"),
         ([[0.2, 0.5]] * 2, [4, 4], "ends must be"),
         ([[0.2, 0.5]], [0], "ends must be"),
