@@ -279,7 +279,7 @@ MISFITS = {
         lambda: learners.dp_exp3_lap(8, 3, epsilon="1"), "epsilon must be greater than 0.* got '1'",
     ),
     "words for points": (swept(points=["1", "2"]), "points: entry 1 is '1', which is"),
-    "points of unequal length": (swept(points=[[1.0], [1.0, 2.0]]), "points: must be an array of num"),
+    "points of unequal length": (swept(points=[[1.0], [1.0, 2.0]]), "points: must be an array"),
     "a number for a key": (
         lambda: simulate(LEARNER, ENVIRONMENT, 0), "key must be one key, such as .* got 0",
     ),
