@@ -53,6 +53,10 @@ def as_vectors(name: str, actions: Numbers) -> np.ndarray:
 
     Raises:
       ValueError, TypeError: the array has another shape, holds other entries, or is 0.
+
+    Examples:
+      >>> designs.as_vectors("actions", [[1, 0], [0, 1]]).dtype
+      dtype('float64')
     """
     vectors = _arrays.real(name, actions)
     if vectors.ndim != 2 or len(vectors) < 2 or not vectors.any():

@@ -33,7 +33,8 @@ def axis(name: str, given) -> Axis:
     A list of numbers that contains a float is traced: one compiled program serves all values. Whole
     numbers (sizes, such as a horizon), strings and objects are static: each value is compiled
     separately. A dict from labels to values makes them static. If its values are NumPy float arrays
-    of one shape, such as means of arms, they are traced.
+    of one shape, such as means of arms, they are traced. An array with one axis, of NumPy, JAX,
+    pandas or xarray, is read as a list.
 
     Raises:
       ValueError, TypeError: the name is no identifier or is reserved, there are no values, a value

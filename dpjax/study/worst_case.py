@@ -171,10 +171,11 @@ def _box(family) -> dict[str, tuple[np.ndarray, ...]]:
     """The lowest and highest values of each parameter, broadcast to one shape."""
     box = {}
     for name, ends in family.box.items():
-        what = f"family: the box of {name}"
-        low, high = box[name] = np.broadcast_arrays(*(_arrays.real(what, end) for end in ends))
+        what = f"the box of {name}"
+        read = [_arrays.real(f"family: {what}", end, what=what) for end in ends]
+        low, high = box[name] = np.broadcast_arrays(*read)
         if not np.all(low <= high):
-            raise ValueError(f"{what} must be from low to high")
+            raise ValueError(f"family: {what} must be from low to high")
     return box
 
 
