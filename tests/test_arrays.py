@@ -191,6 +191,7 @@ def test_numbers_are_read_as_float64():
     ([10**400, 0.5], "means: entry 1 is inf; means must be finite in float32"),
     ([[0.5], [0.5, 0.5]], "means: must be an array of numbers, with rows of one length"),
     ("0.5", "means is '0.5', which is not a real number; means must be finite in float32"),
+    (True, "means is np.True_, which is not a real number; means must be finite in float32"),
     (None, "means is missing; means must be finite in float32"),
 ])  # fmt: skip
 def test_other_arrays_are_refused(given, message):

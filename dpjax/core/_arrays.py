@@ -29,7 +29,7 @@ def real(
 ) -> np.ndarray:  # fmt: skip
     """The given array of real numbers in [low, high], of any shape, in float64.
 
-    Booleans count as 0 and 1.
+    Booleans in an array count as 0 and 1. A single boolean is refused.
 
     Args:
       name: the name of the array in a message, such as its argument or its file.
@@ -53,7 +53,8 @@ def real(
             array = np.asarray(given, object)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: must be an array of numbers, with rows of one length") from None
-    if array.dtype.kind in "biu" or jnp.issubdtype(array.dtype, jnp.floating):
+    kinds = "biu" if array.ndim else "iu"
+    if array.dtype.kind in kinds or jnp.issubdtype(array.dtype, jnp.floating):
         values = array.astype(np.float64, copy=False)
     else:
         values = np.array([_as_float(entry) for entry in array.ravel()]).reshape(array.shape)
@@ -115,8 +116,9 @@ def _mask(given):
 
 def _as_float(entry) -> float:
     """An entry in float64; NaN if it is not a real number."""
-    real_number = isinstance(entry, numbers.Real | decimal.Decimal | np.bool_)
-    if not real_number or isinstance(entry, np.timedelta64):  # which is an np.signedinteger
+    if not isinstance(entry, numbers.Real | decimal.Decimal):
+        return np.nan
+    if isinstance(entry, np.timedelta64):  # For NumPy it is an integer.
         return np.nan
     try:
         return float(entry)
