@@ -217,6 +217,11 @@ def test_a_refused_number_is_shown_with_digits_that_are_refused(number):
     assert len(shown) < 6 or float(shown) == number
 
 
+def test_a_mean_of_a_function_is_shown_with_digits_that_are_refused():
+    with pytest.raises(ValueError, match=r"got 1\.0000001192092896 for arm 1 in round 1"):
+        environments.from_means(lambda t: jnp.array([0.5, 1.0 + 2.0**-23]))
+
+
 @pytest.mark.parametrize("make", [
     lambda low, high: domains.box([low], [high]),
     lambda low, high: domains.box_losses(2, low, high),
