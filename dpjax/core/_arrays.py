@@ -123,7 +123,7 @@ def _as_float(entry) -> float:
     try:
         return float(entry)
     except OverflowError:
-        return np.inf if entry > 0 else -np.inf
+        return np.inf if entry > 0 else -np.inf  # type: ignore[operator]
 
 
 def _words(entry, value, low, high) -> str:
