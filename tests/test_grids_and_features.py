@@ -55,7 +55,7 @@ def test_a_grid_may_be_made_in_a_game():
         (environments.bernoulli([0.1, 0.5]), GRID, "environment must be over points of a domain"),
         (two_wells(), GRID[:, 0], r"points must have shape \(N, 1\) with N at least 2, got \(9,\)"),
         (two_wells(), GRID[:1], r"points must have shape \(N, 1\)"),
-        (two_wells(), [[0.0], [np.nan]], "points must be in .*, got nan"),
+        (two_wells(), [[0.0], [np.nan]], "points: row 2, column 1 is missing"),
         (two_wells(), [[0.0], [1.5]], "points: row 2 is outside of the domain"),
     ],
 )

@@ -9,7 +9,7 @@ from jax import random as jr
 
 from dpjax.audit.anytime import Anytime, anytime
 from dpjax.audit.pairs import Pair
-from dpjax.core import Array, _check
+from dpjax.core import Array, _arrays, _check
 
 
 def black_box(
@@ -61,7 +61,7 @@ def black_box(
     """
     _check.function("a function of a seed, or a class", make=make)
     training = _check.size(1, training=training)
-    sequences = [np.asarray(losses, np.float64) for losses in pair]
+    sequences = [_arrays.real("pair", losses, what="losses") for losses in pair]
     shape = sequences[0].shape
     if len(shape) != 2 or sequences[1].shape != shape:
         shapes = " and ".join(str(each.shape) for each in sequences)

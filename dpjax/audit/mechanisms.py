@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Learner, Mechanism, Number, Privacy, _check
+from dpjax.core import Learner, Mechanism, Number, Privacy, _arrays, _check
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import full, unclipped
 
@@ -59,7 +59,7 @@ def group_sensitivity(mechanism: Mechanism, changes: Any) -> tuple[float, float]
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     _, encoder = mechanism.matrices()
-    changes = np.asarray(changes, np.float64)
+    changes = _arrays.real("changes", changes)
     if changes.shape != (mechanism.horizon - 1,):
         raise ValueError(f"changes must have shape ({mechanism.horizon - 1},), got {changes.shape}")
     moved = encoder @ changes
@@ -123,7 +123,7 @@ def prefix_statistic(
       -3.0
     """
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
-    change = np.asarray(change, np.float64)
+    change = _arrays.real("change", change)
     if mechanism.noise == "laplace":
         if round != 1:
             raise ValueError(f"round must be 1 if the noise is Laplace, got {round}")

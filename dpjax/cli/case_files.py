@@ -7,18 +7,17 @@ import numpy as np
 
 from dpjax.cli.loss_files import (
     csv_rows,
+    is_missing,
     is_number,
     refuse_counts,
     refuse_separators,
     refuse_width,
     regular,
 )
-from dpjax.core import _check
+from dpjax.core import _arrays, _check
 
 # The largest number of distinct words in a column of words, and of labels.
 VALUES = 32
-# Entries that count as missing, in upper or lower case.
-_MISSING = {"", "na", "n/a", "nan", "null", "?"}
 
 
 class Cases(NamedTuple):
@@ -46,9 +45,10 @@ def read_cases(path, *, features=None, label=None) -> Cases:
 
     Raises:
       ValueError: a column does not exist, an entry is missing, a column of numbers contains a word,
-        a loss is outside [0, 1], a column of words or labels has more than 32 distinct ones, there
-        are fewer than two arms, or as in :func:`dpjax.cli.loss_files.read_losses`. The message
-        names the file and, if possible, the row and column.
+        a loss is outside [0, 1], a column of words or labels has more than 32 distinct ones, two
+        labels are the same number (1 and 1.0), there are fewer than two arms, or as in
+        :func:`dpjax.cli.loss_files.read_losses`. The message names the file and, if possible, the
+        row and column.
       OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
@@ -56,22 +56,12 @@ def read_cases(path, *, features=None, label=None) -> Cases:
         raise ValueError(
             f"{path}: features and labels are named columns, so it must be a .csv file"
         )
-    first, *rows = regular(path, lambda path: list(csv_rows(path))) or [(1, [])]
-    header = _header(path, *first)
-    for number, row in rows:
-        if len(row) != len(header):
-            refuse_width(path, number, row, len(header), "the header")
-    if not rows:
-        raise ValueError(f"{path}: has no rows below the header")
+    columns = read_columns(path)
+    header = list(columns)
     for name in (*(features or ()), *([] if label is None else [label])):
         if name not in header:
             raise ValueError(f"{path}: has no column {name!r}{_check.nearest(name, header)}; its "
                              f"columns are {', '.join(header)}")  # fmt: skip
-    numbers = [number for number, _ in rows]
-    columns = {
-        name: _Column(path, j + 1, name, numbers, [row[j].strip() for _, row in rows])
-        for j, name in enumerate(header)
-    }
     if features is None:
         features = [name for name in header if name != label]
     if label in features or len(set(features)) < len(features):
@@ -102,6 +92,27 @@ def read_cases(path, *, features=None, label=None) -> Cases:
     return Cases(*read, arms, np.stack([columns[name].losses() for name in arms], 1), None, notes)
 
 
+def read_columns(path) -> dict:
+    """The columns of a .csv file by name, in order. Its first row names them.
+
+    Raises:
+      ValueError, OSError: as in :func:`read_cases`.
+    """
+    path = Path(path)
+    first, *rows = regular(path, lambda path: list(csv_rows(path))) or [(1, [])]
+    header = _header(path, *first)
+    for number, row in rows:
+        if len(row) != len(header):
+            refuse_width(path, number, row, len(header), "the header")
+    if not rows:
+        raise ValueError(f"{path}: has no rows below the header")
+    numbers = [number for number, _ in rows]
+    return {
+        name: Column(path, j + 1, name, numbers, [row[j].strip() for _, row in rows])
+        for j, name in enumerate(header)
+    }
+
+
 def _header(path, number, row) -> list[str]:
     refuse_separators(path, row)
     header = [cell.strip() for cell in row]
@@ -115,7 +126,7 @@ def _header(path, number, row) -> list[str]:
     return header
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     """A column of a file."""
 
     path: Path
@@ -130,8 +141,11 @@ class _Column(NamedTuple):
 
     def check_missing(self) -> None:
         for i, cell in enumerate(self.cells):
-            if cell.lower() in _MISSING:
+            if not cell:
                 raise self.refused(i, "is missing; fill it in, or remove the row")
+            if is_missing(cell):
+                raise self.refused(i, f"is {cell!r}, which marks a missing entry; fill it in, "
+                                      "remove the row, or use another word")  # fmt: skip
 
     def values(self) -> np.ndarray:
         """(n,) finite numbers."""
@@ -149,7 +163,8 @@ class _Column(NamedTuple):
     def losses(self) -> np.ndarray:
         values = self.values()
         for i in np.flatnonzero((values < 0.0) | (values > 1.0)).tolist():
-            raise self.refused(i, f"is {values[i]:g}; losses must lie in [0, 1]")
+            shown = _arrays.digits(values[i], 0.0, 1.0)
+            raise self.refused(i, f"is {shown}; losses must lie in [0, 1]")
         return values
 
     def feature(self) -> tuple[list[str], np.ndarray]:
@@ -163,9 +178,19 @@ class _Column(NamedTuple):
         equal = which[:, None] == np.array(words)
         return [f"{self.name}={word}" for word in words], equal.astype(np.float64)
 
+    def check_words(self) -> None:
+        """Refuse missing entries, and words that are the same number, such as 1 and 1.0."""
+        self.check_missing()
+        first: dict = {}  # word or number -> the row that has it first
+        for i, cell in enumerate(self.cells):
+            same = first.setdefault(float(cell) if is_number(cell) else cell, i)
+            if cell != self.cells[same]:
+                raise self.refused(i, f"is {cell!r}, the same number as {self.cells[same]!r} in "
+                                      f"row {self.numbers[same]}; write them alike")  # fmt: skip
+
     def labels(self) -> tuple[tuple[str, ...], np.ndarray]:
         """The distinct words, sorted, and the column itself."""
-        self.check_missing()
+        self.check_words()
         words = sorted(set(self.cells))
         if not 2 <= len(words) <= VALUES:
             raise ValueError(

@@ -26,6 +26,11 @@ LONGEST_LINE = 2**24
 # their file, and zeros take 1000 times.
 UNPACKED = 2**28
 UNPACKED_RATIO = 32
+# Entries that mark a missing value, in upper or lower case: those of pandas, R, SQL and Stata.
+_MISSING = {
+    "", ".", "?", "\\n", "#n/a", "#n/a n/a", "#na", "-1.#ind", "-1.#qnan", "-nan", "1.#ind",
+    "1.#qnan", "<na>", "n/a", "na", "nan", "nat", "none", "null",
+}  # fmt: skip
 # NumPy reads no header above 10,000 bytes.
 _HEADER = 2**14
 
@@ -88,7 +93,7 @@ def _refuse_what_is_no_file(path, mode) -> None:
     }  # fmt: skip
     for is_kind, kind in kinds.items():
         if is_kind(mode):
-            raise OSError(f"{path}: is {kind}, and a loss table must be a regular file")
+            raise OSError(f"{path}: is {kind}, and not a regular file")
 
 
 def _read_csv(path) -> Losses:
@@ -98,6 +103,8 @@ def _read_csv(path) -> Losses:
             width, first = len(row), row
             if not any(map(is_number, row)):
                 names = tuple(cell.strip() for cell in row)
+                if all(map(is_missing, names)):
+                    _refuse_cell(path, number, row, None)
                 continue
             _refuse_column_numbers(path, number, row)
         if len(row) != width:
@@ -124,7 +131,7 @@ def csv_rows(path):
                 if len(row) > 1 or "".join(row).strip():
                     yield reader.line_num, row
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 text ({error.reason})") from None
+        raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
     except csv.Error as error:
         raise ValueError(f"{path}: row {reader.line_num} is not CSV ({error})") from None
 
@@ -142,6 +149,11 @@ def _lines(path, file):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"{path}: row {number} is longer than {LONGEST_LINE} characters")
         yield line
+
+
+def is_missing(cell) -> bool:
+    """Whether an entry of a CSV file, without spaces around it, marks a missing value."""
+    return cell.lower() in _MISSING
 
 
 def is_number(cell) -> bool:

@@ -1,6 +1,5 @@
 """The length of a private trial: learners with a stopping time, on a user's resampled outcomes."""
 
-import csv
 import hashlib
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import xarray
 
 from dpjax import bounds, environments, learners
 from dpjax.cli.arguments import PRIVATE_EPSILONS
+from dpjax.cli.case_files import read_columns
 from dpjax.core import _check
 from dpjax.report.figures import Captioned
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
@@ -50,33 +50,27 @@ def read_outcomes(path) -> Outcomes:
       path: a file with a header. An outcome is 1 for a success and 0 for a failure.
 
     Raises:
-      ValueError: the header lacks a column; a treatment has no name; an outcome is neither 0 nor 1;
-        or there are fewer than two treatments. The message names the file and the line.
-      OSError: the file cannot be read.
+      ValueError: the header lacks a column; an entry is missing; two treatments are the same number
+        (1 and 1.0); an outcome is neither 0 nor 1; there are fewer than two treatments; or the file
+        is not CSV in UTF-8. The message names the file and, if possible, the line and the column.
+      OSError: the file cannot be read, or is not a regular file.
     """
+    read = read_columns(path)
+    named = {name: [read[title] for title in read if title.lower() == name] for name in GIVEN}
+    for name, found in named.items():
+        if len(found) != 1:
+            raise ValueError(f"{path}: the first row must name one column treatment and one column "
+                             f"outcome, but names {len(found)} columns {name}")  # fmt: skip
+    treatments, outcomes = (found[0] for found in named.values())
+    treatments.check_words()
     counts: dict[str, list[int]] = {}
-    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        table = csv.DictReader(file, restkey="more")
-        header = [name.strip().lower() for name in table.fieldnames or ()]
-        missing = [name for name in GIVEN if name not in header]
-        if missing:
-            raise ValueError(
-                f"{shown(path)}: the first row must name the columns treatment and outcome, and "
-                f"lacks {' and '.join(missing)}"
-            )
-        table.fieldnames = header
-        for row in table:
-            treatment, outcome = ((row[name] or "").strip() for name in GIVEN)
-            if not treatment:
-                raise ValueError(f"{shown(path)}: row {table.line_num} has no treatment")
-            if outcome not in ("0", "1"):
-                raise ValueError(
-                    f"{shown(path)}: row {table.line_num} has the outcome {outcome[:40]!r}, "
-                    "which is neither 0 nor 1"
-                )
-            counts.setdefault(treatment, [0, 0])[int(outcome)] += 1
+    values = outcomes.values()
+    for i, (treatment, outcome) in enumerate(zip(treatments.cells, values, strict=True)):
+        if outcome not in (0.0, 1.0):
+            raise outcomes.refused(i, f"is {outcomes.cells[i][:40]!r}; an outcome is 0 or 1")
+        counts.setdefault(treatment, [0, 0])[int(outcome)] += 1
     if len(counts) < 2:
-        raise ValueError(f"{shown(path)}: at least two treatments are needed, got {len(counts)}")
+        raise ValueError(f"{path}: at least two treatments are needed, got {len(counts)}")
     table_of_counts = np.array(list(counts.values()))
     patients = table_of_counts.sum(axis=1)
     return Outcomes(tuple(counts), patients, table_of_counts[:, 1] / patients)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import domains
-from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _check
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _arrays, _check
 from dpjax.domains.action_sets import fits
 from dpjax.feedback import full, values
 from dpjax.maths.places import at
@@ -63,7 +63,7 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
     domain = environment.action_set
     if not isinstance(domain, domains.Domain):
         raise ValueError("environment must be over points of a domain")
-    _check.entries(-1e30, 1e30, points=points)
+    points = _arrays.entries(-1e30, 1e30, points=points)
     with jax.ensure_compile_time_eval():
         grid = jnp.asarray(points, jnp.float32)
     if grid.ndim != 2 or len(grid) < 2 or grid.shape[1] != domain.dim:

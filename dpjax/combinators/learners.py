@@ -40,9 +40,7 @@ def rescale_losses(learner: Learner, low: Number, high: Number) -> Learner:
       [1.0, 1.0]
     """
     check_learner(learner)
-    _check.between(-1e30, 1e30, low=low, high=high)
-    if not low < high:
-        raise ValueError(f"low must be below high, got {low:g} and {high:g}")
+    _check.ordered(low, high)
     if isinstance(learner.action_set, Policies):
         raise ValueError("learner must play arms or points, not policies of contexts")
     if tuple(learner.privacy.loss_range) != (0.0, 1.0):

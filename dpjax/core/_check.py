@@ -237,10 +237,15 @@ def inside(low: float, high: float, /, **values) -> None:
 
 def selected(found, arms, name, t) -> int:
     """The arm that ``select()`` of a Python class returned in round t."""
-    if isinstance(found, bool) or not hasattr(found, "__index__") or not 0 <= int(found) < arms:
-        raise ValueError(f"{name}: select() returned {found!r} in round {t}; it must return a "
+    try:
+        arm = -1 if isinstance(found, bool) else operator.index(found)
+    except TypeError:  # An array of one number has the method, and raises.
+        arm = -1
+    if not 0 <= arm < arms:
+        shown = " ".join(repr(found).split())[:60]
+        raise ValueError(f"{name}: select() returned {shown} in round {t}; it must return a "
                          f"whole number from 0 to {arms - 1}")  # fmt: skip
-    return int(found)
+    return arm
 
 
 def epsilon(given):
@@ -263,25 +268,6 @@ def delta(given) -> None:
     """A delta, from 1e-30 to below 1."""
     inside(0.0, 1.0, delta=given)
     _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": given})
-
-
-def entries(low: float, high: float, /, **values) -> None:
-    """An array of numbers, of any shape, in the closed interval from low to high."""
-    for name, value in values.items():
-        requirement = f"in [{_text(low)}, {_text(high)}]"
-        if is_traced(value):
-            numbers = jnp.asarray(value)
-            _note(jnp.all((numbers >= low) & (numbers <= high)))
-            continue
-        try:
-            array = np.asarray(value)
-            if array.dtype.kind not in "iuf":
-                raise TypeError
-        except (TypeError, ValueError):
-            raise TypeError(f"{name} must be numbers {requirement}, got {_kind(value)}") from None
-        bad = array[~((array >= low) & (array <= high))]
-        if bad.size:
-            raise ValueError(f"{name} must be {requirement}, got {_text(bad[0])}")
 
 
 def size(minimum: int, **value) -> int:
@@ -326,6 +312,13 @@ def interval(**value) -> tuple:
     else:
         _note((low > -np.inf) & (low < high) & (high < np.inf))
     return low, high
+
+
+def ordered(low, high) -> None:
+    """Two finite numbers, low < high also in float32."""
+    between(-1e30, 1e30, low=low, high=high)
+    if not _in_float32(low) < _in_float32(high):
+        raise ValueError(f"low must be below high in float32, got {_text(low)} and {_text(high)}")
 
 
 def one_of(*options: str, **values) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from optax import projections
 
-from dpjax.core import Array, _check
+from dpjax.core import Array, _arrays, _check
 from dpjax.maths import barriers
 
 
@@ -97,6 +97,15 @@ def bisect(more, low, high) -> Array:
 
     low, high = lax.fori_loop(0, 40, halve, (low, high))
     return (low + high) / 2.0
+
+
+def as_edges(edges) -> np.ndarray:
+    """The edges of a graph, (d, 2) integers, d at least 1."""
+    requirement = "pairs of integers, (d, 2)"
+    edges = _arrays.integers("edges", requirement, edges, 2)
+    if edges.shape[1] != 2:
+        raise TypeError(f"edges must be {requirement}")
+    return edges
 
 
 def check_radius(radius) -> float:

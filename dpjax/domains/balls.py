@@ -5,7 +5,7 @@ import numpy as np
 from jax import lax
 from optax import projections
 
-from dpjax.core import Numbers, _check
+from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections
 from dpjax.domains._vectors import bisect, by_optax, check_radius, constant, ranks, unit_vector
 from dpjax.domains.base import Domain
@@ -20,13 +20,16 @@ def box(low: Numbers, high: Numbers) -> Domain:
       >>> print(box.centre, box.minimizer(jnp.array([1.0, -1.0])))
       [0.5 0.5] [0. 2.]
     """
-    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    low, high = _arrays.real("low", low), _arrays.real("high", high)
     if low.ndim != 1 or low.shape != high.shape or not len(low):
         raise ValueError(
             f"low and high must be vectors of one shape (d,), got {low.shape} and {high.shape}"
         )
-    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
-        raise ValueError("low must be below high, entry by entry, both finite")
+    near = low.astype(np.float32) >= high.astype(np.float32)
+    if near.any():
+        i = np.argmax(near)
+        raise ValueError(f"low must be below high in float32, but entry {i + 1} has {low[i]} and "
+                         f"{high[i]}")  # fmt: skip
     a, b = constant(low), constant(high)
     exact = exact_projections.box(low.astype(np.float32), high.astype(np.float32))
     return from_minimizer(

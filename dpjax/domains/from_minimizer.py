@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax.core import Number, Numbers, _check
+from dpjax.core import Number, Numbers, _arrays, _check
 from dpjax.domains import exact_projections
 from dpjax.domains._vectors import euclidean_norm
 from dpjax.domains.base import TOLERANCE, Domain, LossSet
@@ -66,7 +66,7 @@ def from_minimizer(
     dim, exact_projection = _check.size(1, dim=dim), None
     _check.positive(diameter=diameter, **_check.given(radius=radius, inradius=inradius))
     losses = ball_losses(dim) if losses is None else losses
-    centre = np.asarray(centre, np.float64)
+    centre = _arrays.real("centre", centre)
     if centre.shape != (dim,):
         raise ValueError(f"centre must have shape ({dim},), got {centre.shape}")
     if losses.dim != dim:
@@ -117,7 +117,7 @@ def _about_zero(dim, minimizer, radius, **known) -> Domain:
 
 
 def _checked_tangent(tangent, dim) -> np.ndarray:
-    tangent = np.asarray(tangent, np.float64)
+    tangent = _arrays.real("tangent", tangent)
     if tangent.ndim != 2 or tangent.shape[0] != dim or not 1 <= tangent.shape[1] < dim:
         raise ValueError(f"tangent must be ({dim}, m), 1 <= m < {dim}, got {tangent.shape}")
     if np.abs(tangent.T @ tangent - np.eye(tangent.shape[1])).max() > 1e-6:

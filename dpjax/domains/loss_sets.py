@@ -20,8 +20,7 @@ def box_losses(dim: int, low: Numbers = -1.0, high: Numbers = 1.0) -> LossSet:
       ((4.0, 2.0), (4.0, 2.0), 1.0)
     """
     dim = _check.size(1, dim=dim)
-    if not -np.inf < low < high < np.inf:
-        raise ValueError(f"low must be below high, both finite, got {low:g} and {high:g}")
+    _check.ordered(low, high)
     low, high = float(low), float(high)
     largest, width = max(abs(low), abs(high)), high - low
     return LossSet(

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax.core import Numbers, _check
+from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space, within_facets
-from dpjax.domains._vectors import bisect, constant, ranks
+from dpjax.domains._vectors import as_edges, bisect, constant, ranks
 from dpjax.domains.base import Domain
 from dpjax.domains.from_minimizer import from_minimizer
 
@@ -102,11 +102,8 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
 
 def _checked_blocks(blocks, capacities):
     """Blocks and capacities as NumPy arrays, and the size of each block."""
-    blocks, capacities = np.asarray(blocks), np.asarray(capacities)
-    if blocks.ndim != 1 or blocks.dtype.kind not in "iu":
-        raise TypeError("blocks must be integers (d,), the block of each entry")
-    if capacities.ndim != 1 or capacities.dtype.kind not in "iu":
-        raise TypeError("capacities must be integers, one for each block")
+    blocks = _arrays.integers("blocks", "integers (d,), the block of each entry", blocks, 1)
+    capacities = _arrays.integers("capacities", "integers, one for each block", capacities, 1)
     least = blocks.min()
     sizes = np.bincount(np.maximum(blocks, 0), minlength=len(capacities))
     if least < 0 or len(sizes) != len(capacities):
@@ -170,9 +167,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
       [0. 1. 1.] [0.66666667 0.66666667 0.66666667]
     """
     nodes = _check.size(2, nodes=nodes)
-    edges = np.asarray(edges)
-    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-        raise TypeError("edges must be pairs of integers, (d, 2)")
+    edges = as_edges(edges)
     if edges.min() < 0 or edges.max() >= nodes or (edges[:, 0] == edges[:, 1]).any():
         raise ValueError(f"edges must join two different nodes of 0 .. {nodes - 1}")
     dim = len(edges)

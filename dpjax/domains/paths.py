@@ -6,6 +6,7 @@ import numpy as np
 from dpjax.core import Numbers
 from dpjax.domains import lotteries
 from dpjax.domains._facets import null_space, within_facets
+from dpjax.domains._vectors import as_edges
 from dpjax.domains.base import Domain
 from dpjax.domains.from_minimizer import from_minimizer
 
@@ -30,9 +31,7 @@ def paths(edges: Numbers, source: int, target: int) -> Domain:
       >>> print(graph.minimizer(jnp.array([1.0, 1.0, 3.0])), graph.centre)
       [1. 1. 0.] [0.5 0.5 0.5]
     """
-    edges = np.asarray(edges)
-    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu" or not len(edges):
-        raise TypeError("edges must be pairs of integers, (d, 2)")
+    edges = as_edges(edges)
     dim = len(edges)
     order = _topological(edges)
     entering = {v: [e for e in range(dim) if edges[e, 1] == v] for v in order}

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _arrays
 from dpjax.domains._facets import null_space, within_facets
 from dpjax.domains.base import Domain, LossSet
 from dpjax.domains.from_minimizer import from_minimizer
@@ -98,7 +98,7 @@ def polytope(
 
 def _checked(matrix, vector, first, second):
     """(m, d) and (m,) in float64."""
-    matrix, vector = np.asarray(matrix, np.float64), np.asarray(vector, np.float64)
+    matrix, vector = _arrays.real(first, matrix), _arrays.real(second, vector)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"{first} must be a matrix (m, d), got shape {matrix.shape}")
     if vector.shape != matrix.shape[:1]:
@@ -106,9 +106,6 @@ def _checked(matrix, vector, first, second):
             f"{second} must have a number for each row of {first}, shape {matrix.shape[:1]}, "
             f"got {vector.shape}"
         )
-    for name, given in ((first, matrix), (second, vector)):
-        if not np.isfinite(given).all():
-            raise ValueError(f"{name} must be finite")
     return matrix, vector
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Numbers, _check
+from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections
 from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space, within_facets
 from dpjax.domains._vectors import constant, ranks
@@ -22,11 +22,12 @@ def permutahedron(weights: Numbers) -> Domain:
       >>> print(domain.minimizer(jnp.array([10.0, 30.0, 20.0])), domain.centre)
       [3. 1. 2.] [2. 2. 2.]
     """
-    weights = np.sort(np.asarray(weights, np.float64))[::-1]
-    if weights.ndim != 1 or not np.isfinite(weights).all() or len(weights) < 2:
-        raise ValueError("weights must be at least 2 finite numbers, (d,)")
+    weights = _arrays.real("weights", weights)
+    if weights.ndim != 1 or len(weights) < 2:
+        raise ValueError(f"weights must have shape (d,) with d at least 2, got {weights.shape}")
+    weights = np.sort(weights)[::-1]
     dim = len(weights)
-    if weights[0] == weights[-1]:
+    if np.float32(weights[0]) == np.float32(weights[-1]):
         raise ValueError("weights must not all be equal: the domain would be a single point")
     table = constant(weights)
     tops = np.cumsum(weights)
@@ -131,8 +132,7 @@ def concave_of_weights(weights: Numbers, function: Callable = jnp.sqrt) -> Calla
       >>> print(chain(jnp.array([1, 0, 2])))  # F of {1}, of {1, 0}, and of all
       [3. 4. 6.]
     """
-    _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
-    weights = constant(weights)
+    weights = constant(_arrays.real("weights", weights, 0.0))
     return lambda order: function(jnp.cumsum(weights[order]))
 
 
@@ -144,7 +144,7 @@ def coverage(incidence: Numbers) -> Callable:
       >>> print(chain(jnp.array([0, 1, 2])))  # the third covers nothing new
       [2. 3. 3.]
     """
-    incidence = constant(incidence)
+    incidence = constant(_arrays.real("incidence", incidence, 0.0))
     return lambda order: jnp.sum(jax.lax.cummax(incidence[order], axis=0), axis=1)
 
 
@@ -156,8 +156,7 @@ def directed_cut(weights: Numbers) -> Callable:
       >>> print(chain(jnp.array([0, 1, 2])))  # nothing leaves all of them
       [3. 4. 0.]
     """
-    _check.entries(0.0, float(np.finfo(np.float32).max), weights=weights)
-    weights = constant(weights)
+    weights = constant(_arrays.real("weights", weights, 0.0))
 
     def chain(order):
         arcs = weights[order][:, order]

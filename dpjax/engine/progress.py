@@ -142,12 +142,12 @@ def with_progress(plan, blocks, progress):
 
 
 def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
-    """Warn of trajectories that are not finite, and of a point with losses out of range.
+    """Warn of trajectories that are not finite, and of a point with feedback out of range.
 
     Args:
       horizon: rounds of a trajectory.
       bad: (point, seed) of each trajectory that is not finite.
-      clipped: (P,) the least number of clipped losses in a trajectory; inf if not counted.
+      clipped: (P,) the least number of clipped rounds of a trajectory; inf if not counted.
       stacklevel: of the line that called sweep, or ran a study.
     """
     if bad:
@@ -161,9 +161,10 @@ def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
     found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
     if len(found):
         warnings.warn(
-            f"point {found[0]}: losses were outside the learner's range and clipped, at least "
-            f"{clipped[found[0]]:.0f} times in {horizon} rounds with every seed; declare their "
-            "range, for arms with combinators.rescale_losses(learner, low, high)",
+            f"point {found[0]}: losses or features were outside the learner's range and clipped, "
+            f"at least {clipped[found[0]]:.0f} times in {horizon} rounds with every seed; declare "
+            "the range of losses, for arms with combinators.rescale_losses(learner, low, high), "
+            "and scale features to the learner's feature_bound, 1 by default",
             RuntimeWarning,
             stacklevel=stacklevel,
         )

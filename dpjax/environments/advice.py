@@ -1,12 +1,11 @@
 """Bandits with expert advice, which changes every round."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Environment, Numbers, Outcome, Policies, _check
-from dpjax.environments.arms import as_finite, best_fixed_arm, draw_losses
+from dpjax.core import Environment, Numbers, Outcome, Policies, _arrays, _check
+from dpjax.environments.arms import best_fixed_arm, draw_losses
 
 
 def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = None) -> Environment:
@@ -43,25 +42,23 @@ def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = N
       >>> print(outcome.tally)  # the loss of arm 1, minus the mean loss of each expert
       [0.5  0.25]
     """
-    table = np.ndim(losses) == 2
-    if not isinstance(losses, jax.core.Tracer):
-        losses = as_finite("losses", losses)
-    if np.ndim(losses) not in (1, 2) or losses.shape[-1] < 2 or len(losses) < 1:
-        raise ValueError(
-            f"losses must have shape (T, K) or (K,), K at least 2, got {np.shape(losses)}"
-        )
+    losses = _arrays.entries(losses=losses)
+    table = losses.ndim == 2
+    if losses.ndim not in (1, 2) or losses.shape[-1] < 2 or len(losses) < 1:
+        raise ValueError(f"losses must have shape (T, K) or (K,), K at least 2, got {losses.shape}")
+    if not table:
+        losses = _arrays.entries(0.0, 1.0, losses=losses)
     arms, horizon = losses.shape[-1], len(losses) if table else None
     losses = jnp.asarray(losses, jnp.float32)
-    _check.entries(0.0, 1.0, **({} if table else {"losses": losses}))
-    drawn = np.ndim(experts) == 0
+    drawn = not isinstance(experts, list | tuple) and np.ndim(experts) == 0
     rows = jnp.zeros(()) if drawn else jnp.asarray(_laws(experts, arms, horizon), jnp.float32)
     count = _check.size(2, experts=experts) if drawn else rows.shape[-2]
     if not drawn and informative is not None:
         raise ValueError("informative: leave it out, because the advice is given")
-    weights = jnp.linspace(0.0, 1.0, count) if informative is None else jnp.asarray(informative)
+    weights = jnp.linspace(0.0, 1.0, count) if informative is None else jnp.asarray(
+        _arrays.entries(0.0, 1.0, informative=informative), jnp.float32)  # fmt: skip
     if weights.shape != (count,):
         raise ValueError(f"informative must have shape ({count},), got {weights.shape}")
-    _check.entries(0.0, 1.0, informative=weights)
 
     def advise(t, key, loss):
         if not drawn:
@@ -85,7 +82,7 @@ def advice(losses: Numbers, experts: Numbers, *, informative: Numbers | None = N
 
 def _laws(experts, arms, horizon) -> np.ndarray:
     """The given advice, after a check that its rows are distributions over the arms."""
-    laws = as_finite("experts", experts)
+    laws = _arrays.real("experts", experts)
     fits = laws.ndim in (2, 3) and laws.shape[-1] == arms and laws.shape[-2] >= 2
     if not fits or (laws.ndim == 3 and len(laws) != (horizon or len(laws))):
         raise ValueError(f"experts must be a number, or advice (T, N, {arms}) or (N, {arms}) with "

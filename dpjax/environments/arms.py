@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax.core import Arms, Array, Environment, Outcome, _check
+from dpjax.core import Arms, Array, Environment, Outcome, _arrays
 from dpjax.core.generators import of
 
 
@@ -34,24 +34,10 @@ def independent(means, draw) -> Environment:
 
 def as_means(means, low=0.0, high=1.0):
     """Means as a float32 array (K,); K must be at least 2 and all means in [low, high]."""
-    _check.entries(low, high, means=means)
-    means = jnp.asarray(means, jnp.float32)
+    means = jnp.asarray(_arrays.entries(low, high, means=means), jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
         raise ValueError(f"means must have shape (K,) with K at least 2, got {means.shape}")
     return means
-
-
-def as_finite(name, given):
-    """A user's table as a float64 NumPy array; all entries must be finite."""
-    try:
-        array = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: must be a table of numbers") from None
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad) and array.ndim > 1:
-        row, column = bad[0][:2] + 1
-        raise ValueError(f"{name}: row {row}, column {column} is missing or infinite")
-    return array
 
 
 def draw_losses(key, means):

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Environment, Outcome, Policies
-from dpjax.environments.arms import as_finite
+from dpjax.core import Environment, Outcome, Policies, _arrays
 from dpjax.environments.contextual import TableTally
 
 # Contexts longer than this quantile of the lengths are shortened to it. Then all are divided by it.
@@ -48,16 +47,19 @@ def classification(features: Any, labels: Any) -> Environment:
       >>> x.shape, losses.shape
       ((2, 4), (2,))
     """
-    cases = as_finite("features", features)
+    cases = _arrays.real("features", features)
     if cases.ndim != 2 or 0 in cases.shape:
         raise ValueError(f"features must have shape (n, p), got {cases.shape}")
+    missing = _arrays.first_missing(labels)
+    if missing is not None:
+        raise ValueError(f"labels: row {missing[0] + 1} is missing")
     labels = np.asarray(labels)
     if labels.shape != (len(cases),):
         raise ValueError(f"labels must have shape ({len(cases)},), got {labels.shape}")
-    missing = np.flatnonzero([label is None or label != label for label in labels.tolist()])
-    if len(missing):
-        raise ValueError(f"labels: row {missing[0] + 1} is missing")
-    names, label = np.unique(labels, return_inverse=True)
+    try:
+        names, label = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise ValueError("labels must be of one kind, such as words or numbers") from None
     count, arms = len(cases), len(names)
     if arms < 2:
         raise ValueError(f"labels must have at least two classes, got {arms}")
@@ -82,9 +84,15 @@ def classification(features: Any, labels: Any) -> Environment:
 
 
 def standardised(cases: np.ndarray) -> np.ndarray:
-    """The contexts (n, p + 1) of cases (n, p): standardised columns and a constant."""
-    deviations = cases.std(axis=0)
-    columns = (cases - cases.mean(axis=0)) / np.where(deviations > 0.0, deviations, 1.0)
+    """The contexts (n, p + 1) of cases (n, p): standardised columns and a constant.
+
+    A column that is constant but for the rounding of its entries becomes 0.
+    """
+    moved = cases - cases[0]  # exactly 0 in a constant column, unlike the difference to its mean
+    deviations = moved.std(axis=0)
+    # If each entry is a number x rounded twice, it is within 2^-52 |x| of x.
+    constant = deviations <= np.finfo(np.float64).eps * np.abs(cases).max(axis=0)
+    columns = (moved - moved.mean(axis=0)) / np.where(constant, np.inf, deviations)
     contexts = np.concatenate([columns, np.ones((len(cases), 1))], axis=1)
     lengths = np.linalg.norm(contexts, axis=1, keepdims=True)
     return contexts / np.maximum(lengths, np.quantile(lengths, _QUANTILE))

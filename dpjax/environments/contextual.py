@@ -13,8 +13,8 @@ import scipy
 from jax import random as jr
 from numpy.polynomial import chebyshev
 
-from dpjax.core import Array, Environment, Numbers, Outcome, Policies, _check
-from dpjax.environments.arms import as_finite, pseudo_regret
+from dpjax.core import Array, Environment, Numbers, Outcome, Policies, _arrays, _check
+from dpjax.environments.arms import pseudo_regret
 from dpjax.maths import laws
 
 # The mean reward of the best arm of a round. Those of the other arms are at least its negative.
@@ -203,21 +203,21 @@ def fixed_actions(actions: Numbers, parameter: Numbers) -> Environment:
       >>> float(outcome.tally)  # the gap of arm 1
       0.75
     """
-    actions = np.asarray(actions, np.float64)
-    if actions.ndim != 2 or len(actions) < 2 or not np.isfinite(actions).all():
-        raise ValueError(f"actions must be (K, d) finite numbers, K at least 2; got shape "
-                         f"{actions.shape}")  # fmt: skip
+    actions = _arrays.real("actions", actions)
+    if actions.ndim != 2 or len(actions) < 2:
+        raise ValueError(f"actions must have shape (K, d) with K at least 2, got {actions.shape}")
     dim = actions.shape[1]
     rank = int(np.linalg.matrix_rank(actions))
     if rank < dim:
         raise ValueError(f"actions must span R^{dim}, their rank is {rank}: change coordinates")
+    parameter = _arrays.entries(parameter=parameter)
     theta = jnp.asarray(parameter, jnp.float32)
     if theta.shape != (dim,):
         raise ValueError(
             f"parameter must have shape ({dim},), the dimension of the actions, got {theta.shape}"
         )
     if not isinstance(parameter, jax.core.Tracer):
-        largest = np.max(np.abs(actions @ np.asarray(parameter, np.float64)))
+        largest = np.max(np.abs(actions @ parameter))
         if not largest <= 1.00001:
             raise ValueError(
                 f"parameter: mean losses must be in [-1, 1], got one of size {largest:g}"
@@ -253,8 +253,8 @@ def contextual_table(features: Numbers, losses: Numbers) -> Environment:
       An Environment of T rounds for policies.
 
     Raises:
-      ValueError: shapes that do not match, or an entry that is missing or infinite; the message
-        names its row, counted from 1.
+      ValueError: shapes that do not match, or an entry that is missing or not a finite number; the
+        message names its place, counted from 1.
 
     Examples:
       >>> features, losses = np.array([[[0.0], [1.0]]] * 2), np.array([[0.25, 0.5]] * 2)
@@ -263,7 +263,7 @@ def contextual_table(features: Numbers, losses: Numbers) -> Environment:
       >>> float(outcome.tally.suffered), float(outcome.tally.compared)
       (0.5, 0.25)
     """
-    features, losses = as_finite("features", features), as_finite("losses", losses)
+    features, losses = _arrays.real("features", features), _arrays.real("losses", losses)
     if features.ndim != 3 or features.shape[1] < 2 or 0 in features.shape:
         raise ValueError(
             f"features must have shape (T, K, d) with K at least 2, got {features.shape}"

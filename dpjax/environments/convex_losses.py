@@ -4,10 +4,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import random as jr
 
-from dpjax.core import Array, Environment, Number, Outcome, _check
+from dpjax.core import Array, Environment, Number, Outcome, _arrays, _check
 from dpjax.domains import Domain, check_domain
 from dpjax.environments.loss_families import Family, as_function, offline_optimum
 from dpjax.feedback import mean_value, middle
@@ -91,7 +90,9 @@ def convex_losses(
         raise ValueError("parameters must be given for kind rows, and for your own function")
     given = parameters is not None
     if given:
-        parameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), parameters)
+        parameters = jax.tree.map(
+            lambda leaf: jnp.asarray(_arrays.entries(parameters=leaf), jnp.float32), parameters
+        )
         count = _rows(parameters)
         one = jax.tree.map(lambda leaf: leaf[0], parameters)
         shape = jax.eval_shape(function, one, jax.ShapeDtypeStruct((domain.dim,), jnp.float32))
@@ -155,11 +156,7 @@ def convex_losses(
 def _rows(parameters) -> int:
     """The common length of the leading axes, at least 1."""
     leaves = jax.tree.leaves(parameters)
-    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in leaves}
+    lengths = {len(leaf) if leaf.ndim else 0 for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError("parameters must be arrays with a common leading axis (n,), n at least 1")
-    if any(
-        not np.isfinite(np.asarray(leaf)).all() for leaf in leaves if not _check.is_traced(leaf)
-    ):
-        raise ValueError("parameters must be finite")
     return lengths.pop()

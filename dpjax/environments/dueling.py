@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Environment, Numbers, Pairs, _check
+from dpjax.core import Environment, Numbers, Pairs, _arrays, _check
 from dpjax.environments.bernoulli import bernoulli
 
 _ROUNDING = 1e-6  # in P_ij + P_ji
@@ -44,11 +44,10 @@ def dueling(preferences: Numbers, *, regret: str = "condorcet") -> Environment:
       >>> [float(environment.step((), key, pair)[1].tally) for pair in range(4)]
       [0.0, 0.125, 0.125, 0.25]
     """
-    _check.entries(0.0, 1.0, preferences=preferences)
     _check.one_of("condorcet", "utility", "borda", regret=regret)
     traced = _check.is_traced(preferences)
     numbers = jnp if traced else np
-    wins = numbers.asarray(preferences, np.float32)
+    wins = numbers.asarray(_arrays.entries(0.0, 1.0, preferences=preferences), np.float32)
     if wins.ndim == 1:
         wins = 0.5 + 0.5 * (wins[None, :] - wins[:, None])
     arms = wins.shape[0] if wins.ndim else 0

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, Environment, Outcome, _check
+from dpjax.core import Arms, Environment, Outcome, _arrays, _check
 from dpjax.environments.arms import BernoulliLosses, best_fixed_arm, draw_losses, pseudo_regret
 
 # The user's function is checked at this many rounds. Without a horizon they are at most the second
@@ -59,8 +59,9 @@ def from_means(
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
     if len(bad):
         at, arm = bad[0]
+        shown = _arrays.digits(values[at, arm], 0.0, 1.0)
         raise ValueError(
-            f"means must be in [0, 1], got {values[at, arm]:g} for arm {arm} in round {rounds[at]}"
+            f"means must be in [0, 1], got {shown} for arm {arm} in round {rounds[at]}"
         )
     return changing(means, tried.shape[1], horizon, regret)
 

@@ -5,7 +5,7 @@ import numpy as np
 import scipy
 from jax import random as jr
 
-from dpjax.core import Environment, Number, Numbers, _check
+from dpjax.core import Environment, Number, Numbers, _arrays, _check
 from dpjax.environments.arms import as_means, independent
 from dpjax.maths.laws import as_laplace, random_words
 
@@ -46,8 +46,7 @@ def heavy_tailed(
     means = as_means(means, -1e30, 1e30)
     _check.one_of("pareto", "student", family=family)
     _check.inside(1.0, jnp.inf, tail=tail)
-    _check.entries(0.0, 1e30, spread=spread)
-    width = jnp.asarray(spread, jnp.float32)
+    width = jnp.asarray(_arrays.entries(0.0, 1e30, spread=spread), jnp.float32)
     if width.shape not in ((), means.shape):
         raise ValueError(f"spread must have shape () or {means.shape}, got {width.shape}")
     width = jnp.broadcast_to(width, means.shape)
@@ -89,6 +88,6 @@ def largest_moment(means, order, *, family="pareto", tail=1.6, spread=1.0) -> fl
     half, slope = 0.5 * nodes**power, 0.5 * power * nodes ** (power - 1)
     half = np.maximum(half, 1e-300)
     draws = np.stack([law.ppf(half), law.isf(half)])
-    means, spread = (np.asarray(x, float)[..., None, None] for x in (means, spread))
-    values = np.abs(means + spread * draws) ** order
+    means, spread = _arrays.real("means", means), _arrays.real("spread", spread)
+    values = np.abs(means[..., None, None] + spread[..., None, None] * draws) ** order
     return float(np.max(np.sum(weights * slope * values, axis=(1, 2))))

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Array, Environment, Number, Outcome, _check
+from dpjax.core import Array, Environment, Number, Outcome, _arrays, _check
 from dpjax.domains import Domain, LossSet, fitting, support_function
-from dpjax.environments.arms import as_finite
 from dpjax.feedback import mean_value, middle
 from dpjax.maths import laws
 
@@ -141,7 +140,7 @@ def against_best_point(domain) -> Callable:
 def _as_rows(losses, loss_set) -> Any:
     if isinstance(losses, jax.core.Tracer):
         return losses
-    array = as_finite("losses", losses)
+    array = _arrays.real("losses", losses)
     if array.ndim != 2 or array.shape[1] != loss_set.dim or not len(array):
         raise ValueError(f"losses: must have shape (T, {loss_set.dim}), got {array.shape}")
     # The game may be traced, but the rows are concrete numbers.

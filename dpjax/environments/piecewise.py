@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Environment, Number, Numbers, _check
+from dpjax.core import Environment, Number, Numbers, _arrays, _check
 from dpjax.environments.from_means import changing
 
 
@@ -38,8 +38,7 @@ def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo")
       >>> environment.horizon, float(first.tally), float(second.tally)  # the best arm, then a gap
       (2, 0.0, 0.5)
     """
-    _check.entries(0.0, 1.0, means=means)
-    means = jnp.asarray(means, jnp.float32)
+    means = jnp.asarray(_arrays.entries(0.0, 1.0, means=means), jnp.float32)
     if means.ndim != 2 or means.shape[0] < 1 or means.shape[1] < 2:
         raise ValueError(f"means must have shape (S, K) with K at least 2, got {means.shape}")
     last = list(ends)

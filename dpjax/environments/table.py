@@ -2,9 +2,8 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from dpjax.core import Arms, Environment, Numbers, Outcome
+from dpjax.core import Arms, Environment, Numbers, Outcome, _arrays
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -18,7 +17,7 @@ def table(losses: Numbers) -> Environment:
       An Environment of T rounds; regret is against the best column in hindsight.
 
     Raises:
-      ValueError: the shape is not (T, K), or an entry is missing, infinite or out of range; the
+      ValueError: the shape is not (T, K), or an entry is missing, no number or out of range; the
         message names row and column, counted from 1.
 
     Examples:
@@ -56,29 +55,8 @@ def check_losses(losses, where="losses", rows=None, arms=None):
     """
     if isinstance(losses, jax.core.Tracer):
         return losses
-    try:
-        array = np.asarray(losses)
-        # NumPy would turn strings, dates and the real parts of complex numbers into floats.
-        if array.dtype.kind in "USMmc" or any(isinstance(x, str | bytes) for x in _objects(array)):
-            raise TypeError
-        with np.errstate(all="ignore"):  # A number beyond float64 becomes inf and is refused below.
-            array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{where}: must be a table of numbers") from None
+    array = _arrays.real(where, losses, 0.0, 1.0, what="losses", rows=rows, columns=arms)
     check_shape(array.shape, where)
-    good = (array >= 0.0) & (array <= 1.0)
-    if np.ma.isMaskedArray(losses):
-        good &= ~np.ma.getmaskarray(losses)
-    if not good.all():
-        row, column = np.unravel_index(np.argmin(good), good.shape)
-        value = array[row, column]
-        missing = np.isnan(value) or 0.0 <= value <= 1.0  # In [0, 1] it is a masked entry.
-        what = "is missing (not a number)" if missing else f"is {value:g}"
-        name = f" ({arms[column]})" if arms else ""
-        raise ValueError(
-            f"{where}: row {rows[row] if rows else row + 1}, column {column + 1}{name} {what}; "
-            "losses must lie in [0, 1]"
-        )
     return array
 
 
@@ -90,7 +68,3 @@ def check_shape(shape, where) -> None:
         raise ValueError(f"{where}: has no rows")
     if shape[1] < 2:
         raise ValueError(f"{where}: has {shape[1]} arm; at least 2 are needed")
-
-
-def _objects(array):
-    return array.flat if array.dtype.kind == "O" else ()

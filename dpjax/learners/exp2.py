@@ -249,13 +249,13 @@ def exp2(
     _check.one_of("derived", "printed", calibration=calibration)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     check_mixing(mixing)
-    over_arms = np.ndim(arms) != 2
+    over_arms = not isinstance(arms, list | tuple) and np.ndim(arms) != 2
     if over_arms:
         actions = arms_as_actions(_check.arms(arms))
     elif calibration == "printed":
         raise ValueError("calibration: the paper prints rates for arms only")
     else:
-        actions = vectors_as_actions(_vectors(arms))
+        actions = vectors_as_actions(designs.as_vectors("arms", arms))
     if loss_range is None:
         loss_range = (0.0, 1.0) if over_arms else (-1.0, 1.0)
     low, high = _check.interval(loss_range=loss_range)
@@ -276,13 +276,3 @@ def exp2(
         loss_range=(low, high),
         calibration=calibration,
     )
-
-
-def _vectors(actions) -> np.ndarray:
-    """The set of actions (K, d) in float64; raises if the argument is not such a set."""
-    vectors = np.asarray(actions, np.float64)
-    if len(vectors) < 2 or not np.isfinite(vectors).all() or not vectors.any():
-        raise ValueError(
-            "arms must be at least 2, or a set (K, d) of at least 2 finite vectors, not all 0"
-        )
-    return vectors

@@ -194,7 +194,7 @@ def projection_free(
     zeta = smoothing_radius(horizon, domain.diameter, n) if smoothing is None else smoothing
     if isinstance(zeta, int | float | np.number) and zeta > domain.diameter:
         warnings.warn(
-            f"smoothing: zeta = {zeta:.3g} is beyond the diameter, {domain.diameter:.3g}: the "
+            f"smoothing: zeta = {zeta:.9g} is beyond the diameter, {domain.diameter:.9g}: the "
             "regret bound is then above T L D and says nothing",
             stacklevel=4,
         )

@@ -13,7 +13,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Number, Numbers, _check
+from dpjax.core import Array, Number, Numbers, _arrays, _check
 from dpjax.maths import exact_sums, laws
 from dpjax.maths.clipping import within
 from dpjax.maths.exact_sums import ExactSum
@@ -43,7 +43,8 @@ def recorded(values: Numbers, bound: Number = 1.0) -> Callable:
       >>> float(exact_sums.to_float(stream(jax.random.key(0), 1, 3)))
       0.25
     """
-    values = within(jnp.asarray(values, jnp.float32) / bound, -1.0, 1.0)
+    values = jnp.asarray(_arrays.entries(values=values), jnp.float32)
+    values = within(values / bound, -1.0, 1.0)
     if values.ndim != 1:
         raise ValueError(f"values must have shape (T,), got {values.shape}")
     sums = lax.associative_scan(exact_sums.add, exact_sums.of(values))

@@ -13,12 +13,11 @@ parallel.
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax.core import Array, Numbers, _check
+from dpjax.core import Array, Numbers, _arrays, _check
 from dpjax.maths.places import at
 
 # An action counts as inside the span of others if the part outside is shorter than this share of
@@ -45,6 +44,27 @@ def circle_net(zeta: float) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
+def as_vectors(name: str, actions: Numbers) -> np.ndarray:
+    """A set of actions (K, d) in float64.
+
+    Args:
+      name: the name of the argument, for messages.
+      actions: at least 2 finite vectors, not traced.
+
+    Raises:
+      ValueError, TypeError: the array has another shape, holds other entries, or is 0.
+
+    Examples:
+      >>> designs.as_vectors("actions", [[1, 0], [0, 1]]).dtype
+      dtype('float64')
+    """
+    vectors = _arrays.real(name, actions)
+    if vectors.ndim != 2 or len(vectors) < 2 or not vectors.any():
+        got = f"{'' if vectors.any() else 'zeros of '}shape {vectors.shape}"
+        raise ValueError(f"{name} must be at least 2 vectors, (K, d), not all 0; got {got}")
+    return vectors
+
+
 def span_coordinates(actions: Numbers) -> np.ndarray:
     """The actions (K, d) in coordinates of their span: (K, r) float64 with orthonormal columns.
 
@@ -52,26 +72,13 @@ def span_coordinates(actions: Numbers) -> np.ndarray:
     dropped.
 
     Raises:
-      ValueError, TypeError: ``actions`` are not at least 2 finite vectors, or all of them are 0.
+      ValueError, TypeError: as in :func:`as_vectors`.
 
     Examples:
       >>> designs.span_coordinates([[1.0, 0.0, 1.0], [2.0, 0.0, 2.0], [0.0, 1.0, 0.0]]).shape
       (3, 2)
     """
-    requirement = "actions must be at least 2 finite vectors, (K, d), not all 0"
-    try:
-        vectors = np.asarray(actions, np.float64)
-    except jax.errors.TracerArrayConversionError:
-        raise TypeError(f"{requirement}; they must be known, not traced") from None
-    except (TypeError, ValueError):
-        raise TypeError(f"{requirement}, got {actions!r}") from None
-    if vectors.ndim != 2 or len(vectors) < 2:
-        raise ValueError(f"{requirement}; got shape {vectors.shape}")
-    if not np.isfinite(vectors).all():
-        row = np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0]
-        raise ValueError(f"{requirement}; row {row + 1} is {vectors[row].tolist()}")
-    if not vectors.any():
-        raise ValueError(f"{requirement}; all are 0")
+    vectors = as_vectors("actions", actions)
     left, lengths, _ = np.linalg.svd(vectors / np.abs(vectors).max(), full_matrices=False)
     return left[:, lengths > 1e-9 * lengths[0]]
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from dpjax.core import Array, Mechanism, _check
+from dpjax.core import Array, Mechanism, _arrays, _check
 from dpjax.mechanisms.buffered_parameters import BUFFERED
 from dpjax.mechanisms.normalized import (
     column_norms,
@@ -291,11 +291,13 @@ def _cached(**prefixes):
 
 def _as_parameters(parameters):
     try:
-        decays, scales = (np.asarray(values, np.float64) for values in parameters)
+        decays, scales = parameters
     except (TypeError, ValueError):
         raise ValueError("parameters must be decays and scales, two sequences of numbers") from None
+    decays = _arrays.real("parameters: decays", decays, what="decays")
+    scales = _arrays.real("parameters: scales", scales, what="scales")
     if decays.ndim != 1 or decays.shape != scales.shape or not len(decays):
         raise ValueError("parameters must be as many decays as scales, one or more of each")
-    if not (np.all((decays > 0) & (decays < 1)) and np.all((scales > 0) & np.isfinite(scales))):
+    if not (np.all((decays > 0) & (decays < 1)) and np.all(scales > 0)):
         raise ValueError("parameters must be decays between 0 and 1 and scales greater than 0")
     return decays, scales

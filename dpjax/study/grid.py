@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpjax.core import _arrays
+
 # Names that are reserved in the data of a study and in estimates.
 _RESERVED = (
     "learner", "environment", "trial", "round", "regret", "final_regret", "mean", "standard_error",
@@ -31,7 +33,8 @@ def axis(name: str, given) -> Axis:
     A list of numbers that contains a float is traced: one compiled program serves all values. Whole
     numbers (sizes, such as a horizon), strings and objects are static: each value is compiled
     separately. A dict from labels to values makes them static. If its values are NumPy float arrays
-    of one shape, such as means of arms, they are traced.
+    of one shape, such as means of arms, they are traced. An array with one axis, of NumPy, JAX,
+    pandas or xarray, is read as a list.
 
     Raises:
       ValueError, TypeError: the name is no identifier or is reserved, there are no values, a value
@@ -44,9 +47,10 @@ def axis(name: str, given) -> Axis:
     if isinstance(given, Mapping):
         labels, values = [str(label) for label in given], tuple(given.values())
         return _checked(Axis(name, np.array(labels, object), values, _are_arrays(values), False))
-    single = type(given) not in (list, tuple, range, np.ndarray)
-    values = (given,) if single else tuple(given)
-    if any(isinstance(value, np.ndarray) and value.ndim for value in values):
+    given = _plain(name, given)
+    single = type(given) not in (list, tuple, range)
+    values = (given,) if single else tuple(_plain(name, value) for value in given)
+    if any(isinstance(value, list | np.ndarray) for value in values):
         raise ValueError(f"grid: {name} must be one value or a list of values, not a table")
     if all(_is_number(value) for value in values) and values:
         traced = any(not _is_whole(value) for value in values)
@@ -54,6 +58,23 @@ def axis(name: str, given) -> Axis:
         return _checked(Axis(name, np.array(kept), kept, traced, single))
     labels = [_label(name, value, single) for value in values]
     return _checked(Axis(name, np.array(labels, object), values, False, single))
+
+
+def _plain(name, given) -> Any:
+    """An array of NumPy, JAX, pandas or xarray as a list, or as one value if it has no axes.
+
+    Other values are returned as they are, and so are tables of other packages than NumPy.
+    """
+    numpy = isinstance(given, np.ndarray)
+    if not numpy and (not hasattr(given, "__array__") or np.ndim(given) > 1):
+        return given
+    try:
+        array = np.asarray(given)
+    except TypeError:  # A key of JAX, or a traced value.
+        return given
+    if array.dtype.kind not in "OU":
+        _arrays.real(f"grid: {name}", given, -np.inf, np.inf, what=name)
+    return array.tolist()
 
 
 def _checked(made: Axis) -> Axis:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
+from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _arrays, _check
 from dpjax.engine import devices, programs, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
@@ -182,18 +182,15 @@ def _is_list_of_numbers(tree) -> bool:
     """Whether a subtree of the points is an array written as a list, or as nested lists."""
     if type(tree) not in (list, tuple):
         return False
-    return all(np.isscalar(x) or _is_list_of_numbers(x) for x in tree)
+    return all(
+        np.isscalar(x) or x is None or getattr(x, "ndim", None) == 0 or _is_list_of_numbers(x)
+        for x in tree
+    )
 
 
 def _numbers(leaf):
     """A leaf of the points as an array of float32."""
-    try:
-        array = np.asarray(leaf)
-        if array.dtype.kind in "USc":  # NumPy would turn strings and complex numbers into reals.
-            raise TypeError
-        return array.astype(np.float32)
-    except (TypeError, ValueError):
-        raise TypeError(f"points must hold numbers, got {leaf!r}") from None
+    return _arrays.real("points", leaf, -np.inf, np.inf).astype(np.float32)
 
 
 def _number_of_points(points) -> int:
@@ -206,11 +203,6 @@ def _number_of_points(points) -> int:
             "points must hold arrays with one common leading axis, one entry per point; "
             f"got shapes {shapes}"
         )
-    for leaf in leaves:
-        if np.isnan(leaf).any():
-            raise ValueError(
-                f"points must not hold NaN; point {np.argwhere(np.isnan(leaf))[0][0]} does"
-            )
     return lengths.pop()
 
 

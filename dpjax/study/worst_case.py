@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 from jax import random as jr
 
-from dpjax.core import Array, Environment, _check
+from dpjax.core import Array, Environment, _arrays, _check
 from dpjax.environments.families import Family
 from dpjax.report import estimates
 from dpjax.study.grid import taken
@@ -169,10 +169,13 @@ def _anywhere(generator, count, family) -> np.ndarray:
 
 def _box(family) -> dict[str, tuple[np.ndarray, ...]]:
     """The lowest and highest values of each parameter, broadcast to one shape."""
-    box = {name: np.broadcast_arrays(low, high) for name, (low, high) in family.box.items()}
-    for name, (low, high) in box.items():
-        if not np.all(np.isfinite(low) & np.isfinite(high) & (low <= high)):
-            raise ValueError(f"family: the box of {name} must be finite, from low to high")
+    box = {}
+    for name, ends in family.box.items():
+        what = f"the box of {name}"
+        read = [_arrays.real(f"family: {what}", end, what=what) for end in ends]
+        low, high = box[name] = np.broadcast_arrays(*read)
+        if not np.all(low <= high):
+            raise ValueError(f"family: {what} must be from low to high")
     return box
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpjax import environments, papers
+from dpjax import papers
 from dpjax.cli import audits, main
 from dpjax.cli import run as command
 from dpjax.papers import _shared
@@ -323,7 +323,7 @@ def test_what_is_no_file_is_called_what_it_is(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket.csv")
     for name, message in [
-        ("pipe.csv", "is a named pipe, and a loss table must be a regular file"),
+        ("pipe.csv", "is a named pipe, and not a regular file"),
         ("folder.npy", "is a folder"),
         ("zero.npz", "is a device"),
         ("socket.csv", "is a socket"),
@@ -373,20 +373,6 @@ def test_csv_that_is_read(tmp_path):
     ):  # fmt: skip
         path.write_bytes(text.encode())
         assert read_losses(path).losses.tolist() == [[0, 1], [1, 0]]
-
-
-def test_a_table_in_memory_is_numbers_and_no_words():
-    for bad, message in [
-        ([["0.5", "1"]], "must be a table of numbers"),
-        ([["0.5", None]], "must be a table of numbers"),
-        (np.full((2, 2), 0.5j), "must be a table of numbers"),
-        (np.zeros((2, 2), "M8[s]"), "must be a table of numbers"),
-        ([[10**400, 0]], "must be a table of numbers|row 1, column 1 is inf"),
-        (np.ma.masked_equal([[0.5, 0.25]], 0.25), "row 1, column 2 is missing"),
-        ([[0.5, None]], "row 1, column 2 is missing"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            environments.table(bad)
 
 
 def test_folders_that_cannot_be_written(capsys, tmp_path, monkeypatch):

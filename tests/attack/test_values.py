@@ -152,7 +152,7 @@ def test_a_spread_that_is_no_number_nor_one_an_arm_is_refused_by_name(value):
 @pytest.mark.parametrize("value", ["x", None, ["0.2", "0.5"], [["0.2", "0.5"]], [[0.2], [0.5, 1]]])
 @pytest.mark.parametrize("name", ["bernoulli", "gaussian", "heavy_tailed", "piecewise"])
 def test_means_that_are_no_numbers_are_refused_by_name(name, value):
-    with pytest.raises((TypeError, ValueError), match="^means must"):
+    with pytest.raises(ValueError, match="^means(:| is) .*(not a real number|missing|of numbers)"):
         call(name, means=value, **{"ends": [4]} if name == "piecewise" else {})
 
 

@@ -8,6 +8,7 @@ import pytest
 from dpjax import environments
 from dpjax.cli import main, run
 from dpjax.cli.case_files import VALUES, read_cases
+from dpjax.cli.loss_files import read_losses
 from tests import ROOT
 from tests.cli.test_run import DIAGNOSES, read_rows, write
 
@@ -35,8 +36,10 @@ MANY = "\n".join(f"{i / 7},word {i}" for i in range(VALUES + 1))
 BAD = {
     "a missing number": ("x,y\n1,u\n,v\n", "row 3, column 1 (x) is missing; fill it in, or remove "
                          "the row"),
-    "a missing word": ("x,y\n1.5,u\n2,?\n", "row 3, column 2 (y) is missing; fill it in, or remove "
+    "a missing word": ("x,y\n1.5,u\n2,\n", "row 3, column 2 (y) is missing; fill it in, or remove "
                        "the row"),
+    "equal labels": ("x,y\n1.5,1\n2,0\n3,1.0\n", "row 4, column 2 (y) is '1.0', the same number as "
+                     "'1' in row 2; write them alike"),
     "a word among numbers": ("x,y\n1.5,u\n1O,v\n", "row 3, column 1 (x) is '1O', and not a number, "
                              "as other entries of this column are"),
     "infinite": ("x,y\n1,u\ninf,v\n", "row 3, column 1 (x) is inf; a number must be finite"),
@@ -61,6 +64,25 @@ BAD = {
 }  # fmt: skip
 
 
+MARKS = ["<NA>", "#N/A", "None", "NaT", "\\N", ".", "?", "na", "nan", "-NaN", "NULL", "n/a"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_mark_of_a_missing_entry_is_no_word(mark, tmp_path):
+    """Neither a feature, nor a label, nor the header of a loss table."""
+    path = write(tmp_path / "a.csv", f"x,y\n{mark},u\nr,{mark}\n")
+    for label, place in (("y", "row 2, column 1 (x)"), ("x", "row 3, column 2 (y)")):
+        with pytest.raises(ValueError) as error:
+            read_cases(path, label=label)
+        said = (
+            f"is {mark!r}, which marks a missing entry; fill it in, remove the row, or use another"
+        )
+        assert str(error.value) == f"{path}: {place} {said} word"
+    path = write(tmp_path / "b.csv", f"{mark},{mark}\n0.5,1\n")
+    with pytest.raises(ValueError, match="row 1, column 1(: .* is not a number| is missing)"):
+        read_losses(path)
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_file_is_refused_in_one_sentence_with_its_place(case, tmp_path):
     text, message = BAD[case]
@@ -74,6 +96,7 @@ def test_a_bad_file_is_refused_in_one_sentence_with_its_place(case, tmp_path):
 def test_losses_beside_features_are_checked_as_those_of_a_table(tmp_path):
     cases = {
         "x,a,b\n1,0,1\n3,0,1.5\n": r"row 3, column 3 \(b\) is 1.5; losses must lie in \[0, 1\]",
+        "x,a,b\n1,0,1\n3,0,1.0000000000000002\n": r"\(b\) is 1\.0000000000000002; losses must lie",
         "x,a,b\n1,0,1\n3,0,u\n": r"row 3, column 3 \(b\) is 'u', and not a number, as other",
         "x,a,b\n1,0,u\n3,0,v\n": r"row 2, column 3 \(b\) is 'u', and not a number$",
         "x,a\n1,0\n3,1\n": "has 1 columns of losses beside the features; it needs one for each arm",

@@ -111,11 +111,16 @@ def test_the_figure_shows_failures_against_whole_patients(small):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "lacks treatment and outcome"),
-        ("treatment,result\na,1\n", "lacks outcome"),
-        ("treatment,outcome\na,1\nb,2\n", "row 3 has the outcome '2'"),
-        ("treatment,outcome\na,1\nb\n", "row 3 has the outcome ''"),
-        ("treatment,outcome\na,1\n,0\n", "row 3 has no treatment"),
+        ("", "has no rows below the header"),
+        ("treatment,result\na,1\n", "but names 0 columns outcome"),
+        ("treatment,outcome,Outcome\na,1,0\n", "but names 2 columns outcome"),
+        ("treatment;outcome\na;1\n", "its entries are separated by semicolons"),
+        ("treatment,outcome\na,1\nb,2\n", "row 3, column 2 (outcome) is '2'; an outcome is 0"),
+        ("treatment,outcome\na,1\nb\n", "row 3 has 1 entries, but the header has 2"),
+        ("treatment,outcome\na,1\n,0\n", "row 3, column 1 (treatment) is missing; fill it in"),
+        ("treatment,outcome\na,1\nNA,0\n", "row 3, column 1 (treatment) is 'NA', which marks"),
+        ("treatment,outcome\na,1\nb,\n", "row 3, column 2 (outcome) is missing; fill it in"),
+        ("treatment,outcome\n1,1\n1.0,0\n", "(treatment) is '1.0', the same number as '1' in row"),
         ("treatment,outcome\na,1\na,0\n", "at least two treatments are needed, got 1"),
         ("treatment,outcome\na,1\nb,1\n", "a and b have the same share of successes, 1"),
     ],
@@ -125,6 +130,20 @@ def test_files_that_are_refused(tmp_path, capsys, text, said):
     assert main(["trial", "--data", written(tmp_path, text), "--out", str(out)]) == 2
     assert said in capsys.readouterr().err
     assert not out.exists() or not list(out.iterdir())
+
+
+@pytest.mark.parametrize(("encoding", "reason"), [
+    ("cp1253", "invalid"), ("utf-16", "invalid start byte"), ("latin-1", "invalid"),
+])  # fmt: skip
+def test_other_encodings_are_refused(tmp_path, capsys, encoding, reason):
+    """With replaced characters, treatments would be pooled."""
+    letters = "\xe1\xe9" if encoding == "latin-1" else "\u03b1\u03b2"
+    rows = [f"{letter},{outcome}" for letter in letters for outcome in (0, 1, 1)]
+    path = tmp_path / "outcomes.csv"
+    path.write_text("\n".join(["treatment,outcome", *rows]), encoding=encoding)
+    assert main(["trial", "--data", str(path), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert f"outcomes.csv: is not UTF-8 text ({reason}" in said and "save it as UTF-8" in said
 
 
 @pytest.mark.parametrize(

@@ -461,7 +461,7 @@ def test_a_shrunk_domain_is_halfway_to_the_centre():
         (lambda: domains.base_polytope(3, lambda order: jnp.zeros(2)), "chain must return"),
         (lambda: domains.base_polytope(3, domains.concave_of_weights(np.ones(3), lambda x: x)),
          "single point"),
-        (lambda: domains.concave_of_weights([-1.0, 1.0]), "weights must be"),
+        (lambda: domains.concave_of_weights([-1.0, 1.0]), "weights: entry 1 is -1"),
         (lambda: domains.paths([(0, 1), (1, 0)], 0, 1), "cycle"),
         (lambda: domains.paths([(0, 1), (0, 1), (2, 1)], 0, 1), r"\[2, 1\] lies on no path"),
         (lambda: domains.paths([(0, 1)], 0, 1), "single path"),

@@ -627,7 +627,7 @@ BAD_ARGUMENTS = [
     ("low", ValueError, lambda: domains.box_losses(3, 1.0, 1.0)),
     ("low", ValueError, lambda: domains.box_losses(3, 1.0, -1.0)),
     ("low", ValueError, lambda: domains.box_losses(3, -np.inf, 1.0)),
-    ("low", ValueError, lambda: domains.box_losses(3, 0.0, np.inf)),
+    ("high", ValueError, lambda: domains.box_losses(3, 0.0, np.inf)),
     ("low", ValueError, lambda: domains.box_losses(3, np.nan, 1.0)),
     ("centre", ValueError, lambda: own(centre=np.zeros(2))),
     ("centre", ValueError, lambda: own(centre=0.0)),

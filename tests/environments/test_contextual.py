@@ -3,11 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from jax import random as jr
 from scipy import stats
 
 from dpjax import environments
+from dpjax.environments.classification import standardised
 
 
 def always(arm):
@@ -156,7 +158,7 @@ TABLE = np.ones((4, 2, 3)), np.ones((4, 2))
     (lambda: environments.contextual_table(TABLE[0][0], TABLE[1]), "features"),
     (lambda: environments.contextual_table(TABLE[0], TABLE[1].T), "losses .*\\(4, 2\\)"),
     (lambda: environments.contextual_table(TABLE[0] * [[[1, 1, np.nan]]], TABLE[1]),
-     "features: row 1"),
+     r"features: entry \(1, 1, 3\) is missing"),
     (lambda: environments.contextual_table(TABLE[0], "none"), "losses"),
 ])  # fmt: skip
 def test_bad_arguments_are_refused_by_name(make, name):
@@ -196,17 +198,40 @@ def test_the_comparator_of_a_data_set_is_its_least_squares_fit():
 
 
 @pytest.mark.parametrize("features, labels, message", [
-    ([["a"], ["b"]], [0, 1], "features: must be a table of numbers"),
     ([[1.0], [np.nan]], [0, 1], "features: row 2, column 1 is missing"),
     ([1.0, 2.0], [0, 1], r"features must have shape \(n, p\)"),
     ([[1.0], [2.0]], [0, 1, 1], r"labels must have shape \(2,\), got \(3,\)"),
     ([[1.0], [2.0]], [1, 1], "labels must have at least two classes, got 1"),
     ([[1.0], [2.0]], np.array(["a", None]), "labels: row 2 is missing"),
     ([[1.0], [2.0]], [np.nan, 1.0], "labels: row 1 is missing"),
+    ([[1.0], [2.0]], np.array(["2020", "NaT"], "M8[ns]"), "labels: row 2 is missing"),
+    ([[1.0], [2.0]], pd.array([pd.NA, 1]), "labels: row 1 is missing"),
+    ([[1.0], [2.0]], np.ma.masked_equal([0, 1], 1), "labels: row 2 is missing"),
+    ([[1.0], [2.0]], np.array(["a", 1], object), "labels must be of one kind"),
 ])  # fmt: skip
 def test_a_bad_data_set_is_refused(features, labels, message):
     with pytest.raises(ValueError, match=message):
         environments.classification(features, labels)
+
+
+@pytest.mark.parametrize("constant", [
+    np.full(1000, 14.62), np.full(1000, 0.001), np.full(1000, 1e6 + 0.1),
+    np.where(np.arange(1000) % 3, 0.3, 0.1 + 0.2),
+])  # fmt: skip
+def test_a_constant_column_changes_nothing(constant):
+    """Its mean is rounded, so its deviation is not 0. It becomes 0, as a column of zeros does."""
+    other = np.random.default_rng(0).normal(size=1000)
+    contexts = standardised(np.stack([other, constant], axis=1))
+    np.testing.assert_array_equal(contexts[:, 1], 0.0)
+    np.testing.assert_array_equal(contexts, standardised(np.stack([other, 0.0 * other], axis=1)))
+
+
+def test_a_column_that_hardly_varies_is_kept():
+    """One second in the dates of today varies by 6e-10 of their size."""
+    bits = np.arange(1000) % 2.0
+    for column in (1.7e9 + bits, 1.0 + 1e-12 * bits):
+        contexts = standardised(column[:, None])
+        np.testing.assert_allclose(contexts[:, 0] / contexts[:, 1], 2.0 * bits - 1.0, rtol=1e-3)
 
 
 def test_the_program_of_gap_arms_does_not_grow_with_the_dimension():

@@ -314,7 +314,7 @@ def test_each_segment_has_its_own_means():
     ("means", "ends", "name"),
     [
         ([0.2, 0.5], [4], "means must have shape"),
-        ([[0.2, 1.5]], [4], "means must be"),
+        ([[0.2, 1.5]], [4], "means: row 1, column 2 is 1.5"),
         ([[0.2, 0.5]], [4, 8], "ends must be"),
         ([[0.2, 0.5]] * 2, [4, 4], "ends must be"),
         ([[0.2, 0.5]], [0], "ends must be"),
@@ -787,7 +787,7 @@ def spoiled(row, column, value):
 
 
 BAD_TABLES = {
-    "NaN": (spoiled(1, 3, np.nan), r"row 2, column 4 is missing \(not a number\); losses must"),
+    "NaN": (spoiled(1, 3, np.nan), r"row 2, column 4 is missing; losses must"),
     "infinite": (spoiled(0, 0, np.inf), r"row 1, column 1 is inf; losses must lie in \[0, 1\]"),
     "minus infinite": (spoiled(2, 2, -np.inf), r"row 3, column 3 is -inf"),
     "too large": (spoiled(2, 0, 1.5), r"row 3, column 1 is 1\.5; losses must lie in \[0, 1\]"),
@@ -799,10 +799,6 @@ BAD_TABLES = {
     "no rows": (np.zeros((0, 3)), r"has no rows"),
     "one arm": (np.zeros((5, 1)), r"has 1 arm; at least 2 are needed"),
     "no arms": (np.zeros((5, 0)), r"has 0 arm"),
-    "None": ([[0.5, None]], r"row 1, column 2 is missing"),
-    "words": ([["low", "high"]], r"must be a table of numbers"),
-    "ragged": ([[0.5, 0.5], [0.5]], r"must be a table of numbers"),
-    "JAX": (jnp.array([[0.0, 1.0], [0.0, jnp.nan]]), r"row 2, column 2 is missing"),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import dpjax
 from dpjax import Learner, Privacy, Study, environments, feedback, learners
-from dpjax.core import Arms
+from dpjax.core import Arms, _check
 
 
 class Shifts:
@@ -161,13 +161,20 @@ class Odd(Stays):
         return self.losses[0]
 
 
-@pytest.mark.parametrize("arm", [2, -1, 0.0, None, "0", True])
+@pytest.mark.parametrize("arm", [
+    2, -1, 0.0, None, "0", True, np.True_, np.array([1]), jnp.array([1]), np.float32(1),
+])  # fmt: skip
 def test_what_is_no_arm_is_refused(arm):
     with pytest.raises(ValueError) as error:
         study_of(lambda: Odd([arm])).run(progress=False)
     assert str(error.value) == (
         f"<lambda>: select() returned {arm!r} in round 1; it must return a whole number from 0 to 1"
     )
+
+
+@pytest.mark.parametrize("arm", [np.array(1), jnp.array(1), np.int8(1)])
+def test_an_arm_may_be_an_integer_of_any_package(arm):
+    assert _check.selected(arm, 2, "mine", 1) == 1
 
 
 class Half:

@@ -213,7 +213,7 @@ def test_words():
         ({"horizon": 0}, "horizon must be an integer of at least 1"),
         (
             {"family": CONSTANT._replace(box={"levels": (0.0, np.inf)})},
-            "family: the box of levels must be finite, from low to high",
+            "family: the box of levels is inf; the box of levels must be finite in float32",
         ),
     ],
 )

@@ -1,0 +1,151 @@
+"""Arrays of numbers that users pass. Every factory that takes an array reads it here."""
+
+import decimal
+import numbers
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpjax.core._check import _note, is_traced
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value):
+    """The given array of numbers in [low, high], of any shape, in float64; see :func:`real`.
+
+    A traced array is returned as it is. Its condition is noted, as in :mod:`dpjax.core._check`.
+    """
+    ((name, given),) = value.items()
+    if not is_traced(given):
+        return real(name, given, low, high)
+    array = jnp.asarray(given)
+    _note(jnp.all((array >= low) & (array <= high)))
+    return array
+
+
+def real(
+    name, given, low=-_LARGEST, high=_LARGEST, *, what=None, rows=None, columns=None
+) -> np.ndarray:  # fmt: skip
+    """The given array of real numbers in [low, high], of any shape, in float64.
+
+    Booleans in an array count as 0 and 1. A single boolean is refused.
+
+    Args:
+      name: the name of the array in a message, such as its argument or its file.
+      given: anything that NumPy reads as an array.
+      low, high: the default is the range of finite numbers of float32.
+      what: the name of the entries in a message; ``name`` by default.
+      rows: the numbers of the rows in a file, by default 1, 2, ...
+      columns: the names of the columns.
+
+    Raises:
+      TypeError: the array is traced.
+      ValueError: an entry is missing (None, NaN, NaT, pandas.NA or masked), not a real number (a
+        word, a date, a complex number), or out of range. The message names the first such entry,
+        counted from 1.
+    """
+    if is_traced(given):
+        raise TypeError(f"{name} must be known numbers, not traced ones")
+    try:
+        array, mask = np.asarray(given), _mask(given)
+        if array.dtype.kind in "USc":  # Among words or complex numbers NumPy changes the others.
+            array = np.asarray(given, object)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: must be an array of numbers, with rows of one length") from None
+    kinds = "biu" if array.ndim else "iu"
+    if array.dtype.kind in kinds or jnp.issubdtype(array.dtype, jnp.floating):
+        values = array.astype(np.float64, copy=False)
+    else:
+        values = np.array([_as_float(entry) for entry in array.ravel()]).reshape(array.shape)
+    good = (values >= low) & (values <= high) & ~mask
+    if good.all():
+        return values
+    place = np.unravel_index(np.argmin(good), good.shape)
+    masked = np.broadcast_to(mask, good.shape)[place]
+    found = "is missing" if masked else _words(array[place], values[place], low, high)
+    where = _place(name, place, rows, columns)
+    raise ValueError(f"{where} {found}; {what or name} must {_requirement(low, high)}")
+
+
+def integers(name, requirement, given, ndim) -> np.ndarray:
+    """The given array of integers with this number of axes, which is not empty.
+
+    ``requirement`` describes it in a message.
+
+    Raises:
+      TypeError: it is empty, or has another shape or dtype.
+      ValueError: an entry is masked.
+    """
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows of unequal lengths
+        array = np.empty(0)
+    if array.ndim != ndim or array.dtype.kind not in "iu" or not array.size:
+        raise TypeError(f"{name} must be {requirement}")
+    real(name, given)
+    return array
+
+
+def is_missing(entry) -> bool:
+    """Whether an entry is None, NaN, NaT or pandas.NA."""
+    # NaN and NaT differ from themselves. The comparison of pandas.NA is pandas.NA.
+    return entry is None or str(entry == entry) != "True"
+
+
+def first_missing(values) -> tuple | None:
+    """The place of the first missing or masked entry of an array of anything; None without one."""
+    array = np.asarray(values)
+    missing = [is_missing(entry) for entry in array.ravel()]
+    missing = _mask(values) | np.reshape(missing, array.shape).astype(bool)
+    return np.unravel_index(np.argmax(missing), array.shape) if missing.any() else None
+
+
+def digits(number, low, high) -> str:
+    """A number outside [low, high], with as many digits as show that it is outside."""
+    short = f"{number:g}"
+    return repr(float(number)) if low <= float(short) <= high else short
+
+
+def _mask(given):
+    """Which entries are masked; False if the array has no mask."""
+    if isinstance(given, list | tuple) and any(map(np.ma.isMaskedArray, given)):
+        given = np.ma.array(given)
+    return np.ma.getmaskarray(given) if np.ma.isMaskedArray(given) else np.False_
+
+
+def _as_float(entry) -> float:
+    """An entry in float64; NaN if it is not a real number."""
+    if not isinstance(entry, numbers.Real | decimal.Decimal):
+        return np.nan
+    if isinstance(entry, np.timedelta64):  # For NumPy it is an integer.
+        return np.nan
+    try:
+        return float(entry)
+    except OverflowError:
+        return np.inf if entry > 0 else -np.inf  # type: ignore[operator]
+
+
+def _words(entry, value, low, high) -> str:
+    if is_missing(entry):
+        return "is missing"
+    if np.isnan(value):
+        return f"is {' '.join(repr(entry).split())[:40]}, which is not a real number"
+    return f"is {digits(value, low, high)}"
+
+
+def _place(name, place, rows, columns) -> str:
+    if not place:
+        return name
+    if len(place) != 2:
+        counted = ", ".join(str(i + 1) for i in place)
+        return f"{name}: entry {counted if len(place) == 1 else f'({counted})'}"
+    row, column = place
+    of = f" ({columns[column]})" if columns else ""
+    return f"{name}: row {rows[row] if rows else row + 1}, column {column + 1}{of}"
+
+
+def _requirement(low, high) -> str:
+    if high == -low == np.inf:
+        return "be numbers"
+    return "be finite in float32" if high == -low == _LARGEST else f"lie in [{low:g}, {high:g}]"

@@ -1,0 +1,260 @@
+"""Arrays of numbers that users pass. One function reads them for every factory."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import xarray
+
+import dpjax
+from dpjax import (
+    combinators,
+    domains,
+    environments,
+    families,
+    learners,
+    loss_families,
+    mechanisms,
+    stopping,
+)
+from dpjax.core import _arrays
+from dpjax.study.grid import axis
+from dpjax.study.sweep import _is_list_of_numbers, _numbers
+from dpjax.study.worst_case import _box
+
+MEANS, ROWS = np.array([0.25, 0.5]), np.full((3, 2), 0.25)
+PLANE, SEGMENT, KEY = domains.cube(2), domains.cube(1), jax.random.key(0)
+
+
+def swept(points):
+    def game(mean):
+        return learners.exp3(2, 2), environments.bernoulli([mean, 0.5])
+
+    return dpjax.sweep(game, points, 1, KEY, checkpoints=1, progress=False)
+
+
+def boxed(low):
+    family = families.Family(environments.bernoulli, {"means": (low, np.ones(2))})
+    return _box(family)
+
+
+# The name of an argument, a valid array and a function that passes it to a factory.
+FACTORIES = {
+    "advice of means": ("losses", MEANS, lambda x: environments.advice(x, 2)),
+    "advice of a table": ("losses", ROWS, lambda x: environments.advice(x, 2)),
+    "advice": ("experts", ROWS + 0.25, lambda x: environments.advice(MEANS, x)),
+    "informative": ("informative", MEANS, lambda x: environments.advice(MEANS, 2, informative=x)),
+    "bernoulli": ("means", MEANS, environments.bernoulli),
+    "classification": ("features", np.arange(6.0).reshape(3, 2),
+                       lambda x: environments.classification(x, [0, 1, 1])),
+    "contextual_table": ("features", np.arange(12.0).reshape(3, 2, 2),
+                         lambda x: environments.contextual_table(x, ROWS)),
+    "contextual losses": ("losses", ROWS,
+                          lambda x: environments.contextual_table(np.ones((3, 2, 2)), x)),
+    "convex_losses": ("parameters", ROWS, lambda x: environments.convex_losses(
+        PLANE, loss_families.distance(PLANE), parameters=x)),
+    "dueling": ("preferences", np.array([[0.5, 0.25], [0.75, 0.5]]), environments.dueling),
+    "fixed_actions": ("actions", np.eye(2), lambda x: environments.fixed_actions(x, MEANS)),
+    "parameter": ("parameter", MEANS, lambda x: environments.fixed_actions(np.eye(2), x)),
+    "gaussian": ("means", MEANS, lambda x: environments.gaussian(x, deviation=1.0)),
+    "heavy_tailed": ("means", MEANS, environments.heavy_tailed),
+    "spread": ("spread", MEANS, lambda x: environments.heavy_tailed(MEANS, spread=x)),
+    "linear_losses": ("losses", ROWS, lambda x: environments.linear_losses(PLANE, x)),
+    "memory": ("means", MEANS, lambda x: environments.memory(x, rounds=1)),
+    "piecewise": ("means", ROWS, lambda x: environments.piecewise(x, [1, 2, 3])),
+    "table": ("losses", ROWS, environments.table),
+    "box": ("high", MEANS, lambda x: domains.box([-1.0, -1.0], x)),
+    "from_minimizer": ("centre", MEANS, lambda x: domains.from_minimizer(
+        2, lambda g: -g, centre=x, diameter=2.0)),
+    "tangent": ("tangent", np.array([[1.0], [0.0]]), lambda x: domains.from_minimizer(
+        2, lambda g: -g, centre=MEANS, diameter=2.0, tangent=x)),
+    "polytope": ("A", np.array([[1.0], [-1.0]]), lambda x: domains.polytope(x, [1.0, 1.0])),
+    "bounds of a polytope": ("b", np.ones(2), lambda x: domains.polytope([[1.0], [-1.0]], x)),
+    "permutahedron": ("weights", MEANS, domains.permutahedron),
+    "concave_of_weights": ("weights", MEANS, domains.concave_of_weights),
+    "coverage": ("incidence", np.eye(2), domains.coverage),
+    "directed_cut": ("weights", np.eye(2), domains.directed_cut),
+    "on_grid": ("points", np.array([[0.5], [-0.5]]), lambda x: combinators.on_grid(
+        environments.linear_losses(SEGMENT, "iid"), x)),
+    "linear_elimination": ("actions", np.eye(2),
+                           lambda x: learners.linear_elimination(8, x, epsilon=1.0)),
+    "exp2": ("arms", np.eye(2), lambda x: learners.exp2(8, x, epsilon=1.0)),
+    "recorded": ("values", MEANS, stopping.recorded),
+    "buffered": ("parameters: scales", MEANS,
+                 lambda x: mechanisms.buffered(8, parameters=(MEANS, x))),
+    "the box of a family": ("family: the box of means", MEANS, boxed),
+    "sweep": ("points", MEANS, swept),
+    "grid": ("grid: epsilon", MEANS, lambda x: axis("epsilon", x)),
+}  # fmt: skip
+ENTRIES = {
+    "NaN": (np.nan, "is missing"), "None": (None, "is missing"), "NA": (pd.NA, "is missing"),
+    "NaT": (pd.NaT, "is missing"), "NumPy's NaT": (np.datetime64("NaT"), "is missing"),
+    "complex": (0.5j, "is 0.5j, which is not a real number"),
+    "a word": ("0.5", "is '0.5', which is not a real number"),
+    "a duration": (np.timedelta64(1, "s"), "is np.timedelta64(1,'s'), which is not a real number"),
+}  # fmt: skip
+
+
+def first_and_last(array):
+    """The places of two entries, in words."""
+    if array.ndim == 2:
+        return "row 1, column 1", f"row {array.shape[0]}, column {array.shape[1]}"
+    last = [f"({', '.join(map(str, shape))})" for shape in ((1,) * array.ndim, array.shape)]
+    return [f"entry {place.strip('()') if array.ndim == 1 else place}" for place in last]
+
+
+def bad_arrays(array):
+    """(the array with a bad entry, its place and description)."""
+    first, last = first_and_last(array)
+    mask = np.zeros(array.shape, bool)
+    mask[(-1,) * array.ndim] = True
+    masked = np.ma.array(array, mask=mask)
+    yield masked, f"{last} is missing"
+    if array.ndim > 1:
+        yield list(masked), f"{last} is missing"
+    yield array.astype(complex), f"{first} is {complex(array.flat[0])}, which is not a real number"
+    yield np.full(array.shape, "NaT", "M8[s]"), f"{first} is missing"
+    yield np.zeros(array.shape, "m8[s]"), f"{first} is np.timedelta64(0,'s'), which is not a real"
+    for entry, words in ENTRIES.values():
+        spoiled = array.astype(object)
+        spoiled[(-1,) * array.ndim] = entry
+        yield spoiled, f"{last} {words}"
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_every_factory_refuses_what_is_no_number_with_its_place(factory):
+    name, valid, make = FACTORIES[factory]
+    for given, words in bad_arrays(valid):
+        if factory == "grid" and given.dtype == object:
+            continue  # Objects are values with labels.
+        if factory == "convex_losses" and type(given) is list:
+            continue  # A list is a pytree.
+        with pytest.raises(ValueError) as error:
+            make(given)
+        assert str(error.value).startswith(f"{name}: {words}")
+
+
+@pytest.mark.parametrize("factory", [
+    factory for factory, (_, valid, _) in FACTORIES.items()
+    if valid.ndim < 3 and factory not in ("linear_losses", "exp2", "recorded", "polytope", "sweep")
+])  # fmt: skip
+def test_every_factory_accepts_tables_of_pandas(factory):
+    _, valid, make = FACTORIES[factory]
+    make((pd.Series if valid.ndim == 1 else pd.DataFrame)(valid))
+
+
+def test_no_factory_that_takes_numbers_is_forgotten():
+    """All public factories of a room with an argument of the type Numbers."""
+    names = {make for make in FACTORIES if "of" not in make.split()}
+    for room in (environments, domains, learners, combinators):
+        for factory in room.__all__:
+            takes = getattr(getattr(room, factory), "__annotations__", {}).values()
+            if any("Numbers" in str(kind) for kind in takes):
+                assert factory in names | set(ELSEWHERE), factory
+
+
+ELSEWHERE = {
+    "box_losses": "numbers", "adac_gope": "as linear_elimination",
+    "forests": "integers", "partition_matroid": "integers", "paths": "integers",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: domains.forests(x, 3), lambda x: domains.paths(x, 0, 2),
+    lambda x: domains.partition_matroid(x[:, 0], [1, 1]),
+])  # fmt: skip
+def test_integers_are_neither_masked_nor_of_other_kinds(make):
+    edges = np.array([[0, 1], [1, 2], [0, 2]])
+    with pytest.raises(ValueError, match="(edges: row 2, column 1|blocks: entry 2) is missing"):
+        make(np.ma.array(edges, mask=[[0, 0], [1, 0], [0, 0]]))
+    for given in (edges * 1.0, edges * 1j, edges.astype("m8[s]"), edges.astype(object), edges[:0]):
+        with pytest.raises(TypeError, match="(edges|blocks) must be .*integers"):
+            make(given)
+
+
+def test_numbers_are_read_as_float64():
+    for given in ([0, 0.5], [False, 0.5], [Decimal(0), Fraction(1, 2)], jnp.array([0, 0.5]),
+                  jnp.array([0, 0.5], jnp.bfloat16), pd.array([0, 0.5], dtype="Float64"),
+                  xarray.DataArray([0, 0.5]), [jnp.float32(0), 0.5]):  # fmt: skip
+        read = _arrays.real("means", given)
+        assert read.dtype == np.float64 and read.tolist() == [0.0, 0.5]
+    assert _arrays.real("means", 0.5).shape == () and _arrays.real("means", []).shape == (0,)
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ([0.5, np.inf], "means: entry 2 is inf; means must be finite in float32"),
+    ([0.5, 1e39], "means: entry 2 is 1e+39; means must be finite in float32"),
+    ([10**400, 0.5], "means: entry 1 is inf; means must be finite in float32"),
+    ([[0.5], [0.5, 0.5]], "means: must be an array of numbers, with rows of one length"),
+    ("0.5", "means is '0.5', which is not a real number; means must be finite in float32"),
+    (True, "means is np.True_, which is not a real number; means must be finite in float32"),
+    (None, "means is missing; means must be finite in float32"),
+])  # fmt: skip
+def test_other_arrays_are_refused(given, message):
+    with pytest.raises(ValueError) as error:
+        _arrays.entries(means=given)
+    assert str(error.value) == message
+
+
+def test_a_traced_array_is_noted_or_refused():
+    with pytest.raises(TypeError, match="features must be known numbers, not traced ones"):
+        jax.jit(lambda x: environments.classification(x, [0, 1]))(jnp.eye(2))
+    regret = jax.jit(lambda m: environments.bernoulli(m).regret((), jnp.zeros(2)))
+    assert regret(jnp.array([0.5, 1.0])) == 0.0 and jnp.isnan(regret(jnp.array([0.5, 1.5])))
+
+
+@pytest.mark.parametrize("number", [1 + 2**-52, -1e-20, 1.0000001, 1.5, np.float32(1.0000001)])
+def test_a_refused_number_is_shown_with_digits_that_are_refused(number):
+    """A rounded one would look allowed."""
+    with pytest.raises(ValueError) as error:
+        environments.table([[0.5, number]])
+    shown = str(error.value).removeprefix("losses: row 1, column 2 is ").split(";")[0]
+    assert not 0.0 <= float(shown) <= 1.0
+    assert len(shown) < 6 or float(shown) == number
+
+
+def test_a_mean_of_a_function_is_shown_with_digits_that_are_refused():
+    with pytest.raises(ValueError, match=r"got 1\.0000001192092896 for arm 1 in round 1"):
+        environments.from_means(lambda t: jnp.array([0.5, 1.0 + 2.0**-23]))
+
+
+@pytest.mark.parametrize("make", [
+    lambda low, high: domains.box([low], [high]),
+    lambda low, high: domains.box_losses(2, low, high),
+    lambda low, high: combinators.rescale_losses(learners.exp3(8, 2), low, high),
+])  # fmt: skip
+def test_ranges_that_float32_cannot_tell_apart_are_refused(make):
+    make(0.3, 0.4)
+    with pytest.raises(
+        ValueError, match=r"low must be below high in float32.* 0\.3 and 0\.3000000"
+    ):
+        make(0.3, 0.1 + 0.2)
+
+
+def test_a_permutahedron_of_rounded_weights_is_refused():
+    with pytest.raises(ValueError, match="weights must not all be equal"):
+        domains.permutahedron([0.3, 0.1 + 0.2])
+
+
+@pytest.mark.parametrize("given", [
+    jnp.array([0.5, 1]), pd.Series([0.5, 1]), pd.Index([0.5, 1]), xarray.DataArray([0.5, 1]),
+    [jnp.float32(0.5), 1.0], (np.float64(0.5), np.array(1.0)),
+])  # fmt: skip
+def test_an_axis_and_points_may_be_arrays_of_any_package(given):
+    made = axis("epsilon", given)
+    assert made.values == (0.5, 1.0) and made.traced and not made.single
+    points = jax.tree.map(_numbers, given, is_leaf=_is_list_of_numbers)
+    np.testing.assert_array_equal(points, [0.5, 1.0])
+
+
+def test_an_array_without_axes_is_one_value():
+    for given in (np.array(0.5), jnp.float32(0.5), np.float32(0.5), xarray.DataArray(0.5)):
+        made = axis("epsilon", given)
+        assert made.values == (0.5,) and made.single
+    for given in (np.eye(2), [[0.5, 1.0]], [jnp.ones(2), jnp.ones(2)]):
+        with pytest.raises(ValueError, match="must be one value or a list of values, not a table"):
+            axis("epsilon", given)
