@@ -39,7 +39,12 @@ class Theorem(NamedTuple):
     slow: bool = False  # whether it is so slow that it is searched only if named
 
     def grid(self) -> dict[str, Any]:
-        """The sizes, with the domain made."""
+        """The sizes, with the domain made.
+
+        Examples:
+          >>> theorems.find("hedge").grid()
+          {'arms': 4}
+        """
         return {name: size() if callable(size) else size for name, size in self.sizes.items()}
 
 
