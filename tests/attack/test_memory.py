@@ -100,8 +100,8 @@ def test_a_game_that_changes_at_each_call_takes_a_megabyte_a_call():
     """A warning says so after 256 contexts."""
     found, contexts = measured(TRACES)
     print(
-        f"traces: 100 games that changed, {found[0]:.0f} MB after 10, {found[-1]:.0f} MB after 100, "
-        f"{contexts} contexts"
+        f"traces: 100 games that changed, {found[0]:.0f} MB after 10, {found[-1]:.0f} MB after "
+        f"100, {contexts} contexts"
     )
     assert contexts == 99
     assert found[-1] - found[0] < 90.0
