@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from dpjax.core import _check
-from dpjax.report import estimates, quantities
+from dpjax.report import arrays, estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
 from dpjax.report.quantities import DECLARED
@@ -217,19 +217,21 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         raise ValueError(
             f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
         )
-    found = None if estimate is None else named(estimate, confidence)(data[y])
-    left = data[y] if found is None else found[next(iter(found))]
-    check_axes({str(n): size for n, size in left.sizes.items()}, roles)
-    if found is None and data.sizes[x] == 1:
-        found = estimates.mean(data[y], confidence)
-    found = estimates.band(data[y], x, confidence) if found is None else found
+    with arrays.quiet():
+        found = None if estimate is None else named(estimate, confidence)(data[y])
+        left = data[y] if found is None else found[next(iter(found))]
+        check_axes({str(n): size for n, size in left.sizes.items()}, roles)
+        if found is None and data.sizes[x] == 1:
+            found = estimates.mean(data[y], confidence)
+        found = estimates.band(data[y], x, confidence) if found is None else found
+    arrays.warn(arrays.lost(found), y, stacklevel=4)
     return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
 
 
 def _caption(data, array, found, roles) -> str:
     """The estimate, the number of trials, the sizes, and the learners' trust models."""
     first = found.attrs.get("estimate", "estimate")
-    trials = array.sizes.get("trial", found.attrs.get("trials"))
+    trials = arrays.number(found, array.sizes.get("trial"))
     single = {name: _text(array[name].values) for name in array.coords if array[name].ndim == 0}
     where = [single.pop(name) for name in ("learner", "environment") if name in single]
     sizes = [
@@ -241,6 +243,7 @@ def _caption(data, array, found, roles) -> str:
         f"{first[0].upper()}{first[1:]}; {trials} trials",
         ", ".join(where),
         ", ".join(sizes),
+        arrays.remarks(found),
         found.attrs.get("note", ""),
     ]
     models = _models(data)
