@@ -128,8 +128,8 @@ def by_trials(
 ) -> xarray.Dataset:
     """Estimate each cell from the trials that count in it.
 
-    A trial counts in a cell if its value there is finite (:func:`counts`). A cell without such a trial was not
-    played, and is NaN.
+    A trial counts in a cell if its value there is finite (:func:`counts`). A cell without such a
+    trial was not played, and is NaN.
 
     Args:
       array: with the dimension trial.

@@ -1,7 +1,7 @@
 """Tables of results: rows from labelled data, formatted for files, terminals and pages."""
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,9 @@ def cells(
     return frame
 
 
-def filled(frame: pandas.DataFrame, axes: Iterable[str]) -> pandas.DataFrame:
+def filled(frame: pandas.DataFrame, axes: Iterable[Hashable]) -> pandas.DataFrame:
     """A table for print: NaN in the columns of ``axes`` is empty."""
-    shown = {name: frame[name].astype(object) for name in axes if name in frame}
+    shown = {str(name): frame[name].astype(object) for name in axes if name in frame}
     return frame.assign(**{name: own.where(own.notnull(), "") for name, own in shown.items()})
 
 
