@@ -142,7 +142,7 @@ def by_trials(
 
     Returns:
       The estimate. If some trials do not count, its last variable is ``trials``, the number of
-      trials that count in each cell.
+      trials that count in each cell, NaN if it was not played.
 
     Examples:
       >>> import xarray
@@ -151,7 +151,7 @@ def by_trials(
       ...     return array.max("trial", skipna=False).to_dataset(name="largest")
       >>> found = arrays.by_trials(regret, largest)
       >>> found["largest"].values.tolist(), found["trials"].values.tolist()
-      ([6.0, 4.0], [3, 2])
+      ([6.0, 4.0], [3.0, 2.0])
     """
     finite = counts(array)
     played = finite.any("trial")
@@ -170,7 +170,7 @@ def by_trials(
         own = estimate(array.isel(trial=np.flatnonzero(pattern)) if enough else array)
         own = own.drop_vars("trials", errors="ignore")
         found = own.where(here, found) if i else own.where(here)
-    trials = whole.sum("trial").where(played.any(over), 0)
+    trials = whole.sum("trial").where(played.any(over))
     return found.assign(trials=trials.assign_attrs(of=n).variable)
 
 
@@ -178,8 +178,8 @@ def number(found: xarray.Dataset, otherwise: int | None = None) -> str:
     """The number of trials of an estimate in words, such as "20 to 30"."""
     if "trials" not in found:
         return str(found.attrs.get("trials", otherwise))
-    counts = np.unique(found["trials"].values[found["trials"].values > 0])
-    return " to ".join(dict.fromkeys(str(int(end)) for end in (counts[0], counts[-1])))
+    ends = found["trials"].min().item(), found["trials"].max().item()
+    return " to ".join(dict.fromkeys(f"{end:.0f}" for end in ends))
 
 
 def lost(found: xarray.Dataset) -> str:
@@ -187,7 +187,7 @@ def lost(found: xarray.Dataset) -> str:
     if "trials" not in found:
         return ""
     trials, of = found["trials"], found["trials"].attrs["of"]
-    missing = of - trials.where(trials > 0)
+    missing = of - trials
     for name in trials.dims:  # An axis is not named if the number is the same along it.
         if name == "round" or (missing.fillna(missing.max(name)) == missing.max(name)).all():
             missing = missing.max(name)
@@ -210,8 +210,7 @@ def remarks(found: xarray.Dataset) -> str:
 
 def cautioned(found: xarray.Dataset, trials: int) -> xarray.Dataset:
     """The estimate, with the attribute ``caution`` if a cell has fewer than FEW trials."""
-    counts = found["trials"].where(found["trials"] > 0) if "trials" in found else trials
-    if np.nanmin(counts) >= FEW:
+    if found.get("trials", xarray.DataArray(trials)).min() >= FEW:
         return found
     sentence = f"With fewer than {FEW} trials, intervals of skewed trials cover too seldom."
     return found.assign_attrs(caution=sentence)

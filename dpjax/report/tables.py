@@ -36,13 +36,13 @@ def cells(
     taken = [name for name in order if f"takes_{name}" in array.coords]
     declared = ("privacy_epsilon", "privacy_delta", "privacy_model")
     for name in (*declared, *(f"takes_{each}" for each in taken)):
-        if name in array.coords:
+        if name in array.coords and {*array.coords[name].dims} <= {*order}:
             found[name] = array.coords[name].variable
     found["trials"] = functools.reduce(np.minimum, trials)
     reduced = [name for name in array.dims if name not in order]
     found["played"] = arrays.counts(array).any(reduced)
     frame = found.to_dataframe(dim_order=order).reset_index()
-    frame = frame[frame.pop("played").astype(bool)]
+    frame = frame[frame.pop("played").astype(bool)].astype({"trials": int})
     for name in taken:
         takes = frame.pop(f"takes_{name}").astype(bool)
         empty = "" if array[name].dtype.kind in "OU" else np.nan
