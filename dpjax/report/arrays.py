@@ -208,11 +208,13 @@ def remarks(found: xarray.Dataset) -> str:
     return " ".join(filter(None, [lost(found), found.attrs.get("caution")]))
 
 
-def cautioned(found: xarray.Dataset, trials: int) -> xarray.Dataset:
+def cautioned(
+    found: xarray.Dataset, trials: int, intervals: str = "intervals of skewed trials"
+) -> xarray.Dataset:
     """The estimate, with the attribute ``caution`` if a cell has fewer than FEW trials."""
     if found.get("trials", xarray.DataArray(trials)).min() >= FEW:
         return found
-    sentence = f"With fewer than {FEW} trials, intervals of skewed trials cover too seldom."
+    sentence = f"With fewer than {FEW} trials, {intervals} cover the true value too seldom."
     return found.assign_attrs(caution=sentence)
 
 

@@ -154,7 +154,7 @@ def statistic(
         return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
 
     found = arrays.by_trials(bare(array), percentiles, fewest=2)
-    return arrays.cautioned(found, array.sizes["trial"])
+    return arrays.cautioned(found, array.sizes["trial"], "bootstrap percentiles")
 
 
 def of_means(

@@ -49,7 +49,7 @@ def failed(array, trials, value=np.nan, at=CELL):
     return array
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_failed_trial_does_not_count_in_any_estimate(name, value):
     """The cell has the estimate of its other trials; cells that share none with it are as before.
