@@ -9,7 +9,17 @@ from typing import Any
 import pandas
 import xarray
 
-from dpjax.report import choice, estimates, figures, identification, latex, pages, tables, trends
+from dpjax.report import (
+    arrays,
+    choice,
+    estimates,
+    figures,
+    identification,
+    latex,
+    pages,
+    tables,
+    trends,
+)
 from dpjax.report.arrays import ESTIMATORS
 
 ESTIMATES = choice, estimates, trends  # importing them registers their estimators
@@ -158,7 +168,9 @@ class Accessor:
           True
         """
         images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]
-        table = self.table(**options)
+        with arrays.quiet():
+            table = self.table(**options)
+        arrays.warn(table.attrs["notes"], options.get("of", "final_regret"), stacklevel=2)
         shown = [pages.frame_table(tables.filled(table, self._data.dims))]
         for note in filter(None, [table.attrs["notes"], tables.note(table.to_dict("records"))]):
             shown.append(pages.paragraph(note, "small"))

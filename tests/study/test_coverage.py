@@ -166,7 +166,7 @@ def test_intervals_of_normal_trials_cover_nine_times_in_ten(name):
 def test_intervals_of_few_normal_trials_are_not_too_narrow(name, trials):
     """Within four standard errors of 0.95; intervals of half the width are refused.
 
-    Bootstrap percentiles of four trials covered the true value in 0.64 (gini) to 0.81 (band) of cases.
+    Bootstrap percentiles of four trials covered the true value in 0.64 (gini) to 0.81 (band).
     """
     least = 0.95 - 4.0 * (0.95 * 0.05 / REPEATS) ** 0.5
     assert coverage(name, "narrow", trials=trials) > least
