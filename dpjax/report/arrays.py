@@ -120,6 +120,21 @@ def counts(array: xarray.DataArray) -> xarray.DataArray:
     return xarray.apply_ufunc(np.isfinite, array.reset_coords(drop=True))
 
 
+def expected(array: xarray.DataArray) -> xarray.DataArray:
+    """Whether each cell was played, or should have been.
+
+    A cell was played if a trial counts in it. It should have been if it declares privacy, and its
+    learner played in this environment otherwise, or has no trial that counts at all.
+    """
+    played = counts(array).any("trial")
+    if "privacy_epsilon" not in array.coords:
+        return played
+    declared = array.coords["privacy_epsilon"].reset_coords(drop=True).notnull()
+    pair = played.any([name for name in played.dims if name not in ("learner", "environment")])
+    failed = ~played.any([name for name in played.dims if name != "learner"])
+    return (played | (declared & (pair | failed))).transpose(*played.dims)
+
+
 def by_trials(
     array: xarray.DataArray,
     estimate: Callable[[xarray.DataArray], xarray.Dataset],
@@ -129,7 +144,7 @@ def by_trials(
     """Estimate each cell from the trials that count in it.
 
     A trial counts in a cell if its value there is finite (:func:`counts`). A cell without such a
-    trial was not played, and is NaN.
+    trial is NaN.
 
     Args:
       array: with the dimension trial.
@@ -142,7 +157,7 @@ def by_trials(
 
     Returns:
       The estimate. If some trials do not count, its last variable is ``trials``, the number of
-      trials that count in each cell, NaN if it was not played.
+      trials that count in each cell, NaN if it is not :func:`expected`.
 
     Examples:
       >>> import xarray
@@ -153,11 +168,11 @@ def by_trials(
       >>> found["largest"].values.tolist(), found["trials"].values.tolist()
       ([6.0, 4.0], [3.0, 2.0])
     """
-    finite = counts(array)
+    finite, asked = counts(array), expected(array)
     played = finite.any("trial")
     whole = (finite | ~played).all(over).transpose("trial", ...)
     array = array if finite.all() else array.where(finite)
-    if whole.all():
+    if whole.all() and (asked == played).all():
         return estimate(array)
     cells, n = whole.isel(trial=0, drop=True), array.sizes["trial"]
     patterns, which = np.unique(
@@ -170,8 +185,12 @@ def by_trials(
         own = estimate(array.isel(trial=np.flatnonzero(pattern)) if enough else array)
         own = own.drop_vars("trials", errors="ignore")
         found = own.where(here, found) if i else own.where(here)
-    trials = whole.sum("trial").where(played.any(over))
-    return found.assign(trials=trials.assign_attrs(of=n).variable)
+    trials = whole.sum("trial").where(played.any(over), 0).where(asked.any(over))
+    trials.attrs = {"of": n}
+    if over:  # The number of trials does not show which of the combined cells failed.
+        failed = _named(asked.where(asked & ~played))
+        trials.attrs["failed"] = "; ".join(f"all{at}" for _, at in failed)
+    return found.assign(trials=trials.variable)
 
 
 def number(found: xarray.Dataset, otherwise: int | None = None) -> str:
@@ -187,20 +206,30 @@ def lost(found: xarray.Dataset) -> str:
     if "trials" not in found:
         return ""
     trials, of = found["trials"], found["trials"].attrs["of"]
-    missing = of - trials
-    for name in trials.dims:  # An axis is not named if the number is the same along it.
-        if name == "round" or (missing.fillna(missing.max(name)) == missing.max(name)).all():
-            missing = missing.max(name)
-    cells = np.argwhere(missing.values > 0)
-    texts = []
-    for cell in cells[:3]:
-        labels = [missing[n].values[i] for n, i in zip(missing.dims, cell, strict=True)]
-        at = ", ".join(f"{n} = {v}" for n, v in zip(missing.dims, labels, strict=True))
-        count = f"{missing.values[tuple(cell)]:.0f} of {of}"
-        texts.append(f"{count} at {at}" if at else count)
-    if len(cells) > 3:
-        texts.append(f"and some in {len(cells) - 3} other cells")
-    return f"Trials that failed or were not played do not count: {'; '.join(texts)}."
+    failed = [*filter(None, trials.attrs.get("failed", "").split("; "))]
+    fewer = trials.where((trials < of) & (trials >= bool(failed)))
+    texts = [f"{of - count:.0f} of {of}{at}" for count, at in _named(fewer)] + failed
+    more = [f"and some in {len(texts) - 3} other cells"] if len(texts) > 3 else []
+    sentence = "Trials that failed or were not played do not count"
+    return f"{sentence}: {'; '.join(texts[:3] + more)}."
+
+
+def _named(values) -> list[tuple[float, str]]:
+    """The values of cells that are not NaN, with the cells in words.
+
+    An axis is not named if it is the round, or if the values are the same along it.
+    """
+    for name in values.dims:
+        same = values.min(name)
+        if name == "round" or ((values == same) | same.isnull()).all():
+            values = same
+    labels = [values[name].values.tolist() for name in values.dims]
+    found = []
+    for cell in np.argwhere(values.notnull().values):
+        pairs = zip(values.dims, labels, cell, strict=True)
+        at = ", ".join(f"{name} = {own[i]}" for name, own, i in pairs)
+        found.append((values.values[tuple(cell)], f" at {at}" if at else ""))
+    return found
 
 
 def remarks(found: xarray.Dataset) -> str:

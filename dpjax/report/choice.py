@@ -111,7 +111,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     for name in axes:
         arrays.axis_values(array, name)
     choose = partial(_tune, axes=axes, confidence=confidence)
-    found = arrays.by_trials(arrays.bare(array), choose, axes, fewest=4)
+    found = arrays.by_trials(array, choose, axes, fewest=4)
     at, played = found["at"].fillna(0.0).astype(int), found["mean"].notnull()
     found = found.drop_vars("at").assign(candidate=found["candidate"] == 1.0)
     numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
@@ -130,7 +130,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
 
 def _tune(array, axes, confidence) -> xarray.Dataset:
     """:func:`tune` of trials that count in all played cells; ``at`` is the place of the choice."""
-    half, flat = array.sizes["trial"] // 2, array.stack(setting=axes)
+    half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(half)), flat.isel(trial=slice(half, None))
     means = halves[0].mean("trial", skipna=False)
     at = means.fillna(np.inf).argmin("setting")
@@ -184,8 +184,10 @@ def frontier(
     declared, models = array["privacy_epsilon"], array["privacy_model"]
     found = []
     for level in array[over].values:
-        allowed = array.where(declared <= level * (1.0 + 1e-5))
-        best = tune(allowed, *settings, confidence=confidence)
+        allowed = declared <= level * (1.0 + 1e-5)
+        # A cell without a declaration is not expected to be played.
+        own = array.where(allowed).assign_coords(privacy_epsilon=declared.where(allowed))
+        best = tune(own, *settings, confidence=confidence)
         at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
         model = models.sel(at).reset_coords(drop=True)
         best["chosen_model"] = model.where(best["mean"].notnull(), "")
@@ -193,7 +195,8 @@ def frontier(
         best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
         best = best.drop_vars([name for name in best.coords if str(name).startswith("takes_")])
         all_trials = xarray.full_like(best["mean"], array.sizes["trial"], int)
-        best["trials"] = best.get("trials", all_trials.assign_attrs(of=array.sizes["trial"]))
+        all_trials.attrs = {"of": array.sizes["trial"]}
+        best["trials"] = best.get("trials", all_trials)
         found.append(best.assign_coords({over: level}))
     levels = xarray.concat(found, over, combine_attrs="override", join="exact", coords="different",
                          compat="equals")  # fmt: skip

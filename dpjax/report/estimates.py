@@ -71,12 +71,12 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
       {'quantile': 49.5, 'low': 39.0, 'high': 60.0}
     """
     arrays.check(array, q=q)
-    return arrays.by_trials(bare(array), partial(_quantile, q=q, confidence=confidence), fewest=2)
+    return arrays.by_trials(array, partial(_quantile, q=q, confidence=confidence), fewest=2)
 
 
 def _quantile(array, q, confidence) -> xarray.Dataset:
     """:func:`quantile` of trials that count in all played cells."""
-    trials = array.sizes["trial"]
+    trials, array = array.sizes["trial"], bare(array)
     ordered = xarray.apply_ufunc(
         np.sort, array, input_core_dims=[["trial"]], output_core_dims=[["trial"]]
     )
@@ -148,12 +148,13 @@ def statistic(
     """
 
     def percentiles(array):
-        trials, like = array.transpose("trial", ...).values, array.isel(trial=0, drop=True)
+        array = bare(array).transpose("trial", ...)
+        trials, like = array.values, array.isel(trial=0, drop=True)
         found = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
         names = (name, "low", "high")
         return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
 
-    found = arrays.by_trials(bare(array), percentiles, fewest=2)
+    found = arrays.by_trials(array, percentiles, fewest=2)
     return arrays.cautioned(found, array.sizes["trial"], "bootstrap percentiles")
 
 
@@ -187,12 +188,13 @@ def of_means(
     """
 
     def of_trials(array):
+        array = bare(array)
         centre = function(array.mean("trial", skipna=False))
         low, high = arrays.interval(function(arrays.resampled_means(array)), confidence)
         return xarray.Dataset({name: centre, "low": low, "high": high}).where(centre.notnull())
 
     axes = [str(axis) for axis in array.dims if axis != "trial"] if over is None else over
-    found = arrays.by_trials(bare(array), of_trials, axes, fewest=2)
+    found = arrays.by_trials(array, of_trials, axes, fewest=2)
     found = found.assign_attrs(estimate=name, trials=array.sizes["trial"])
     return arrays.cautioned(found, array.sizes["trial"])
 
@@ -242,8 +244,8 @@ def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """Gini's mean difference: the mean of |x - x'| over all pairs of trials.
 
     It is 2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) for the order statistics x_(1) <= ... <= x_(n).
-    The interval is Student's for its logarithm, with the jackknife's standard error. It needs three
-    trials of different values.
+    The interval is Student's for its logarithm, with the jackknife's standard error. It ends at
+    infinity if all trials but one are equal.
 
     Examples:
       >>> import xarray
@@ -254,16 +256,18 @@ def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """
 
     def interval(array):
-        trials, like = array.transpose("trial", ...).values, array.isel(trial=0, drop=True)
+        array = bare(array).transpose("trial", ...)
+        trials, like = array.values, array.isel(trial=0, drop=True)
         n, centre = len(trials), _gini(trials)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log([_gini(np.delete(trials, i, axis=0)) for i in range(n)])
-            error = np.sqrt((n - 1) * logs.var(axis=0))
+            error = np.nan_to_num(np.sqrt((n - 1) * logs.var(axis=0)), nan=np.inf)
             factor = np.exp(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2) * error)
+        factor = np.where(centre == 0.0, 1.0, factor)
         found = {"gini": centre, "low": centre / factor, "high": centre * factor}
         return xarray.Dataset({name: like.copy(data=values) for name, values in found.items()})
 
-    found = arrays.by_trials(bare(array), interval, fewest=2)
+    found = arrays.by_trials(array, interval, fewest=2)
     return arrays.cautioned(found, array.sizes["trial"])
 
 

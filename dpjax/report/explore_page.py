@@ -185,6 +185,7 @@ def _tables(part) -> dict[str, pandas.DataFrame]:
 def _rows(part, of) -> pandas.DataFrame:
     """Means with intervals, a row for each learner and epsilon (NaN if the learner takes none)."""
     frame = part.dpjax.table(of)
+    frame = frame[frame["trials"] > 0]
     if "epsilon" not in frame:
         frame["epsilon"] = np.nan
     if of == "regret":

@@ -144,7 +144,23 @@ def test_no_trial_at_all_is_refused_by_name():
     data = (regret() * np.nan).rename("final_regret").to_dataset()
     with pytest.raises(ValueError, match="final_regret: no trial is finite"):
         data.dpjax.latex("epsilon")
-    assert len(data.dpjax.table()) == 0
+    assert data.dpjax.table()["trials"].tolist() == [0] * 8
+
+
+@pytest.mark.parametrize("at", [CELL, {"learner": "A"}])
+def test_a_cell_of_which_all_trials_failed_stays_in_the_table(at):
+    """A cell of another study, whose learner declares nothing there, has no row."""
+    array = failed(regret(), range(60), at=at)
+    array = failed(array, range(60), at={"learner": "B", "epsilon": 2.0})
+    declared = array["privacy_epsilon"].where((array["learner"] != "B") | (array["epsilon"] != 2))
+    data = array.assign_coords(privacy_epsilon=declared).to_dataset()
+    with pytest.warns(RuntimeWarning, match="60 of 60 at learner = A(, epsilon = 1.0)?.$"):
+        table = data.dpjax.table()
+    assert table["learner"].tolist() == [*"AAAABBB"]
+    assert table["mean"].isnull().tolist() == (table["trials"] == 0).tolist()
+    with pytest.warns(RuntimeWarning, match="do not count: all at learner = A"):
+        caption = data.dpjax.figure("epsilon", color="learner").caption
+    assert "do not count: all at learner = A" in caption
 
 
 def test_many_cells_are_named_in_short():
