@@ -40,9 +40,9 @@ def cells(
             found[name] = array.coords[name].variable
     found["trials"] = functools.reduce(np.minimum, trials)
     reduced = [name for name in array.dims if name not in order]
-    found["expected"] = arrays.expected(array).any([name for name in reduced if name != "trial"])
+    found["_expected"] = arrays.expected(array).any([name for name in reduced if name != "trial"])
     frame = found.to_dataframe(dim_order=order).reset_index()
-    frame = frame[frame.pop("expected").astype(bool)].astype({"trials": int})
+    frame = frame[frame.pop("_expected").astype(bool)].astype({"trials": int})
     for name in taken:
         takes = frame.pop(f"takes_{name}").astype(bool)
         empty = "" if array[name].dtype.kind in "OU" else np.nan
