@@ -205,7 +205,8 @@ def lost(found: xarray.Dataset) -> str:
     """A sentence on trials of an estimate that do not count; "" if all count."""
     if "trials" not in found:
         return ""
-    trials, of = found["trials"], found["trials"].attrs["of"]
+    trials = found["trials"]
+    of = trials.attrs.get("of", int(trials.max()))
     failed = [*filter(None, trials.attrs.get("failed", "").split("; "))]
     fewer = trials.where((trials < of) & (trials >= bool(failed)))
     texts = [f"{of - count:.0f} of {of}{at}" for count, at in _named(fewer)] + failed
