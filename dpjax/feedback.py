@@ -6,14 +6,14 @@ learner names one as its ``feedback``. The engine passes :func:`seen_inside` to 
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from dpjax.core import Array, Feedback
-from dpjax.maths.clipping import into_range
+from dpjax.maths.clipping import add_counts, into_range
 
 
 def _feedback(see: Callable, losses: Any = True) -> Feedback:
@@ -53,7 +53,7 @@ def clip_seen(learner: Any, seen: Any) -> tuple:
         return jax.tree.map(clip, part) if are_losses else part
 
     inside = jax.tree.map(clip_losses, learner.feedback.losses, seen)
-    return inside, sum(counts, jnp.zeros((), jnp.int32))
+    return inside, reduce(add_counts, counts) if counts else jnp.zeros((), jnp.int32)
 
 
 def seen_inside(learner: Any, loss: Any, action: Any) -> tuple:

@@ -273,13 +273,16 @@ def test_of_many_settings_the_page_shows_the_one_that_is_chosen(tmp_path):
     assert "<template" not in explored(tmp_path, written(tmp_path, data()))
 
 
-def test_trials_that_were_not_played_are_counted_and_left_out(tmp_path):
+def test_trials_that_were_not_played_are_counted_and_do_not_count(tmp_path):
     made = data()
     kept = (made["trial"] < 3) | (made["learner"] == "two")
     for name in ("regret", "final_regret"):
         made[name] = made[name].where(kept).transpose(*made[name].dims)
     text = explored(tmp_path, written(tmp_path, made))
-    assert "1 of 4 trials are incomplete and left out." in text
+    sentence = (
+        "Trials that failed or were not played do not count: 1 of 4 at learner = one &lt;a&gt;."
+    )
+    assert sentence in text
     expected = made["final_regret"].sel(learner="one <a>", epsilon=1.0)[:3].mean().item()
     assert points(figures(text)["epsilon-0"])["one <a>", "1"] == pytest.approx(expected)
 
@@ -307,7 +310,7 @@ def test_paths_are_refused(tmp_path, capsys):
     empty = data()
     empty["final_regret"] = empty["final_regret"] * np.nan
     path = written(tmp_path, empty)
-    refused(path, "results: no trial is complete in all cells that were started")
+    refused(path, "results: no trial is finite")
     path = written(tmp_path, data())
     assert main(["explore", str(path)]) == 0 and (tmp_path / "results.html").is_file()
     refused(path, "--overwrite")

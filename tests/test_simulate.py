@@ -35,6 +35,15 @@ def follow_the_loser(horizon):
     return Learner(lambda key: (zero, zero), step, bandit, Arms(3), horizon, Privacy())
 
 
+@pytest.mark.parametrize("checkpoints", [1, 4])
+def test_the_count_of_clipped_losses_does_not_wrap_around(checkpoints):
+    """2^30 per round are 2^32 in four rounds; the int32 sum was 0, and after two rounds -2^31."""
+    learner = follow_the_loser(4)._replace(clip=lambda seen: (seen, jnp.int32(2**30)))
+    game = environments.table(np.zeros((4, 3)))
+    result = simulate(learner, game, jr.key(0), checkpoints=checkpoints)
+    assert int(result.clipped) == 2**31 - 1
+
+
 def test_a_three_round_game_by_hand():
     """Losses 1, 0.5, 1 are suffered on arms 0, 1, 1; the best arm, 2, would have lost 0.5."""
     losses = [[1.0, 0.0, 0.0], [1.0, 0.5, 0.25], [0.0, 1.0, 0.25]]

@@ -10,7 +10,7 @@ from dpjax.core import _check
 from dpjax.learners.parts import gram
 from dpjax.report import figures as plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
-from dpjax.report.tables import note, write_csv
+from dpjax.report.tables import filled, note, write_csv
 from dpjax.study import Study
 from dpjax.study.labelled import layout
 
@@ -155,9 +155,11 @@ def run(path, out, *, store=None, mesh=None, progress=True) -> str:
         data = study.run(store, mesh=mesh, progress=progress)
         table = data.dpjax.table()
         data.to_netcdf(folder / "data.nc")
-        write_csv(folder / "table.csv", table.to_dict("records"))
+        shown = filled(table, data.dims)
+        write_csv(folder / "table.csv", shown.to_dict("records"))
         (folder / "study.toml").write_bytes(Path(path).read_bytes())
         write_json(folder / "parameters.json", {"versions": versions()})
     if figure is not None:
         write_figure(out, "figure", partial(data.dpjax.figure, **figure))
-    return "\n".join(filter(None, [table.to_string(index=False), note(table.to_dict("records"))]))
+    notes = [table.attrs["notes"], note(table.to_dict("records"))]
+    return "\n".join(filter(None, [shown.to_string(index=False), *notes]))

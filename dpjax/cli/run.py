@@ -18,7 +18,7 @@ from dpjax.environments.classification import standardised
 from dpjax.learners import factories
 from dpjax.report import estimates
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
-from dpjax.report.tables import format_table, write_csv
+from dpjax.report.tables import filled, format_table, write_csv
 from dpjax.study import Study
 from dpjax.study.grid import taken
 from dpjax.study.standard import sizes_of
@@ -131,19 +131,20 @@ def table(data) -> list[dict]:
     frame = data.dpjax.table().rename(columns=NAMES)
     frame["horizon"] = data["round"].values[-1]
     of = [{"learner": row["learner"], "epsilon": row["asked_epsilon"]}
-          if row["asked_epsilon"] != "" else {"learner": row["learner"], "epsilon": level}
+          if row["asked_epsilon"] >= 0 else {"learner": row["learner"], "epsilon": level}
           for level in data["epsilon"].values[:1] for row in frame.to_dict("records")]  # fmt: skip
     own = [data.sel(at).squeeze(drop=True).astype(np.float64, copy=False) for at in of]
     frame["median"] = [float(each["final_regret"].median()) for each in own]
     frame["switches"] = [float(each["tally_switches"].mean()) if "tally_switches" in each else ""
                          for each in own]  # fmt: skip
-    return frame[COLUMNS].to_dict("records")
+    return filled(frame[COLUMNS], ["asked_epsilon"]).to_dict("records")
 
 
 def curves(data) -> Any:
     """Mean regret with 95 % intervals (none for one trial), a row for each level and round."""
     frame = data.dpjax.table("regret").rename(columns={"mean": "regret"})
-    return frame[["learner", "epsilon", "round", "regret", "low", "high"]]
+    frame = frame[["learner", "epsilon", "round", "regret", "low", "high"]]
+    return filled(frame, ["epsilon"])
 
 
 def figure(data, note):

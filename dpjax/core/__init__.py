@@ -404,7 +404,8 @@ class Result(NamedTuple):
     regret: Any  # (n,) float32
     tally: Any  # the environment's tally, summed over all rounds
     report: Any  # the learner's report at the end
-    clipped: Any = ()  # () int32, the number of losses that were clipped to the declared ones
+    clipped: Any = ()  # () int32, the number of losses that were clipped to the declared ones;
+    # 2^31 - 1 if it is larger
 
     def to_xarray(self, points: Any = None, learner: str | None = None) -> Any:
         """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.

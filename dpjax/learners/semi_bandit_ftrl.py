@@ -10,6 +10,7 @@ from dpjax.combinators import minibatch
 from dpjax.core import Array, BatchLearner, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
+from dpjax.maths.clipping import add_counts
 
 
 class SemiBanditFtrlState(NamedTuple):
@@ -131,7 +132,7 @@ def semi_bandit_ftrl(
         times = jnp.sum(state.action) if one else 1.0
         y = jnp.where(state.reads, times * noisy / x, 0.0)
         used = rate * jnp.abs(y) <= lottery.reach(x)
-        skipped = state.skipped + jnp.sum(~used, dtype=jnp.int32)
+        skipped = add_counts(state.skipped, jnp.sum(~used, dtype=jnp.int32))
         return draw(draw_key, state.estimates + jnp.where(used, y, 0.0), skipped)
 
     def report(state):

@@ -11,6 +11,17 @@ def within(loss, low, high):
     return jnp.where(loss > low, jnp.minimum(loss, high), low)
 
 
+def add_counts(total, more):
+    """The sum of two counts, int32 of at least 0; a larger sum than 2^31 - 1 is 2^31 - 1.
+
+    Examples:
+      >>> int(clipping.add_counts(jnp.int32(2**31 - 2), jnp.int32(5))) == 2**31 - 1
+      True
+    """
+    both = total + more  # It wraps around to a negative number.
+    return jnp.where(both < 0, jnp.iinfo(jnp.int32).max, both)
+
+
 def into_range(losses, low, high, tolerance=None):
     """The losses, of any shape, clipped to [low, high], and how many were outside, () int32.
 

@@ -9,7 +9,17 @@ from typing import Any
 import pandas
 import xarray
 
-from dpjax.report import choice, estimates, figures, identification, latex, pages, tables, trends
+from dpjax.report import (
+    arrays,
+    choice,
+    estimates,
+    figures,
+    identification,
+    latex,
+    pages,
+    tables,
+    trends,
+)
 from dpjax.report.arrays import ESTIMATORS
 
 ESTIMATES = choice, estimates, trends  # importing them registers their estimators
@@ -85,7 +95,10 @@ class Accessor:
     ) -> pandas.DataFrame:
         """A table of estimates and declared privacy, one row per cell.
 
-        A learner that does not take an axis has one row, with an empty entry for the axis.
+        A learner that does not take an axis has one row. Its entry for the axis is NaN if the axis
+        holds numbers, and otherwise empty. The column ``trials`` is the number of trials that
+        count in the row, and ``attrs["notes"]`` of the table has remarks on them. Cells of which no
+        trial was played have no row.
 
         Args:
           of: the variable.
@@ -155,9 +168,11 @@ class Accessor:
           True
         """
         images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]
-        table = self.table(**options)
-        shown = [pages.frame_table(table)]
-        if note := tables.note(table.to_dict("records")):
+        with arrays.quiet():
+            table = self.table(**options)
+        arrays.warn(table.attrs["notes"], options.get("of", "final_regret"), stacklevel=2)
+        shown = [pages.frame_table(tables.filled(table, self._data.dims))]
+        for note in filter(None, [table.attrs["notes"], tables.note(table.to_dict("records"))]):
             shown.append(pages.paragraph(note, "small"))
         return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, *shown])
 

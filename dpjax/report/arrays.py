@@ -2,16 +2,22 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ParamSpec
 
 import numpy as np
 import xarray
 
 DRAWS, SEED = 1000, 2017  # of resampling
+# With fewer trials, resampled trials vary too little, and intervals come from Student's law.
+FEW = 40
 P = ParamSpec("P")
 
 ESTIMATORS: dict[str, Callable[..., xarray.Dataset]] = {}
+_QUIET: ContextVar[bool] = ContextVar("_QUIET", default=False)
 
 
 def estimator(
@@ -22,7 +28,8 @@ def estimator(
     Its first argument is a DataArray with the dimension ``trial``; ``confidence`` is the level of
     its interval. It returns a Dataset whose first variable is the centre, with ``low`` and
     ``high``. The array and the level are checked before each call. The attributes ``estimate``
-    (for captions), ``trials`` and ``variable`` (the array's name) are added to the Dataset.
+    (for captions), ``trials`` and ``variable`` (the array's name) are added to the Dataset. One
+    warning gives its :func:`remarks`.
 
     The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables, figures
     and pages.
@@ -59,12 +66,15 @@ def estimator(
             (_, array), *others = given.arguments.items()
             words = {n: ", ".join(v) if isinstance(v, list | tuple) else v for n, v in others}
             trials = check(array, fewest, confidence=words["confidence"])
-            found = function(*args, **kwargs)
+            with quiet():
+                found = function(*args, **kwargs)
             words |= found.attrs | {"variable": str(array.name or "the mean").replace("_", " ")}
             text = caption.format(percent=f"{100 * words['confidence']:g} %", **words)
             text = text or found.attrs.get("estimate", function.__name__)
             about = {"estimate": text.replace("_", " "), "trials": trials}
-            return found.assign_attrs(about, variable=str(array.name or function.__name__))
+            found = found.assign_attrs(about, variable=str(array.name or function.__name__))
+            warn(remarks(found), found.attrs["variable"])
+            return found
 
         ESTIMATORS[function.__name__] = checked
         return checked
@@ -103,6 +113,155 @@ def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
         if not isinstance(level, float) or not 0.0 < level < 1.0:
             raise ValueError(f"{name} must be in (0, 1), got {level}")
     return array.sizes["trial"]
+
+
+def counts(array: xarray.DataArray) -> xarray.DataArray:
+    """Whether each trial counts: whether its value is finite."""
+    return xarray.apply_ufunc(np.isfinite, array.reset_coords(drop=True))
+
+
+def expected(array: xarray.DataArray) -> xarray.DataArray:
+    """Whether each cell was played, or should have been.
+
+    A cell was played if a trial counts in it. It should have been if it declares privacy, and its
+    learner played in this environment otherwise, or has no trial that counts at all.
+    """
+    played = counts(array).any("trial")
+    if "privacy_epsilon" not in array.coords:
+        return played
+    declared = array.coords["privacy_epsilon"].reset_coords(drop=True).notnull()
+    pair = played.any([name for name in played.dims if name not in ("learner", "environment")])
+    failed = ~played.any([name for name in played.dims if name != "learner"])
+    return (played | (declared & (pair | failed))).transpose(*played.dims)
+
+
+def by_trials(
+    array: xarray.DataArray,
+    estimate: Callable[[xarray.DataArray], xarray.Dataset],
+    over: Sequence[str] = (),
+    fewest: int = 1,
+) -> xarray.Dataset:
+    """Estimate each cell from the trials that count in it.
+
+    A trial counts in a cell if its value there is finite (:func:`counts`). A cell without such a
+    trial is NaN.
+
+    Args:
+      array: with the dimension trial.
+      estimate: of an array whose played cells are finite, with all or some of its trials. Its
+        variables are floats. They have the axes of the array other than ``trial`` and ``over``, and
+        may have further ones.
+      over: the axes that the estimate combines. A trial counts if it is finite in all cells along
+        them that were played, so trials stay paired.
+      fewest: the estimate of a cell is NaN if fewer trials count.
+
+    Returns:
+      The estimate. If some trials do not count, its last variable is ``trials``, the number of
+      trials that count in each cell, NaN if it is not :func:`expected`.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([[1.0, 2.0, 6.0], [1.0, np.nan, 4.0]], dims=["cell", "trial"])
+      >>> def largest(array):
+      ...     return array.max("trial", skipna=False).to_dataset(name="largest")
+      >>> found = arrays.by_trials(regret, largest)
+      >>> found["largest"].values.tolist(), found["trials"].values.tolist()
+      ([6.0, 4.0], [3.0, 2.0])
+    """
+    finite, asked = counts(array), expected(array)
+    played = finite.any("trial")
+    whole = (finite | ~played).all(over).transpose("trial", ...)
+    array = array if finite.all() else array.where(finite)
+    if whole.all() and (asked == played).all():
+        return estimate(array)
+    cells, n = whole.isel(trial=0, drop=True), array.sizes["trial"]
+    patterns, which = np.unique(
+        np.packbits(whole.values.reshape(n, -1), axis=0), axis=1, return_inverse=True
+    )
+    found = xarray.Dataset()
+    for i, pattern in enumerate(np.unpackbits(patterns, axis=0, count=n).T):
+        enough = pattern.sum() >= max(fewest, 1)
+        here = cells.copy(data=(which == i).reshape(cells.shape) & enough)
+        own = estimate(array.isel(trial=np.flatnonzero(pattern)) if enough else array)
+        own = own.drop_vars("trials", errors="ignore")
+        found = own.where(here, found) if i else own.where(here)
+    trials = whole.sum("trial").where(played.any(over), 0).where(asked.any(over))
+    trials.attrs = {"of": n}
+    if over:  # The number of trials does not show which of the combined cells failed.
+        failed = _named(asked.where(asked & ~played))
+        trials.attrs["failed"] = "; ".join(f"all{at}" for _, at in failed)
+    return found.assign(trials=trials.variable)
+
+
+def number(found: xarray.Dataset, otherwise: int | None = None) -> str:
+    """The number of trials of an estimate in words, such as "20 to 30"."""
+    if "trials" not in found:
+        return str(found.attrs.get("trials", otherwise))
+    ends = found["trials"].min().item(), found["trials"].max().item()
+    return " to ".join(dict.fromkeys(f"{end:.0f}" for end in ends))
+
+
+def lost(found: xarray.Dataset) -> str:
+    """A sentence on trials of an estimate that do not count; "" if all count."""
+    if "trials" not in found:
+        return ""
+    trials = found["trials"]
+    of = trials.attrs.get("of", int(trials.max()))
+    failed = [*filter(None, trials.attrs.get("failed", "").split("; "))]
+    fewer = trials.where((trials < of) & (trials >= bool(failed)))
+    texts = [f"{of - count:.0f} of {of}{at}" for count, at in _named(fewer)] + failed
+    more = [f"and some in {len(texts) - 3} other cells"] if len(texts) > 3 else []
+    sentence = "Trials that failed or were not played do not count"
+    return f"{sentence}: {'; '.join(texts[:3] + more)}."
+
+
+def _named(values) -> list[tuple[float, str]]:
+    """The values of cells that are not NaN, with the cells in words.
+
+    An axis is not named if it is the round, or if the values are the same along it.
+    """
+    for name in values.dims:
+        same = values.min(name)
+        if name == "round" or ((values == same) | same.isnull()).all():
+            values = same
+    labels = [values[name].values.tolist() for name in values.dims]
+    found = []
+    for cell in np.argwhere(values.notnull().values):
+        pairs = zip(values.dims, labels, cell, strict=True)
+        at = ", ".join(f"{name} = {own[i]}" for name, own, i in pairs)
+        found.append((values.values[tuple(cell)], f" at {at}" if at else ""))
+    return found
+
+
+def remarks(found: xarray.Dataset) -> str:
+    """Sentences on trials of an estimate that do not count, and on intervals of few trials."""
+    return " ".join(filter(None, [lost(found), found.attrs.get("caution")]))
+
+
+def cautioned(
+    found: xarray.Dataset, trials: int, intervals: str = "intervals of skewed trials"
+) -> xarray.Dataset:
+    """The estimate, with the attribute ``caution`` if a cell has fewer than FEW trials."""
+    if found.get("trials", xarray.DataArray(trials)).min() >= FEW:
+        return found
+    sentence = f"With fewer than {FEW} trials, {intervals} cover the true value too seldom."
+    return found.assign_attrs(caution=sentence)
+
+
+@contextmanager
+def quiet():
+    """Suppress the warnings of estimates, for callers that warn once of all of them."""
+    token = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
+def warn(sentences: str, name: str, stacklevel: int = 3) -> None:
+    """Warn with the remarks on a variable, if there are any, except inside :func:`quiet`."""
+    if sentences and not _QUIET.get():
+        warnings.warn(f"{name}: {sentences}", RuntimeWarning, stacklevel=stacklevel + 1)
 
 
 def place(array: xarray.DataArray, to: dict) -> xarray.DataArray:
@@ -147,9 +306,22 @@ def resampled_counts(trials: int) -> np.ndarray:
 
 
 def resampled_means(array: xarray.DataArray) -> xarray.DataArray:
-    """Means over resampled trials, with the dimension ``draw`` in place of ``trial``."""
+    """Means over resampled trials, with the dimension ``draw`` in place of ``trial``.
+
+    With fewer than FEW trials n, draws are around the means by Student's law with n - 1 degrees of
+    freedom and the trials' covariance. So percentiles of a linear function of the means are the
+    ends of Student's interval.
+    """
     trials = array.sizes["trial"]
-    weights = xarray.DataArray(resampled_counts(trials) / trials, dims=["draw", "trial"])
+    if trials < FEW:
+        generator = np.random.default_rng(SEED)
+        noise = generator.normal(size=(DRAWS, trials))
+        noise -= noise.mean(axis=1, keepdims=True)
+        scale = np.sqrt(trials * generator.chisquare(trials - 1, (DRAWS, 1)))
+        drawn = 1 / trials + noise / scale
+    else:
+        drawn = resampled_counts(trials) / trials
+    weights = xarray.DataArray(drawn, dims=["draw", "trial"])
     return xarray.dot(weights, bare(array), dim="trial")
 
 
@@ -180,9 +352,13 @@ def resampled(trials: int, statistic: Callable, confidence: float = 0.95) -> tup
 
 
 def interval(drawn: xarray.DataArray, confidence: float) -> tuple:
-    """The lower and upper percentile of draws along the dimension ``draw``."""
+    """The lower and upper percentile of draws along the dimension ``draw``.
+
+    The function of a draw may not exist. Then the draw can be on both sides.
+    """
     drawn = drawn.transpose("draw", ...)
-    low, high = percentiles(drawn.values, confidence)
+    low, _ = percentiles(drawn.fillna(-np.inf).values, confidence)
+    _, high = percentiles(drawn.fillna(np.inf).values, confidence)
     return drawn[0].copy(data=low), drawn[0].copy(data=high)
 
 

@@ -5,6 +5,7 @@ simultaneous over all cells or by trials that the choice has not used.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import scipy
@@ -36,14 +37,14 @@ def worst(
     found = estimates.band(array, over, confidence)
     centre = found["mean"]
     at = centre.fillna(-np.inf).argmax(over)
-    return xarray.Dataset(
-        {
-            "worst": centre.max(over),
-            "low": found["low"].max(over),
-            "high": found["high"].max(over),
-            over: at.copy(data=array[over].values[at.values]),
-        }
-    )
+    parts = {
+        "worst": centre.max(over),
+        "low": found["low"].max(over),
+        "high": found["high"].max(over),
+        over: at.copy(data=array[over].values[at.values]),
+    }
+    parts |= {"trials": found["trials"]} if "trials" in found else {}
+    return xarray.Dataset(parts, attrs=found.attrs)
 
 
 @arrays.estimator("mean with {percent} confidence bands, simultaneous over {over}", fewest=4)
@@ -106,32 +107,40 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
       >>> float(found["chosen_rate"]), float(found["mean"])
       (0.1, 2.0)
     """
-    trials, axes = array.sizes["trial"], list(over)
+    axes = list(over)
     for name in axes:
         arrays.axis_values(array, name)
-    flat = arrays.bare(array).stack(setting=axes)
-    halves = flat.isel(trial=slice(trials // 2)), flat.isel(trial=slice(trials // 2, None))
-    means = halves[0].mean("trial", skipna=False)
-    at = means.fillna(np.inf).argmin("setting")
-    chosen = halves[1].isel(setting=at).drop_vars(["setting", *axes])
-    found = estimates.mean(chosen, confidence)
-    for name in axes:
-        labels = at.copy(data=flat["setting"][name].values[at.values])
-        found[f"chosen_{name}"] = labels.where(found["mean"].notnull())
-    worse = estimates.mean(halves[1] - chosen, confidence)
-    single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
-    # A difference of exactly 0 is no evidence, because two settings may be the same game.
-    candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
-    found["candidate"] = candidate.unstack("setting")
+    choose = partial(_tune, axes=axes, confidence=confidence)
+    found = arrays.by_trials(array, choose, axes, fewest=4)
+    at, played = found["at"].fillna(0.0).astype(int), found["mean"].notnull()
+    found = found.drop_vars("at").assign(candidate=found["candidate"] == 1.0)
     numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
     place = {name: at.copy(data=own) for name, own in zip(axes, numbers, strict=True)}
+    for name in axes:
+        chosen = at.copy(data=array[name].values[place[name].values])
+        found[f"chosen_{name}"] = chosen.where(played)
     for coordinate, own in array.coords.items():
         if coordinate not in array.dims and "trial" not in own.dims:
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
-    return found.assign_attrs(
-        chosen_on=trials // 2, note="No epsilon includes the privacy cost of tuning on the data."
-    )
+    half = "half of the" if "trials" in found else array.sizes["trial"] // 2
+    note = "No epsilon includes the privacy cost of tuning on the data."
+    return found.assign_attrs(chosen_on=half, note=note)
+
+
+def _tune(array, axes, confidence) -> xarray.Dataset:
+    """:func:`tune` of trials that count in all played cells; ``at`` is the place of the choice."""
+    half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(setting=axes)
+    halves = flat.isel(trial=slice(half)), flat.isel(trial=slice(half, None))
+    means = halves[0].mean("trial", skipna=False)
+    at = means.fillna(np.inf).argmin("setting")
+    chosen = halves[1].isel(setting=at).drop_vars(["setting", *axes])
+    found = estimates.mean(chosen, confidence)
+    worse = estimates.mean(halves[1] - chosen, confidence)
+    single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
+    # A difference of exactly 0 is no evidence, because two settings may be the same game.
+    candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
+    return found.assign(candidate=candidate.unstack("setting"), at=at)
 
 
 @arrays.estimator(
@@ -175,16 +184,23 @@ def frontier(
     declared, models = array["privacy_epsilon"], array["privacy_model"]
     found = []
     for level in array[over].values:
-        allowed = array.where(declared <= level * (1.0 + 1e-5))
-        best = tune(allowed, *settings, confidence=confidence)
+        allowed = declared <= level * (1.0 + 1e-5)
+        # A cell without a declaration is not expected to be played.
+        own = array.where(allowed).assign_coords(privacy_epsilon=declared.where(allowed))
+        best = tune(own, *settings, confidence=confidence)
         at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
         model = models.sel(at).reset_coords(drop=True)
         best["chosen_model"] = model.where(best["mean"].notnull(), "")
         # The declared epsilon of the setting may be smaller than the level.
         best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
         best = best.drop_vars([name for name in best.coords if str(name).startswith("takes_")])
+        all_trials = xarray.full_like(best["mean"], array.sizes["trial"], int)
+        all_trials.attrs = {"of": array.sizes["trial"]}
+        best["trials"] = best.get("trials", all_trials)
         found.append(best.assign_coords({over: level}))
     levels = xarray.concat(found, over, combine_attrs="override", join="exact", coords="different",
                          compat="equals")  # fmt: skip
     levels[over].attrs["long_name"] = f"declared {over} at most"
-    return levels
+    if (levels["trials"] == array.sizes["trial"]).all():
+        return levels.drop_vars("trials")
+    return levels.assign_attrs(chosen_on="half of the")

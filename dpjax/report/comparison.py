@@ -34,7 +34,7 @@ def _rows(array, estimate) -> pandas.DataFrame:
     """An estimate for each environment, learner and epsilon (None if the learner takes none)."""
     found = cells(array.transpose("environment", "learner", "epsilon", ...), [estimate])
     found = found.astype(object).reset_index(drop=True)
-    return found.assign(epsilon=found["epsilon"].where(found["epsilon"] != "", None))
+    return found.assign(epsilon=found["epsilon"].where(found["epsilon"].notnull(), None))
 
 
 def regret_rows(data, environments, feedback) -> pandas.DataFrame:

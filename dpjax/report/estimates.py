@@ -1,8 +1,10 @@
 """Estimates of the trials of a study, each with an interval.
 
 All functions take a ``DataArray`` with the dimension ``trial`` and keep all dimensions that they do
-not name. Cells that were not played are NaN and stay NaN. Trials are paired across cells: intervals
-that involve several cells resample the same trials in all cells.
+not name. Trials that are not finite do not count (:func:`dpjax.report.arrays.by_trials`): a warning
+and captions name their cells, and the variable ``trials`` is then the number of trials that count.
+Cells without a finite trial were not played, and are NaN. Trials are paired across cells: intervals
+that involve several cells use the trials that count in all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +35,11 @@ def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'mean': 3.0, 'standard_error': 1.53, 'low': -3.57, 'high': 9.57}
     """
+    return arrays.by_trials(array, partial(_mean, confidence=confidence))
+
+
+def _mean(array, confidence) -> xarray.Dataset:
+    """:func:`mean` of trials that count in all played cells."""
     trials, array = array.sizes["trial"], array.astype(np.float64)
     centre = array.mean("trial", skipna=False)
     spread = array.std("trial", ddof=1, skipna=False) if trials > 1 else np.nan * centre
@@ -63,8 +70,13 @@ def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) 
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'quantile': 49.5, 'low': 39.0, 'high': 60.0}
     """
-    trials = arrays.check(array, q=q)
-    array = bare(array)
+    arrays.check(array, q=q)
+    return arrays.by_trials(array, partial(_quantile, q=q, confidence=confidence), fewest=2)
+
+
+def _quantile(array, q, confidence) -> xarray.Dataset:
+    """:func:`quantile` of trials that count in all played cells."""
+    trials, array = array.sizes["trial"], bare(array)
     ordered = xarray.apply_ufunc(
         np.sort, array, input_core_dims=[["trial"]], output_core_dims=[["trial"]]
     )
@@ -97,9 +109,15 @@ def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Data
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'proportion': 0.9, 'low': 0.55, 'high': 1.0}
     """
-    trials, array = array.sizes["trial"], array.astype(np.float64)
+    array = array.astype(np.float64)
     if not (np.isnan(array) | (array == 0.0) | (array == 1.0)).all():
         raise ValueError("array must hold booleans, or 1 and 0")
+    return arrays.by_trials(array, partial(_proportion, confidence=confidence))
+
+
+def _proportion(array, confidence) -> xarray.Dataset:
+    """:func:`proportion` of trials that count in all played cells."""
+    trials = array.sizes["trial"]
     share = array.mean("trial", skipna=False)
     low, high = clopper_pearson(share * trials, trials, (1.0 - confidence) / 2.0)
     found = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
@@ -128,11 +146,16 @@ def statistic(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'largest': 6.0, 'low': 1.0, 'high': 6.0}
     """
-    array = bare(array).transpose("trial", ...)
-    trials, like = array.values, array.isel(trial=0, drop=True)
-    found = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
-    names = (name, "low", "high")
-    return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
+
+    def percentiles(array):
+        array = bare(array).transpose("trial", ...)
+        trials, like = array.values, array.isel(trial=0, drop=True)
+        found = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
+        names = (name, "low", "high")
+        return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
+
+    found = arrays.by_trials(array, percentiles, fewest=2)
+    return arrays.cautioned(found, array.sizes["trial"], "bootstrap percentiles")
 
 
 def of_means(
@@ -140,8 +163,11 @@ def of_means(
     function: Callable[[xarray.DataArray], xarray.DataArray],
     confidence: float = 0.95,
     name: str = "statistic",
+    over: Sequence[str] | None = None,
 ) -> xarray.Dataset:
     """A function of the cells' means, with bootstrap percentiles.
+
+    With fewer than 40 trials, the means are drawn by Student's law instead.
 
     Args:
       array: with the dimension trial.
@@ -149,6 +175,7 @@ def of_means(
         such as that of the resamples.
       confidence: level of each interval.
       name: of the value in the Dataset.
+      over: the axes along which the function combines means; by default all axes.
 
     Examples:
       >>> import xarray
@@ -159,10 +186,17 @@ def of_means(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'ratio': 2.0, 'low': 2.0, 'high': 2.0}
     """
-    centre = function(bare(array).mean("trial", skipna=False))
-    low, high = arrays.interval(function(arrays.resampled_means(array)), confidence)
-    found = {name: centre, "low": low, "high": high}
-    return xarray.Dataset(found, attrs={"estimate": name, "trials": array.sizes["trial"]})
+
+    def of_trials(array):
+        array = bare(array)
+        centre = function(array.mean("trial", skipna=False))
+        low, high = arrays.interval(function(arrays.resampled_means(array)), confidence)
+        return xarray.Dataset({name: centre, "low": low, "high": high}).where(centre.notnull())
+
+    axes = [str(axis) for axis in array.dims if axis != "trial"] if over is None else over
+    found = arrays.by_trials(array, of_trials, axes, fewest=2)
+    found = found.assign_attrs(estimate=name, trials=array.sizes["trial"])
+    return arrays.cautioned(found, array.sizes["trial"])
 
 
 @estimator()
@@ -185,32 +219,56 @@ def median_of_means(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
     """
+    _check_groups(array, groups)
     compute = partial(_median_of_means, groups=groups)
     return statistic(array, compute, confidence, "median_of_means")
 
 
+def _check_groups(array, groups):
+    trials = array.sizes["trial"]
+    if groups < 1 or trials % groups:
+        raise ValueError(f"groups: {trials} trials do not divide into {groups} equal groups")
+
+
 def _median_of_means(trials, groups):
-    """The median of means of trials along the first axis."""
-    if groups < 1 or len(trials) % groups:
-        raise ValueError(f"groups: {len(trials)} trials do not divide into {groups} equal groups")
-    means = trials.reshape(groups, len(trials) // groups, *trials.shape[1:]).mean(axis=1)
-    return np.median(means, axis=0)
+    """The median of means of trials along the first axis.
+
+    If some trials do not count, sizes of groups differ by one, and no group is empty.
+    """
+    parts = np.array_split(trials, min(groups, len(trials)))
+    return np.median([part.mean(axis=0) for part in parts], axis=0)
 
 
-@estimator()
+@estimator("gini with Student's {percent} confidence intervals of its logarithm")
 def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """Gini's mean difference: the mean of |x - x'| over all pairs of trials.
 
     It is 2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) for the order statistics x_(1) <= ... <= x_(n).
+    The interval is Student's for its logarithm, with the jackknife's standard error. It ends at
+    infinity if all trials but one are equal.
 
     Examples:
       >>> import xarray
       >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
       >>> found = estimates.gini(regret)
       >>> {name: round(float(value), 2) for name, value in found.items()}
-      {'gini': 3.33, 'low': 0.0, 'high': 3.33}
+      {'gini': 3.33, 'low': 0.04, 'high': 253.69}
     """
-    return statistic(array, _gini, confidence, "gini")
+
+    def interval(array):
+        array = bare(array).transpose("trial", ...)
+        trials, like = array.values, array.isel(trial=0, drop=True)
+        n, centre = len(trials), _gini(trials)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log([_gini(np.delete(trials, i, axis=0)) for i in range(n)])
+            error = np.nan_to_num(np.sqrt((n - 1) * logs.var(axis=0)), nan=np.inf)
+            factor = np.exp(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2) * error)
+        factor = np.where(centre == 0.0, 1.0, factor)
+        found = {"gini": centre, "low": centre / factor, "high": centre * factor}
+        return xarray.Dataset({name: like.copy(data=values) for name, values in found.items()})
+
+    found = arrays.by_trials(array, interval, fewest=2)
+    return arrays.cautioned(found, array.sizes["trial"])
 
 
 def _gini(trials):
@@ -244,21 +302,24 @@ def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
       {'centre': 2.0, 'gini_below': 1.0, 'gini_above': 4.0, 'low': 1.0, 'high': 6.0}
     """
     arrays.check(array, fewest=1)
-    array = array.astype(np.float64).transpose("trial", ...)
-    like = array.isel(trial=0, drop=True)
+    _check_groups(array, groups)
 
     def sides(trials):
         centre = _median_of_means(trials, groups)
         return centre, _gini(trials[trials <= centre]), _gini(trials[trials >= centre])
 
-    centre, below, above = np.apply_along_axis(sides, 0, array.values)
-    found = {"centre": centre, "gini_below": below, "gini_above": above,
-             "low": centre - below, "high": centre + above}  # fmt: skip
+    def spread(array):
+        array = array.transpose("trial", ...)
+        like = array.isel(trial=0, drop=True)
+        centre, below, above = np.apply_along_axis(sides, 0, array.values)
+        found = {"centre": centre, "gini_below": below, "gini_above": above,
+                 "low": centre - below, "high": centre + above}  # fmt: skip
+        return xarray.Dataset({name: like.copy(data=values) for name, values in found.items()})
+
+    found = arrays.by_trials(array.astype(np.float64), spread)
+    arrays.warn(arrays.remarks(found), str(array.name or "gini_spread"))
     caption = f"median of means over {groups} groups, with Gini's mean differences below and above"
-    return xarray.Dataset(
-        {name: like.copy(data=values) for name, values in found.items()},
-        attrs={"estimate": caption, "trials": array.sizes["trial"]},
-    )
+    return found.assign_attrs(estimate=caption, trials=array.sizes["trial"])
 
 
 @estimator()
@@ -292,7 +353,8 @@ def band(
     """The mean, with a band that is simultaneous along some axes.
 
     The width is a quantile of the largest studentized deviation along the axes, over resampled
-    trials, so it accounts for the correlation within a trial.
+    trials, so it accounts for the correlation within a trial. Fewer than 40 trials do not show this
+    correlation, and the width is Bonferroni's, with Student's quantile at each place.
 
     Args:
       array: with the dimension trial.
@@ -310,15 +372,25 @@ def band(
     axes = [over] if isinstance(over, str) else list(over)
     for name in axes:
         arrays.axis_values(array, name)
-    found = mean(array, confidence)
-    # The error of a draw is estimated like that of all trials.
-    deviation = abs(arrays.resampled_means(array) - found["mean"])
-    scaled = (deviation / found["standard_error"]).where(found["standard_error"] > 0)
-    largest = scaled.max(axes).fillna(0.0)  # 0 if all trials are equal, or none was played
-    edge = largest.quantile(confidence, "draw").drop_vars("quantile")
-    # Resampling understates the width for few trials, so Student's quantile corrects it.
-    level = 0.5 + confidence / 2
-    few = scipy.special.stdtrit(array.sizes["trial"] - 1, level) / scipy.special.ndtri(level)
-    width = edge * few * found["standard_error"]
+    found = arrays.by_trials(array, partial(_band, axes=axes, confidence=confidence), axes)
+    return arrays.cautioned(found, array.sizes["trial"])
+
+
+def _band(array, axes, confidence) -> xarray.Dataset:
+    """:func:`band` of trials that count in all played cells."""
+    found, trials = _mean(array, confidence), array.sizes["trial"]
+    error = found["standard_error"].where(found["standard_error"] > 0)
+    if trials < arrays.FEW:
+        tail = (1.0 - confidence) / 2 / np.maximum(error.count(axes), 1)
+        width = scipy.special.stdtrit(trials - 1, 1.0 - tail) * found["standard_error"]
+    else:
+        # The error of a draw is estimated like that of all trials.
+        scaled = abs(arrays.resampled_means(array) - found["mean"]) / error
+        largest = scaled.max(axes).fillna(0.0)  # 0 if all trials are equal, or none was played
+        edge = largest.quantile(confidence, "draw").drop_vars("quantile")
+        # Resampling understates the width, so Student's quantile corrects it.
+        level = 0.5 + confidence / 2
+        ratio = scipy.special.stdtrit(trials - 1, level) / scipy.special.ndtri(level)
+        width = edge * ratio * found["standard_error"]
     found["low"], found["high"] = found["mean"] - width, found["mean"] + width
     return found

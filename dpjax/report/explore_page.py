@@ -10,9 +10,9 @@ import numpy as np
 import pandas
 import xarray
 
+from dpjax.report import arrays, trends
 from dpjax.report import interactive as figures
 from dpjax.report import panels as choice
-from dpjax.report import trends
 from dpjax.report.output import versions
 from dpjax.report.pages import document, paragraph, word_table
 
@@ -45,9 +45,15 @@ def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str
     Each setting of the axes other than learner and epsilon has its own panel.
 
     Raises:
-      ValueError: no trial is complete in all cells that were started.
+      ValueError: no trial is finite.
     """
-    data, notes = _complete(_in_cells(data), title)
+    with arrays.quiet():
+        return _html(_in_cells(data), parameters, title)
+
+
+def _html(data, parameters, title) -> str:
+    """The page of labelled data; warnings of estimates are sentences on it."""
+    notes = _notes(data, title)
     learners = [str(name) for name in data["learner"].values]
     panels = [(setting, _tables(part)) for setting, part in _parts(data)]
     panels = [(setting, tables) for setting, tables in panels if len(tables["epsilon"])]
@@ -124,17 +130,12 @@ def _in_cells(data) -> xarray.Dataset:
     return data
 
 
-def _complete(data, title) -> tuple:
-    """The trials that are complete in all cells that were started, and notes."""
-    others = [name for name in data["final_regret"].dims if name != "trial"]
-    played = data["final_regret"].notnull()
-    kept = (played | ~played.any("trial")).all(others).values
-    if not played.any() or not kept.any():
-        raise ValueError(f"{title}: no trial is complete in all cells that were started")
-    notes = []
-    if not kept.all():
-        notes.append(f"{(~kept).sum()} of {len(kept)} trials are incomplete and left out.")
-    data = data.isel(trial=kept)
+def _notes(data, title) -> list[str]:
+    """Sentences on trials that do not count, and on trials that did not stop."""
+    if not arrays.counts(data["final_regret"]).any():
+        raise ValueError(f"{title}: no trial is finite")
+    counted = arrays.cautioned(data.dpjax.mean(), data.sizes["trial"])
+    notes = [*filter(None, [arrays.remarks(counted)])]
     if "report_stopped" in data:
         stopped = data["report_stopped"]
         late = data.assign(late=(stopped == 0.0).where(stopped.notnull())).dpjax.table("late")
@@ -143,7 +144,7 @@ def _complete(data, title) -> tuple:
             if censored:
                 notes.append(f"{censored} of {own['trials'].sum()} trials of {learner} did not "
                              "stop and are censored at the horizon.")  # fmt: skip
-    return data, notes
+    return notes
 
 
 def _parts(data) -> list[tuple[dict[str, str], xarray.Dataset]]:
@@ -169,7 +170,7 @@ def _text(value) -> str:
 def _tables(part) -> dict[str, pandas.DataFrame]:
     """The rows of each figure by its name, and of the table of least epsilons."""
     means = _rows(part, "final_regret")
-    several = len(means) > 0 and part.sizes["trial"] >= 4
+    several = len(means) > 0 and means["trials"].min() >= 4
     private = several and "epsilon" in part.dims and "privacy_epsilon" in part.coords
     empty = pandas.DataFrame()
     return {
@@ -184,11 +185,11 @@ def _tables(part) -> dict[str, pandas.DataFrame]:
 def _rows(part, of) -> pandas.DataFrame:
     """Means with intervals, a row for each learner and epsilon (NaN if the learner takes none)."""
     frame = part.dpjax.table(of)
+    frame = frame[frame["trials"] > 0]
     if "epsilon" not in frame:
         frame["epsilon"] = np.nan
-    frame["epsilon"] = pandas.to_numeric(frame["epsilon"])
     if of == "regret":
-        return frame[["learner", "epsilon", "round", "mean", "low", "high"]]
+        return frame[["learner", "epsilon", "round", "mean", "low", "high", "trials"]]
     return frame.rename(columns=lambda name: name.replace("privacy_", "declared "))
 
 
@@ -205,7 +206,8 @@ def _laws(part, means) -> pandas.DataFrame:
     names, levels = ("q5", "q25", "q50", "q75", "q95"), (0.05, 0.25, 0.5, 0.75, 0.95)
     rows = []
     for row in means.to_dict("records"):
-        quantiles = np.quantile(_final(part, row).values, levels)
+        final = _final(part, row).values
+        quantiles = np.quantile(final[np.isfinite(final)], levels)
         own = {"learner": row["learner"], "epsilon": row["epsilon"]}
         rows.append(own | dict(zip(names, quantiles, strict=True)))
     return pandas.DataFrame(rows)
@@ -232,7 +234,7 @@ def _least(part, means) -> pandas.DataFrame:
         return pandas.DataFrame()
     for learner in dict.fromkeys(means["learner"][means["epsilon"].notna()]):
         own = part["final_regret"].sel(learner=learner).sortby("epsilon")
-        finite = own.sel(epsilon=np.sort(levels[np.isfinite(levels)])).dropna("epsilon")
+        finite = own.sel(epsilon=np.sort(levels[np.isfinite(levels)])).dropna("epsilon", how="all")
         baselines = []
         if np.inf in levels:
             free = own.sel(epsilon=np.inf)

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from dpjax.core import _check
-from dpjax.report import estimates, quantities
+from dpjax.report import arrays, estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
 from dpjax.report.quantities import DECLARED
@@ -123,6 +123,10 @@ def figure(
     width, height = 2.2 + 3.4 * columns, 1.1 + 2.7 * rows
     if page is not None:
         width, height = page, 0.4 + rows * np.clip(0.7 * page / columns, 1.6, 2.1)
+    labels, rotation = _words(along)
+    if rotation == 90:
+        height += 0.07 * max(map(len, labels))
+    title_width = int(3.4 * 72 / 6 if page is None else page / columns * 72 / (0.6 * font))
     drawn = Captioned(figsize=(width, height), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, over_time=x == "round")
@@ -131,6 +135,7 @@ def figure(
         part = quantity.sel(at)
         flat += _curves(axes[i], part, array, along, looks, color, line)
         title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
+        title = textwrap.fill(title, title_width)
         below, left_most = i + columns >= len(panels), i % columns == 0 or len(shown) > 1
         label_axes(axes[i], title, xlabel=along.label if below else "",
                    ylabel=quantity.label if left_most else "")  # fmt: skip
@@ -147,12 +152,12 @@ def figure(
         parts.insert(1, "A curve without a band: all trials have the same value.")
     text = " ".join(filter(None, parts))
     drawn.caption = text
+    above = _legend(drawn, array, (color, line), looks, across, page and font)
     if caption:
         text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
-        line_width = int(width * (15 if page is None else 130 / font))
+        line_width = int(drawn.get_figwidth() * (15 if page is None else 130 / font))
         text = textwrap.fill(text, line_width, break_long_words=False, break_on_hyphens=False)
         drawn.supxlabel(text, x=0.01, ha="left", fontsize=font, color="0.25")
-    above = _legend(drawn, array, (color, line), looks, across, compact=page is not None)
     if page is not None:
         for each in drawn.findobj(Text):
             each.set_fontsize(font)
@@ -163,15 +168,22 @@ def figure(
     return drawn
 
 
-def _legend(drawn, array, axes, looks, across, compact) -> int:
-    """Draw the legend right of the panels, or in lines above them; return the number of lines."""
+def _legend(drawn, array, axes, looks, across, font) -> int:
+    """Draw the legend right of the panels, or in lines above them.
+
+    On the right, a large legend has two columns and makes the figure larger. ``font`` is the font
+    size of a page, whose legend is above the panels, or None.
+
+    Returns:
+      The number of lines above the panels.
+    """
     handles = []
     for name, entries in zip(axes, looks, strict=True):
         if name is None:
             continue
         title, untaken = name.replace("_", " "), "none"
         words = array[name].dtype.kind not in "iuf"
-        if compact:
+        if font:
             title, untaken = ("", "none") if words else (f"{title} = ", f"no {title}")
         else:
             handles.append(Line2D([], [], linestyle="", label=title))
@@ -185,16 +197,24 @@ def _legend(drawn, array, axes, looks, across, compact) -> int:
                 for name, style in zip(across, _LINES[1:], strict=False)]  # fmt: skip
     if not handles:
         return 0
-    place: dict = {"loc": "outside right upper", "fontsize": 8, "handlelength": 3.0}
-    rows = len(handles)
-    if compact:
-        longest = max(len(str(handle.get_label())) for handle in handles)
-        most = int(drawn.get_figwidth() * 72 / (4.6 * longest + 34))
-        rows = -(-len(handles) // max(1, most))
-        place = {"loc": "outside upper center", "ncols": -(-len(handles) // rows),
-                 "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
-    drawn.legend(handles=handles, frameon=False, **place)
-    return rows
+    width, height = drawn.get_size_inches()
+    most = int((width * 72 - 34) / 4.6) if font else 50
+    labels = [textwrap.fill(str(handle.get_label()), most) for handle in handles]
+    lines = sum(label.count("\n") + 1 for label in labels)
+    if font:
+        longest = max(len(line) for label in labels for line in label.split("\n"))
+        rows = -(-lines // max(1, int(width * 72 / (4.6 * longest + 34))))
+        place = {"loc": "outside upper center", "ncols": -(-lines // rows),
+                 "fontsize": font, "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
+        drawn.legend(handles, labels, frameon=False, **place)
+        return rows
+    columns = 1 if lines <= 6 * height - 3 else 2
+    place = {"loc": "outside right upper", "ncols": columns, "fontsize": 8, "handlelength": 3.0}
+    legend = drawn.legend(handles, labels, frameon=False, **place)
+    room = legend.get_window_extent().width / drawn.dpi + 0.75
+    drawn.set_figwidth(max(width, room + 2.8 * (width - 2.2) / 3.4))
+    drawn.set_figheight(max(height, (lines / columns + 4) / 6))
+    return 0
 
 
 def _shown(data, y, roles, estimate, confidence) -> tuple:
@@ -217,19 +237,21 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         raise ValueError(
             f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
         )
-    found = None if estimate is None else named(estimate, confidence)(data[y])
-    left = data[y] if found is None else found[next(iter(found))]
-    check_axes({str(n): size for n, size in left.sizes.items()}, roles)
-    if found is None and data.sizes[x] == 1:
-        found = estimates.mean(data[y], confidence)
-    found = estimates.band(data[y], x, confidence) if found is None else found
+    with arrays.quiet():
+        found = None if estimate is None else named(estimate, confidence)(data[y])
+        left = data[y] if found is None else found[next(iter(found))]
+        check_axes({str(n): size for n, size in left.sizes.items()}, roles)
+        if found is None and data.sizes[x] == 1:
+            found = estimates.mean(data[y], confidence)
+        found = estimates.band(data[y], x, confidence) if found is None else found
+    arrays.warn(arrays.lost(found), y, stacklevel=4)
     return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
 
 
 def _caption(data, array, found, roles) -> str:
     """The estimate, the number of trials, the sizes, and the learners' trust models."""
     first = found.attrs.get("estimate", "estimate")
-    trials = array.sizes.get("trial", found.attrs.get("trials"))
+    trials = arrays.number(found, array.sizes.get("trial"))
     single = {name: _text(array[name].values) for name in array.coords if array[name].ndim == 0}
     where = [single.pop(name) for name in ("learner", "environment") if name in single]
     sizes = [
@@ -241,6 +263,7 @@ def _caption(data, array, found, roles) -> str:
         f"{first[0].upper()}{first[1:]}; {trials} trials",
         ", ".join(where),
         ", ".join(sizes),
+        arrays.remarks(found),
         found.attrs.get("note", ""),
     ]
     models = _models(data)
@@ -385,7 +408,9 @@ def _frame(axes, part, along, below) -> None:
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
     if not numbers:
-        axes.set_xticks(range(len(finite)), map(str, finite), rotation=20, ha="right")
+        labels, rotation = _words(along)
+        side = {"ha": "right"} if rotation == 20 else {}
+        axes.set_xticks(range(len(finite)), labels, rotation=rotation, **side)
     elif short and whole and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
     elif axes.get_xscale() == "linear":
@@ -406,6 +431,14 @@ def _frame(axes, part, along, below) -> None:
             axes.set_yticks([], minor=True)
     elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
+
+
+def _words(along) -> tuple[list[str], int]:
+    """The labels of an axis of words, and their rotation: upright if they are many or long."""
+    if along.ticks.dtype.kind in "iuf":
+        return [], 0
+    labels = [str(tick) for tick in along.ticks]
+    return labels, 20 if sum(map(len, labels)) <= 60 else 90
 
 
 def _ratio(values) -> float:

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import xarray
 
-from dpjax.report import estimates
+from dpjax.report import arrays, estimates
 
 
 def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dataset:
@@ -41,18 +41,24 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
     _warn_of_censored(data, played)
     wrong = ((stopped == 1.0) & (correct == 0.0)).where(played)
     time = data["report_stopping_time"]
-    parts = {
-        "error": estimates.proportion(wrong, confidence),
-        "stopped": estimates.proportion(stopped, confidence),
-        "time": estimates.mean(time, confidence),
-    }
+    with arrays.quiet():
+        parts = {
+            "error": estimates.proportion(wrong, confidence),
+            "stopped": estimates.proportion(stopped, confidence),
+            "time": estimates.mean(time, confidence),
+        }
     found: dict[str, xarray.DataArray] = {}
     for name, part in parts.items():
         centre = part[next(iter(part))]
         found |= {name: centre, f"{name}_low": part["low"], f"{name}_high": part["high"]}
-    found["median"] = time.astype(np.float64).median("trial", skipna=False)
+    median = arrays.by_trials(
+        time.astype(np.float64), lambda a: a.median("trial", skipna=False).to_dataset(name="median")
+    )
     caption = f"errors and stopping times with {100 * confidence:g} % intervals"
-    return xarray.Dataset(found, attrs={"estimate": caption, "trials": time.sizes["trial"]})
+    made = xarray.Dataset(found, attrs={"estimate": caption, "trials": time.sizes["trial"]})
+    made = made.assign(median.data_vars)
+    arrays.warn(arrays.remarks(made), "report_stopping_time")
+    return made
 
 
 def _warn_of_censored(data, played) -> None:

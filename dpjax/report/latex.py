@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import xarray
 
-from dpjax.report.arrays import check
+from dpjax.report import arrays
 from dpjax.report.estimates import mean
 from dpjax.report.tables import entry
 
@@ -63,15 +63,20 @@ def table(
       >>> print(latex.table(regret, "epsilon").splitlines()[6])
       dp\\_ucb & \\bfseries 3.0 +- 1.5 \\\\
     """
-    trials = check(array, 2, confidence=confidence)
+    arrays.check(array, 2, confidence=confidence)
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
     rows = [name for name in names if name != columns and array.sizes[name] > 1]
     array = array.squeeze([name for name in names if name not in (*rows, columns)], drop=False)
-    found = mean(array, confidence)
-    best = _not_worse(array, confidence)
+    with arrays.quiet():
+        found = mean(array, confidence)
+        if not found["mean"].notnull().any():
+            raise ValueError(f"{array.name}: no trial is finite, so there is nothing to print")
+        best = _not_worse(array, found["mean"], confidence)
+    arrays.warn(arrays.lost(found), str(array.name))
     takes = array.coords.get(f"takes_{columns}")
+    errors = found["standard_error"]
     heads = [escaped(value) for value in array[columns].values.tolist()]
     lines, still = [], False
 
@@ -81,7 +86,9 @@ def table(
         if np.isnan(centre):
             return "{--}"
         digits = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 0
-        if interval:
+        if np.isnan(error):
+            text = f"{centre:.4g}"
+        elif interval:
             text = f"{centre:.{digits}f} [{float(one['low']):.{digits}f}, "
             text += f"{float(one['high']):.{digits}f}]"
         else:
@@ -92,7 +99,7 @@ def table(
         at = dict(zip(rows, values, strict=True))
         own = None if takes is None else takes.sel({n: at[n] for n in takes.dims if n in at})
         places = array[columns].values
-        still |= bool((found["standard_error"].sel(at) == 0).any())
+        still |= bool((errors.sel(at) == 0).any())
         if own is not None and not bool(own.any()):
             once = cell(at | {columns: places[0]}, r"\textpm{}", bold=best.sel(at).all())
             texts = [rf"\multicolumn{{{len(places)}}}{{c}}{{{once}}}"]
@@ -101,7 +108,10 @@ def table(
         lines.append(" & ".join([*map(escaped, values), *texts]) + r" \\")
     kind = "c" if interval else f"S[table-format={_format(found)}]"
     shown = f"{100 * confidence:g}\\,\\% intervals" if interval else "standard errors"
-    note = f"Means and {shown} of {trials} trials."
+    note = " ".join(filter(None, [
+        f"Means and {shown} of {arrays.number(found)} trials.", escaped(arrays.lost(found)),
+        "A mean alone: one trial." if (found["mean"].notnull() & errors.isnull()).any() else "",
+    ]))  # fmt: skip
     if "learner" in rows:
         note += " Bold: not significantly worse than the smallest mean in the column."
     if still:
@@ -117,11 +127,10 @@ def table(
     )
 
 
-def _not_worse(array, confidence) -> xarray.DataArray:
+def _not_worse(array, means, confidence) -> xarray.DataArray:
     """Whether each learner's mean is not significantly larger than the smallest one."""
     if "learner" not in array.dims:
         return xarray.zeros_like(array.isel(trial=0), bool)
-    means = array.mean("trial")
     best = array.isel(learner=means.fillna(np.inf).argmin("learner"), drop=True)
     away = mean(array - best.drop_vars("learner", errors="ignore"), confidence)
     return away["low"] <= 0.0

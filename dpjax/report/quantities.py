@@ -95,7 +95,8 @@ def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
             "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
         )
     shown = label(str(data.attrs.get("variable", centre)))
-    own = data[[name for name in data.data_vars if name in (centre, "standard_error", *ENDS)]]
+    kept = centre, "standard_error", *ENDS, "trials"
+    own = data[[name for name in data.data_vars if name in kept]]
     found = {centre: Quantity(shown, own)}
     if "candidate" in data:
         tuned = Quantity(f"{shown}, tuned", own)

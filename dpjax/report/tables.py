@@ -1,6 +1,7 @@
 """Tables of results: rows from labelled data, formatted for files, terminals and pages."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas
 import xarray
 
+from dpjax.report import arrays
 from dpjax.report.arrays import named
 from dpjax.report.output import writing
 
@@ -16,26 +18,44 @@ def cells(
     array: xarray.DataArray, estimates: Sequence[str | Callable] = ("mean",), confidence=0.95
 ) -> pandas.DataFrame:
     """Estimates of an array, one row per cell; see :meth:`dpjax.report.accessor.Accessor.table`."""
-    found = xarray.Dataset()
-    for estimate in estimates:
-        function = named(estimate, confidence)
-        own = function(array).reset_coords(drop=True)
-        name = getattr(getattr(function, "func", function), "__name__", "estimate")
-        if len(estimates) > 1:
-            own = own.rename({n: f"{name}_{n}" for n in own.data_vars if n != name})
-        found = found.merge(own)
-    first = next(iter(found.data_vars))
+    found, trials = xarray.Dataset(), []
+    notes: dict[str, None] = {}
+    with arrays.quiet():
+        for estimate in estimates:
+            function = named(estimate, confidence)
+            own = function(array).reset_coords(drop=True)
+            notes |= dict.fromkeys(filter(None, [arrays.lost(own), own.attrs.get("caution")]))
+            trials.append(own.get("trials", array.sizes["trial"]))
+            own = own.drop_vars("trials", errors="ignore")
+            name = getattr(getattr(function, "func", function), "__name__", "estimate")
+            if len(estimates) > 1:
+                own = own.rename({n: f"{name}_{n}" for n in own.data_vars if n != name})
+            found = found.merge(own)
+    arrays.warn(" ".join(notes), str(array.name), stacklevel=3)
     order = [name for name in array.dims if name in found.dims]
     taken = [name for name in order if f"takes_{name}" in array.coords]
     declared = ("privacy_epsilon", "privacy_delta", "privacy_model")
     for name in (*declared, *(f"takes_{each}" for each in taken)):
-        if name in array.coords:
+        if name in array.coords and {*array.coords[name].dims} <= {*order}:
             found[name] = array.coords[name].variable
-    frame = found.to_dataframe(dim_order=order).dropna(subset=[first]).reset_index()
+    found["trials"] = functools.reduce(np.minimum, trials)
+    reduced = [name for name in array.dims if name not in order]
+    found["_expected"] = arrays.expected(array).any([name for name in reduced if name != "trial"])
+    frame = found.to_dataframe(dim_order=order).reset_index()
+    frame = frame[frame.pop("_expected").astype(bool)].astype({"trials": int})
     for name in taken:
         takes = frame.pop(f"takes_{name}").astype(bool)
-        frame[name] = frame[name].astype(object).where(takes, "")
-    return frame.drop_duplicates(subset=order).assign(trials=array.sizes["trial"])
+        empty = "" if array[name].dtype.kind in "OU" else np.nan
+        frame[name] = frame[name].where(takes, empty)
+    frame = frame.drop_duplicates(subset=order)
+    frame.attrs["notes"] = " ".join(notes)
+    return frame
+
+
+def filled(frame: pandas.DataFrame, axes: Iterable[Hashable]) -> pandas.DataFrame:
+    """A table for print: NaN in the columns of ``axes`` is empty."""
+    shown = {str(name): frame[name].astype(object) for name in axes if name in frame}
+    return frame.assign(**{name: own.where(own.notnull(), "") for name, own in shown.items()})
 
 
 def rows(data: xarray.Dataset, order: Sequence[str], **names: str) -> list[dict]:

@@ -15,9 +15,9 @@ def slope(
 ) -> xarray.Dataset:
     """The exponent of the mean along an axis: the slope of log(mean) over log(axis).
 
-    It is the least-squares slope over all finite positive values of the axis. The interval comes
-    from resampled trials. It covers random error, not curvature: draw a figure to check whether a
-    power law fits. ``first`` and ``last`` are the ends of the fitted range.
+    It is the least-squares slope over all finite positive values of the axis. The interval is that
+    of :func:`dpjax.report.estimates.of_means`. It covers random error, not curvature: draw a figure
+    to check whether a power law fits. ``first`` and ``last`` are the ends of the fitted range.
 
     Returns:
       A Dataset of slope, low and high, with the attributes first and last. NaN if a mean in the
@@ -30,7 +30,7 @@ def slope(
       >>> import xarray
       >>> horizons = np.array([100.0, 400.0, 1600.0])
       >>> regret = xarray.DataArray(
-      ...     np.sqrt(horizons) * np.array([[1.0], [2.0], [3.0]]),
+      ...     np.sqrt(horizons) * np.array([[1.9], [2.0], [2.1]]),
       ...     {"horizon": horizons}, ["trial", "horizon"])
       >>> found = trends.slope(regret)
       >>> {name: round(float(value), 2) for name, value in found.items()}
@@ -47,7 +47,7 @@ def slope(
     def exponent(means):
         return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
 
-    found = estimates.of_means(array, exponent, confidence, "slope")
+    found = estimates.of_means(array, exponent, confidence, "slope", [over])
     return found.assign_attrs(first=values[0], last=values[-1])
 
 
@@ -63,7 +63,7 @@ def crossing(
 
     ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which privacy costs at most
     a tenth of the regret. Between two values of the axis, its logarithm is interpolated. The
-    interval comes from resampled trials.
+    interval is that of :func:`dpjax.report.estimates.of_means`.
 
     Args:
       array: with the dimension trial.
@@ -74,16 +74,16 @@ def crossing(
 
     Returns:
       A Dataset of crossing, low and high: 0 if the mean is within the factor at every value, and
-      inf if it is within the factor only at ``of``.
+      inf if it is within the factor only at ``of``. NaN if the mean at ``of`` is not positive.
 
     Examples:
       >>> import xarray
       >>> regret = xarray.DataArray(
-      ...     [[40.0, 24.0, 20.0, 20.0], [42.0, 23.0, 22.0, 20.0]],
+      ...     [[40.0, 24.0, 20.0, 20.0], [42.0, 23.0, 22.0, 20.0]] * 20,
       ...     {"epsilon": [0.1, 1.0, 10.0, np.inf]}, ["trial", "epsilon"])
       >>> found = trends.crossing(regret, 1.1, of=np.inf)
       >>> {name: round(float(value), 2) for name, value in found.items()}
-      {'crossing': 3.98, 'low': 3.16, 'high': 10.0}
+      {'crossing': 3.98, 'low': 3.63, 'high': 4.56}
     """
     values = arrays.axis_values(array, over)
     if (np.diff(values) <= 0).any():
@@ -93,12 +93,13 @@ def crossing(
     logs = np.log(values[others])
 
     def first(means):
-        ratio = means.isel({over: others}) / arrays.place(means, {over: of})
+        reference = arrays.place(means, {over: of})
+        ratio = means.isel({over: others}) / reference.where(reference > 0)
         return xarray.apply_ufunc(
             lambda ratios: first_within(logs, ratios, level), ratio, input_core_dims=[[over]]
         )
 
-    return estimates.of_means(array, first, confidence, "crossing")
+    return estimates.of_means(array, first, confidence, "crossing", [over])
 
 
 def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarray:

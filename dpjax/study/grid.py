@@ -12,7 +12,7 @@ from dpjax.core import _arrays
 # Names that are reserved in the data of a study and in estimates.
 _RESERVED = (
     "learner", "environment", "trial", "round", "regret", "final_regret", "mean", "standard_error",
-    "low", "high", "quantile",
+    "low", "high", "quantile", "trials",
 )  # fmt: skip
 _PREFIXES = ("privacy_", "report_", "tally_", "takes_")
 

@@ -21,7 +21,7 @@ from dpjax.feedback import bandit, seen_inside
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played
 from dpjax.study.programs import columns, pairs
-from dpjax.study.simulate import PIECE, checkpoint_rounds
+from dpjax.study.simulate import PIECE, add_tallies, checkpoint_rounds
 
 
 class Player(Protocol):
@@ -177,7 +177,7 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     @jax.jit
     def all_trials(states, sums, t, arms):
         states, new, losses = jax.vmap(one, in_axes=(0, 0, None, 0))(states, nature, t, arms)
-        return states, jax.tree.map(jnp.add, sums, new), losses
+        return states, add_tallies(sums, new), losses
 
     regret_of = jax.jit(jax.vmap(environment.regret))
     states = jax.vmap(lambda own: environment.init(jr.fold_in(own, 0)))(nature)
@@ -202,7 +202,7 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
                 for player, arm, loss in zip(players, arms, losses.tolist(), strict=True):
                     player.update(arm, loss)
                 bar.update(len(players))
-            total = jax.tree.map(jnp.add, total, piece)
+            total = add_tallies(total, piece)
         regret.append(np.asarray(regret_of(states, total[0])))
     tally, clipped = jax.tree.map(np.asarray, total)
     return np.stack(regret, axis=1), tally, (), clipped

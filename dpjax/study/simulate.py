@@ -17,6 +17,7 @@ from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Outcome
 from dpjax.domains.action_sets import check_fit
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
+from dpjax.maths.clipping import add_counts
 
 # A float32 sum of n similar terms has a relative error of up to n / 2^25, which is more than a
 # tenth at 4 million terms. If pieces are summed first, n is the number of rounds in a piece plus
@@ -186,7 +187,7 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
     def counted_round(t, carry):
         *states, tally = carry
         states, played = one_round(learner, environment, keys, t, states)
-        return *states, jax.tree.map(jnp.add, tally, (played.outcome.tally, played.clipped))
+        return *states, add_tallies(tally, (played.outcome.tally, played.clipped))
 
     # Each call defines a new function, because JAX caches shapes by function and ignores closures.
     _, action, environment_state = states
@@ -204,7 +205,7 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
             begin = first + i * PIECE
             stop = jnp.minimum(begin + PIECE, end)
             *states, tally = lax.fori_loop(begin, stop, counted_round, (*states, zero))
-            return *states, jax.tree.map(jnp.add, total, tally)
+            return *states, add_tallies(total, tally)
 
         pieces = (end - first + PIECE - 1) // PIECE
         carry = lax.fori_loop(0, pieces, one_piece, carry)
@@ -218,6 +219,11 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
     regret = _check.nan_unless_sound(learner, regret)
     regret, total, report = _forward_only((regret, total, learner.report(learner_state)))
     return Result(jnp.asarray(rounds), regret, total, report, clipped)
+
+
+def add_tallies(one, other) -> tuple:
+    """The sum of two pairs (tally, number of clipped losses)."""
+    return jax.tree.map(jnp.add, one[0], other[0]), add_counts(one[1], other[1])
 
 
 @in_float32

@@ -309,7 +309,7 @@ def judge(name: str, theorem: Theorem, regret: xarray.DataArray) -> Measured:
     """The verdicts and exponents of a theorem from its learner's final regret.
 
     Examples:
-      >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 10, "progress": False}
+      >>> sizes = {"epsilons": [0.1, np.inf], "horizon": 1024, "trials": 40, "progress": False}
       >>> theorem = theorems.find("limited_updates")
       >>> regret = theorems.play("limited_updates", theorem, **sizes)
       >>> wrong = theorem._replace(bounds={"derived": lambda horizon, epsilon: 6.5})

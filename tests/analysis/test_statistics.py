@@ -183,7 +183,7 @@ def test_integers_and_float32_are_computed_in_float64():
 
 def test_one_resampling_serves_means_and_all_other_statistics():
     """The index bootstrap of a mean draws the same trials as the weight bootstrap."""
-    array = labelled(trials(12, 3))
+    array = labelled(trials(40, 3))
     by_weights = estimates.of_means(array, lambda means: means)
     by_indices = estimates.statistic(array, lambda values: values.mean(axis=0))
     for name in ("statistic", "low", "high"):

@@ -43,7 +43,7 @@ def data():
 def test_a_table_has_one_row_for_what_takes_no_axis(data):
     table = data.dpjax.table()
     assert table["learner"].tolist() == ["private"] * 3 + ["plain"]
-    assert table["epsilon"].tolist() == [0.1, 1.0, np.inf, ""]
+    np.testing.assert_array_equal(table["epsilon"], [0.1, 1.0, np.inf, np.nan])
     assert table["privacy_epsilon"].tolist() == [0.1, 1.0, np.inf, np.inf]
     expected = data["final_regret"].mean("trial").values.ravel()[:4]
     assert np.allclose(table["mean"], expected)
@@ -57,7 +57,7 @@ def test_the_table_of_a_part_is_the_part_of_the_table(data, at):
     table = data.isel(at).dpjax.table()
     whole = data.dpjax.table()
     whole = whole[whole["learner"] == "plain"] if "learner" in at else whole
-    assert table["epsilon"].tolist() == whole["epsilon"].tolist()
+    np.testing.assert_array_equal(table["epsilon"], whole["epsilon"])
     assert table["mean"].tolist() == whole["mean"].tolist()
 
 

@@ -405,6 +405,48 @@ def test_a_style_sets_the_width_and_all_fonts(mixed, settings, style, width, siz
         assert min(heights) > 0.7  # of a panel in inches
 
 
+@pytest.mark.parametrize(
+    ("curves", "name", "style"),
+    [(21, "L", None), (40, "a learner with a long name, ", None), (4, "of a long name " * 9, None),
+     (12, "a learner with a long name, ", "icml-column"), (40, "L", "neurips")],
+)  # fmt: skip
+def test_each_text_is_inside_of_the_figure_and_no_two_overlap(curves, name, style):
+    """The legend was cut off from 20 curves on, and long names were cut off or overlapped."""
+    names = [f"{name}{i}" for i in range(curves)]
+    values = np.arange(4.0 * 4 * curves).reshape(4, curves, 4)
+    data = xarray.Dataset(
+        {"final_regret": (("panel", "learner", "trial"), values)},
+        {"panel": ["a panel with a long name, 1", "the second one has one that is longer", "", ""],
+         "learner": names},
+    )  # fmt: skip
+    beside = data.isel(panel=[0, 1]).expand_dims(x=[1, 2])
+    drawn = beside.dpjax.figure("x", color="learner", panel="panel", style=style)
+    drawn.draw_without_rendering()
+    texts = [*drawn.legends[0].get_texts(), *(axes.title for axes in drawn.axes)]
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
+    whole = drawn.bbox.padded(1.0)
+    assert all(whole.x0 <= box.x0 and box.x1 <= whole.x1 for box in boxes)
+    assert all(whole.y0 <= box.y0 and box.y1 <= whole.y1 for box in boxes)
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert min(axes.get_window_extent().width for axes in drawn.axes) > 0.8 * drawn.dpi
+
+
+def test_many_words_along_an_axis_are_upright(mixed):
+    names = [f"a learner with a long name, {i}" for i in range(12)]
+    data = xarray.Dataset(
+        {"final_regret": (("learner", "trial"), np.arange(48.0).reshape(12, 4))}, {"learner": names}
+    )
+    drawn = data.dpjax.figure("learner")
+    drawn.draw_without_rendering()
+    labels = drawn.axes[0].get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    assert [label.get_text() for label in labels] == names
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert drawn.axes[0].get_window_extent().height > drawn.dpi
+    few = mixed.sel(epsilon=1.0).dpjax.figure("learner")
+    assert {label.get_rotation() for label in few.axes[0].get_xticklabels()} == {20.0}
+
+
 def test_a_caption_may_be_left_out_and_is_a_text(mixed):
     drawn = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.")
     bare = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.", caption=False)
