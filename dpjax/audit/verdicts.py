@@ -24,7 +24,7 @@ from dpjax.domains import Domain, box_losses
 from dpjax.engine.settings import FIRST_LEVEL
 
 # A calibration that is exact in real numbers may be off by the rounding of float32: by this part
-# of epsilon, or of delta.
+# of epsilon, and of delta.
 ROUNDING = 1e-4
 # Arms per round in contextual pairs.
 ARMS = 3
@@ -179,7 +179,7 @@ def verdict(
 ) -> Verdict:
     """Replay a learner on every pair, and compare the spent epsilon with the declared one.
 
-    To allow for rounding, epsilon or delta may be larger than declared by a factor of 1.0001.
+    To allow for rounding, epsilon and delta may be larger than declared by a factor of 1.0001.
 
     Args:
       learner: a Learner or BatchLearner.
