@@ -43,8 +43,8 @@ NUMBERS = (0.5, 2.0)
 VALUES: dict[str, tuple] = {
     "arms": (DIM, 2), "experts": (DIM,), "dim": (DIM,), "silos": (1, 3),
     "actions": ("unit vectors", "unit vectors and their sum"),
-    "domain": DOMAINS, "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0, 1e3), "rho": (0.5, 0.01),
-    "delta": (1e-3, 1e-6),
+    "domain": DOMAINS, "optimizer": ("adam",), "epsilon": (1.0, 0.05, 8.0, 1e3, 1e-6),
+    "rho": (0.5, 0.01), "delta": (1e-3, 1e-6),
     "failure": (0.9, 0.01), "rate": (0.5, 16.0, 1e-3), "share": (0.0, 0.1, 1.0, 1e-42),
     "shifts": (0.0, 1.0, 1e-3), "mixing": (0.5, 1.0), "restart": (0.1, 1.0), "ratio": (2.0, 1.5),
     "tau": (2.0, 5.0), "rounds": (2.0,), "draws": (1, 4), "batch": (1, 2, 5), "gap": (0.5,),

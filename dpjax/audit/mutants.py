@@ -142,12 +142,12 @@ def _sharper(site, inputs):
     def draw(key, probability):
         if site.kind == "categorical":
             return noise.categorical(key, SHARPER * probability)
-        coin = site.kind == "coin"
-        probability = jnp.sum(probability) if coin else probability
-        probabilities = jnp.stack([probability, 1.0 - probability]) if coin else probability
-        powers = (probabilities / jnp.max(probabilities)) ** SHARPER
-        sharper = powers / jnp.sum(powers)
-        return noise.coin(key, sharper[0]) if coin else noise.choose(key, sharper)
+        if site.kind == "coin":  # its log-odds are multiplied; a small distance from 1/2 is kept
+            lead = 2.0 * jnp.sum(jnp.atleast_1d(probability).at[0].add(-0.5))
+            lead = jnp.tanh(SHARPER * jnp.arctanh(lead))
+            return noise.coin(key, jnp.stack([jnp.full_like(lead, 0.5), 0.5 * lead]))
+        powers = (probability / jnp.max(probability)) ** SHARPER
+        return noise.choose(key, powers / jnp.sum(powers))
 
     return over_members(draw, site)(*inputs)
 

@@ -106,8 +106,10 @@ def replay(
     The sums bound the privacy loss of the releases at these losses and this key. They show nothing
     about other pairs. A difference within four units in the last place of a float32 counts as
     rounding. If it is hidden by noise, it counts as rounding only if it costs less than 1e-5; in an
-    ExactSum it never does. A replay sees only noise from :mod:`dpjax.noise`. Other noise makes the
-    actions differ.
+    ExactSum it never does. A draw costs nothing if its inputs change by less than a millionth of
+    themselves and its log-ratios are below 1e-6. Probabilities of n outcomes may each change by
+    4 n units of 2^-23, if the log-ratios are below 1e-4. A replay sees only noise from
+    :mod:`dpjax.noise`. Other noise makes the actions differ.
 
     Args:
       learner: a Learner or BatchLearner. Its arguments may be traced.

@@ -19,6 +19,10 @@ ONE, VECTOR, PREFIXES = 0, 1, 2
 # A difference of at most UNITS units in the last place counts as rounding if it costs at most
 # ROUNDING of epsilon.
 UNITS, ROUNDING = 4.0, 1e-5
+# A draw counts as equal if no log-ratio exceeds the first number, and no entry of its input changes
+# by more than this part of itself. An index drawn from probabilities counts as equal if no
+# log-ratio exceeds the second number, and no probability of n changes by more than n UNITS.
+PART, OF_CHOICE = 1e-6, 1e-4
 
 
 # How releases are read -------------------------------------------------------------------------
@@ -199,7 +203,12 @@ def _of_draw(site, record, twin) -> Cost:
     """The cost of a draw, from the log-ratio of each outcome."""
     ratios = LOG_RATIOS[site.kind](record, twin)
     ratios = jnp.where(jnp.isnan(ratios), jnp.inf, ratios)
-    ratios = jnp.where(jnp.abs(ratios) < 1e-6, 0.0, ratios)
+    ours, theirs = record.value, twin.value
+    size, most = PART * jnp.maximum(jnp.abs(ours), jnp.abs(theirs)), PART
+    if site.kind == "choice":
+        size, most = UNITS * jnp.finfo(jnp.float32).eps * ours.size, OF_CHOICE
+    same = jnp.all((ours == theirs) | (jnp.abs(ours - theirs) <= size))
+    ratios = jnp.where(same & (jnp.max(jnp.abs(ratios)) <= most), 0.0, ratios)
     pure, span = jnp.max(jnp.abs(ratios)), jnp.max(ratios) - jnp.min(ratios)
     # The span bounds rho by bounded range (Cesar & Rogers 2021). It is NaN if both ratios are inf.
     span = jnp.where(jnp.isnan(span), jnp.inf, span)

@@ -23,6 +23,9 @@ from dpjax.privacy.integer import integer_delta, integer_epsilon
 LARGEST_DEVIATION = 10_000
 LARGEST_SENSITIVITY = 10_000
 STEP = 1.02  # the ratio of neighbouring variances in a grid
+# Noise of a larger deviation than the scales of a grid hides as much as Gaussian noise whose
+# deviation is smaller by this factor.
+WIDER = 1.001
 
 
 def _deviation(scale) -> float:
@@ -145,6 +148,6 @@ def scale_of_one(
     budget = jnp.asarray(epsilon, jnp.float32)
     place = jnp.sum(epsilons > budget, dtype=jnp.int32)
     found = jnp.asarray(scales)[jnp.minimum(place, len(scales) - 1)]
-    many = wide(1.001 * gaussian_scale(1.0, budget, delta))
+    many = wide(WIDER * gaussian_scale(1.0, budget, delta))
     found = jnp.where(budget < jnp.inf, jnp.where(place < len(scales), found, many), 0.0)
     return jnp.where(jnp.isnan(budget), jnp.nan, found)
