@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import xarray
+from jax.experimental.sparse import BCOO
 
 import dpjax
 from dpjax import (
@@ -185,6 +187,24 @@ def test_numbers_are_read_as_float64():
     assert _arrays.real("means", 0.5).shape == () and _arrays.real("means", []).shape == (0,)
 
 
+@pytest.mark.parametrize("dtype", [
+    jnp.int2, jnp.int4, jnp.uint2, jnp.uint4, jnp.int8, jnp.uint32, np.uint64, jnp.float8_e5m2,
+])  # fmt: skip
+def test_all_kinds_of_numbers_of_jax_are_accepted(dtype):
+    given = np.array([[1, 0], [0, 1]]).astype(dtype)
+    assert _arrays.real("losses", given).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    environments.table(given)
+
+
+@pytest.mark.parametrize(("labels", "found"), [
+    (None, "None"), ("ab", "'ab'"), ({0: 1}, "a dict"),
+    ([[1], [2, 3]], "rows of different lengths"), ([[1], [2]], r"\(2, 1\)"), ([1, 2, 3], r"\(3,\)"),
+])  # fmt: skip
+def test_labels_of_another_shape_are_refused(labels, found):
+    with pytest.raises(ValueError, match=rf"^labels must have shape \(2,\), got {found}$"):
+        environments.classification(np.eye(2), labels)
+
+
 @pytest.mark.parametrize(("given", "message"), [
     ([0.5, np.inf], "means: entry 2 is inf; means must be finite in float32"),
     ([0.5, 1e39], "means: entry 2 is 1e+39; means must be finite in float32"),
@@ -193,6 +213,16 @@ def test_numbers_are_read_as_float64():
     ("0.5", "means is '0.5', which is not a real number; means must be finite in float32"),
     (True, "means is np.True_, which is not a real number; means must be finite in float32"),
     (None, "means is missing; means must be finite in float32"),
+    (pd.NA, "means is missing; means must be finite in float32"),
+    (np.array(np.timedelta64(1, "s")), "means is np.timedelta64(1,'s'), which is not a real "
+     "number; means must be finite in float32"),
+    (scipy.sparse.csr_array(ROWS), "means: must be an array of numbers, got a csr_array; pass its "
+     "todense()"),
+    (scipy.sparse.coo_matrix(ROWS), "means: must be an array of numbers, got a coo_matrix; pass "
+     "its todense()"),
+    (BCOO.fromdense(ROWS), "means: must be an array of numbers, got a BCOO; pass its todense()"),
+    ({"a": 0.5}, "means: must be an array of numbers, got a dict"),
+    (object(), "means: must be an array of numbers, got an object"),
 ])  # fmt: skip
 def test_other_arrays_are_refused(given, message):
     with pytest.raises(ValueError) as error:

@@ -84,6 +84,23 @@ def test_messages_say_what_is_wanted_and_the_first_bad_value():
         _check.positive(rate=1.0, epsilon=NAN)
 
 
+@pytest.mark.parametrize(("value", "found"), [
+    (jnp.int32(3), "an int32"), (jnp.uint32(3), "a uint32"), (np.bool_(True), "a bool"),
+    (jnp.float32(3), "a float32"), (OSError(), "an OSError"), (np.sin, "sin itself, .*"),
+])  # fmt: skip
+def test_a_refused_value_has_its_article(value, found):
+    for check in (_check.key, _check.key_or_seed):
+        with pytest.raises(TypeError, match=f", got {found}$"):
+            check(key=value)
+
+
+@pytest.mark.parametrize("value", [True, 1.5, "0", None, [0], jnp.int32(0)])
+def test_a_seed_is_a_whole_number(value):
+    assert type(_check.seed(key=np.uint32(7))) is int
+    with pytest.raises(TypeError, match="^key must be a whole number from 0 to 4294967295, got "):
+        _check.seed(key=value)
+
+
 def test_size_accepts_integers_of_at_least_the_minimum():
     """Python and NumPy integers, including the minimum; a Python integer is returned."""
     for value in (2, 3, 2**31 - 1, np.int64(2), np.int32(5), np.array(4), jnp.int32(8)):

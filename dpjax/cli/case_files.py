@@ -9,6 +9,7 @@ from dpjax.cli.loss_files import (
     csv_rows,
     is_missing,
     is_number,
+    missing,
     refuse_counts,
     refuse_separators,
     refuse_width,
@@ -141,11 +142,9 @@ class Column(NamedTuple):
 
     def check_missing(self) -> None:
         for i, cell in enumerate(self.cells):
-            if not cell:
-                raise self.refused(i, "is missing; fill it in, or remove the row")
             if is_missing(cell):
-                raise self.refused(i, f"is {cell!r}, which marks a missing entry; fill it in, "
-                                      "remove the row, or use another word")  # fmt: skip
+                advice = "remove the row, or use another word" if cell else "or remove the row"
+                raise self.refused(i, f"{missing(cell)}; fill it in, {advice}")
 
     def values(self) -> np.ndarray:
         """(n,) finite numbers."""

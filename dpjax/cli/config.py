@@ -56,6 +56,7 @@ def read_study(path):
     }
     grid = {name: _values(path, name, entry) for name, entry in given["grid"].items()}
     try:
+        _check.seed(key=given["study"].get("key", 0))
         study = Study(**makers, grid=grid, **given["study"])
         if given["figure"]:
             _check_figure(study, given["figure"])

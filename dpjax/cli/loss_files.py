@@ -156,6 +156,11 @@ def is_missing(cell) -> bool:
     return cell.lower() in _MISSING
 
 
+def missing(cell) -> str:
+    """A missing entry of a CSV file in words, for a message."""
+    return f"is {cell!r}, which marks a missing entry" if cell else "is missing"
+
+
 def is_number(cell) -> bool:
     """Whether an entry of a CSV file is a number."""
     # Python would also read 1_0 as 10, and digits of other scripts.
@@ -172,7 +177,9 @@ def _refuse_cell(path, number, row, names) -> None:
     column = next(i for i, cell in enumerate(row) if not is_number(cell))
     cell = row[column].strip()
     name = f" ({names[column]})" if names else ""
-    what = f"{cell[:40]!r} is not a number" if cell else "is missing"
+    what = f"{cell[:40]!r} is not a number"
+    if is_missing(cell):
+        what = f"{missing(cell)}; fill it in, or remove the row"
     raise ValueError(f"{path}: row {number}, column {column + 1}{name}: {what}")
 
 

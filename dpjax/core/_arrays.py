@@ -6,7 +6,7 @@ import numbers
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core._check import _note, is_traced
+from dpjax.core._check import _kind, _note, is_traced
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -41,23 +41,27 @@ def real(
 
     Raises:
       TypeError: the array is traced.
-      ValueError: an entry is missing (None, NaN, NaT, pandas.NA or masked), not a real number (a
-        word, a date, a complex number), or out of range. The message names the first such entry,
-        counted from 1.
+      ValueError: it is not an array, or it is sparse; or an entry is missing (None, NaN, NaT,
+        pandas.NA or masked), not a real number (a word, a date, a complex number), or out of range.
+        The message names the first such entry, counted from 1.
     """
     if is_traced(given):
         raise TypeError(f"{name} must be known numbers, not traced ones")
+    if hasattr(given, "todense"):  # a sparse table, which NumPy does not read
+        raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}; "
+                         "pass its todense()")  # fmt: skip
     try:
         array, mask = np.asarray(given), _mask(given)
         if array.dtype.kind in "USc":  # Among words or complex numbers NumPy changes the others.
             array = np.asarray(given, object)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: must be an array of numbers, with rows of one length") from None
-    kinds = "biu" if array.ndim else "iu"
-    if array.dtype.kind in kinds or jnp.issubdtype(array.dtype, jnp.floating):
+    if _is_real(array.dtype) or (array.dtype == bool and array.ndim):
         values = array.astype(np.float64, copy=False)
     else:
         values = np.array([_as_float(entry) for entry in array.ravel()]).reshape(array.shape)
+    if array.dtype == object and not array.ndim and not _is_entry(array[()]):
+        raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}")
     good = (values >= low) & (values <= high) & ~mask
     if good.all():
         return values
@@ -90,15 +94,26 @@ def integers(name, requirement, given, ndim) -> np.ndarray:
 def is_missing(entry) -> bool:
     """Whether an entry is None, NaN, NaT or pandas.NA."""
     # NaN and NaT differ from themselves. The comparison of pandas.NA is pandas.NA.
-    return entry is None or str(entry == entry) != "True"
+    return entry is None or str(entry == entry) in ("False", "<NA>")
 
 
-def first_missing(values) -> tuple | None:
-    """The place of the first missing or masked entry of an array of anything; None without one."""
-    array = np.asarray(values)
-    missing = [is_missing(entry) for entry in array.ravel()]
-    missing = _mask(values) | np.reshape(missing, array.shape).astype(bool)
-    return np.unravel_index(np.argmax(missing), array.shape) if missing.any() else None
+def column(name, given, count) -> np.ndarray:
+    """The given array of ``count`` entries of any kind.
+
+    Raises:
+      ValueError: it has another shape, or an entry is missing or masked.
+    """
+    requirement = f"{name} must have shape ({count},)"
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise ValueError(f"{requirement}, got rows of different lengths") from None
+    if array.shape != (count,):
+        raise ValueError(f"{requirement}, got {array.shape or _kind(given)}")
+    missing = _mask(given) | np.array([is_missing(entry) for entry in array])
+    if missing.any():
+        raise ValueError(f"{name}: row {np.argmax(missing) + 1} is missing")
+    return array
 
 
 def digits(number, low, high) -> str:
@@ -112,6 +127,17 @@ def _mask(given):
     if isinstance(given, list | tuple) and any(map(np.ma.isMaskedArray, given)):
         given = np.ma.array(given)
     return np.ma.getmaskarray(given) if np.ma.isMaskedArray(given) else np.False_
+
+
+def _is_entry(found) -> bool:
+    """Whether an object is a single entry, even a wrong one; false for a dictionary."""
+    return np.isscalar(found) or is_missing(found)
+
+
+def _is_real(dtype) -> bool:
+    """Whether a dtype is of integers or floating-point numbers, also of JAX, such as int4."""
+    kinds = (jnp.integer, jnp.floating)
+    return dtype.kind != "m" and any(jnp.issubdtype(dtype, kind) for kind in kinds)
 
 
 def _as_float(entry) -> float:

@@ -365,16 +365,29 @@ def of_threefry(name, dtype) -> None:
 LARGEST_SEED = 2**32 - 1
 
 
+_SEEDS = f"a whole number from 0 to {LARGEST_SEED}"
+
+
+def _is_whole(given) -> bool:
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+
+
+def seed(**value) -> int:
+    """The given seed, a whole number from 0 to 2^32 - 1."""
+    ((name, given),) = value.items()
+    if not _is_whole(given):
+        raise TypeError(f"{name} must be {_SEEDS}, got {_kind(given)}")
+    if not 0 <= given <= LARGEST_SEED:
+        raise ValueError(f"{name} must be {_SEEDS}, got {given}")
+    return int(given)
+
+
 def key_or_seed(**value) -> Array:
     """The given key, or the threefry2x32 key of the given seed, from 0 to 2^32 - 1."""
     ((name, given),) = value.items()
-    whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-    if whole and 0 <= given <= LARGEST_SEED:
-        return jr.key(int(given), impl="threefry2x32")
-    seeds = f"a whole number from 0 to {LARGEST_SEED}"
-    if whole:
-        raise ValueError(f"{name} must be {seeds}, got {given}")
-    _key(f"one key, such as jax.random.key(0), or {seeds}", name, given)
+    if _is_whole(given):
+        return jr.key(seed(**value), impl="threefry2x32")
+    _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, given)
     return given
 
 
@@ -435,7 +448,7 @@ def pair(returned) -> tuple:
 
 
 def _an(noun) -> str:
-    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
+    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"  # "a uint32", "a ufunc"
 
 
 def _kind(value) -> str:
@@ -445,7 +458,7 @@ def _kind(value) -> str:
     if isinstance(value, np.ndarray | jax.Array) and value.shape:
         return f"an array of shape {value.shape}"
     if isinstance(value, np.generic | np.ndarray | jax.Array):
-        return f"a {value.dtype}"
+        return _an(str(value.dtype))
     name = getattr(value, "__name__", None)
     if name and callable(value):
         return f"{name} itself, which has to be called first"

@@ -50,15 +50,10 @@ def classification(features: Any, labels: Any) -> Environment:
     cases = _arrays.real("features", features)
     if cases.ndim != 2 or 0 in cases.shape:
         raise ValueError(f"features must have shape (n, p), got {cases.shape}")
-    missing = _arrays.first_missing(labels)
-    if missing is not None:
-        raise ValueError(f"labels: row {missing[0] + 1} is missing")
-    labels = np.asarray(labels)
-    if labels.shape != (len(cases),):
-        raise ValueError(f"labels must have shape ({len(cases)},), got {labels.shape}")
+    labels = _arrays.column("labels", labels, len(cases))
     try:
         names, label = np.unique(labels, return_inverse=True)
-    except TypeError:
+    except (TypeError, ValueError):
         raise ValueError("labels must be of one kind, such as words or numbers") from None
     count, arms = len(cases), len(names)
     if arms < 2:

@@ -315,7 +315,7 @@ def test_a_block_that_is_compiled_late_follows_the_setting(monkeypatch):
         return program._replace(run=run)
 
     monkeypatch.setattr(programs, "compiled", fussy)
-    monkeypatch.setattr(compile, "CPU", compile.CPU._replace(threads=lambda: 1))
+    monkeypatch.setitem(compile.PLATFORMS, "cpu", compile.CPU._replace(threads=lambda: 1))
     with jax.threefry_partitionable(False), pytest.warns(RuntimeWarning, match="did not fit"):
         found = swept(key, 16)
     assert failed

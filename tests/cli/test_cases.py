@@ -79,7 +79,7 @@ def test_a_mark_of_a_missing_entry_is_no_word(mark, tmp_path):
         )
         assert str(error.value) == f"{path}: {place} {said} word"
     path = write(tmp_path / "b.csv", f"{mark},{mark}\n0.5,1\n")
-    with pytest.raises(ValueError, match="row 1, column 1(: .* is not a number| is missing)"):
+    with pytest.raises(ValueError, match="row 1, column 1(: is .*, which marks | is missing)"):
         read_losses(path)
 
 

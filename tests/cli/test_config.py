@@ -120,6 +120,11 @@ def test_the_example_is_a_study():
             f"trials = 4\nkey = {2**32}",
             "key must be a whole number from 0 to 4294967295",
         ),
+        (
+            "trials = 4",
+            "trials = 4\nkey = true",
+            r"study.toml: key must be a whole number from 0 to 4294967295, got True$",
+        ),
         ("mixing = 0.5", "mixing = 2.5", "mixing"),
         ("means = [0.4", "mean = [0.4", "mean"),
         ('EXP3 = "exp3"', "EXP3 = 3", "an entry of learners must be a name"),

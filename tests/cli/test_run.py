@@ -78,7 +78,16 @@ BAD_CSV = {
     "an index from 1": ("1,0,1\n2,1,0\n", r"column 1 counts the rows, 1 to 2; .* remove it"),
     "rounds behind": ("0,1,1\n0,1,2\n1,1,3\n", r"column 3 counts the rows, 1 to 3; "),
     "no index": ("1,0\n2,1\n2,0\n", r"row 2, column 1 is 2; losses must lie in"),
-    "missing entry": ("a,b\n0,1\n0.5,\n", r"row 3, column 2 \(b\): is missing"),
+    "missing entry": (
+        "a,b\n0,1\n0.5,\n",
+        r"row 3, column 2 \(b\): is missing; fill it in, or remove the row$",
+    ),
+    "a mark": (
+        "a,b\n0,1\n0.5, .\n",
+        r"row 3, column 2 \(b\): is '\.', which marks a missing entry; fill it in, or remove",
+    ),
+    "NULL": ("1,0\nNULL,0\n", r"row 2, column 1: is 'NULL', which marks a missing entry; fill"),
+    "a header of marks": ("NA,NA\n0,1\n", r"row 1, column 1: is 'NA', which marks a missing entry"),
     "NaN": ("1,0\nnan,0\n", r"row 2, column 1 is missing"),
     "not a number": ("a,b\n0,1\n\n0.5,high\n", r"row 4, column 2 \(b\): 'high' is not a number"),
     "half a header": ("a,0.5\n0,1\n", r"row 1, column 1: 'a' is not a number"),

@@ -211,10 +211,10 @@ def test_span_coordinates():
     ids=str,
 )
 def test_bad_actions_are_named(actions):
-    with pytest.raises((ValueError, TypeError), match=r"^actions must be at least 2 finite"):
+    with pytest.raises((ValueError, TypeError), match=r"^actions\b.* must be "):
         designs.span_coordinates(actions)
 
 
 def test_traced_actions_are_refused():
-    with pytest.raises(TypeError, match="actions must be .* known, not traced"):
+    with pytest.raises(TypeError, match="^actions must be known numbers, not traced"):
         jax.jit(lambda actions: designs.span_coordinates(actions).sum())(jnp.eye(3))
