@@ -287,6 +287,21 @@ def test_trials_that_were_not_played_are_counted_and_do_not_count(tmp_path):
     assert points(figures(text)["epsilon-0"])["one <a>", "1"] == pytest.approx(expected)
 
 
+def test_a_cell_with_one_trial_leaves_the_frontier_and_the_least_epsilons(tmp_path):
+    """It once removed both from the page."""
+    found = []
+    for count in (0, 1):
+        made = data()
+        other = (made["learner"] != "one <a>") | (made["epsilon"] != 2.0)
+        for name in ("regret", "final_regret"):
+            own = made[name].where(other | (made["trial"] < count))
+            made[name] = own.transpose(*made[name].dims)
+        text = explored(tmp_path, written(tmp_path, made))
+        least = text.partition("<h3>Least ε")[2].partition("</table>")[0]
+        found.append((points(figures(text)["frontier-0"]), least))
+    assert found[0] == found[1] and all(found[0])
+
+
 def test_one_trial_has_means_and_no_intervals(tmp_path):
     found = figures(explored(tmp_path, written(tmp_path, data().isel(trial=[1]))))
     assert sorted(found) == ["curves-0", "epsilon-0", "laws-0"]

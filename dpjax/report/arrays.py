@@ -3,7 +3,7 @@
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import ParamSpec
@@ -115,24 +115,33 @@ def check(array: xarray.DataArray, fewest: int = 2, **levels: float) -> int:
     return array.sizes["trial"]
 
 
-def counts(array: xarray.DataArray) -> xarray.DataArray:
-    """Whether each trial counts: whether its value is finite."""
-    return xarray.apply_ufunc(np.isfinite, array.reset_coords(drop=True))
+def counts(array: xarray.DataArray, fewest: int = 1) -> xarray.DataArray:
+    """Whether each trial counts: whether it is finite, in a cell with at least ``fewest`` such."""
+    finite = xarray.apply_ufunc(np.isfinite, array.reset_coords(drop=True))
+    return finite if fewest == 1 else finite & (finite.sum("trial") >= fewest)
+
+
+def refuse_empty(values: xarray.DataArray, name: object, of: str = "trial") -> None:
+    """Raise ValueError if all values are NaN; ``of`` is the word for one of them."""
+    if not values.notnull().any():
+        raise ValueError(f"{name}: no {of} is finite, so there is nothing to show")
 
 
 def expected(array: xarray.DataArray) -> xarray.DataArray:
     """Whether each cell was played, or should have been.
 
     A cell was played if a trial counts in it. It should have been if it declares privacy, and its
-    learner played in this environment otherwise, or has no trial that counts at all.
+    learner played in this environment otherwise. Regret, which every learner has, should also exist
+    for a learner without any trial that counts.
     """
     played = counts(array).any("trial")
     if "privacy_epsilon" not in array.coords:
         return played
     declared = array.coords["privacy_epsilon"].reset_coords(drop=True).notnull()
     pair = played.any([name for name in played.dims if name not in ("learner", "environment")])
-    failed = ~played.any([name for name in played.dims if name != "learner"])
-    return (played | (declared & (pair | failed))).transpose(*played.dims)
+    if array.name in ("regret", "final_regret"):
+        pair = pair | ~played.any([name for name in played.dims if name != "learner"])
+    return (played | (declared & pair)).transpose(*played.dims)
 
 
 def by_trials(
@@ -153,7 +162,8 @@ def by_trials(
         may have further ones.
       over: the axes that the estimate combines. A trial counts if it is finite in all cells along
         them that were played, so trials stay paired.
-      fewest: the estimate of a cell is NaN if fewer trials count.
+      fewest: the estimate of a cell is NaN if fewer trials count. Along ``over``, such a cell is
+        left out like one that was not played, so it does not affect the others.
 
     Returns:
       The estimate. If some trials do not count, its last variable is ``trials``, the number of
@@ -169,6 +179,8 @@ def by_trials(
       ([6.0, 4.0], [3.0, 2.0])
     """
     finite, asked = counts(array), expected(array)
+    lacking = (~finite).sum("trial")
+    finite = counts(array, fewest) if over else finite
     played = finite.any("trial")
     whole = (finite | ~played).all(over).transpose("trial", ...)
     array = array if finite.all() else array.where(finite)
@@ -188,8 +200,9 @@ def by_trials(
     trials = whole.sum("trial").where(played.any(over), 0).where(asked.any(over))
     trials.attrs = {"of": n}
     if over:  # The number of trials does not show which of the combined cells failed.
-        failed = _named(asked.where(asked & ~played))
-        trials.attrs["failed"] = "; ".join(f"all{at}" for _, at in failed)
+        failed = _named(lacking.where(asked & ~played))
+        texts = [f"all{at}" if c == n else f"{c:.0f} of {n}{at} (left out)" for c, at in failed]
+        trials.attrs["failed"] = "; ".join(texts)
     return found.assign(trials=trials.variable)
 
 
@@ -241,15 +254,16 @@ def remarks(found: xarray.Dataset) -> str:
 def cautioned(
     found: xarray.Dataset, trials: int, intervals: str = "intervals of skewed trials"
 ) -> xarray.Dataset:
-    """The estimate, with the attribute ``caution`` if a cell has fewer than FEW trials."""
-    if found.get("trials", xarray.DataArray(trials)).min() >= FEW:
+    """The estimate, with the attribute ``caution`` if an interval has fewer than FEW trials."""
+    shown = found["low"].notnull()
+    if not (found.get("trials", xarray.DataArray(trials)).where(shown) < FEW).any():
         return found
     sentence = f"With fewer than {FEW} trials, {intervals} cover the true value too seldom."
     return found.assign_attrs(caution=sentence)
 
 
 @contextmanager
-def quiet():
+def quiet() -> Iterator[None]:
     """Suppress the warnings of estimates, for callers that warn once of all of them."""
     token = _QUIET.set(True)
     try:

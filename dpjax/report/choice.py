@@ -67,7 +67,7 @@ def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95
       >>> float(found["largest_gap"]), float(found["largest"]), found["mean"].values.tolist()
       (0.2, 8.5, [1.75, 8.25])
     """
-    found = estimates.band(array, over, confidence)
+    found = estimates.band_of(array, over, confidence, fewest=4)
     held_out = tune(-array, over, confidence=confidence)
     parts = {"largest": -held_out["mean"], "largest_low": -held_out["high"]}
     parts |= {"largest_high": -held_out["low"], f"largest_{over}": held_out[f"chosen_{over}"]}
@@ -201,6 +201,9 @@ def frontier(
     levels = xarray.concat(found, over, combine_attrs="override", join="exact", coords="different",
                          compat="equals")  # fmt: skip
     levels[over].attrs["long_name"] = f"declared {over} at most"
-    if (levels["trials"] == array.sizes["trial"]).all():
+    # All settings compete at the largest level, so it names all that failed.
+    trials = levels["trials"]
+    trials.attrs = found[np.argmax(array[over].values)]["trials"].attrs
+    if (trials == array.sizes["trial"]).all() and not trials.attrs.get("failed"):
         return levels.drop_vars("trials")
     return levels.assign_attrs(chosen_on="half of the")

@@ -4,7 +4,8 @@ All functions take a ``DataArray`` with the dimension ``trial`` and keep all dim
 not name. Trials that are not finite do not count (:func:`dpjax.report.arrays.by_trials`): a warning
 and captions name their cells, and the variable ``trials`` is then the number of trials that count.
 Cells without a finite trial were not played, and are NaN. Trials are paired across cells: intervals
-that involve several cells use the trials that count in all of them.
+that involve several cells use the trials that count in all of them. They leave out a cell in which
+too few trials count.
 """
 
 from collections.abc import Callable, Sequence
@@ -369,11 +370,25 @@ def band(
       >>> bool((both["low"] < single["low"]).all())  # a band is wider
       True
     """
+    return band_of(array, over, confidence)
+
+
+def band_of(
+    array: xarray.DataArray, over: str | Sequence[str], confidence: float, fewest: int = 2
+) -> xarray.Dataset:
+    """:func:`band` without the cells in which fewer than ``fewest`` trials count.
+
+    Examples:
+      >>> import xarray
+      >>> regret = xarray.DataArray([[1.0, 2.0, 6.0], [5.0, np.nan, np.nan]], dims=["gap", "trial"])
+      >>> estimates.band_of(regret, "gap", 0.95)["mean"].values.tolist()
+      [3.0, nan]
+    """
     axes = [over] if isinstance(over, str) else list(over)
     for name in axes:
         arrays.axis_values(array, name)
-    found = arrays.by_trials(array, partial(_band, axes=axes, confidence=confidence), axes)
-    return arrays.cautioned(found, array.sizes["trial"])
+    compute = partial(_band, axes=axes, confidence=confidence)
+    return arrays.cautioned(arrays.by_trials(array, compute, axes, fewest), array.sizes["trial"])
 
 
 def _band(array, axes, confidence) -> xarray.Dataset:

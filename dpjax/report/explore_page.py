@@ -132,9 +132,9 @@ def _in_cells(data) -> xarray.Dataset:
 
 def _notes(data, title) -> list[str]:
     """Sentences on trials that do not count, and on trials that did not stop."""
-    if not arrays.counts(data["final_regret"]).any():
-        raise ValueError(f"{title}: no trial is finite")
-    counted = arrays.cautioned(data.dpjax.mean(), data.sizes["trial"])
+    found = data.dpjax.mean()
+    arrays.refuse_empty(found["mean"], title)
+    counted = arrays.cautioned(found, data.sizes["trial"])
     notes = [*filter(None, [arrays.remarks(counted)])]
     if "report_stopped" in data:
         stopped = data["report_stopped"]
@@ -170,7 +170,7 @@ def _text(value) -> str:
 def _tables(part) -> dict[str, pandas.DataFrame]:
     """The rows of each figure by its name, and of the table of least epsilons."""
     means = _rows(part, "final_regret")
-    several = len(means) > 0 and means["trials"].min() >= 4
+    several = len(means) > 0 and means["trials"].max() >= 4
     private = several and "epsilon" in part.dims and "privacy_epsilon" in part.coords
     empty = pandas.DataFrame()
     return {
@@ -228,6 +228,8 @@ def _least(part, means) -> pandas.DataFrame:
     takes no epsilon.
     """
     rows = []
+    final = part["final_regret"]
+    part = part.assign(final_regret=final.where(arrays.counts(final, 2)))
     levels = part["epsilon"].values
     others = means[means["epsilon"].isna()]
     if not (levels > 0.0).all() or not np.isfinite(levels).any():

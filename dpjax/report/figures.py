@@ -97,7 +97,8 @@ def figure(
       A matplotlib Figure with a legend and a caption; its method ``savefig`` writes PDF and PNG.
 
     Raises:
-      ValueError: an axis does not exist, is named twice, or has several values and is not named.
+      ValueError: an axis does not exist, is named twice, or has several values and is not named; or
+        no trial or estimate is finite.
     """
     facets = [panel] if isinstance(panel, str) else list(panel or ())
     if style is not None:
@@ -224,6 +225,7 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
             raise ValueError("estimate: the data are already an estimate; leave it out")
         shown = quantities.of_estimate(data, y)
         array = data[next(iter(data.data_vars))]
+        arrays.refuse_empty(array, data.attrs.get("variable", array.name), "estimate")
         check_axes({str(n): size for n, size in array.sizes.items()}, roles)
         if len(shown) > 1 and "columns" in roles:
             raise ValueError(
@@ -237,6 +239,7 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         raise ValueError(
             f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
         )
+    arrays.refuse_empty(data[y].where(arrays.counts(data[y])), y)
     with arrays.quiet():
         found = None if estimate is None else named(estimate, confidence)(data[y])
         left = data[y] if found is None else found[next(iter(found))]
@@ -244,6 +247,7 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         if found is None and data.sizes[x] == 1:
             found = estimates.mean(data[y], confidence)
         found = estimates.band(data[y], x, confidence) if found is None else found
+    arrays.refuse_empty(found[next(iter(found))], y, "estimate")
     arrays.warn(arrays.lost(found), y, stacklevel=4)
     return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
 

@@ -71,8 +71,7 @@ def table(
     array = array.squeeze([name for name in names if name not in (*rows, columns)], drop=False)
     with arrays.quiet():
         found = mean(array, confidence)
-        if not found["mean"].notnull().any():
-            raise ValueError(f"{array.name}: no trial is finite, so there is nothing to print")
+        arrays.refuse_empty(found["mean"], array.name)
         best = _not_worse(array, found["mean"], confidence)
     arrays.warn(arrays.lost(found), str(array.name))
     takes = array.coords.get(f"takes_{columns}")
@@ -131,7 +130,8 @@ def _not_worse(array, means, confidence) -> xarray.DataArray:
     """Whether each learner's mean is not significantly larger than the smallest one."""
     if "learner" not in array.dims:
         return xarray.zeros_like(array.isel(trial=0), bool)
-    best = array.isel(learner=means.fillna(np.inf).argmin("learner"), drop=True)
+    means = means.where(arrays.counts(array, 2).any("trial")).fillna(np.inf)
+    best = array.isel(learner=means.argmin("learner"), drop=True)
     away = mean(array - best.drop_vars("learner", errors="ignore"), confidence)
     return away["low"] <= 0.0
 

@@ -140,10 +140,53 @@ def test_one_trial_that_counts_has_a_mean_without_an_error():
     assert table["trials"].tolist()[:2] == [60, 1] and np.isnan(table["gini"].tolist()[1])
 
 
+@pytest.mark.filterwarnings("ignore:.*do not count")
+def test_a_learner_with_one_trial_is_not_the_best_of_a_latex_table():
+    data = failed(regret(), range(59)).to_dataset()
+    data["final_regret"].loc[{**CELL, "trial": 59}] = 0.0
+    row = data.dpjax.latex("epsilon").partition("\nB & ")[2].split(" & ")
+    assert row[1].startswith(r"\bfseries 6.996")
+
+
+# The fewest trials of a cell that an estimate of several cells, or one with a caution, needs.
+NEEDED = {"statistic": 2, "median_of_means": 2, "gini": 2, "band": 2, "worst": 2, "slope": 2,
+          "crossing": 2, "profile": 4, "tune": 4, "frontier": 4}  # fmt: skip
+
+
+@pytest.mark.parametrize("kept", range(5))
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_cell_with_too_few_trials_is_left_out_of_the_others(name, kept):
+    """Like a cell without a trial, it is named and changes no other cell.
+
+    A setting with one to three trials once made the frontier NaN at all higher levels. A cell
+    without an interval once caused the caution about intervals of few trials.
+    """
+    estimate, needed = MORE.get(name, ESTIMATORS[name]), NEEDED.get(name, 1)
+    gone = "(all|60 of 60)" if kept == 0 else f"{60 - kept} of 60"
+    with pytest.warns(RuntimeWarning, match=f"do not count: {gone} at ") as said:
+        found = estimate(failed(regret(), range(60 - kept)))
+    text = str(said[0].message)
+    cautious = needed > 1 and name not in ("tune", "frontier")
+    assert ("With fewer than 40 trials" in text) == (cautious and needed <= kept)
+    if kept < needed:
+        assert "at learner = A, epsilon = 1.0" in text
+        with pytest.warns(RuntimeWarning):
+            without = estimate(failed(regret(), range(60)))
+        xarray.testing.assert_identical(found.drop_vars("trials"), without.drop_vars("trials"))
+    with pytest.raises(ValueError, match="final_regret: no trial is finite, so there is nothing"):
+        (regret() * np.nan).to_dataset().dpjax.figure("epsilon", estimate=estimate)
+
+
+@pytest.mark.filterwarnings("ignore:.*do not count")
 def test_no_trial_at_all_is_refused_by_name():
-    data = (regret() * np.nan).rename("final_regret").to_dataset()
-    with pytest.raises(ValueError, match="final_regret: no trial is finite"):
+    data = (regret() * np.nan).to_dataset()
+    sentence = "final_regret: no trial is finite, so there is nothing to show"
+    with pytest.raises(ValueError, match=sentence):
         data.dpjax.latex("epsilon")
+    with pytest.raises(ValueError, match=sentence):
+        data.dpjax.figure("epsilon", color="learner")
+    with pytest.raises(ValueError, match="final_regret: no estimate is finite"):
+        data.dpjax.mean().dpjax.figure("epsilon", color="learner")
     assert data.dpjax.table()["trials"].tolist() == [0] * 8
 
 
