@@ -10,10 +10,11 @@ The digest is computed from a pickle that is never loaded. Pickling visits conta
 arrays; functions and classes are pickled by content. A value that cannot be pickled is identified
 by its ``id`` and the values that it refers to, a library function by its name and closure.
 
-Covered are all values that the functions of the user's own modules read by name: globals, also
-through ``globals()``, ``vars`` and ``getattr``, closures, attributes, environment variables, and
-settings of installed packages. Not covered are files, clocks, and settings that are read only by
-functions of installed packages. :func:`dpjax.clear_caches` makes all games be traced anew.
+The digest covers all values that functions of the user's own modules read by name: globals,
+closures, attributes, environment variables, and settings of installed packages. The name may be a
+string, as in ``globals()["name"]``. Not covered are files, clocks, values that Python hides, such
+as those of weak references and context variables, and settings that only functions of installed
+packages read. After such a change, call :func:`dpjax.clear_caches`.
 """
 
 import functools
@@ -27,6 +28,8 @@ import types
 import uuid
 import warnings
 import weakref
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -36,9 +39,12 @@ import jax
 from dpjax.core import BatchLearner, Environment, Learner
 
 _log = logging.getLogger(__name__)
-# A function that calls one of these can read any global, or any environment variable.
+# A function that names one of these can read any global, any attribute of a module that it reads,
+# or any environment variable.
 _READS_ANY = {"eval", "exec", "globals", "vars"}
-_READS_ENVIRONMENT = {"getenv", "getenvb"}
+_READS_ATTRIBUTES = {"__dict__", "__getattribute__", "attrgetter", "getattr"}
+_READS_ENVIRONMENT = {"expandvars", "getenv", "getenvb"}
+_PLAIN = {bool, bytes, float, int, str, type(None)}
 # callable -> the callable's digest when it was first traced
 _first: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _context = jax.make_user_context("")
@@ -47,10 +53,30 @@ _CONTEXTS = 256
 _entered: set[str] = set()
 _since = uuid.uuid4().hex  # part of all contexts; changed by forget()
 _lock = Lock()
+# The ids of the functions of the contexts in which the running code is.
+_inside: ContextVar[frozenset] = ContextVar("_inside", default=frozenset())
 
 
+@contextmanager
 def as_now(*functions):
-    """A context in which JAX traces the current behaviour of these functions and their callees."""
+    """A context in which JAX traces the current behaviour of these functions and their callees.
+
+    The functions do not change within it, so an inner context of the same functions is the same.
+    """
+    outer = _inside.get()
+    if outer.issuperset(map(id, functions)):
+        yield
+        return
+    token = _inside.set(outer.union(map(id, functions)))
+    try:
+        with _context(_value(functions)):
+            yield
+    finally:
+        _inside.reset(token)
+
+
+def _value(functions) -> str:
+    """The value of the context of functions."""
     known: dict[Any, str] = {}
     try:
         digest = _Pickler(functions, known, None).digest.hexdigest()
@@ -60,7 +86,7 @@ def as_now(*functions):
         _log.info("a game is traced anew, because a value that it reads is unknown: %s", reason)
         digest, changed = uuid.uuid4().hex, True
     if not changed:
-        return _context(_since)
+        return _since
     with _lock:
         before = len(_entered)
         _entered.add(digest)
@@ -70,9 +96,9 @@ def as_now(*functions):
             f"game: its functions have read {_CONTEXTS} different values of globals, arrays or "
             "objects, and JAX keeps about 1 MB for each; pass such values as arguments or points",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=5,
         )
-    return _context(_since + digest)
+    return _since + digest
 
 
 def current(function):
@@ -82,6 +108,17 @@ def current(function):
     def called(*arguments, **keywords):
         values = (*arguments, *keywords.values())
         with as_now(*(x for x in values if isinstance(x, Learner | BatchLearner | Environment))):
+            return function(*arguments, **keywords)
+
+    return called
+
+
+def renewable(function):
+    """Wrap a function so that it is traced anew after :func:`forget`, also outside of sweeps."""
+
+    @functools.wraps(function)
+    def called(*arguments, **keywords):
+        with nullcontext() if _context.value else _context(_since):
             return function(*arguments, **keywords)
 
     return called
@@ -99,7 +136,8 @@ def forget() -> None:
 class _Pickler(pickle.Pickler):
     """The digest of a value. The digests of callables within it are added to ``known``.
 
-    Only the attributes in ``names`` are read from a module; all are read if ``names`` is None.
+    Only the attributes in ``names`` are read from a module. If ``names`` is None, all are read from
+    a module of the user, and all plain values from a module of an installed package.
     """
 
     def __init__(self, value, known, names):
@@ -116,8 +154,9 @@ class _Pickler(pickle.Pickler):
         if value not in self.known:
             self.known[value] = ""  # a placeholder, since the value may read itself
             names = _names(value.__code__) if isinstance(value, types.FunctionType) else None
-            names = None if names and names & _READS_ANY else names
-            pickler = _Pickler(_content(value, names), self.known, names)
+            content = _content(value, None if names and names & _READS_ANY else names)
+            every = names and names & (_READS_ANY | _READS_ATTRIBUTES)
+            pickler = _Pickler(content, self.known, None if every else names)
             self.known[value] = pickler.digest.hexdigest()
         return self.known[value]
 
@@ -135,14 +174,17 @@ def _content(value, names):
         parts = ["__module__", "__name__", "__qualname__", "__defaults__", "__kwdefaults__"]
         read: dict = {}
         if not _is_library(space.get("__name__") or value.__module__):
-            parts += ["__code__", "__bases__"]
+            is_function = isinstance(value, types.FunctionType)
+            parts += ["__code__", "__dict__"] if is_function else ["__bases__"]
             named = (lambda name: name != "__builtins__") if names is None else names.__contains__
             read = {name: x for name, x in space.items() if named(name)}
-            is_function = isinstance(value, types.FunctionType)
-            if is_function and (names is None or names & _READS_ENVIRONMENT):
+            called = {getattr(x, "__name__", None) for x in read.values() if callable(x)}
+            if is_function and (names is None or (names | called) & _READS_ENVIRONMENT):
                 read["environment variables"] = dict(os.environ)
-        elif isinstance(value, types.ModuleType) and names:  # settings of an installed package
-            read = {name: x for name in names if not callable(x := space.get(name))}
+        elif isinstance(value, types.ModuleType):  # settings of an installed package
+            read = {name: x for name in names or () if not callable(x := space.get(name))}
+            if names is None:
+                read = {name: x for name, x in space.items() if type(x) in _PLAIN}
         cells = [gc.get_referents(cell) for cell in getattr(value, "__closure__", None) or ()]
         return [getattr(value, name, None) for name in parts], read, cells
     try:
@@ -159,8 +201,15 @@ def _names(code) -> set[str]:
 
     Strings are included, since they may be names, as in ``globals()["name"]``.
     """
-    inner = [_names(x) for x in code.co_consts if isinstance(x, types.CodeType)]
-    return {*code.co_names, *(x for x in code.co_consts if isinstance(x, str))}.union(*inner)
+    found, constants = {*code.co_names}, [*code.co_consts]
+    for x in constants:
+        if isinstance(x, tuple | frozenset):
+            constants.extend(x)
+        elif isinstance(x, types.CodeType):
+            found |= _names(x)
+        elif isinstance(x, str):
+            found.add(x)
+    return found
 
 
 def _is_library(module) -> bool:

@@ -129,9 +129,13 @@ def save(path, run, needed, held) -> None:
         packed = zlib.compress(pickle.dumps((*serialize(run), needed, held)), level=1)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, scratch = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(packed).digest() + packed)
-        os.replace(scratch, path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(packed).digest() + packed)
+            os.replace(scratch, path)
+        finally:
+            with suppress(FileNotFoundError):  # it has its final name
+                os.unlink(scratch)
         _make_room(path.parent)
     except Exception as error:  # A program cannot be serialized, or a disk is full.
         _log.info("a compiled program is not kept: %s: %s", type(error).__name__, error)

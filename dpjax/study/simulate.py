@@ -15,6 +15,7 @@ from jax.interpreters import ad, batching, mlir
 from dpjax.combinators import as_learner
 from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Outcome, Result, _check
 from dpjax.domains.action_sets import check_fit
+from dpjax.engine import closure_digest
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 from dpjax.maths.clipping import add_counts
@@ -122,6 +123,7 @@ def one_round(
 
 
 @in_float32
+@closure_digest.renewable
 def simulate(
     learner: Learner | BatchLearner,
     environment: Environment,
@@ -221,12 +223,13 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
     return Result(jnp.asarray(rounds), regret, total, report, clipped)
 
 
-def add_tallies(one, other) -> tuple:
+def add_tallies(one: tuple, other: tuple) -> tuple:
     """The sum of two pairs (tally, number of clipped losses)."""
     return jax.tree.map(jnp.add, one[0], other[0]), add_counts(one[1], other[1])
 
 
 @in_float32
+@closure_digest.renewable
 def trajectory(
     learner: Learner | BatchLearner,
     environment: Environment,
@@ -287,6 +290,7 @@ class _Progress(NamedTuple):
 
 
 @in_float32
+@closure_digest.renewable
 def simulate_batches(
     learner: BatchLearner,
     environment: Environment,

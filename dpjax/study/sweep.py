@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _arrays, _check
-from dpjax.engine import devices, programs, settings
+from dpjax.engine import closure_digest, devices, programs, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.progress import Bar, with_progress
@@ -159,11 +159,12 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
         _check.size(1, chunk=chunk)
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
-    made = pairs(game, points)
-    learner, environment = made[0]
-    rounds = checkpoint_rounds(learner, environment, checkpoints)
+    with closure_digest.as_now(game, play):
+        made = pairs(game, points)
+        learner, environment = made[0]
+        rounds = checkpoint_rounds(learner, environment, checkpoints)
+        traced = programs.trace(game, play, rounds, points, key.dtype)
     block = block_shape(count, seeds, chunk, mesh)
-    traced = programs.trace(game, play, rounds, points, key.dtype)
     privacy = [each.privacy for each, _ in made]
     return Plan(
         game, play, key, points, count, seeds, rounds, privacy, traced, chunk, block, mesh

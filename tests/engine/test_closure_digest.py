@@ -13,6 +13,7 @@ from dpjax import audit, clear_caches, environments, learners, noise, simulate
 from dpjax.engine import closure_digest
 from dpjax.study.programs import pairs
 from tests.engine.notebooks import CALLED, CELLS, KEPT, Notebook, play
+from tests.play import idle
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -166,6 +167,35 @@ PLACES = {
         "def cost(point): return getattr(settings, 'factor') * point",
         "settings.factor = 2.0",
     ),
+    "an attribute by a computed name": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "def setting(name): return getattr(settings, name)\n"
+        "def cost(point): return setting('fac' + str('tor')) * point",
+        "settings.factor = 2.0",
+    ),
+    "an attribute by a name in a tuple": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "def cost(point): return [getattr(settings, x) for x in ('factor', 'real')[:1]][0] * point",
+        "settings.factor = 2.0",
+    ),
+    "an attribute in the dict of a module": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "name = 'fac'\ndef cost(point): return settings.__dict__[name + 'tor'] * point",
+        "settings.factor = 2.0",
+    ),
+    "an attribute of a function": (
+        "def cost(point): return cost.factor * point\ncost.factor = 1.0", "cost.factor = 2.0"
+    ),
+    "a setting of an installed package by a computed name": (
+        "import matplotlib\nmatplotlib.factor = 1.0\nname = 'fac'\n"
+        "def cost(point): return vars(matplotlib)[name + 'tor'] * point",
+        "matplotlib.factor = 2.0",
+    ),
+    "an environment variable by another name of its function": (
+        "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0'\n"
+        "def cost(point): return float(get('FACTOR')) * point",
+        "os.environ['FACTOR'] = '2.0'",
+    ),
     "a setting of an installed package": (
         "import matplotlib\nmatplotlib.factor = 1.0\n"
         "def cost(point): return matplotlib.factor * point",
@@ -286,6 +316,22 @@ def test_what_jax_keeps_of_another_game():
     cells.run("factor = 2.0")
     cells.run(of_cond)
     assert play(cells.game) == [4.0, 12.0]
+
+
+def test_clear_caches_leaves_nothing_stale_outside_of_sweeps():
+    cells = Notebook("factor = 0.5", "@jax.jit\ndef mean(): return jnp.float32(factor)")
+    environment = environments.from_means(
+        lambda t: jnp.stack([cells.names["mean"](), jnp.float32(0.0)]), horizon=2, regret="pseudo"
+    )
+
+    def cost():
+        return float(simulate(idle(2), environment, jr.key(0)).regret[-1])
+
+    assert cost() == 1.0
+    cells.run("factor = 0.25")
+    assert cost() == 1.0  # JAX's own behaviour
+    clear_caches()
+    assert cost() == 0.5
 
 
 def test_clear_caches_leaves_nothing_stale():

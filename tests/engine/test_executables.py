@@ -233,6 +233,16 @@ def test_a_program_that_is_not_kept_is_logged(folder, monkeypatch, caplog):
     assert "a compiled program is not kept: " in caplog.text and "pickle" in caplog.text
 
 
+def test_a_full_disk_leaves_no_scratch_file(folder, monkeypatch, caplog):
+    def full(*_):
+        raise OSError("no space left on device")
+
+    caplog.set_level("INFO", logger="dpjax")
+    monkeypatch.setattr(executables.os, "replace", full)
+    run()
+    assert not files(folder) and "no space left on device" in caplog.text
+
+
 def test_a_loaded_program_that_fails_is_compiled_again(folder, compiled, monkeypatch):
     first, load = run(), executables.load
     (kept,) = files(folder)
