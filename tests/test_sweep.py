@@ -64,7 +64,8 @@ def test_a_log_has_lines_with_what_is_done_and_what_remains(capsys, monkeypatch)
     sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2)
     lines = capsys.readouterr().err.split("\n")
     found = [re.match(r" *(\d+)% [\d.]+/80.0 \[\d\d:\d\d<", line) for line in lines if line]
-    assert [int(each[1]) for each in found][:4] == [0, 40, 80, 100]
+    parts = [int(each[1]) for each in found]  # of blocks of 2, 2 and 1 trials, in any order
+    assert parts[0] == 0 and {*parts[1:3]} in ({40, 80}, {40, 60}, {20, 60}) and parts[3] == 100
     sweep(game, POINTS, 5, jr.key(0), checkpoints=4, chunk=2, progress=False)
     assert capsys.readouterr().err == ""
 

@@ -453,7 +453,7 @@ def revealed(
       >>> learner = learners.hedge(2, 2, epsilon=1.0)
       >>> pair = audit.Pair(jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.zeros((2, 2)))
       >>> found = audit.revealed(learner, pair, jax.random.key(0), [0.0, 2.0], particles=1)
-      >>> found.exact, found.above[1]
+      >>> found.exact, float(found.above[1])
       (True, 0.0)
     """
     _check.key(key=key)

@@ -216,7 +216,7 @@ def probing_experts(
 
     Examples:
       >>> bounds.probing_experts(2**18, 4, 16, 0.022, 1 / 64, [96, 192], 1 / 16).round(1).tolist()
-      [33296.9, 44435.2]
+      [33288.5, 44452.8]
     """
     steps, begun = np.floor(horizon / batch), np.ceil(horizon / batch)
     mean = np.maximum(steps, 1.0) * (restart + rate)

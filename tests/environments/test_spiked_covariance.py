@@ -86,11 +86,11 @@ def test_the_law_of_the_directions_and_the_regret():
         environments.spiked_covariance(2, signal=-1.0)
 
 
-def leader(horizon, epsilon, **changes):
+def leader(horizon, epsilon, domain=FANTOPE, **changes):
     changes = {"mechanism": mechanisms.stationary, **changes}
     needed = float(bounds.ftpl_gram_perturbation(horizon, SIZE, RANK))
     return learners.ftpl(
-        horizon, FANTOPE, epsilon=epsilon, delta=1e-5, perturbation=needed, **changes
+        horizon, domain, epsilon=epsilon, delta=1e-5, perturbation=needed, **changes
     )
 
 
