@@ -53,7 +53,7 @@ _CONTEXTS = 256
 _entered: set[str] = set()
 _since = uuid.uuid4().hex  # part of all contexts; changed by forget()
 _lock = Lock()
-# The ids of the functions of the contexts in which the running code is.
+# The ids of the functions of the innermost context.
 _inside: ContextVar[frozenset] = ContextVar("_inside", default=frozenset())
 
 
@@ -61,13 +61,13 @@ _inside: ContextVar[frozenset] = ContextVar("_inside", default=frozenset())
 def as_now(*functions):
     """A context in which JAX traces the current behaviour of these functions and their callees.
 
-    The functions do not change within it, so an inner context of the same functions is the same.
+    Directly within a context of the same functions, it is that context.
     """
-    outer = _inside.get()
-    if outer.issuperset(map(id, functions)):
+    own = frozenset(map(id, functions))
+    if own <= _inside.get():
         yield
         return
-    token = _inside.set(outer.union(map(id, functions)))
+    token = _inside.set(own)
     try:
         with _context(_value(functions)):
             yield

@@ -11,6 +11,7 @@ from jax import random as jr
 
 from dpjax import domains, environments, gram, learners, mechanisms
 from dpjax.combinators import as_learner
+from dpjax.core import Pairs
 from dpjax.environments import loss_families
 from dpjax.feedback import seen_inside
 from dpjax.maths import laws
@@ -207,8 +208,9 @@ def options(name):
 def grid(name, horizon):
     """Every epsilon with every delta and table; at epsilon = 1, one odd loss in each round."""
     taken = conformance.parameters(name)
-    # If only Gaussian noise takes a delta, the default has none.
-    takes_delta = "delta" in taken and "noise" not in taken
+    # If only Gaussian noise, or another trust model, takes a delta, the default has none.
+    local = "model" in taken and taken["model"].default == "local"
+    takes_delta = "delta" in taken and "noise" not in taken and not local
     games, once = tables(horizon)
     lanes = [
         (epsilon, delta, game)
@@ -261,7 +263,8 @@ def campaign(name, horizon, **option):
         outside = outside.reshape(len(bad), -1).max(axis=1)
         bad |= ~(outside <= np.asarray(reach) + 1e-4)
     else:
-        bad |= ((actions < 0) | (actions >= ARMS)).any(axis=1)
+        count = ARMS**2 if conformance.plays(name, Pairs) else ARMS
+        bad |= ((actions < 0) | (actions >= count)).any(axis=1)
     return len(bad), int(bad.sum())
 
 

@@ -412,6 +412,20 @@ def test_audits_see_changes():
     assert spent() == pytest.approx(2.0 * first) and first > 0.0
 
 
+def test_a_context_within_that_of_another_function():
+    """The inner one is of its own functions, also if they are those of a context further out."""
+    cells = Notebook("factor = 1.0", "def game(point): return factor * point",
+                     "def other(point): return point")  # fmt: skip
+    game, other = cells.game, cells.names["other"]
+    assert not is_traced_anew(game)
+    cells.run("factor = 2.0")
+    with closure_digest.as_now(game):
+        assert is_traced_anew(game)
+        with closure_digest.as_now(other):
+            assert closure_digest._context.value == closure_digest._since
+            assert is_traced_anew(game)
+
+
 def test_declarations_see_changes():
     """They are computed by factories at plain numbers."""
     cells = Notebook(
