@@ -79,7 +79,8 @@ def compile_times():
         yield found
         found.append(max(traces, default=0.0))
     finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+        # jax 0.7 cannot remove a listener.
+        getattr(jax.monitoring, "unregister_event_duration_listener", id)(listen)
 
 
 def temporary_bytes(compiled) -> int:

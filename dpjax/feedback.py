@@ -253,7 +253,7 @@ def semi_bandit(loss: Any, action: Any) -> Array:
     """
     if callable(loss):
         raise TypeError("learner: needs linear losses, but this environment's losses are functions")
-    return loss * action
+    return jnp.where(action == 0, 0.0, loss * action)
 
 
 @partial(_feedback, losses=(False, True))

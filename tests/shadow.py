@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dpjax.core._versions import enable_x64
 from dpjax.engine.evaluate import CONTROL, ValueDomain, called, rebind
 
 # Draws and bits: their shadow is always the float32 result.
@@ -45,7 +46,7 @@ def _play(function, arguments, alone):
         return _Shadowed(alone).evaluate(closed, pairs)
 
     flat = jax.tree.leaves(arguments)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         pairs = jax.jit(run)(*flat)
         return [
             jax.tree.unflatten(structure, [np.asarray(pair[i]) for pair in pairs]) for i in (0, 1)

@@ -20,6 +20,7 @@ from dpjax import (
 )
 from dpjax.combinators import rescale_losses
 from dpjax.core import Arms, Feedback, Learner, Outcome, Privacy
+from dpjax.core._versions import enable_x64
 from dpjax.feedback import bandit, full, seen_inside, to_bit
 from dpjax.maths import exact_sums
 from dpjax.maths.two_words import add_compensated
@@ -338,7 +339,7 @@ def test_64_bits_change_no_number():
     environment = environments.bernoulli([0.3, 0.5, 0.6], regret="pseudo")
     key = jr.key(1)
     plain = simulate_batches(learner, environment, key, checkpoints=4)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         wide = simulate_batches(learner, environment, key, checkpoints=4)
     assert wide.regret.dtype == jnp.float32
     jax.tree.map(np.testing.assert_array_equal, plain, wide)

@@ -11,6 +11,7 @@ from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 from scipy import stats
 
 from dpjax import privacy
+from dpjax.core._versions import enable_x64
 
 EPSILONS = (1e-6, 1e-4, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0)
 DELTAS = (1e-10, 1e-8, 1e-6, 1e-4, 0.01, 0.1, 0.5)
@@ -26,7 +27,7 @@ def oracle(epsilon, delta):
 def test_scale_is_that_of_dp_accounting(precision):
     """70 pairs at once under jit: within 2e-4 in float32, 1e-9 in float64."""
     wide, dtype, tolerance = CASES[precision]
-    with jax.enable_x64(wide):
+    with enable_x64(wide):
         epsilon, delta = GRID.astype(dtype).T
         scale = jax.jit(lambda e, d: privacy.gaussian_scale(1.0, e, d))(epsilon, delta)
         assert scale.dtype == dtype
@@ -43,7 +44,7 @@ def test_delta_is_that_of_the_normal_law():
     mu, epsilon = pairs.T
     expected = stats.norm.cdf(-epsilon / mu + mu / 2)
     expected = expected - np.exp(epsilon) * stats.norm.cdf(-epsilon / mu - mu / 2)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         value = np.asarray(privacy.gaussian_delta(mu, epsilon))
     np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-14)
 

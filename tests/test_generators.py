@@ -9,6 +9,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, learners, noise, simulate, sweep
+from dpjax.core._versions import enable_x64
 from dpjax.core.generators import base, threefry, threefry2x32, threefry13
 from dpjax.engine.batch_last import batch_last
 from dpjax.maths import laws
@@ -58,7 +59,7 @@ def test_with_20_rounds_it_is_the_generator_of_jax(seed):
 
 
 def test_64_bits_are_both_words():
-    with jax.enable_x64(True):
+    with enable_x64(True):
         ours = jr.bits(jr.key(3, impl=TWENTY), (4,), jnp.uint64)
         np.testing.assert_array_equal(ours, jr.bits(jr.key(3), (4,), jnp.uint64))
 

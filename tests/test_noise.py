@@ -11,6 +11,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import noise
+from dpjax.core._versions import enable_x64
 from dpjax.maths import exact_sums, laws
 
 DRAWS = 100_000
@@ -256,7 +257,7 @@ def test_gaussian_entries_are_independent_and_scaled_each_by_itself():
 def test_noise_has_the_dtype_and_the_shape_of_the_value(sample):
     """A float32 value stays float32 with a float64 scale, and a float64 value float64."""
     assert sample(jr.key(0), jnp.float32(0.5), 1.0).shape == ()
-    with jax.enable_x64(True):
+    with enable_x64(True):
         scale = jnp.array([0.0, 1.0, 100.0], jnp.float64)
         for dtype in (jnp.float32, jnp.float64):
             vector = sample(jr.key(0), jnp.zeros(3, dtype), scale)

@@ -9,6 +9,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 from scipy.special import logsumexp
 
 from dpjax import learners, privacy
+from dpjax.core._versions import enable_x64
 from dpjax.privacy.continuous import zcdp_inverse_root_start, zcdp_start
 
 INF = float("inf")
@@ -151,7 +152,7 @@ def test_gaussian_epsilon_is_that_of_dp_accounting(wide, tolerance):
     """40 pairs at once under jit. dp-accounting is within 3e-10 of 60-digit arithmetic."""
     dtype = np.float64 if wide else np.float32
     mu, delta = (grid.astype(dtype) for grid in np.meshgrid(MUS, GAUSSIAN_DELTAS))
-    with jax.enable_x64(wide):
+    with enable_x64(wide):
         epsilon = np.asarray(jax.jit(privacy.gaussian_epsilon)(mu, delta))
     assert epsilon.dtype == dtype
     oracle = np.vectorize(lambda m, d: get_epsilon_gaussian(1 / float(m), float(d)))(mu, delta)
@@ -162,7 +163,7 @@ def test_gaussian_epsilon_is_that_of_dp_accounting(wide, tolerance):
 def test_gaussian_epsilon_inverts_gaussian_inverse_mu():
     """Epsilon to mu and back, in float64 within 1e-9; half of mu gives another epsilon."""
     epsilon, delta = np.meshgrid(10.0 ** np.arange(-6, 4), GAUSSIAN_DELTAS)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         mu = 1.0 / privacy.gaussian_inverse_mu(epsilon, delta)
         back = np.asarray(privacy.gaussian_epsilon(mu, delta))
         half = np.asarray(privacy.gaussian_epsilon(mu / 2, delta))

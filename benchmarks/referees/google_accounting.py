@@ -6,12 +6,12 @@ Formulas must agree up to rounding. Their privacy loss distributions are rounded
 1e-4, and must agree up to a relative 2e-3.
 """
 
-import jax
 import numpy as np
 from scipy import stats
 
 from benchmarks.referees import frame
 from dpjax import mechanisms, noise, privacy
+from dpjax.core._versions import enable_x64
 
 PAIRS = [(epsilon, delta) for epsilon in (0.1, 1.0, 10.0) for delta in (1e-3, 1e-6, 1e-9)]
 SCALES = (1.0, 2.5, 8.0)
@@ -53,7 +53,7 @@ def rows():
             EPSILON
         )
 
-    with jax.enable_x64(True):
+    with enable_x64(True):
         scales = [float(privacy.gaussian_scale(np.float64(1.0), e, d)) for e, d in PAIRS]
         epsilons = [float(privacy.gaussian_epsilon(np.float64(1.0) / s, 1e-5)) for s in scales]
         tree = mechanisms.tree(1024, noise="gaussian").sensitivity[1]

@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks.referees import frame
 from dpjax import mechanisms
+from dpjax.core._versions import enable_x64
 
 HORIZON = 257  # 256 prefixes that are not empty
 LONG = 10_001
@@ -47,7 +48,7 @@ def rows():
     made = []
     # Their code needs float64 and implicit promotion of types and ranks.
     standard = jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow")
-    with jax.enable_x64(True), standard[0], standard[1]:
+    with enable_x64(True), standard[0], standard[1]:
         for title, options in MADE.items():
             factory = getattr(mechanisms, title.partition(",")[0])
             mechanism = factory(HORIZON, noise="gaussian", **options)

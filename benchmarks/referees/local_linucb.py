@@ -7,11 +7,11 @@ another, the vector and the entries on and above the diagonal change by at most 
 the cosine of x and x', the squared change is 2 - 2 c^2 + 2 + 2 c, which is largest at c = 1 / 2.
 """
 
-import jax
 import numpy as np
 
 from benchmarks.referees import frame
 from dpjax import privacy
+from dpjax.core._versions import enable_x64
 
 DIM, DRAWS, DELTA = 3, 4000, 1e-5
 
@@ -45,7 +45,7 @@ def rows(clone):
     for _ in range(DRAWS):
         matrix, vector, _ = learner.construct(arm, np.ones(1))
         errors.append([matrix[0, 1], matrix[1, 1], matrix[0, 0] - 1.0, vector[0] - 1.0, vector[1]])
-    with jax.enable_x64(True):
+    with enable_x64(True):
         least = float(privacy.gaussian_scale(np.float64(4.5**0.5), 1.0, DELTA))
         epsilon = float(privacy.gaussian_epsilon(np.float64(4.5**0.5) / learner._sigma, DELTA))
     commented = 4.0 * np.sqrt(2.0 * np.log(1.25 / DELTA))

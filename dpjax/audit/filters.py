@@ -25,13 +25,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
-from jax.extend.core import jaxprs_in_params
 
 from dpjax.audit import visits
 from dpjax.audit.densities import OUTCOMES, log_density, outcomes, refusal
 from dpjax.audit.reports import reported
 from dpjax.combinators import as_learner
 from dpjax.core import Array
+from dpjax.core._versions import jaxprs_in_params
 from dpjax.feedback import seen_inside
 from dpjax.noise.release import Site, release_p
 

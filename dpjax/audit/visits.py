@@ -11,8 +11,9 @@ from itertools import chain
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Literal, jaxprs_in_params
+from jax.extend.core import Literal
 
+from dpjax.core._versions import jaxprs_in_params
 from dpjax.engine.evaluate import CALLED, CONTROL, ValueDomain, equations, rebind
 from dpjax.noise.release import Site, release_p
 

@@ -70,7 +70,7 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
         raise ValueError(
             f"points must have shape (N, {domain.dim}) with N at least 2, got {grid.shape}"
         )
-    with jax.ensure_compile_time_eval():
+    with jax.core.eval_context():
         away = np.asarray(jnp.max(jnp.abs(jax.vmap(domain.project)(grid) - grid), axis=1))
     if away.max() > 1e-4:
         raise ValueError(f"points: row {away.argmax() + 1} is outside of the domain")

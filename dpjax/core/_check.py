@@ -238,7 +238,7 @@ def inside(low: float, high: float, /, **values) -> None:
 def selected(found, arms, name, t) -> int:
     """The arm that ``select()`` of a Python class returned in round t."""
     try:
-        arm = -1 if isinstance(found, bool) else operator.index(found)
+        arm = -1 if isinstance(found, bool | np.bool) else operator.index(found)
     except TypeError:  # An array of one number has the method, and raises.
         arm = -1
     if not 0 <= arm < arms:
@@ -281,7 +281,7 @@ def size(minimum: int, **value) -> int:
         number = operator.index(given)
     except TypeError:
         raise TypeError(message) from None
-    if number < minimum or isinstance(given, bool):
+    if number < minimum or isinstance(given, bool | np.bool):
         raise ValueError(message)
     if number > LARGEST_SIZE:
         raise ValueError(f"{name} must be at most {LARGEST_SIZE}, the largest int32, got {number}")

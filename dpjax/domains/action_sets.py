@@ -62,7 +62,7 @@ def fits(played, present) -> bool:
 def _within(inner, outer) -> bool:
     drawn = np.random.default_rng(0).normal(size=(_DIRECTIONS, inner.dim))
     unit = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-    with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
+    with jax.core.eval_context():  # The game may be traced, but its sets are not.
         directions = jnp.asarray(np.concatenate([unit, -unit]), jnp.float32)
         reach = [
             np.asarray(jax.vmap(lambda g, domain=domain: support_function(domain, g))(directions))

@@ -194,7 +194,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     if spanning:
         # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
         centre = np.einsum("ei,ij,ej->e", incidence, np.linalg.pinv(laplacian), incidence)
-        with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
+        with jax.core.eval_context():  # The game may be traced, but its sets are not.
             tangent = _directions(minimizer, centre)
         longest = 2 * min(nodes - 1, dim - nodes + 1)
     else:

@@ -229,7 +229,7 @@ def _inverse_root(matrix) -> np.ndarray:
 
 def _values(losses, vertices) -> tuple[float, float]:
     """The range of <l, x> over losses and vertices, widened to allow for rounding."""
-    with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
+    with jax.core.eval_context():  # The game may be traced, but its sets are not.
         points = jnp.asarray(vertices)
 
         def largest(sign):

@@ -13,7 +13,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Literal
+
+from dpjax.core._versions import bind, jaxprs_in_params
 
 # The primitives that call one program with their operands, and the name of its parameter.
 CALLED = {
@@ -29,9 +31,7 @@ CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
 
 def rebind(eqn, operands, **changes) -> list:
     """The outputs of an equation's primitive for new operands and changed parameters."""
-    parameters = eqn.primitive.get_bind_params({**eqn.params, **changes})
-    outputs = eqn.primitive.bind(*operands, **parameters)
-    return list(outputs) if eqn.primitive.multiple_results else [outputs]
+    return bind(eqn.primitive, operands, {**eqn.params, **changes})
 
 
 def called(eqn) -> ClosedJaxpr | None:

@@ -25,7 +25,11 @@ _OPTIONS_OF_MANY = {
 _OPTIONS = {
     **_OPTIONS_OF_MANY,
     # A kernel can neither call a library nor start threads.
-    "xla_cpu_experimental_ynn_fusion_type": "",
+    **(
+        {"xla_cpu_use_xnnpack": False}
+        if jax.__version_info__ < (0, 8, 1)
+        else {"xla_cpu_experimental_ynn_fusion_type": ""}
+    ),
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
 }
 

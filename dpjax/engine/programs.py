@@ -140,7 +140,8 @@ def _with_own_constants(program) -> ClosedJaxpr:
 def _own(constant):
     if isinstance(constant, np.ndarray | jax.Array):
         return constant.copy()
-    return constant
+    # jax 0.7 wraps arrays of NumPy in a class of its own.
+    return np.array(constant) if np.ndim(constant) else constant
 
 
 def _numeric() -> tuple:

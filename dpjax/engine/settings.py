@@ -14,6 +14,8 @@ from typing import ParamSpec, TypeVar
 
 import jax
 
+from dpjax.core._versions import enable_x64
+
 # Compiler options. Higher levels of LLVM take twice as long to compile and give the same bits.
 FIRST_LEVEL = {"xla_backend_optimization_level": 1}
 
@@ -30,7 +32,7 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def narrow(*arguments: P.args, **keywords: P.kwargs) -> R:
-        with jax.enable_x64(False):
+        with enable_x64(False):
             return function(*arguments, **keywords)
 
     return narrow
@@ -43,7 +45,7 @@ def own() -> Iterator[None]:
     The caller's ambient mesh is ignored, since a sweep has its own argument ``mesh``.
     """
     nowhere = jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
-    with nowhere, jax.enable_x64(False), jax.disable_jit(False), jax.transfer_guard("allow"):
+    with nowhere, enable_x64(False), jax.disable_jit(False), jax.transfer_guard("allow"):
         yield
 
 

@@ -144,7 +144,7 @@ def _as_rows(losses, loss_set) -> Any:
     if array.ndim != 2 or array.shape[1] != loss_set.dim or not len(array):
         raise ValueError(f"losses: must have shape (T, {loss_set.dim}), got {array.shape}")
     # The game may be traced, but the rows are concrete numbers.
-    with jax.ensure_compile_time_eval():
+    with jax.core.eval_context():
         rows = jnp.asarray(array, jnp.float32)
         moved = np.max(np.abs(np.asarray(jax.vmap(loss_set.clip)(rows) - rows)), axis=1)
     tolerance = 1e-5 * max(abs(bound) for bound in loss_set.entry)

@@ -166,7 +166,7 @@ def most_ones(domain) -> int:
     check_domain(domain)
     drawn = np.random.default_rng(0).normal(size=(_LOOKS, domain.dim))
     directions = np.concatenate([-np.ones((1, domain.dim)), drawn])
-    with jax.ensure_compile_time_eval():  # The game may be traced, but its sets are not.
+    with jax.core.eval_context():  # The game may be traced, but its sets are not.
         vertices = jax.vmap(domain.minimizer)(jnp.asarray(directions, jnp.float32))
         vertices = np.asarray(vertices)
     if not np.isin(vertices, (0.0, 1.0)).all():

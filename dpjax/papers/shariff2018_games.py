@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from functools import cache, partial
 
-import jax
 import numpy as np
 
 from dpjax import learners
+from dpjax.core._versions import enable_x64
 from dpjax.learners.parts import gram
 from dpjax.learners.parts.gram_calibration import Regularizer
 
@@ -24,7 +24,7 @@ LAWS: dict[str, Callable] = {
 
 def regularizer(law, *, floor=None, shifted=True) -> Regularizer:
     """The regularizer of a law of LAWS, in float64."""
-    with jax.enable_x64(True):
+    with enable_x64(True):
         drawn = LAWS[law](shifted=shifted, floor=floor).noise(
             CALIBRATED, DIM, gram.Bounds(1.0, 1.0, 1.0), epsilon=EPSILON, delta=DELTA,
             failure=1.0 / CALIBRATED,

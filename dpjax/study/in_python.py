@@ -155,7 +155,7 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
         rounds = checkpoint_rounds(games[0][0], games[0][1], checkpoints)
     regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
     bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
-    warn_of(int(rounds[-1]), bad, np.float64(clipped.min(axis=1)), stacklevel=4)
+    warn_of(int(rounds[-1]), bad, clipped.min(axis=1).astype(float), stacklevel=4)
     arrays = arrays_of(result)
     return Played(
         program, rounds, arrays, {"privacy": columns([each.privacy for each, _ in games])}

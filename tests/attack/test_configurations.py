@@ -9,6 +9,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import environments, learners, mechanisms, simulate, sweep
+from dpjax.core._versions import enable_x64
 from dpjax.engine import programs, settings
 from tests.attack.test_keys import ENTRIES
 from tests.test_conformance import make, on_table
@@ -42,7 +43,7 @@ def mesh():
 
 # All but the last work for simulate too; the last ones forbid code that is not compiled.
 CONTEXTS = {
-    "64 bits": lambda: jax.enable_x64(True),
+    "64 bits": lambda: enable_x64(True),
     "nothing is compiled": jax.disable_jit,
     "NaN stops": lambda: jax.debug_nans(True),
     "infinity stops": lambda: jax.debug_infs(True),
@@ -129,7 +130,7 @@ def traced(name):
 
 def same_under_64_bits(name):
     expected = traced(name)
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+    with enable_x64(True), jax.numpy_dtype_promotion("standard"):
         assert traced(name).digest == expected.digest
 
 
@@ -150,7 +151,7 @@ def test_simulate_under_64_bits(name):
         return np.asarray(play(jr.key(0)))
 
     expected = played()
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+    with enable_x64(True), jax.numpy_dtype_promotion("standard"):
         found = played()
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == np.float32
@@ -169,7 +170,7 @@ def test_all_learners_under_64_bits():
 def test_audits_and_batches_under_64_bits(name):
     key = jr.key(0)
     expected = ENTRIES[name](key)
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+    with enable_x64(True), jax.numpy_dtype_promotion("standard"):
         found = ENTRIES[name](key)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
@@ -189,7 +190,7 @@ def test_mechanisms_under_64_bits(name):
         return np.asarray(seen), mechanism.sensitivity
 
     expected = sums()
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+    with enable_x64(True), jax.numpy_dtype_promotion("standard"):
         found = sums()
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     assert found[0].dtype == np.float32

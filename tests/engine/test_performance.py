@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from jax.extend.core import jaxprs_in_params
 
 from dpjax import clear_caches, domains, environments, learners, sweep
+from dpjax.core._versions import jaxprs_in_params
 from dpjax.engine.devices import cores
 from dpjax.study.simulate import one_round, start
 from tests.test_conformance import compilations

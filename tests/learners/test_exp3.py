@@ -8,6 +8,7 @@ from jax import lax
 from jax import random as jr
 from scipy import stats
 
+from dpjax.core._versions import enable_x64
 from dpjax.learners.exp3 import (
     Exp3State,
     default_mixing,
@@ -192,7 +193,7 @@ def test_a_changed_gain_stays_bounded_along_random_histories(arms):
     # Even repeats start level and change a gain later; odd repeats start skewed and change at once.
     start = np.where(repeat[:, None] % 2, skewed(rng, len(mixing), arms), 0.0)
     changed = np.where(repeat % 2, 0, CHANGED)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         keys = jr.split(jr.key(arms), len(mixing))
         run = jax.jit(jax.vmap(random_history))
         ranges, ratios = run(start, keys, mixing, choice, gain_kind, changed)
@@ -251,7 +252,7 @@ def test_search_for_the_largest_change_of_a_probability(arms):
     rng = np.random.default_rng(arms)
     mixing = np.tile(MIXINGS, 500)
     start = skewed(rng, len(mixing), arms)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         keys = jr.split(jr.key(arms), len(mixing))
         found = jax.jit(jax.vmap(greedy_history))(start, keys, mixing)
         ranges, ratios = map(np.asarray, found)

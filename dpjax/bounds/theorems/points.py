@@ -90,7 +90,7 @@ def _ftpl_bound(horizon, dim, epsilon):
 
 
 def _ftpl_rate(horizon, dim, epsilon):
-    return bounds.ftpl_rate(horizon, dim, epsilon, np.float64(horizon) ** -2)
+    return bounds.ftpl_rate(horizon, dim, epsilon, np.asarray(horizon, float) ** -2)
 
 
 def _giga(horizon, domain, epsilon):
@@ -105,7 +105,7 @@ def _giga_bound(horizon, dim, epsilon):
 
 def _beyond_ball(horizon):
     """The largest regret of points up to 2 sqrt(N) / T^(1/4) outside the ball."""
-    return (2.0 + 2.0 * DIM**0.5 / np.float64(horizon) ** 0.25) * horizon
+    return (2.0 + 2.0 * DIM**0.5 / np.asarray(horizon, float) ** 0.25) * horizon
 
 
 def _semi_bandit(name, vertices, ones, **sizes) -> Theorem:

@@ -10,6 +10,7 @@ from jax import random as jr
 from scipy import optimize, stats
 
 from dpjax import bounds, mechanisms, noise, privacy
+from dpjax.core._versions import enable_x64
 from dpjax.learners.parts import gram, gram_calibration
 from dpjax.maths import ellipsoids, laws
 
@@ -21,7 +22,7 @@ ROW = 2.0**0.5
 @cache
 def constants():
     """The regularizers of the authors' program, in float64."""
-    with jax.enable_x64(True):
+    with enable_x64(True):
         levels = gram_calibration.levels_of(HORIZON, "code")
         p = gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
         s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
@@ -69,7 +70,7 @@ def test_constants_of_the_authors_experiment():
 ])  # fmt: skip
 def test_floors_that_minimize_the_planned_regret(kind, printed, digits):
     """The "Opt" variants of the notebook, 71629.3 and 2.07393e5, whose alpha is not padded."""
-    with jax.enable_x64(True):
+    with enable_x64(True):
         levels, p = 27, jnp.asarray(0.5 / HORIZON**2)
         s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
         k = gram_calibration.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
@@ -112,7 +113,7 @@ def test_planned_regret_at_the_default_floors():
     ("printed", HORIZON, 0.1, 13910905), ("code", HORIZON, 0.1, 23927303),
 ])  # fmt: skip
 def test_degrees_of_freedom(kind, horizon, epsilon, k):
-    with jax.enable_x64(True):
+    with enable_x64(True):
         levels = gram_calibration.levels_of(horizon, kind)
         assert gram_calibration.wishart_freedom(6, levels, epsilon, DELTA, kind) == k
 
@@ -136,7 +137,7 @@ def test_the_printed_scale_is_six_to_fifty_times_what_is_needed(
 
 def test_shift_of_the_tight_and_exact_variants():
     """Upsilon is 92209 as printed, 13275 with the tight norm, 977 with exact noise too."""
-    with jax.enable_x64(True):
+    with enable_x64(True):
         # The tight bound splits its failure between two events; these numbers give all to one.
         p = 2.0 * gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
         printed = gram_calibration.printed_gaussian_scale(ROW, 27, EPSILON, DELTA)
