@@ -61,7 +61,7 @@ from dpjax.study.sweep import planned
 
 ROOT = Path(__file__).parents[1]
 CPU, LAST, PLAIN = "CPU", "trials last", "plain XLA"
-LIMITS = {"device": 35, "agreement": 150, "speed": 130, "memory": 35}  # seconds of each part
+LIMITS = {"device": 35, "agreement": 140, "speed": 120, "memory": 60}  # seconds of each part
 CLOSE = 1e-3  # regrets of a trial differ if |a - b| > CLOSE (1 + |b|)
 
 
@@ -72,14 +72,14 @@ class Sizes(NamedTuple):
     agreement: tuple  # trials and rounds
     workloads: tuple
     speed: tuple  # the numbers of trials, the most important first
-    rounds: int  # of speed
+    rounds: int  # of speed, at most
     memory: int  # the first number of trials
 
 
 ON_CPU = Sizes(("dp_exp3_lap", "exp3", "successive_elimination"), (40, 12), ("W1",), (64,), 16, 64)
 ON_CARD = Sizes(
     tuple(learners.__all__), (200, 256), ("W1", "W2-rounds", "W3", "W4", "W5"),
-    (10**5, 10**7, 10**3, 10**6, 10**4), 1024, 2**22,
+    (10**5, 10**3, 10**7, 10**6, 10**4), 1024, 2**22,
 )  # fmt: skip
 
 
@@ -101,15 +101,17 @@ def tasks_of(part, ways, sizes) -> list[Task]:
     """The tasks of a part, the most important first."""
     *kernels, last = ways
     if part == "agreement":
-        groups = [sizes.learners[i : i + 4] for i in range(0, len(sizes.learners), 4)]
+        groups = [sizes.learners[i : i + 3] for i in range(0, len(sizes.learners), 3)]
         alone = [(name,) for name in sizes.learners]
         order = [*product([CPU], groups), *product(kernels, alone), *product([PLAIN, last], groups)]
         return [Task(part, *each, *sizes.agreement) for each in order]
     if part == "speed":
         first = product(sizes.speed, sizes.workloads, [*kernels, PLAIN])
         order = [*first, *product(sizes.speed, sizes.workloads, [last])]
-        return [Task(part, way, (name,), trials, sizes.rounds) for trials, name, way in order]
-    return [Task(part, way, sizes.workloads[:1], sizes.memory, 16) for way in (*ways, PLAIN)]
+        rounds = {trials: min(sizes.rounds, 10**9 // trials) for trials in sizes.speed}
+        return [Task(part, way, (name,), trials, rounds[trials]) for trials, name, way in order]
+    every = (*kernels, PLAIN, last)
+    return [Task(part, way, sizes.workloads[:1], sizes.memory, 16) for way in every]
 
 
 # Ways to play a game
@@ -219,7 +221,8 @@ def speed(task, name, alone):
     compiling, (play, needed) = seconds(program, game, task.way, task.trials)
     alone()
     ns = least_seconds(play) * 1e9 / task.rounds / task.trials
-    yield {"ns": ns, "compile": compiling, "bytes": needed, "state": state_bytes(game)}
+    state = state_bytes(game)
+    yield {"T": task.rounds, "ns": ns, "compile": compiling, "bytes": needed, "state": state}
 
 
 def state_bytes(game) -> int:
@@ -236,15 +239,21 @@ def state_bytes(game) -> int:
 
 
 def memory(task, name, alone):
-    """The memory of a game, whose trials are doubled until it fails."""
+    """The memory of a game, whose trials are doubled until it fails.
+
+    After the first size, those that need less than a quarter of the memory are left out.
+    """
     game, trials = workloads.game_of(name, task.rounds), task.trials
     while True:
         mean = float(np.mean(program(game, task.way, trials)[0]()))
         used = jax.devices()[0].memory_stats()
         if not used:
             raise NotImplementedError("this device does not count its memory")
-        yield {"trials": trials, "peak": used["peak_bytes_in_use"], "mean": mean}
-        trials *= 2
+        peak = used["peak_bytes_in_use"]
+        yield {"trials": trials, "peak": peak, "mean": mean}
+        a_trial, trials = peak / trials, 2 * trials
+        while a_trial * trials < 0.25 * used.get("bytes_limit", 0):
+            trials *= 2
 
 
 # Processes
@@ -434,11 +443,12 @@ def speeds(ways, rows, about) -> list[str]:
             for way in ways
         ]
         launch = 1e9 * about["launch"] / trials
-        lines.append([name, f"{trials:,}", *map(text, ns.values()), *ratios, text(memory),
-                      text(launch), *others])  # fmt: skip
+        rounds = next((row["T"] for row in here if "T" in row), "")
+        times = map(text, (*ns.values(), memory, launch))
+        lines.append([name, f"{trials:,}", str(rounds), *times, *ratios, *others])
     columns = [
-        "workload", "trials", *(f"{way} ns" for way in ways),
-        *(f"{PLAIN} / {way}" for way in ways[:-2]), "memory floor ns", "launch floor ns",
+        "workload", "trials", "T", *(f"{way} ns" for way in ways), "memory floor ns",
+        "launch floor ns", *(f"{PLAIN} / {way}" for way in ways[:-2]),
         *(f"{way} {unit}" for unit in ("compile s", "MiB") for way in ways),
     ]  # fmt: skip
     return ["Time per round and trial.", "", *table(columns, lines)]
@@ -464,9 +474,13 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("results/card"), metavar="FOLDER")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/card"), metavar="FOLDER", help="of all files"
+    )
     parser.add_argument("--learners", nargs="+", help="by default all, or three on a CPU")
-    parser.add_argument("--limit", type=int, default=45, help="seconds of each process")
+    parser.add_argument(
+        "--limit", type=int, default=60, help="seconds of each process, 60 by default"
+    )
     parser.add_argument("--task", type=json.loads, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     folder, limit = arguments.out, arguments.limit
