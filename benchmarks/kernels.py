@@ -1,6 +1,6 @@
 """Compile every learner's game for accelerators without having one, and count kernels and spills.
 
-    pip install -e '.[accelerator]'
+    pip install -e '.[compilers]'
     python benchmarks/kernels.py                      # all learners, for an H100 and a TPU v5e
     python benchmarks/kernels.py exp3 W4 W5 --platforms cuda --json FILE   # learners, workloads
 

@@ -1,6 +1,6 @@
 """dpjax: a simulator of differentially private online learning and bandits in JAX."""
 
-from pkgutil import resolve_name
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -118,8 +118,10 @@ def __getattr__(name):
     """Import a public name when it is first used, so that ``dpjax --help`` loads no library."""
     if name not in __all__ and name not in _PLACES:
         raise AttributeError(f"module 'dpjax' has no attribute {name!r}")
-    place = f"core:{name}" if name[0].isupper() else name
-    return resolve_name(f"dpjax.{_PLACES.get(name, place)}")
+    place = _PLACES.get(name, f"core:{name}" if name[0].isupper() else name)
+    module, _, member = place.partition(":")
+    found = import_module(f"dpjax.{module}")
+    return getattr(found, member) if member else found
 
 
 def __dir__():

@@ -73,7 +73,6 @@ INSTEAD = {
     "python benchmarks/binomial.py": "python benchmarks/binomial.py --quick",
     "python benchmarks/buffered.py": "python benchmarks/buffered.py 64 --buffers 1",
     "python benchmarks/compilation.py": "python benchmarks/compilation.py exp3",
-    "python benchmarks/gpu.py": "python benchmarks/gpu.py W1 --trials 64 --horizon 64",
     "python benchmarks/memory.py": "python benchmarks/memory.py --quick",
     "python benchmarks/scaling.py": "python benchmarks/scaling.py --quick --out scaling",
     "python benchmarks/speed.py": "python benchmarks/speed.py W1 --quick",
@@ -165,6 +164,7 @@ AS_IS = (
     "dpjax audit ftrl --epsilon 1",
     "dpjax --help",
     "dpjax list",
+    'python -c "import jax; print(jax.devices())"',
     "python benchmarks/compilation.py --grid",
     "dpjax reproduce tossou2017 --quick",
     "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon 0.1,1,10,inf "
@@ -188,6 +188,8 @@ AS_IS = (
 # Commands that do not run here, with the reason, or the test that runs them.
 ELSEWHERE = {
     "bash .ci/run": "what runs these commands",
+    "PYTHONPATH=. python benchmarks/card.py": "tests/test_benchmarks.py",
+    "python benchmarks/card.py": "tests/test_benchmarks.py",
     "python benchmarks/in_numba.py": "imported by benchmarks/references.py",
     "python benchmarks/in_numpy.py": "imported by benchmarks/references.py",
     "python benchmarks/kernels.py": "tests/kernels/test_accelerators.py",

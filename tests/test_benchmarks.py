@@ -1,12 +1,15 @@
 """The benchmarks run; benchmarks/README.md has their measurements."""
 
 import csv
+import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 
 from tests import ROOT
@@ -80,9 +83,64 @@ def test_scaling_writes_a_table_and_a_figure(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_gpu_benchmark_runs_without_one(tmp_path):
-    file = tmp_path / "gpu.json"
-    run("gpu.py", "W1", "W4", "--trials", "64", "--horizon", "64", "--json", file)
-    rows = json.loads(file.read_text())["rows"]
-    assert [row["workload"] for row in rows] == ["W1", "W1-8", "W4"]
-    assert all(row["programs"] == 1 for row in rows)
+def test_the_card_script_runs_without_a_card(tmp_path):
+    """All parts; the kernel, plain XLA and trials last have the regrets of the CPU."""
+    printed = run("card.py", "--learners", "exp3", "--out", tmp_path)
+    assert printed.strip() == (tmp_path / "card.md").read_text().strip()
+    rows = [json.loads(line) for line in (tmp_path / "card.jsonl").read_text().splitlines()]
+    ways = {"interpret kernel", "plain XLA", "trials last"}
+    regrets = {row["way"]: row["regret"] for row in rows if row["part"] == "agreement"}
+    assert regrets.keys() == {"CPU", *ways}
+    assert np.ptp(regrets["CPU"]) > 0.1
+    for regret in regrets.values():
+        np.testing.assert_allclose(regret, regrets["CPU"], rtol=1e-4, atol=1e-4)
+    speeds = [row for row in rows if row["part"] == "speed"]
+    assert {row["way"] for row in speeds} == ways
+    assert all(row["ns"] > 0 and row["compile"] > 0 for row in speeds)
+    assert "these agree with the CPU in all trials: 1 (interpret kernel)" in printed
+
+
+@pytest.fixture
+def card(monkeypatch, tmp_path):
+    """The module of benchmarks/card.py. In its processes ``hedge`` sleeps."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import time, dpjax.learners\ndpjax.learners.hedge = lambda *_, **__: time.sleep(99)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    module = importlib.import_module("card")
+    (tmp_path / "card.jsonl").write_text(
+        '{"part": "device", "name": "", "kind": "", "platform": "", "driver": "", "runtime": "", '
+        '"ways": ["trials last"], "software": "", "launch": 1.0, "bandwidth": 1.0}\n'
+    )
+    return module
+
+
+@pytest.mark.slow
+def test_a_process_of_the_card_script_that_hangs_costs_only_its_rows(card, tmp_path):
+    """At its own time limit, and at that of its part."""
+    played, hangs = (card.Task("agreement", card.CPU, (name,), 8, 4) for name in ("exp3", "hedge"))
+    begin = time.monotonic()
+    card.run([hangs], begin + 99, 1, tmp_path, 1)
+    card.run([played], begin + 99, 1, tmp_path, 60)
+    card.run([hangs, played], time.monotonic() + 1, 1, tmp_path, 60)
+    assert time.monotonic() - begin < 90
+    _, first, found, second, third = card.read(tmp_path)
+    assert first["why"] == "stopped after 1 seconds"
+    assert len(found["regret"]) == 8
+    assert second["why"].startswith("stopped when") and third["why"].startswith("not started")
+    assert "| hedge |" in (tmp_path / "card.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "text"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], "0"),
+        ([1.0005, 2.0], [1.0, 2.0], "0.0005"),
+        ([1.0, 2.5], [1.0, 2.0], "0.5 (1 of 2)"),
+        ([np.nan, 2.0], [np.nan, 2.0], "0"),
+        ([np.nan, 2.0], [1.0, 2.0], "nan (1 of 2)"),
+    ],
+)
+def test_the_card_script_counts_trials_that_differ(card, found, expected, text):
+    assert card.difference(np.array(found), np.array(expected))[0] == text

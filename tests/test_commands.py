@@ -76,7 +76,7 @@ def test_ci_installs_every_extra():
     installed = set(asked.split(","))
     for name in EXTRAS["test"]:
         installed |= set(re.findall(r"\w+", name[5:])) if name.startswith("dpjax[") else set()
-    assert installed == EXTRAS.keys() - {"accelerator"}
+    assert installed == EXTRAS.keys() - {"compilers"}
 
 
 @pytest.mark.skipif(not TREE, reason="dpjax is installed from elsewhere")

@@ -177,6 +177,12 @@ def test_the_package_loads_its_libraries_when_it_needs_them():
     assert "xarray" in loaded("dpjax.Study", LATE)
 
 
+def test_a_missing_package_is_named():
+    program = "import sys; sys.modules['optax'] = None\nfrom dpjax import learners"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: import of optax"), done
+
+
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["reproduce", "--help"]])
 def test_help_loads_no_library(words):
     """Help takes a tenth of a second. ``import jax`` alone takes half a second."""

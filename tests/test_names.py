@@ -32,17 +32,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMMANDS = _parser()._subparsers._group_actions[0].choices  # {name: its parser}
 # Files that an example or a command makes, files of users and of others; attributes of variables.
 NOT_HERE = {
-    "LinBanditPrivate.py", "array.sh", "pod.sh", "docs/papers/new", "dpjax/compiled",
-    "tests/learners/test_greedy.py", "privacy.epsilon", "privacy.paper_epsilon", "study.json",
-    "study.run", "study.tune", "notebooks/.ipynb_checkpoints",
+    "LinBanditPrivate.py", "array.sh", "card.md", "pod.sh", "docs/papers/new",
+    "dpjax/compiled", "tests/learners/test_greedy.py", "results/card/card.md",
+    "privacy.epsilon", "privacy.paper_epsilon", "study.json", "study.run",
+    "study.tune", "notebooks/.ipynb_checkpoints",
 }  # fmt: skip
 WORD = re.compile(r"(?<![\w-])--[\w-]+|(?<![\w\\-])[a-zA-Z]\w{2,}")
 # Words in code font that are names of other programs, or of a plan.
 FOREIGN = {
     "--cpus-per-task", "--ntasks-per-node", "--xla_backend_extra_options",
-    "--xla_force_host_platform_device_count", "Executor", "JAX_ENABLE_COMPILATION_CACHE",
-    "SLURM_CPUS_PER_TASK", "TabularPolicies", "get_dummies", "loggamma", "major", "nav",
-    "optimization_barrier", "plgpu", "potrf", "private_ucbvi", "taskset", "trtrs", "xdist_group",
+    "--xla_force_host_platform_device_count", "CpuDevice", "CudaDevice", "Executor",
+    "SLURM_CPUS_PER_TASK", "TabularPolicies", "cuda12", "get_dummies", "loggamma", "major", "nav",
+    "optimization_barrier", "plgpu", "potrf", "private_ucbvi", "setLevel", "taskset", "trtrs",
+    "xdist_group",
 }  # fmt: skip
 
 

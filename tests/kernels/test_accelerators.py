@@ -2,7 +2,7 @@
 
     pytest -m accelerator -n 2
 
-takes some ten minutes on two cores. Missing compilers (``pip install -e '.[accelerator]'``) are
+takes some ten minutes on two cores. Missing compilers (``pip install -e '.[compilers]'``) are
 downloaded for these tests only: half a gigabyte, 1.3 on disk. Nothing runs on an accelerator.
 """
 
@@ -41,7 +41,7 @@ def compilers():
         yield {}
         return
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    packages = project["optional-dependencies"]["accelerator"]
+    packages = project["optional-dependencies"]["compilers"]
     (jax,) = [package for package in packages if package.startswith("jax==")]
     with tempfile.TemporaryDirectory() as folder:
         command = [
