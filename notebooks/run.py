@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "notebooks.md"
 REPOSITORY = ""  # The git URL of the published repository: https://github.com/OWNER/dpjax
-COLAB = "https://colab.research.google.com"
+COLAB = "https://colab.research.google.com/"
 FIRST_CELL = """\
 # Imports dpjax from a clone of its repository: this folder, the one above, or one in this folder.
 # Installs missing packages. jax and NumPy keep their versions, unless dpjax needs newer ones.
@@ -50,7 +50,7 @@ def badge(path="", repository=REPOSITORY):
     """A link that opens a file of GitHub in Colab; Colab's own dialog for other addresses."""
     github = re.fullmatch(r"https://github\.com/(.+?)(\.git)?/?", repository)
     target = f"{github[1]}/{path}" if github else ""
-    return f"[![Open in Colab]({COLAB}/assets/colab-badge.svg)]({COLAB}/github/{target})"
+    return f"[![Open in Colab]({COLAB}assets/colab-badge.svg)]({COLAB}github/{target})"
 
 
 def write_head(notebook, name, repository=REPOSITORY):
