@@ -46,16 +46,15 @@ def install() -> None:
     """Installs what is lacking; raises RuntimeError if pip fails, or replaces a package."""
     project = tomllib.loads((CLONE / "pyproject.toml").read_text())["project"]
     names = [*project["dependencies"], *project["optional-dependencies"]["store"], "ipywidgets"]
-    wanted = [each for each in map(Requirement, names) if lacks(each)]
+    wanted = {each.name: each for each in map(Requirement, names) if lacks(each)}
     if not wanted:
         return
-    moving = {each.name for each in wanted}
-    kept = {"jax", "jaxlib", "numpy"} - moving
-    for each in wanted:
-        if each.name == "jax":
-            kept = set()  # The new jax may need a new NumPy.
-            each.extras = {extra for name, extra in PLUGINS.items() if version(name)}
-    asked = [str(each) for each in wanted] + [f"{name}=={version(name)}" for name in sorted(kept)]
+    if jax := wanted.get("jax"):
+        jax.extras = {extra for name, extra in PLUGINS.items() if version(name)}
+        kept = []  # The new jax may need a new NumPy.
+    else:
+        kept = [name for name in ("jax", "jaxlib", "numpy") if name not in wanted]
+    asked = [*map(str, wanted.values()), *(f"{name}=={version(name)}" for name in kept)]
     pip = [sys.executable, "-m", "pip", "install", *asked]
     done = subprocess.run(pip, capture_output=True, text=True)
     if done.returncode:
@@ -69,7 +68,7 @@ def install() -> None:
 
 
 def check_plugins() -> None:
-    """Raises RuntimeError if jax ignores a plugin because it has not the version of jaxlib."""
+    """Raises RuntimeError if a plugin for GPUs has another version than jaxlib: jax ignores it."""
     jaxlib = version("jaxlib")
     for name, extra in PLUGINS.items():
         plugin = version(name)

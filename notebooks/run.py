@@ -81,10 +81,9 @@ def run(notebook, folder, **options):
 def main(arguments) -> None:
     """Writes the heads of all notebooks; runs those of these names, or all, each in a folder."""
     paths = sorted(HERE.glob("*.ipynb"))
-    if unknown := {*arguments} - {"--heads", *(path.stem for path in paths)}:
-        sys.exit(
-            f"There is no notebook {min(unknown)}: choose among {[path.stem for path in paths]}."
-        )
+    names = [path.stem for path in paths]
+    if unknown := {*arguments} - {"--heads", *names}:
+        sys.exit(f"There is no notebook {min(unknown)}: choose among {', '.join(names)}.")
     for path in paths:
         notebook = nbformat.read(path, as_version=4)
         write_head(notebook, path.stem)

@@ -12,6 +12,7 @@ import time
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -45,8 +46,9 @@ def kinds(notebook):
 def run(notebook, folder, seconds=SECONDS, **options):
     """Executes a notebook in a folder. A cell may use the seconds left by the cells before it."""
     end = time.monotonic() + seconds
-    left = lambda cell: max(0.1, end - time.monotonic())  # noqa: E731
-    script.run(notebook, folder, timeout_func=left, **options)
+    script.run(
+        notebook, folder, timeout_func=lambda cell: max(0.1, end - time.monotonic()), **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,6 +165,18 @@ def test_a_plugin_that_jax_ignores_is_named(installed, plugin):
     runpy.run_path(str(INSTALL))
 
 
+@pytest.mark.parametrize("name", ["contextual", "dp_ftrl_optax"])
+def test_without_a_clone_its_data_are_named(name, tmp_path):
+    (source,) = (
+        cell.source
+        for cell in cells(ROOT / "notebooks" / f"{name}.ipynb", "code")
+        if "patients.csv" in cell.source
+    )
+    installed = SimpleNamespace(__file__=str(tmp_path / "dpjax" / "__init__.py"))
+    with pytest.raises(FileNotFoundError, match="^patients.csv is in the clone of dpjax: clone it"):
+        exec(source, {"dpjax": installed, "Path": Path})
+
+
 def test_a_failure_of_pip_is_shown(installed):
     versions, pip, _ = installed
     versions["zarr"], pip.code = "missing", 1
@@ -200,10 +214,9 @@ PLACES = ("notebooks", "parent", "elsewhere")
 
 def installs(python, *options):
     """Runs pip; skips the test if no index of packages can be reached."""
-    done = subprocess.run(
-        [python, "-m", "pip", "install", *options], capture_output=True, text=True
-    )
-    if "after connection broken" in done.stderr:
+    command = [python, "-m", "pip", "install", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode and "after connection broken" in done.stderr:
         pytest.skip("pip cannot reach an index of packages")
     assert done.returncode == 0, done.stderr
 
@@ -303,7 +316,7 @@ def test_notebooks_run_without_dpjax_and_replace_no_package(
         notebook = nbformat.read(path, as_version=4)
         stored = kinds(notebook)
         script.write_head(notebook, path.stem, clone.as_uri() if place == "elsewhere" else "")
-        run(notebook, folder, kernel_name="other")
+        run(notebook, folder, 3 * SECONDS, kernel_name="other")
         assert kinds(notebook) == stored
     added = packages_in(environment)
     assert "zarr" in added and added.isdisjoint({"dpjax", *packages_in(base(name))})
@@ -311,7 +324,7 @@ def test_notebooks_run_without_dpjax_and_replace_no_package(
 
 @pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere")
 def test_the_first_cell_stops_with_one_sentence(kernel, clone, tmp_path):
-    """Without a clone, without a package that it can clone, and after pip replaced a package."""
+    """Without a clone, if git cannot make one, and after pip replaced a package."""
     python = kernel("colab") / "bin" / "python"
     notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
 
