@@ -1,8 +1,13 @@
 """Run notebooks and store them with their outputs, without progress bars.
 
-python notebooks/run.py [NAME ...]
+python notebooks/run.py [NAME ...]  # these notebooks, or all
+python notebooks/run.py --heads     # none
+
+Both write the badge for Colab and the first code cell into all notebooks, and the badge into
+docs/notebooks.md.
 """
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -10,7 +15,52 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "notebooks.md"
+REPOSITORY = ""  # The git URL of the published repository: https://github.com/OWNER/dpjax
+COLAB = "https://colab.research.google.com/"
+FIRST_CELL = """\
+# Imports dpjax from a clone of its repository: this folder, the one above, or one in this folder.
+# Installs missing packages. jax and NumPy keep their versions, unless dpjax needs newer ones.
+import glob
+import importlib.util
+import pathlib
+import runpy
+
+REPOSITORY = ""  # the git URL to clone if there is no clone yet
+
+
+def clones():
+    files = [file for place in ("", "../", "*/") for file in glob.glob(f"{place}pyproject.toml")]
+    paths = [pathlib.Path(file).resolve() for file in files]
+    return [path.parent for path in paths if b'name = "dpjax"' in path.read_bytes()]
+
+
+missing = getattr(importlib.util.find_spec("dpjax"), "origin", None) is None
+if missing and REPOSITORY and not clones():
+    !git clone --quiet --depth 1 "$REPOSITORY" dpjax
+if clones():
+    runpy.run_path(str(clones()[0] / "notebooks" / "install.py"))
+elif missing:
+    raise RuntimeError("dpjax is missing: clone it into this folder, or set REPOSITORY above.")
+%matplotlib inline"""
+
+
+def badge(path="", repository=REPOSITORY):
+    """A link that opens a file of GitHub in Colab; Colab's own dialog for other addresses."""
+    github = re.fullmatch(r"https://github\.com/(.+?)(\.git)?/?", repository)
+    target = f"{github[1]}/{path}" if github else ""
+    return f"[![Open in Colab]({COLAB}assets/colab-badge.svg)]({COLAB}github/{target})"
+
+
+def write_head(notebook, name, repository=REPOSITORY):
+    """Writes the badge below the title, and the first code cell."""
+    title, *rest = notebook.cells[0].source.split("\n\n")
+    rest = [each for each in rest if not each.startswith("[![")]
+    link = badge(f"blob/main/notebooks/{name}.ipynb", repository)
+    notebook.cells[0].source = "\n\n".join([title, link, *rest])
+    setting = 'REPOSITORY = "{}"'
+    notebook.cells[1].source = FIRST_CELL.replace(setting.format(""), setting.format(repository))
 
 
 def run(notebook, folder, **options):
@@ -28,15 +78,21 @@ def run(notebook, folder, **options):
     notebook.metadata.pop("widgets", None)  # Sliders need a running kernel.
 
 
-def main(names) -> None:
-    """Runs the notebooks of these names, or all, each in its own folder."""
-    for path in sorted(HERE.glob("*.ipynb")):
-        if not names or path.stem in names:
-            notebook = nbformat.read(path, as_version=4)
-            with tempfile.TemporaryDirectory() as folder:
+def main(arguments) -> None:
+    """Writes the heads of all notebooks; runs those of these names, or all, each in a folder."""
+    paths = sorted(HERE.glob("*.ipynb"))
+    names = [path.stem for path in paths]
+    if unknown := {*arguments} - {"--heads", *names}:
+        sys.exit(f"There is no notebook {min(unknown)}: choose among {', '.join(names)}.")
+    for path in paths:
+        notebook = nbformat.read(path, as_version=4)
+        write_head(notebook, path.stem)
+        if not arguments or path.stem in arguments:
+            with tempfile.TemporaryDirectory(dir=HERE.parent) as folder:  # next to the package
                 run(notebook, folder)
-            nbformat.write(notebook, path)
-            print(f"{path.name}: {path.stat().st_size // 1024} KiB")
+        nbformat.write(notebook, path)
+        print(f"{path.name}: {path.stat().st_size // 1024} KiB")
+    PAGE.write_text(re.sub(r"^\[!\[.*", badge(), PAGE.read_text(), flags=re.MULTILINE))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def program_of(name):
         return text_of(name)
     cells = json.loads((ROOT / name).read_text())["cells"]
     code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    return re.sub(r"%\w.*", "pass", code)
+    return re.sub(r"^( *)[%!]\w.*", r"\1pass", code, flags=re.MULTILINE)
 
 
 def stated():

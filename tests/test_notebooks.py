@@ -1,17 +1,22 @@
 """The notebooks run from the first cell to the last, and are stored with their outputs."""
 
+import importlib.metadata
 import importlib.util
-import os
+import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import time
-import venv
+from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
-from nbclient.exceptions import CellTimeoutError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
 from tests import ROOT
 
@@ -38,10 +43,12 @@ def kinds(notebook):
             for cell in code]  # fmt: skip
 
 
-def run(notebook, folder, seconds=SECONDS):
+def run(notebook, folder, seconds=SECONDS, **options):
     """Executes a notebook in a folder. A cell may use the seconds left by the cells before it."""
     end = time.monotonic() + seconds
-    script.run(notebook, folder, timeout_func=lambda cell: max(0.1, end - time.monotonic()))
+    script.run(
+        notebook, folder, timeout_func=lambda cell: max(0.1, end - time.monotonic()), **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,69 +79,270 @@ def test_notebook_is_stored_with_its_outputs_and_begins_with_a_title(path):
     assert notebook.cells[1] == code[0]
 
 
-def test_all_notebooks_share_their_first_cell():
-    """It checks the versions required by pyproject.toml."""
-    first = {path.stem: cells(path, "code")[0].source for path in NOTEBOOKS}
-    (shared,) = set(first.values())
-    asked = (ROOT / "pyproject.toml").read_text()
-    python, jax = (re.search(p, asked)[1] for p in (r'-python = ">=(.*)"', r'"jax>=(.*)"'))
-    for version in (python, jax):
-        assert f"({version.replace('.', ', ')})" in shared and f" {version} " in shared
+def test_all_notebooks_have_the_badge_and_first_cell_of_the_script():
+    for path in NOTEBOOKS:
+        notebook = nbformat.read(path, as_version=4)
+        stored = [cell.source for cell in notebook.cells[:2]]
+        script.write_head(notebook, path.stem)
+        assert [cell.source for cell in notebook.cells[:2]] == stored
+    assert script.badge() in script.PAGE.read_text()
 
 
-def test_the_first_cell_refuses_old_versions(monkeypatch):
-    """Runs it without its notebook-only lines, under an older jax and an older Python."""
-    source = cells(NOTEBOOKS[0], "code")[0].source
-    program = "\n".join(re.sub(r"%\w.*", "pass", line) for line in source.splitlines())
-    exec(program, {})
-    for name, old in (("importlib.metadata.version", lambda _: "0.9.2"),
-                      ("sys.version_info", (3, 10, 14))):  # fmt: skip
-        with monkeypatch.context() as patch:
-            patch.setattr(name, old)
-            with pytest.raises(RuntimeError, match=r"needs Python 3\.11 and jax 0\.10 or newer"):
-                exec(program, {})
+@pytest.mark.parametrize("ending", ["", ".git", "/"])
+def test_one_setting_writes_the_address_into_badges_and_cells(ending):
+    notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
+    repository = f"https://github.com/someone/dpjax{ending}"
+    script.write_head(notebook, "quickstart", repository)
+    github = "https://colab.research.google.com/github"
+    file = f"({github}/someone/dpjax/blob/main/notebooks/quickstart.ipynb)"
+    assert file in notebook.cells[0].source
+    assert f'\nREPOSITORY = "{repository}"  #' in notebook.cells[1].source
+    assert script.badge(repository=repository).endswith(f"({github}/someone/dpjax/)")
+    assert script.badge("blob", "https://example.org/dpjax.git").endswith(f"({github}/)")
+
+
+INSTALL = ROOT / "notebooks" / "install.py"
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Versions that install.py finds, and the commands of pip, which it does not run."""
+    versions, commands = {"jax": "0.10.2", "jaxlib": "0.10.2", "numpy": "2.4.6"}, []
+    usual = importlib.metadata.version
+
+    def version(name):
+        held = versions.get(name) or usual(name)
+        if held == "missing":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return held
+
+    def pip(command, **_):
+        commands.append(command)
+        old = "".join(f"    Found existing installation: {x} {versions[x]}\n" for x in pip.replaced)
+        return subprocess.CompletedProcess(command, pip.code, old, "ERROR: no index")
+
+    pip.code, pip.replaced = 0, ()
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("subprocess.run", pip)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    return versions, pip, commands
+
+
+@pytest.mark.parametrize(
+    ("held", "asked"),
+    [
+        ({}, None),
+        ({"zarr": "missing"}, ["zarr>=", "jax==0.10.2", "jaxlib==0.10.2", "numpy==2.4.6"]),
+        ({"numpy": "1.26.4"}, ["numpy>=2.0", "jax==0.10.2", "jaxlib==0.10.2"]),
+        ({"jax": "0.4.30"}, ["jax>="]),
+        ({"jax": "0.4.30", "jax-cuda12-plugin": "0.4.30"}, ["jax[cuda12]>="]),
+        ({"jax": "0.4.30", "jax-cuda13-plugin": "0.4.30"}, ["jax[cuda13]>="]),
+        ({"jax": "0.4.30", "libtpu": "0.0.11", "optax": "missing"}, ["jax[tpu]>=", "optax>="]),
+    ],
+)
+def test_jax_and_numpy_keep_their_versions_unless_they_are_too_old(installed, held, asked):
+    versions, pip, commands = installed
+    versions |= held
+    pip.replaced = [name for name in held if name == "jax"]
+    replaced = pytest.raises(RuntimeError, match=r"^pip replaced jax 0\.4\.30 by .* restart the ")
+    with replaced if pip.replaced else nullcontext():
+        runpy.run_path(str(INSTALL))
+        assert sys.path[0] == str(ROOT)
+    assert len(commands) == (asked is not None)
+    for command in commands:
+        assert command[:4] == [sys.executable, "-m", "pip", "install"]
+        assert all(map(str.startswith, command[4:], asked)) and len(command) == 4 + len(asked)
+
+
+@pytest.mark.parametrize("plugin", ["jax-cuda12-plugin", "jax-cuda13-plugin"])
+def test_a_plugin_that_jax_ignores_is_named(installed, plugin):
+    installed[0][plugin] = "0.10.1"
+    extra = plugin[4:10]
+    message = f'{plugin} is 0.10.1 and jaxlib is 0.10.2: run %pip install "jax[{extra}]==0.10.2"'
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        runpy.run_path(str(INSTALL))
+    installed[0][plugin] = "0.10.2"
+    runpy.run_path(str(INSTALL))
+
+
+@pytest.mark.parametrize("name", ["contextual", "dp_ftrl_optax"])
+def test_without_a_clone_its_data_are_named(name, tmp_path):
+    (source,) = (
+        cell.source
+        for cell in cells(ROOT / "notebooks" / f"{name}.ipynb", "code")
+        if "patients.csv" in cell.source
+    )
+    installed = SimpleNamespace(__file__=str(tmp_path / "dpjax" / "__init__.py"))
+    with pytest.raises(FileNotFoundError, match="^patients.csv is in the clone of dpjax: clone it"):
+        exec(source, {"dpjax": installed, "Path": Path})
+
+
+def test_a_failure_of_pip_is_shown(installed):
+    versions, pip, _ = installed
+    versions["zarr"], pip.code = "missing", 1
+    with pytest.raises(RuntimeError, match=r"(?s)^pip could not install zarr.*ERROR: no index"):
+        runpy.run_path(str(INSTALL))
+
+
+def test_the_first_cell_refuses_an_old_python(monkeypatch):
+    (bound,) = re.findall('requires-python = ">=(.*)"', (ROOT / "pyproject.toml").read_text())
+    assert bound == "3.11"
+    monkeypatch.setattr("sys.version_info", (3, 10, 14))
+    with pytest.raises(RuntimeError, match=r"^dpjax needs Python 3\.11 or newer, and this is "):
+        runpy.run_path(str(INSTALL))
+
+
+# Packages of Colab in August 2026 and of a newer image with a GPU; then those without dependencies.
+COLAB = (
+    "jax==0.7.2", "jaxlib==0.7.2", "numpy==2.1.3", "scipy==1.16.3", "pandas==2.2.3",
+    "matplotlib==3.10.0", "xarray==2025.12.0", "fsspec==2025.3.0", "ipykernel==6.17.1",
+    "ipython==7.34.0",
+)  # fmt: skip
+WIDGETS = ("ipywidgets==7.7.1", "ipython-genutils==0.2.0")
+ENVIRONMENTS = {
+    "colab": ("3.13", COLAB, (*WIDGETS, "jax-cuda12-plugin==0.7.2")),
+    "colab-3.12": ("3.12", COLAB, (*WIDGETS, "jax-cuda12-plugin==0.7.2")),
+    "gpu": (
+        "3.12",
+        ("jax==0.11.2", "jaxlib==0.11.2", "numpy==2.5.*", "ipykernel"),
+        ("jax-cuda13-plugin==0.11.2",),
+    ),
+    "empty": ("3.13", ("ipykernel",), ()),
+}
+PLACES = ("notebooks", "parent", "elsewhere")
+
+
+def installs(python, *options):
+    """Runs pip; skips the test if no index of packages can be reached."""
+    command = [python, "-m", "pip", "install", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode and "after connection broken" in done.stderr:
+        pytest.skip("pip cannot reach an index of packages")
+    assert done.returncode == 0, done.stderr
+
+
+def site_packages(environment):
+    (folder,) = environment.glob("lib/*/site-packages")
+    return folder
+
+
+def packages_in(environment):
+    return {path.name.partition("-")[0] for path in site_packages(environment).glob("*.dist-info")}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A function: the environment of this name, made once."""
+    folder = tmp_path_factory.mktemp("base")
+
+    @cache
+    def make(name):
+        version, packages, alone = ENVIRONMENTS[name]
+        pyenv = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+        for python in (shutil.which(f"python{version}"), *pyenv):
+            if python and subprocess.run([python, "-c", "0"], capture_output=True).returncode == 0:
+                break
+        else:
+            pytest.skip(f"there is no Python {version}")
+        subprocess.run([python, "-m", "venv", folder / name], check=True)
+        python = folder / name / "bin" / "python"
+        installs(python, *packages)
+        if alone:
+            installs(python, "--no-deps", *alone)
+        return folder / name
+
+    yield make
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def kernel(base, tmp_path, monkeypatch):
+    """A function: a new environment over the one of this name, whose kernel is called "other"."""
+
+    def make(name):
+        below, environment = base(name), tmp_path / "environment"
+        python = environment / "bin" / "python"
+        subprocess.run(
+            [below / "bin" / "python", "-m", "venv", "--without-pip", environment], check=True
+        )
+        (site_packages(environment) / "below.pth").write_text(f"{site_packages(below)}\n")
+        command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        spec = tmp_path / "jupyter" / "kernels" / "other" / "kernel.json"
+        spec.parent.mkdir(parents=True)
+        spec.write_text(json.dumps({"argv": command, "display_name": "other"}))
+        monkeypatch.delenv("XLA_FLAGS", raising=False)  # Other versions of XLA do not know them.
+        monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+        monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+        return environment
+
+    return make
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A copy of the files that notebooks use, as a repository of git."""
+    folder = tmp_path / "home" / "dpjax"
+    ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+    for name in ("dpjax", "notebooks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "tests" / "data").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "data" / "patients.csv", folder / "tests" / "data")
+    git = ["git", "-C", folder, "-c", "user.name=test", "-c", "user.email=test@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*git, *command], check=True)
+    return folder
 
 
 @pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere")
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("folder", "absent"), [("notebooks", ()), ("..", ()), (".", ("optax",)), ("../..", ())]
+    ("name", "place"),
+    [(name, place) for name in ("colab", "colab-3.12", "gpu") for place in PLACES]
+    + [("empty", "notebooks")],
 )
-def test_the_first_cell_installs_a_clone(folder, absent, tmp_path):
-    """Without dpjax. The clone itself is imported, not its build folder, which may be old."""
-    clone, environment = tmp_path / "home" / "clone" / "dpjax", tmp_path / "environment"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "dpjax", clone / "dpjax", ignore=ignored)
-    for name in ("LICENSE", "README.md", "pyproject.toml"):
-        shutil.copy(ROOT / name, clone)
-    (clone / "notebooks").mkdir()
-    venv.create(environment)
-    (installed,) = environment.glob("lib/*/site-packages")
-    # Only the packages of this environment: files that link dpjax to a checkout are not read.
-    packages = [path for path in sys.path if path.endswith("-packages")]
-    (installed / "others.pth").write_text("\n".join(packages))
-    cell = cells(NOTEBOOKS[0], "code")[0].source
-    program = f"""
-import sys
-from IPython.terminal.interactiveshell import TerminalInteractiveShell
-sys.modules.update(dict.fromkeys({absent}))
-TerminalInteractiveShell.instance().run_cell({cell!r}).raise_error()
-for name in {absent}:
-    del sys.modules[name]
-from dpjax import learners
-print(learners.__file__)
-"""
-    done = subprocess.run(
-        [environment / "bin" / "python", "-c", program], cwd=clone / folder,
-        env={**os.environ, "IPYTHONDIR": str(tmp_path), "PIP_NO_BUILD_ISOLATION": "false"},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    if folder == "../..":
-        assert "dpjax is not installed: clone it" in done.stderr
-    else:
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.splitlines()[-1] == f"{clone}/dpjax/learners/__init__.py"
-        assert list(installed.glob("__editable__*"))
+def test_notebooks_run_without_dpjax_and_replace_no_package(
+    name, place, base, kernel, clone, tmp_path
+):
+    """In a clone, from its parent, and from an empty folder with the address of the repository.
+
+    Quickstart runs in each folder of each environment, the others in one folder of "colab".
+    """
+    environment, empty = kernel(name), tmp_path / "empty"
+    empty.mkdir()
+    folder = {"notebooks": clone / "notebooks", "parent": clone.parent, "elsewhere": empty}[place]
+    quick = [path for path in NOTEBOOKS if path.stem in QUICK]
+    others = [path for path in NOTEBOOKS if path.stem not in QUICK]
+    for path in quick + others[PLACES.index(place) :: len(PLACES)] * (name == "colab"):
+        notebook = nbformat.read(path, as_version=4)
+        stored = kinds(notebook)
+        script.write_head(notebook, path.stem, clone.as_uri() if place == "elsewhere" else "")
+        run(notebook, folder, 3 * SECONDS, kernel_name="other")
+        assert kinds(notebook) == stored
+    added = packages_in(environment)
+    assert "zarr" in added and added.isdisjoint({"dpjax", *packages_in(base(name))})
+
+
+@pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere")
+def test_the_first_cell_stops_with_one_sentence(kernel, clone, tmp_path):
+    """Without a clone, if git cannot make one, and after pip replaced a package."""
+    python = kernel("colab") / "bin" / "python"
+    notebook = nbformat.read(NOTEBOOKS[0], as_version=4)
+
+    def stops(folder, repository=""):
+        script.write_head(notebook, "quickstart", repository)
+        with pytest.raises(CellExecutionError) as stopped:
+            run(notebook, folder, kernel_name="other")
+        assert stopped.value.ename == "RuntimeError"
+        return stopped.value.evalue
+
+    missing = "dpjax is missing: clone it into this folder, or set REPOSITORY above."
+    assert stops(tmp_path) == missing
+    assert stops(tmp_path, (tmp_path / "absent").as_uri()) == missing
+    installs(python, "tqdm==4.65.0")
+    assert stops(clone) == (
+        "pip replaced tqdm 4.65.0 by versions that dpjax can use: "
+        "restart the kernel, then run this cell again."
+    )
 
 
 def test_the_page_of_notebooks_lists_them_all():
@@ -153,9 +361,19 @@ def test_the_limit_is_for_the_whole_notebook(tmp_path):
 
 @pytest.mark.slow
 def test_the_script_stores_outputs_without_bars(tmp_path, monkeypatch):
-    cell = nbformat.v4.new_code_cell("import sys; print('bar', file=sys.stderr); 6 * 7")
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "one.ipynb")
+    title = nbformat.v4.new_markdown_cell("# Title\n\nText")
+    first, cell = map(nbformat.v4.new_code_cell, ("", "print('bar', file=sys.stderr); 6 * 7"))
+    nbformat.write(nbformat.v4.new_notebook(cells=[title, first, cell]), tmp_path / "one.ipynb")
+    (tmp_path / "page.md").write_text("[![old](badge)\n")
     monkeypatch.setattr(script, "HERE", tmp_path)
-    script.main([])
-    (output,) = nbformat.read(tmp_path / "one.ipynb", as_version=4).cells[0].outputs
-    assert output.data == {"text/plain": "42"}
+    monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(script, "FIRST_CELL", "import sys")
+    for arguments, outputs in ((["--heads"], []), ([], [{"text/plain": "42"}])):
+        script.main(arguments)
+        title, first, cell = nbformat.read(tmp_path / "one.ipynb", as_version=4).cells
+        assert title.source == f"# Title\n\n{script.badge()}\n\nText"
+        assert first.source == "import sys"
+        assert [each.data for each in cell.outputs] == outputs
+    assert (tmp_path / "page.md").read_text() == f"{script.badge()}\n"
+    with pytest.raises(SystemExit, match=r"There is no notebook two: choose among one"):
+        script.main(["two"])
