@@ -24,14 +24,12 @@ from dpjax.kernels import one_kernel as as_one_kernel
 from dpjax.kernels.entries import Entry, filled
 from dpjax.kernels.moves import Moves
 from dpjax.learners import factories
-from tests.engine.abstract_devices import KERNEL, lowered
+from tests.engine.abstract_devices import KERNEL, KIND, lowered
 from tests.engine.games import SIZES, game_of, traced
-from tests.kernels.mosaic_gpu import MosaicGPU
 from tests.test_generators import FOUR
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
 TRIALS = 40  # more than one block of 32, and less than two
-CARDS = "cuda", "tpu"
 # Compiling takes some ten seconds for each of the others.
 OFTEN = {"dp_exp3_lap", "exp3", "successive_elimination"}
 
@@ -46,40 +44,32 @@ def arguments(trials=TRIALS):
     return jnp.float32(1.0), jnp.arange(trials, dtype=jnp.int32), jr.key(3)
 
 
-def kernels(program, platform):
+def kernels(program, target) -> int:
     """The number of Pallas kernels of a game."""
-    function = played_by_kernel(program, FLAGS, TARGETS[platform])
-    return lowered(function, arguments(2048), platform).count(KERNEL[platform])
+    function = played_by_kernel(program, FLAGS, TARGETS[target])
+    return lowered(function, arguments(2048), KIND[target]).count(KERNEL[target])
 
 
 @pytest.mark.parametrize("name", learners.__all__)
 def test_every_learner_lowers_as_one_kernel(name):
     program = traced(game_of(name, 1024), [512, 1024]).program
-    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
-
-
-@pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="Mosaic of jax 0.12 asserts otherwise")
-def test_a_target_is_a_class():
-    """EXP3 for NVIDIA GPUs through Mosaic instead of Triton."""
-    program = traced(game_of("exp3", 64), [32, 64]).program
-    function = played_by_kernel(program, FLAGS, MosaicGPU())
-    assert "mosaic_gpu" in lowered(function, arguments(256), "cuda")
+    assert [kernels(program, target) for target in KERNEL] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["linear_elimination", "successive_elimination"])
 def test_a_game_played_by_batches_lowers_as_one_kernel(name):
     program = traced(game_of(name, 10**6), [10**5, 10**6], simulate_batches).program
-    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
+    assert [kernels(program, target) for target in KERNEL] == [1, 1, 1]
 
 
 def test_each_device_of_a_mesh_has_a_kernel():
     mesh, one = devices.local(jax.make_mesh((1,), ("one",))), traced(game_of("exp3", 64), [64])
     size = 2, 1024
-    for platform in CARDS:
-        function = as_one_kernel(one.program, size, None, target=platform)
+    for target in KERNEL:
+        function = as_one_kernel(one.program, size, None, target=target)
         shapes = compile.block_shapes(one, size, mesh)
-        text = lowered(devices.shard(function, mesh), shapes, platform)
-        assert text.count(KERNEL[platform]) == 1
+        text = lowered(devices.shard(function, mesh), shapes, KIND[target])
+        assert text.count(KERNEL[target]) == 1
 
 
 def test_numbers_that_are_arguments_are_arguments_of_the_kernel():
@@ -88,9 +78,9 @@ def test_numbers_that_are_arguments_are_arguments_of_the_kernel():
     first, second = games[0].compared(games[1]), games[1].compared(games[0])
     assert first == second and first.lifted.places
     shapes = compile.block_shapes(first, (2, 1024), None)
-    for platform in CARDS:
-        function = as_one_kernel(first.to_compile(), (2, 1024), None, target=platform)
-        assert lowered(function, shapes, platform).count(KERNEL[platform]) == 1
+    for target in KERNEL:
+        function = as_one_kernel(first.to_compile(), (2, 1024), None, target=target)
+        assert lowered(function, shapes, KIND[target]).count(KERNEL[target]) == 1
     function = as_one_kernel(first.to_compile(), (1, TRIALS), None, target="interpret")
     point, seeds, key = arguments()
     for one in (first, second):
@@ -147,7 +137,7 @@ def test_every_environment_lowers_as_one_kernel(name):
         return factories.build(learner, 64, sizes, epsilon=epsilon), environment
 
     program = traced(game, [32, 64]).program
-    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
+    assert [kernels(program, target) for target in KERNEL] == [1, 1, 1]
 
 
 def assert_same(program, play):
@@ -225,7 +215,7 @@ def test_arrays_in_memory():
     program = jax.make_jaxpr(sieve)(jnp.float32(1.0), jnp.int32(0), jr.key(0))
     expected = assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
     assert 0.1 < np.mean(expected[0]) < 0.9
-    assert lowered(played_by_kernel(program, FLAGS, TARGETS["cuda"]), arguments(), "cuda")
+    assert kernels(program, "triton") == 1
 
 
 @pytest.mark.parametrize("rounds", [13, 20])
@@ -280,7 +270,7 @@ def test_a_number_is_rounded_to_no_other_precision(mantissa, fits):
     """A kernel has no code for rounding, and needs none to a number's own precision."""
     closed = jax.make_jaxpr(lambda x: lax.reduce_precision(x, 8, mantissa))(jnp.float32(0.1))
     entry = Entry(jnp.full(32, 0.1, jnp.float32))
-    on_card = domain.Entries(TARGETS["cuda"], Moves([]), None, [])
+    on_card = domain.Entries(TARGETS["triton"], Moves([]), None, [])
     if fits:
         (found,) = on_card.evaluate(closed, [filled((), [entry])])
         assert found[()].value is entry.value
