@@ -23,7 +23,12 @@ KERNEL = {"triton": "__gpu$xla.gpu.triton", "mosaic_gpu": "@mosaic_gpu_v", "tpu"
 KIND = {"triton": "cuda", "mosaic_gpu": "cuda", "tpu": "tpu"}
 
 
+def mesh(platform, shape=(), names=()):
+    """A mesh of absent devices. The mesh of ``shard_map`` also names the kind of device."""
+    return AbstractMesh(shape, names, abstract_device=DEVICES[platform])
+
+
 def lowered(function, arguments, platform) -> str:
     """The text of a function lowered for "cuda" or "tpu"."""
-    with use_abstract_mesh(AbstractMesh((), (), abstract_device=DEVICES[platform])):
+    with use_abstract_mesh(mesh(platform)):
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()

@@ -24,6 +24,7 @@ from dpjax.kernels import one_kernel as as_one_kernel
 from dpjax.kernels.entries import Entry, filled
 from dpjax.kernels.moves import Moves
 from dpjax.learners import factories
+from tests.engine import abstract_devices
 from tests.engine.abstract_devices import KERNEL, KIND, lowered
 from tests.engine.games import SIZES, game_of, traced
 from tests.test_generators import FOUR
@@ -63,9 +64,10 @@ def test_a_game_played_by_batches_lowers_as_one_kernel(name):
 
 
 def test_each_device_of_a_mesh_has_a_kernel():
-    mesh, one = devices.local(jax.make_mesh((1,), ("one",))), traced(game_of("exp3", 64), [64])
-    size = 2, 1024
+    names = devices.local(jax.make_mesh((1,), ("one",))).axis_names
+    one, size = traced(game_of("exp3", 64), [64]), (2, 1024)
     for target in KERNEL:
+        mesh = abstract_devices.mesh(KIND[target], (1,), names)
         function = as_one_kernel(one.program, size, None, target=target)
         shapes = compile.block_shapes(one, size, mesh)
         text = lowered(devices.shard(function, mesh), shapes, KIND[target])
