@@ -61,7 +61,7 @@ def _expm1(eqn, x):
     """e^x - 1 by Kahan's formula, in which two rounding errors cancel."""
     power = jnp.exp(x)
     less = power - _like(x, 1)
-    exact = (less == _like(x, 0)) | (less == _like(x, -1)) | (jnp.abs(less) == _like(x, np.inf))
+    exact = (less == _like(x, 0)) | (less == _like(x, -1)) | (less > _like(x, 2**24))
     ratio = less * x / jnp.log(jnp.where(exact, _like(x, 2), power))
     return jnp.where(less == _like(x, 0), x, jnp.where(exact, less, ratio))
 
@@ -84,11 +84,11 @@ def _log1p(x):
     total = x + _like(x, 1)
     less = total - _like(x, 1)
     exact = (less == _like(x, 0)) | (total == _like(x, np.inf))
-    return jnp.where(exact, x, jnp.log(total) * x / jnp.where(exact, _like(x, 1), less))
+    return jnp.where(exact, x, jnp.log(total) * (x / jnp.where(exact, _like(x, 1), less)))
 
 
 def _pow(eqn, x, y):
-    """x^y. The relative error grows as the logarithm of the result."""
+    """x^y. The relative error grows with the logarithm of the result."""
     y = y.astype(x.dtype)
     power, half = jnp.exp(y * jnp.log(jnp.abs(x))), y * _like(x, 0.5)
     negative = jnp.where(_floor(half) == half, power, -power)
@@ -230,7 +230,7 @@ class Triton(Target):
 class Mosaic(Target):
     """A TPU, whose vectors are 8 x 128."""
 
-    lanes = (8, 128)
+    lanes: tuple[int, ...] = (8, 128)
     replaced: ClassVar[dict] = {
         **_WITHOUT_CODE,
         "expm1": _expm1,

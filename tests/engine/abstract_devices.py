@@ -19,7 +19,11 @@ DEVICES = {
     "tpu": device(device_kind="TPU v5 lite", num_cores=1, platform="tpu"),
 }
 # The name of a Pallas kernel in the text of a lowered program, and the kind of device, by target.
-KERNEL = {"triton": "__gpu$xla.gpu.triton", "mosaic_gpu": "@mosaic_gpu_v", "tpu": "@tpu_custom_call"}
+KERNEL = {
+    "triton": "__gpu$xla.gpu.triton",
+    "mosaic_gpu": "@mosaic_gpu_v",
+    "tpu": "@tpu_custom_call",
+}
 KIND = {"triton": "cuda", "mosaic_gpu": "cuda", "tpu": "tpu"}
 
 

@@ -299,5 +299,5 @@ def test_a_sweep_shows_the_reason_on_request(monkeypatch, caplog):
     with caplog.at_level(logging.INFO, logger="dpjax"):
         found = played()
     clear_caches()
-    assert "cannot be used: the rounds have more than 2 operations" in caplog.text
+    assert "cannot be used: Unfit: the rounds have more than 2 operations" in caplog.text
     np.testing.assert_allclose(found.regret, expected.regret, rtol=1e-5)
