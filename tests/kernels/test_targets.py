@@ -49,7 +49,6 @@ def test_a_formula_has_few_wrong_last_bits(name):
     np.testing.assert_array_equal(found[~np.isfinite(rounded)], rounded[~np.isfinite(rounded)])
     np.testing.assert_allclose(found[~usual], rounded[~usual], atol=1.2e-38)
     errors = np.abs(found[usual] - expected[usual]) / np.spacing(np.abs(rounded[usual]))
-    print(name, errors.max())
     assert errors.max() <= most + 0.5
 
 
