@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
+from dpjax.engine import devices
 from dpjax.engine.evaluate import rebind
 from dpjax.engine.one_kernel import Unfit
 from dpjax.kernels.entries import spread
@@ -263,7 +264,11 @@ class Mosaic(Target):
 
 
 class MosaicGPU(Mosaic):
-    """An NVIDIA GPU, through Mosaic. A block is four warps, and each thread has one trial."""
+    """An NVIDIA GPU, through Mosaic. A block is four warps, and each thread has one trial.
+
+    Raises:
+      Unfit: if a kernel is called, and JAX's default device is a GPU older than Hopper.
+    """
 
     lanes = (128,)  # Mosaic has no layout for fewer
     replaced: ClassVar[dict] = {
@@ -282,6 +287,10 @@ class MosaicGPU(Mosaic):
 
     def call(self, kernel, arrays, shapes, blocks, in_specs, out_specs):
         from jax.experimental.pallas import mosaic_gpu
+
+        capability = getattr(devices.default(), "compute_capability", "9.0")
+        if float(capability) < 9:  # the compiler would end the process
+            raise Unfit(f"Mosaic needs compute capability 9.0, and the GPU has {capability}")
 
         def body(*refs):
             start = lax.axis_index("block") * self.lanes[0]

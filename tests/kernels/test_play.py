@@ -23,6 +23,7 @@ from dpjax.kernels import TARGETS, domain, played_by_kernel
 from dpjax.kernels import one_kernel as as_one_kernel
 from dpjax.kernels.entries import Entry, filled
 from dpjax.kernels.moves import Moves
+from dpjax.kernels.targets import MosaicGPU, Target
 from dpjax.learners import factories
 from tests.engine import abstract_devices
 from tests.engine.abstract_devices import KERNEL, KIND, lowered
@@ -165,6 +166,21 @@ def test_a_kernel_has_the_numbers_of_a_sweep(name, quick_compilation):
     assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
 
 
+class Formulas(Target):
+    """The interpreter, with the formulas for NVIDIA GPUs through Mosaic."""
+
+    lanes = MosaicGPU.lanes
+    replaced = MosaicGPU.replaced
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dp_klucb", "ftrl", "robust_elimination"])
+def test_formulas_have_the_numbers_of_a_sweep(name, quick_compilation):
+    """Together these learners use every formula that a learner uses."""
+    program = traced(game_of(name, 12), [5, 12]).program
+    assert_same(program, played_by_kernel(program, FLAGS, Formulas()))
+
+
 @pytest.mark.slow
 def test_a_kernel_plays_by_batches(quick_compilation):
     program = traced(
@@ -265,6 +281,19 @@ def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
     assert "at different places" in refused(looks_up, jnp.int32(0))
     monkeypatch.setattr(domain, "MOST_OPERATIONS", 2)
     assert "the rounds have more than 2 operations" in refused(looks_up, jnp.int32(0))
+
+
+def test_mosaic_is_not_used_on_a_gpu_for_which_it_has_no_code(monkeypatch):
+    """Its compiler ends the process if a GPU is older than Hopper."""
+
+    class Old:
+        compute_capability = "8.6"
+
+    monkeypatch.setattr(devices, "default", Old)
+    program = jax.make_jaxpr(lambda x: lax.fori_loop(0, 2, lambda i, x: x + i, x))(jnp.float32(0.0))
+    play = played_by_kernel(program, [True], TARGETS["mosaic_gpu"])
+    with pytest.raises(one_kernel.Unfit, match=r"compute capability 9\.0, and the GPU has 8\.6"):
+        lowered(play, (jnp.zeros(128),), "cuda")
 
 
 @pytest.mark.parametrize(("mantissa", "fits"), [(23, True), (7, False)])
