@@ -42,7 +42,7 @@ FOREIGN = {
     "--cpus-per-task", "--ntasks-per-node", "--xla_backend_extra_options",
     "--xla_force_host_platform_device_count", "Executor", "JAX_ENABLE_COMPILATION_CACHE",
     "SLURM_CPUS_PER_TASK", "TabularPolicies", "get_dummies", "loggamma", "major", "nav",
-    "optimization_barrier", "plgpu", "potrf", "private_ucbvi", "taskset", "trtrs", "xdist_group",
+    "optimization_barrier", "potrf", "private_ucbvi", "taskset", "trtrs", "xdist_group",
 }  # fmt: skip
 
 
