@@ -2,16 +2,19 @@
 
     pip install -e '.[compilers]'
     python benchmarks/kernels.py                      # all learners, for an H100 and a TPU v5e
-    python benchmarks/kernels.py exp3 W4 W5 --platforms cuda --json FILE   # learners, workloads
+    python benchmarks/kernels.py exp3 W4 W5 --targets triton xla --json FILE   # learners, workloads
 
 Nothing runs on an accelerator: all numbers come from compilers. Each row is a learner's game with
 four arms or dimensions, 4096 rounds and 65536 trials, in the first layout that compiles (see
-dpjax/engine/compile.py). The columns are
+dpjax/engine/compile.py). Targets are an H100 through Triton or Mosaic, and a TPU through Mosaic.
+The target xla is ``jit`` of ``vmap`` of the game, for an H100. The columns are
 
 - the layout: one kernel, or arrays with the trials last, with the reason why one kernel failed;
 - the kernels of the whole game. If the layout is one kernel, a single kernel runs all rounds;
-- for the H100: registers per thread, bytes spilled, and instructions in the loop over rounds;
+- for the H100: registers per thread, bytes spilled, bytes of shared memory, and instructions in the
+  loop over rounds;
 - for the TPU: bundles in that loop, for 1024 trials;
+- for XLA: the kernels of the loop over rounds, which each round starts;
 - CPU seconds for tracing, lowering and compiling.
 
 An instruction in a loop within a round, such as the steps of a root finder, counts once. Each row
@@ -55,13 +58,21 @@ _NO_KERNEL = {
     "after-all", "bitcast", "call", "conditional", "constant", "copy-done", "get-tuple-element",
     "opt-barrier", "parameter", "partition-id", "tuple", "while",
 }  # fmt: skip
+_OF_GPU = "kernels", "registers", "spilled", "shared", "instructions"
 COLUMNS = {
-    "cuda": ("learner", "layout", "kernels", "registers", "spilled", "instructions", "seconds"),
+    "triton": ("learner", "layout", *_OF_GPU, "seconds"),
+    "mosaic_gpu": ("learner", "layout", *_OF_GPU, "seconds"),
     "tpu": ("learner", "layout", "kernels", "bundles", "seconds"),
+    "xla": ("learner", "layout", "kernels a round", "seconds"),
 }
 # Nesting depth of the loop over rounds. Around it are loops over checkpoints, pieces and, on a TPU,
 # trial blocks.
 _DEPTH = {"cuda": 3, "tpu": 4}
+
+
+def platform_of(target):
+    """The kind of device of a target."""
+    return "tpu" if target == "tpu" else "cuda"
 
 
 def device(platform):
@@ -103,13 +114,31 @@ def program_of(name, horizon=HORIZON):
     return programs.trace(game, play, rounds, np.ones(1, np.float32), jr.key(0).dtype)
 
 
-def compiled(name, platform, options=None):
+def vmapped(program, size, platform):
+    """The function of a block of one point, as ``vmap`` of the traced game."""
+    import jax
+    from jax.extend.core import jaxpr_as_fun
+
+    cell = jaxpr_as_fun(program)
+
+    def trials(points, seeds, common):
+        point, common = [x[0] for x in points], jax.tree.leaves(common)
+        return jax.vmap(lambda seed: cell(*point, seed, *common))(seeds)
+
+    return trials
+
+
+def compiled(name, target, options=None):
     """(a learner's compiled game, the layout that compiled, why earlier layouts failed)."""
+    from functools import partial
+
     import jax
     from jax.sharding import SingleDeviceSharding
 
-    import dpjax.kernels  # noqa: F401
     from dpjax.engine import compile
+    from dpjax.kernels import one_kernel
+
+    platform = platform_of(target)
 
     if platform == "tpu":  # Pallas asks the default device which kind of TPU it is
         from jax._src.pallas.mosaic import tpu_info
@@ -118,11 +147,14 @@ def compiled(name, platform, options=None):
         tpu_info.get_num_device_cores = lambda: 1
     traced = program_of(name)
     here = compile.PLATFORMS[platform]
+    layouts = (vmapped,) if target == "xla" else (
+        partial(one_kernel, target=target), compile.trials_last
+    )  # fmt: skip
     size, place = (1, TRIALS), SingleDeviceSharding(device(platform))
     shapes = compile.block_shapes(traced, size, None)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), shapes)
     reasons = []
-    for layout in here.layouts:
+    for layout in layouts:
         title = getattr(layout, "func", layout).__name__.replace("_", " ")
         try:
             function = layout(traced.program, size, here)
@@ -133,15 +165,29 @@ def compiled(name, platform, options=None):
     raise RuntimeError("; ".join(reasons))
 
 
-def kernels(text) -> int:
-    """Counts the kernels of a compiled program, inside and outside of loops."""
-    found = 0
+def computations(text) -> dict:
+    """The number of kernels that each computation of a compiled program starts."""
+    found = {}
     computation = r"^((?:ENTRY )?%?[\w.\-]+) \([^\n]*\{\n(.*?)^\}"
     for title, body in re.findall(computation, text, re.M | re.S):
-        if ("fused" not in title and "region" not in title) or title.startswith("ENTRY"):
-            names = re.findall(r"= (?:\([^=]*?\)|\S+) ([a-z][\w\-]*)\(", body)
-            found += sum(each not in _NO_KERNEL for each in names)
+        names = re.findall(r"= (?:\([^=]*?\)|\S+) ([a-z][\w\-]*)\(", body)
+        found[title] = sum(each not in _NO_KERNEL for each in names)
     return found
+
+
+def kernels(text) -> int:
+    """Counts the kernels of a compiled program, inside and outside of loops."""
+    return sum(
+        count
+        for title, count in computations(text).items()
+        if ("fused" not in title and "region" not in title) or title.startswith("ENTRY")
+    )
+
+
+def kernels_a_round(text) -> int:
+    """Counts the kernels of the loop with the most kernels."""
+    bodies = {f"%{name}" for name in re.findall(r"body=%?([\w.\-]+)", text)}
+    return max(count for title, count in computations(text).items() if title in bodies)
 
 
 def of_cuda(folder, _) -> dict:
@@ -149,13 +195,16 @@ def of_cuda(folder, _) -> dict:
     import nvidia
 
     tools = Path(next(iter(nvidia.__path__))) / "cu13" / "bin"
-    (source,) = (x for x in folder.glob("*.ptx") if ".entry kernel(" in x.read_text())
+    # Triton names the kernel after its function, and Mosaic adds a suffix.
+    kernel = re.compile(r"\.entry (kernel|body_mosaic_gpu_kernel)\(")
+    (source,) = (x for x in folder.glob("*.ptx") if kernel.search(x.read_text()))
     binary = folder / "kernel.cubin"
     report = _output(tools / "ptxas", "-v", "-arch=sm_90a", "-o", binary, source)
     text = _output(tools / "nvdisasm", "-c", binary)
     return {
         "registers": int(re.search(r"Used (\d+) registers", report)[1]),
         "spilled": int(re.search(r"(\d+) bytes spill stores", report)[1]),
+        "shared": int((re.search(r"(\d+) bytes smem", report) or [0, 0])[1]),
         "instructions": instructions_a_round(text),
     }
 
@@ -189,15 +238,15 @@ def of_tpu(folder, text) -> dict:
     return {"bundles": sum(depth.count(">") >= _DEPTH["tpu"] for depth in depths)}
 
 
-def row(name, platform) -> dict:
+def row(name, target) -> dict:
     """The table row of a learner. The process must compile no other program."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
     folder = Path(os.environ["DPJAX_DUMP"])
     begin = time.process_time()
-    options = {"xla_dump_to": str(folder)} if platform == "cuda" else None
-    program, layout, reason = compiled(name, platform, options)
+    options = {"xla_dump_to": str(folder)} if platform_of(target) == "cuda" else None
+    program, layout, reason = compiled(name, target, options)
     seconds = round(time.process_time() - begin, 1)
     found = {
         "learner": name,
@@ -205,20 +254,23 @@ def row(name, platform) -> dict:
         "why": reason,
         "kernels": kernels(program.as_text()),
     }
+    if target == "xla":
+        found["kernels a round"] = kernels_a_round(program.as_text())
     if layout == "one kernel":
-        found |= {"cuda": of_cuda, "tpu": of_tpu}[platform](folder, program.as_text())
+        found |= {"cuda": of_cuda, "tpu": of_tpu}[platform_of(target)](folder, program.as_text())
     return found | {"seconds": seconds}
 
 
-def in_process(name, platform) -> dict:
+def in_process(name, target) -> dict:
     """The table row of a learner, computed in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ, **TPU_SETTINGS, "DPJAX_DUMP": folder,
             "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+            "MOSAIC_GPU_DUMP_PTX": "1", "MOSAIC_GPU_DUMP_TO": folder,
             "LIBTPU_INIT_ARGS": f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true",
         }  # fmt: skip
-        command = [sys.executable, __file__, name, "--platforms", platform, "--row"]
+        command = [sys.executable, __file__, name, "--targets", target, "--row"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             return {"learner": name, "layout": "error", "why": done.stderr.splitlines()[-1]}
@@ -226,32 +278,33 @@ def in_process(name, platform) -> dict:
 
 
 def main():
-    """Prints a Markdown table for each platform, row by row."""
+    """Prints a Markdown table for each target, row by row."""
     from dpjax import learners
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("learners", nargs="*", metavar="LEARNER")
-    parser.add_argument("--platforms", nargs="+", choices=COLUMNS, default=list(COLUMNS))
+    parser.add_argument("--targets", nargs="+", choices=COLUMNS, default=list(COLUMNS))
     parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     if arguments.row:
-        print(json.dumps(row(*arguments.learners, *arguments.platforms)))
+        print(json.dumps(row(*arguments.learners, *arguments.targets)))
         return
-    rows = {platform: [] for platform in arguments.platforms}
-    for platform, found in rows.items():
-        columns = COLUMNS[platform]
-        print(f"\n{platform}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+    rows = {target: [] for target in arguments.targets}
+    for target, found in rows.items():
+        columns = COLUMNS[target]
+        print(f"\n{target}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
         for name in arguments.learners or learners.__all__:
-            found.append(in_process(name, platform))
+            found.append(in_process(name, target))
             cells = [str(found[-1].get(column, "")) for column in columns]
             if found[-1].get("why"):
                 cells[1] += f" ({found[-1]['why']})"
             print(f"| {' | '.join(cells)} |", flush=True)
         served = sum(each["layout"] == "one kernel" for each in found)
-        print(f"\n{served} of {len(found)} in one kernel")
+        if target != "xla":
+            print(f"\n{served} of {len(found)} in one kernel")
         if arguments.json:
             Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")
 

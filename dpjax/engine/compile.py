@@ -12,6 +12,7 @@ handler.
 """
 
 import logging
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -44,7 +45,9 @@ class Platform(NamedTuple):
 def _whole(function, arguments, batched, spread):
     """Compile a function unchanged, for all trials at once."""
     del batched
-    return jax.jit(spread(function)).lower(*arguments).compile()
+    with warnings.catch_warnings():  # about the kernels of this package, which users cannot change
+        warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
+        return jax.jit(spread(function)).lower(*arguments).compile()
 
 
 def trials_last(program, size, platform) -> Callable:
@@ -150,7 +153,8 @@ def compile_block(traced, size, mesh):
 def _slower(way, reason) -> None:
     """Log why a program is compiled in a slower way; an unexpected reason is a warning."""
     level = logging.INFO if isinstance(reason, _REFUSALS) else logging.WARNING
-    name = getattr(way, "func", way).__name__
+    targets = getattr(way, "keywords", {}).values()
+    name = " ".join([getattr(way, "func", way).__name__, *targets])
     _log.log(level, "%s cannot be used: %s: %s", name, type(reason).__name__, reason)
 
 

@@ -1,10 +1,12 @@
 """Plays a game's rounds as one kernel of an accelerator. Imported only on accelerators.
 
-The kernels are written in Pallas, for NVIDIA GPUs through Triton and for TPUs through Mosaic.
+The kernels are written in Pallas, for NVIDIA GPUs through Triton or Mosaic, and for TPUs through
+Mosaic. A GPU uses Triton if the installed version of JAX has it and it supports the game.
 ``docs/engine.md`` explains how they are made.
 """
 
 from functools import partial
+from importlib.util import find_spec
 
 import jax
 
@@ -36,7 +38,10 @@ def one_kernel(program, size, platform, target):
     return over_trials(play)
 
 
-PLATFORMS.update(
-    (name, ACCELERATOR._replace(layouts=(partial(one_kernel, target=name), *ACCELERATOR.layouts)))
-    for name in ("cuda", "tpu")
-)
+def _layouts(*targets):
+    kernels = [partial(one_kernel, target=target) for target in targets]
+    return ACCELERATOR._replace(layouts=(*kernels, *ACCELERATOR.layouts))
+
+
+_gpu = [name for name in ("triton", "mosaic_gpu") if find_spec(f"jax.experimental.pallas.{name}")]
+PLATFORMS.update(cuda=_layouts(*_gpu), tpu=_layouts("tpu"))

@@ -1,5 +1,6 @@
 """The kinds of devices for kernels. Fallbacks for primitives that their compilers do not lower."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
+from dpjax.engine import devices
 from dpjax.engine.evaluate import rebind
 from dpjax.engine.one_kernel import Unfit
 from dpjax.kernels.entries import spread
@@ -18,10 +20,10 @@ def _like(x, number):
     return np.asarray(number, x.dtype)[()]
 
 
-def _round(eqn, x):
+def _round(eqn, x, floor=jnp.floor):
     """Round to the nearest integer, with ties to even."""
-    low = jnp.floor(x)
-    rest, odd = x - low, low * _like(x, 0.5) != jnp.floor(low * _like(x, 0.5))
+    low = floor(x)
+    rest, odd = x - low, low * _like(x, 0.5) != floor(low * _like(x, 0.5))
     up = (rest > _like(x, 0.5)) | ((rest == _like(x, 0.5)) & odd)
     return jnp.where(up, low + _like(x, 1), low)
 
@@ -60,9 +62,76 @@ def _expm1(eqn, x):
     """e^x - 1 by Kahan's formula, in which two rounding errors cancel."""
     power = jnp.exp(x)
     less = power - _like(x, 1)
-    exact = (less == _like(x, 0)) | (less == _like(x, -1)) | (jnp.abs(less) == _like(x, np.inf))
+    exact = (less == _like(x, 0)) | (less == _like(x, -1)) | (less > _like(x, 2**24))
     ratio = less * x / jnp.log(jnp.where(exact, _like(x, 2), power))
     return jnp.where(less == _like(x, 0), x, jnp.where(exact, less, ratio))
+
+
+def _floor(x):
+    whole = x.astype(jnp.int32).astype(x.dtype)
+    low = jnp.where(whole > x, whole - _like(x, 1), whole)
+    return jnp.where(jnp.abs(x) < _like(x, 2**23), low, x)  # larger numbers are integers
+
+
+def _sqrt(x):
+    """One step of Heron's method, from an approximation."""
+    root = x * lax.rsqrt(x)
+    root = (root + x / root) * _like(x, 0.5)
+    return jnp.where((x == _like(x, 0)) | (x == _like(x, np.inf)), x, root)
+
+
+def _log1p(x):
+    """log(1 + x) by Kahan's formula, in which two rounding errors cancel."""
+    total = x + _like(x, 1)
+    less = total - _like(x, 1)
+    exact = (less == _like(x, 0)) | (total == _like(x, np.inf))
+    return jnp.where(exact, x, jnp.log(total) * (x / jnp.where(exact, _like(x, 1), less)))
+
+
+def _pow(eqn, x, y):
+    """x^y. The relative error grows with the logarithm of the result."""
+    y = y.astype(x.dtype)
+    power, half = jnp.exp(y * jnp.log(jnp.abs(x))), y * _like(x, 0.5)
+    negative = jnp.where(_floor(half) == half, power, -power)
+    negative = jnp.where(_floor(y) == y, negative, _like(x, np.nan))
+    power = jnp.where(x < _like(x, 0), negative, power)
+    return jnp.where((y == _like(x, 0)) | (x == _like(x, 1)), _like(x, 1), power)
+
+
+def _integer_pow(eqn, x):
+    exponent = eqn.params["y"]
+    if exponent >= 0:
+        return rebind(eqn, [x])[0]
+    return _like(x, 1) / lax.integer_pow(x, -exponent)
+
+
+# Coefficients of Giles, "Approximating the erfinv function" (2012), highest power first.
+_CENTRE = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+def _erf_inv(eqn, x):
+    w = -_log1p(-x * x)
+    central = w < _like(x, 5)
+    z = jnp.where(central, w - _like(x, 2.5), _sqrt(w) - _like(x, 3))
+    ratio = jnp.where(central, _like(x, _CENTRE[0]), _like(x, _TAIL[0]))
+    for centre, tail in zip(_CENTRE[1:], _TAIL[1:], strict=True):
+        ratio = jnp.where(central, _like(x, centre), _like(x, tail)) + ratio * z
+    return jnp.where(jnp.abs(x) == _like(x, 1), x * _like(x, np.inf), ratio * x)
+
+
+def _convert(eqn, x):
+    """Convert to another type. Mosaic does not convert booleans of a vector on a GPU."""
+    dtype = eqn.params["new_dtype"]
+    if x.dtype == np.bool_:
+        return jnp.where(x, dtype.type(1), dtype.type(0))
+    return x != _like(x, 0) if dtype == np.bool_ else rebind(eqn, [x])[0]
 
 
 # Each is (equation, *operands) -> output, for an elementwise equation that GPUs do not support.
@@ -80,7 +149,6 @@ _WITHOUT_CODE = {
 class Target:
     """A kind of device. The base class is Pallas's interpreter, which runs on a CPU."""
 
-    name = "interpret"
     lanes: tuple[int, ...] = (32,)  # the shape of a vector over the trials of a block
     replaced: ClassVar[dict] = {}  # elementwise primitives that are computed by other primitives
     takes_zeros = False  # whether a kernel has a vector of zeros that compilers do not know as 0
@@ -123,9 +191,8 @@ class Target:
 
 
 class Triton(Target):
-    """An NVIDIA GPU. A warp has 32 trials and does not wait for other warps."""
+    """An NVIDIA GPU, through Triton. A warp has 32 trials and does not wait for other warps."""
 
-    name = "cuda"
     replaced: ClassVar[dict] = _WITHOUT_CODE
 
     def options(self):
@@ -164,8 +231,7 @@ class Triton(Target):
 class Mosaic(Target):
     """A TPU, whose vectors are 8 x 128."""
 
-    name = "tpu"
-    lanes = (8, 128)
+    lanes: tuple[int, ...] = (8, 128)
     replaced: ClassVar[dict] = {
         **_WITHOUT_CODE,
         "expm1": _expm1,
@@ -178,7 +244,7 @@ class Mosaic(Target):
         self.zeros = zeros
 
     def within(self, zeros):
-        return Mosaic(zeros)
+        return type(self)(zeros)
 
     def options(self):
         from jax.experimental.pallas import tpu
@@ -197,4 +263,57 @@ class Mosaic(Target):
         return array, pl.BlockSpec(memory_space=tpu.SMEM)
 
 
-TARGETS = {target.name: target for target in (Target(), Triton(), Mosaic())}
+class MosaicGPU(Mosaic):
+    """An NVIDIA GPU, through Mosaic. A block is four warps, and each thread has one trial.
+
+    Raises:
+      Unfit: if a kernel is called, and JAX's default device is a GPU older than Hopper.
+    """
+
+    lanes = (128,)  # Mosaic has no layout for fewer
+    replaced: ClassVar[dict] = {
+        **Mosaic.replaced,
+        "ceil": lambda eqn, x: -_floor(-x),
+        "convert_element_type": _convert,
+        "erf_inv": _erf_inv,
+        "floor": lambda eqn, x: _floor(x),
+        "integer_pow": _integer_pow,
+        "log1p": lambda eqn, x: _log1p(x),
+        "pow": _pow,
+        "round": partial(_round, floor=_floor),
+        "sqrt": lambda eqn, x: _sqrt(x),
+        "tan": lambda eqn, x: jnp.sin(x) / jnp.cos(x),
+    }
+
+    def call(self, kernel, arrays, shapes, blocks, in_specs, out_specs):
+        from jax.experimental.pallas import mosaic_gpu
+
+        capability = getattr(devices.default(), "compute_capability", "9.0")
+        if float(capability) < 9:  # the compiler would end the process
+            raise Unfit(f"Mosaic needs compute capability 9.0, and the GPU has {capability}")
+
+        def body(*refs):
+            start = lax.axis_index("block") * self.lanes[0]
+            places = pl.ds(start, self.lanes[0])
+            pairs = zip(refs, [*in_specs, *out_specs], strict=True)
+            kernel(*[ref if spec is None else ref.at[:, places] for ref, spec in pairs])
+
+        # By default, layouts are inferred. This takes a minute of CPU time for FTRL with jax 0.10.
+        options = mosaic_gpu.CompilerParams(lowering_semantics=mosaic_gpu.LoweringSemantics.Lane)
+        return mosaic_gpu.kernel(
+            body, out_type=shapes, grid=(blocks,), grid_names=("block",), compiler_params=options
+        )(*arrays)
+
+    def elementwise(self, eqn, operands):
+        result = super().elementwise(eqn, operands)
+        if np.issubdtype(result.dtype, np.integer) and eqn.primitive.name in self.replaced:
+            # Mosaic loses whether an integer has a sign if it selects a constant.
+            number = lax.bitcast_convert_type(result, np.float32)
+            return lax.bitcast_convert_type(number, result.dtype)
+        return result
+
+    def shared(self, array):
+        return jnp.pad(array, (0, not len(array))), None
+
+
+TARGETS = {"interpret": Target(), "triton": Triton(), "mosaic_gpu": MosaicGPU(), "tpu": Mosaic()}

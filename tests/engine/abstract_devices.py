@@ -18,11 +18,21 @@ DEVICES = {
     "cuda": device(device_kind="NVIDIA H100", num_cores=132, platform="gpu"),
     "tpu": device(device_kind="TPU v5 lite", num_cores=1, platform="tpu"),
 }
-# The name of a Pallas kernel in the text of a lowered program.
-KERNEL = {"cuda": "__gpu$xla.gpu.triton", "tpu": "tpu_custom_call"}
+# The name of a Pallas kernel in the text of a lowered program, and the kind of device, by target.
+KERNEL = {
+    "triton": "__gpu$xla.gpu.triton",
+    "mosaic_gpu": "@mosaic_gpu_v",
+    "tpu": "@tpu_custom_call",
+}
+KIND = {"triton": "cuda", "mosaic_gpu": "cuda", "tpu": "tpu"}
+
+
+def mesh(platform, shape=(), names=()):
+    """A mesh of absent devices. The mesh of ``shard_map`` also names the kind of device."""
+    return AbstractMesh(shape, names, abstract_device=DEVICES[platform])
 
 
 def lowered(function, arguments, platform) -> str:
     """The text of a function lowered for "cuda" or "tpu"."""
-    with use_abstract_mesh(AbstractMesh((), (), abstract_device=DEVICES[platform])):
+    with use_abstract_mesh(mesh(platform)):
         return jax.jit(function).trace(*arguments).lower(lowering_platforms=(platform,)).as_text()

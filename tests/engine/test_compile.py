@@ -1,7 +1,9 @@
 """The choice of platform and compiler, and programs for absent devices."""
 
 import importlib
+import importlib.util
 import sys
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -173,3 +175,31 @@ def test_a_sweep_compiled_as_for_an_accelerator_has_the_same_numbers(monkeypatch
     jax.tree.map(
         lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4), expected, found
     )
+
+
+def test_a_warning_about_the_kernels_does_not_reach_users():
+    """Also if their warnings are errors. JAX 0.11 warns that Triton will be removed."""
+
+    def kernel(x):
+        warnings.warn("The Pallas Triton backend is deprecated", DeprecationWarning, stacklevel=1)
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compile.compile_for(compile.ACCELERATOR, kernel, (jnp.ones(2),), (True,))
+
+
+def test_a_gpu_uses_triton_while_jax_has_it(monkeypatch):
+    def targets():
+        importlib.reload(importlib.import_module("dpjax.kernels"))
+        *kernels, last = compile.PLATFORMS["cuda"].layouts
+        assert last is compile.trials_last
+        return [kernel.keywords["target"] for kernel in kernels]
+
+    monkeypatch.setattr(compile, "PLATFORMS", {"cpu": compile.CPU})
+    assert targets() == ["triton", "mosaic_gpu"]
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if "triton" in name else found(name)
+    )
+    assert targets() == ["mosaic_gpu"]

@@ -23,15 +23,15 @@ from dpjax.kernels import TARGETS, domain, played_by_kernel
 from dpjax.kernels import one_kernel as as_one_kernel
 from dpjax.kernels.entries import Entry, filled
 from dpjax.kernels.moves import Moves
+from dpjax.kernels.targets import MosaicGPU, Target
 from dpjax.learners import factories
-from tests.engine.abstract_devices import KERNEL, lowered
+from tests.engine import abstract_devices
+from tests.engine.abstract_devices import KERNEL, KIND, lowered
 from tests.engine.games import SIZES, game_of, traced
-from tests.kernels.mosaic_gpu import MosaicGPU
 from tests.test_generators import FOUR
 
 FLAGS = [False, True, False]  # of the point, the seed and the key
 TRIALS = 40  # more than one block of 32, and less than two
-CARDS = "cuda", "tpu"
 # Compiling takes some ten seconds for each of the others.
 OFTEN = {"dp_exp3_lap", "exp3", "successive_elimination"}
 
@@ -46,40 +46,33 @@ def arguments(trials=TRIALS):
     return jnp.float32(1.0), jnp.arange(trials, dtype=jnp.int32), jr.key(3)
 
 
-def kernels(program, platform):
+def kernels(program, target) -> int:
     """The number of Pallas kernels of a game."""
-    function = played_by_kernel(program, FLAGS, TARGETS[platform])
-    return lowered(function, arguments(2048), platform).count(KERNEL[platform])
+    function = played_by_kernel(program, FLAGS, TARGETS[target])
+    return lowered(function, arguments(2048), KIND[target]).count(KERNEL[target])
 
 
 @pytest.mark.parametrize("name", learners.__all__)
 def test_every_learner_lowers_as_one_kernel(name):
     program = traced(game_of(name, 1024), [512, 1024]).program
-    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
-
-
-@pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="Mosaic of jax 0.12 asserts otherwise")
-def test_a_target_is_a_class():
-    """EXP3 for NVIDIA GPUs through Mosaic instead of Triton."""
-    program = traced(game_of("exp3", 64), [32, 64]).program
-    function = played_by_kernel(program, FLAGS, MosaicGPU())
-    assert "mosaic_gpu" in lowered(function, arguments(256), "cuda")
+    assert [kernels(program, target) for target in KERNEL] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["linear_elimination", "successive_elimination"])
 def test_a_game_played_by_batches_lowers_as_one_kernel(name):
     program = traced(game_of(name, 10**6), [10**5, 10**6], simulate_batches).program
-    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
+    assert [kernels(program, target) for target in KERNEL] == [1, 1, 1]
 
 
 def test_each_device_of_a_mesh_has_a_kernel():
-    mesh, one = devices.local(jax.make_mesh((1,), ("one",))), traced(game_of("exp3", 64), [64])
-    size = 2, 1024
-    for platform in CARDS:
-        function = as_one_kernel(one.program, size, None, target=platform)
+    names = devices.local(jax.make_mesh((1,), ("one",))).axis_names
+    one, size = traced(game_of("exp3", 64), [64]), (2, 1024)
+    for target in KERNEL:
+        mesh = abstract_devices.mesh(KIND[target], (1,), names)
+        function = as_one_kernel(one.program, size, None, target=target)
         shapes = compile.block_shapes(one, size, mesh)
-        text = lowered(devices.shard(function, mesh), shapes, platform)
-        assert text.count(KERNEL[platform]) == 1
+        text = lowered(devices.shard(function, mesh), shapes, KIND[target])
+        assert text.count(KERNEL[target]) == 1
 
 
 def test_numbers_that_are_arguments_are_arguments_of_the_kernel():
@@ -88,9 +81,9 @@ def test_numbers_that_are_arguments_are_arguments_of_the_kernel():
     first, second = games[0].compared(games[1]), games[1].compared(games[0])
     assert first == second and first.lifted.places
     shapes = compile.block_shapes(first, (2, 1024), None)
-    for platform in CARDS:
-        function = as_one_kernel(first.to_compile(), (2, 1024), None, target=platform)
-        assert lowered(function, shapes, platform).count(KERNEL[platform]) == 1
+    for target in KERNEL:
+        function = as_one_kernel(first.to_compile(), (2, 1024), None, target=target)
+        assert lowered(function, shapes, KIND[target]).count(KERNEL[target]) == 1
     function = as_one_kernel(first.to_compile(), (1, TRIALS), None, target="interpret")
     point, seeds, key = arguments()
     for one in (first, second):
@@ -147,7 +140,7 @@ def test_every_environment_lowers_as_one_kernel(name):
         return factories.build(learner, 64, sizes, epsilon=epsilon), environment
 
     program = traced(game, [32, 64]).program
-    assert [kernels(program, platform) for platform in CARDS] == [1, 1]
+    assert [kernels(program, target) for target in KERNEL] == [1, 1, 1]
 
 
 def assert_same(program, play):
@@ -171,6 +164,21 @@ def marked(name):
 def test_a_kernel_has_the_numbers_of_a_sweep(name, quick_compilation):
     program = traced(game_of(name, 12), [5, 12]).program
     assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
+
+
+class Formulas(Target):
+    """The interpreter, with the formulas for NVIDIA GPUs through Mosaic."""
+
+    lanes = MosaicGPU.lanes
+    replaced = MosaicGPU.replaced
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dp_klucb", "ftrl", "robust_elimination"])
+def test_formulas_have_the_numbers_of_a_sweep(name, quick_compilation):
+    """Together these learners use every formula that a learner uses."""
+    program = traced(game_of(name, 12), [5, 12]).program
+    assert_same(program, played_by_kernel(program, FLAGS, Formulas()))
 
 
 @pytest.mark.slow
@@ -225,7 +233,7 @@ def test_arrays_in_memory():
     program = jax.make_jaxpr(sieve)(jnp.float32(1.0), jnp.int32(0), jr.key(0))
     expected = assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
     assert 0.1 < np.mean(expected[0]) < 0.9
-    assert lowered(played_by_kernel(program, FLAGS, TARGETS["cuda"]), arguments(), "cuda")
+    assert kernels(program, "triton") == 1
 
 
 @pytest.mark.parametrize("rounds", [13, 20])
@@ -275,12 +283,25 @@ def test_a_kernel_says_why_it_does_not_serve(monkeypatch):
     assert "the rounds have more than 2 operations" in refused(looks_up, jnp.int32(0))
 
 
+def test_mosaic_is_not_used_on_a_gpu_for_which_it_has_no_code(monkeypatch):
+    """Its compiler ends the process if a GPU is older than Hopper."""
+
+    class Old:
+        compute_capability = "8.6"
+
+    monkeypatch.setattr(devices, "default", Old)
+    program = jax.make_jaxpr(lambda x: lax.fori_loop(0, 2, lambda i, x: x + i, x))(jnp.float32(0.0))
+    play = played_by_kernel(program, [True], TARGETS["mosaic_gpu"])
+    with pytest.raises(one_kernel.Unfit, match=r"compute capability 9\.0, and the GPU has 8\.6"):
+        lowered(play, (jnp.zeros(128),), "cuda")
+
+
 @pytest.mark.parametrize(("mantissa", "fits"), [(23, True), (7, False)])
 def test_a_number_is_rounded_to_no_other_precision(mantissa, fits):
     """A kernel has no code for rounding, and needs none to a number's own precision."""
     closed = jax.make_jaxpr(lambda x: lax.reduce_precision(x, 8, mantissa))(jnp.float32(0.1))
     entry = Entry(jnp.full(32, 0.1, jnp.float32))
-    on_card = domain.Entries(TARGETS["cuda"], Moves([]), None, [])
+    on_card = domain.Entries(TARGETS["triton"], Moves([]), None, [])
     if fits:
         (found,) = on_card.evaluate(closed, [filled((), [entry])])
         assert found[()].value is entry.value
@@ -307,5 +328,5 @@ def test_a_sweep_shows_the_reason_on_request(monkeypatch, caplog):
     with caplog.at_level(logging.INFO, logger="dpjax"):
         found = played()
     clear_caches()
-    assert "cannot be used: the rounds have more than 2 operations" in caplog.text
+    assert "cannot be used: Unfit: the rounds have more than 2 operations" in caplog.text
     np.testing.assert_allclose(found.regret, expected.regret, rtol=1e-5)
