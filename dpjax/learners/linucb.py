@@ -12,6 +12,7 @@ from dpjax.feedback import contextual
 from dpjax.learners.parts import gram as laws
 from dpjax.learners.parts.gram_calibration import real
 from dpjax.maths import ellipsoids
+from dpjax.maths.laws import ties
 
 _WIDEST = 2**14
 
@@ -35,7 +36,8 @@ class LinucbReport(NamedTuple):
 def most_optimistic(belief, features):
     """The arm with the smallest lower confidence bound: argmin <theta~, x> - beta sqrt(x' V^-1 x).
 
-    Ties go to the first arm.
+    Ties go to the first arm, up to rounding (:func:`dpjax.maths.laws.ties`). In round 1 all arms of
+    equal length tie.
 
     Args:
       belief: a Belief.
@@ -48,10 +50,12 @@ def most_optimistic(belief, features):
     if jnp.ndim(features) != 2 or features.shape[1] != dim:
         raise ValueError(f"features must have shape (K, {dim}) for dim = {dim}, got "
                          f"{jnp.shape(features)}")  # fmt: skip
-    width = jnp.sqrt(ellipsoids.whiten(belief.spread, features))
-    bounds = ellipsoids.inner(belief.estimate, features) - width
+    means = ellipsoids.inner(belief.estimate, features)
+    widths = jnp.sqrt(ellipsoids.whiten(belief.spread, features))
+    # The rounding errors of sums of d terms grow as sqrt(d).
+    tied = ties(means - widths, dim**0.5 * jnp.max(jnp.abs(means) + widths))
     arms = jnp.arange(features.shape[0])
-    return jnp.min(jnp.where(bounds == jnp.min(bounds), arms, arms[-1]))
+    return jnp.min(jnp.where(tied, arms, arms[-1]))
 
 
 def confidence(release, regularizer, dim, *, log_failure, deviation, parameter_bound):

@@ -54,9 +54,10 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
     def choose(key, phases, memory):
         pulls = phases.pulls.astype(jnp.float32)
         rounds = jnp.sum(phases.pulls, dtype=jnp.int32).astype(jnp.float32)
-        behind = pulls - rounds * transport.optimal_weights(phases.means, jnp.inf)
+        shares = pulls / rounds
+        behind = shares - transport.optimal_weights(phases.means, jnp.inf)
         forced = jnp.min(pulls) < jnp.sqrt(rounds / arms)
-        arm = smallest(key, jnp.where(forced, pulls, behind))
+        arm = smallest(key, jnp.where(forced, shares, behind))
         return KEPT.batch(phases, arm, phases.pulls[arm]), memory
 
     rule = stopping_rules.cost_of_transport(arms, failure, KEPT)

@@ -13,17 +13,36 @@ from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
 
 
+def ties(values, size):
+    """The values (n,) that are within 1e-6 ``size`` of the smallest one, (n,) bool.
+
+    Values that are equal as real numbers may differ by rounding, and even one value may be computed
+    in two ways in the same program. The differences depend on the version of JAX and on the
+    processor. They are smaller than the tolerance, so rounding does not choose among such values.
+
+    Args:
+      values: (n,).
+      size: (), the size of the terms whose differences the values are.
+    """
+    return values <= jnp.min(values) + 1e-6 * size
+
+
 def smallest(key, values):
     """The index of the smallest of the values (n,), () int32, with random tie-breaking.
 
-    A fixed order among ties would favour the same arms in every trial.
+    A fixed order among ties would favour the same arms in every trial. Integers tie if they are
+    equal, and other values if they differ by at most 1e-6 max(1, |smallest|).
     """
     _check.key(key=key)
-    ties = values == jnp.min(values)
-    count = jnp.sum(ties, dtype=jnp.int32)
+    least = jnp.min(values)
+    if jnp.issubdtype(values.dtype, jnp.integer):
+        tied = values == least
+    else:
+        tied = ties(values, jnp.clip(jnp.abs(least), 1.0, 1e30))
+    count = jnp.sum(tied, dtype=jnp.int32)
     rank = jnp.floor(jax.random.uniform(key) * count.astype(jnp.float32)).astype(jnp.int32)
     rank = jnp.minimum(rank, count - 1)  # The product may round up to count.
-    chosen = ties & (jnp.cumsum(ties, dtype=jnp.int32) == rank + 1)
+    chosen = tied & (jnp.cumsum(tied, dtype=jnp.int32) == rank + 1)
     return jnp.sum(jnp.where(chosen, jnp.arange(values.shape[0]), 0), dtype=jnp.int32)
 
 

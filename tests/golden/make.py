@@ -30,8 +30,6 @@ KNOWN = {
     "domain": DOMAIN, "dim": ARMS, "experts": ARMS, "epsilon": EPSILON, "delta": 1e-6,
     "rho": 0.5,
 }  # fmt: skip
-# All unit vectors tie in its first batch; fresh ones do so up to rounding.
-TIED = ("federated_linucb",)
 
 
 def build(name):
@@ -70,8 +68,10 @@ def natures(name):
     if plays_policies(name) and build(name).action_set.arms:
         return {"advice": environments.advice([0.2, 0.5, 0.6], ARMS)}
     if plays_policies(name):
-        fixed = {"fixed_actions": environments.fixed_actions(np.eye(ARMS), [-0.6, 0.0, 0.2])}
-        return fixed if name in TIED else {"gap_arms": environments.gap_arms(ARMS), **fixed}
+        return {
+            "gap_arms": environments.gap_arms(ARMS),
+            "fixed_actions": environments.fixed_actions(np.eye(ARMS), [-0.6, 0.0, 0.2]),
+        }
     means = [0.2, 0.5, 0.6]
     if isinstance(build(name).action_set, Pairs):
         cycle = [[0.5, 0.8, 0.3], [0.2, 0.5, 0.8], [0.7, 0.2, 0.5]]
