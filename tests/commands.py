@@ -154,7 +154,9 @@ INSTEAD = {
     "sh tests/versions.sh": "PYTEST_ADDOPTS=tests/test_imports.py sh tests/versions.sh python3",
     "sh tests/versions.sh python3.11 -c tests/oldest.txt": "PYTEST_ADDOPTS=tests/test_imports.py "
     "sh tests/versions.sh python3 -c tests/oldest.txt",
-    "sh tests/versions.sh python3.13": "PYTEST_ADDOPTS=tests/test_imports.py "
+    "sh tests/versions.sh python3.13 -c tests/colab.txt": "PYTEST_ADDOPTS=tests/test_imports.py "
+    "sh tests/versions.sh python3",
+    "sh tests/versions.sh python3.13 jax==0.8.3": "PYTEST_ADDOPTS=tests/test_imports.py "
     "sh tests/versions.sh python3",
     "sh tests/wheel.sh": "sh tests/wheel.sh python3 tests/test_imports.py",
     "sh tests/wheel.sh python3.12": "sh tests/wheel.sh python3 tests/test_imports.py",
@@ -179,6 +181,7 @@ AS_IS = (
     "python -m tests.slow",
     "python docs/tables.py benchmarks/README.md",
     "python docs/tables.py docs/accelerators.md",
+    "python docs/tables.py docs/contributing.md",
     "python docs/tables.py docs/guides/mechanisms.md",
     "python docs/tables.py docs/reference/inference.md",
     "python docs/tables.py docs/referees.md",

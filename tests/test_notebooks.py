@@ -192,13 +192,11 @@ def test_the_first_cell_refuses_an_old_python(monkeypatch):
         runpy.run_path(str(INSTALL))
 
 
-# Packages of Colab in August 2026 and of a newer image with a GPU; then those without dependencies.
-COLAB = (
-    "jax==0.7.2", "jaxlib==0.7.2", "numpy==2.1.3", "scipy==1.16.3", "pandas==2.2.3",
-    "matplotlib==3.10.0", "xarray==2025.12.0", "fsspec==2025.3.0", "ipykernel==6.17.1",
-    "ipython==7.34.0",
-)  # fmt: skip
+COLAB = tuple(
+    line for line in (ROOT / "tests/colab.txt").read_text().splitlines() if not line.startswith("#")
+)
 WIDGETS = ("ipywidgets==7.7.1", "ipython-genutils==0.2.0")
+# The version of Python, packages, and those without dependencies. The third is a newer GPU image.
 ENVIRONMENTS = {
     "colab": ("3.13", COLAB, (*WIDGETS, "jax-cuda12-plugin==0.7.2")),
     "colab-3.12": ("3.12", COLAB, (*WIDGETS, "jax-cuda12-plugin==0.7.2")),
