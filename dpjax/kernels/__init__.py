@@ -43,5 +43,6 @@ def _layouts(*targets):
     return ACCELERATOR._replace(layouts=(*kernels, *ACCELERATOR.layouts))
 
 
-_gpu = [name for name in ("triton", "mosaic_gpu") if find_spec(f"jax.experimental.pallas.{name}")]
+_backends = ("triton", "mosaic_gpu") if jax.__version_info__ >= (0, 10) else ("triton",)
+_gpu = [name for name in _backends if find_spec(f"jax.experimental.pallas.{name}")]
 PLATFORMS.update(cuda=_layouts(*_gpu), tpu=_layouts("tpu"))

@@ -24,6 +24,8 @@ KERNEL = {
     "mosaic_gpu": "@mosaic_gpu_v",
     "tpu": "@tpu_custom_call",
 }
+if jax.__version_info__ < (0, 10):
+    del KERNEL["mosaic_gpu"]
 KIND = {"triton": "cuda", "mosaic_gpu": "cuda", "tpu": "tpu"}
 
 
