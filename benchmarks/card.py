@@ -18,18 +18,18 @@ and in plain XLA, which is ``jit(vmap(scan))`` of ``dpjax.simulate``.
 
 Each process computes one or a few rows, and ends at its time limit. So a crash or an endless loop
 costs no other rows. The time limits of the parts add up to less than six minutes. While one process
-measures its speed, others may compile, but they run nothing on the device.
+measures its speed, others may compile, but they play no game on the device.
 
 Without a GPU or TPU the sizes are tiny, and Pallas's interpreter runs the kernels. This only shows
 that the script runs.
 """
 
 import argparse
+import atexit
 import fcntl
 import json
 import os
 import platform
-import shutil
 import signal
 import subprocess
 import sys
@@ -169,9 +169,11 @@ def device(task, name, alone):
     """The device, its software, and the floors."""
     first, bytes_copied = jax.devices()[0], 2**25 if jax.default_backend() == "cpu" else 2**31
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    driver = "unknown"
-    if shutil.which(command[0]):
-        driver = subprocess.run(command, capture_output=True, text=True, timeout=9).stdout.strip()
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=9).stdout.split()
+        driver = ", ".join(dict.fromkeys(found)) or "unknown"
+    except (OSError, subprocess.TimeoutExpired):
+        driver = "unknown"
 
     @jax.jit
     def loop(length, x):
@@ -308,9 +310,17 @@ def begin(task, folder, limit):
     return process, messages
 
 
+def stop(running):
+    """End processes, and wait until they have left the device."""
+    for process, _ in running.values():
+        process.kill()
+        process.wait()
+
+
 def run(tasks, end, at_once, folder, limit):
     """Run tasks in order, ``at_once`` of them at a time, until a time of ``time.monotonic``."""
     waiting, running = list(tasks), {}
+    atexit.register(stop, running)
     while (waiting or running) and time.monotonic() < end:
         while waiting and len(running) < at_once:
             task = waiting.pop(0)
@@ -326,8 +336,8 @@ def run(tasks, end, at_once, folder, limit):
                     last = (messages.read().strip() or "no message").splitlines()[-1]
                     failed(task, f"exit code {process.returncode}: {last}", folder)
                 show(folder)
-    for task, (process, _) in running.items():
-        process.kill()
+    stop(running)
+    for task in running:
         failed(task, "stopped when the time of this part was over", folder)
     for task in waiting:
         failed(task, "not started: the time of this part was over", folder)
@@ -487,11 +497,12 @@ def main():
     if arguments.task:
         work(Task(*arguments.task), folder, limit)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # ends its processes, too
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "card.jsonl").write_text("")
     cores, end = devices.cores(), time.monotonic() + LIMITS["device"]
     run([Task("device")], end, 1, folder, limit)
-    found = read(folder)[0]
+    found = next(row for row in read(folder) if row["part"] == "device")
     if "kind" not in found:
         sys.exit(page([found]))
     sizes = ON_CPU if found["platform"] == "cpu" else ON_CARD

@@ -253,7 +253,7 @@ def semi_bandit(loss: Any, action: Any) -> Array:
     """
     if callable(loss):
         raise TypeError("learner: needs linear losses, but this environment's losses are functions")
-    return jnp.where(action == 0, 0.0, loss * action)
+    return action * jnp.where(action == 0, 0.0, loss)
 
 
 @partial(_feedback, losses=(False, True))

@@ -6,6 +6,7 @@ or NumPy stays if `pyproject.toml` allows it.
 
 import importlib
 import importlib.metadata
+import os
 import platform
 import re
 import subprocess
@@ -53,7 +54,7 @@ def install() -> None:
         jax.extras = {extra for name, extra in PLUGINS.items() if version(name)}
         kept = []  # The new jax may need a new NumPy.
     else:
-        kept = [name for name in ("jax", "jaxlib", "numpy") if name not in wanted]
+        kept = [name for name in ("jax", "jaxlib", "numpy") if name not in wanted and version(name)]
     asked = [*map(str, wanted.values()), *(f"{name}=={version(name)}" for name in kept)]
     pip = [sys.executable, "-m", "pip", "install", *asked]
     done = subprocess.run(pip, capture_output=True, text=True)
@@ -68,15 +69,17 @@ def install() -> None:
 
 
 def check_plugins() -> None:
-    """Raises RuntimeError if a plugin for GPUs has another version than jaxlib: jax ignores it."""
+    """Raises RuntimeError if all plugins for GPUs differ from jaxlib in version: jax ignores them."""
     jaxlib = version("jaxlib")
-    for name, extra in PLUGINS.items():
-        plugin = version(name)
-        if name.startswith("jax") and plugin and Version(plugin).release != Version(jaxlib).release:
-            raise RuntimeError(
-                f"jax does not use the GPU, because {name} is {plugin} and jaxlib is {jaxlib}: "
-                f'run %pip install "jax[{extra}]=={version("jax")}", then restart the kernel.'
-            )
+    plugins = {name: version(name) for name in PLUGINS if name.startswith("jax") and version(name)}
+    releases = {Version(plugin).release for plugin in plugins.values()}
+    used = not plugins or Version(jaxlib).release in releases
+    if not used and os.environ.get("JAX_PLATFORMS") != "cpu":
+        name, plugin = plugins.popitem()
+        raise RuntimeError(
+            f"jax does not use the GPU, because {name} is {plugin} and jaxlib is {jaxlib}: run "
+            f'%pip install "jax[{PLUGINS[name]}]=={version("jax")}", then restart the kernel.'
+        )
 
 
 install()

@@ -26,20 +26,24 @@ import glob
 import importlib.util
 import pathlib
 import runpy
+import sys
 
 REPOSITORY = ""  # the git URL to clone if there is no clone yet
 
 
 def clones():
-    files = [file for place in ("", "../", "*/") for file in glob.glob(f"{place}pyproject.toml")]
-    paths = [pathlib.Path(file).resolve() for file in files]
-    return [path.parent for path in paths if b'name = "dpjax"' in path.read_bytes()]
+    scripts = (sorted(glob.glob(f"{place}notebooks/install.py")) for place in ("", "../", "*/"))
+    folders = [pathlib.Path(file).resolve().parents[1] for files in scripts for file in files]
+    projects = ((folder, folder / "pyproject.toml") for folder in folders)
+    return [x for x, file in projects if file.is_file() and 'name = "dpjax"' in file.read_text()]
 
 
 missing = getattr(importlib.util.find_spec("dpjax"), "origin", None) is None
 if missing and REPOSITORY and not clones():
-    !git clone --quiet --depth 1 "$REPOSITORY" dpjax
+    !GIT_TERMINAL_PROMPT=0 git clone --quiet --depth 1 "$REPOSITORY" dpjax
 if clones():
+    if missing:
+        sys.modules.pop("dpjax", None)  # a folder without a package, if it was imported before
     runpy.run_path(str(clones()[0] / "notebooks" / "install.py"))
 elif missing:
     raise RuntimeError("dpjax is missing: clone it into this folder, or set REPOSITORY above.")

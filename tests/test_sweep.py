@@ -220,6 +220,14 @@ def compares(epsilon):
         pass
 
 
+def bounded(epsilon):
+    """Makes a learner that looks at the vertices of its set."""
+    sets = domains.capped_simplex(4, 2)
+    learners.cucb(
+        8, sets._replace(minimizer=lambda g: sets.minimizer(g) * jnp.sign(epsilon)), epsilon=1.0
+    )
+
+
 def on_simplex(**arguments):
     return learners.ftrl(8, domains.simplex(3), epsilon=1.0, **arguments)
 
@@ -271,6 +279,9 @@ MISFITS = {
         swept(looking(compares)),
         r"game must not branch on a traced value, as line \d+ of test_sweep.py \(if epsilon > 1:\) "
         "does: .* use jnp.where",
+    ),
+    "a set that depends on epsilon": (
+        swept(looking(bounded)), r"game must not branch on a traced value, as line \d+ of ",
     ),
     "a float": (swept(looking(float)), "traced value, as line .* NumPy need concrete numbers"),
     "an int": (swept(looking(int)), "and a separate game for each size"),

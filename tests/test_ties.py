@@ -14,7 +14,7 @@ from dpjax.maths import laws
 from tests.golden import make
 
 ULP = 2.0**-23
-UP_AND_DOWN = np.float32([1.0 + ULP, 1.0, 1.0 - ULP])
+UP_AND_DOWN = np.float32([1.0 - ULP, 1.0, 1.0 + ULP])
 
 
 @pytest.mark.parametrize(

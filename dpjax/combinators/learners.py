@@ -117,6 +117,7 @@ def sample_arms(learner: Learner) -> Learner:
         its point.
 
     Raises:
+      TypeError: it is not a Learner.
       ValueError: the learner does not play points of a simplex.
 
     Examples:
@@ -124,6 +125,7 @@ def sample_arms(learner: Learner) -> Learner:
       >>> combinators.sample_arms(points).action_set, points.action_set.dim
       (Arms(count=4), 4)
     """
+    check_learner(learner, Learner)
     points = learner.action_set
     if (
         not isinstance(points, domains.Domain)

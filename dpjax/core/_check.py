@@ -471,6 +471,7 @@ _TRACED = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
+    jax.errors.UnexpectedTracerError,
 )
 
 

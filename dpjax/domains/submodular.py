@@ -84,7 +84,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
         steps = values - jnp.concatenate([jnp.zeros(1), values[:-1]])
         return jnp.zeros(dim).at[order].set(steps)
 
-    with jax.ensure_compile_time_eval():
+    with jax.core.eval_context():
         cycles = (np.arange(dim)[:, None] + np.arange(dim)[None]) % dim
         orders = np.concatenate([cycles, cycles[:, ::-1]])
         greedy = jax.jit(jax.vmap(lambda order: minimizer(jnp.argsort(order).astype(jnp.float32))))
@@ -101,7 +101,7 @@ def base_polytope(dim: int, chain: Callable) -> Domain:
     inradius = contains = None
     if dim <= FEW:
         sets = all_subsets(dim)[1:]
-        with jax.ensure_compile_time_eval():
+        with jax.core.eval_context():
             first = jnp.asarray(np.argsort(~sets, axis=1, kind="stable"), jnp.int32)
             values = np.asarray(jax.jit(jax.vmap(chain))(first), np.float64)
         bounds = values[np.arange(len(sets)), sets.sum(axis=1) - 1]

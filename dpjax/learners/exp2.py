@@ -99,7 +99,7 @@ def g_optimal_design(vectors):
       mu (K,), the largest a' P^+ a, and the actions in coordinates (K, r) where P = I, in float64.
     """
     coordinates = designs.span_coordinates(vectors)
-    with jax.ensure_compile_time_eval():
+    with jax.core.eval_context():
         mu = np.asarray(_near_optimal(jnp.asarray(coordinates, jnp.float32)), np.float64)
     mu = mu / mu.sum()
     cholesky = np.linalg.cholesky(coordinates.T @ (mu[:, None] * coordinates))

@@ -417,6 +417,21 @@ def test_equal_weights_give_a_permutahedron():
     assert base.inradius == pytest.approx(same.inradius, rel=1e-5)
 
 
+def test_a_traced_game_may_make_a_domain_of_loops():
+    """jax 0.7 cannot evaluate such a chain in jax.ensure_compile_time_eval."""
+
+    def chain(order):
+        def add(total, item):
+            total = total + jnp.float32(item + 1)
+            return total, jnp.sqrt(total)
+
+        return jax.lax.scan(add, jnp.float32(0.0), order)[1]
+
+    same = domains.base_polytope(3, domains.concave_of_weights([1.0, 2.0, 3.0]))
+    radius = jax.jit(lambda x: x * domains.base_polytope(3, chain).inradius)(1.0)
+    assert radius == pytest.approx(same.inradius, rel=1e-5)
+
+
 def test_sorting_many_is_the_same_as_comparing_all_pairs():
     """From 65 entries on, ranks come from a sort."""
     few, many = domains.capped_simplex(60, 7), domains.permutahedron(np.arange(70.0))
