@@ -2,7 +2,6 @@
 
 import functools
 import operator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax.combinators import _returned
 from dpjax.core import Arms, Array, Policies, _check
 from dpjax.domains import Domain, LossSet
 from dpjax.domains.action_sets import words
 from dpjax.engine.settings import in_float32
-from dpjax.feedback import seen_inside
 
 
 class Pair(NamedTuple):
@@ -216,11 +215,9 @@ def _fits(learner, loss) -> str:
         if shapes != [(*arms, actions.dim), arms]:
             return f"it plays {words(actions)}"
     try:
-        state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
-        seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)
-        after = jax.eval_shape(learner.step, state, jr.key(0, impl="threefry2x32"), seen)
+        _returned.check_learner(learner, loss)
     except (TypeError, ValueError, IndexError) as error:
+        if actions is not None and not callable(loss):
+            raise  # The losses fit the actions, so the fault is the learner's.
         return str(error).splitlines()[0]
-    before, after = ([leaf.shape for leaf in jax.tree.leaves(tree)]
-                     for tree in ((state, action), after))  # fmt: skip
-    return "" if before == after else "its state or its action changes shape"
+    return ""

@@ -44,7 +44,7 @@ def _note(*conditions) -> None:
         noted.extend(conditions)
 
 
-def sound(factory):
+def sound(factory, tested=False):
     """Wrap a factory so that wrong keys are refused, and wrong traced arguments give NaN.
 
     The learner or environment that it returns refuses the keys that ``simulate`` refuses.
@@ -52,6 +52,8 @@ def sound(factory):
     The conditions that the factory checks on traced arguments are recorded. A learner stores
     whether all of them hold, for :func:`nan_unless_sound`. If one does not hold, a learner's
     declared epsilon and an environment's regret are NaN. Without traced arguments nothing changes.
+
+    If the factory is ``tested``, its learners play no action outside of their action set.
     """
 
     @functools.wraps(factory)
@@ -59,7 +61,7 @@ def sound(factory):
         noted: list = []
         outer = _NOTED.set(noted)
         try:
-            made = _checking_keys(factory(*arguments, **keywords))
+            made = _checking_keys(factory(*arguments, **keywords), tested)
         finally:
             _NOTED.reset(outer)
         for value in (*arguments, *keywords.values()):
@@ -103,14 +105,19 @@ def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
     return around
 
 
-def all_sound(exported: dict, names) -> None:
+def all_sound(exported: dict, names, tested=False) -> None:
     """Wrap the functions of these names in a module's dictionary with :func:`sound`."""
     for name in names:
         if inspect.isfunction(exported[name]):
-            exported[name] = sound(exported[name])
+            exported[name] = sound(exported[name], tested)
 
 
-def _checking_keys(made):
+def is_tested(learner) -> bool:
+    """Whether a learner is as a tested factory returned it."""
+    return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
+
+
+def _checking_keys(made, tested):
     """The learner or environment that a factory returned, with functions that check their key."""
     if not isinstance(made, Learner | BatchLearner | Environment):
         return made
@@ -125,6 +132,7 @@ def _checking_keys(made):
                 key(key=value)
             return function(*arguments, **keywords)
 
+        checked.tested = tested
         return checked
 
     for name, place in (("init", 0), ("step", 1), ("batch", 1)):
@@ -438,12 +446,17 @@ def players(learner, environment) -> None:
         )
 
 
-def pair(returned) -> tuple:
-    """The result of a game, a pair (learner, environment)."""
+def pair(name, wanted, returned) -> tuple:
+    """The result of a function called ``name``, a pair such as "(state, action)"."""
     if type(returned) not in (tuple, list) or len(returned) != 2:
         what = "nothing" if returned is None else _kind(returned)
-        raise TypeError(f"game must return a pair (learner, environment), but it returned {what}")
-    players(*returned)
+        raise TypeError(f"{name} must return a pair {wanted}, but it returned {what}")
+    return tuple(returned)
+
+
+def game(returned) -> tuple:
+    """The result of a game, a pair (learner, environment)."""
+    players(*pair("game", "(learner, environment)", returned))
     return tuple(returned)
 
 
@@ -469,6 +482,7 @@ def _kind(value) -> str:
 
 _TRACED = (
     jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
     jax.errors.UnexpectedTracerError,
@@ -483,7 +497,7 @@ def traceable(name):
     except _TRACED as error:
         raise TypeError(
             f"{name} must not branch on a traced value, as {_place(error)} does: if, float(), "
-            "int() and NumPy need concrete numbers, but those of a point or a round are traced; "
+            "int(), masks and NumPy need concrete numbers, but those of a point or a round are traced; "
             "use jnp.where, jax.lax.cond and jax.numpy, and a separate game for each size"
         ) from error
 

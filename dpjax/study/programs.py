@@ -173,7 +173,7 @@ def pairs(game: Callable, points: Any) -> list[tuple]:
     """
     count = len(jax.tree.leaves(points)[0])
     with settings.own(), closure_digest.as_now(game):
-        return [_check.pair(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
+        return [_check.game(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
 
 
 def columns(declarations: list[Privacy]) -> dict[str, list]:

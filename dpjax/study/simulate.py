@@ -12,7 +12,7 @@ from jax import random as jr
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from dpjax.combinators import as_learner
+from dpjax.combinators import _returned, as_learner
 from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Outcome, Result, _check
 from dpjax.domains.action_sets import check_fit
 from dpjax.engine import closure_digest
@@ -26,6 +26,8 @@ from dpjax.maths.clipping import add_counts
 PIECE = 1024
 # From this horizon on, checkpoints are spaced geometrically, beginning at round _FIRST.
 _LONG, _FIRST = 10**6, 100
+# The actions of a user's learner are checked in its first rounds, in this many trials.
+_TRIED_ROUNDS, _TRIED_KEYS = 32, 16
 # The number of rounds at which regret is recorded, or these rounds themselves.
 Checkpoints = int | Sequence[int] | np.ndarray
 
@@ -122,6 +124,50 @@ def one_round(
     return (state, following, environment_state), played
 
 
+def check_returned(learner: Learner | BatchLearner, environment: Environment, key: Array) -> None:
+    """Check what a learner and an environment return, once, before their game is compiled.
+
+    Raises:
+      TypeError: as in ``dpjax.combinators._returned.check_game``.
+      ValueError: as in :func:`check_actions`.
+    """
+    _returned.check_game(as_learner(learner), environment)
+    check_actions(learner, environment, key)
+
+
+def check_actions(learner: Learner | BatchLearner, environment: Environment, key: Array) -> None:
+    """Check that a learner plays actions of its action set, in its first rounds and a few trials.
+
+    In a compiled game JAX replaces an arm out of range by the nearest arm. The factories of
+    ``dpjax.learners`` are tested, so their learners are not played. With a traced key, or in a
+    function that JAX traces, nothing is checked.
+
+    Raises:
+      ValueError: an action is not in the action set.
+    """
+    if _check.is_tested(learner) or _check.is_traced(key):
+        return
+    one_by_one, last = as_learner(learner), min(learner.horizon, _TRIED_ROUNDS)
+
+    def trial(key):
+        keys, states = start(one_by_one, environment, key)
+
+        def recorded_round(states, t):
+            states, played = one_round(one_by_one, environment, keys, t, states)
+            return states, _returned.placed(learner.action_set, played.action, played.outcome.loss)
+
+        return lax.scan(recorded_round, states, jnp.arange(1, last + 1, dtype=jnp.int32))[1]
+
+    keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(_TRIED_KEYS))
+    present, shown = jax.jit(jax.vmap(trial))(keys)
+    if _check.is_traced(present) or present.all():
+        return
+    place = tuple(np.argwhere(~np.asarray(present))[0])
+    raise ValueError(
+        f"learner: its action in round {place[1] + 1} is {_returned.outside(shown[place])}"
+    )
+
+
 @in_float32
 @closure_digest.renewable
 def simulate(
@@ -168,6 +214,7 @@ def simulate(
     _check.players(learner, environment)
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
+    check_returned(learner, environment, key)
     firsts = np.concatenate([[1], rounds[:-1] + 1]).astype(np.int32)
     return _segments(learner, environment, key, firsts, rounds)
 
@@ -269,6 +316,7 @@ def trajectory(
     _check.key(key=key)
     _check.function("a function of a Round", record=record)
     checkpoint_rounds(learner, environment, 1)
+    check_returned(learner, environment, key)
     learner = as_learner(learner)
     keys, states = start(learner, environment, key)
 
@@ -348,6 +396,7 @@ def simulate_batches(
         )
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
+    check_returned(learner, environment, key)
     return _batches(learner, environment, key, rounds, learner.horizon)
 
 

@@ -22,7 +22,9 @@ from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.progress import Bar, with_progress
 from dpjax.store import open_store
 from dpjax.study.programs import columns, pairs
-from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate
+from dpjax.study.simulate import Checkpoints, check_actions, checkpoint_rounds, simulate
+
+_checked: set[str] = set()  # the digests of the programs whose learner's actions were checked
 
 
 def sweep(
@@ -164,6 +166,9 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
         learner, environment = made[0]
         rounds = checkpoint_rounds(learner, environment, checkpoints)
         traced = programs.trace(game, play, rounds, points, key.dtype)
+        if traced.digest not in _checked:
+            check_actions(learner, environment, key)
+            _checked.add(traced.digest)
     block = block_shape(count, seeds, chunk, mesh)
     privacy = [each.privacy for each, _ in made]
     return Plan(
