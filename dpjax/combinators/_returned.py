@@ -19,8 +19,9 @@ from dpjax.feedback import seen_inside
 
 def first(learner: Learner | BatchLearner, key) -> tuple:
     """(state, action) of ``init``, or (state, Batch) if it is a BatchLearner."""
-    state, action = _action("learner: init", learner, _called("learner: init", learner.init, key))
-    _avals("learner: init", {"state": state})
+    name = "learner: init"
+    state, action = _action(name, learner, _called(name, learner.init, key))
+    _avals(name, {"state": state})
     return state, action
 
 
@@ -28,7 +29,7 @@ def following(learner: Learner | BatchLearner, state, key, seen) -> tuple:
     """The result of ``step``, whose state is like the state before."""
     name = "learner: step"
     after, action = _action(name, learner, _called(name, learner.step, state, key, seen))
-    _alike(name, "state", state, after)
+    _check_alike(name, "state", state, after)
     return after, action
 
 
@@ -44,7 +45,11 @@ def check_learner(learner: Learner, loss) -> None:
         two return different shapes or dtypes, or a function branches on a traced value.
       Exception: a function raised it.
     """
-    jax.eval_shape(partial(_after_one_round, learner), _key(), loss)
+
+    def first_round(key, loss):
+        _check_step(learner, key, *first(learner, key), loss)
+
+    jax.eval_shape(first_round, _key(), loss)
 
 
 def check_game(learner: Learner, environment: Environment) -> None:
@@ -61,48 +66,61 @@ def check_game(learner: Learner, environment: Environment) -> None:
         before, name = _called("environment: init", environment.init, key), "environment: step"
         _avals("environment: init", {"state": before})
         returned = _called(name, environment.step, before, key, action)
-        after, outcome = _check.pair(name, "(state, Outcome)", returned)
-        if not isinstance(outcome, Outcome):
-            raise TypeError(
-                f"{name} must return a pair (state, Outcome), but instead of the Outcome it "
-                f"returned {_kind(outcome)}"
-            )
-        _alike(name, "state", before, after)
+        after, outcome = _pair(name, Outcome, returned)
+        _check_alike(name, "state", before, after)
+        _avals(name, {"tally": outcome.tally})
         _check_losses(environment.action_set, outcome.loss)
-        _after(learner, key, state, action, outcome.loss)
-        regret = _called("environment: regret", environment.regret, after, outcome.tally)
-        (shape,) = _shapes("environment: regret", {"regret": regret}) or [None]
-        if shape != ():
-            found = "nothing" if shape is None else f"an array of shape {shape}"
-            raise TypeError(f"environment: regret must return one number, but it returned {found}")
+        _check_step(learner, key, state, action, outcome.loss)
+        _avals("learner: report", {"report": _called("learner: report", learner.report, state)})
+        name = "environment: regret"
+        regret = _called(name, environment.regret, after, outcome.tally)
+        is_number = [aval.shape for _, aval in _avals(name, {"regret": regret})] == [()]
+        _require(is_number, name, "one number", regret)
 
     jax.eval_shape(first_round, _key())
 
 
-def placed(actions, action, loss) -> tuple:
-    """(whether an action is in the action set, () bool; the arm or points to show if it is not)."""
+def check_batch(learner: BatchLearner, environment: Environment) -> None:
+    """Check what an environment's ``batch`` returns; it raises errors as :func:`check_game`."""
+
+    def first_batch(key):
+        _, batch = first(learner, key)
+        before, name = environment.init(key), "environment: batch"
+        see = partial(seen_inside, learner)
+        returned = _called(name, environment.batch, before, key, batch.action, batch.rounds, see)
+        after, _, tally = _check.parts(name, "a triple (state, total, tally)", returned)
+        _check_alike(name, "state", before, after)
+        _avals(name, {"tally": tally})
+
+    jax.eval_shape(first_batch, _key())
+
+
+def within(actions, action, loss) -> tuple:
+    """Whether an action is in the action set, () bool, and numbers for :func:`words`.
+
+    A point may be outside of its domain by a thousandth of the diameter.
+    """
     if isinstance(actions, Domain):
-        points = jnp.atleast_2d(action)
-        within = jax.vmap(lambda x: actions.contains(x, 1e-3 * actions.diameter))
-        return jnp.all(within(points)), points
+        contains = partial(actions.contains or _anything, tolerance=1e-3 * actions.diameter)
+        return jnp.all(jax.vmap(contains)(jnp.atleast_2d(action))), action
     arms = len(loss[0]) if isinstance(actions, Policies) else actions.count
     arm = action(loss[0]) if isinstance(actions, Policies) else action
     return (arm >= 0) & (arm < arms), jnp.stack([arm, arms])
 
 
+def _anything(point, tolerance):
+    return jnp.bool(True)
+
+
+def words(actions, numbers) -> str:
+    """What is wrong with an action outside of the action set; ``numbers`` are of :func:`within`."""
+    if isinstance(actions, Domain):
+        return f"the point {numbers.tolist()} is outside of its domain; project it on the domain"
+    return f"it is arm {numbers[0]}, but the arms are numbered from 0 to {numbers[1] - 1}"
+
+
 def _key():
     return jr.key(0, impl="threefry2x32")
-
-
-def _after_one_round(learner, key, loss):
-    _after(learner, key, *first(learner, key), loss)
-
-
-def _after(learner, key, state, action, loss):
-    """Check the step of a learner that played an action."""
-    seen, _ = _called("learner: feedback", partial(seen_inside, learner), loss, action)
-    _, after = following(learner, state, key, seen)
-    _alike("learner: step", "action", action, after)
 
 
 def _called(name, function, *arguments):
@@ -110,71 +128,88 @@ def _called(name, function, *arguments):
         return function(*arguments)
 
 
+def _check_step(learner, key, state, action, loss) -> None:
+    """Check the step of a learner that played an action."""
+    seen, _ = _called("learner: feedback", partial(seen_inside, learner), loss, action)
+    _, after = following(learner, state, key, seen)
+    _check_alike("learner: step", "action", action, after)
+
+
 def _action(name, learner, returned) -> tuple:
     """The given pair of a state and an action of the learner, or its batch."""
-    batches = isinstance(learner, BatchLearner)
-    state, action = _check.pair(name, "(state, Batch)" if batches else "(state, action)", returned)
-    played, actions = action, learner.action_set
-    if batches:
-        if not isinstance(action, Batch):
-            raise TypeError(
-                f"{name} must return a pair (state, Batch), but instead of the Batch it returned "
-                f"{_kind(action)}"
-            )
-        _whole(name, "a Batch of a whole number of rounds", action.rounds)
+    if isinstance(learner, BatchLearner):
+        state, action = _pair(name, Batch, returned)
+        _require(_is_whole(name, action.rounds), name, "a whole number of rounds", action.rounds)
         played = action.action
+    else:
+        state, action = _check.parts(name, "a pair (state, action)", returned)
+        played = action
+    actions = learner.action_set
     if isinstance(actions, Arms):
-        _whole(name, "an arm, a whole number,", played)
+        _require(_is_whole(name, played), name, "an arm, which is a whole number", played)
     elif isinstance(actions, Domain):
-        shapes = _shapes(name, {"action": played})
-        if [shape[-1:] for shape in shapes] != [(actions.dim,)] or len(shapes[0]) > 2:
-            raise TypeError(
-                f"{name} must return a point of shape ({actions.dim},), or several of shape "
-                f"(m, {actions.dim}), but it returned {_kind(played)}"
-            )
-    elif isinstance(actions, Policies) and not callable(played):
-        raise TypeError(
-            f"{name} must return a policy, a callable pytree, but it returned {_kind(played)}"
-        )
+        shapes = [aval.shape for _, aval in _avals(name, {"action": played})]
+        fits = [shape[-1:] for shape in shapes] == [(actions.dim,)] and len(shapes[0]) <= 2
+        _require(fits, name, f"a point of shape ({actions.dim},) or several points", played)
+    elif isinstance(actions, Policies):
+        _require(callable(played), name, "a policy, which is a callable pytree", played)
     return state, action
 
 
-def _whole(name, wanted, value) -> None:
-    """Require an integer scalar."""
-    avals = _avals(name, {"action": value})
-    if [(aval.shape, jnp.issubdtype(aval.dtype, jnp.integer)) for _, aval in avals] != [((), True)]:
-        raise TypeError(f"{name} must return {wanted} but it returned {_kind(value)}")
+def _pair(name, kind, returned) -> tuple:
+    """The given pair of a state and an object of this kind."""
+    wanted = f"a pair (state, {kind.__name__})"
+    state, second = _check.parts(name, wanted, returned)
+    if not isinstance(second, kind):
+        raise TypeError(
+            f"{name} must return {wanted}, but it returned {_kind(second)} for the {kind.__name__}"
+        )
+    return state, second
+
+
+def _is_whole(name, value) -> bool:
+    """Whether a value is an integer scalar."""
+    avals = [aval for _, aval in _avals(name, {"action": value})]
+    return [aval.shape for aval in avals] == [()] and jnp.issubdtype(avals[0].dtype, jnp.integer)
+
+
+def _require(holds, name, wanted, found) -> None:
+    if not holds:
+        raise TypeError(f"{name} must return {wanted}, but it returned {_kind(found)}")
 
 
 def _check_losses(actions, loss) -> None:
     """Require the losses of all actions, unless the loss is a function."""
-    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(loss)]
     if callable(loss):
         return
-    if isinstance(actions, Arms | Domain):
-        wanted = [(actions.count if isinstance(actions, Arms) else actions.dim,)]
-    elif isinstance(actions, Policies):
-        arms = actions.arms or (shapes[-1][:1] or (0,))[0]
-        wanted = [(arms, actions.dim), (arms,)]
-    if shapes != wanted:
-        raise TypeError(
-            f"environment: step must return losses of shape {' and '.join(map(str, wanted))}, "
-            f"but it returned {' and '.join(map(str, shapes))}"
-        )
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(loss)]
+    if isinstance(actions, Policies):
+        wanted = f"features ({actions.arms or 'K'}, {actions.dim}) and losses of as many arms"
+        arms = (actions.arms,) if actions.arms else (shapes or [()])[-1][:1]
+        fits = shapes == [(*arms, actions.dim), arms] and len(arms) == 1
+    else:
+        count = actions.count if isinstance(actions, Arms) else actions.dim
+        wanted, fits = f"losses of shape ({count},)", shapes == [(count,)]
+    if not fits:
+        found = " and ".join(map(str, shapes)) or "nothing"
+        raise TypeError(f"environment: step must return {wanted}, but their shapes are {found}")
 
 
-def _alike(name, what, before, after) -> None:
+def _check_alike(name, what, before, after) -> None:
     """Require a pytree with the structure, shapes and dtypes of another."""
     old, new = (_avals(name, {what: tree}) for tree in (before, after))
-    if jax.tree.structure(before) != jax.tree.structure(after):
+    one, other = map(str, map(jax.tree.structure, (before, after)))
+    if one != other:
         raise TypeError(
-            f"{name} must return {what}s of one structure, but the structure of the {what} changed "
-            f"from {jax.tree.structure(before)} to {jax.tree.structure(after)}"
+            f"{name} must keep the structure of the {what}, but it changed from {one} to {other}"
         )
     for (place, one), (_, other) in zip(old, new, strict=True):
-        # JAX converts numbers of Python to the dtype that they get in the loop.
-        weak = one.weak_type and jnp.promote_types(one.dtype, other.dtype) == other.dtype
-        if one.shape != other.shape or not (weak or one.dtype == other.dtype):
+        # A loop of JAX converts a number of Python to the dtype that it has after a round.
+        dtype = one.dtype
+        if one.weak_type:
+            with jax.numpy_dtype_promotion("standard"):
+                dtype = jnp.result_type(one.dtype.type(0).item(), other.dtype)
+        if (one.shape, dtype) != (other.shape, other.dtype):
             raise TypeError(
                 f"{name} must keep the shape and dtype of the {what}, but {place} changed from "
                 f"{one.dtype} of shape {one.shape} to {other.dtype} of shape {other.shape}"
@@ -193,7 +228,3 @@ def _avals(name, tree) -> list[tuple[str, Any]]:
                 f"{name} must return arrays and numbers, but {place} is {_kind(leaf)}"
             ) from None
     return found
-
-
-def _shapes(name, tree) -> list[tuple[int, ...]]:
-    return [aval.shape for _, aval in _avals(name, tree)]

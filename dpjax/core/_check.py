@@ -446,17 +446,17 @@ def players(learner, environment) -> None:
         )
 
 
-def pair(name, wanted, returned) -> tuple:
-    """The result of a function called ``name``, a pair such as "(state, action)"."""
-    if type(returned) not in (tuple, list) or len(returned) != 2:
+def parts(name, wanted, returned) -> tuple:
+    """The result of a function called ``name``, such as "a pair (state, action)"."""
+    if type(returned) not in (tuple, list) or len(returned) != wanted.count(",") + 1:
         what = "nothing" if returned is None else _kind(returned)
-        raise TypeError(f"{name} must return a pair {wanted}, but it returned {what}")
+        raise TypeError(f"{name} must return {wanted}, but it returned {what}")
     return tuple(returned)
 
 
 def game(returned) -> tuple:
     """The result of a game, a pair (learner, environment)."""
-    players(*pair("game", "(learner, environment)", returned))
+    players(*parts("game", "a pair (learner, environment)", returned))
     return tuple(returned)
 
 
@@ -497,8 +497,8 @@ def traceable(name):
     except _TRACED as error:
         raise TypeError(
             f"{name} must not branch on a traced value, as {_place(error)} does: if, float(), "
-            "int(), masks and NumPy need concrete numbers, but those of a point or a round are traced; "
-            "use jnp.where, jax.lax.cond and jax.numpy, and a separate game for each size"
+            "int(), masks and NumPy need concrete numbers, but those of a point or a round are "
+            "traced; use jnp.where, jax.lax.cond and jax.numpy, and a separate game for each size"
         ) from error
 
 

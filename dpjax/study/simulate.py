@@ -143,29 +143,33 @@ def check_actions(learner: Learner | BatchLearner, environment: Environment, key
     function that JAX traces, nothing is checked.
 
     Raises:
-      ValueError: an action is not in the action set.
+      ValueError: an action is not in the action set, or a batch has no round.
     """
     if _check.is_tested(learner) or _check.is_traced(key):
         return
-    one_by_one, last = as_learner(learner), min(learner.horizon, _TRIED_ROUNDS)
+    one_by_one, actions = as_learner(learner), learner.action_set
+    batches, last = isinstance(learner, BatchLearner), min(learner.horizon, _TRIED_ROUNDS)
 
-    def trial(key):
+    def play(key):
         keys, states = start(one_by_one, environment, key)
 
         def recorded_round(states, t):
+            rounds = states[0].batch.rounds if batches else jnp.int32(1)
             states, played = one_round(one_by_one, environment, keys, t, states)
-            return states, _returned.placed(learner.action_set, played.action, played.outcome.loss)
+            return states, (rounds, *_returned.within(actions, played.action, played.outcome.loss))
 
         return lax.scan(recorded_round, states, jnp.arange(1, last + 1, dtype=jnp.int32))[1]
 
     keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(_TRIED_KEYS))
-    present, shown = jax.jit(jax.vmap(trial))(keys)
-    if _check.is_traced(present) or present.all():
+    rounds, present, numbers = played = jax.jit(jax.vmap(play))(keys)
+    if _check.is_traced(played):
         return
-    place = tuple(np.argwhere(~np.asarray(present))[0])
-    raise ValueError(
-        f"learner: its action in round {place[1] + 1} is {_returned.outside(shown[place])}"
-    )
+    if rounds.min() < 1:
+        raise ValueError(f"learner: a batch must have at least 1 round, got {rounds.min()}")
+    if not present.all():
+        trial, t = np.argwhere(~np.asarray(present))[0]
+        wrong = _returned.words(actions, np.asarray(numbers)[trial, t])
+        raise ValueError(f"learner: its action in round {t + 1} is not in its action set: {wrong}")
 
 
 @in_float32
@@ -397,6 +401,7 @@ def simulate_batches(
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
     check_returned(learner, environment, key)
+    _returned.check_batch(learner, environment)
     return _batches(learner, environment, key, rounds, learner.horizon)
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ import xarray
 
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
 from dpjax.engine import devices
+from dpjax.engine.blocks import Plan
 from dpjax.engine.compute import compiled_ahead
 from dpjax.engine.progress import Bar
 from dpjax.store import is_empty
@@ -93,15 +94,11 @@ class Study:
             _check.one_of("simulate", "simulate_batches",
                           play=getattr(self.play, "__name__", self.play))  # fmt: skip
         for program in () if summed else self.programs:  # Parts of a sum are checked already.
-            try:
+            with _named(program):
                 learner, environment = pairs(program.game(), program.points())[0]
                 checkpoint_rounds(learner, environment, self.checkpoints)
                 if self.play is simulate_batches and not has_batches(learner, environment):
                     raise ValueError("play: it cannot be played by batches")
-            except TypeError as error:
-                raise TypeError(f"{program}: {error}") from None
-            except ValueError as error:
-                raise ValueError(f"{program}: {error}") from None
         layout(self)  # It refuses cells that belong to two parts.
 
     def __add__(self, other: "Study") -> "Study":
@@ -221,11 +218,8 @@ class Study:
             return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
 
         def plan(program):
-            made = planned(
-                program.game(), program.points(), self.trials, self.prng_key,
-                self._play(*program.first()), self.checkpoints, chunk, mesh,
-            )  # fmt: skip
-            return horizons.lifted(program, made), store is None or is_empty(stored(program))
+            made = self._plan(program, horizons, chunk=chunk, mesh=mesh)
+            return made, store is None or is_empty(stored(program))
 
         found: list[Played] = []
         horizons = Horizons()
@@ -296,11 +290,8 @@ class Study:
           ((2, 2, 2), [True, False])
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
-        plan = planned(
-            program.game(), points, trials, self.prng_key, self._play(*program.first()),
-            checkpoints, None, None,
-        )  # fmt: skip
-        result: Any = played(Horizons().lifted(program, plan), None, progress, dict)
+        given = {"points": points, "trials": trials, "checkpoints": checkpoints}
+        result: Any = played(self._plan(program, Horizons(), **given), None, progress, dict)
 
         def spread(leaf):
             all_points = np.full((len(some), *leaf.shape[1:]), np.nan)
@@ -326,11 +317,33 @@ class Study:
         """
         return costs.cost(self)
 
+    def _plan(self, program, horizons, chunk=None, mesh=None, **instead) -> Plan:
+        """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints."""
+        usual = {"trials": self.trials, "checkpoints": self.checkpoints}
+        given = {"points": program.points()} | usual | instead
+        with _named(program):
+            made = planned(
+                program.game(), given["points"], given["trials"], self.prng_key,
+                self._play(*program.first()), given["checkpoints"], chunk, mesh,
+            )  # fmt: skip
+        return horizons.lifted(program, made)
+
     def _play(self, learner, environment) -> Callable:
         """The function that plays a game."""
         if self.play is not None:
             return self.play
         return simulate_batches if has_batches(learner, environment) else simulate
+
+
+@contextmanager
+def _named(program):
+    """Begin the message of a TypeError or ValueError with the program."""
+    try:
+        yield
+    except TypeError as error:
+        raise TypeError(f"{program}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{program}: {error}") from error
 
 
 def _check_part(store, part, executor, mesh) -> None:
