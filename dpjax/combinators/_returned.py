@@ -25,12 +25,13 @@ def first(learner: Learner | BatchLearner, key) -> tuple:
     return state, action
 
 
-def following(learner: Learner | BatchLearner, state, key, seen) -> tuple:
-    """The result of ``step``, whose state is like the state before."""
+def following(learner: Learner | BatchLearner, state, action, key, seen) -> tuple:
+    """The result of ``step``, which is like the state and the action (or Batch) before."""
     name = "learner: step"
-    after, action = _action(name, learner, _called(name, learner.step, state, key, seen))
-    _check_alike(name, "state", state, after)
-    return after, action
+    after, later = _action(name, learner, _called(name, learner.step, state, key, seen))
+    _check_alike(name, "state", state, after, isinstance(learner, Learner))
+    _check_alike(name, "action", action, later, isinstance(learner, Learner))
+    return after, later
 
 
 def check_learner(learner: Learner, loss) -> None:
@@ -131,8 +132,7 @@ def _called(name, function, *arguments):
 def _check_step(learner, key, state, action, loss) -> None:
     """Check the step of a learner that played an action."""
     seen, _ = _called("learner: feedback", partial(seen_inside, learner), loss, action)
-    _, after = following(learner, state, key, seen)
-    _check_alike("learner: step", "action", action, after)
+    following(learner, state, action, key, seen)
 
 
 def _action(name, learner, returned) -> tuple:
@@ -195,8 +195,12 @@ def _check_losses(actions, loss) -> None:
         raise TypeError(f"environment: step must return {wanted}, but their shapes are {found}")
 
 
-def _check_alike(name, what, before, after) -> None:
-    """Require a pytree with the structure, shapes and dtypes of another."""
+def _check_alike(name, what, before, after, converted=True) -> None:
+    """Require a pytree with the structure, shapes and dtypes of another.
+
+    A loop of JAX converts a number of Python to the dtype that it has after a round. Nothing is
+    ``converted`` in a batch learner, whose step is a branch.
+    """
     old, new = (_avals(name, {what: tree}) for tree in (before, after))
     one, other = map(str, map(jax.tree.structure, (before, after)))
     if one != other:
@@ -204,9 +208,8 @@ def _check_alike(name, what, before, after) -> None:
             f"{name} must keep the structure of the {what}, but it changed from {one} to {other}"
         )
     for (place, one), (_, other) in zip(old, new, strict=True):
-        # A loop of JAX converts a number of Python to the dtype that it has after a round.
         dtype = one.dtype
-        if one.weak_type:
+        if one.weak_type and converted:
             with jax.numpy_dtype_promotion("standard"):
                 dtype = jnp.result_type(one.dtype.type(0).item(), other.dtype)
         if (one.shape, dtype) != (other.shape, other.dtype):

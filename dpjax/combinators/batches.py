@@ -140,7 +140,9 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         state = state._replace(played=state.played + 1, total=total)
         return lax.cond(
             state.played >= state.batch.rounds,
-            lambda: begin(*_returned.following(batch_learner, state.learner, key, total)),
+            lambda: begin(
+                *_returned.following(batch_learner, state.learner, state.batch, key, total)
+            ),
             lambda: (state, state.batch.action),
         )
 
