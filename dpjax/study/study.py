@@ -218,7 +218,7 @@ class Study:
             return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
 
         def plan(program):
-            made = self._plan(program, horizons, chunk=chunk, mesh=mesh)
+            made = horizons.lifted(program, self._plan(program, chunk, mesh))
             return made, store is None or is_empty(stored(program))
 
         found: list[Played] = []
@@ -291,7 +291,8 @@ class Study:
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
         given = {"points": points, "trials": trials, "checkpoints": checkpoints}
-        result: Any = played(self._plan(program, Horizons(), **given), None, progress, dict)
+        plan = Horizons().lifted(program, self._plan(program, **given))
+        result: Any = played(plan, None, progress, dict)
 
         def spread(leaf):
             all_points = np.full((len(some), *leaf.shape[1:]), np.nan)
@@ -300,12 +301,16 @@ class Study:
 
         return Result(result.rounds, *jax.tree.map(spread, tuple(result[1:])))
 
-    def cost(self) -> costs.Cost:
+    def cost(self, seconds: float = 5.0) -> costs.Cost:
         """Estimate the run time of this study on this machine.
 
-        The estimate takes about three seconds, or longer if compiling one program does. If there
-        are many different programs, some are measured, the largest of each learner first, and the
-        others count as the mean of these.
+        It compiles and times the largest program of each learner, as far as the time allows. If
+        time is left, it measures further programs. The others count as the mean of those of their
+        learner. The estimate names the learners that could not be measured in time.
+
+        Args:
+          seconds: the time until the answer, at least 1. With more learners, or if compiling takes
+            long, more time gives a better estimate.
 
         Examples:
           >>> made = dpjax.Study(
@@ -315,18 +320,18 @@ class Study:
           >>> cost.programs, cost.rounds  # 2 settings, 4 trials, 8 rounds
           (1, 64.0)
         """
-        return costs.cost(self)
+        _check.between(1.0, np.inf, seconds=seconds)
+        return costs.cost(self, seconds)
 
-    def _plan(self, program, horizons, chunk=None, mesh=None, **instead) -> Plan:
+    def _plan(self, program, chunk=None, mesh=None, **instead) -> Plan:
         """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints."""
         usual = {"trials": self.trials, "checkpoints": self.checkpoints}
         given = {"points": program.points()} | usual | instead
         with _named(program):
-            made = planned(
+            return planned(
                 program.game(), given["points"], given["trials"], self.prng_key,
                 self._play(*program.first()), given["checkpoints"], chunk, mesh,
             )  # fmt: skip
-        return horizons.lifted(program, made)
 
     def _play(self, learner, environment) -> Callable:
         """The function that plays a game."""
