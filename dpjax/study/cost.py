@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,12 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax.combinators import _returned
+from dpjax.core import BatchLearner
 from dpjax.engine import executables, settings
 from dpjax.engine.blocks import at_once, block_shape, halved
 from dpjax.engine.compile import block_function, compile_for, platform_of
 from dpjax.engine.compute import takes_turns
 from dpjax.engine.evaluate import equations
 from dpjax.study.horizons import Horizons
+from dpjax.study.programs import named
 from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
 
 # No program is compiled after the first share of the time. After the second one, no learner that is
@@ -33,6 +37,9 @@ _STEP, _ENOUGH, _ENOUGH_BY_BATCHES = 4, 0.02, 0.3
 _SLOW = 0.2
 _LANES = 256  # trials of a timed block that is played by batches, at least
 _ENTRIES = 2**22  # entries of the largest array of a timed block, at most
+# A guess above so many seconds is worth a measurement. It counts these seconds for each program,
+# and for each round of a trial these seconds for each entry of the learner's state.
+_LONG, _OF_PROGRAM, _OF_ENTRY = 15.0, 0.4, 1e-9
 # Seconds to compile an equation of a traced program, if no program could be compiled in time.
 _EQUATION = 1e-3
 # The time of play by batches counts as linear in the number of rounds if the last step added at
@@ -139,6 +146,25 @@ def cost(study: Any, seconds: float) -> Cost:
     compiling = sum(speed.tracing for speed in speeds)
     compiling += sum(speed.compiling for speed in shared) / threads
     return Cost(len(programs), rounds, compiling, playing, tuple(sorted(unmeasured)))
+
+
+def is_long(study, learners) -> bool:
+    """Guess in milliseconds whether the cost of a study is worth knowing before it starts.
+
+    Args:
+      study: a Study.
+      learners: the learner of each program.
+    """
+    guess, entries = _OF_PROGRAM * len(learners), {}
+    for program, learner in zip(study.programs, learners, strict=True):
+        if program.learner not in entries:
+            with named(program):
+                state, _ = jax.eval_shape(partial(_returned.first, learner), study.prng_key)
+            entries[program.learner] = sum(leaf.size for leaf in jax.tree.leaves(state))
+        batches = isinstance(learner, BatchLearner)
+        rounds = math.log2(learner.horizon) ** 2 if batches else learner.horizon
+        guess += program.size * study.trials * rounds * entries[program.learner] * _OF_ENTRY
+    return guess > _LONG
 
 
 def _size(program) -> float:

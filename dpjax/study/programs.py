@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import product
 from typing import Any, NamedTuple
@@ -163,6 +164,17 @@ class Program(NamedTuple):
         text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
         first = [np.asarray(self.part.axes[name].values[0]).tolist() for name in self.swept]
         return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
+
+
+@contextmanager
+def named(program: Program):
+    """Begin the message of a TypeError or ValueError with the program."""
+    try:
+        yield
+    except TypeError as error:
+        raise TypeError(f"{program}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{program}: {error}") from error
 
 
 def pairs(game: Callable, points: Any) -> list[tuple]:

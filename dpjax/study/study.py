@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from dpjax.study import grid as grids
 from dpjax.study import halving, in_python, kept, spread
 from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
-from dpjax.study.programs import Part, Program, check_taken, pairs, programs_of
+from dpjax.study.programs import Part, Program, check_taken, named, pairs, programs_of
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played
 
@@ -94,7 +94,7 @@ class Study:
             _check.one_of("simulate", "simulate_batches",
                           play=getattr(self.play, "__name__", self.play))  # fmt: skip
         for program in () if summed else self.programs:  # Parts of a sum are checked already.
-            with _named(program):
+            with named(program):
                 learner, environment = pairs(program.game(), program.points())[0]
                 checkpoint_rounds(learner, environment, self.checkpoints)
                 if self.play is simulate_batches and not has_batches(learner, environment):
@@ -166,7 +166,8 @@ class Study:
             returns the same data from the folder, in any process.
           mesh, chunk: as in :func:`dpjax.sweep`.
           progress: whether to show a bar with the remaining time. Without a terminal or a notebook,
-            as in a job's log, it prints a line every 30 seconds.
+            as in a job's log, it prints a line every 30 seconds. A long run begins with the
+            estimate of :meth:`cost`.
           part: (i, n) plays the i-th of n parts into the store and returns None. Processes that
             play different parts need no communication. A later call without a part reads all of
             them and plays missing cells.
@@ -232,6 +233,10 @@ class Study:
             Bar(sum(rounds for *_, rounds in mine), progress) as bar,
             closing(compiled_ahead(plan(each) for each, loop, *_ in mine if not loop)) as plans,
         ):
+            fresh = store is None or is_empty(stored(programs[0]))
+            alone = part[1] == 1 and mesh is None and not any(loops)
+            if progress and fresh and alone and costs.is_long(self, players):
+                bar.write(f"dpjax: {self.cost()}", file=bar.fp)
             end = 0.0
             for program, loop, share, rounds_here in mine:
                 bar.set_postfix_str(str(program), refresh=False)
@@ -327,7 +332,7 @@ class Study:
         """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints."""
         usual = {"trials": self.trials, "checkpoints": self.checkpoints}
         given = {"points": program.points()} | usual | instead
-        with _named(program):
+        with named(program):
             return planned(
                 program.game(), given["points"], given["trials"], self.prng_key,
                 self._play(*program.first()), given["checkpoints"], chunk, mesh,
@@ -338,17 +343,6 @@ class Study:
         if self.play is not None:
             return self.play
         return simulate_batches if has_batches(learner, environment) else simulate
-
-
-@contextmanager
-def _named(program):
-    """Begin the message of a TypeError or ValueError with the program."""
-    try:
-        yield
-    except TypeError as error:
-        raise TypeError(f"{program}: {error}") from error
-    except ValueError as error:
-        raise ValueError(f"{program}: {error}") from error
 
 
 def _check_part(store, part, executor, mesh) -> None:

@@ -1,8 +1,11 @@
 """Studies have the documented layout, and their numbers are those of sweeps."""
 
+import math
+import threading
 import time
 from functools import partial
 from types import SimpleNamespace
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -326,41 +329,93 @@ def test_growth_with_the_number_of_rounds_is_recognized():
     assert constant.seconds(1) == 2.0
 
 
-def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
-    coins = {"coins": environments.bernoulli([0.3, 0.6])}
-    asked, grid = [], {"arms": 2, "horizon": [4, 8], "mixing": {"low": 0.1, "high": 0.2}}
-    study = Study({"A": learners.exp3, "B": learners.exp3}, coins, grid, trials=3)
+class Measured:
+    """A measurement without a program: 2 seconds to compile, and one for each round of a trial."""
 
-    def measured(study, program):
-        asked.append((program.learner, program.fixed["mixing"]))
-        return costs._Speed(1.0, 2.0 * len(asked), 0.0, 1.0, 0.0)
+    equations, is_kept = 100, False
+    slow: ClassVar[set] = set()  # the learners that compile for minutes
 
-    monkeypatch.setattr(costs, "_measured", measured)
+    def __init__(self, study, program):
+        self.learner, self.compiling = program.learner, None
+        self.scale = program.values.get("arms", 1) * {"B": 10.0}.get(program.learner, 1.0)
+
+    def compile(self):
+        if self.learner in self.slow:
+            never.wait(120.0)
+        self.compiling = 2.0
+
+    def play(self, deadline):
+        pass
+
+    def speed(self, of_equation, is_kept):
+        if self.compiling is None:
+            return costs._Speed(1.0, 100 * of_equation, *[math.nan] * 3)
+        return costs._Speed(1.0, self.compiling, self.scale, self.scale, 0.0)
+
+
+never = threading.Event()
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Studies of learners A and B on stubs; ``slow`` learners are still compiled at the end."""
+    monkeypatch.setattr(costs, "_Measurement", Measured)
     monkeypatch.setattr(costs, "at_once", lambda mesh: 2)
-    whole = study.cost()
-    assert asked == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]  # one program for both horizons
-    assert (whole.compiling, whole.rounds) == (8 * 1.0 + (2 + 4 + 6 + 8) / 2, 3 * 8 * 6)
-    asked.clear()
-    monkeypatch.setattr(costs, "_BUDGET", 0.0)
-    assert study.cost().compiling == 8 * 1.0 + 4 * 2.0 / 2
-    assert asked == [("A", 0)]
-    assert str(study.cost()).endswith("for compiling")
+    monkeypatch.setattr(Measured, "slow", slow := set())
+    yield slow
+    never.set()  # The threads end.
+    never.clear()
 
 
-def test_a_cost_that_is_not_measured_is_in_proportion_to_the_size(monkeypatch):
+def in_turn(study):
+    """The trials of a program that one of two cores plays, with those that fill a block."""
+    points, seeds = costs._block(study, study.programs[0])
+    return -(-study.trials // (2 * seeds)) * points * seeds
+
+
+COINS = {"coins": lambda arms: environments.bernoulli([0.3] * arms)}
+
+
+@pytest.mark.parametrize("names", ["ABC", "CBA", "BCA"])
+def test_a_cost_does_not_depend_on_the_order_of_learners(names, measured):
+    """Programs that differ only in their horizon are compiled once."""
+    grid = {"arms": 2, "horizon": [4, 8]}
+    study = Study(dict.fromkeys(names, learners.exp3), COINS, grid, trials=3)
+    cost = study.cost(1.0)
+    assert cost[:3] == (6, 3 * 3 * 12.0, 6 * 1.0 + 3 * 2.0 / 2)
+    assert cost.playing == in_turn(study) * (2.0 + 20.0 + 2.0) * 12
+    assert str(cost).endswith("for compiling")
+
+
+def test_a_cost_is_known_in_time_and_names_what_is_not(measured, monkeypatch):
+    monkeypatch.setattr(costs, "_COMPILING", 0.3)
+    measured.add("B")
+    study = Study({"A": learners.exp3, "B": learners.exp3}, COINS, {"arms": 2, "horizon": 8}, 3)
+    begin = time.perf_counter()
+    cost = study.cost(1.0)
+    assert time.perf_counter() - begin < 60.0  # B compiles for two minutes
+    assert cost == costs.Cost(2, 48.0, 2 * 1.0 + 2 * 2.0 / 2, in_turn(study) * 2 * 8 * 2.0, ("B",))
+    assert "(B could not be measured in time, and may take longer)" in str(cost)
+
+
+def test_a_cost_that_is_not_measured_is_in_proportion_to_the_size(measured, monkeypatch):
     """The largest program is measured; here no other one is."""
-    coins = {"coins": lambda arms: environments.bernoulli([0.3] * arms)}
-    study = Study(learners.exp3, coins, {"arms": [2, 8, 4], "horizon": 16}, trials=2)
-    measured = []
+    study = Study(learners.exp3, COINS, {"arms": [2, 8, 4], "horizon": 16}, trials=2)
+    monkeypatch.setattr(costs, "_FURTHER", 0.0)
+    found = study.cost(1.0)
+    assert found.playing == pytest.approx(in_turn(study) * 16 * (2.0 + 8.0 + 4.0))
+    assert (found.compiling, found.unmeasured) == (3 * 1.0 + 3 * 2.0 / 2, ())
 
-    def speed(study, program):
-        measured.append(program.values["arms"])
-        return costs._Speed(1.0, 2.0, 0.0, 8.0, 0.0)
 
-    monkeypatch.setattr(costs, "_measured", speed)
-    monkeypatch.setattr(costs, "at_once", lambda mesh: 1)
-    monkeypatch.setattr(costs, "_BUDGET", 0.0)
-    found, block = study.cost(), np.prod(costs._block(study, study.programs[0]))
-    assert measured == [8]
-    assert found.playing == pytest.approx(block * 15 * (2.0 + 8.0 + 4.0))
-    assert found.compiling == 3 * (1.0 + 2.0)
+@pytest.mark.parametrize(("trials", "said"), [(10, False), (10**8, True)])
+def test_a_long_run_begins_with_its_cost(trials, said, measured, monkeypatch, capsys):
+    """The long one is not played: it is interrupted when its cost is known."""
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Study, "_plan", interrupted)
+    study = Study(learners.exp3, COINS, {"arms": 2, "horizon": 64}, trials)
+    with pytest.raises(KeyboardInterrupt):
+        study.run()
+    assert ("dpjax: 1 programs, " in capsys.readouterr().err) == said
