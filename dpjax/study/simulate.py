@@ -205,9 +205,11 @@ def simulate(
       pieces, which keeps float32 sums accurate over millions of rounds.
 
     Raises:
-      ValueError: the learner and the environment do not fit each other, or the environment has
-        fewer rounds than the learner plays.
-      TypeError: the learner, the environment or the key has another type.
+      ValueError: the learner and the environment do not fit each other, the environment has fewer
+        rounds than the learner plays, or an action of the first rounds is not in the action set
+        (not checked in compiled or transformed code).
+      TypeError: the learner, the environment or the key has another type; or one of their functions
+        returns something else, changes a shape or a dtype, or branches on a traced value.
 
     Examples:
       >>> easy = environments.table(np.tile([0.0, 1.0], (64, 1)))  # the first arm loses nothing

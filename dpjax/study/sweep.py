@@ -95,7 +95,8 @@ def sweep(
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN; the game refuses a
-        point, does not return a pair, or uses a traced number in ``if``, ``float`` or ``int``;
+        point, does not return a pair, or uses a traced number in ``if``, ``float`` or ``int``; its
+        learner or environment is refused as in :func:`dpjax.simulate`;
         ``mesh`` is not a mesh; several processes have no store; or the store belongs to another
         sweep. The message then states the difference with both values.
       OSError: the store cannot be read or written. Its contents are kept.
