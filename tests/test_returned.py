@@ -18,6 +18,7 @@ from dpjax import (
     Privacy,
     Study,
     audit,
+    combinators,
     domains,
     environments,
     feedback,
@@ -206,10 +207,17 @@ def test_each_program_of_own_learners_is_checked_once(monkeypatch):
     played = []
     monkeypatch.setattr(dpjax.combinators._returned, "within", _counting(played))
     learner = own()
+    made = Study({"mine": lambda horizon: learner}, {"own": COINS}, {"horizon": 8}, trials=2)
     for _ in range(2):
-        in_a_study(learner, COINS)
+        made._plan(made.programs[0])
     assert len(played) == 1
-    assert _check.is_tested(learners.exp3(8, 3)) and not _check.is_tested(learner)
+
+
+def test_learners_of_the_package_are_not_checked_again():
+    tested = learners.exp3(8, 3)
+    for learner, known in ((tested, True), (own(), False), (tested._replace(step=cycle), False)):
+        assert _check.is_tested(learner) == known
+        assert _check.is_tested(combinators.minibatch(learner, 32, tau=4)) == known
 
 
 def _counting(played):

@@ -53,20 +53,22 @@ def sound(factory, tested=False):
     whether all of them hold, for :func:`nan_unless_sound`. If one does not hold, a learner's
     declared epsilon and an environment's regret are NaN. Without traced arguments nothing changes.
 
-    If the factory is ``tested``, its learners play no action outside of their action set.
+    If the factory is ``tested``, its learners play no action outside of their action set. The same
+    holds for a learner that is made of learners if all of them are from such factories.
     """
 
     @functools.wraps(factory)
     def checked(*arguments, **keywords):
         noted: list = []
+        given = (*arguments, *keywords.values())
+        bases = [value for value in given if isinstance(value, Learner | BatchLearner)]
+        known = tested or (bool(bases) and all(map(is_tested, bases)))
         outer = _NOTED.set(noted)
         try:
-            made = _checking_keys(factory(*arguments, **keywords), tested)
+            made = _checking_keys(factory(*arguments, **keywords), known)
         finally:
             _NOTED.reset(outer)
-        for value in (*arguments, *keywords.values()):
-            if isinstance(value, Learner | BatchLearner) and value.sound is not True:
-                noted.append(value.sound)
+        noted += [base.sound for base in bases if base.sound is not True]
         _note(*noted)
         return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
 

@@ -325,7 +325,7 @@ class Study:
           >>> cost.programs, cost.rounds  # 2 settings, 4 trials, 8 rounds
           (1, 64.0)
         """
-        _check.between(1.0, np.inf, seconds=seconds)
+        _check.between(1.0, 1e6, seconds=seconds)
         return costs.cost(self, seconds)
 
     def _plan(self, program, chunk=None, mesh=None, **instead) -> Plan:
