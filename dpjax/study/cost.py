@@ -199,9 +199,10 @@ def _speeds(study, first, begin, seconds) -> dict[str, _Speed]:
     jobs, last, limit = [], begin + _COMPILING * seconds, begin + 0.95 * seconds
     pool = ThreadPoolExecutor(at_once(None))
     for kind in sorted(turns, key=turns.__getitem__):
-        if time.perf_counter() < (begin + _FURTHER * seconds if turns[kind] else last):
+        latest = begin + _FURTHER * seconds if turns[kind] else last
+        if time.perf_counter() < latest:
             found[kind] = _Measurement(study, first[kind])
-            jobs.append(pool.submit(found[kind].compile))
+            jobs.append(pool.submit(found[kind].compile, latest))
     for job in wait(jobs, max(0.0, last - time.perf_counter())).done:
         job.result()
     pool.shutdown(wait=False, cancel_futures=True)  # A thread that still compiles is left alone.
@@ -263,9 +264,11 @@ class _Measurement:
         path = executables.path_of(plan.traced, _block(self.study, self.program), None)
         return path is not None and path.exists()
 
-    def compile(self) -> None:
-        """Compile the program."""
+    def compile(self, latest) -> None:
+        """Compile the program, unless it is too late."""
         begin = time.perf_counter()
+        if begin > latest:
+            return
         here, key = platform_of(None), self.study.prng_key
         rows = np.minimum(np.arange(self.size[0]), self.program.size - 1)
         points = [leaf[rows] for leaf in jax.tree.leaves(self.program.points())]
@@ -295,16 +298,19 @@ class _Measurement:
         rounds, taken = 1, seconds(1)
         if taken < _SLOW:
             taken = min(seconds(1), seconds(1))
-        self.runs.append((1, taken))
+        runs = [(1, taken)]
         enough = _ENOUGH_BY_BATCHES if self.by_batches else _ENOUGH
         while rounds < self.horizon and (rounds == 1 or taken < enough):
             if time.perf_counter() + _STEP * taken > deadline:
-                return
+                if taken < enough:
+                    return  # Most of so short a run is the time to start it.
+                break
             rounds = min(_STEP * rounds, self.horizon)
             taken = seconds(rounds)
             if taken < _SLOW and (taken >= enough or rounds == self.horizon):
                 taken = min(taken, seconds(rounds))
-            self.runs.append((rounds, taken))
+            runs.append((rounds, taken))
+        self.runs = runs
 
     def speed(self, of_equation, is_kept) -> _Speed:
         """The speed as far as it is known.

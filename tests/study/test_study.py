@@ -339,7 +339,7 @@ class Measured:
         self.learner, self.compiling = program.learner, None
         self.scale = program.values.get("arms", 1) * {"B": 10.0}.get(program.learner, 1.0)
 
-    def compile(self):
+    def compile(self, latest):
         if self.learner in self.slow:
             never.wait(120.0)
         self.compiling = 2.0
