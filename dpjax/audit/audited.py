@@ -43,9 +43,9 @@ _UNDECIDED = {
     "only the index of the smallest or largest is used on these pairs. With "
     "noise.least(key, value, scale) instead, a replay spends no more than is declared",
     "no release": "the change reached no release on any pair, so the audit says nothing. Try a "
-    "longer horizon (--horizon)",
-    "attack stopped": "the attack did not end within its time limit. Allow more time (--minutes), "
-    "ask for fewer runs (--runs) or omit it (--no-attack)",
+    "longer horizon (dpjax audit --horizon)",
+    "attack stopped": "the attack did not end within its time limit. Allow more time (dpjax "
+    "audit --minutes), ask for fewer runs (--runs) or omit it (--no-attack)",
 }
 _MORE = {
     "rho": "the zCDP parameter rho that a replay spent is larger than the one declared",
