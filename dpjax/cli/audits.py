@@ -15,7 +15,6 @@ from dpjax import audit, domains, learners
 from dpjax.audit import audited
 from dpjax.audit.audited import MINUTES, PAIRS, RUNS, UNDECIDED, VIOLATED
 from dpjax.audit.limits import watched
-from dpjax.audit.verdicts import PATHS
 from dpjax.cli.learner_files import find_factory
 from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
@@ -350,7 +349,7 @@ def run(
         "learners": "all" if names == learners.__all__ else names,
         "epsilon": epsilon, "horizon": horizon or HORIZON,
         "horizons": {} if horizon else HORIZONS, "options": OPTIONS,
-        "arms": ARMS, "delta": DELTA, "pairs": count, "paths": PATHS, "changed rounds": changed,
+        "arms": ARMS, "delta": DELTA, "pairs": count, "changed rounds": changed,
         "runs": runs, "confidence": 0.95,
         "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
         "key": f"jax.random.key({SEED})",
