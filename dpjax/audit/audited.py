@@ -1,36 +1,101 @@
 """The complete audit of a learner: replays of the learner and its mutants, and an attack."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from jax import random as jr
 
+from dpjax.audit.causes import draws_unseen, with_least
+from dpjax.audit.limits import OutOfTime, limited, report
 from dpjax.audit.pairs import Pair
 from dpjax.audit.spending import CHECKS
-from dpjax.audit.verdicts import ROUNDING, attack, pairs_for, replayed_mutants, verdict
+from dpjax.audit.verdicts import (
+    FAR,
+    ROUNDING,
+    Verdict,
+    attack,
+    pairs_for,
+    replayed_mutants,
+    verdict,
+)
 from dpjax.combinators import user_level
 from dpjax.core import Learner
 from dpjax.engine.devices import cores
 
 PAIRS, RUNS = 64, 2**17
+# The time limit of an attack.
+MINUTES = 20.0
 NOTHING = "nothing declared"
+# The exit status of a command whose audit found a violation, and of one that could not decide.
+VIOLATED, UNDECIDED = 1, 3
 # A learner that releases nothing in the first of these horizons is replayed over the next.
 HORIZONS = (16, 256, 2048)
 # The columns of the table of mutants.
 MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
+# Checks that fail although the declaration may hold.
+_UNDECIDED = {
+    "not replayed": "the learner cannot be replayed. Its actions depend on the losses and on noise "
+    "that a replay does not see. Draw noise with dpjax.noise and pass the value to it, as in "
+    "noise.laplace(key, value, scale)",
+    "more released": "more is released than is needed. Every noisy value counts as released, but "
+    "only the index of the smallest or largest is used on these pairs. With "
+    "noise.least(key, value, scale) instead, a replay spends no more than is declared",
+    "no release": "the change reached no release on any pair, so the audit says nothing. Try a "
+    "longer horizon (dpjax audit --horizon)",
+    "attack stopped": "the attack did not end within its time limit. Allow more time (dpjax "
+    "audit --minutes), ask for fewer runs (--runs) or omit it (--no-attack)",
+}
 _MORE = {
-    "no release": "the change reached no release on any pair, so the audit says nothing",
     "rho": "the zCDP parameter rho that a replay spent is larger than the one declared",
+    "clip": "only losses far out of the declared range cause this: clip them (Learner.clip)",
+    **_UNDECIDED,
 }
 
 
-def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
+def subject(learner, count, key, changed=1, far=FAR) -> tuple[Learner, Pair]:
     """A learner that declares privacy for ``changed`` rounds together, and pairs that fit it."""
-    pairs = pairs_for(learner, count, key, changed=changed)
+    pairs = pairs_for(learner, count, key, changed=changed, far=far)
     if changed > 1 and np.isfinite(float(learner.privacy.epsilon)):
         learner = user_level(learner, rounds_per_user=changed)
     return learner, pairs
+
+
+def status(checks: str) -> int:
+    """The exit status of an audit with these checks in its row: 0, VIOLATED or UNDECIDED."""
+    failed = {*checks.replace("; printed: ", ", ").split(", ")} - {"pass", NOTHING}
+    if not failed:
+        return 0
+    return UNDECIDED if failed <= _UNDECIDED.keys() else VIOLATED
+
+
+def _failures(learner: Learner, pairs: Pair, in_range: Callable, key, found: Verdict) -> list[str]:
+    """The failures of a replay, by the name of their cause if it is known.
+
+    Args:
+      learner: the learner that was replayed.
+      pairs: its pairs.
+      in_range: () -> pairs without losses far out of range.
+      key: PRNG key of the replays.
+      found: their Verdict.
+    """
+    failed, unseen = set(found.failed), {"noise_seen", "same_actions"}
+    if failed & unseen:
+        # The sums are incomplete, so the spent epsilon is infinite.
+        rest = [check for check in found.failed if check not in ("epsilon", "rho", "no release")]
+        # Releases that no change reaches hide none.
+        idle = "noise_seen" not in failed and not found.touched
+        if idle or draws_unseen(learner, pairs):
+            return ["not replayed", *(check for check in rest if check not in unseen)]
+        return rest
+    if failed and failed <= {"epsilon", "rho"}:
+        private = with_least(learner, pairs, key)
+        if private is not None and not verdict(private, pairs, key).failed:
+            return ["more released"]
+    if failed and failed != {"no release"} and not verdict(learner, in_range(), key).failed:
+        return [*found.failed, "clip"]
+    return list(found.failed)
 
 
 def examined(
@@ -43,6 +108,7 @@ def examined(
     changed=1,
     runs=None,
     particles=64,
+    minutes=MINUTES,
     with_mutants=True,
 ) -> tuple[dict, list[dict]]:
     """The row of a table for a learner, and one for each of its mutants.
@@ -57,6 +123,7 @@ def examined(
       changed: how many rounds differ between the sequences of a pair.
       runs: counted runs of each sequence in the attack; None for no attack.
       particles: of each filter in the attack.
+      minutes: after which the attack is stopped.
       with_mutants: whether mutants are replayed.
     """
     pair_key, run_key, *attack_keys = keys
@@ -69,24 +136,35 @@ def examined(
             "delta": float(declared.delta),
             "model": declared.model,
             "neighbours": declared.neighbours,
-            **dict.fromkeys(("replay", "touched", "pairs", "horizon", "attack", "runs")),
+            **dict.fromkeys(("replay", "touched", "pairs", "paths", "horizon", "attack", "runs")),
             "checks": NOTHING,
         }
         if not np.isfinite(row["declared"]):
             return row, []
+        report("replays")
         found = verdict(learner, pairs, run_key)
         if found.failed != ("no release",):
             break
-    failed = list(found.failed)
+
+    def in_range():
+        return subject(build(horizon), count, pair_key, changed, far=1.0)[1]
+
+    failed = _failures(learner, pairs, in_range, run_key, found)
     row |= {"replay": float(found.spent.max()), "touched": found.touched}
-    row |= {"pairs": count, "horizon": horizon}
+    row |= {"pairs": count, "paths": found.paths, "horizon": horizon}
     if runs is not None and horizon == horizons[0]:
-        bound = attack(learner, pairs, *attack_keys, runs=runs, particles=particles)
-        row |= {"attack": bound.epsilon, "runs": runs}
-        failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
+        try:
+            with limited(60.0 * minutes):
+                bound = attack(learner, pairs, *attack_keys, runs=runs, particles=particles)
+        except OutOfTime:
+            failed += ["attack stopped"]
+        else:
+            row |= {"attack": bound.epsilon, "runs": runs}
+            failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
     row["checks"] = ", ".join(failed) or "pass"
-    if not with_mutants or "noise_seen" in failed:
+    if not with_mutants or {"noise_seen", "not replayed"} & set(failed):
         return row, []
+    report("mutants")
     return row, [
         {
             **labels,
@@ -104,7 +182,7 @@ class Audited(NamedTuple):
 
     rows: list[dict]  # one for each epsilon
     mutants: list[dict]  # one for each mutant, at the level
-    flagged: bool  # whether anything was found against a declaration
+    flagged: bool  # whether a violation of a declaration was found
 
 
 def audited(entrant, epsilons, level, runs, key) -> Audited:
@@ -139,7 +217,7 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
         {"epsilon": float(epsilon) if entrant.private else None},
         runs=runs if attacked else None, particles=16, with_mutants=attacked,
     )  # fmt: skip
-    row["flagged"] = row["checks"] not in ("pass", NOTHING)
+    row["flagged"] = status(row["checks"]) == VIOLATED
     return row | {"finding": finding(row)}, mutants
 
 
@@ -149,7 +227,8 @@ def finding(row) -> str:
     if row["checks"] == NOTHING:
         return f"{asked}the learner declares no privacy, so there is nothing to audit."
     declared, spent = row["declared"], row["replay"]
-    where = f"{row['pairs']} pairs of neighbouring sequences of {row['horizon']} rounds"
+    where = (f"{row['pairs']} pairs of neighbouring sequences of {row['horizon']} rounds, "
+             f"{row['paths']} runs of each")  # fmt: skip
     found = []
     for check in row["checks"].split(", "):
         if check in CHECKS:
@@ -157,7 +236,8 @@ def finding(row) -> str:
         elif check == "epsilon" and np.isfinite(spent):
             found.append(
                 f"a replay spent {spent:.3g}, but {declared:.3g} is declared "
-                f"({spent / declared:.3g} times as much): the noise is too small"
+                f"({spent / declared:.3g} times as much)"
+                + ("" if "clip" in row["checks"] else ": the noise is too small")
             )
         elif check == "attack":
             found.append(f"an attack bounds epsilon from below by {row['attack']:.3g}, but "
@@ -166,6 +246,8 @@ def finding(row) -> str:
             found.append(_MORE[check])
     if not found and row["flagged"]:
         found.append(f"a replay spent an infinite epsilon, but {declared:.3g} is declared")
+    if found and status(row["checks"]) == UNDECIDED:
+        return f"{asked}the audit cannot decide on {where}: {'; '.join(found)}."
     if found:
         return f"{asked}a violation was found on {where}: {'; '.join(found)}."
     return (f"{asked}a replay finds no violation above the declared {declared:.3g} on {where}; "
@@ -176,12 +258,15 @@ def summary(found) -> str:
     """The result of the whole audit, with one sentence for each part."""
     if all(row["checks"] == NOTHING for row in found.rows):
         return "The learner declares no privacy, so there was nothing to audit."
-    parts = [
-        "The audit found a violation of the declared privacy."
-        if found.flagged
-        else "The audit finds no violation above the declared levels on the pairs that were run. "
-        "This is evidence, not a proof."
-    ]
+    undecided = [row for row in found.rows if status(row["checks"]) == UNDECIDED]
+    if found.flagged:
+        parts = ["The audit found a violation of the declared privacy."]
+    elif undecided:
+        parts = ["The audit cannot decide whether the declared privacy holds.",
+                 finding(undecided[0])]  # fmt: skip
+    else:
+        parts = ["The audit finds no violation above the declared levels on the pairs that were "
+                 "run. This is evidence, not a proof."]  # fmt: skip
     for row in found.rows:
         if row["attack"] is not None:
             parts.append(

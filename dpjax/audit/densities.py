@@ -46,22 +46,25 @@ def _coin(probability):
 def _least(value, scale):
     """The probability that z_i + x_i is the least, for each i, with independent Laplace noise z.
 
-    Given u = F(z_i) the probability is the product of P(z_j > z_i + x_i - x_j) over j. The product
-    is smooth between the points at which one of these levels is 0, so quadrature between them is
-    exact.
+    Given u = F(z_i) the probability is the product of P(z_j > z_i + x_i - x_j) over j. With
+    r = e^(z_i + x_i - x_j) such a factor is 1 - r / 2 below r = 1, and 1 / (2 r) above. So the
+    product is smooth between the points at which some r is 1, and quadrature between them is exact.
     """
     units = value / jnp.asarray(scale, jnp.float32)
+    order, arms = jnp.sort(units), jnp.arange(len(units))
 
     def chance(i):
-        ends = jnp.sort(_below(units - units[i]))  # the points in u, including 1/2
-        ends = jnp.concatenate([jnp.zeros(1), ends, jnp.ones(1)])
+        # The points in u, including 1/2.
+        ends = jnp.concatenate([jnp.zeros(1), _below(order - units[i]), jnp.ones(1)])
         width = jnp.diff(ends)[:, None]
         u = (ends[:-1, None] + width * NODES[None]).reshape(-1, 1)
-        level = jnp.where(u < 0.5, jnp.log(2.0 * u), -jnp.log(2.0 - 2.0 * u)) + units[i]
-        above = _below(units[None] - level).at[:, i].set(1.0)
+        apart = jnp.exp(jnp.clip(units[i] - units, -80.0, 80.0))  # neither 0 nor inf in float32
+        r = jnp.where(u < 0.5, 2.0 * u, 0.5 / (1.0 - u)) * apart[None]
+        above = jnp.where(r < 1.0, 1.0 - 0.5 * r, 0.5 / r)
+        above = jnp.where((arms == i)[None], 1.0, above)
         return jnp.sum((width * WEIGHTS[None]).reshape(-1) * jnp.prod(above, axis=1))
 
-    return _choice(jax.vmap(chance)(jnp.arange(len(units))))
+    return _choice(jax.vmap(chance)(arms))
 
 
 def _below(level):

@@ -1,7 +1,6 @@
 """Empirical lower bounds on epsilon, from an observer who sees the actions."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -13,12 +12,12 @@ from tqdm import tqdm
 
 from dpjax.audit.anytime import anytime
 from dpjax.audit.counts import Bound, best_event, bound_from_counts
+from dpjax.audit.limits import in_threads
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.reports import reported
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, _check
 from dpjax.engine.compile import compile_trials
-from dpjax.engine.devices import cores
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 
@@ -325,23 +324,14 @@ def trained(learner, pair, key, chunk):
 
 def _blocks(program, losses, key, runs, chunk, progress=False):
     """Yield program(losses, keys) of each block of runs, computed with one thread per core."""
-    with ThreadPoolExecutor(cores()) as pool:
-        futures = [
-            pool.submit(
-                lambda i: jax.tree.map(
-                    np.asarray, program(losses, jr.split(jr.fold_in(key, i), chunk))
-                ),
-                i,
-            )
-            for i in range(-(-runs // chunk))
-        ]
-        try:
-            for future in tqdm(futures, unit="chunk", disable=not progress):
-                yield future.result()
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+
+    def block(i):
+        keys = jr.split(jr.fold_in(key, i), chunk)
+        return jax.tree.map(np.asarray, program(losses, keys))
+
+    count = -(-runs // chunk)
+    blocks = in_threads(block, range(count))
+    yield from tqdm(blocks, total=count, unit="chunk", disable=not progress)
 
 
 def _collect(program, losses, key, runs, chunk):

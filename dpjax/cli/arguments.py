@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 PRIVATE_EPSILONS = (0.1, 1.0, 10.0)
 EPSILONS = (*PRIVATE_EPSILONS, math.inf)
 RUNS = 2**17  # of each sequence in an attack
+MINUTES = 20.0  # the time limit of an attack
 # The largest number for --devices. Each CPU device has its own threads.
 DEVICES = 1024
 

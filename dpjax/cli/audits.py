@@ -13,7 +13,8 @@ from jax import random as jr
 
 from dpjax import audit, domains, learners
 from dpjax.audit import audited
-from dpjax.audit.audited import PAIRS, RUNS
+from dpjax.audit.audited import MINUTES, PAIRS, RUNS, UNDECIDED, VIOLATED
+from dpjax.audit.limits import watched
 from dpjax.cli.learner_files import find_factory
 from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
@@ -102,19 +103,20 @@ def replays(learner, pairs) -> audit.Verdict:
 
 
 def audit_one(
-    name, domain, epsilon, *, runs=RUNS, count=PAIRS, changed=1
+    name, domain, epsilon, *, horizon=None, runs=RUNS, minutes=MINUTES, count=PAIRS, changed=1
 ) -> tuple[dict, list[dict]]:
     """A row of the table for one learner, and one for each of its mutants.
 
     For a printed calibration, the column ``paper`` has the epsilon that the paper states, and
     ``printed`` the epsilon that is declared.
     """
+    horizon = horizon or HORIZONS.get(name, HORIZON)
 
     def examined(options, **what):
         return audited.examined(
             lambda horizon: build(name, domain, horizon, epsilon, **options),
-            [HORIZONS.get(name, HORIZON)], keys(), {"learner": name, "domain": domain},
-            count=count, changed=changed, **what,
+            [horizon], keys(), {"learner": name, "domain": domain},
+            minutes=minutes, count=count, changed=changed, **what,
         )  # fmt: skip
 
     row, mutants = _whole(*examined({}, runs=None if name in HORIZONS else runs))
@@ -137,17 +139,18 @@ def audit_one(
 def _whole(row, mutants) -> tuple[dict, list[dict]]:
     """A row with empty columns for a printed calibration, and the number of mutants caught."""
     caught = sum(each["caught"] for each in mutants)
-    words = "" if row["checks"] == audited.NOTHING else f"{caught} of {len(mutants)} caught"
+    words = f"{caught} of {len(mutants)} caught" if mutants else ""
     printed = dict.fromkeys(("paper", "printed", "printed_replay"))
     return row | printed | {"mutants": words}, mutants
 
 
-def audit_own(factory, epsilon, *, runs, count, changed) -> tuple[dict, list[dict]]:
+def audit_own(factory, epsilon, *, horizon, **options) -> tuple[dict, list[dict]]:
     """:func:`audit_one` for the factory of a user's learner."""
-    entrant = prepared(factory, HORIZON)
+    entrant = prepared(factory, horizon or HORIZON)
+    horizons = [horizon] if horizon else audited.HORIZONS
     return _whole(*audited.examined(
-        lambda horizon: as_learner(entrant.build(horizon, epsilon)), audited.HORIZONS, keys(),
-        {"learner": name_of(factory), "domain": ""}, runs=runs, count=count, changed=changed,
+        lambda horizon: as_learner(entrant.build(horizon, epsilon)), horizons, keys(),
+        {"learner": name_of(factory), "domain": ""}, **options,
     ))  # fmt: skip
 
 
@@ -290,12 +293,14 @@ def run(
     out="results/audit",
     *,
     epsilon=1.0,
+    horizon=None,
     runs=RUNS,
+    minutes=MINUTES,
     count=PAIRS,
     changed=1,
     merge=False,
     progress=True,
-) -> tuple[str, str]:
+) -> tuple[str, int, str]:
     """Audit learners at one epsilon, and write tables and a figure into the folder ``out``.
 
     The files are audit.csv (a row for each learner and domain), audit_mutants.csv (a row for each
@@ -306,7 +311,9 @@ def run(
         :func:`dpjax.cli.learner_files.find_factory`; by default all learners of the package.
       out: a folder, created if necessary.
       epsilon: the epsilon requested of every learner.
+      horizon: the number of rounds; None for 16, or for more if a learner releases nothing in 16.
       runs: counted runs of each sequence in the attack; None for no attack.
+      minutes: after which the attack of a learner is stopped.
       count: number of replayed pairs.
       changed: number of rounds that differ between the sequences of a pair, below the horizon. The
         table then shows the declared and the replayed privacy loss of a group of this many rounds.
@@ -314,7 +321,8 @@ def run(
       progress: whether to show a progress bar.
 
     Returns:
-      The new rows, as text, and the first violation of a declaration; empty if there is none.
+      The new rows, as text; an exit status: 0, or 1 if a violation of a declaration was found, or
+      3 if some audit could not decide; and the sentence of the first such audit, or an empty one.
 
     Raises:
       ValueError: there is no such learner, a file has no learner, or a number is out of range; or
@@ -333,13 +341,16 @@ def run(
     _check.epsilon(epsilon)
     runs = None if runs is None else _check.size(1, runs=runs)
     changed = _check.size(1, changed=changed)
-    if changed >= HORIZON:
-        raise ValueError(f"changed must be below the horizon {HORIZON}, got {changed}")
+    horizon = None if horizon is None else _check.size(2, horizon=horizon)
+    _check.positive(minutes=minutes)
+    if changed >= (horizon or HORIZON):
+        raise ValueError(f"changed must be below the horizon {horizon or HORIZON}, got {changed}")
     parameters = {
         "learners": "all" if names == learners.__all__ else names,
-        "epsilon": epsilon, "horizon": HORIZON, "horizons": HORIZONS, "options": OPTIONS,
-        "arms": ARMS, "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
-        "changed rounds": changed,
+        "epsilon": epsilon, "horizon": horizon or HORIZON,
+        "horizons": {} if horizon else HORIZONS, "options": OPTIONS,
+        "arms": ARMS, "delta": DELTA, "pairs": count, "changed rounds": changed,
+        "runs": runs, "confidence": 0.95,
         "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
         "key": f"jax.random.key({SEED})",
         "versions": versions(),
@@ -349,21 +360,27 @@ def run(
         parameters = add_to(out, parameters, "learners")
     with output_folder(out) as folder:
         cases = [
-            partial(audit_own, own[name]) if name in own else partial(audit_one, name, domain)
+            (
+                name,
+                partial(audit_own, own[name]) if name in own else partial(audit_one, name, domain),
+            )
             for name in names
             for domain in ([""] if name in own else domains_of(name))
         ]
-        # Compilation takes nearly all of the time; threads spread it over the cores.
-        with ThreadPoolExecutor(cores()) as pool:
-            found = pool.map(
-                lambda case: case(epsilon, runs=runs, count=count, changed=changed), cases
-            )
-            done = []
-            with Bar(len(cases), progress, "learners") as bar:
-                for each in found:
+        options = {"horizon": horizon, "runs": runs, "minutes": minutes}
+        with Bar(len(cases), progress, "learners") as bar:
+
+            def one(name, case):
+                with watched(lambda words: bar.say(f"{name}: {words}")):
+                    return case(epsilon, count=count, changed=changed, **options)
+
+            # Compilation takes nearly all of the time; threads spread it over the cores.
+            with ThreadPoolExecutor(cores()) as pool:
+                done = []
+                for each in pool.map(one, *zip(*cases, strict=True)):
                     done.append(each)
                     bar.update()
-            rows, of_mutants = zip(*done, strict=True)
+        rows, of_mutants = zip(*done, strict=True)
         mutants = [row for rows_of_one in of_mutants for row in rows_of_one]
         for name, table in {"audit.csv": rows, "audit_mutants.csv": mutants}.items():
             if merge:
@@ -378,9 +395,10 @@ def run(
         # A table of mutants from an earlier audit does not belong to this one.
         (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
     write_figure(out, "audit", figure, read_rows(Path(out) / "audit.csv"))
-    violations = [
-        f"{row['learner']}: {audited.finding({**row, 'epsilon': epsilon, 'flagged': True})}"
-        for row in rows
-        if row["checks"] not in ("pass", audited.NOTHING)
-    ]
-    return format_table(rows), next(iter(violations), "")
+    # Violations first, then audits that could not decide.
+    for status in (VIOLATED, UNDECIDED):
+        for row in rows:
+            if audited.status(row["checks"]) == status:
+                said = audited.finding({**row, "epsilon": epsilon, "flagged": True})
+                return format_table(rows), status, f"{row['learner']}: {said}"
+    return format_table(rows), 0, ""

@@ -97,6 +97,10 @@ class Bar(tqdm):
                 )
         return shown
 
+    def say(self, words):
+        """Show words after the bar. In a log they are in the next line."""
+        self.set_postfix_str(words, refresh=self.watched)
+
     def skip_to(self, n):
         """Count the rounds x trials up to ``n``, which need not be played."""
         if not self.disable:

@@ -143,10 +143,10 @@ def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.Data
     A row of the file is left out if its entry in this column is also in the table. Rows of the file
     keep their text. Without a file, the table is only sorted.
     """
-    both = pandas.DataFrame(table, dtype=object)
+    both = pandas.DataFrame(table, columns=None if len(table) else [by], dtype=object)
     if path.exists():
         old = pandas.read_csv(path, dtype=str, keep_default_na=False)
-        both = pandas.concat([old[~old[by].isin(both[by])], both.map(entry)])
+        both = pandas.concat([old[~old[by].isin(both[by])], both.map(entry)]).fillna("")
     places = {name: place for place, name in enumerate(order)}
     return both.sort_values(
         by, key=lambda names: names.map(places).fillna(len(places)), kind="stable"

@@ -57,7 +57,7 @@ def test_run_prints_the_table_and_writes_the_files(capsys, tmp_path):
 def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_path, monkeypatch):
     """By no command. With the option they are, and files left by a killed run do not count."""
     monkeypatch.setattr(papers.tossou2017, "reproduce", lambda out, **sizes: "played")
-    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: ("played", ""))
+    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: ("played", 0, ""))
     monkeypatch.setattr("dpjax.cli.run.run", lambda *arguments, **options: "played")
     left = tmp_path / "results"
     monkeypatch.chdir(tmp_path)
