@@ -69,7 +69,7 @@ def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
 
     assert marks(takes) == []
     takes[0, 0] = False
-    assert marks(takes) == ["none", "none"]
+    assert marks(takes) == ["not used", "not used"]
 
 
 def test_sizes_with_long_labels_have_no_tick_each():
@@ -119,7 +119,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed)
     assert len(curve.get_xdata()) == 3 and len(mark.get_xdata()) == 1
     assert mark.get_xdata()[0] > max(curve.get_xdata())
     assert mark.get_ydata()[0] == pytest.approx(1.85)
-    assert [text.get_text() for text in axes.texts] == ["∞", "none"]
+    assert [text.get_text() for text in axes.texts] == ["∞", "not used"]
     assert "central model (private, fixed at epsilon = 11.6)." in drawn.caption
 
 
@@ -129,7 +129,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_curve_in_grey(mixed):
     assert [len(axes.get_lines()) for axes in drawn.axes] == [3, 1]
     assert drawn.axes[1].get_lines()[0].get_color() == plot._NONE
     texts = [text.get_text() for text in drawn.legends[0].get_texts()]
-    assert texts == ["epsilon", "0.1", "1", "∞", "none"]
+    assert texts == ["epsilon", "0.1", "1", "∞", "not used"]
 
 
 def test_bounds_across_are_lines_with_names_in_the_legend():
@@ -350,13 +350,14 @@ def test_an_axis_of_close_or_negative_values_does_not_begin_at_zero():
     assert beside([-5.0, 9.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] < -5.0
 
 
-def test_panels_that_share_have_one_scale():
-    """One panel alone would be logarithmic."""
-    data = beside([1.0, 400.0], [300.0, 400.0])
+@pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (-1.0, "linear")])
+def test_all_panels_have_one_scale(least, scale):
+    """One panel alone would be logarithmic, and they once had two scales without a word."""
+    data = beside([1.0, 400.0], [300.0 * least, 400.0])
     one, two = data.dpjax.figure("arms", panel="panel").axes
-    assert (one.get_yscale(), two.get_yscale()) == ("log", "linear")
+    assert one.get_yscale() == two.get_yscale() == scale
     one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
-    assert one.get_yscale() == two.get_yscale() == "log"
+    assert one.get_yscale() == two.get_yscale() == scale
     assert one.get_ylim() == two.get_ylim()
 
 
