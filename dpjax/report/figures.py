@@ -408,7 +408,8 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
         if len(mark):
             sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
             axes.errorbar(np.nan_to_num(places[mark], nan=along.beyond or 0.0), centre[mark], sides,
-                          linestyle="", marker=curve["marker"] or "o", markersize=4,
+                          linestyle="", marker=curve["marker"] or "o",
+                          markersize=curve["markersize"],
                           color=curve["color"], fillstyle=curve.get("fillstyle"))  # fmt: skip
         if not len(rest):
             continue

@@ -190,9 +190,12 @@ def _privacy(made, played) -> dict:
 
 
 def _planned(made, played) -> dict:
-    """The cells of all programs, if some have not been played and so have no declarations."""
-    declared = [each.about.get("privacy", {}).get("epsilon", np.nan) for each in played]
-    if not any(np.isnan(epsilons).any() for epsilons in declared):
+    """The cells of all programs, if some have neither a trial nor declarations."""
+    if not any(
+        (np.isnan(each.about.get("privacy", {}).get("epsilon", np.nan))
+         & np.isnan(each.arrays["regret"]).all(axis=(1, 2))).any()
+        for each in played
+    ):  # fmt: skip
         return {}
     found = np.zeros(made.shape, bool)
     for program, *_ in played:
