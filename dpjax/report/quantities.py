@@ -107,6 +107,8 @@ def line(
     of = f"across: {name!r}"
     if not isinstance(values, xarray.DataArray):
         shape = np.shape(values)
+        if np.asarray(values).dtype.kind not in "iuf":
+            raise ValueError(f"{of} must be a number or numbers, got {values!r}")
         if shape not in ((), array[axis].shape):
             raise ValueError(f"{of} has shape {shape}; pass a number, one for each of the "
                              f"{array.sizes[axis]} values of {axis}, or a DataArray")  # fmt: skip
@@ -114,9 +116,10 @@ def line(
     for own in values.dims:
         if own not in (axis, *facets):
             raise ValueError(f"{of} has the axis {own}; allowed are {', '.join([axis, *facets])}")
-        if own not in values.coords:
+        if own not in values.coords and values.sizes[own] == array.sizes[own]:
             values = values.assign_coords({own: array[own].values})
-        if lacking := [x for x in array[own].values.tolist() if x not in values[own].values]:
+        labels = values[own].values  # 0, 1, ... for an axis without labels
+        if lacking := [x for x in array[own].values.tolist() if x not in labels]:
             raise ValueError(f"{of} has no value at {own} = {lacking[0]}")
     values = values.sel({own: array[own].values for own in values.dims}).reset_coords(drop=True)
     if not np.isfinite(values).any():

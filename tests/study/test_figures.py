@@ -626,6 +626,8 @@ def test_curves_across_follow_the_axis_and_the_panels(horizons):
     ("values", "said"),
     [([1.0, 2.0], r"'b' has shape \(2,\); pass a number, one for each of the 3 values of epsilon"),
      (np.nan, "'b': no value is finite"),
+     ("one", "'b' must be a number or numbers, got 'one'"),
+     (xarray.DataArray([1.0, 2.0], dims=["epsilon"]), "'b' has no value at epsilon = 0.1"),
      (xarray.DataArray([1.0], {"arms": [4]}, ["arms"]), "'b' has the axis arms; allowed"),
      (xarray.DataArray([1.0], {"epsilon": [0.1]}, ["epsilon"]), "'b' has no value at")],
 )  # fmt: skip
