@@ -69,7 +69,7 @@ def figure(
       data: of a study, a part of it, or an estimate from a method of ``data.dpjax``. An estimate by
         ``tune`` has a panel for the best setting, with its candidates, and one for the tuned
         regret. Each axis with several values must be named below.
-      x: the horizontal axis. ``inf`` is drawn at the right, followed by "not used" for learners or
+      x: the horizontal axis. ``inf`` is drawn at the right, followed by "unused" for learners or
         environments that do not take the axis. "declared" is the declared epsilon of each learner;
         a learner that takes no epsilon then has a mark at its declared epsilon, or at "none" if it
         declares no privacy. Curves go along epsilon if it has several values, or otherwise along
@@ -395,7 +395,7 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
         if "standard_error" in found:
             error = found["standard_error"].values[shown]
             flat += bool((error <= 1e-9 * abs(centre[shown])).all())
-        curve = {**look, **kind, "markersize": 5 if kind else 4, "linewidth": 1.3}
+        curve = {**look, **kind, "markersize": 5 if "fillstyle" in kind else 4, "linewidth": 1.3}
         if not quantities.takes(array, found, color):
             curve["color"] = _NONE
         places = along.of(found)

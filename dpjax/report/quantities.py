@@ -20,7 +20,7 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
 ENDS = "low", "high"  # of an interval
 DECLARED = "declared"  # the horizontal axis of the declared epsilon
-NOT_USED = "not used"  # the label of learners and environments that do not take an axis
+NOT_USED = "unused"  # the label of learners and environments that do not take an axis
 # Values of an axis that differ by more than this factor have a logarithmic axis.
 _WIDE = 8.0
 

@@ -69,7 +69,7 @@ def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
 
     assert marks(takes) == []
     takes[0, 0] = False
-    assert marks(takes) == ["not used", "not used"]
+    assert marks(takes) == ["unused", "unused"]
 
 
 def test_sizes_with_long_labels_have_no_tick_each():
@@ -119,7 +119,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed)
     assert len(curve.get_xdata()) == 3 and len(mark.get_xdata()) == 1
     assert mark.get_xdata()[0] > max(curve.get_xdata())
     assert mark.get_ydata()[0] == pytest.approx(1.85)
-    assert [text.get_text() for text in axes.texts] == ["∞", "not used"]
+    assert [text.get_text() for text in axes.texts] == ["∞", "unused"]
     assert "central model (private, fixed at epsilon = 11.6)." in drawn.caption
 
 
@@ -129,7 +129,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_curve_in_grey(mixed):
     assert [len(axes.get_lines()) for axes in drawn.axes] == [3, 1]
     assert drawn.axes[1].get_lines()[0].get_color() == plot._NONE
     texts = [text.get_text() for text in drawn.legends[0].get_texts()]
-    assert texts == ["epsilon", "0.1", "1", "∞", "not used"]
+    assert texts == ["epsilon", "0.1", "1", "∞", "unused"]
 
 
 def test_bounds_across_are_lines_with_names_in_the_legend():
@@ -557,7 +557,7 @@ def test_the_axis_of_an_estimate_names_it_and_a_learner_without_epsilon_has_a_ma
     assert axes.get_ylabel() == label
     private, plain = marks(axes).values()
     assert len(private) == 3 and len(plain) == 1 and plain[0][0] > private[-1][0]
-    assert [text.get_text() for text in axes.texts] == ["∞", "not used"]
+    assert [text.get_text() for text in axes.texts] == ["∞", "unused"]
 
 
 def test_an_estimate_by_name_has_the_same_label_and_the_variable_its_own(horizons):
