@@ -3,13 +3,15 @@
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import numpy as np
 import xarray
+
+from dpjax.report import quantities
 
 DRAWS, SEED = 1000, 2017  # of resampling
 # With fewer trials, resampled trials vary too little, and intervals come from Student's law.
@@ -21,15 +23,15 @@ _QUIET: ContextVar[bool] = ContextVar("_QUIET", default=False)
 
 
 def estimator(
-    caption: str = "", fewest: int = 2
+    caption: str = "", fewest: int = 2, label: str = ""
 ) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
     """Register a function as an estimator, under its name.
 
     Its first argument is a DataArray with the dimension ``trial``; ``confidence`` is the level of
     its interval. It returns a Dataset whose first variable is the centre, with ``low`` and
     ``high``. The array and the level are checked before each call. The attributes ``estimate``
-    (for captions), ``trials`` and ``variable`` (the array's name) are added to the Dataset. One
-    warning gives its :func:`remarks`.
+    (for captions), ``label`` (for the axis of a figure), ``trials`` and ``variable`` (the array's
+    name) are added to the Dataset. One warning gives its :func:`remarks`.
 
     The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables, figures
     and pages.
@@ -39,6 +41,8 @@ def estimator(
         level and "{variable}" for the name of the array. By default the attribute ``estimate`` of
         the returned Dataset.
       fewest: the smallest number of trials.
+      label: the centre in words, as in ``caption``, but "{variable}" is the label of the array. By
+        default "<name of the function> of {variable}".
 
     Raises:
       TypeError: the function does not take ``confidence``.
@@ -64,7 +68,7 @@ def estimator(
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
             (_, array), *others = given.arguments.items()
-            words = {n: ", ".join(v) if isinstance(v, list | tuple) else v for n, v in others}
+            words = {n: _in_words(v) for n, v in others}
             trials = check(array, fewest, confidence=words["confidence"])
             with quiet():
                 found = function(*args, **kwargs)
@@ -72,6 +76,9 @@ def estimator(
             text = caption.format(percent=f"{100 * words['confidence']:g} %", **words)
             text = text or found.attrs.get("estimate", function.__name__)
             about = {"estimate": text.replace("_", " "), "trials": trials}
+            words["variable"] = quantities.label(str(array.name or "value"), array.attrs)
+            own = label or f"{function.__name__} of {{variable}}"
+            about["label"] = own.format(**words).replace("_", " ")
             found = found.assign_attrs(about, variable=str(array.name or function.__name__))
             warn(remarks(found), found.attrs["variable"])
             return found
@@ -80,6 +87,13 @@ def estimator(
         return checked
 
     return register
+
+
+def _in_words(argument):
+    """A list or a dict of values, such as ``learner="EXP3"``, in words; others unchanged."""
+    if isinstance(argument, dict):
+        argument = [v if isinstance(v, str) else f"{n} = {v}" for n, v in argument.items()]
+    return ", ".join(argument) if isinstance(argument, list | tuple) else argument
 
 
 def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
@@ -128,18 +142,33 @@ def refuse_empty(values: xarray.DataArray, name: object, of: str = "trial") -> N
 
 
 def expected(array: xarray.DataArray) -> xarray.DataArray:
+    """Whether each cell was played, or should have been; see :func:`should_exist`."""
+    return should_exist(counts(array).any("trial"), array.coords, array.name)
+
+
+def should_exist(
+    played: xarray.DataArray, coords: Mapping[Hashable, Any], variable: object
+) -> xarray.DataArray:
     """Whether each cell was played, or should have been.
 
-    A cell was played if a trial counts in it. It should have been if it declares privacy, and its
-    learner played in this environment otherwise. Regret, which every learner has, should also exist
-    for a learner without any trial that counts.
+    A cell should have been played if it declares privacy, and its learner played in this
+    environment otherwise. Regret, which every learner has, should also exist for a learner without
+    any trial that counts. Data of an unfinished store have the coordinate ``planned``: all of these
+    cells should have regret.
+
+    Args:
+      played: whether a trial counts in each cell.
+      coords: the coordinates of the data.
+      variable: the name of the variable.
     """
-    played = counts(array).any("trial")
-    if "privacy_epsilon" not in array.coords:
+    regret = variable in ("regret", "final_regret")
+    if "planned" in coords and regret:
+        return (played | coords["planned"].reset_coords(drop=True)).transpose(*played.dims)
+    if "privacy_epsilon" not in coords:
         return played
-    declared = array.coords["privacy_epsilon"].reset_coords(drop=True).notnull()
+    declared = coords["privacy_epsilon"].reset_coords(drop=True).notnull()
     pair = played.any([name for name in played.dims if name not in ("learner", "environment")])
-    if array.name in ("regret", "final_regret"):
+    if regret:
         pair = pair | ~played.any([name for name in played.dims if name != "learner"])
     return (played | (declared & pair)).transpose(*played.dims)
 
@@ -166,8 +195,8 @@ def by_trials(
         left out like one that was not played, so it does not affect the others.
 
     Returns:
-      The estimate. If some trials do not count, its last variable is ``trials``, the number of
-      trials that count in each cell, NaN if it is not :func:`expected`.
+      The estimate, with the array's coordinates. If some trials do not count, its last variable is
+      ``trials``, the number of trials that count in each cell, NaN if it is not :func:`expected`.
 
     Examples:
       >>> import xarray
@@ -185,7 +214,7 @@ def by_trials(
     whole = (finite | ~played).all(over).transpose("trial", ...)
     array = array if finite.all() else array.where(finite)
     if whole.all() and (asked == played).all():
-        return estimate(array)
+        return _placed(estimate(array), array)
     cells, n = whole.isel(trial=0, drop=True), array.sizes["trial"]
     patterns, which = np.unique(
         np.packbits(whole.values.reshape(n, -1), axis=0), axis=1, return_inverse=True
@@ -203,14 +232,24 @@ def by_trials(
         failed = _named(lacking.where(asked & ~played))
         texts = [f"all{at}" if c == n else f"{c:.0f} of {n}{at} (left out)" for c, at in failed]
         trials.attrs["failed"] = "; ".join(texts)
-    return found.assign(trials=trials.variable)
+    return _placed(found.assign(trials=trials.variable), array)
+
+
+def _placed(found, array) -> xarray.Dataset:
+    """An estimate with the coordinates of its array that have no other axes."""
+    axes = {*found[next(iter(found))].dims}
+    missing = [name for name in array.coords if name not in found.variables]
+    kept = {name: array.coords[name].variable for name in missing}
+    kept = {name: own for name, own in kept.items() if {*own.dims} <= axes}
+    return found.assign_coords(kept)
 
 
 def number(found: xarray.Dataset, otherwise: int | None = None) -> str:
     """The number of trials of an estimate in words, such as "20 to 30"."""
     if "trials" not in found:
         return str(found.attrs.get("trials", otherwise))
-    ends = found["trials"].min().item(), found["trials"].max().item()
+    some = found["trials"].where(found["trials"] > 0)
+    ends = some.min().item(), some.max().item()
     return " to ".join(dict.fromkeys(f"{end:.0f}" for end in ends))
 
 

@@ -11,10 +11,12 @@ import numpy as np
 import scipy
 import xarray
 
-from dpjax.report import arrays, estimates
+from dpjax.report import arrays, estimates, quantities
+
+_NOTE = "No epsilon includes the privacy cost of tuning on the data."
 
 
-@arrays.estimator("largest mean over {over}, simultaneous intervals")
+@arrays.estimator("largest mean over {over}, simultaneous intervals", label="{variable}")
 def worst(
     array: xarray.DataArray, over: str = "environment", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -47,7 +49,9 @@ def worst(
     return xarray.Dataset(parts, attrs=found.attrs)
 
 
-@arrays.estimator("mean with {percent} confidence bands, simultaneous over {over}", fewest=4)
+@arrays.estimator(
+    "mean with {percent} confidence bands, simultaneous over {over}", fewest=4, label="{variable}"
+)
 def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95) -> xarray.Dataset:
     """The mean along an axis of instances, such as gaps, and an unbiased mean at the worst of them.
 
@@ -79,6 +83,7 @@ def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95
     "significantly worse in the other trials, at {percent}. Tuned: mean of the other trials, with "
     "Student's {percent} intervals",
     fewest=4,
+    label="{variable}",
 )
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
     """The setting with the least mean, chosen on half of the trials and reported on the other half.
@@ -96,8 +101,10 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
 
     Returns:
       A Dataset of mean, standard_error, low and high of the chosen setting on the second half;
-      ``chosen_<axis>`` for each axis of the settings; and ``candidate`` along these axes.
-      Coordinates, such as ``privacy_epsilon``, are those of the chosen setting.
+      ``chosen_<axis>`` for each axis of the settings; and ``candidate`` along these axes. The
+      array's variable has the trials of the second half at the chosen setting, for further
+      estimates such as exponents. Coordinates, such as ``privacy_epsilon``, are those of the chosen
+      setting.
 
     Examples:
       >>> import xarray
@@ -110,10 +117,12 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     axes = list(over)
     for name in axes:
         arrays.axis_values(array, name)
-    choose = partial(_tune, axes=axes, confidence=confidence)
+    array = array.assign_coords(trial=array["trial"])
+    choose = partial(_tune, axes=axes, confidence=confidence, trials=array["trial"])
     found = arrays.by_trials(array, choose, axes, fewest=4)
     at, played = found["at"].fillna(0.0).astype(int), found["mean"].notnull()
-    found = found.drop_vars("at").assign(candidate=found["candidate"] == 1.0)
+    held = found["held"] == 1.0
+    found = found.drop_vars(["at", "held", "trial"]).assign(candidate=found["candidate"] == 1.0)
     numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
     place = {name: at.copy(data=own) for name, own in zip(axes, numbers, strict=True)}
     for name in axes:
@@ -123,13 +132,21 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
         if coordinate not in array.dims and "trial" not in own.dims:
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
+    if array.name is not None:
+        own = array.reset_coords(drop=True)
+        own = own.isel({name: index.reset_coords(drop=True) for name, index in place.items()})
+        own = own.drop_vars(axes).where(held)
+        used = held.any([name for name in held.dims if name != "trial"])
+        found[array.name] = own.isel(trial=np.flatnonzero(used)).assign_attrs(note=_NOTE)
     half = "half of the" if "trials" in found else array.sizes["trial"] // 2
-    note = "No epsilon includes the privacy cost of tuning on the data."
-    return found.assign_attrs(chosen_on=half, note=note)
+    return found.assign_attrs(chosen_on=half, note=_NOTE)
 
 
-def _tune(array, axes, confidence) -> xarray.Dataset:
-    """:func:`tune` of trials that count in all played cells; ``at`` is the place of the choice."""
+def _tune(array, axes, confidence, trials) -> xarray.Dataset:
+    """:func:`tune` of trials that count in all played cells.
+
+    ``at`` is the place of the choice, and ``held`` is 1 for the trials of the second half.
+    """
     half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(half)), flat.isel(trial=slice(half, None))
     means = halves[0].mean("trial", skipna=False)
@@ -140,13 +157,15 @@ def _tune(array, axes, confidence) -> xarray.Dataset:
     single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
     # A difference of exactly 0 is no evidence, because two settings may be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
-    return found.assign(candidate=candidate.unstack("setting"), at=at)
+    held = xarray.ones_like(chosen["trial"], float).reindex(trial=trials, fill_value=0.0)
+    return found.assign(candidate=candidate.unstack("setting"), at=at, held=held)
 
 
 @arrays.estimator(
     "least mean over all settings that declare at most this {over}. The setting is chosen in "
     "{chosen_on} trials; mean of the other trials, with Student's {percent} intervals",
     fewest=4,
+    label="{variable}",
 )
 def frontier(
     array: xarray.DataArray,
@@ -181,7 +200,7 @@ def frontier(
     if settings is None:
         grid = [str(name) for name in array.dims if f"takes_{name}" in array.coords]
         settings = ["learner", *(n for n in grid if array[n].dtype.kind == "f")]
-    declared, models = array["privacy_epsilon"], array["privacy_model"]
+    declared, models = array["privacy_epsilon"], quantities.models(array)
     found = []
     for level in array[over].values:
         allowed = declared <= level * (1.0 + 1e-5)
@@ -198,7 +217,7 @@ def frontier(
         all_trials.attrs = {"of": array.sizes["trial"]}
         best["trials"] = best.get("trials", all_trials)
         found.append(best.assign_coords({over: level}))
-    levels = xarray.concat(found, over, combine_attrs="override", join="exact", coords="different",
+    levels = xarray.concat(found, over, combine_attrs="override", join="outer", coords="different",
                          compat="equals")  # fmt: skip
     levels[over].attrs["long_name"] = f"declared {over} at most"
     # All settings compete at the largest level, so it names all that failed.

@@ -21,7 +21,7 @@ from dpjax.report import arrays
 from dpjax.report.arrays import bare, estimator
 
 
-@estimator("mean with Student's {percent} confidence intervals", fewest=1)
+@estimator("mean with Student's {percent} confidence intervals", 1, "{variable}")
 def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """The mean over trials, with Student's interval in each cell.
 
@@ -51,7 +51,8 @@ def _mean(array, confidence) -> xarray.Dataset:
     )
 
 
-@estimator("{q:g}-quantile with {percent} intervals of order statistics")
+@estimator("{q:g}-quantile with {percent} intervals of order statistics",
+           label="{q:g}-quantile of {variable}")  # fmt: skip
 def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) -> xarray.Dataset:
     """A quantile over trials, with an interval between two order statistics.
 
@@ -125,7 +126,7 @@ def _proportion(array, confidence) -> xarray.Dataset:
     return xarray.Dataset(found).where(share.notnull())
 
 
-@estimator("{name} with {percent} bootstrap percentiles")
+@estimator("{name} with {percent} bootstrap percentiles", label="{name} of {variable}")
 def statistic(
     array: xarray.DataArray,
     function: Callable[[np.ndarray], np.ndarray],
@@ -323,7 +324,7 @@ def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
     return found.assign_attrs(estimate=caption, trials=array.sizes["trial"])
 
 
-@estimator()
+@estimator(label="{variable} minus that of {to}")
 def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> xarray.Dataset:
     """The mean of the paired differences to one place, trial by trial.
 
@@ -347,7 +348,7 @@ def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> 
     return mean(array - arrays.place(array, to), confidence)
 
 
-@estimator("mean with {percent} confidence bands, simultaneous over {over}")
+@estimator("mean with {percent} confidence bands, simultaneous over {over}", label="{variable}")
 def band(
     array: xarray.DataArray, over: str | Sequence[str] = "round", confidence: float = 0.95
 ) -> xarray.Dataset:

@@ -1,6 +1,6 @@
 """The quantities of a figure, from trials or from an estimate of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
 ENDS = "low", "high"  # of an interval
 DECLARED = "declared"  # the horizontal axis of the declared epsilon
+NOT_USED = "unused"  # the label of learners and environments that do not take an axis
 # Values of an axis that differ by more than this factor have a logarithmic axis.
 _WIDE = 8.0
 
@@ -29,10 +30,11 @@ class Along(NamedTuple):
 
     axis: str  # the data's axis along which curves go
     label: str
-    places: xarray.DataArray  # along this axis and others; NaN for a mark at "none"
+    places: xarray.DataArray  # along this axis and others; NaN for a mark beyond it
     ticks: np.ndarray  # the values that the axis shows
     infinity: float | None  # the place of infinity, if shown
-    none: float | None
+    beyond: float | None  # the place of learners that do not take the axis, or declare nothing
+    beyond_label: str  # its tick
 
     def of(self, one: xarray.Dataset) -> np.ndarray:
         """The places (n,) of a curve."""
@@ -75,6 +77,75 @@ def word(name: str) -> str:
     return _TERMS.get(name, ("", name.replace("_", " ")))[1]
 
 
+def is_estimate(data: xarray.Dataset) -> bool:
+    """Whether data were returned by an estimator; those of a choice have trials, too."""
+    return "estimate" in data.attrs
+
+
+def models(data: xarray.Dataset | xarray.DataArray) -> xarray.DataArray:
+    """The trust model of each cell: "none" if it declares no privacy, "" if that is unknown."""
+    epsilon = data["privacy_epsilon"]
+    own = data["privacy_model"].where(np.isfinite(epsilon), "none").where(epsilon.notnull(), "")
+    return own.assign_attrs(data["privacy_model"].attrs)
+
+
+def line(
+    name: str, values: Any, array: xarray.DataArray, axis: str, facets: Sequence[str]
+) -> xarray.DataArray:
+    """A line across panels: a number, or values along the axis of a figure and its panels.
+
+    Args:
+      name: of the line.
+      values: a number, a value for each of the axis, or an array with labelled axes.
+      array: with the axes of the figure.
+      axis: along which curves go.
+      facets: the axes of the panels.
+
+    Raises:
+      ValueError: the values have another shape or other axes, or none is a number.
+    """
+    of = f"across: {name!r}"
+    if not isinstance(values, xarray.DataArray):
+        shape = np.shape(values)
+        if np.asarray(values).dtype.kind not in "iuf":
+            raise ValueError(f"{of} must be a number or numbers, got {values!r}")
+        if shape not in ((), array[axis].shape):
+            raise ValueError(f"{of} has shape {shape}; pass a number, one for each of the "
+                             f"{array.sizes[axis]} values of {axis}, or a DataArray")  # fmt: skip
+        values = xarray.DataArray(np.asarray(values, np.float64), dims=[axis][: len(shape)])
+    for own in values.dims:
+        if own not in (axis, *facets):
+            raise ValueError(f"{of} has the axis {own}; allowed are {', '.join([axis, *facets])}")
+        if own not in values.coords and values.sizes[own] == array.sizes[own]:
+            values = values.assign_coords({own: array[own].values})
+        labels = values[own].values  # 0, 1, ... for an axis without labels
+        if lacking := [x for x in array[own].values.tolist() if x not in labels]:
+            raise ValueError(f"{of} has no value at {own} = {lacking[0]}")
+    values = values.sel({own: array[own].values for own in values.dims}).reset_coords(drop=True)
+    if not np.isfinite(values).any():
+        raise ValueError(f"{of}: no value is finite, so there is nothing to show")
+    return values
+
+
+def constants(array: xarray.DataArray, roles: Collection = ()) -> list[str]:
+    """The learner and environment, and the sizes, that an array has only one of, for captions.
+
+    Axes in ``roles`` are left out, because a figure or a table shows them.
+    """
+    single = {str(name): own.item() for name, own in array.coords.items()
+              if own.size == 1 and name not in (*roles, "trial", "round")
+              and not str(name).startswith(("privacy_", "takes_"))}  # fmt: skip
+    where = ", ".join(f"{n}: {single.pop(n)}" for n in ("learner", "environment") if n in single)
+    sizes = [f"{word(name)} = {text(value)}" for name, value in single.items()]
+    return [where[:1].upper() + where[1:], ", ".join(sizes)]
+
+
+def text(value: Any) -> str:
+    """A value of an axis with four digits."""
+    value = np.asarray(value).item()
+    return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
+
+
 def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
     """The quantities of a Dataset that an estimator returned.
 
@@ -94,7 +165,7 @@ def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
             "data: a figure needs trials or an estimate with low and high; the data have neither "
             "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
         )
-    shown = label(str(data.attrs.get("variable", centre)))
+    shown = data.attrs.get("label") or label(str(data.attrs.get("variable", centre)))
     kept = centre, "standard_error", *ENDS, "trials"
     own = data[[name for name in data.data_vars if name in kept]]
     found = {centre: Quantity(shown, own)}
@@ -134,7 +205,7 @@ def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
         none = None if takes_everywhere(array, axis) else _beyond(at)
         if none is not None:
             own = own.where(array.coords[f"takes_{axis}"])
-        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none)
+        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none, NOT_USED)
     epsilon = array.coords["privacy_epsilon"].reset_coords(drop=True)
     private = np.isfinite(epsilon)
     epsilon = epsilon.broadcast_like(array[axis])
@@ -145,7 +216,7 @@ def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
     own = own.where(epsilon.notnull())
     none = _beyond(at) if epsilon.isnull().any() else None
     ticks = array[axis].values if axis == "epsilon" else values
-    return Along(axis, "declared epsilon", own, ticks, infinity, none)
+    return Along(axis, "declared epsilon", own, ticks, infinity, none, "none")
 
 
 def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tuple:
@@ -161,7 +232,8 @@ def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tu
         raise ValueError(
             'x: "declared" needs the coordinate privacy_epsilon, as Study.run returns it'
         )
-    array = data[y or ("final_regret" if "trial" in data.dims else next(iter(data.data_vars)))]
+    trials = "trial" in data.dims and not is_estimate(data)
+    array = data[y or ("final_regret" if trials else next(iter(data.data_vars)))]
     free = [str(name) for name in array.dims if name != "trial" and name not in named]
     free.sort(key=lambda name: (array.sizes[name] == 1, name != "epsilon"))
     if free and (array.sizes[free[0]] > 1 or free[0] == "epsilon"):
@@ -169,7 +241,7 @@ def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tu
     return data.expand_dims(DECLARED), DECLARED
 
 
-def takes(array: xarray.DataArray, one: xarray.Dataset, axis: str | None) -> bool:
+def takes(array: Any, one: Any, axis: str | None) -> bool:
     """Whether the learner or the environment of a curve takes an axis."""
     own = array.coords.get(f"takes_{axis}")
     return True if own is None else bool(own.sel(_single(one, own.dims)).any())

@@ -138,6 +138,7 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
         "round": rounds,
         **_privacy(made, [each for each in played if "privacy" in each.about]),
         **_takes(made, played),
+        **_planned(made, played),
     }
     data = xarray.Dataset(table.arrays, coordinates)
     for name in _UNITS.keys() & data.variables.keys():
@@ -186,6 +187,20 @@ def _privacy(made, played) -> dict:
             shaped = made.shaped(program, about["privacy"][name])
             values[place] = shaped.squeeze(axis=alone)
     return {f"privacy_{name}": (names, values) for name, values in found.items()}
+
+
+def _planned(made, played) -> dict:
+    """The cells of all programs, if some have neither a trial nor declarations."""
+    if not any(
+        (np.isnan(each.about.get("privacy", {}).get("epsilon", np.nan))
+         & np.isnan(each.arrays["regret"]).all(axis=(1, 2))).any()
+        for each in played
+    ):  # fmt: skip
+        return {}
+    found = np.zeros(made.shape, bool)
+    for program, *_ in played:
+        found[np.ix_(*made.place(program))] = True
+    return {"planned": ([*made.axes], found)}
 
 
 def _takes(made, played) -> dict:

@@ -256,3 +256,98 @@ def test_every_estimator_is_a_method_with_its_documentation(data, name):
     assert name in dir(data.dpjax) and "Examples:" in method.__doc__
     parameters = inspect.signature(method).parameters
     assert "array" not in parameters and {"of", "value"} & parameters.keys()
+
+
+def test_what_declares_no_privacy_has_no_model_in_any_table(data):
+    """The table once said "central", and the figure "none"."""
+    model = data.dpjax.table()["privacy_model"].tolist()
+    assert model == ["central", "central", "none", "none"]
+    assert data.dpjax.frontier()["chosen_model"].values.ravel().tolist() == ["central"] * 2 + [
+        "none"
+    ]
+
+
+CHOICES = {"tune": lambda own: own.tune("mixing"), "frontier": lambda own: own.frontier()}
+ESTIMATES = {
+    "mean": lambda own: own.mean(), "slope": lambda own: own.slope(),
+    "crossing": lambda own: own.crossing(1.1), "band": lambda own: own.band("horizon"),
+    "worst": lambda own: own.worst("horizon"), **CHOICES,
+}  # fmt: skip
+
+
+@pytest.fixture
+def settings(data):
+    """Two settings of the mixing, of which the second is better, at two horizons."""
+    scale = xarray.DataArray(
+        [[8.0, 4.0], [16.0, 8.0]], {"horizon": [16, 64], "mixing": [0.1, 0.2]},
+        ["horizon", "mixing"],
+    )  # fmt: skip
+    one = data.drop_vars("horizon")[["final_regret"]]
+    found = one.assign(final_regret=(one["final_regret"] * scale).transpose(..., "trial"))
+    takes = xarray.ones_like(data["takes_epsilon"].reset_coords(drop=True))
+    epsilon = data["privacy_epsilon"].reset_coords(drop=True) * xarray.ones_like(scale)
+    model = xarray.full_like(epsilon, "central", object)
+    return found.assign_coords(
+        takes_horizon=takes, takes_mixing=takes, privacy_epsilon=epsilon, privacy_model=model
+    )
+
+
+@pytest.mark.parametrize("name", ESTIMATES)
+def test_each_estimate_has_a_table(settings, name):
+    own = settings if name in CHOICES else settings.isel(mixing=1)
+    found = ESTIMATES[name](own.dpjax)
+    centre = next(iter(found.data_vars))
+    table = found.dpjax.table()
+    expected = (
+        found[centre].isel(learner=0).values if "learner" in found.dims else found[centre].values
+    )
+    np.testing.assert_array_equal(table[centre][: expected.size], expected.ravel())
+    rows = expected.size
+    if (
+        "learner" in found.dims
+    ):  # The learner without epsilon has one row, not one for each epsilon.
+        rows += rows // (3 if "epsilon" in found.dims else 1)
+    assert len(table) == rows and (table["trials"] == 40).all()
+    columns = "epsilon" if "epsilon" in found.dims else "horizon"
+    assert r"\midrule" in found.dpjax.latex(columns)
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_has_the_trials_that_were_held_out(settings, name):
+    """`slope` of what `tune` returned once ended in "the data have no 'final_regret'"."""
+    found = CHOICES[name](settings.dpjax)
+    assert found.sizes["trial"] == 20
+    np.testing.assert_allclose(found["final_regret"].mean("trial"), found["mean"])
+    np.testing.assert_allclose(found.dpjax.slope()["slope"], 0.5)
+    assert "of 20 trials" in found.isel(horizon=0).dpjax.latex("epsilon")
+    assert "the privacy cost of tuning" in found.isel(horizon=0).dpjax.latex("epsilon")
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_trials_of_a_choice_are_those_that_count(settings, name):
+    failed = settings.copy(deep=True)
+    failed["final_regret"][{"trial": 25, "horizon": 0, "learner": 0, "epsilon": 0}] = np.nan
+    with pytest.warns(RuntimeWarning, match="do not count"):
+        found = CHOICES[name](failed.dpjax)
+    np.testing.assert_allclose(found["final_regret"].mean("trial"), found["mean"])
+
+
+def test_an_estimate_without_trials_says_so(settings):
+    found = settings.dpjax.slope()
+    for method in (found.dpjax.slope, found.dpjax.mean, lambda: found.dpjax.table("regret")):
+        with pytest.raises(
+            ValueError, match=r"data have none \(exponent of final regret in horizon"
+        ):
+            method()
+    with pytest.raises(ValueError, match="estimates: the data are already an estimate"):
+        found.dpjax.table(estimates=["mean"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/guides/clusters.md"])
+def test_the_table_on_a_page_shows_a_small_delta(data, page, capsys):
+    """A delta of 6e-8 was rounded to 0.0, which is pure differential privacy."""
+    (line,) = re.findall(
+        r"^ *(print\(data.dpjax.table.*\))$", (ROOT / page).read_text(), re.MULTILINE
+    )
+    exec(line, {"data": data.assign_coords(privacy_delta=data["privacy_delta"] + 5.96e-8)})
+    assert "5.96e-08" in capsys.readouterr().out

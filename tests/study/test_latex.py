@@ -78,3 +78,22 @@ def test_an_axis_that_is_not_there_is_named():
         data().dpjax.latex("arms")
     with pytest.raises(ValueError, match="needs at least 2 trials"):
         data().isel(trial=[0]).dpjax.latex("epsilon")
+
+
+@pytest.mark.parametrize(
+    ("columns", "axis", "said"),
+    [("epsilon", "environment", "mean in the column, among learners at the same environment."),
+     ("learner", "environment", "mean, among learners at the same environment and epsilon."),
+     ("epsilon", None, "smallest mean in the column."), ("learner", None, "same epsilon.")],
+)  # fmt: skip
+def test_the_note_names_the_learners_that_are_compared(columns, axis, said):
+    """Bold was said to be judged in the column, also with several environments in it."""
+    one = data(spread=1e-3)
+    two = (
+        one
+        if axis is None
+        else xarray.concat([9.0 * one, one], axis).assign_coords({axis: ["a", "b"]})
+    )
+    text = two.dpjax.latex(columns)
+    assert said in text.split("Bold: ")[1]
+    assert text.count("bfseries") == (1 if columns == "epsilon" else 2) * (1 if axis is None else 2)

@@ -378,3 +378,35 @@ def test_the_object_is_one(stored):
     assert {each["folder"] for each in document["programs"]} == {
         path.name for path in (stored("small")[0]).iterdir() if path.is_dir()
     }
+
+
+@pytest.mark.parametrize("name", ["small", "summed"])
+def test_tables_and_figures_of_a_store_with_a_missing_program_name_its_cells(
+    stored, tmp_path, name
+):
+    """A learner that had not been started once had no row, and was "none" in the caption."""
+    url, whole = stored(name)
+    shutil.copytree(url, tmp_path / name)
+    told = json.loads((tmp_path / name / kept.STUDY).read_text())["programs"]
+    missing = [each for each in told if each["at"]["learner"] == told[-1]["at"]["learner"]]
+    learner = missing[0]["at"]["learner"][0]
+    for each in missing:
+        shutil.rmtree(tmp_path / name / each["folder"])
+    data, _ = opened(tmp_path / name)
+    axes = [n for n in whole["final_regret"].dims if n != "trial"]
+    expected = whole.dpjax.table()
+    with pytest.warns(RuntimeWarning, match=f"do not count: .*{learner}"):
+        table = data.dpjax.table()
+    assert table[axes].equals(expected[axes])
+    lost = table["learner"] == learner
+    assert (table["trials"][lost] == 0).all() and table["mean"][lost].isnull().all()
+    assert (table["trials"][~lost] == whole.sizes["trial"]).all()
+    assert (table["privacy_model"][lost] == "").all()
+    part = data.isel({n: 0 for n in axes if n not in ("learner", "horizon")})
+    if "horizon" not in part.dims:
+        part = part.expand_dims(horizon=[24])
+    with pytest.warns(RuntimeWarning, match="do not count"):
+        drawn = part.dpjax.figure("horizon", color="learner")
+    assert f"at learner = {learner}" in drawn.caption and f"none ({learner})" not in drawn.caption
+    assert learner not in [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert "planned" not in whole.coords
