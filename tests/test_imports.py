@@ -171,7 +171,7 @@ def loaded(program, late):
 
 def test_the_package_loads_its_libraries_when_it_needs_them():
     """Each would take a tenth of a second or more, and most runs need none."""
-    with_data = "Study", "compare", "from_python", "worst_case"
+    with_data = "Study", "compare", "from_python", "open", "worst_case"
     names = [name for name in dir(dpjax) if name not in with_data]
     assert loaded(f"[getattr(dpjax, name) for name in {names}]", LATE) == []
     assert loaded("import dpjax.bounds.linear, dpjax.bounds.adversarial", LATE) == []
