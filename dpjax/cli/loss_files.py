@@ -143,7 +143,8 @@ def _read_csv(path) -> Losses:
             continue
         if not all(map(is_number, row)):
             _add_cells(faults, number, row, names)
-        values.extend(float(cell) if is_number(cell) else 0.0 for cell in row)
+            row = [cell if is_number(cell) else 0.0 for cell in row]
+        values.extend(map(float, row))
         numbers.append(number)
     if not numbers:
         refuse_separators(path, first if width else [])

@@ -54,9 +54,9 @@ BAD = {
                   "be a word"),
     "several": ("x,y\n1,u\n2\nz,v\n3,NA\n,v\n", "has 4 faults: (1) row 3 has 1 entries, but the "
                 "header has 2; (2) row 4, column 1 (x) is 'z', and not a number, as other entries "
-                "of this column are; (3) row 5, column 2 (y) is 'NA', which marks a missing entry; fill it "
-                "in, remove the row, or use another word; (4) row 6, column 1 (x) is missing; fill "
-                "it in, or remove the row"),
+                "of this column are; (3) row 5, column 2 (y) is 'NA', which marks a missing entry; "
+                "fill it in, remove the row, or use another word; (4) row 6, column 1 (x) is "
+                "missing; fill it in, or remove the row"),
     "names": ("1,\n3,4\n", "has 2 faults: (1) row 1 must name the columns, and column 1 is named "
               "1; a name must be a word; (2) row 1 must name the columns, and column 2 has no "
               "name"),
