@@ -125,16 +125,19 @@ def figure(
               for values in product(*(array[name].values for name in facets))
               for quantity in shown]  # fmt: skip
     page, font = STYLES.get(style or "", (None, 7.5))
-    most = 3 if page is None else max(1, int(page / 1.8))
+    labels = [] if along.ticks.dtype.kind in "iuf" else [str(tick) for tick in along.ticks]
+    upright = len(labels) * _room(font if page else 10)
+    most = max(1, min(3 if page is None else int(page / 1.8), int((page or 11) / (upright or 1))))
     columns = 2 if len(panels) == 4 and most > 1 else min(len(panels), most)
     columns = array.sizes[facets[1]] if len(facets) == 2 else columns
     columns = min(most, len(shown)) if len(shown) > 1 else columns
     rows = -(-len(panels) // columns)
-    width, height = 2.2 + 3.4 * columns, 1.1 + 2.7 * rows
+    wide = max(3.4, upright) if page is None else page / columns
+    width, height = 2.2 + wide * columns, 1.1 + 2.7 * rows
     if page is not None:
         width, height = page, 0.4 + rows * np.clip(0.7 * page / columns, 1.6, 2.1)
-    labels, rotation = _words(along)
-    if rotation == 90:
+    slanted = sum(map(len, labels)) <= 60 and upright / np.sin(np.deg2rad(20)) <= wide
+    if labels and not slanted:
         height += 0.07 * max(map(len, labels))
     title_width = int(3.4 * 72 / 6 if page is None else page / columns * 72 / (0.6 * font))
     drawn = Captioned(figsize=(width, height), layout="constrained")
@@ -155,7 +158,7 @@ def figure(
             look = {"color": "0.5", "linewidth": 1.0, "linestyle": kind}
             _line(axes[i], values.sel({n: v for n, v in at.items() if n in values.dims}),
                   along, look)  # fmt: skip
-        _frame(axes[i], part, along, below)
+        _frame(axes[i], part, along, below, labels, slanted)
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
         _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
@@ -177,6 +180,8 @@ def figure(
             each.set_fontsize(font)
         for each in axes:
             each.tick_params(labelsize=font)
+            if upright > wide:
+                each.tick_params(axis="x", labelsize=font * wide / upright)
         lines = text.count("\n") + 1 if caption else 0
         drawn.set_figheight(height + (1.3 * lines + 1.6 * above) * font / 72)
     return drawn
@@ -437,8 +442,21 @@ def _refuse_equal(along, places, values) -> None:
             )
 
 
-def _frame(axes, part, along, below) -> None:
-    """Set scales and ticks; ``below``: whether the x axis has labels."""
+def _room(font) -> float:
+    """The width of a panel, in inches, for each upright label of this font size in points.
+
+    The labels are along four fifths of the panel.
+    """
+    return 1.1 * font / 72 / 0.8
+
+
+def _frame(axes, part, along, below, labels, slanted) -> None:
+    """Set scales and ticks.
+
+    Args:
+      below: whether the x axis has labels.
+      labels, slanted: the words along the x axis, and whether they are slanted and not upright.
+    """
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
     # Evenly spaced rounds keep a linear axis.
@@ -454,9 +472,8 @@ def _frame(axes, part, along, below) -> None:
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
     if not numbers:
-        labels, rotation = _words(along)
-        side = {"ha": "right"} if rotation == 20 else {}
-        axes.set_xticks(range(len(finite)), labels, rotation=rotation, **side)
+        turn = {"rotation": 20, "ha": "right"} if slanted else {"rotation": 90}
+        axes.set_xticks(range(len(finite)), labels, **turn)
     elif short and whole and len(finite) <= 9:
         ticks_at(axes.xaxis, finite)
     elif axes.get_xscale() == "linear":
@@ -477,14 +494,6 @@ def _frame(axes, part, along, below) -> None:
             axes.set_yticks([], minor=True)
     elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
-
-
-def _words(along) -> tuple[list[str], int]:
-    """The labels of an axis of words, and their rotation: upright if they are many or long."""
-    if along.ticks.dtype.kind in "iuf":
-        return [], 0
-    labels = [str(tick) for tick in along.ticks]
-    return labels, 20 if sum(map(len, labels)) <= 60 else 90
 
 
 def _ratio(values) -> float:

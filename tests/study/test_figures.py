@@ -1,16 +1,18 @@
 """A study's figures must not hide a curve, a label or a line of the legend."""
 
 from itertools import combinations, pairwise
+from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 import xarray
 from matplotlib import colors
 from matplotlib.text import Text
 
 import dpjax.report.accessor  # noqa: F401
+from dpjax.report import comparison, latex
 from dpjax.report import figures as plot
-from dpjax.report import latex
 from dpjax.report.plot import save
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
@@ -446,6 +448,52 @@ def test_many_words_along_an_axis_are_upright(mixed):
     assert drawn.axes[0].get_window_extent().height > drawn.dpi
     few = mixed.sel(epsilon=1.0).dpjax.figure("learner")
     assert {label.get_rotation() for label in few.axes[0].get_xticklabels()} == {20.0}
+
+
+def closest(axis):
+    """The distance of the two nearest lines of labels of an x axis, in heights of a line.
+
+    For horizontal labels, it is the smallest gap between two labels.
+    """
+    left, right = axis.get_view_interval()
+    ticks = [tick for tick in axis.get_major_ticks() if left <= tick.get_loc() <= right]
+    labels = [tick.label1 for tick in ticks if tick.label1.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    height = labels[0].get_fontsize() * axis.get_figure().dpi / 72
+    turn = np.deg2rad(labels[0].get_rotation())
+    if not turn:
+        return min(b.x0 - a.x1 for a, b in pairwise(boxes)) / height
+    return min(b.x1 - a.x1 for a, b in pairwise(boxes)) * np.sin(turn) / height
+
+
+@pytest.mark.parametrize("style", [None, "neurips", "ieee-column"])
+@pytest.mark.parametrize(("count", "length"), [(4, 4), (8, 4), (15, 4), (20, 22), (34, 22)])
+def test_words_along_an_axis_do_not_overlap(count, length, style):
+    """Three panels of 12 names, and one of 34, once had names over each other."""
+    names = [f"{i:02}{'m' * (length - 2)}" for i in range(count)]
+    values = np.arange(3.0 * count * 4).reshape(3, count, 4)
+    data = xarray.Dataset({"final_regret": (("environment", "learner", "trial"), values)},
+                          {"environment": list("abc"), "learner": names})  # fmt: skip
+    drawn = data.dpjax.figure("learner", panel="environment", style=style)
+    drawn.draw_without_rendering()
+    labelled = [axes.xaxis for axes in drawn.axes if axes.get_xlabel()]
+    assert labelled and min(map(closest, labelled)) > 0.9
+
+
+@pytest.mark.parametrize("competitors", [4, 12, 20])
+@pytest.mark.parametrize("span", [(10.0, 60.0), (100.0, 5e4), (2.0, 1e5)])
+def test_regrets_of_a_comparison_have_ticks_that_do_not_overlap(competitors, span):
+    """From 2 to 100000, ticks at 1, 2 and 5 times each power of ten once overlapped."""
+    means = np.geomspace(*span, competitors + 1)
+    table = pandas.DataFrame(
+        {"environment": "narrow gap", "epsilon": 1.0, "mean": means, "low": 0.9 * means,
+         "high": 1.1 * means, "lower_bound": None,
+         "learner": [f"a_learner_with_a_long_name_{i}" for i in range(competitors + 1)]}
+    )  # fmt: skip
+    found = SimpleNamespace(regret=table, name=table["learner"][1], level=1.0)
+    drawn = comparison.draw_regrets(found, "narrow gap")
+    drawn.draw_without_rendering()
+    assert closest(drawn.axes[0].xaxis) > 0.2
 
 
 def test_a_caption_may_be_left_out_and_is_a_text(mixed):
