@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import resource
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +27,8 @@ MOST_HELD = 1.2e9
 
 def pytest_addoption(parser):
     parser.addoption("--generator", help="the generator of keys without impl, such as threefry13")
-    parser.addoption("--part", type=int, help="only the part of the tests for this commit number")
+    parser.addoption("--part", type=int, help="only this part of the tests (python -m tests.slow)")
+    parser.addoption("--until", type=float, help="tests that would begin after this time fail")
 
 
 def pytest_configure(config):
@@ -51,8 +53,16 @@ def pytest_collection_modifyitems(config, items):
     config.stash[slow.GONE] = gone if whole else []  # test_slow.py fails if there are any
     part = config.getoption("--part")
     if part is not None:
-        config.hook.pytest_deselected(items=[x for x in items if not slow.is_due(x.nodeid, part)])
-        items[:] = [x for x in items if slow.is_due(x.nodeid, part)]
+        others = [item for item in items if slow.part_of(item.nodeid) != part]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if slow.part_of(item.nodeid) == part]
+
+
+def pytest_runtest_setup(item):
+    """After the time of --until, names the tests that are left out as failures."""
+    until = item.config.getoption("--until")
+    if until is not None and time.time() > until:
+        pytest.fail("left out: the time of --until is over", pytrace=False)
 
 
 @pytest.hookimpl(optionalhook=True)
