@@ -28,7 +28,7 @@ MOST_HELD = 1.2e9
 def pytest_addoption(parser):
     parser.addoption("--generator", help="the generator of keys without impl, such as threefry13")
     parser.addoption("--part", type=int, help="only this part of the tests (python -m tests.slow)")
-    parser.addoption("--until", type=float, help="tests that would begin after this time fail")
+    parser.addoption("--until", type=float, help="tests that would begin after this time are errors")
 
 
 def pytest_configure(config):
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup(item):
-    """After the time of --until, names the tests that are left out as failures."""
+    """After the time of --until, tests are left out and named as errors."""
     until = item.config.getoption("--until")
     if until is not None and time.time() > until:
         pytest.fail("left out: the time of --until is over", pytrace=False)
