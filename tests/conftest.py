@@ -13,7 +13,7 @@ import pytest
 
 from dpjax import clear_caches
 from dpjax.core import generators
-from tests import slow
+from tests import quick, slow
 
 # Tests must not use compiled programs of earlier runs; DPJAX_CACHE=on lets them.
 os.environ.setdefault("DPJAX_CACHE", "off")
@@ -108,9 +108,8 @@ def held() -> float:
 @pytest.fixture
 def quick_compilation():
     """Compile without most optimizations, for programs that take longer to compile than to run."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    with quick():
+        yield
 
 
 @pytest.fixture(autouse=True)
