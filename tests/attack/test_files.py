@@ -480,7 +480,7 @@ def as_numpy_or_python_reads(path):
     return np.asarray(loaded if path.suffix == ".npy" else loaded["losses"], np.float64)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_mutations_of_files(tmp_path):
     """600 files of each kind in this process, and 8 in a process with 4 GB of memory.
 

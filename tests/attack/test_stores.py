@@ -490,7 +490,7 @@ def damages(name, data, others, rng):
         yield "another", others[other]
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_every_object_damaged_in_every_way(whole, folder):
     rng = np.random.default_rng(0)
     good = tree(whole[0])
@@ -531,7 +531,7 @@ def undisturbed(tmp_path_factory):
     return folder, run(folder)
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(40, marks=pytest.mark.attack)])
+@pytest.mark.parametrize("kills", [5, pytest.param(40, marks=pytest.mark.slow)])
 def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
     """Killed repeatedly without warning, each time a little later."""
     rng = np.random.default_rng(kills)
@@ -560,7 +560,7 @@ def test_sigkill_at_random_moments(undisturbed, tmp_path, kills):
     )
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_several_writers_of_which_some_die(undisturbed, tmp_path):
     """Rounds of three writers of one store: one is killed, one is interrupted, one continues."""
     rng = np.random.default_rng(0)
