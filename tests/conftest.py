@@ -29,7 +29,7 @@ def pytest_addoption(parser):
     parser.addoption("--generator", help="the generator of keys without impl, such as threefry13")
     parser.addoption("--part", type=int, help="only this part of the tests (python -m tests.slow)")
     parser.addoption(
-        "--until", type=float, help="tests that would begin after this time are errors"
+        "--until", type=float, help="tests that begin after this time are errors"
     )
 
 
