@@ -28,9 +28,7 @@ MOST_HELD = 1.2e9
 def pytest_addoption(parser):
     parser.addoption("--generator", help="the generator of keys without impl, such as threefry13")
     parser.addoption("--part", type=int, help="only this part of the tests (python -m tests.slow)")
-    parser.addoption(
-        "--until", type=float, help="tests that begin after this time are errors"
-    )
+    parser.addoption("--until", type=float, help="tests that begin after this time are errors")
 
 
 def pytest_configure(config):

@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import io
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _failed_figures() as failed, alive(f"dpjax {name}"):
             status, sentence = options.command(options) or (0, "")
         sys.stdout.flush()
+    except BrokenPipeError:  # The reader, such as head, has read enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError, ImportError) as error:
         _complain(error)
         return 2

@@ -223,4 +223,7 @@ def check_taken(part) -> None:
     unused = [word for word in part.axes if word not in used]
     if unused:
         near = _check.nearest(unused[0], used)
-        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}")
+        made = [name for makers in (part.learners, part.environments)
+                for name, make in makers.items() if grids.is_built(make)]  # fmt: skip
+        fixed = f"; {made[0]} is built already: pass its factory instead" if made else ""
+        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}{fixed}")

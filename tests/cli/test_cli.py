@@ -340,3 +340,12 @@ def test_no_command_keeps_silent_in_a_log(command, capsys, tmp_path, monkeypatch
     assert code == 0
     lines = [line for line in error.split("\n") if "/" in line or "seconds so far" in line]
     assert len(lines) >= 0.25 * seconds / 0.1
+
+
+@pytest.mark.slow
+def test_a_reader_that_closes_its_pipe_is_no_error():
+    """As in ``dpjax list | head -1``."""
+    command = [sys.executable, "-m", "dpjax", "list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 0
