@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from dpjax.core import _check
-from dpjax.report import arrays, estimates, quantities
+from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
 from dpjax.report.quantities import DECLARED
@@ -164,10 +164,10 @@ def figure(
         _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
-    parts = [_caption(data, array, shown[-1].found, roles), note]
+    parts = captions.caption(shown, array, roles.values())
     if flat and array.sizes.get("trial", 2) > 1:
-        parts.insert(1, "A curve without a band: all trials have the same value.")
-    text = " ".join(filter(None, parts))
+        parts.append("A curve without a band: all trials have the same value.")
+    text = " ".join(filter(None, [*parts, note]))
     drawn.caption = text
     above = _legend(drawn, array, (color, line), looks, across, page and font)
     if caption:
@@ -272,45 +272,6 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
     arrays.warn(arrays.lost(found), y, stacklevel=4)
     words = found.attrs.get("label") or quantities.label(y, data[y].attrs)
     return data[y], [quantities.Quantity(words, found)]
-
-
-def _caption(data, array, found, roles) -> str:
-    """The estimate, the number of trials, the sizes, and the learners' trust models."""
-    first = found.attrs.get("estimate", "estimate")
-    trials = arrays.number(found, array.sizes.get("trial"))
-    parts = [
-        f"{first[0].upper()}{first[1:]}; {trials} trials",
-        *quantities.constants(array, roles.values()),
-        arrays.remarks(found),
-        found.attrs.get("note", ""),
-    ]
-    models = _models(data)
-    if models:
-        parts.append(f"Declared privacy: {models}")
-    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
-
-
-def _models(data) -> str:
-    """The learners of each trust model and those without declared privacy; "" if none declares."""
-    if "privacy_model" not in data.coords:
-        return ""
-    declared = quantities.models(data)
-    found: dict[str, list[str]] = {}
-    for own in declared if "learner" in declared.dims else [declared]:
-        name = str(own["learner"].item()) if "learner" in own.coords else "the learner"
-        different = {*own.values.ravel().tolist()} - {""}
-        if not different:  # not played yet
-            continue
-        models = " and ".join(sorted(different - {"none"}))
-        if models and not quantities.takes(data, own, "epsilon"):
-            epsilons = own["privacy_epsilon"].values
-            ends = dict.fromkeys(quantities.text(end(epsilons)) for end in (np.nanmin, np.nanmax))
-            name += f" at epsilon = {' to '.join(ends)}"
-        found.setdefault(f"{models} model" if models else "none", []).append(name)
-    found |= {"none": found.pop("none")} if "none" in found else {}
-    if len(found) == 1 and " at " not in str(found):
-        return next(iter(found))
-    return "; ".join(f"{model} ({', '.join(names)})" for model, names in found.items())
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:

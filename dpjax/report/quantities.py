@@ -84,9 +84,17 @@ def is_estimate(data: xarray.Dataset) -> bool:
 
 def models(data: xarray.Dataset | xarray.DataArray) -> xarray.DataArray:
     """The trust model of each cell: "none" if it declares no privacy, "" if that is unknown."""
+    if "privacy_epsilon" not in data.coords:
+        return data["privacy_model"]
     epsilon = data["privacy_epsilon"]
     own = data["privacy_model"].where(np.isfinite(epsilon), "none").where(epsilon.notnull(), "")
     return own.assign_attrs(data["privacy_model"].attrs)
+
+
+def joined(models: np.ndarray) -> str:
+    """The trust models of some cells in words, without those that declare no privacy."""
+    different = {*models.ravel().tolist()} - {""}
+    return " and ".join(sorted(different - {"none"})) or ("none" if different else "")
 
 
 def line(
@@ -170,9 +178,8 @@ def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
     own = data[[name for name in data.data_vars if name in kept]]
     found = {centre: Quantity(shown, own)}
     if "candidate" in data:
-        tuned = Quantity(f"{shown}, tuned", own)
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
-        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | {centre: tuned}
+        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | found
     if y is not None and y not in found:
         raise ValueError(f"y: the estimate has no {y!r}; it has {', '.join(found)}")
     return [*found.values()] if y is None else [found[y]]
@@ -193,7 +200,8 @@ def _chosen(data, axis, axes) -> Quantity:
     takes = data.coords.get(f"takes_{axis}")
     found = found if takes is None else found.where(takes)
     candidates = candidates.assign_coords({axis: at})
-    return Quantity(f"best {label(axis)}", found.assign_attrs(data.attrs), values, candidates)
+    found = found.assign_attrs(data.attrs, estimate=data.attrs["chosen"], interval="")
+    return Quantity(f"best {label(axis)}", found, values, candidates)
 
 
 def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:

@@ -25,7 +25,8 @@ def cells(
             function = named(estimate, confidence)
             own = function(array).reset_coords(drop=True)
             notes |= dict.fromkeys(filter(None, [arrays.lost(own), own.attrs.get("caution")]))
-            trials.append(own.get("trials", array.sizes["trial"]))
+            trials.append(arrays.used(own) if "trials" in own or "trials" in own.attrs
+                          else array.sizes["trial"])  # fmt: skip
             own = _centred(own)
             name = getattr(getattr(function, "func", function), "__name__", "estimate")
             if len(estimates) > 1:
@@ -45,7 +46,7 @@ def of_estimate(found: xarray.Dataset) -> pandas.DataFrame:
     centre = own[next(iter(own.data_vars))]
     played = own.to_array().notnull().any("variable")
     expected = arrays.should_exist(played, centre.coords, found.attrs.get("variable"))
-    trials = found.get("trials", xarray.DataArray(found.attrs.get("trials", 0)))
+    trials = arrays.used(found)
     notes = filter(None, [arrays.remarks(found), found.attrs.get("note")])
     own = own.reset_coords(drop=True)
     order = [str(name) for name in centre.dims]

@@ -202,9 +202,10 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     assert [edges(regret)[0][x][0] for x in (0.1, 10.0)] == pytest.approx(low)
     text = " ".join(drawn.get_supxlabel().split())
     for sentence in (
-        "Best rate: the least mean of 20 trials.",
+        "Best learning rate: the least mean of 20 trials.",
         "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
-        "40 trials. T = 64.",
+        "Regret at T, tuned: mean with Student's 95 % confidence intervals; 20 trials. T = 64.",
+        "Tuned in each cell, on the other half of the trials: learning rate.",
         "No epsilon includes the privacy cost of tuning on the data.",
         "Declared privacy: local model.",
     ):
