@@ -202,4 +202,4 @@ class Accessor:
         name = name or default
         if name not in data.data_vars:
             raise ValueError(f"of: the data have no {name!r}; they have {', '.join(names)}")
-        return data[name]
+        return quantities.variable(data, name)

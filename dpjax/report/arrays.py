@@ -88,7 +88,7 @@ def estimator(
             notes = dict.fromkeys(each.attrs.get("note") for each in (array, found))
             if note := " ".join(filter(None, notes)):
                 about["note"] = note
-            found = found.assign_attrs(
+            found = count_censored(found, array).assign_attrs(
                 about, trials=trials, variable=str(array.name or function.__name__)
             )
             warn(remarks(found), found.attrs["variable"])
@@ -318,9 +318,47 @@ def _named(values) -> list[tuple[float, str]]:
     return found
 
 
+def count_censored(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
+    """The estimate of stopping times with the variable ``censored``: trials that did not stop.
+
+    The array then has the coordinate ``report_stopped``.
+    """
+    array = found.get(array.name, array)  # the trials of a choice
+    if "report_stopped" not in array.coords or "censored" in found:
+        return found
+    late = (array.coords["report_stopped"] == 0.0).where(counts(array)).reset_coords(drop=True)
+    over = [name for name in late.dims if name not in found[next(iter(found))].dims]
+    cells = np.prod([late.sizes[name] for name in over if name != "trial"], dtype=int)
+    censored = late.sum(over, min_count=1).assign_attrs(cells=int(cells))
+    return found.assign(censored=censored.variable)
+
+
+def censored(found: xarray.Dataset) -> str:
+    """A sentence on the trials of each learner that did not stop; "" if all stopped."""
+    if "censored" not in found:
+        return ""
+    late, trials = found["censored"], used(found) * found["censored"].attrs["cells"]
+    trials = trials.broadcast_like(late).where(late.notnull())
+    texts = []
+    for i in range(late.sizes.get("learner", 1)):
+        at = {"learner": i} if "learner" in late.dims else {}
+        own = late.isel(at)
+        at |= {name: 0 for name in own.dims if not quantities.takes(found, own, str(name))}
+        own, name = late.isel(at), own["learner"].item() if "learner" in own.coords else ""
+        if own.sum() > 0:
+            count = f"{own.sum().item():.0f} of {trials.isel(at).sum().item():.0f} trials"
+            texts.append(count + (name and f" of {name}"))
+    return f"{', '.join(texts)} did not stop and are censored at the horizon." if texts else ""
+
+
+def incomplete(found: xarray.Dataset) -> str:
+    """Sentences on trials of an estimate that do not count or did not stop."""
+    return " ".join(filter(None, [lost(found), censored(found)]))
+
+
 def remarks(found: xarray.Dataset) -> str:
-    """Sentences on trials of an estimate that do not count, and on intervals of few trials."""
-    return " ".join(filter(None, [lost(found), found.attrs.get("caution")]))
+    """Those of :func:`incomplete`, and one on intervals of few trials."""
+    return " ".join(filter(None, [incomplete(found), found.attrs.get("caution")]))
 
 
 def cautioned(

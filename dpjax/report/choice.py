@@ -129,7 +129,8 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
     if array.name is not None:
-        own = array.reset_coords(drop=True)
+        kept = [name for name in array.coords if name in (*array.dims, "report_stopped")]
+        own = array.drop_vars([name for name in array.coords if name not in kept])
         own = own.isel({name: index.reset_coords(drop=True) for name, index in place.items()})
         own = own.drop_vars(axes).where(held)
         used = held.any([name for name in held.dims if name != "trial"])

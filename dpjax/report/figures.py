@@ -260,18 +260,19 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         raise ValueError(
             f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
         )
-    arrays.refuse_empty(data[y].where(arrays.counts(data[y])), y)
+    array = quantities.variable(data, y)
+    arrays.refuse_empty(array.where(arrays.counts(array)), y)
     with arrays.quiet():
-        found = None if estimate is None else named(estimate, confidence)(data[y])
-        left = data[y] if found is None else found[next(iter(found))]
+        found = None if estimate is None else named(estimate, confidence)(array)
+        left = array if found is None else found[next(iter(found))]
         check_axes({str(n): size for n, size in left.sizes.items()}, roles)
         if found is None and data.sizes[x] == 1:
-            found = estimates.mean(data[y], confidence)
-        found = estimates.band(data[y], x, confidence) if found is None else found
+            found = estimates.mean(array, confidence)
+        found = estimates.band(array, x, confidence) if found is None else found
     arrays.refuse_empty(found[next(iter(found))], y, "estimate")
-    arrays.warn(arrays.lost(found), y, stacklevel=4)
-    words = found.attrs.get("label") or quantities.label(y, data[y].attrs)
-    return data[y], [quantities.Quantity(words, found)]
+    arrays.warn(arrays.incomplete(found), y, stacklevel=4)
+    words = found.attrs.get("label") or quantities.label(y, array.attrs)
+    return array, [quantities.Quantity(words, found)]
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:

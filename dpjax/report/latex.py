@@ -67,7 +67,10 @@ def table(
       dp\\_ucb & \\bfseries 3.0 +- 1.5 \\\\
     """
     if isinstance(array, xarray.Dataset):
-        quantity, trials = quantities.of_estimate(array, of)[0], None
+        quantity, trials = (
+            quantities.of_estimate(array, of or str(next(iter(array.data_vars))), "of")[0],
+            None,
+        )
         array = quantity.found[quantity.centre]
     else:
         arrays.check(array, 2, confidence=confidence)
@@ -87,7 +90,7 @@ def table(
     else:
         with arrays.quiet():
             best = _not_worse(trials.squeeze(single), centres, confidence)
-    arrays.warn(arrays.lost(found), str(array.name))
+    arrays.warn(arrays.incomplete(found), str(array.name))
     takes = centres.coords.get(f"takes_{columns}")
     interval |= "standard_error" not in found
     # A quarter of an interval is about a standard error.

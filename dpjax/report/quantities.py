@@ -17,7 +17,10 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "parameter_bound": ("norm S of the parameter", "norm of the parameter S"),
           "feature_bound": ("norm L of the features", "norm of the features L"),
           "final_regret": ("regret at T", ""), "regret": ("regret", ""),
-          "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
+          "report_stopping_time": ("stopping time, rounds", ""),
+          "time": ("stopping time, rounds", ""),
+          "error": ("proportion of wrong recommendations", ""),
+          "stopped": ("proportion of trials that stopped", "")}  # fmt: skip
 ENDS = "low", "high"  # of an interval
 DECLARED = "declared"  # the horizontal axis of the declared epsilon
 NOT_USED = "unused"  # the label of learners and environments that do not take an axis
@@ -75,6 +78,13 @@ def label(name: str, attributes: Mapping = MappingProxyType({})) -> str:
 def word(name: str) -> str:
     """The name of a constant in a caption."""
     return _TERMS.get(name, ("", name.replace("_", " ")))[1]
+
+
+def variable(data: xarray.Dataset, name: str) -> xarray.DataArray:
+    """A variable; that of stopping times has the coordinate ``report_stopped``."""
+    if name == "report_stopping_time" and "report_stopped" in data.data_vars:
+        data = data.set_coords("report_stopped")
+    return data[name]
 
 
 def is_estimate(data: xarray.Dataset) -> bool:
@@ -154,35 +164,52 @@ def text(value: Any) -> str:
     return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
 
 
-def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
+def of_estimate(data: xarray.Dataset, y: str | None, argument: str = "y") -> list[Quantity]:
     """The quantities of a Dataset that an estimator returned.
 
     For :func:`dpjax.report.choice.tune` these are the chosen setting, with a band from the smallest
-    to the largest candidate, and the mean of the tuned learner. Other estimates have one quantity.
+    to the largest candidate, and the mean of the tuned learner. For
+    :func:`dpjax.report.identification.identification` these are the stopping time, the error and
+    the share of trials that stopped. Other estimates have one quantity.
 
     Args:
       data: the Dataset of an estimate.
       y: the name of one quantity, or None for all.
+      argument: the name of this argument in messages.
 
     Raises:
       ValueError: the data are not an estimate with an interval, or have no such quantity.
     """
     centre = str(next(iter(data.data_vars), ""))
-    if not {centre, *ENDS} <= {*data.data_vars}:
+    found = {}
+    for name, own in data.data_vars.items():
+        prefix = "" if name == centre and "low" in data else f"{name}_"
+        if own.dims == data[centre].dims and {f"{prefix}{end}" for end in ENDS} <= {
+            *data.data_vars
+        }:
+            found[str(name)] = _part(data, str(name), prefix)
+    if centre not in found:
         raise ValueError(
             "data: a figure needs trials or an estimate with low and high; the data have neither "
             "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
         )
-    shown = data.attrs.get("label") or label(str(data.attrs.get("variable", centre)))
-    kept = centre, "standard_error", *ENDS, "trials"
-    own = data[[name for name in data.data_vars if name in kept]]
-    found = {centre: Quantity(shown, own)}
     if "candidate" in data:
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
         found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | found
     if y is not None and y not in found:
-        raise ValueError(f"y: the estimate has no {y!r}; it has {', '.join(found)}")
+        raise ValueError(f"{argument}: the estimate has no {y!r}; it has {', '.join(found)}")
     return [*found.values()] if y is None else [found[y]]
+
+
+def _part(data, name, prefix) -> Quantity:
+    """One quantity of an estimate; the names of its interval and its error have a prefix."""
+    names = {f"{prefix}{end}": end for end in ("standard_error", *ENDS)}
+    names = {name: name, **names, "trials": "trials", "censored": "censored"}
+    names = {old: new for old, new in names.items() if old in data}
+    found = data[[*names]].rename(names).assign_attrs(data[name].attrs)
+    variable = str(data.attrs.get("variable", name))
+    shown = data.attrs.get("label") or label(variable, data[name].attrs)
+    return Quantity(shown, found)
 
 
 def _chosen(data, axis, axes) -> Quantity:

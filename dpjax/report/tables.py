@@ -24,13 +24,15 @@ def cells(
         for estimate in estimates:
             function = named(estimate, confidence)
             own = function(array).reset_coords(drop=True)
-            notes |= dict.fromkeys(filter(None, [arrays.lost(own), own.attrs.get("caution")]))
+            notes |= dict.fromkeys(filter(None, [arrays.incomplete(own), own.attrs.get("caution")]))
             trials.append(arrays.used(own) if "trials" in own or "trials" in own.attrs
                           else array.sizes["trial"])  # fmt: skip
             own = _centred(own)
             name = getattr(getattr(function, "func", function), "__name__", "estimate")
             if len(estimates) > 1:
-                own = own.rename({n: f"{name}_{n}" for n in own.data_vars if n != name})
+                own = own.rename(
+                    {n: f"{name}_{n}" for n in own.data_vars if n not in (name, "censored")}
+                )
             found = found.merge(own)
     arrays.warn(" ".join(notes), str(array.name), stacklevel=3)
     order = [str(name) for name in array.dims if name in found.dims]
