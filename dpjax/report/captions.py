@@ -77,8 +77,9 @@ def _differs(data, own) -> str:
     asked = own["epsilon"].reset_coords(drop=True)
     asked, epsilon = xarray.broadcast(asked, epsilon)
     other = epsilon.notnull().values & ~np.isclose(epsilon, asked, rtol=1e-4)
-    pairs = zip(epsilon.values[other], asked.values[other], strict=True)
-    texts = dict.fromkeys(
-        "{} at epsilon = {}".format(*map(quantities.text, each)) for each in pairs
-    )
-    return f", which declares {', '.join(texts)}" if texts else ""
+    pairs = sorted({*zip(epsilon.values[other], asked.values[other], strict=True)})
+    if len(pairs) > 3:
+        ends = quantities.text(pairs[0][0]), quantities.text(pairs[-1][0])
+        return f" with declared epsilon = {ends[0]} to {ends[1]}"
+    texts = [f"{quantities.text(own)} at epsilon = {quantities.text(at)}" for own, at in pairs]
+    return f" with declared epsilon = {', '.join(texts)}" if texts else ""

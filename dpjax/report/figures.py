@@ -82,7 +82,7 @@ def figure(
       estimate: the name of an estimator, or a function like one: it takes an array with the
         dimension trial and returns a Dataset whose first variable is the centre, with low and high.
         It may reduce other axes too, as "worst" does. By default the mean, with a band that is
-        simultaneous along x.
+        simultaneous along x; or the proportion, if each trial is 0 or 1.
       confidence: level of the intervals, unless the estimate is a function.
       across: labels -> lines of all panels, such as bounds: a number, a value for each of the x
         axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both.
@@ -100,6 +100,7 @@ def figure(
       A matplotlib Figure with a legend and a caption; its method ``savefig`` writes PDF and PNG.
 
     Raises:
+      TypeError: ``across`` is no dict.
       ValueError: an axis does not exist, is named twice, or has several values and is not named; no
         trial or estimate is finite; a curve has two values at one declared epsilon; or a line of
         ``across`` has other axes.
@@ -115,7 +116,10 @@ def figure(
     array, shown = _shown(data, y, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
     along = quantities.along(array, axis, declared)
-    across = across or {}
+    across = {} if across is None else across
+    if not isinstance(across, Mapping):
+        raise TypeError("across: pass a dict of labels and lines, such as "
+                        f'across={{"bound": values}}, not {type(across).__name__}')  # fmt: skip
     if len(across) >= len(_LINES):
         raise ValueError(f"across: {len(across)} lines; at most {len(_LINES) - 1} can be drawn")
     across = {name: quantities.line(name, own, array, axis, facets) for name, own in across.items()}
@@ -136,6 +140,7 @@ def figure(
     width, height = 2.2 + wide * columns, 1.1 + 2.7 * rows
     if page is not None:
         width, height = page, 0.4 + rows * np.clip(0.7 * page / columns, 1.6, 2.1)
+    digit = 0.64 * (font if page else 10) / 72  # the width of a digit in inches
     slanted = sum(map(len, labels)) <= 60 and upright / np.sin(np.deg2rad(20)) <= wide
     if labels and not slanted:
         height += 0.07 * max(map(len, labels))
@@ -158,7 +163,7 @@ def figure(
             look = {"color": "0.5", "linewidth": 1.0, "linestyle": kind}
             _line(axes[i], values.sel({n: v for n, v in at.items() if n in values.dims}),
                   along, look)  # fmt: skip
-        _frame(axes[i], part, along, below, labels, slanted)
+        _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit)
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
         _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
@@ -263,6 +268,8 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
     array = quantities.variable(data, y)
     arrays.refuse_empty(array.where(arrays.counts(array)), y)
     with arrays.quiet():
+        if estimate is None and estimates.is_proportion(array):
+            estimate = "proportion"
         found = None if estimate is None else named(estimate, confidence)(array)
         left = array if found is None else found[next(iter(found))]
         check_axes({str(n): size for n, size in left.sizes.items()}, roles)
@@ -412,12 +419,13 @@ def _room(font) -> float:
     return 1.1 * font / 72 / 0.8
 
 
-def _frame(axes, part, along, below, labels, slanted) -> None:
+def _frame(axes, part, along, below, labels, slanted, room) -> None:
     """Set scales and ticks.
 
     Args:
       below: whether the x axis has labels.
       labels, slanted: the words along the x axis, and whether they are slanted and not upright.
+      room: the width of the panel in digits.
     """
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
@@ -431,21 +439,22 @@ def _frame(axes, part, along, below, labels, slanted) -> None:
             axes.annotate(text if below else "", (place, 0), xycoords=("data", "axes fraction"),
                           xytext=(0, -4), textcoords="offset points", ha="center",
                           va="top")  # fmt: skip
+    beyond = [place for place in (along.infinity, along.beyond) if place is not None]
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
+    labelled = short and bool(whole or beyond) and len(finite) <= 9
     if not numbers:
         turn = {"rotation": 20, "ha": "right"} if slanted else {"rotation": 90}
         axes.set_xticks(range(len(finite)), labels, **turn)
-    elif short and whole and len(finite) <= 9:
+    elif labelled:
         ticks_at(axes.xaxis, finite)
+        _thin(axes, room)
     elif axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers would overlap.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    beyond = [place for place in (along.infinity, along.beyond) if place is not None]
-    if numbers and beyond:  # Remove the numbers near the places beyond.
-        (left, _), last = axes.get_xlim(), max(finite, default=-np.inf)
-        axes.set_xticks([tick for tick in axes.get_xticks()
-                         if left <= tick <= last or last < tick < 0.7 * min(beyond)])  # fmt: skip
+    if numbers and beyond and not labelled:  # No tick has a number between the last and infinity.
+        left, last = axes.get_xlim()[0], max(finite, default=-np.inf)
+        axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= last])
     low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
         at, _ = quantities.places(part.settings)
@@ -456,6 +465,20 @@ def _frame(axes, part, along, below, labels, slanted) -> None:
             axes.set_yticks([], minor=True)
     elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
+
+
+def _thin(axes, room) -> None:
+    """Remove the labels of ticks that would touch the label before them."""
+    ticks = np.array(axes.get_xticks(), np.float64)
+    scale = axes.xaxis.get_transform().transform
+    low, high = scale(np.array(axes.get_xlim()))
+    labels, end = [], -np.inf
+    for tick, place in zip(ticks, (scale(ticks) - low) / (high - low) * room, strict=True):
+        label = f"{tick:g}"
+        shown = place - len(label) / 2 > end + 0.5
+        labels.append(label if shown else "")
+        end = place + len(label) / 2 if shown else end
+    axes.set_xticks(ticks, labels)
 
 
 def _ratio(values) -> float:

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import xarray
 
-from dpjax.report import arrays, captions, quantities
+from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.estimates import mean
 from dpjax.report.tables import entry
 
@@ -36,7 +36,7 @@ def table(
     interval: bool = False,
     of: str | None = None,
 ) -> str:
-    """A tabular of means over trials, with one axis as columns and the others as rows.
+    """A tabular of means or proportions, with one axis as columns and the others as rows.
 
     A cell has the mean and its standard error (two digits of it), or the mean and its interval. If
     a learner does not take the column axis, its value is written once across all columns. A learner
@@ -75,7 +75,9 @@ def table(
     else:
         arrays.check(array, 2, confidence=confidence)
         with arrays.quiet():
-            found, trials = mean(array, confidence), array
+            share = estimates.is_proportion(array)
+            found = (estimates.proportion if share else mean)(array, confidence)
+            trials = None if share else array  # which proportion is the best is not known
         quantity = quantities.of_estimate(found, None)[0]
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:

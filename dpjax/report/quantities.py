@@ -16,6 +16,8 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "rate": ("learning rate", "learning rate"),
           "parameter_bound": ("norm S of the parameter", "norm of the parameter S"),
           "feature_bound": ("norm L of the features", "norm of the features L"),
+          "correct": ("correct recommendations", ""),
+          "report_stopped": ("trials that stopped", ""),
           "final_regret": ("regret at T", ""), "regret": ("regret", ""),
           "report_stopping_time": ("stopping time, rounds", ""),
           "time": ("stopping time, rounds", ""),
@@ -151,11 +153,22 @@ def constants(array: xarray.DataArray, roles: Collection = ()) -> list[str]:
     Axes in ``roles`` are left out, because a figure or a table shows them.
     """
     single = {str(name): own.item() for name, own in array.coords.items()
-              if own.size == 1 and name not in (*roles, "trial", "round")
+              if own.size == 1 and name not in (*roles, "round") and "trial" not in own.dims
               and not str(name).startswith(("privacy_", "takes_"))}  # fmt: skip
     where = ", ".join(f"{n}: {single.pop(n)}" for n in ("learner", "environment") if n in single)
-    sizes = [f"{word(name)} = {text(value)}" for name, value in single.items()]
+    sizes = [f"{word(name)} = {text(value)}{_takers(array, name)}" for name, value in single.items()
+             if takes(array, array, name)]  # fmt: skip
     return [where[:1].upper() + where[1:], ", ".join(sizes)]
+
+
+def _takers(array, name) -> str:
+    """The learners that take a constant, in parentheses, if others do not."""
+    own = array.coords.get(f"takes_{name}")
+    if own is None or "learner" not in own.dims or bool(own.all()):
+        return ""
+    own = own.any([axis for axis in own.dims if axis != "learner"])
+    names = own["learner"].values[own.values]
+    return "" if own.all() else f" ({', '.join(names)})"
 
 
 def text(value: Any) -> str:

@@ -10,6 +10,7 @@ from scipy import stats
 
 from dpjax import Study, environments, learners
 from dpjax.report import estimates
+from dpjax.study import labelled
 
 HORIZON, TRIALS = 4000, 60
 
@@ -34,6 +35,7 @@ def data():
 
 def test_correct_compares_the_recommendation_with_the_means(data):
     arms, correct = data["report_recommendation"], data["correct"]
+    assert correct.attrs == data["report_stopped"].attrs == {"units": "0 or 1"}
     known = arms.notnull()
     np.testing.assert_array_equal(correct.where(known), (arms == 1.0).astype(float).where(known))
     # UCB recommends nothing.
@@ -233,6 +235,32 @@ def test_identification_has_figures_and_tables_like_other_estimates(censored):
     assert r"Proportion of wrong recommendations with 95\,\% intervals of Clopper" in errors
     with pytest.raises(ValueError, match="^of: the estimate has no 'low'; it has time, error, sto"):
         found.dpjax.latex("epsilon", of="low")
+
+
+@pytest.mark.filterwarnings("ignore:.*did not stop")
+@pytest.mark.parametrize("name", ["correct", "report_stopped"])
+def test_a_variable_that_is_true_or_false_is_a_proportion(censored, name):
+    """The band of `correct` once reached 1.03."""
+    data = censored.copy()
+    data[name] = data[name].assign_attrs(units="0 or 1")  # as a study does
+    (axes,) = data.dpjax.figure("epsilon", y=name, color="learner").axes
+    assert axes.dataLim.y1 <= 1.0
+    label = {"correct": "correct recommendations", "report_stopped": "trials that stopped"}[name]
+    assert axes.get_ylabel() == f"proportion of {label}"
+    about = rf"Proportion of {label} with 95\,\% intervals of Clopper and Pearson; 80 trials."
+    assert about in data.dpjax.latex("epsilon", of=name)
+
+
+def test_a_constant_that_a_learner_does_not_take_is_known():
+    """UCB takes no failure probability, which is an axis of one value here."""
+    makers = {"LUCB": learners.lucb, "UCB": learners.ucb1}
+    losses = environments.bernoulli([0.1, 0.9, 0.8], regret="pseudo")
+    grid = {"failure": 0.3, "horizon": 64, "arms": 3, "epsilon": [1.0]}
+    study = Study(makers | {"DP-TT": learners.dp_tt}, {"bits": losses}, grid, 2)
+    played = [labelled.Played(program, np.empty(0), {}, {}) for program in study.programs]
+    takes = labelled._takes(labelled.layout(study), played)
+    assert takes["takes_failure"][1].ravel().tolist() == [True, False, True]
+    assert "takes_horizon" not in takes
 
 
 # Proportions ----------------------------------------------------------------------------------
