@@ -246,7 +246,7 @@ def by_trials(
     return placed(found.assign(trials=trials.variable), array)
 
 
-def placed(found, array) -> xarray.Dataset:
+def placed(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
     """An estimate with the coordinates of its array that have no other axes.
 
     Declared privacy is kept if it is the same along the other axes. The trust models along them are
@@ -270,9 +270,9 @@ def placed(found, array) -> xarray.Dataset:
     return found.assign_coords(kept)
 
 
-def used(found: xarray.Dataset) -> xarray.DataArray:
-    """The number of trials of which an estimate is the mean; half of them chose a setting."""
-    trials = found.get("trials", xarray.DataArray(found.attrs.get("trials", 0)))
+def used(found: xarray.Dataset, otherwise: int = 0) -> xarray.DataArray:
+    """The number of trials behind an estimate, without those that chose a setting."""
+    trials = found.get("trials", xarray.DataArray(found.attrs.get("trials", otherwise)))
     return trials - trials // 2 if "chosen_on" in found.attrs else trials
 
 
@@ -341,7 +341,7 @@ def censored(found: xarray.Dataset) -> str:
     trials = trials.broadcast_like(late).where(late.notnull())
     texts = []
     for i in range(late.sizes.get("learner", 1)):
-        at = {"learner": i} if "learner" in late.dims else {}
+        at: dict[Hashable, int] = {"learner": i} if "learner" in late.dims else {}
         own = late.isel(at)
         at |= {name: 0 for name in own.dims if not quantities.takes(found, own, str(name))}
         own, name = late.isel(at), own["learner"].item() if "learner" in own.coords else ""

@@ -79,7 +79,7 @@ def _differs(data, own) -> str:
     other = epsilon.notnull().values & ~np.isclose(epsilon, asked, rtol=1e-4)
     pairs = sorted({*zip(epsilon.values[other], asked.values[other], strict=True)})
     if len(pairs) > 3:
-        ends = quantities.text(pairs[0][0]), quantities.text(pairs[-1][0])
-        return f" with declared epsilon = {ends[0]} to {ends[1]}"
+        least, largest = quantities.text(pairs[0][0]), quantities.text(pairs[-1][0])
+        return f" with declared epsilon = {least} to {largest}"
     texts = [f"{quantities.text(own)} at epsilon = {quantities.text(at)}" for own, at in pairs]
     return f" with declared epsilon = {', '.join(texts)}" if texts else ""

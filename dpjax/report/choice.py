@@ -136,9 +136,9 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
         used = held.any([name for name in held.dims if name != "trial"])
         found[array.name] = own.isel(trial=np.flatnonzero(used)).assign_attrs(note=note)
     half = "half of the" if "trials" in found else array.sizes["trial"] // 2
-    chosen = (f"the least mean of {half} trials. Band and dots: settings that are not "
-              f"significantly worse in the other trials, at {100 * confidence:g} %")  # fmt: skip
-    return found.assign_attrs(chosen_on=half, chosen=chosen, note=note)
+    best = (f"the least mean of {half} trials. Band and dots: settings that are not "
+            f"significantly worse in the other trials, at {100 * confidence:g} %")  # fmt: skip
+    return found.assign_attrs(chosen_on=half, chosen=best, note=note)
 
 
 def _tune(array, axes, confidence, trials) -> xarray.Dataset:
@@ -217,8 +217,8 @@ def frontier(
     levels = xarray.concat(found, over, combine_attrs="override", join="outer", coords="different",
                          compat="equals")  # fmt: skip
     levels[over].attrs["long_name"] = f"declared {over} at most"
-    for own in (levels, *levels.data_vars.values()):
-        own.attrs |= {"note": note} if "note" in own.attrs else {}
+    for described in (levels, *levels.data_vars.values()):
+        described.attrs |= {"note": note} if "note" in described.attrs else {}
     # All settings compete at the largest level, so it names all that failed.
     trials = levels["trials"]
     trials.attrs = found[np.argmax(array[over].values)]["trials"].attrs

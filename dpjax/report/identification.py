@@ -20,7 +20,7 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
       confidence: level of each interval.
 
     Returns:
-      An estimate of three quantities: ``time`` in rounds with ``time_standard_error`` and Student's
+      An estimate of three quantities: ``time`` in rounds with its standard error and Student's
       interval (``time_low``, ``time_high``), and the proportions ``error`` (stopped, and the
       recommended arm is not optimal) and ``stopped`` with Clopper-Pearson intervals (``error_low``,
       ``error_high``, ``stopped_low``, ``stopped_high``). ``y`` of a figure and ``of`` of a table
@@ -67,5 +67,5 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
         arrays.remarks(made),
         "If several arms are optimal, no learner can stop." if tied else "",
     ]
-    arrays.warn(" ".join(filter(None, about)), time.name)
+    arrays.warn(" ".join(filter(None, about)), "report_stopping_time")
     return made

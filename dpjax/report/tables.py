@@ -25,8 +25,7 @@ def cells(
             function = named(estimate, confidence)
             own = function(array).reset_coords(drop=True)
             notes |= dict.fromkeys(filter(None, [arrays.incomplete(own), own.attrs.get("caution")]))
-            trials.append(arrays.used(own) if "trials" in own or "trials" in own.attrs
-                          else array.sizes["trial"])  # fmt: skip
+            trials.append(arrays.used(own, array.sizes["trial"]))
             own = _centred(own)
             name = getattr(getattr(function, "func", function), "__name__", "estimate")
             if len(estimates) > 1:
@@ -38,7 +37,7 @@ def cells(
     order = [str(name) for name in array.dims if name in found.dims]
     reduced = [name for name in array.dims if name not in (*order, "trial")]
     expected = arrays.expected(array).any(reduced)
-    counted = functools.reduce(np.minimum, trials)
+    counted = functools.reduce(np.minimum, trials)  # type: ignore[arg-type]
     return _frame(found, array, order, counted, expected, " ".join(notes))
 
 
