@@ -129,11 +129,6 @@ def _proportion(array, confidence) -> xarray.Dataset:
     return xarray.Dataset(found).where(share.notnull())
 
 
-def is_proportion(array: xarray.DataArray) -> bool:
-    """Whether each trial is true or false, so that the mean is a proportion."""
-    return array.dtype == bool or array.attrs.get("units") == "0 or 1"
-
-
 @estimator("{name}", label="{name} of {variable}", interval="{percent} bootstrap percentiles")
 def statistic(
     array: xarray.DataArray,

@@ -268,7 +268,7 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
     array = quantities.variable(data, y)
     arrays.refuse_empty(array.where(arrays.counts(array)), y)
     with arrays.quiet():
-        if estimate is None and estimates.is_proportion(array):
+        if estimate is None and quantities.is_proportion(array):
             estimate = "proportion"
         found = None if estimate is None else named(estimate, confidence)(array)
         left = array if found is None else found[next(iter(found))]

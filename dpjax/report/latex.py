@@ -75,7 +75,7 @@ def table(
     else:
         arrays.check(array, 2, confidence=confidence)
         with arrays.quiet():
-            share = estimates.is_proportion(array)
+            share = quantities.is_proportion(array)
             found = (estimates.proportion if share else mean)(array, confidence)
             trials = None if share else array  # which proportion is the best is not known
         quantity = quantities.of_estimate(found, None)[0]

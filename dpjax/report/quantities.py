@@ -89,6 +89,11 @@ def variable(data: xarray.Dataset, name: str) -> xarray.DataArray:
     return data[name]
 
 
+def is_proportion(array: xarray.DataArray) -> bool:
+    """Whether each trial is true or false, so that the mean is a proportion."""
+    return array.dtype == bool or array.attrs.get("units") == "0 or 1"
+
+
 def is_estimate(data: xarray.Dataset) -> bool:
     """Whether data were returned by an estimator; those of a choice have trials, too."""
     return "estimate" in data.attrs
