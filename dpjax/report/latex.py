@@ -67,10 +67,8 @@ def table(
       dp\\_ucb & \\bfseries 3.0 +- 1.5 \\\\
     """
     if isinstance(array, xarray.Dataset):
-        quantity, trials = (
-            quantities.of_estimate(array, of or str(next(iter(array.data_vars))), "of")[0],
-            None,
-        )
+        of, trials = of or str(next(iter(array.data_vars))), None
+        (quantity,) = quantities.of_estimate(array, of, "of")
         array = quantity.found[quantity.centre]
     else:
         arrays.check(array, 2, confidence=confidence)
@@ -78,7 +76,8 @@ def table(
             share = quantities.is_proportion(array)
             found = (estimates.proportion if share else mean)(array, confidence)
             trials = None if share else array  # which proportion is the best is not known
-        quantity = quantities.of_estimate(found, None)[0]
+        arrays.warn(arrays.incomplete(found), str(array.name))
+        (quantity,) = quantities.of_estimate(found, None)
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
@@ -92,7 +91,6 @@ def table(
     else:
         with arrays.quiet():
             best = _not_worse(trials.squeeze(single), centres, confidence)
-    arrays.warn(arrays.incomplete(found), str(array.name))
     takes = centres.coords.get(f"takes_{columns}")
     interval |= "standard_error" not in found
     # A quarter of an interval is about a standard error.
