@@ -1,6 +1,7 @@
 """Empirical lower bounds on epsilon, from an observer who sees the actions."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from dpjax.audit.counts import Bound, best_event, bound_from_counts
 from dpjax.audit.limits import in_threads
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.reports import reported
-from dpjax.combinators import as_learner
+from dpjax.combinators import _returned, as_learner
 from dpjax.core import Array, BatchLearner, Learner, _check
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.settings import in_float32
@@ -58,6 +59,38 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     return jax.tree.map(
         lambda leaf, end: jnp.concatenate([leaf, jnp.asarray(end)[None]]), actions, last
     )
+
+
+def check_actions(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> None:
+    """Check that a learner plays actions of its action set, on the first sequence of each pair.
+
+    As in ``simulate``, learners of tested factories are not played, and traced ones not checked.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      pairs: a Pair with leading axes (count, T).
+      key: PRNG key.
+
+    Raises:
+      ValueError: an action is not in the action set, or the losses do not fit the learner.
+    """
+    actions = learner.action_set
+    if actions is None or _check.is_tested(learner) or _check.is_traced((pairs, key)):
+        return
+    one = as_learner(learner)
+    check_fits(one, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
+
+    @jax.jit
+    @jax.vmap
+    def checked(losses, key):
+        played = play(one, losses, key)
+        played = played[0] if one.privacy.reported else played
+        return jax.vmap(partial(_returned.within, actions))(played, losses)
+
+    count = len(jax.tree.leaves(pairs.losses)[0])
+    found = checked(pairs.losses, jr.split(key, count))
+    if not _check.is_traced(found):
+        _returned.check_within(actions, *found)
 
 
 @in_float32

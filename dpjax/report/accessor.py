@@ -145,9 +145,9 @@ class Accessor:
           True
         """
         alone = quantities.is_estimate(self._data) and "trial" not in self._data.dims
-        return latex.table(
-            self._data if alone and of is None else self._array(of), columns, **options
-        )
+        if alone:
+            return latex.table(self._data, columns, of=of, **options)
+        return latex.table(self._array(of), columns, **options)
 
     def figure(self, x: str, **options: Any) -> figures.Captioned:
         """See :func:`dpjax.report.figures.figure`.
@@ -192,7 +192,7 @@ class Accessor:
         data = self._data
         names = [str(n) for n, v in data.data_vars.items() if "trial" in v.dims]
         if not names:
-            about = data.attrs.get("estimate", "")
+            about = data.attrs.get("label", data.attrs.get("estimate", ""))
             raise ValueError(
                 f"data: an estimate needs trials, and the data have none{about and f' ({about})'}. "
                 "Estimate from the data of a study, or from the results of tune or frontier"
@@ -202,4 +202,4 @@ class Accessor:
         name = name or default
         if name not in data.data_vars:
             raise ValueError(f"of: the data have no {name!r}; they have {', '.join(names)}")
-        return data[name]
+        return quantities.variable(data, name)

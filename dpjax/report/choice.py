@@ -16,7 +16,9 @@ from dpjax.report import arrays, estimates, quantities
 _NOTE = "No epsilon includes the privacy cost of tuning on the data."
 
 
-@arrays.estimator("largest mean over {over}, simultaneous intervals", label="{variable}")
+@arrays.estimator(
+    "largest mean over {over}", label="{variable}", interval="simultaneous {percent} intervals"
+)
 def worst(
     array: xarray.DataArray, over: str = "environment", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -46,12 +48,10 @@ def worst(
         over: at.copy(data=array[over].values[at.values]),
     }
     parts |= {"trials": found["trials"]} if "trials" in found else {}
-    return xarray.Dataset(parts, attrs=found.attrs)
+    return arrays.placed(xarray.Dataset(parts, attrs=found.attrs), array)
 
 
-@arrays.estimator(
-    "mean with {percent} confidence bands, simultaneous over {over}", fewest=4, label="{variable}"
-)
+@arrays.estimator("mean", fewest=4, label="{variable}", interval=estimates.BAND)
 def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95) -> xarray.Dataset:
     """The mean along an axis of instances, such as gaps, and an unbiased mean at the worst of them.
 
@@ -78,13 +78,7 @@ def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95
     return found.assign(parts)
 
 
-@arrays.estimator(
-    "best {over}: the least mean of {chosen_on} trials. Band and dots: settings that are not "
-    "significantly worse in the other trials, at {percent}. Tuned: mean of the other trials, with "
-    "Student's {percent} intervals",
-    fewest=4,
-    label="{variable}",
-)
+@arrays.estimator("mean", fewest=4, label="{variable}, tuned", interval=estimates.STUDENT)
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
     """The setting with the least mean, chosen on half of the trials and reported on the other half.
 
@@ -117,6 +111,8 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     axes = list(over)
     for name in axes:
         arrays.axis_values(array, name)
+    words = ", ".join(map(quantities.word, axes))
+    note = f"Tuned in each cell, on the other half of the trials: {words}. {_NOTE}"
     array = array.assign_coords(trial=array["trial"])
     choose = partial(_tune, axes=axes, confidence=confidence, trials=array["trial"])
     found = arrays.by_trials(array, choose, axes, fewest=4)
@@ -133,13 +129,16 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
     if array.name is not None:
-        own = array.reset_coords(drop=True)
+        kept = [name for name in array.coords if name in (*array.dims, "report_stopped")]
+        own = array.drop_vars([name for name in array.coords if name not in kept])
         own = own.isel({name: index.reset_coords(drop=True) for name, index in place.items()})
         own = own.drop_vars(axes).where(held)
         used = held.any([name for name in held.dims if name != "trial"])
-        found[array.name] = own.isel(trial=np.flatnonzero(used)).assign_attrs(note=_NOTE)
+        found[array.name] = own.isel(trial=np.flatnonzero(used)).assign_attrs(note=note)
     half = "half of the" if "trials" in found else array.sizes["trial"] // 2
-    return found.assign_attrs(chosen_on=half, note=_NOTE)
+    best = (f"the least mean of {half} trials. Band and dots: settings that are not "
+            f"significantly worse in the other trials, at {100 * confidence:g} %")  # fmt: skip
+    return found.assign_attrs(chosen_on=half, chosen=best, note=note)
 
 
 def _tune(array, axes, confidence, trials) -> xarray.Dataset:
@@ -161,12 +160,7 @@ def _tune(array, axes, confidence, trials) -> xarray.Dataset:
     return found.assign(candidate=candidate.unstack("setting"), at=at, held=held)
 
 
-@arrays.estimator(
-    "least mean over all settings that declare at most this {over}. The setting is chosen in "
-    "{chosen_on} trials; mean of the other trials, with Student's {percent} intervals",
-    fewest=4,
-    label="{variable}",
-)
+@arrays.estimator("mean", fewest=4, label="{variable}, frontier", interval=estimates.STUDENT)
 def frontier(
     array: xarray.DataArray,
     over: str = "epsilon",
@@ -200,6 +194,9 @@ def frontier(
     if settings is None:
         grid = [str(name) for name in array.dims if f"takes_{name}" in array.coords]
         settings = ["learner", *(n for n in grid if array[n].dtype.kind == "f")]
+    words = ", ".join(map(quantities.word, settings))
+    note = (f"At each level, the best setting ({words}) that declares at most this {over}, chosen "
+            f"on the other half of the trials. {_NOTE}")  # fmt: skip
     declared, models = array["privacy_epsilon"], quantities.models(array)
     found = []
     for level in array[over].values:
@@ -220,6 +217,8 @@ def frontier(
     levels = xarray.concat(found, over, combine_attrs="override", join="outer", coords="different",
                          compat="equals")  # fmt: skip
     levels[over].attrs["long_name"] = f"declared {over} at most"
+    for described in (levels, *levels.data_vars.values()):
+        described.attrs |= {"note": note} if "note" in described.attrs else {}
     # All settings compete at the largest level, so it names all that failed.
     trials = levels["trials"]
     trials.attrs = found[np.argmax(array[over].values)]["trials"].attrs

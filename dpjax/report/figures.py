@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from dpjax.core import _check
-from dpjax.report import arrays, estimates, quantities
+from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
 from dpjax.report.quantities import DECLARED
@@ -82,7 +82,7 @@ def figure(
       estimate: the name of an estimator, or a function like one: it takes an array with the
         dimension trial and returns a Dataset whose first variable is the centre, with low and high.
         It may reduce other axes too, as "worst" does. By default the mean, with a band that is
-        simultaneous along x.
+        simultaneous along x; or the proportion, if each trial is 0 or 1.
       confidence: level of the intervals, unless the estimate is a function.
       across: labels -> lines of all panels, such as bounds: a number, a value for each of the x
         axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both.
@@ -100,6 +100,7 @@ def figure(
       A matplotlib Figure with a legend and a caption; its method ``savefig`` writes PDF and PNG.
 
     Raises:
+      TypeError: ``across`` is no dict.
       ValueError: an axis does not exist, is named twice, or has several values and is not named; no
         trial or estimate is finite; a curve has two values at one declared epsilon; or a line of
         ``across`` has other axes.
@@ -115,7 +116,10 @@ def figure(
     array, shown = _shown(data, y, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
     along = quantities.along(array, axis, declared)
-    across = across or {}
+    across = {} if across is None else across
+    if not isinstance(across, Mapping):
+        raise TypeError("across: pass a dict of labels and lines, such as "
+                        f'across={{"bound": values}}, not {type(across).__name__}')  # fmt: skip
     if len(across) >= len(_LINES):
         raise ValueError(f"across: {len(across)} lines; at most {len(_LINES) - 1} can be drawn")
     across = {name: quantities.line(name, own, array, axis, facets) for name, own in across.items()}
@@ -136,6 +140,7 @@ def figure(
     width, height = 2.2 + wide * columns, 1.1 + 2.7 * rows
     if page is not None:
         width, height = page, 0.4 + rows * np.clip(0.7 * page / columns, 1.6, 2.1)
+    digit = 0.64 * (font if page else 10) / 72  # the width of a digit in inches
     slanted = sum(map(len, labels)) <= 60 and upright / np.sin(np.deg2rad(20)) <= wide
     if labels and not slanted:
         height += 0.07 * max(map(len, labels))
@@ -158,16 +163,16 @@ def figure(
             look = {"color": "0.5", "linewidth": 1.0, "linestyle": kind}
             _line(axes[i], values.sel({n: v for n, v in at.items() if n in values.dims}),
                   along, look)  # fmt: skip
-        _frame(axes[i], part, along, below, labels, slanted)
+        _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit)
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
         _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
-    parts = [_caption(data, array, shown[-1].found, roles), note]
+    parts = captions.caption(shown, array, roles.values())
     if flat and array.sizes.get("trial", 2) > 1:
-        parts.insert(1, "A curve without a band: all trials have the same value.")
-    text = " ".join(filter(None, parts))
+        parts.append("A curve without a band: all trials have the same value.")
+    text = " ".join(filter(None, [*parts, note]))
     drawn.caption = text
     above = _legend(drawn, array, (color, line), looks, across, page and font)
     if caption:
@@ -260,57 +265,21 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         raise ValueError(
             f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
         )
-    arrays.refuse_empty(data[y].where(arrays.counts(data[y])), y)
+    array = quantities.variable(data, y)
+    arrays.refuse_empty(array.where(arrays.counts(array)), y)
     with arrays.quiet():
-        found = None if estimate is None else named(estimate, confidence)(data[y])
-        left = data[y] if found is None else found[next(iter(found))]
+        if estimate is None and quantities.is_proportion(array):
+            estimate = "proportion"
+        found = None if estimate is None else named(estimate, confidence)(array)
+        left = array if found is None else found[next(iter(found))]
         check_axes({str(n): size for n, size in left.sizes.items()}, roles)
         if found is None and data.sizes[x] == 1:
-            found = estimates.mean(data[y], confidence)
-        found = estimates.band(data[y], x, confidence) if found is None else found
+            found = estimates.mean(array, confidence)
+        found = estimates.band(array, x, confidence) if found is None else found
     arrays.refuse_empty(found[next(iter(found))], y, "estimate")
-    arrays.warn(arrays.lost(found), y, stacklevel=4)
-    words = found.attrs.get("label") or quantities.label(y, data[y].attrs)
-    return data[y], [quantities.Quantity(words, found)]
-
-
-def _caption(data, array, found, roles) -> str:
-    """The estimate, the number of trials, the sizes, and the learners' trust models."""
-    first = found.attrs.get("estimate", "estimate")
-    trials = arrays.number(found, array.sizes.get("trial"))
-    parts = [
-        f"{first[0].upper()}{first[1:]}; {trials} trials",
-        *quantities.constants(array, roles.values()),
-        arrays.remarks(found),
-        found.attrs.get("note", ""),
-    ]
-    models = _models(data)
-    if models:
-        parts.append(f"Declared privacy: {models}")
-    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
-
-
-def _models(data) -> str:
-    """The learners of each trust model and those without declared privacy; "" if none declares."""
-    if "privacy_model" not in data.coords:
-        return ""
-    declared = quantities.models(data)
-    found: dict[str, list[str]] = {}
-    for own in declared if "learner" in declared.dims else [declared]:
-        name = str(own["learner"].item()) if "learner" in own.coords else "the learner"
-        different = {*own.values.ravel().tolist()} - {""}
-        if not different:  # not played yet
-            continue
-        models = " and ".join(sorted(different - {"none"}))
-        if models and not quantities.takes(data, own, "epsilon"):
-            epsilons = own["privacy_epsilon"].values
-            ends = dict.fromkeys(quantities.text(end(epsilons)) for end in (np.nanmin, np.nanmax))
-            name += f" at epsilon = {' to '.join(ends)}"
-        found.setdefault(f"{models} model" if models else "none", []).append(name)
-    found |= {"none": found.pop("none")} if "none" in found else {}
-    if len(found) == 1 and " at " not in str(found):
-        return next(iter(found))
-    return "; ".join(f"{model} ({', '.join(names)})" for model, names in found.items())
+    arrays.warn(arrays.incomplete(found), y, stacklevel=4)
+    words = found.attrs.get("label") or quantities.label(y, array.attrs)
+    return array, [quantities.Quantity(words, found)]
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:
@@ -450,12 +419,13 @@ def _room(font) -> float:
     return 1.1 * font / 72 / 0.8
 
 
-def _frame(axes, part, along, below, labels, slanted) -> None:
+def _frame(axes, part, along, below, labels, slanted, room) -> None:
     """Set scales and ticks.
 
     Args:
       below: whether the x axis has labels.
       labels, slanted: the words along the x axis, and whether they are slanted and not upright.
+      room: the width of the panel in digits.
     """
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
@@ -469,21 +439,22 @@ def _frame(axes, part, along, below, labels, slanted) -> None:
             axes.annotate(text if below else "", (place, 0), xycoords=("data", "axes fraction"),
                           xytext=(0, -4), textcoords="offset points", ha="center",
                           va="top")  # fmt: skip
+    beyond = [place for place in (along.infinity, along.beyond) if place is not None]
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
+    labelled = short and bool(whole or beyond) and len(finite) <= 9
     if not numbers:
         turn = {"rotation": 20, "ha": "right"} if slanted else {"rotation": 90}
         axes.set_xticks(range(len(finite)), labels, **turn)
-    elif short and whole and len(finite) <= 9:
+    elif labelled:
         ticks_at(axes.xaxis, finite)
+        _thin(axes, room)
     elif axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers would overlap.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    beyond = [place for place in (along.infinity, along.beyond) if place is not None]
-    if numbers and beyond:  # Remove the numbers near the places beyond.
-        (left, _), last = axes.get_xlim(), max(finite, default=-np.inf)
-        axes.set_xticks([tick for tick in axes.get_xticks()
-                         if left <= tick <= last or last < tick < 0.7 * min(beyond)])  # fmt: skip
+    if numbers and beyond and not labelled:  # No tick has a number between the last and infinity.
+        left, last = axes.get_xlim()[0], max(finite, default=-np.inf)
+        axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= last])
     low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
         at, _ = quantities.places(part.settings)
@@ -494,6 +465,20 @@ def _frame(axes, part, along, below, labels, slanted) -> None:
             axes.set_yticks([], minor=True)
     elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
+
+
+def _thin(axes, room) -> None:
+    """Remove the labels of ticks that would touch the label before them."""
+    ticks = np.array(axes.get_xticks(), np.float64)
+    scale = axes.xaxis.get_transform().transform
+    low, high = scale(np.array(axes.get_xlim()))
+    labels, end = [], -np.inf
+    for tick, place in zip(ticks, (scale(ticks) - low) / (high - low) * room, strict=True):
+        label = f"{tick:g}"
+        shown = place - len(label) / 2 > end + 0.5
+        labels.append(label if shown else "")
+        end = place + len(label) / 2 if shown else end
+    axes.set_xticks(ticks, labels)
 
 
 def _ratio(values) -> float:

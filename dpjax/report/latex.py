@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import xarray
 
-from dpjax.report import arrays, quantities
+from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.estimates import mean
 from dpjax.report.tables import entry
 
@@ -34,8 +34,9 @@ def table(
     columns: str,
     confidence: float = 0.95,
     interval: bool = False,
+    of: str | None = None,
 ) -> str:
-    """A tabular of means over trials, with one axis as columns and the others as rows.
+    """A tabular of means or proportions, with one axis as columns and the others as rows.
 
     A cell has the mean and its standard error (two digits of it), or the mean and its interval. If
     a learner does not take the column axis, its value is written once across all columns. A learner
@@ -49,9 +50,10 @@ def table(
       confidence: level of the intervals and of the comparison.
       interval: whether to show intervals instead of standard errors, as for an estimate that has
         none.
+      of: the name of the quantity, if the estimate has several; by default the first one.
 
     Returns:
-      A tabular for the packages booktabs and siunitx, and a sentence about its cells.
+      A tabular for the packages booktabs and siunitx, and sentences about its cells.
 
     Raises:
       ValueError: there is no such axis, or there are fewer than two trials.
@@ -61,38 +63,39 @@ def table(
       >>> regret = xarray.DataArray(
       ...     [[[1.0, 2.0, 6.0]], [[31.0, 50.0, 99.0]]], dims=["learner", "epsilon", "trial"],
       ...     coords={"learner": ["dp_ucb", "exp3"], "epsilon": [0.1]})
-      >>> print(latex.table(regret, "epsilon").splitlines()[6])
+      >>> print(latex.table(regret, "epsilon").splitlines()[7])
       dp\\_ucb & \\bfseries 3.0 +- 1.5 \\\\
     """
-    note = array.attrs.get("note", "")
     if isinstance(array, xarray.Dataset):
-        found, trials = array, None
-        array = found[next(iter(found.data_vars))]
+        of, trials = of or str(next(iter(array.data_vars))), None
+        (quantity,) = quantities.of_estimate(array, of, "of")
+        array = quantity.found[quantity.centre]
     else:
         arrays.check(array, 2, confidence=confidence)
-        found, trials = None, array
+        with arrays.quiet():
+            share = quantities.is_proportion(array)
+            found = (estimates.proportion if share else mean)(array, confidence)
+            trials = None if share else array  # which proportion is the best is not known
+        arrays.warn(arrays.incomplete(found), str(array.name))
+        (quantity,) = quantities.of_estimate(found, None)
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
     rows = [name for name in names if name != columns and array.sizes[name] > 1]
-    constants = quantities.constants(array, (*rows, columns))
     single = [name for name in names if name not in (*rows, columns)]
-    if found is None:
-        with arrays.quiet():
-            found = mean(array, confidence)
-    found = found.squeeze(single)
-    centres = found[next(iter(found.data_vars))]
+    quantity = quantity.squeezed((*rows, columns))
+    found, centres = quantity.found, quantity.found[quantity.centre]
     arrays.refuse_empty(centres, array.name, "trial" if trials is not None else "estimate")
     if trials is None:
         best = xarray.zeros_like(centres, bool)
     else:
         with arrays.quiet():
             best = _not_worse(trials.squeeze(single), centres, confidence)
-    arrays.warn(arrays.lost(found), str(array.name))
     takes = centres.coords.get(f"takes_{columns}")
     interval |= "standard_error" not in found
     # A quarter of an interval is about a standard error.
     errors = found.get("standard_error", (found["high"] - found["low"]) / 4)
+    axis = quantities.label(columns, array[columns].attrs)
     heads = [escaped(value) for value in array[columns].values.tolist()]
     lines, still = [], False
 
@@ -123,23 +126,22 @@ def table(
             texts = [cell(at | {columns: place}) for place in places]
         lines.append(" & ".join([*map(escaped, values), *texts]) + r" \\")
     kind = "c" if interval else f"S[table-format={_format(centres, errors)}]"
-    shown = f"{100 * confidence:g}\\,\\% intervals" if interval else "standard errors"
-    count, first = f"{arrays.number(found)} trials.", found.attrs.get("estimate", "estimate")
-    about = f"Means and {shown} of {count}"
-    if trials is None:
-        about = f"{escaped(first[0].upper() + first[1:])}; {count}"
+    beside = "" if interval else "standard errors"
     alone = (centres.notnull() & errors.isnull()).any() and trials is not None
     zero = "An interval without width" if interval else "A standard error of 0"
     note = " ".join(filter(None, [
-        about, *(f"{escaped(each)}." for each in constants if each), escaped(arrays.lost(found)),
+        *map(escaped, captions.caption([quantity], array, (*rows, columns), beside)),
         "A mean alone: one trial." if alone else "",
         _about_bold(rows, columns) if trials is not None and "learner" in names else "",
         f"{zero}: all trials have the same value." if still and trials is not None else "",
-        escaped(note),
     ]))  # fmt: skip
+    note = note.replace(r" \%", r"\,\%")
     return (
         HEAD
         + f"\\begin{{tabular}}{{{'l' * len(rows)}{kind * len(heads)}}}\n\\toprule\n"
+        + "& " * len(rows)
+        + rf"\multicolumn{{{len(heads)}}}{{c}}{{{escaped(axis)}}} \\"
+        + "\n"
         + " & ".join([*map(escaped, rows), *(f"{{{head}}}" for head in heads)])
         + " \\\\\n\\midrule\n"
         + "\n".join(lines)

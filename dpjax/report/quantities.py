@@ -16,8 +16,13 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "rate": ("learning rate", "learning rate"),
           "parameter_bound": ("norm S of the parameter", "norm of the parameter S"),
           "feature_bound": ("norm L of the features", "norm of the features L"),
+          "correct": ("correct recommendations", ""),
+          "report_stopped": ("trials that stopped", ""),
           "final_regret": ("regret at T", ""), "regret": ("regret", ""),
-          "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
+          "report_stopping_time": ("stopping time, rounds", ""),
+          "time": ("stopping time, rounds", ""),
+          "error": ("proportion of wrong recommendations", ""),
+          "stopped": ("proportion of trials that stopped", "")}  # fmt: skip
 ENDS = "low", "high"  # of an interval
 DECLARED = "declared"  # the horizontal axis of the declared epsilon
 NOT_USED = "unused"  # the label of learners and environments that do not take an axis
@@ -77,6 +82,18 @@ def word(name: str) -> str:
     return _TERMS.get(name, ("", name.replace("_", " ")))[1]
 
 
+def variable(data: xarray.Dataset, name: str) -> xarray.DataArray:
+    """A variable; that of stopping times has the coordinate ``report_stopped``."""
+    if name == "report_stopping_time" and "report_stopped" in data.data_vars:
+        data = data.set_coords("report_stopped")
+    return data[name]
+
+
+def is_proportion(array: xarray.DataArray) -> bool:
+    """Whether each trial is true or false, so that the mean is a proportion."""
+    return array.dtype == bool or array.attrs.get("units") == "0 or 1"
+
+
 def is_estimate(data: xarray.Dataset) -> bool:
     """Whether data were returned by an estimator; those of a choice have trials, too."""
     return "estimate" in data.attrs
@@ -84,9 +101,17 @@ def is_estimate(data: xarray.Dataset) -> bool:
 
 def models(data: xarray.Dataset | xarray.DataArray) -> xarray.DataArray:
     """The trust model of each cell: "none" if it declares no privacy, "" if that is unknown."""
+    if "privacy_epsilon" not in data.coords:
+        return data["privacy_model"]
     epsilon = data["privacy_epsilon"]
     own = data["privacy_model"].where(np.isfinite(epsilon), "none").where(epsilon.notnull(), "")
     return own.assign_attrs(data["privacy_model"].attrs)
+
+
+def joined(models: np.ndarray) -> str:
+    """The trust models of some cells in words, without those that declare no privacy."""
+    different = {*models.ravel().tolist()} - {""}
+    return " and ".join(sorted(different - {"none"})) or ("none" if different else "")
 
 
 def line(
@@ -133,11 +158,22 @@ def constants(array: xarray.DataArray, roles: Collection = ()) -> list[str]:
     Axes in ``roles`` are left out, because a figure or a table shows them.
     """
     single = {str(name): own.item() for name, own in array.coords.items()
-              if own.size == 1 and name not in (*roles, "trial", "round")
+              if own.size == 1 and name not in (*roles, "round") and "trial" not in own.dims
               and not str(name).startswith(("privacy_", "takes_"))}  # fmt: skip
     where = ", ".join(f"{n}: {single.pop(n)}" for n in ("learner", "environment") if n in single)
-    sizes = [f"{word(name)} = {text(value)}" for name, value in single.items()]
+    sizes = [f"{word(name)} = {text(value)}{_takers(array, name)}" for name, value in single.items()
+             if takes(array, array, name)]  # fmt: skip
     return [where[:1].upper() + where[1:], ", ".join(sizes)]
+
+
+def _takers(array, name) -> str:
+    """The learners that take a constant, in parentheses, if others do not."""
+    own = array.coords.get(f"takes_{name}")
+    if own is None or "learner" not in own.dims or bool(own.all()):
+        return ""
+    own = own.any([axis for axis in own.dims if axis != "learner"])
+    names = own["learner"].values[own.values]
+    return "" if own.all() else f" ({', '.join(names)})"
 
 
 def text(value: Any) -> str:
@@ -146,36 +182,52 @@ def text(value: Any) -> str:
     return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
 
 
-def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
+def of_estimate(data: xarray.Dataset, y: str | None, argument: str = "y") -> list[Quantity]:
     """The quantities of a Dataset that an estimator returned.
 
     For :func:`dpjax.report.choice.tune` these are the chosen setting, with a band from the smallest
-    to the largest candidate, and the mean of the tuned learner. Other estimates have one quantity.
+    to the largest candidate, and the mean of the tuned learner. For
+    :func:`dpjax.report.identification.identification` these are the stopping time, the error and
+    the share of trials that stopped. Other estimates have one quantity.
 
     Args:
       data: the Dataset of an estimate.
       y: the name of one quantity, or None for all.
+      argument: the name of this argument in messages.
 
     Raises:
       ValueError: the data are not an estimate with an interval, or have no such quantity.
     """
     centre = str(next(iter(data.data_vars), ""))
-    if not {centre, *ENDS} <= {*data.data_vars}:
+    found = {}
+    for name, own in data.data_vars.items():
+        prefix = "" if name == centre and "low" in data else f"{name}_"
+        if own.dims == data[centre].dims and {f"{prefix}{end}" for end in ENDS} <= {
+            *data.data_vars
+        }:
+            found[str(name)] = _part(data, str(name), prefix)
+    if centre not in found:
         raise ValueError(
             "data: a figure needs trials or an estimate with low and high; the data have neither "
             "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
         )
-    shown = data.attrs.get("label") or label(str(data.attrs.get("variable", centre)))
-    kept = centre, "standard_error", *ENDS, "trials"
-    own = data[[name for name in data.data_vars if name in kept]]
-    found = {centre: Quantity(shown, own)}
     if "candidate" in data:
-        tuned = Quantity(f"{shown}, tuned", own)
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
-        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | {centre: tuned}
+        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | found
     if y is not None and y not in found:
-        raise ValueError(f"y: the estimate has no {y!r}; it has {', '.join(found)}")
+        raise ValueError(f"{argument}: the estimate has no {y!r}; it has {', '.join(found)}")
     return [*found.values()] if y is None else [found[y]]
+
+
+def _part(data, name, prefix) -> Quantity:
+    """One quantity of an estimate; the names of its interval and its error have a prefix."""
+    names = {f"{prefix}{end}": end for end in ("standard_error", *ENDS)}
+    names = {name: name, **names, "trials": "trials", "censored": "censored"}
+    names = {old: new for old, new in names.items() if old in data}
+    found = data[[*names]].rename(names).assign_attrs(data[name].attrs)
+    variable = str(data.attrs.get("variable", name))
+    shown = data.attrs.get("label") or label(variable, data[name].attrs)
+    return Quantity(shown, found)
 
 
 def _chosen(data, axis, axes) -> Quantity:
@@ -193,7 +245,8 @@ def _chosen(data, axis, axes) -> Quantity:
     takes = data.coords.get(f"takes_{axis}")
     found = found if takes is None else found.where(takes)
     candidates = candidates.assign_coords({axis: at})
-    return Quantity(f"best {label(axis)}", found.assign_attrs(data.attrs), values, candidates)
+    found = found.assign_attrs(data.attrs, estimate=data.attrs["chosen"], interval="")
+    return Quantity(f"best {label(axis)}", found, values, candidates)
 
 
 def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:

@@ -24,18 +24,20 @@ def cells(
         for estimate in estimates:
             function = named(estimate, confidence)
             own = function(array).reset_coords(drop=True)
-            notes |= dict.fromkeys(filter(None, [arrays.lost(own), own.attrs.get("caution")]))
-            trials.append(own.get("trials", array.sizes["trial"]))
+            notes |= dict.fromkeys(filter(None, [arrays.incomplete(own), own.attrs.get("caution")]))
+            trials.append(arrays.used(own, array.sizes["trial"]))
             own = _centred(own)
             name = getattr(getattr(function, "func", function), "__name__", "estimate")
             if len(estimates) > 1:
-                own = own.rename({n: f"{name}_{n}" for n in own.data_vars if n != name})
+                own = own.rename(
+                    {n: f"{name}_{n}" for n in own.data_vars if n not in (name, "censored")}
+                )
             found = found.merge(own)
     arrays.warn(" ".join(notes), str(array.name), stacklevel=3)
     order = [str(name) for name in array.dims if name in found.dims]
     reduced = [name for name in array.dims if name not in (*order, "trial")]
     expected = arrays.expected(array).any(reduced)
-    counted = functools.reduce(np.minimum, trials)
+    counted = functools.reduce(np.minimum, trials)  # type: ignore[arg-type]
     return _frame(found, array, order, counted, expected, " ".join(notes))
 
 
@@ -45,7 +47,7 @@ def of_estimate(found: xarray.Dataset) -> pandas.DataFrame:
     centre = own[next(iter(own.data_vars))]
     played = own.to_array().notnull().any("variable")
     expected = arrays.should_exist(played, centre.coords, found.attrs.get("variable"))
-    trials = found.get("trials", xarray.DataArray(found.attrs.get("trials", 0)))
+    trials = arrays.used(found)
     notes = filter(None, [arrays.remarks(found), found.attrs.get("note")])
     own = own.reset_coords(drop=True)
     order = [str(name) for name in centre.dims]

@@ -10,7 +10,8 @@ from dpjax.report import accessor as accessor  # which registers Dataset.dpjax
 from dpjax.study.programs import NUMBERS, TEXTS
 
 _UNITS = {"regret": "loss of one round", "final_regret": "loss of one round", "round": "rounds",
-          "report_stopping_time": "rounds"}  # fmt: skip
+          "report_stopping_time": "rounds", "report_stopped": "0 or 1",
+          "correct": "0 or 1"}  # fmt: skip
 
 
 class Cells(NamedTuple):
@@ -204,10 +205,15 @@ def _planned(made, played) -> dict:
 
 
 def _takes(made, played) -> dict:
-    """For each axis of the grid: whether a learner or its environment takes it."""
+    """For each axis of the grid: whether a learner or its environment takes it.
+
+    An axis of one value that all of them take is left out.
+    """
     pairs = [name for name in ("learner", "environment") if name in made.axes]
     shape = [len(made.axes[name]) for name in pairs]
     found = {name: np.zeros(shape, bool) for name in made.axes if name not in pairs}
+    found |= {name: np.zeros(shape, bool) for name in made.fixed
+              if any(name not in program.at for program, *_ in played)}  # fmt: skip
     for program, *_ in played:
         place = np.ix_(*made.place(program)[: len(pairs)])
         for name, takes in found.items():

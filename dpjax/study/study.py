@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import xarray
 
-from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
+from dpjax.core import Array, BatchLearner, Environment, Learner, _check
 from dpjax.engine import devices
 from dpjax.engine.blocks import Plan
 from dpjax.engine.compute import compiled_ahead
@@ -23,7 +23,16 @@ from dpjax.study import grid as grids
 from dpjax.study import halving, in_python, kept, spread
 from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
-from dpjax.study.programs import Part, Program, check_taken, named, pairs, programs_of
+from dpjax.study.programs import (
+    TEXTS,
+    Part,
+    Program,
+    check_taken,
+    columns,
+    named,
+    pairs,
+    programs_of,
+)
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played
 
@@ -276,12 +285,12 @@ class Study:
         trials: int,
         checkpoints: Checkpoints,
         progress: bool,
-    ) -> Result:
-        """Play only some points of a program, and return its Result.
+    ) -> Played:
+        """Play only some points of a program, and return their arrays and declared privacy.
 
         Args:
           program: one of :attr:`programs`.
-          some: (P,) whether each point is played. Results of the other points are NaN.
+          some: (P,) whether each point is played. The other points are NaN.
           trials: number of trials, counted from the first.
           checkpoints, progress: as in :func:`dpjax.sweep`.
 
@@ -290,8 +299,9 @@ class Study:
           ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
           ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
           >>> some = np.array([False, True])
-          >>> result = made.play_some(made.programs[0], some, 2, [4, 8], progress=False)
-          >>> result.regret.shape, np.isnan(result.regret).all(axis=(1, 2)).tolist()
+          >>> found = made.play_some(made.programs[0], some, 2, [4, 8], progress=False)
+          >>> regret = found.arrays["regret"]
+          >>> regret.shape, np.isnan(regret).all(axis=(1, 2)).tolist()
           ((2, 2, 2), [True, False])
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
@@ -299,12 +309,15 @@ class Study:
         plan = Horizons().lifted(program, self._plan(program, **given))
         result: Any = played(plan, None, progress, dict)
 
-        def spread(leaf):
-            all_points = np.full((len(some), *leaf.shape[1:]), np.nan)
+        def spread(leaf, empty: Any = np.nan):
+            all_points = np.full((len(some), *np.shape(leaf)[1:]), empty)
             all_points[some] = leaf
             return all_points
 
-        return Result(result.rounds, *jax.tree.map(spread, tuple(result[1:])))
+        found = {name: spread(leaf) for name, leaf in arrays_of(result[1:]).items()}
+        privacy = {name: spread(own, np.array("" if name in TEXTS else np.nan, object)).tolist()
+                   for name, own in columns(plan.privacy).items()}  # fmt: skip
+        return Played(program, result.rounds, found, {"privacy": privacy})
 
     def cost(self, seconds: float = 5.0) -> costs.Cost:
         """Estimate the run time of this study on this machine.

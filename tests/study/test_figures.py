@@ -57,6 +57,27 @@ def test_ticks_do_not_run_together(drawn):
         assert all(b.x0 - a.x1 > 0.1 * b.width for a, b in pairwise(labels))
 
 
+@pytest.mark.parametrize("style", [None, "icml-column"])
+@pytest.mark.parametrize(
+    "epsilons", [[10.0, np.inf], [0.05, 0.1, 1.0, 10.0, 100.0, np.inf], [1.0, 2.0, 3.5]]
+)
+def test_ticks_are_at_the_values_and_do_not_touch(epsilons, style):
+    """An axis of 10 and infinity had a tick at 20, and 0.05 touched 0.1."""
+    values = np.arange(3.0) + np.arange(len(epsilons), dtype=float)[:, None] * np.ones((2, 1, 1))
+    dims = ("environment", "epsilon", "trial")
+    data = xarray.Dataset({"final_regret": (dims, values)},
+                          {"environment": ["a", "b"], "epsilon": epsilons})  # fmt: skip
+    drawn = plot.figure(data, "epsilon", panel="environment", style=style)
+    drawn.draw_without_rendering()
+    ticks = drawn.axes[-1].xaxis.get_major_ticks()
+    shown = [tick for tick in ticks if tick.label1.get_text()]
+    if np.inf in epsilons:
+        assert {tick.get_loc() for tick in ticks} == {*epsilons} - {np.inf}
+    assert len(shown) >= min(len(epsilons) - 1, 3)
+    boxes = [tick.label1.get_window_extent() for tick in shown]
+    assert all(b.x0 > a.x1 for a, b in pairwise(boxes))
+
+
 def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
     """In a sum of two studies, each learner has environments of its own."""
     size, regret = [4, 8], np.full((2, 2, 3, 2), np.nan)
@@ -202,9 +223,10 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     assert [edges(regret)[0][x][0] for x in (0.1, 10.0)] == pytest.approx(low)
     text = " ".join(drawn.get_supxlabel().split())
     for sentence in (
-        "Best rate: the least mean of 20 trials.",
+        "Best learning rate: the least mean of 20 trials.",
         "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
-        "40 trials. T = 64.",
+        "Regret at T, tuned: mean with Student's 95 % confidence intervals; 20 trials. T = 64.",
+        "Tuned in each cell, on the other half of the trials: learning rate.",
         "No epsilon includes the privacy cost of tuning on the data.",
         "Declared privacy: local model.",
     ):
@@ -551,6 +573,27 @@ def test_learners_of_one_model_are_named_together():
     )
 
 
+def test_learners_whose_declared_epsilon_differs_from_the_axis_are_named(horizons):
+    """A panel "epsilon = 1" held a learner that declares 4.1."""
+    own = horizons.isel(horizon=[0]).copy(deep=True)
+    assert "central model (private)" in own.dpjax.figure("epsilon", color="learner").caption
+    own["privacy_epsilon"].loc[{"learner": "private", "epsilon": 1.0}] = 4.1
+    said = "central model (private with declared epsilon = 4.1 at epsilon = 1)"
+    assert said in own.dpjax.figure("learner", panel="epsilon").caption
+    assert said in own.dpjax.latex("epsilon")
+
+
+def test_a_constant_is_that_of_the_learners_that_take_it(horizons):
+    """A caption had "failure probability = 0.01" for a learner that takes none."""
+    takes = ("learner", [True, False])
+    own = horizons.isel(horizon=0).assign_coords(failure=0.01, takes_failure=takes)
+    said = "failure probability = 0.01"
+    assert f"{said} (private)." in own.dpjax.figure("epsilon", color="learner").caption
+    assert f"{said} (private)." in own.dpjax.latex("epsilon")
+    assert f"{said}." in own.sel(learner="private").dpjax.figure("epsilon").caption
+    assert said not in own.sel(learner="plain").dpjax.figure("epsilon").caption
+
+
 def test_a_curve_without_a_band_is_explained_if_there_is_one(mixed):
     flat = mixed.copy(deep=True)
     flat["final_regret"] = mixed["final_regret"].where(mixed["learner"] != "fixed", 3.0)
@@ -668,6 +711,11 @@ def test_curves_across_follow_the_axis_and_the_panels(horizons):
     )
     curve, bound, *_ = declared.get_lines()
     np.testing.assert_array_equal(curve.get_xdata(), bound.get_xdata())
+
+
+def test_lines_across_need_labels(horizons):
+    with pytest.raises(TypeError, match="^across: pass a dict of labels and lines, .* not ndarray"):
+        horizons.isel(learner=0, horizon=0).dpjax.figure("epsilon", across=np.ones(3))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,10 @@ def test_numbers_are_those_of_the_table_to_two_digits_of_the_error():
         assert float(centre) == round(row["mean"], 2) and len(centre.split(".")[1]) == 2
         assert float(error) == round(row["standard_error"], 2)
     assert "S[table-format=1.2(2)]S[table-format=1.2(2)]" in text
-    assert "standard error of 0" not in text and "of 40 trials" in text
+    assert (
+        "standard error of 0" not in text
+        and "Regret at T: mean with standard errors; 40 trials." in text
+    )
 
 
 def test_a_learner_that_takes_no_epsilon_is_written_once():
@@ -62,7 +65,7 @@ def test_intervals_and_errors_of_0():
     low, high = data().dpjax.mean().isel(learner=0, epsilon=0)[["low", "high"]].to_array().values
     text = data().dpjax.latex("epsilon", interval=True)
     assert rows(text)[0][1].endswith(f"[{low:.2f}, {high:.2f}]")
-    assert "{lcc}" in text and r"95\,\% intervals" in text
+    assert "{lcc}" in text and r"95\,\% confidence intervals" in text
 
 
 def test_special_characters_are_escaped():

@@ -3,12 +3,14 @@
 import math
 import threading
 import time
+import warnings
 from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
 import jax
 import numpy as np
+import pandas
 import pytest
 import xarray
 
@@ -176,20 +178,27 @@ def test_cost_counts_rounds():
 
 
 def test_halving_finds_what_all_trials_find():
+    """Its result once had no declared privacy, and dropped settings were called failed."""
     means = [0.1, 0.5, 0.5]
     study = Study(
         learners.exp3, {"stochastic": lambda: environments.bernoulli(means, regret="pseudo")},
         {"horizon": 400, "arms": 3, "mixing": np.geomspace(1e-3, 1.0, 24)}, trials=80,
     )  # fmt: skip
-    halved, all_played = (
-        study.tune("mixing", progress=False),
-        study.run(progress=False).dpjax.tune("mixing"),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        halved, data = study.tune("mixing", progress=False), study.run(progress=False)
+    all_played = data.dpjax.tune("mixing")
     assert halved.stages == "24 settings with 4 trials; 6 settings with 16 trials; " \
         "2 settings with 80 trials"  # fmt: skip
     assert halved["candidate"].sum() <= 2
-    chosen = all_played["candidate"].sel(mixing=halved["chosen_mixing"].item())
-    assert chosen.all()
+    mixing = halved["chosen_mixing"].item()
+    assert all_played["candidate"].sel(mixing=mixing).all()
+    table, declared = halved.dpjax.table(), data.sel(mixing=mixing).dpjax.table()
+    columns = ["privacy_epsilon", "privacy_delta", "privacy_model"]
+    pandas.testing.assert_frame_equal(table[columns], declared[columns])
+    assert table["trials"].tolist() == all_played.dpjax.table()["trials"].tolist() == [40]
+    caption = halved.dpjax.figure("learner", y="mean").caption
+    assert caption.endswith("Declared privacy: central model.")
 
 
 @pytest.mark.parametrize(
