@@ -310,8 +310,9 @@ class Study:
         """Estimate the run time of this study on this machine.
 
         It compiles and times the largest program of each learner, as far as the time allows. If
-        time is left, it measures further programs. The others count as the mean of those of their
-        learner. The estimate names the learners that could not be measured in time.
+        time is left, it measures further programs. The others are in proportion to those of their
+        learner. If a learner could not be timed, the operations of its program are counted. The
+        estimate is then a lower bound ("at least") and names this learner.
 
         Args:
           seconds: the time until the answer, at least 1. With more learners, or if compiling takes
