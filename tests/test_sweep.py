@@ -70,15 +70,18 @@ def test_a_log_has_lines_with_what_is_done_and_what_remains(capsys, monkeypatch)
     assert capsys.readouterr().err == ""
 
 
-def test_minutes_that_remain_are_announced_once(capsys, monkeypatch):
+@pytest.mark.parametrize("stored", [False, True])
+def test_minutes_that_remain_are_announced_once(stored, capsys, monkeypatch):
+    """A run without a store is advised to use one."""
     clock = iter([0.0, 3.0, 6.0, 9.0])
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    with progress.Bar(1000.0, True) as bar:
+    with progress.Bar(1000.0, True, stored=stored) as bar:
         bar.skip_to(100.0)  # a store has these
         for _ in range(4):
             bar.update(10.0)
     said = [line for line in capsys.readouterr().err.splitlines() if "dpjax: about" in line]
     assert len(said) == 1 and "about 4 minutes remain for 8.7e+02 rounds x trials." in said[0]
+    assert ("With a store" in said[0]) == (not stored)
     clock = iter([0.0, 6.0, 12.0])
     with progress.Bar(30.0, True) as bar:
         for _ in range(3):
@@ -372,6 +375,24 @@ def test_warnings_name_the_line_that_called(stored, tmp_path):
     with pytest.warns(RuntimeWarning, match="losses or features were outside") as told:
         sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
     assert {warning.filename for warning in told} == {__file__}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_bar_shows_its_words_and_the_time_without_progress(terminal, capsys, monkeypatch):
+    """In logs and on terminals, also if nothing is counted."""
+    for name in ("_SILENT", "_REFRESH", "_WAITING"):
+        monkeypatch.setattr(progress, name, 0.05)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with progress.Bar(100.0, True) as bar:
+        bar.say("compiling exp3")
+        time.sleep(0.3)
+        bar.update(10.0)
+        last = str(bar)
+    waiting = re.findall(
+        r", compiling exp3, \d+ s since the last progress", capsys.readouterr().err
+    )
+    assert len(waiting) >= 2
+    assert last.endswith("compiling exp3]")
 
 
 def lines_of(capsys):

@@ -1,5 +1,7 @@
 """Studies have the documented layout, and their numbers are those of sweeps."""
 
+import re
+import sys
 import threading
 import time
 from functools import partial
@@ -432,6 +434,13 @@ def test_operations_of_a_traced_program_are_counted(function, operations):
     """A loop of unknown length counts once, and of branches the cheapest."""
     counted = costs._operations(jax.make_jaxpr(function)(np.eye(3, dtype=np.float32)).jaxpr)
     assert operations <= counted < operations + 9
+
+
+def test_the_bar_says_what_is_compiled_and_played(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    Study(learners.exp3, COINS, {"arms": 2, "horizon": 8}, 2).run()
+    words = re.findall("(compiling|playing) exp3, coins", capsys.readouterr().err)
+    assert words[0] == "compiling" and words[-1] == "playing"
 
 
 @pytest.mark.parametrize(("trials", "said"), [(10, False), (10**8, True)])
