@@ -13,6 +13,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, environments, gram, learners, mechanisms, simulate, sweep
+from dpjax.combinators import rescale_losses
 from dpjax.engine import programs, progress
 from dpjax.engine.blocks import block_size, shared_size
 from dpjax.engine.devices import cores
@@ -372,7 +373,7 @@ def test_warnings_name_the_line_that_called(stored, tmp_path):
         return learners.exp3(8, 2), environments.gaussian(means, deviation=0.01)
 
     store = str(tmp_path / "store") if stored else None
-    with pytest.warns(RuntimeWarning, match="losses or features were outside") as told:
+    with pytest.warns(RuntimeWarning, match="out_of_range, point 0: losses were outside") as told:
         sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
     assert {warning.filename for warning in told} == {__file__}
 
@@ -393,6 +394,26 @@ def test_a_bar_shows_its_words_and_the_time_without_progress(terminal, capsys, m
     )
     assert len(waiting) >= 2
     assert last.endswith("compiling exp3]")
+
+
+@pytest.mark.parametrize(
+    ("learner", "advice"),
+    [
+        (learners.exp3(8, 2), r"rescale_losses\(learner, low, high\)\.$"),
+        (rescale_losses(learners.exp3(8, 2), -1.0, 3.0), r"into \[-1, 3\]\.$"),
+        (learners.glm_sgd(8, 2, epsilon=1.0), r"into \[0, 1\], and its features .* by default\.$"),
+    ],
+)
+def test_a_warning_of_clipping_names_the_point_and_fitting_advice(learner, advice):
+    """Only some learners can be rescaled."""
+
+    def played(point):
+        return learner, None
+
+    points = {"epsilon": np.array([1.0, 10.0]), "weights": np.ones((2, 3))}
+    with pytest.warns(RuntimeWarning, match=advice) as found:
+        progress.warn_of(played, points, 8, [], np.array([0.0, 8.0]))
+    assert str(found[0].message).startswith("played, point 1, epsilon = 10: losses")
 
 
 def lines_of(capsys):

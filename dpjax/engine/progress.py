@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
+from dpjax.core import Arms, Policies
 from dpjax.engine.compute import compute
 
 # All times are in seconds. The time between two lines in a log, and from the start to the first.
@@ -165,13 +166,14 @@ def with_progress(plan, blocks, progress, stored=False):
                 yield block, cells
                 bar.update(played(block))
     finally:
-        warn_of(horizon, bad, clipped)
+        warn_of(plan.game, plan.points, horizon, bad, clipped)
 
 
-def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
+def warn_of(game, points, horizon, bad, clipped, stacklevel=6) -> None:
     """Warn of trajectories that are not finite, and of a point with feedback out of range.
 
     Args:
+      game, points: as in :func:`dpjax.sweep`.
       horizon: rounds of a trajectory.
       bad: (point, seed) of each trajectory that is not finite.
       clipped: (P,) the least number of clipped rounds of a trajectory; inf if not counted.
@@ -187,14 +189,34 @@ def warn_of(horizon, bad, clipped, stacklevel=6) -> None:
         )
     found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
     if len(found):
+        i = found[0]
+        own = jax.tree.map(lambda leaf: leaf[i], points)
+        sizes = own if isinstance(own, dict) else {}
+        values = [f"{name} = {value:.6g}" for name, value in sizes.items() if np.ndim(value) == 0]
+        words, advice = _advice(game(own)[0])
         warnings.warn(
-            f"point {found[0]}: losses or features were outside the learner's range and clipped, "
-            f"at least {clipped[found[0]]:.0f} times in {horizon} rounds with every seed; declare "
-            "the range of losses, for arms with combinators.rescale_losses(learner, low, high), "
-            "and scale features to the learner's feature_bound, 1 by default",
+            f"{', '.join([game.__name__, f'point {i}', *values])}: {words} were outside the "
+            f"learner's range and clipped, at least {clipped[i]:.0f} times in {horizon} rounds "
+            f"with every seed. {advice}",
             RuntimeWarning,
             stacklevel=stacklevel,
         )
+
+
+def _advice(learner) -> tuple[str, str]:
+    """The data that a learner clips, and how to keep them within its range."""
+    declared = learner.privacy
+    low, high = declared.loss_range
+    scale = f"Scale the environment's losses into [{low:g}, {high:g}]"
+    if isinstance(learner.action_set, Policies):
+        return "losses or features", (
+            f"{scale}, and its features to a length of at most the learner's feature_bound, "
+            "1 by default."
+        )
+    rescales = isinstance(learner.action_set, Arms) and declared.neighbours == "replace"
+    if rescales and (low, high) == (0.0, 1.0):
+        return "losses", "Declare their range: combinators.rescale_losses(learner, low, high)."
+    return "losses", f"{scale}."
 
 
 def _keep_least_clipped(least, block, cells) -> None:
