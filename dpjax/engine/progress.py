@@ -169,7 +169,7 @@ def with_progress(plan, blocks, progress, stored=False):
         warn_of(plan.game, plan.points, horizon, bad, clipped)
 
 
-def warn_of(game, points, horizon, bad, clipped, stacklevel=6) -> None:
+def warn_of(game, points, horizon, bad, clipped, stacklevel=6, advice="") -> None:
     """Warn of trajectories that are not finite, and of a point with feedback out of range.
 
     Args:
@@ -178,6 +178,7 @@ def warn_of(game, points, horizon, bad, clipped, stacklevel=6) -> None:
       bad: (point, seed) of each trajectory that is not finite.
       clipped: (P,) the least number of clipped rounds of a trajectory; inf if not counted.
       stacklevel: of the line that called sweep, or ran a study.
+      advice: how to keep losses in range; by default that for a learner of this kind.
     """
     if bad:
         first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
@@ -193,11 +194,11 @@ def warn_of(game, points, horizon, bad, clipped, stacklevel=6) -> None:
         own = jax.tree.map(lambda leaf: leaf[i], points)
         sizes = own if isinstance(own, dict) else {}
         values = [f"{name} = {value:.6g}" for name, value in sizes.items() if np.ndim(value) == 0]
-        words, advice = _advice(game(own)[0])
+        words, usual = _advice(game(own)[0])
         warnings.warn(
             f"{', '.join([game.__name__, f'point {i}', *values])}: {words} were outside the "
             f"learner's range and clipped, at least {clipped[i]:.0f} times in {horizon} rounds "
-            f"with every seed. {advice}",
+            f"with every seed. {advice or usual}",
             RuntimeWarning,
             stacklevel=stacklevel,
         )

@@ -157,7 +157,8 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
     regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
     bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
     least = clipped.min(axis=1).astype(float)
-    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4)
+    advice = "Declare their range: from_python(..., loss_range=(low, high))."
+    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4, advice=advice)
     arrays = arrays_of(result)
     return Played(
         program, rounds, arrays, {"privacy": columns([each.privacy for each, _ in games])}
