@@ -2,7 +2,8 @@
 
 Each measured program is compiled with the number of rounds as an argument. It is timed over more
 and more rounds, until the time is long enough to extrapolate. The time of play by batches often
-grows with the logarithm of the number of rounds.
+grows with the logarithm of the number of rounds. The time of a program that could not be compiled
+in time is bounded from below by the number of its operations.
 """
 
 import math
@@ -19,6 +20,7 @@ from jax import random as jr
 
 from dpjax.combinators import _returned
 from dpjax.core import BatchLearner
+from dpjax.core._versions import jaxprs_in_params
 from dpjax.engine import executables, settings
 from dpjax.engine.blocks import at_once, block_shape, halved
 from dpjax.engine.compile import block_function, compile_for, platform_of
@@ -40,8 +42,11 @@ _ENTRIES = 2**22  # entries of the largest array of a timed block, at most
 # A guess above so many seconds is worth a measurement. It counts these seconds for each program,
 # and for each round of a trial these seconds for each entry of the learner's state.
 _LONG, _OF_PROGRAM, _OF_ENTRY = 15.0, 0.4, 1e-9
-# Seconds to compile an equation of a traced program, if no program could be compiled in time.
-_EQUATION = 1e-3
+# Seconds to compile an equation of a traced program, and to play an operation of a trial, if no
+# program could be measured in time. Measured programs took 2e-3 to 2e-2, and 6e-12 to 8e-10.
+_EQUATION, _OPERATION = 4e-3, 1e-10
+# Operations for each number that a primitive returns, if the work is not that of one operation.
+_DRAW, _DECOMPOSITIONS = 100, {"cholesky": 1, "triangular_solve": 1, "lu": 1, "eigh": 10, "svd": 20}
 # The time of play by batches counts as linear in the number of rounds if the last step added at
 # least this share of what linear growth between the first and the last number of rounds would add.
 _LINEAR = 0.9
@@ -54,7 +59,8 @@ class Cost(NamedTuple):
     rounds: float  # rounds x trials of all cells
     compiling: float  # seconds to trace and compile all programs that are not cached on disk
     playing: float  # seconds to play them
-    unmeasured: tuple[str, ...] = ()  # learners whose seconds are the mean of the others
+    # Learners that were not timed. Their operations were counted, and they may take longer.
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -67,15 +73,14 @@ class Cost(NamedTuple):
         return self.compiling + self.playing
 
     def __str__(self):
-        unknown = (
-            f" ({', '.join(self.unmeasured)} could not be measured in time, and may take longer)"
-            if self.unmeasured
-            else ""
-        )
+        about, more = "about", ""
+        if self.unmeasured:
+            names = ", ".join(self.unmeasured)
+            about, more = "at least", f" (not timed, and possibly slower: {names})"
         return (
-            f"{self.programs} programs, {self.rounds:.2g} rounds x trials, about "
+            f"{self.programs} programs, {self.rounds:.2g} rounds x trials, {about} "
             f"{duration(self.seconds)} here, of which {duration(self.compiling)} for "
-            f"compiling{unknown}"
+            f"compiling{more}"
         )
 
 
@@ -107,9 +112,6 @@ class _Speed(NamedTuple):
         return max(0.0, self.start + self.round * (rounds - 1) + self.doubling * math.log2(rounds))
 
 
-_NOTHING = _Speed(0.0, 0.0, 0.0, 0.0, 0.0)
-
-
 def cost(study: Any, seconds: float) -> Cost:
     """Estimate the run time of a study; see :meth:`dpjax.Study.cost`."""
     begin = time.perf_counter()
@@ -118,22 +120,21 @@ def cost(study: Any, seconds: float) -> Cost:
     kinds = [str(each._replace(fixed={n: i for n, i in each.fixed.items() if n != "horizon"}))
              for each in programs]  # fmt: skip
     first = dict(zip(reversed(kinds), reversed(programs), strict=True))
-    known = _speeds(study, first, begin, seconds)
-    timed = {kind: speed for kind, speed in known.items() if not math.isnan(speed.start)}
-    unmeasured = {each.learner for each in programs} - {first[kind].learner for kind in timed}
+    known, timed = _speeds(study, first, begin, seconds)
+    unmeasured = {each.learner for each in programs} - timed
     rounds, playing, speeds = 0.0, 0.0, []
     for program, kind in zip(programs, kinds, strict=True):
-        speed = timed.get(kind)
+        speed = known.get(kind)
         if speed is None:
             size = _size(program)
             alike = [
                 other.of_size(size / _size(first[name]))
-                for name, other in timed.items()
+                for name, other in known.items()
                 if first[name].learner == program.learner
             ]
-            speed = _Speed(*np.mean(alike or [*timed.values()] or [_NOTHING], axis=0).tolist())
-            if kind in known:
-                speed = _Speed(*known[kind][:2], *speed[2:])
+            # If no program of the learner was traced, it counts as the fastest of the others.
+            speed = np.mean(alike, axis=0) if alike else np.min([*known.values()], axis=0)
+            speed = _Speed(*speed.tolist())
         speeds.append(speed)
         horizon, (points, seeds) = program.first()[0].horizon, _block(study, program)
         blocks = -(-program.size // points) * -(-study.trials // seeds)
@@ -177,7 +178,7 @@ def _block(study, program) -> tuple[int, int]:
     return block_shape(program.size, study.trials, None, None)
 
 
-def _speeds(study, first, begin, seconds) -> dict[str, _Speed]:
+def _speeds(study, first, begin, seconds) -> tuple[dict[str, _Speed], set[str]]:
     """Measure as many kinds of programs as possible as the seconds allow.
 
     Run times differ most between learners, so the largest program of each learner comes first.
@@ -189,8 +190,8 @@ def _speeds(study, first, begin, seconds) -> dict[str, _Speed]:
       seconds: the time until the answer.
 
     Returns:
-      The speeds of the kinds that could be traced in time. If one could not be played, its time to
-      compile is in proportion to the number of its equations, and the others are NaN.
+      The speeds of the kinds that could be traced in time, and the learners that were timed. The
+      speed of a program that was not timed is in proportion to its equations and operations.
     """
     order = sorted(first, key=lambda kind: (-_size(first[kind]), kind))
     names = [first[kind].learner for kind in order]
@@ -212,7 +213,38 @@ def _speeds(study, first, begin, seconds) -> dict[str, _Speed]:
             if time.perf_counter() < limit and each.is_kept}  # fmt: skip
     compiled = [(each.compiling, each.equations) for each in found.values() if each.compiling]
     of_equation = np.divide(*np.sum(compiled, axis=0)) if compiled else _EQUATION
-    return {kind: each.speed(of_equation, kind in kept) for kind, each in found.items()}
+    rates: dict[str, list[float]] = {}
+    for kind, each in found.items():
+        if each.runs:
+            rates.setdefault(first[kind].learner, []).append(each.of_operation)
+    other = min((min(own) for own in rates.values()), default=_OPERATION)
+    speeds = {
+        kind: each.speed(of_equation, min(rates.get(first[kind].learner, [other])), kind in kept)
+        for kind, each in found.items()
+    }
+    return speeds, set(rates)
+
+
+def _operations(jaxpr) -> float:
+    """The least number of operations of a traced program.
+
+    The body of a loop that may end at any time counts once, and of branches the cheapest.
+    """
+    total = 0.0
+    for eqn in jaxpr.eqns:
+        name, inner = eqn.primitive.name, [*map(_operations, jaxprs_in_params(eqn.params))]
+        sizes = [getattr(atom.aval, "size", 1) for atom in (*eqn.invars, *eqn.outvars)]
+        if inner:
+            total += min(inner) if name == "cond" else eqn.params.get("length", 1) * sum(inner)
+        elif name == "dot_general":
+            summed = eqn.params["dimension_numbers"][0][0]
+            total += sizes[-1] * math.prod(eqn.invars[0].aval.shape[i] for i in summed)
+        elif name in _DECOMPOSITIONS:
+            rows = max(eqn.invars[0].aval.shape)
+            total += _DECOMPOSITIONS[name] * rows * max(sizes)
+        else:
+            total += (_DRAW if name.startswith("random") else 1) * max(sizes)
+    return total
 
 
 class _Measurement:
@@ -246,6 +278,11 @@ class _Measurement:
             self.cell = jax.make_jaxpr(cell)(*point, np.int32(0), key, self._until(1))
         outputs = [atom.aval for eqn in equations(self.cell.jaxpr) for atom in eqn.outvars]
         self.equations = len(outputs)
+        # Operations of a round; or of all batches of a trial, if rounds were their doublings.
+        self.operations = _operations(self.cell.jaxpr)
+        self.operations *= (
+            math.log2(self.horizon) if self.by_batches else 1.0 / len(self.plan.rounds)
+        )
         most = _ENTRIES // max(getattr(aval, "size", 1) for aval in outputs)
         if self.by_batches:  # With fewer trials, more rounds can be timed.
             most = min(most, _LANES)
@@ -312,18 +349,29 @@ class _Measurement:
             runs.append((rounds, taken))
         self.runs = runs
 
-    def speed(self, of_equation, is_kept) -> _Speed:
-        """The speed as far as it is known.
+    @property
+    def of_operation(self) -> float:
+        """Seconds for each operation of a trial, of a program that was timed."""
+        assumed = _Speed(0.0, 0.0, *self._growth([(1, self.operations)]))
+        timed = self.speed(0.0, 0.0, True)
+        return timed.seconds(self.horizon) / assumed.seconds(self.horizon)
+
+    def _growth(self, runs):
+        return _growth(*zip(*runs, strict=True), not self.by_batches)
+
+    def speed(self, of_equation, of_operation, is_kept) -> _Speed:
+        """The speed of the program.
 
         Args:
           of_equation: seconds to compile an equation, if the program is not compiled yet.
+          of_operation: seconds to play an operation of a trial, if the program was not timed.
           is_kept: whether the executable of the study is on disk.
         """
         compiling = self.compiling or of_equation * self.equations
-        parts = [math.nan] * 3
         if self.runs:
-            rounds, times = [n for n, _ in self.runs], [taken for _, taken in self.runs]
-            parts = [self.of_trial * part for part in _growth(rounds, times, not self.by_batches)]
+            parts = [self.of_trial * part for part in self._growth(self.runs)]
+        else:
+            parts = self._growth([(1, of_operation * self.operations)])
         return _Speed(self.tracing, 0.0 if is_kept else compiling, *parts)
 
 

@@ -221,7 +221,7 @@ class Study:
             kept.keep(self, store)
         if executor is not None:
             parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
-            with Bar(self.trials * sum(rounds), progress) as bar:
+            with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
                 spread.spread(self, store, executor, parts, chunk, bar)
 
         def stored(program):
@@ -239,7 +239,7 @@ class Study:
                     programs, loops, spread.shares(rounds, part), rounds, strict=True)
                 if share[0] < share[1]]  # fmt: skip
         with (
-            Bar(sum(rounds for *_, rounds in mine), progress) as bar,
+            Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
             closing(compiled_ahead(plan(each) for each, loop, *_ in mine if not loop)) as plans,
         ):
             fresh = store is None or is_empty(stored(programs[0]))
@@ -248,13 +248,14 @@ class Study:
                 bar.write(f"dpjax: {self.cost()}", file=bar.fp)
             end = 0.0
             for program, loop, share, rounds_here in mine:
-                bar.set_postfix_str(str(program), refresh=False)
                 end += rounds_here
+                bar.say(f"{'playing' if loop else 'compiling'} {program}")
                 if loop:
                     game = program, self.trials, self.prng_key, self.checkpoints
                     found.append(in_python.play(*game, bar))
                     continue
                 made = next(plans)
+                bar.say(f"playing {program}")
                 about = program.about(made, best_arms)
                 result = played(made, stored(program), bar, partial(dict, about), share)
                 if result is not None:
@@ -323,8 +324,9 @@ class Study:
         """Estimate the run time of this study on this machine.
 
         It compiles and times the largest program of each learner, as far as the time allows. If
-        time is left, it measures further programs. The others count as the mean of those of their
-        learner. The estimate names the learners that could not be measured in time.
+        time is left, it measures further programs. The others are in proportion to those of their
+        learner. If a learner could not be timed, the operations of its program are counted. The
+        estimate is then a lower bound ("at least") and names this learner.
 
         Args:
           seconds: the time until the answer, at least 1. With more learners, or if compiling takes

@@ -217,6 +217,18 @@ def test_learners_that_do_not_fit_the_file_are_refused(words, message, tmp_path,
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("learner", ["linucb", "glm_sgd"])
+def test_labelled_cases_have_losses_of_minus_1_and_1(learner, tmp_path, capsys, recwarn):
+    """They are those of parameters.json, in all rows, and no learner clips them."""
+    path = write(tmp_path / "a.csv", "x,label\n0.5,a\n1.5,b\n3,b\n4,b\n")
+    given = ["run", "--losses", str(path), "--label", "label", "--learner", learner, "--seeds", "2"]
+    assert main([*given, "--epsilon", "1", "--horizon", "2", "--out", str(tmp_path / "out")]) == 0
+    parameters = json.loads((tmp_path / "out" / "parameters.json").read_text())
+    assert parameters["mean_losses"] == [0.5, -0.5]
+    assert not [each for each in recwarn if "clipped" in str(each.message)]
+    capsys.readouterr()
+
+
 def test_what_was_encoded_is_printed_and_kept(tmp_path, capsys):
     path = write(tmp_path / "a.csv", sides(0))
     given = ["run", "--losses", str(path), "--features", "side", "--learner", "linucb"]
