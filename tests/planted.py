@@ -8,8 +8,8 @@ Each error of ERRORS replaces one text of a file. For each error, pytest runs th
 are near the file, and then the slow tests that are near it, until a test fails. NEAR maps files to
 these tests. The line of an error in the CSV file has the tier that caught it ("default", "slow" or
 "no"), the first test that failed, and the seconds of all runs. A run ends after --limit seconds.
-Errors that have a line are not planted again. At the end, the tests that caught errors run without
-any error. Those that fail then are printed, and their lines mean nothing.
+Errors that have a line are not planted again. Then the tests that caught errors run without any
+error. If some of them fail, their errors are planted again without these tests.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def near(file: str) -> list[str]:
 
 
 def copied(folder: Path) -> None:
-    """Copy the tracked files, as they are now."""
+    """Copy the tracked files as they are now, and assert that Python imports the copy."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -56,16 +56,26 @@ def copied(folder: Path) -> None:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
+    command = [sys.executable, "-c", "import dpjax; print(dpjax.__file__)"]
+    found = subprocess.run(
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True
+    )
+    assert Path(found.stdout.strip()).is_relative_to(folder), "the copy must be imported"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Environment variables for Python, so that it imports the copy and compiles anew."""
+    return os.environ | {"PYTHONPATH": str(folder), "DPJAX_CACHE": "off"}
 
 
 def run(folder: Path, limit: float, *options: str) -> tuple[int, str]:
     """The exit status and output of pytest in the copy; 0 and TOO_LONG after ``limit`` seconds."""
-    environment = os.environ | {"PYTHONPATH": str(folder), "DPJAX_CACHE": "off"}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *options]
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit
-        )
+            command, cwd=folder, env=environment(folder), capture_output=True, text=True,
+            timeout=limit,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return 0, TOO_LONG
     return done.returncode, done.stdout
@@ -76,9 +86,9 @@ def failed(output: str) -> list[str]:
     return re.findall(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.*?)?)(?: - .*)?$", output, re.MULTILINE)
 
 
-def caught(folder: Path, file: str, limit: float, whole: bool) -> tuple[str, str]:
+def caught(folder: Path, selection: list[str], limit: float, whole: bool) -> tuple[str, str]:
     """The tier that catches the planted error, and the first test that fails."""
-    tiers = [("default", DEFAULT, near(file)), ("slow", "slow", near(file))]
+    tiers = [("default", DEFAULT, selection), ("slow", "slow", selection)]
     tiers += [("default", DEFAULT, ["tests"])] * whole
     left = ""
     for tier, mark, options in tiers:
@@ -94,43 +104,52 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rooms", nargs="+", metavar="ROOM", choices=sorted(map(room_of, ERRORS)))
+    rooms = sorted(set(map(room_of, ERRORS)))
     out = Path("results/planted.csv")
+    parser.add_argument("--rooms", nargs="+", metavar="ROOM", choices=rooms, default=rooms)
     parser.add_argument("--out", type=Path, default=out, metavar="FILE")
     parser.add_argument("--limit", type=float, default=180.0, metavar="SECONDS", help="of one run")
     parser.add_argument("--whole", action="store_true", help="repeat lines of errors not caught")
     options = parser.parse_args()
-    rows = {}
+    rows, checked, broken = {}, {"", TOO_LONG}, []
     if options.out.exists():
         with open(options.out, newline="") as file:
             rows = {row["name"]: row for row in csv.DictReader(file)}
+    if options.whole:
+        rows = {name: row for name, row in rows.items() if row["tier"] != "no"}
+    left = [(file, *error) for file, errors in ERRORS.items() for error in errors
+            if room_of(file) in options.rooms]  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copied(folder)
-        where = "import dpjax; print(dpjax.__file__)"
-        command = [sys.executable, "-c", where]
-        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-        assert Path(found.stdout.strip()).is_relative_to(folder), "the copy must be imported"
-        for path, errors in ERRORS.items():
-            if options.rooms and room_of(path) not in options.rooms:
-                continue
-            for old, new, what in errors:
-                known = rows.get(what)
-                if known and not (options.whole and known["tier"] == "no"):
-                    continue
-                plain = (ROOT / "dpjax" / path).read_text()
-                (folder / "dpjax" / path).write_text(plain.replace(old, new))
-                begin = time.monotonic()
-                tier, test = caught(folder, path, options.limit, options.whole)
-                (folder / "dpjax" / path).write_text(plain)
-                seconds = round(time.monotonic() - begin)
-                rows[what] = dict(zip(COLUMNS, (what, path, tier, test, seconds), strict=True))
-                print(f"{tier:8}{seconds:4} s  {path}: {what}  {test}", flush=True)
+        while True:
+            tests = sorted({row["test"] for row in rows.values()} - checked)
+            checked |= {*tests}
+            found = failed(run(folder, 3600.0, "-m", "", *tests)[1]) if tests else []
+            broken += [option for test in found for option in ("--deselect", test)]
+            rows = {name: row for name, row in rows.items() if row["test"] not in found}
+            if found:
+                print("these tests fail without any error:", *found, sep="\n  ", flush=True)
+            waiting = [error for error in left if error[-1] not in rows]
+            if not waiting:
+                break
+            for error in waiting:
+                row = planted(folder, *error, broken, options)
+                rows[row["name"]] = row
                 write(options.out, rows)
-        tests = sorted({row["test"] for row in rows.values()} - {"", TOO_LONG})
-        for test in failed(run(folder, 3600.0, "-m", "", *tests)[1]) if tests else []:
-            print(f"fails without any error: {test}")
     print(counts(rows))
+
+
+def planted(folder, file, old, new, what, broken, options) -> dict:
+    """The line of one error, which is in the copy only during its runs."""
+    plain = (ROOT / "dpjax" / file).read_text()
+    (folder / "dpjax" / file).write_text(plain.replace(old, new))
+    begin = time.monotonic()
+    tier, test = caught(folder, [*near(file), *broken], options.limit, options.whole)
+    (folder / "dpjax" / file).write_text(plain)
+    seconds = round(time.monotonic() - begin)
+    print(f"{tier:8}{seconds:4} s  {file}: {what}  {test}", flush=True)
+    return dict(zip(COLUMNS, (what, file, tier, test, seconds), strict=True))
 
 
 def write(out: Path, rows: dict) -> None:
@@ -162,7 +181,7 @@ NEAR = {
     "-k batches or feedback or two_point",
     "domains": "domains test_action_sets.py",
     "domains/loss_sets.py": "domains/test_domains.py learners/test_ftrl.py",
-    "domains/lotteries.py": "domains/test_domains.py learners/test_semi_bandit_ftrl.py",
+    "domains/lotteries.py": "learners/test_semi_bandit_ftrl.py test_golden.py -k semi_bandit",
     "maths": "maths/test_{module}.py",
     "maths/intervals.py": "audit/test_audit.py audit/test_anytime.py analysis/test_statistics.py "
     "-k pearson or bound or interval or proportion",
