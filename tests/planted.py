@@ -181,7 +181,7 @@ NEAR = {
     "-k batches or feedback or two_point",
     "domains": "domains test_action_sets.py",
     "domains/loss_sets.py": "domains/test_domains.py learners/test_ftrl.py",
-    "domains/lotteries.py": "learners/test_semi_bandit_ftrl.py test_golden.py -k semi_bandit",
+    "domains/lotteries.py": "test_golden.py learners/test_semi_bandit_ftrl.py -k semi_bandit",
     "maths": "maths/test_{module}.py",
     "maths/intervals.py": "audit/test_audit.py audit/test_anytime.py analysis/test_statistics.py "
     "-k pearson or bound or interval or proportion",
@@ -201,17 +201,18 @@ NEAR = {
     "mechanisms/prefix.py": "mechanisms",
     "mechanisms/tree.py": "mechanisms -k tree or honaker",
     "mechanisms/toeplitz.py": "mechanisms -k buffered or square_root",
-    "learners": "learners/test_*{module}*.py test_conformance.py test_golden.py "
-    "audit/test_rel*.py audit/test_declarations.py -k {module}",
-    "learners/adap.py": "learners/test_adap.py learners/test_adac.py test_golden.py -k ada",
-    "learners/dp_ucb.py": "learners/test_dp_ucb.py test_golden.py -k dp_ucb]",
-    "learners/exp3.py": "learners/test_exp3.py test_golden.py test_conformance.py -k exp3",
-    "learners/lazy.py": "learners/test_lazy.py test_golden.py -k lazy",
+    "learners": "test_golden.py learners/test_*{module}*.py test_conformance.py "
+    "audit/test_declarations.py -k {module}",
+    "learners/adap.py": "test_golden.py learners/test_adap.py learners/test_adac.py -k ada",
+    "learners/dp_ucb.py": "test_golden.py learners/test_dp_ucb.py -k dp_ucb]",
+    "learners/exp3.py": "test_golden.py learners/test_exp3.py test_conformance.py -k exp3",
+    "learners/lazy.py": "test_golden.py learners/test_lazy.py -k lazy",
     "learners/parts/arm_sums.py": "learners/test_gaussian_thompson.py learners/test_thompson.py "
     "learners/test_dp_ts_ucb.py learners/test_adac.py",
     "learners/parts/dartboard.py": "learners/test_*dartboard*.py",
     "learners/parts/doubling_means.py": "learners/test_lazy.py learners/test_dp_ts_ucb.py",
-    "learners/parts/elimination.py": "learners/test_*elimination*.py",
+    "learners/parts/elimination.py": "learners/test_successive_elimination.py "
+    "learners/test_robust_elimination.py",
     "learners/parts/elimination_phases.py": "learners/test_linear_elimination.py",
     "learners/parts/fixed_share.py": "learners/test_hedge.py learners/test_*dartboard*.py",
     "learners/parts/gram_calibration.py": "learners/parts/test_gram*.py learners/test_linucb.py",
@@ -219,12 +220,13 @@ NEAR = {
     "learners/parts/growing_batches.py": "learners/test_adap.py learners/test_dp_klucb.py",
     "learners/parts/identification.py": "learners/test_identification*.py",
     "learners/parts/one_point.py": "learners/parts/test_one_point.py",
-    "learners/parts/prefix_sums.py": "learners/parts/test_prefix_sums.py learners/test_ftrl.py",
+    "learners/parts/prefix_sums.py": "learners/parts/test_prefix_sums.py learners/test_ftrl.py "
+    "mechanisms/test_integer_mechanisms.py",
     "learners/parts/selectors.py": "learners/test_limited_updates.py",
     "learners/parts/stopping_rules.py": "learners/test_identification*.py",
     "learners/parts/sum_noise.py": "learners/parts/test_sum_noise.py",
     "learners/stopping.py": "test_stopping.py audit/test_stopping_times.py",
-    "learners/top_two.py": "learners/test_identification*.py test_golden.py -k identification",
+    "learners/top_two.py": "test_golden.py learners/test_identification*.py -k identification",
     "combinators": "test_combinators.py -k {module}",
     "combinators/_returned.py": "test_returned.py",
     "combinators/batches.py": "test_batches.py test_combinators.py learners/test_exp3_minibatch.py",
@@ -391,7 +393,6 @@ ERRORS = {
          "used = sum(comb(height - j - 1, ones) < count for j in range(ones))",
          "the smooth tree drops a level at some horizons"),
     ],
-    "mechanisms/tree.py": "mechanisms -k tree or honaker",
     "mechanisms/toeplitz.py": [
         ("added = geometric_norm(decays, scales, count - t) * fresh",
          "added = geometric_norm(decays, scales, count - t + 1) * fresh",
