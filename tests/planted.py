@@ -198,13 +198,14 @@ NEAR = {
     "privacy/gaussian.py": "test_gaussian_calibration.py test_privacy.py",
     "mechanisms": "mechanisms -k {module}",
     "mechanisms/normalized.py": "mechanisms",
+    "mechanisms/per_item.py": "mechanisms/test_mechanisms.py -k per_item or batch",
     "mechanisms/prefix.py": "mechanisms",
     "mechanisms/tree.py": "mechanisms -k tree or honaker",
     "mechanisms/toeplitz.py": "mechanisms -k buffered or square_root",
     "learners": "test_golden.py learners/test_*{module}*.py test_conformance.py "
     "audit/test_declarations.py -k {module}",
     "learners/adap.py": "test_golden.py learners/test_adap.py learners/test_adac.py -k ada",
-    "learners/dp_ucb.py": "test_golden.py learners/test_dp_ucb.py -k dp_ucb]",
+    "learners/dp_ucb.py": "learners/test_dp_ucb.py",
     "learners/exp3.py": "test_golden.py learners/test_exp3.py test_conformance.py -k exp3",
     "learners/lazy.py": "test_golden.py learners/test_lazy.py -k lazy",
     "learners/parts/arm_sums.py": "learners/test_gaussian_thompson.py learners/test_thompson.py "
