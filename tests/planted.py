@@ -232,7 +232,7 @@ NEAR = {
     "combinators/_returned.py": "test_returned.py",
     "combinators/batches.py": "test_batches.py test_combinators.py learners/test_exp3_minibatch.py",
     "combinators/delays.py": "test_delays.py",
-    "combinators/duels.py": "environments/test_dueling.py audit/test_synch*.py test_combinators.py",
+    "combinators/duels.py": "learners/test_dueling_elimination.py -k sparring",
     "combinators/environments.py": "test_combinators.py environments test_grids_and_features.py",
     "combinators/epochs.py": "test_doubling.py",
     "combinators/features.py": "test_grids_and_features.py",
