@@ -118,6 +118,14 @@ def test_coverage_of_the_bound_over_repeated_audits():
     assert naive == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("delta", [0.0, 0.1, 0.99])
+def test_the_bound_from_counts_by_hand(delta):
+    """ln((low - delta) / high) of the two limits, and 0 if low is below delta."""
+    (low, _), (_, high) = (audit.clopper_pearson(count, 100, 0.025) for count in (90, 10))
+    expected = np.log((low - delta) / high) if low > delta else 0.0
+    assert audit.bound_from_counts(90, 10, 100, delta=delta) == pytest.approx(expected)
+
+
 def test_clopper_pearson_against_its_definition():
     low, high = audit.clopper_pearson(7, 20, 0.05)
     assert stats.binom.sf(6, 20, low) == pytest.approx(0.05)
