@@ -95,7 +95,7 @@ def test_learners_without_noise_play_in_the_local_model(setting, names):
         assert made.action_set.count == int(setting.split()[0])
 
 
-@pytest.mark.parametrize(("apart", "named"), [(1.0, "`B` 1 ± 0.0"), (0.001, "; `C`")])
+@pytest.mark.parametrize(("apart", "named"), [(1.0, "`B` 1 ± 0.0"), (0.001, ", `C`")])
 def test_a_learner_that_is_not_clearly_worse_stays_in(apart, named):
     text = cell(which.rows("a setting", regret(apart)), 1.0, "the server")
     assert named in text and ("`C`" in text) == (apart < 0.1) and "`A`" not in text
