@@ -8,6 +8,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.audit.causes import draws_unseen, with_least
+from dpjax.audit.epsilon import check_actions
 from dpjax.audit.limits import OutOfTime, limited, report
 from dpjax.audit.pairs import Pair
 from dpjax.audit.spending import CHECKS
@@ -142,6 +143,7 @@ def examined(
         if not np.isfinite(row["declared"]):
             return row, []
         report("replays")
+        check_actions(learner, pairs, run_key)
         found = verdict(learner, pairs, run_key)
         if found.failed != ("no release",):
             break

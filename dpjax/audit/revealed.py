@@ -94,7 +94,6 @@ def log_ratio(
       >>> float(audit.log_ratio(learner, pair, actions, key, particles=1)) > 0.0
       True
     """
-    _check.key(key=key)
     found = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
     return jnp.where(found.moved, found.log_ratio, jnp.nan)
 
@@ -300,7 +299,6 @@ def likelihood_attack(
       >>> 0.2 < bound.epsilon < 1.0
       True
     """
-    _check.key(key=key)
     runs = _check.size(1, runs=runs)
     return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
 
@@ -340,7 +338,6 @@ def most_revealing(
       >>> int(jnp.argmax(rounds))  # the first round moves all later draws
       0
     """
-    _check.key(key=key)
     runs = _check.size(1, runs=runs)
     return filters_for(as_learner(learner), pairs, particles).most_revealing(pairs, key, runs)
 
@@ -467,7 +464,6 @@ def revealed(
       >>> found.exact, float(found.above[1])
       (True, 0.0)
     """
-    _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
     return curve(
         Filters(learner, pair, particles), pair, key, np.asarray(epsilons, np.float64),
@@ -582,7 +578,6 @@ def worst_history(
       >>> found.history[1].item(), found.log_ratio > 0.0  # arm 0, which is bad on the losses alone
       (0, True)
     """
-    _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
     runs, filters = _check.size(1, runs=runs), _check.size(2, filters=filters)
     return worst(Filters(learner, pair, particles), pair, key, runs, filters, confidence)

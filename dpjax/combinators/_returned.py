@@ -1,7 +1,7 @@
 """Checks of what the functions of a learner and an environment return.
 
 They look at shapes and types, so they compute nothing. Whether an action is one of the action set
-is checked by ``dpjax.study.simulate.check_actions``.
+is checked by ``check_actions`` in :mod:`dpjax.study.simulate` and in :mod:`dpjax.audit.epsilon`.
 """
 
 from functools import partial
@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import random as jr
 
 from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, Policies, _check
@@ -97,7 +98,7 @@ def check_batch(learner: BatchLearner, environment: Environment) -> None:
 
 
 def within(actions, action, loss) -> tuple:
-    """Whether an action is in the action set, () bool, and numbers for :func:`words`.
+    """Whether an action is in the action set, () bool, and numbers for :func:`check_within`.
 
     A point may be outside of its domain by a thousandth of the diameter.
     """
@@ -113,11 +114,22 @@ def _anything(point, tolerance):
     return jnp.bool(True)
 
 
-def words(actions, numbers) -> str:
-    """What is wrong with an action outside of the action set; ``numbers`` are of :func:`within`."""
+def check_within(actions, present, numbers) -> None:
+    """Raise ValueError for the first action outside of the action set, if there is one.
+
+    Args:
+      actions: the action set.
+      present, numbers: results of :func:`within` with leading axes (runs, rounds).
+    """
+    if present.all():
+        return
+    run, t = np.argwhere(~np.asarray(present))[0]
+    wrong = np.asarray(numbers)[run, t]
     if isinstance(actions, Domain):
-        return f"the point {numbers.tolist()} is outside of its domain; project it on the domain"
-    return f"it is arm {numbers[0]}, but the arms are numbered from 0 to {numbers[1] - 1}"
+        reason = f"the point {wrong.tolist()} is outside of its domain; project it on the domain"
+    else:
+        reason = f"it is arm {wrong[0]}, but the arms are numbered from 0 to {wrong[1] - 1}"
+    raise ValueError(f"learner: its action in round {t + 1} is not in its action set: {reason}")
 
 
 def _key():

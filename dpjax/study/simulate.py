@@ -166,10 +166,7 @@ def check_actions(learner: Learner | BatchLearner, environment: Environment, key
         return
     if rounds.min() < 1:
         raise ValueError(f"learner: a batch must have at least 1 round, got {rounds.min()}")
-    if not present.all():
-        trial, t = np.argwhere(~np.asarray(present))[0]
-        wrong = _returned.words(actions, np.asarray(numbers)[trial, t])
-        raise ValueError(f"learner: its action in round {t + 1} is not in its action set: {wrong}")
+    _returned.check_within(actions, present, numbers)
 
 
 @in_float32
