@@ -52,6 +52,7 @@ from dpjax.audit.one_run import (
     one_run_scores,
 )
 from dpjax.audit.pairs import Pair, pairs
+from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.replay import Replay, replay
 from dpjax.audit.revealed import (
     Revealed,
@@ -64,9 +65,8 @@ from dpjax.audit.revealed import (
     worst_history,
     worst_rounds,
 )
-from dpjax.audit.spending import CHECKS, explain, spent
+from dpjax.audit.spending import explain, spent
 from dpjax.audit.verdicts import (
-    Verdict,
     attack,
     contextual_pairs,
     pairs_for,
