@@ -33,6 +33,8 @@ SELECTION = 2**14
 LOOKS = 16
 # Pairs are compared by this quantile of |ln P'/P|.
 QUANTILE = 0.98
+# Larger log-ratios are indistinguishable in counts of runs. Without noise they are infinite.
+LARGEST_RATIO = 1e3
 
 
 class Revealed(NamedTuple):
@@ -196,7 +198,7 @@ class Filters:
             rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
             keys, more = jr.split(own, (2, len(repeated)))
             found = self._filtered(rows, self._played(rows.losses, keys), more)
-            sizes = np.abs(found.log_ratio).reshape(len(places), count)
+            sizes = np.abs(_bounded(found.log_ratio)).reshape(len(places), count)
             places = places[np.argsort(-np.quantile(sizes, QUANTILE, axis=1))[:most]]
         return int(places[0])
 
@@ -209,7 +211,7 @@ class Filters:
         """-ln P'/P of runs. It is a function of the history, which also determines the key."""
         some, place, marks = _distinct(histories)
         keys = jax.vmap(jr.fold_in, (None, 0))(key, marks)
-        return -self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio[place]
+        return -_bounded(self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio)[place]
 
 
 def _distinct(histories):
@@ -221,6 +223,11 @@ def _distinct(histories):
     )
     marks = np.array([zlib.crc32(row.tobytes()) for row in rows], np.uint32)
     return jax.tree.map(lambda leaf: leaf[first], histories), place.reshape(-1), marks
+
+
+def _bounded(log_ratios):
+    """Log-ratios of at most LARGEST_RATIO in size, since quantiles interpolate between them."""
+    return np.clip(log_ratios, -LARGEST_RATIO, LARGEST_RATIO)
 
 
 def _repeated(tree, count):
