@@ -870,7 +870,7 @@ def test_the_table_of_audits(tmp_path):
         "README.md", "audit.csv", "audit_mutants.csv", "audit.png", "audit.pdf", "parameters.json",
     }  # fmt: skip
     page = (tmp_path / "README.md").read_text()
-    assert "# Audits of `hedge`, `ucb1`\n" in page and "| `hedge` | 1 |" in page
+    assert "# Audits of `hedge`, `ucb1`\n" in page and "| `hedge` | pass | 1 |" in page
     assert "3 of 3" in page and "`ucb1` |" not in page  # It declares nothing.
     # Another learner is added, and replaces its own rows alone.
     options |= {"merge": True}
