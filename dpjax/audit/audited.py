@@ -1,25 +1,26 @@
 """The complete audit of a learner: replays of the learner and its mutants, and an attack."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from jax import random as jr
 
+<<<<<<< HEAD
 from dpjax.audit.causes import draws_unseen, with_least
+=======
+>>>>>>> audits58
 from dpjax.audit.epsilon import check_actions
 from dpjax.audit.limits import OutOfTime, limited, report
 from dpjax.audit.pairs import Pair
-from dpjax.audit.spending import CHECKS
+from dpjax.audit.reasons import NOTHING, UNDECIDED, VIOLATED, sentences, status
 from dpjax.audit.verdicts import (
-    FAR,
     ROUNDING,
-    Verdict,
     attack,
+    causes,
     pairs_for,
+    replayed,
     replayed_mutants,
-    verdict,
 )
 from dpjax.combinators import user_level
 from dpjax.core import Learner
@@ -28,75 +29,18 @@ from dpjax.engine.devices import cores
 PAIRS, RUNS = 64, 2**17
 # The time limit of an attack.
 MINUTES = 20.0
-NOTHING = "nothing declared"
-# The exit status of a command whose audit found a violation, and of one that could not decide.
-VIOLATED, UNDECIDED = 1, 3
 # A learner that releases nothing in the first of these horizons is replayed over the next.
 HORIZONS = (16, 256, 2048)
 # The columns of the table of mutants.
 MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
-# Checks that fail although the declaration may hold.
-_UNDECIDED = {
-    "not replayed": "the learner cannot be replayed. Its actions depend on the losses and on noise "
-    "that a replay does not see. Draw noise with dpjax.noise and pass the value to it, as in "
-    "noise.laplace(key, value, scale)",
-    "more released": "more is released than is needed. Every noisy value counts as released, but "
-    "only the index of the smallest or largest is used on these pairs. With "
-    "noise.least(key, value, scale) instead, a replay spends no more than is declared",
-    "no release": "the change reached no release on any pair, so the audit says nothing. Try a "
-    "longer horizon (dpjax audit --horizon)",
-    "attack stopped": "the attack did not end within its time limit. Allow more time (dpjax "
-    "audit --minutes), ask for fewer runs (--runs) or omit it (--no-attack)",
-}
-_MORE = {
-    "rho": "the zCDP parameter rho that a replay spent is larger than the one declared",
-    "clip": "only losses far out of the declared range cause this: clip them (Learner.clip)",
-    **_UNDECIDED,
-}
 
 
-def subject(learner, count, key, changed=1, far=FAR) -> tuple[Learner, Pair]:
+def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
     """A learner that declares privacy for ``changed`` rounds together, and pairs that fit it."""
-    pairs = pairs_for(learner, count, key, changed=changed, far=far)
+    pairs = pairs_for(learner, count, key, changed=changed)
     if changed > 1 and np.isfinite(float(learner.privacy.epsilon)):
         learner = user_level(learner, rounds_per_user=changed)
     return learner, pairs
-
-
-def status(checks: str) -> int:
-    """The exit status of an audit with these checks in its row: 0, VIOLATED or UNDECIDED."""
-    failed = {*checks.replace("; printed: ", ", ").split(", ")} - {"pass", NOTHING}
-    if not failed:
-        return 0
-    return UNDECIDED if failed <= _UNDECIDED.keys() else VIOLATED
-
-
-def _failures(learner: Learner, pairs: Pair, in_range: Callable, key, found: Verdict) -> list[str]:
-    """The failures of a replay, by the name of their cause if it is known.
-
-    Args:
-      learner: the learner that was replayed.
-      pairs: its pairs.
-      in_range: () -> pairs without losses far out of range.
-      key: PRNG key of the replays.
-      found: their Verdict.
-    """
-    failed, unseen = set(found.failed), {"noise_seen", "same_actions"}
-    if failed & unseen:
-        # The sums are incomplete, so the spent epsilon is infinite.
-        rest = [check for check in found.failed if check not in ("epsilon", "rho", "no release")]
-        # Releases that no change reaches hide none.
-        idle = "noise_seen" not in failed and not found.touched
-        if idle or draws_unseen(learner, pairs):
-            return ["not replayed", *(check for check in rest if check not in unseen)]
-        return rest
-    if failed and failed <= {"epsilon", "rho"}:
-        private = with_least(learner, pairs, key)
-        if private is not None and not verdict(private, pairs, key).failed:
-            return ["more released"]
-    if failed and failed != {"no release"} and not verdict(learner, in_range(), key).failed:
-        return [*found.failed, "clip"]
-    return list(found.failed)
 
 
 def examined(
@@ -144,14 +88,15 @@ def examined(
             return row, []
         report("replays")
         check_actions(learner, pairs, run_key)
+<<<<<<< HEAD
         found = verdict(learner, pairs, run_key)
+=======
+        found = replayed(learner, pairs, run_key)
+>>>>>>> audits58
         if found.failed != ("no release",):
             break
 
-    def in_range():
-        return subject(build(horizon), count, pair_key, changed, far=1.0)[1]
-
-    failed = _failures(learner, pairs, in_range, run_key, found)
+    failed = causes(learner, pairs, run_key, found)
     row |= {"replay": float(found.spent.max()), "touched": found.touched}
     row |= {"pairs": count, "paths": found.paths, "horizon": horizon}
     if runs is not None and horizon == horizons[0]:
@@ -164,7 +109,8 @@ def examined(
             row |= {"attack": bound.epsilon, "runs": runs}
             failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
     row["checks"] = ", ".join(failed) or "pass"
-    if not with_mutants or {"noise_seen", "not replayed"} & set(failed):
+    # Mutants of a learner with no release that a change reaches show nothing.
+    if not with_mutants or not found.touched or {"noise_seen", "not replayed"} & set(failed):
         return row, []
     report("mutants")
     return row, [
@@ -231,23 +177,11 @@ def finding(row) -> str:
     declared, spent = row["declared"], row["replay"]
     where = (f"{row['pairs']} pairs of neighbouring sequences of {row['horizon']} rounds, "
              f"{row['paths']} runs of each")  # fmt: skip
-    found = []
-    for check in row["checks"].split(", "):
-        if check in CHECKS:
-            found.append(CHECKS[check])
-        elif check == "epsilon" and np.isfinite(spent):
-            found.append(
-                f"a replay spent {spent:.3g}, but {declared:.3g} is declared "
-                f"({spent / declared:.3g} times as much)"
-                + ("" if "clip" in row["checks"] else ": the noise is too small")
-            )
-        elif check == "attack":
-            found.append(f"an attack bounds epsilon from below by {row['attack']:.3g}, but "
-                         f"{declared:.3g} is declared")  # fmt: skip
-        elif check in _MORE:
-            found.append(_MORE[check])
-    if not found and row["flagged"]:
-        found.append(f"a replay spent an infinite epsilon, but {declared:.3g} is declared")
+    own, _, printed = row["checks"].partition("; printed: ")
+    found = sentences(own, spent, declared, row["attack"])
+    if printed:
+        of_printed = sentences(printed, row["printed_replay"], row["printed"])
+        found += [f"with the printed calibration, {reason}" for reason in of_printed]
     if found and status(row["checks"]) == UNDECIDED:
         return f"{asked}the audit cannot decide on {where}: {'; '.join(found)}."
     if found:

@@ -73,7 +73,6 @@ def pairs(
       >>> shapes.losses.shape  # pairs, rounds, arms
       (3, 5, 2)
     """
-    _check.key(key=key)
     horizon, count = _check.size(2, horizon=horizon), _check.size(1, count=count)
     _check.one_of("replace", "zero_out", neighbours=neighbours)
     _check.one_of("round", "entry", "user", unit=unit)
@@ -143,6 +142,15 @@ def differing(pair):
     )
 
 
+def check_finite(**values) -> None:
+    """A Pair, or a batch of them. Losses that are not traced must be finite."""
+    for name, pair in values.items():
+        _check.built(Pair, "one that audit.pairs makes", **{name: pair})
+        known = [leaf for leaf in jax.tree.leaves(pair) if not _check.is_traced(leaf)]
+        if not all(np.isfinite(np.asarray(leaf)).all() for leaf in known):
+            raise ValueError(f"{name}: losses and others must be finite")
+
+
 def check_neighbours(pair, rounds_per_user=1) -> int:
     """Check that the sequences of a Pair are neighbours, and return the number of rounds.
 
@@ -156,7 +164,7 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
       ValueError, TypeError: the sequences differ in shape or dtype, are not finite, or differ in
         no round or in more than ``rounds_per_user``; or ``pair`` is not a Pair.
     """
-    _check.built(Pair, "one that audit.pairs makes", pair=pair)
+    check_finite(pair=pair)
     sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
     shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
     if shapes[0] != shapes[1] or not shapes[0] or not all(shape for shape, _ in shapes[0]):
@@ -168,8 +176,6 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
         raise ValueError(f"pair: the axes of rounds differ in length, {sorted(lengths)}")
     (rounds,) = lengths
     if not any(isinstance(leaf, jax.core.Tracer) for side in sides for leaf in side):
-        if not all(np.isfinite(np.asarray(leaf)).all() for side in sides for leaf in side):
-            raise ValueError("pair: losses and others must be finite")
         differ = differing(jax.tree.map(np.asarray, pair))
         if not 1 <= differ.sum() <= rounds_per_user:
             most = "one round" if rounds_per_user == 1 else f"at most {rounds_per_user} rounds"

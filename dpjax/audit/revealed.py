@@ -33,6 +33,8 @@ SELECTION = 2**14
 LOOKS = 16
 # Pairs are compared by this quantile of |ln P'/P|.
 QUANTILE = 0.98
+# Larger log-ratios are indistinguishable in counts of runs. Without noise they are infinite.
+LARGEST_RATIO = 1e3
 
 
 class Revealed(NamedTuple):
@@ -94,7 +96,6 @@ def log_ratio(
       >>> float(audit.log_ratio(learner, pair, actions, key, particles=1)) > 0.0
       True
     """
-    _check.key(key=key)
     found = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
     return jnp.where(found.moved, found.log_ratio, jnp.nan)
 
@@ -197,7 +198,7 @@ class Filters:
             rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
             keys, more = jr.split(own, (2, len(repeated)))
             found = self._filtered(rows, self._played(rows.losses, keys), more)
-            sizes = np.abs(found.log_ratio).reshape(len(places), count)
+            sizes = np.abs(_bounded(found.log_ratio)).reshape(len(places), count)
             places = places[np.argsort(-np.quantile(sizes, QUANTILE, axis=1))[:most]]
         return int(places[0])
 
@@ -210,7 +211,7 @@ class Filters:
         """-ln P'/P of runs. It is a function of the history, which also determines the key."""
         some, place, marks = _distinct(histories)
         keys = jax.vmap(jr.fold_in, (None, 0))(key, marks)
-        return -self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio[place]
+        return -_bounded(self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio)[place]
 
 
 def _distinct(histories):
@@ -222,6 +223,11 @@ def _distinct(histories):
     )
     marks = np.array([zlib.crc32(row.tobytes()) for row in rows], np.uint32)
     return jax.tree.map(lambda leaf: leaf[first], histories), place.reshape(-1), marks
+
+
+def _bounded(log_ratios):
+    """Log-ratios of at most LARGEST_RATIO in size, since quantiles interpolate between them."""
+    return np.clip(log_ratios, -LARGEST_RATIO, LARGEST_RATIO)
 
 
 def _repeated(tree, count):
@@ -300,7 +306,6 @@ def likelihood_attack(
       >>> 0.2 < bound.epsilon < 1.0
       True
     """
-    _check.key(key=key)
     runs = _check.size(1, runs=runs)
     return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
 
@@ -340,7 +345,6 @@ def most_revealing(
       >>> int(jnp.argmax(rounds))  # the first round moves all later draws
       0
     """
-    _check.key(key=key)
     runs = _check.size(1, runs=runs)
     return filters_for(as_learner(learner), pairs, particles).most_revealing(pairs, key, runs)
 
@@ -467,7 +471,6 @@ def revealed(
       >>> found.exact, float(found.above[1])
       (True, 0.0)
     """
-    _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
     return curve(
         Filters(learner, pair, particles), pair, key, np.asarray(epsilons, np.float64),
@@ -582,7 +585,6 @@ def worst_history(
       >>> found.history[1].item(), found.log_ratio > 0.0  # arm 0, which is bad on the losses alone
       (0, True)
     """
-    _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
     runs, filters = _check.size(1, runs=runs), _check.size(2, filters=filters)
     return worst(Filters(learner, pair, particles), pair, key, runs, filters, confidence)

@@ -5,21 +5,23 @@ The command line and comparisons use this module.
 
 import warnings
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax.audit.causes import draws_unseen, with_least
 from dpjax.audit.counts import Bound
 from dpjax.audit.epsilon import epsilon, most_visible
 from dpjax.audit.filters import Unknown
 from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, changed_rounds, differing, pairs
+from dpjax.audit.reasons import CHECKS, Verdict, described
 from dpjax.audit.replay import Replay, replay
 from dpjax.audit.revealed import attacked, filters_for, is_discrete
-from dpjax.audit.spending import CHECKS, spent
+from dpjax.audit.spending import spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, _check
 from dpjax.domains import Domain, box_losses
 from dpjax.engine.settings import FIRST_LEVEL
@@ -176,17 +178,6 @@ def contextual_pairs(
     )
 
 
-class Verdict(NamedTuple):
-    """The result of replays of a learner on all pairs."""
-
-    spent: np.ndarray  # (pairs,) epsilon at the declared delta, the largest over paths; 0 if the
-    # declaration does not cover the pair because too many rounds of a user are in one release
-    touched: int  # the largest number of releases that the change of a pair reached
-    failed: tuple[str, ...]  # failures on some pair: a name of CHECKS; "epsilon" or "rho" if more
-    # was spent than declared; "no release" if no pair reached a release
-    paths: int = 1  # how many runs of each pair were replayed
-
-
 def verdict(
     learner: Learner | BatchLearner,
     pairs: Pair,
@@ -209,13 +200,25 @@ def verdict(
       mechanism: as for :func:`replay`.
       paths: how many runs of each pair are replayed, each with its own key.
 
+    Returns:
+      A Verdict.
+
     Examples:
-      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> private = dpjax.Privacy(epsilon=0.5)
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0, privacy=private)
       >>> pairs = audit.Pair(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
       >>> found = audit.verdict(learner, pairs, jax.random.key(0))
-      >>> found.spent.tolist(), found.failed
-      ([1.0], ())
+      >>> found.spent.tolist(), found.failed, found.status
+      ([1.0], ('epsilon',), 1)
+      >>> found.reasons[0]
+      'a replay spent 1, but 0.5 is declared (2 times as much): the noise is too small'
     """
+    found = replayed(learner, pairs, key, mechanism=mechanism, paths=paths)
+    return described(found, causes(learner, pairs, key, found), learner.privacy)
+
+
+def replayed(learner, pairs, key, *, mechanism=None, paths=PATHS) -> Verdict:
+    """As :func:`verdict`, but the reasons are those of the failed checks, not of their causes."""
     count, paths = len(jax.tree.leaves(pairs.losses)[0]), _check.size(1, paths=paths)
     roots = [key, *(jr.fold_in(key, path) for path in range(1, paths))]
     run = jax.jit(
@@ -232,6 +235,47 @@ def verdict(
     result = jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
     found = judged(result, learner.privacy, np.concatenate(covered))
     return found._replace(spent=found.spent.reshape(paths, count).max(axis=0), paths=paths)
+
+
+def causes(learner: Learner | BatchLearner, pairs: Pair, key: Array, found: Verdict) -> list[str]:
+    """The failures of a replay, by the name of their cause if it is known.
+
+    Args:
+      learner: the learner that was replayed.
+      pairs: its pairs.
+      key: PRNG key of the replays.
+      found: their Verdict.
+    """
+    failed, unseen = set(found.failed), {"noise_seen", "same_actions"}
+    if not np.isfinite(float(learner.privacy.epsilon)):
+        return list(found.failed)
+    if failed & unseen:
+        # The sums are incomplete, so the spent epsilon is infinite.
+        rest = [check for check in found.failed if check not in ("epsilon", "rho", "no release")]
+        # Releases that no change reaches hide none.
+        idle = "noise_seen" not in failed and not found.touched
+        if idle or draws_unseen(learner, pairs):
+            # A violation needs no noise that a replay does not see.
+            return [check for check in rest if check not in unseen] or ["not replayed"]
+        return rest
+    if failed and failed <= {"epsilon", "rho"}:
+        private = with_least(learner, pairs, key)
+        if private is not None and not replayed(private, pairs, key).failed:
+            return ["more released"]
+    if failed and failed != {"no release"}:
+        near = _in_range(learner, pairs, key)
+        if near is not None and not replayed(learner, near, key).failed:
+            return [*found.failed, "clip"]
+    return list(found.failed)
+
+
+def _in_range(learner, pairs, key) -> Pair | None:
+    """Other pairs in the declared range; None if the given pairs are in range too."""
+    if learner.action_set is None:
+        return None
+    near = pairs_for(learner, len(jax.tree.leaves(pairs.losses)[0]), key, far=1.0)
+    sizes = [max(np.abs(leaf).max() for leaf in jax.tree.leaves(each)) for each in (pairs, near)]
+    return near if sizes[0] > sizes[1] else None
 
 
 def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None) -> Verdict:
@@ -265,7 +309,7 @@ def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None)
             failed.append("rho")
         if not result.touched[covered].any():
             failed.append("no release")
-    return Verdict(found, int(result.touched.max()), tuple(failed))
+    return described(Verdict(found, int(result.touched.max()), tuple(failed)), failed, declared)
 
 
 def _rounds_in_a_release(learner, pair, key):
@@ -337,7 +381,8 @@ def replayed_mutants(
 ) -> dict[str, Verdict]:
     """The :func:`verdict` of each of a learner's :func:`mutants`, by the name of the mistake.
 
-    A mutant was not caught if ``failed`` is empty in its verdict.
+    A mutant was not caught if ``failed`` is empty in its verdict. The causes of failures are not
+    searched for.
 
     Examples:
       >>> declared = dpjax.Privacy(epsilon=1.0)
@@ -349,4 +394,4 @@ def replayed_mutants(
     """
     losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
     made = mutants(learner, losses)
-    return {mistake: verdict(mutant, pairs, key) for mistake, mutant in made.items()}
+    return {mistake: replayed(mutant, pairs, key) for mistake, mutant in made.items()}

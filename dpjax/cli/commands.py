@@ -320,6 +320,8 @@ def _audit(options) -> tuple[int, str]:
     given = {name: getattr(options, name) for name in ("epsilon", "horizon", "minutes", "changed")}
     text, status, sentence = audits.run(names, out, runs=runs, merge=options.merge, **given)
     print(text)
+    if not status:
+        print(sentence)
     _written_to(out)
     return status, sentence
 

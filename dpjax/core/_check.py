@@ -439,8 +439,13 @@ def players(learner, environment) -> None:
     """A learner and an environment, in this order."""
     if isinstance(learner, Environment) and isinstance(environment, Learner | BatchLearner):
         raise TypeError("the learner must come first and the environment second, got them swapped")
-    built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
+    player(learner)
     built(Environment, "environments.bernoulli(means)", environment=environment)
+
+
+def player(learner) -> None:
+    """A learner."""
+    built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
     if not isinstance(learner.feedback, Feedback):
         raise TypeError(
             "the learner's feedback must be a Feedback, such as feedback.bandit; "

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax import random as jr
 
 from dpjax import Learner, Privacy, audit, feedback, noise
-from dpjax.audit.audited import examined, status
+from dpjax.audit.audited import examined, finding, status, subject
 from dpjax.audit.limits import OutOfTime, in_threads, limited, watched
 from dpjax.audit.revealed import Filters
 from dpjax.cli import audits
@@ -97,6 +98,21 @@ def stops(key, sums, scale, t):
     return jnp.where(t < 4, noise.least(key, sums, scale), jnp.argmin(sums))
 
 
+def in_a_branch(key, sums, scale, t):
+    noisy = partial(noise.least, key, sums, 4.0 * scale)
+    return lax.cond(t % 2 == 0, noisy, lambda: jnp.argmin(sums).astype(jnp.int32))
+
+
+def on_a_loss(key, sums, scale, t):
+    del t
+    return lax.cond(sums[0] > 0.5, lambda: noise.least(key, sums, scale), lambda: jnp.int32(1))
+
+
+def without_losses(key, sums, scale, t):
+    del sums, t
+    return noise.least(key, jnp.zeros(ARMS), scale)
+
+
 def checked(draw, horizon=4, clip=None, **options) -> dict:
     keys = audits.keys()
     row, _ = examined(
@@ -126,6 +142,52 @@ def checked(draw, horizon=4, clip=None, **options) -> dict:
 def test_a_failed_replay_is_named_by_its_cause(draw, checks, exit_status):
     found = checked(draw)["checks"]
     assert found == checks and status(found) == exit_status
+
+
+NO_NOISE = "depend on the losses other than through releases: on some path no noise is added"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("draw", "exit_status", "words"),
+    [
+        (least, 0, []),
+        (halved, 1, ["(2 times as much): the noise is too small"]),
+        (smallest, 3, ["With noise.least(key, value, scale) instead"]),
+        (of_jax, 3, ["the learner cannot be replayed."]),
+        (in_a_branch, 1, [NO_NOISE]),
+        (on_a_loss, 1, [NO_NOISE, "a key, or whether it is used, depends on the losses"]),
+        (without_losses, 3, ["the change reached no release"]),
+    ],
+)
+def test_a_verdict_has_the_status_and_the_reasons_of_the_command(draw, exit_status, words):
+    row, mutants = examined(lambda horizon: leader(draw, 4), [4], audits.keys(), {}, count=10)
+    learner, pairs = subject(leader(draw, 4), 10, audits.keys()[0])
+    found = audit.verdict(learner, pairs, audits.keys()[1])
+    assert found.status == status(row["checks"]) == exit_status
+    said = finding({**row, "epsilon": None, "flagged": exit_status == 1})
+    assert len(found.reasons) == len(words)
+    for reason, part in zip(found.reasons, words, strict=True):
+        assert part in reason and reason in said
+    assert audit.explain(found) == list(found.reasons)
+    assert bool(mutants) == (draw in (least, halved, smallest, in_a_branch, on_a_loss))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error")
+def test_an_attack_finds_a_learner_without_noise():
+    """The likelihood ratios of its actions are infinite."""
+    learner = leader(without, 4)
+    pairs = audit.pairs_for(learner, 10, jr.key(0))
+    first, second = (
+        jax.vmap(lambda losses: audit.play(learner, losses, jr.key(0)))(side) for side in pairs
+    )
+    filters = Filters(learner, jax.tree.map(lambda leaf: leaf[0], pairs), 2)
+    place = filters.most_revealing(pairs, jr.key(2), 8)
+    assert (first != second).any(axis=1)[place]
+    pair = jax.tree.map(lambda leaf: leaf[place], pairs)
+    found = audit.likelihood_attack(learner, pair, jr.key(1), runs=1000, particles=1)
+    assert (found.hits, found.misses) in ((1000, 0), (0, 1000))
 
 
 @pytest.mark.slow

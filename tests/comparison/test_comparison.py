@@ -13,6 +13,7 @@ from jax.tree_util import Partial
 import dpjax
 from dpjax import Privacy, bounds, domains, learners
 from dpjax.audit import audited as audits
+from dpjax.audit import reasons
 from dpjax.bounds import instances as lower_bounds
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Learner, Policies
@@ -273,10 +274,10 @@ def test_the_words_of_an_audit():
     ]:
         found = audits.finding(row | changes | {"flagged": True})
         assert "a violation was found" in found and message in found
-    for checks in audits._UNDECIDED:
+    for checks in reasons._UNDECIDED:
         undecided = row | {"checks": checks, "attack": None}
         assert audits.status(checks) == 3 and audits.status(f"{checks}, fresh_keys") == 1
-        assert "cannot decide" in audits.finding(undecided) and audits._UNDECIDED[checks] in (
+        assert "cannot decide" in audits.finding(undecided) and reasons._UNDECIDED[checks] in (
             audits.summary(audits.Audited([undecided], [], False))
         )
     assert "an attack bounds epsilon from below by 1.5" in audits.finding(
