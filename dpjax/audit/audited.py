@@ -6,10 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from jax import random as jr
 
-<<<<<<< HEAD
-from dpjax.audit.causes import draws_unseen, with_least
-=======
->>>>>>> audits58
 from dpjax.audit.epsilon import check_actions
 from dpjax.audit.limits import OutOfTime, limited, report
 from dpjax.audit.pairs import Pair
@@ -88,11 +84,7 @@ def examined(
             return row, []
         report("replays")
         check_actions(learner, pairs, run_key)
-<<<<<<< HEAD
-        found = verdict(learner, pairs, run_key)
-=======
         found = replayed(learner, pairs, run_key)
->>>>>>> audits58
         if found.failed != ("no release",):
             break
 

@@ -90,13 +90,9 @@ def check_actions(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> N
         return jax.vmap(partial(_returned.within, actions))(played, losses)
 
     count = len(jax.tree.leaves(pairs.losses)[0])
-<<<<<<< HEAD
-    found = checked(pairs.losses, jr.split(key, count))
-=======
     rows = np.arange(max(count, TRIED)) % count
     losses = jax.tree.map(lambda leaf: leaf[rows], pairs.losses)
     found = checked(losses, jr.split(key, len(rows)))
->>>>>>> audits58
     if not _check.is_traced(found):
         _returned.check_within(actions, *found)
 
