@@ -188,9 +188,9 @@ Its cell for *{game}*, T = {horizon}, a trusted server and epsilon = 1 is: {cell
 
 ## How to read the tables
 
-A cell begins with the learner of least mean regret over {trials} trials. Then it names learners that
-cannot be distinguished from the best one, in the order of their means. Beside each learner are its
-mean and standard error. If the standard error is large, a few trials have much more regret than
+A cell begins with the learner of least mean regret over {trials} trials. Then it names learners
+that cannot be distinguished from the best one, in the order of their means. Beside each learner are
+its mean and standard error. If the standard error is large, a few trials have much more regret than
 the others. A cell names at most {shown} learners and counts the others. With so few
 trials, there are often many such learners.
 
@@ -203,8 +203,8 @@ trials, there are often many such learners.
 - *On randomized bits* are learners without noise, in the local model: each user sends one bit, by
   `combinators.randomized_response` or, with full information, `randomized_coordinate`. Without
   noise `dp_imed` is IMED, `dp_klucb` is KL-UCB by batches, and `limited_updates` is
-  follow-the-leader. They do not compete in the last column. On fixed losses their regret at epsilon =
-  10 may be below that of their base, because bits are random.
+  follow-the-leader. They do not compete in the last column. On fixed losses their regret at
+  epsilon = 10 may be below that of their base, because bits are random.
 - *Epsilon* is the privacy parameter of one round. A learner competes if it declares at most this
   epsilon, at any delta. If a learner has no default delta, delta is T^-2, with T the longest
   horizon of its table. [Learners](../learners.md) lists all declarations.
