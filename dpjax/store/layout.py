@@ -51,6 +51,10 @@ class Layout(NamedTuple):
         """The names and digests of all objects other than the root and blocks."""
         return json.loads(self.attributes["objects"])
 
+    def names(self) -> set[str]:
+        """The names of the arrays, the coordinates and the root."""
+        return {ROOT, "learner", *_coordinates(self), *self.arrays}
+
     def identity(self) -> bytes:
         """Bytes that identify the sweep, except for its points and seeds."""
         told = [self.attributes[field] for field in _COMPARED]

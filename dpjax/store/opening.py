@@ -28,6 +28,7 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
         root is damaged or missing; or the folder contains other files.
       OSError: the store cannot be read or written.
     """
+    check(url, plan)
     files = Files(url)
     files.sweep_up()
     new = layouts.describe(plan)
@@ -49,6 +50,21 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
         if grown == found:
             return Store(files, grown, *new.shape)
         _write(files, layouts.write(grown))
+
+
+def check(url: str | os.PathLike, plan: Any) -> None:
+    """Check that a folder or URL can store a sweep, and write nothing.
+
+    Raises:
+      ValueError, OSError: as in :func:`open_store`.
+    """
+    files, new = Files(url), layouts.describe(plan)
+    if (text := files.read(ROOT)) is None:
+        _refuse_others(files, new)
+        return
+    found = layouts.read(text, files.url)
+    layouts.compare(found, new, files.url, plan)
+    layouts.grow(found, new, files.url)
 
 
 def read(url: str | os.PathLike) -> Result:
@@ -142,9 +158,14 @@ def _refuse_blocks(files) -> None:
 
 def _create(files, new) -> None:
     """Create a store if there is none, or if there is one without a finished block."""
+    _refuse_others(files, new)
+    _write(files, layouts.write(new), create=True)
+
+
+def _refuse_others(files, new) -> None:
+    """Refuse finished blocks without a root, and files that do not belong to a store."""
     _refuse_blocks(files)
-    objects = layouts.write(new)
-    names = {key.partition("/")[0] for key in objects}
+    names = new.names()
     for key in sorted(files.keys()):
         name, _, rest = key.partition("/")
         if name not in names or not re.fullmatch(r"zarr\.json|c(/\d+)*|", rest):
@@ -152,7 +173,6 @@ def _create(files, new) -> None:
                 f"store: {files.url} must be empty or the store of a sweep, but it contains "
                 f"{files.path(key)}; use another folder"
             )
-    _write(files, objects, create=True)
 
 
 def _write(files, objects, *, create=False) -> None:

@@ -2,7 +2,8 @@
 
 ``study.json`` describes how the stores of a folder form one Dataset: the labels of all axes, and
 the labels that each program fills. The declared privacy is in the stores. The file is written
-atomically and with a digest before the study is played, and written again if it is damaged.
+atomically and with a digest before the study is played, and written again if it is damaged. It is
+unchanged if a store refuses the study.
 """
 
 import json
@@ -35,7 +36,6 @@ def keep(study: Any, url: str | os.PathLike) -> None:
       OSError: it cannot be read or written.
     """
     made, files = layout(study), Files(url)
-    files.sweep_up()
     told = {
         "format": _FORMAT,
         "dpjax": __version__,
@@ -59,6 +59,7 @@ def keep(study: Any, url: str | os.PathLike) -> None:
         raise ValueError(
             f"store: {files.path(STUDY)} does not belong to a study; choose another folder"
         )
+    files.sweep_up()
     if there != text and jax.process_index() == 0:
         files.write(STUDY, text, durable=True)
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import jax
@@ -260,14 +261,80 @@ def test_a_foreign_object_is_left_alone(folder):
     assert (folder / "study.json").read_text() == '{"mine": 1}'
 
 
-def test_labels_of_another_study_are_refused(folder):
-    """The stores refuse a study with another second epsilon, which leaves its object."""
-    with pytest.raises(ValueError, match="points: epsilon of point 1: 0.5 in the store, 0.7 now"):
-        small([0.1, 0.7, 2.0, np.inf]).run(folder, progress=False)
+def two(learner=lap, means=(0.3, 0.5), epsilons=(0.1, 0.5), **options):
+    """One learner in two environments, of which the second has these means."""
+    coins = {"coins": environments.bernoulli([0.2, 0.8]), "last": environments.bernoulli(means)}
+    return Study({"mine": learner}, coins, {"epsilon": list(epsilons), "horizon": 8, "arms": 2},
+                 **{"trials": 2, "checkpoints": 2, **options})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory):
+    """The folder of a study of two programs, and its Dataset."""
+    folder = tmp_path_factory.mktemp("two")
+    return folder, two().run(folder, progress=False)
+
+
+REFUSED_STUDIES = {
+    "points": ({"epsilons": [0.1, 0.7]}, "points: epsilon of point 1: 0.5 in the store, 0.7 now"),
+    "key": ({"key": 1}, "another key"),
+    "checkpoints": ({"checkpoints": 1}, "another checkpoints"),
+    "learner": ({"learner": lambda horizon, arms, epsilon: lap(horizon, arms, 2 * epsilon)},
+                "another game"),
+    "second program": ({"means": [0.3, 0.6]}, "another game: another array"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trials", [2, 80])
+@pytest.mark.parametrize("case", REFUSED_STUDIES)
+def test_a_refused_study_leaves_all_files_as_they_were(of_two, case, trials):
+    changes, message = REFUSED_STUDIES[case]
+    refused_and_unchanged(of_two, two(**changes, trials=trials), message)
+
+
+REFUSED_ARGUMENTS = {
+    "chunk": ({"chunk": 0}, "chunk must be"),
+    "mesh": ({"mesh": 3}, "mesh must be"),
+    "executor": ({"executor": 3}, "executor must have a method submit"),
+    "parts": ({"executor": ThreadPoolExecutor(1), "parts": 0}, "parts must be"),
+    "part": ({"part": (2, 2)}, "another game: another array"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_ARGUMENTS)
+def test_refused_arguments_leave_all_files_as_they_were(of_two, case, tmp_path):
+    arguments, message = REFUSED_ARGUMENTS[case]
+    refused_and_unchanged(of_two, two(means=[0.3, 0.6], trials=80), message, **arguments)
+    if case != "part":
+        with pytest.raises((TypeError, ValueError), match=message):
+            two().run(tmp_path / "new", progress=False, **arguments)
+        assert not (tmp_path / "new").exists()
+
+
+def test_a_study_of_another_version_leaves_all_files_as_they_were(of_two, monkeypatch):
+    monkeypatch.setattr(layout, "__version__", "0.0.1")
+    refused_and_unchanged(of_two, two(trials=80), "version of dpjax")
+
+
+def refused_and_unchanged(of_two, study, message, **arguments):
+    folder, data = of_two
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    machine = objects.process_mark().rpartition("-")[0]
+    (folder / f".study.json.0.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    before = tree(folder)
+    with pytest.raises((TypeError, ValueError), match=message):
+        study.run(folder, progress=False, **arguments)
+    assert tree(folder) == before
+    assert dpjax.open(folder).identical(data)
+
+
+def test_labels_of_another_study_are_refused(of_two, tmp_path):
+    shutil.copytree(of_two[0], tmp_path / "one")
+    two(epsilons=[0.1, 0.7]).run(tmp_path / "other", progress=False)
+    shutil.copy(tmp_path / "other" / kept.STUDY, tmp_path / "one")
     with pytest.raises(ValueError, match=r"holds other points than .*study\.json; it"):
-        dpjax.open(folder)
-    small().run(folder, progress=False)
-    assert dpjax.open(folder)["epsilon"].values.tolist() == [0.1, 0.5, 2.0, np.inf]
+        dpjax.open(tmp_path / "one")
 
 
 def test_stores_of_programs_without_their_object_are_named(folder, stored):
