@@ -29,12 +29,25 @@ class Damaged(ValueError):
     """
 
 
+def check_url(url: str) -> None:
+    """Refuse a blank URL and a root, such as ``/`` or ``s3://``.
+
+    Raises:
+      ValueError: the URL names no folder.
+    """
+    if not url.rpartition("://")[2].strip().strip("/"):
+        raise ValueError(
+            f"store: must name a folder or URL, got {url!r}; pass a path such as 'results/mine'"
+        )
+
+
 class Files:
     """The objects in a folder or at a URL. Each object is written atomically."""
 
     def __init__(self, url):
         try:
             self.url = os.fspath(url)
+            check_url(self.url)
         except TypeError:
             raise TypeError(f"store must be a path or an fsspec URL, got {url!r}") from None
         self.system, self.root = optional("fsspec").core.url_to_fs(self.url)

@@ -245,8 +245,10 @@ class Study:
                 spread.spread(packed, store, executor, parts, chunk, bar)
         found: list[Played] = []
         best_arms: dict = {}
-        needed = ((made, store is None or is_empty(stored(program)))
-                  for program, made in zip(compiled, chain(checked, plans), strict=True))  # fmt: skip
+        needed = (
+            (made, store is None or is_empty(stored(program)))
+            for program, made in zip(compiled, chain(checked, plans), strict=True)
+        )
         with (
             Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
             closing(compiled_ahead(needed)) as ahead,

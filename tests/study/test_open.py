@@ -8,6 +8,7 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ import xarray
 
 import dpjax
 from dpjax import Study, environments, learners, store
+from dpjax.cli.arguments import prepare
 from dpjax.store import layout, objects
 from dpjax.study import kept
 from tests import ROOT
@@ -327,6 +329,28 @@ def refused_and_unchanged(of_two, study, message, **arguments):
         study.run(folder, progress=False, **arguments)
     assert tree(folder) == before
     assert dpjax.open(folder).identical(data)
+
+
+NAMELESS = ["", " ", "/", "//", "memory://", "file:///"]
+
+
+@pytest.mark.parametrize("url", NAMELESS)
+def test_a_store_without_a_name_is_refused(url, tmp_path, monkeypatch):
+    """Nothing is written, neither into the working folder nor into the root of the disk."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(objects.Files, "write", lambda *_, **__: pytest.fail("written"))
+    options = SimpleNamespace(store=url, resume=True, devices=None)
+    calls = [
+        lambda: dpjax.open(url),
+        lambda: store.read(url),
+        lambda: two().run(url, progress=False),
+        lambda: two().run(url, progress=False, executor=ThreadPoolExecutor(1)),
+        lambda: play([0.1], url),
+        lambda: prepare(options),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"store: must name a folder or URL, got {url!r}; "):
+            call()
 
 
 def test_labels_of_another_study_are_refused(of_two, tmp_path):
