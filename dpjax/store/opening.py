@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from dpjax.core import Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
@@ -28,7 +30,6 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
         root is damaged or missing; or the folder contains other files.
       OSError: the store cannot be read or written.
     """
-    check(url, plan)
     files = Files(url)
     files.sweep_up()
     new = layouts.describe(plan)
@@ -52,8 +53,11 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
         _write(files, layouts.write(grown))
 
 
-def check(url: str | os.PathLike, plan: Any) -> None:
+def check(url: str | os.PathLike, plan: Any) -> np.ndarray:
     """Check that a folder or URL can store a sweep, and write nothing.
+
+    Returns:
+      (P,) the place of each point in the store.
 
     Raises:
       ValueError, OSError: as in :func:`open_store`.
@@ -61,10 +65,13 @@ def check(url: str | os.PathLike, plan: Any) -> None:
     files, new = Files(url), layouts.describe(plan)
     if (text := files.read(ROOT)) is None:
         _refuse_others(files, new)
-        return
+        return np.arange(plan.count)
     found = layouts.read(text, files.url)
+    places = layouts.places(found.points(), new.points())
+    new = layouts.describe(plan.moved(places))
     layouts.compare(found, new, files.url, plan)
     layouts.grow(found, new, files.url)
+    return places
 
 
 def read(url: str | os.PathLike) -> Result:

@@ -17,7 +17,7 @@ import xarray
 
 from dpjax.core import coordinate_name, leaf_axes
 from dpjax.core._version import __version__
-from dpjax.store.layout import point_values
+from dpjax.store.layout import moved, places, point_values
 from dpjax.store.objects import Damaged, Files, digest
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
@@ -164,15 +164,17 @@ def _program(url, trials, told) -> Played:
     if stored is None:
         regret = np.full((size, trials, len(rounds)), np.nan, np.float32)
         return Played(program, rounds, {"regret": regret}, {})
-    points = json.loads(stored.layout.attributes["points"])
+    points = stored.layout.points()
+    at = places(points, told["points"])
     pairs = [zip(values, points.get(name, [None]), strict=False)
-             for name, values in told["points"].items()]  # fmt: skip
+             for name, values in moved(told["points"], np.argsort(at)).items()]  # fmt: skip
     if any(one != other for pair in pairs for one, other in pair):
         raise ValueError(
             f"store: {place} holds other points than {url}/{STUDY}; it belongs to another study"
         )
     stored = stored._replace(points=size, seeds=trials)
-    return Played(program, stored.rounds, _arrays(stored), _about(stored.layout.about(), size))
+    arrays = {name: leaf[at] for name, leaf in _arrays(stored).items()}
+    return Played(program, stored.rounds, arrays, moved(_about(stored.layout.about(), size), at))
 
 
 def _about(about, size) -> dict:
@@ -201,7 +203,7 @@ def _arrays(stored) -> dict[str, np.ndarray]:
 
 def _sweep(stored) -> xarray.Dataset:
     """The Dataset of a single sweep."""
-    told = json.loads(stored.layout.attributes["points"])
+    told = stored.layout.points()
     points = {name: np.array(values, np.float32) for name, values in told.items()}
     first, *others = points
     axis: str = "point"

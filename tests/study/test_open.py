@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from types import SimpleNamespace
@@ -210,6 +211,27 @@ def test_more_trials_and_more_values_open_as_they_were_played(tmp_path):
         assert study.run(folder, progress=False).identical(dpjax.open(folder))
     few = made([0.1, 0.5], 2).run(folder, progress=False)  # The stores hold more than this.
     assert dpjax.open(folder).identical(few) and few.sizes["trial"] == 2
+
+
+@pytest.mark.parametrize("mixing", [[0.1, 0.3], [0.1, 0.2, 0.3]])
+def test_values_can_be_inserted_anywhere_after_the_first(tmp_path, mixing, monkeypatch):
+    def made(epsilons, mixing):
+        grid = {"epsilon": epsilons, "mixing": mixing, "horizon": 24, "arms": 3}
+        makers = {"mine": lambda horizon, arms, epsilon, mixing: lap(horizon, arms, epsilon)}
+        return Study(makers, stochastic, grid, trials=3, checkpoints=3)
+
+    made([0.1, 1.0, np.inf], [0.1, 0.3]).run(tmp_path / "kept", progress=False)
+    before = {name for name in tree(tmp_path / "kept") if "/c/" in name}
+    study = made([0.1, np.inf, 10.0, 1.0], mixing)
+    found = study.run(tmp_path / "kept", progress=False)
+    assert found["epsilon"].values.tolist() == [0.1, 1.0, 10.0, np.inf]
+    assert found.identical(study.run(progress=False))
+    assert dpjax.open(tmp_path / "kept").identical(found)
+    assert before <= tree(tmp_path / "kept").keys()
+    write = Counter()
+    monkeypatch.setattr(store.Store, "write", lambda *block: write.update([block[1:3]]))
+    again = made([0.1, 10.0, 1.0, np.inf], mixing).run(tmp_path / "kept", progress=False)
+    assert not write and again.identical(found)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "a digit", "a list"])
@@ -425,8 +447,10 @@ def test_points_of_several_parameters_are_coordinates(tmp_path):
 def test_a_growing_sweep_and_one_of_an_older_version(tmp_path):
     folder = tmp_path / "mine"
     play(np.array([0.1, 3.0]), folder)
-    play(np.array([0.1, 3.0, 5.0]), folder)
+    result = play(np.array([0.1, 5.0, 3.0]), folder)
     found = dpjax.open(folder)
+    np.testing.assert_array_equal(found["regret"][0], result.regret[[0, 2, 1]])
+    np.testing.assert_array_equal(result.regret, play(np.array([0.1, 5.0, 3.0]), None).regret)
     np.testing.assert_allclose(found["privacy_epsilon"][0], [0.1, 3.0, 5.0], rtol=1e-6)
     root = folder / "zarr.json"
     new, document = root.read_bytes(), json.loads(root.read_text())
