@@ -74,9 +74,14 @@ def spread(
                 error = job.result()
             except Exception as lost:
                 if attempt == _ATTEMPTS:
+                    guard = (
+                        "; a possible cause: the script starts the pool outside "
+                        "'if __name__ == \"__main__\":'"
+                    )
                     raise RuntimeError(
                         f"executor: part {i} of {parts} was lost with its worker {_ATTEMPTS} "
-                        f"times, the last time by {type(lost).__name__}: {lost}; all finished "
+                        f"times, the last time by {type(lost).__name__}: {lost}"
+                        f"{guard if isinstance(lost, BrokenExecutor) else ''}; all finished "
                         f"blocks are in {store}, and the same call continues from them"
                     ) from lost
                 waiting.append((i, attempt + 1, given((i, parts))))
