@@ -186,7 +186,8 @@ class Study:
             submitit, or any other with ``submit(function, *arguments)``. If a worker dies, its part
             is submitted again. A study with closures or lambdas needs cloudpickle.
           parts: the number of parts into which an executor's work is divided; by default 16, or the
-            number of programs if that is larger.
+            number of programs if that is larger. There are at most as many parts as blocks of two
+            points and two trials.
 
         Returns:
           A Dataset with the dimensions learner, environment, those of the grid, trial and round.
@@ -211,6 +212,9 @@ class Study:
         _check_part(store, part, executor, mesh)
         programs = self.programs
         parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
+        # A block has at least two points, unless there is only one, and two trials.
+        blocks = sum(-(-program.size // 2) for program in programs) * -(-self.trials // 2)
+        parts = min(parts, blocks)
         players = [program.first()[0] for program in programs]
         rounds = [program.size * learner.horizon
                   for program, learner in zip(programs, players, strict=True)]  # fmt: skip

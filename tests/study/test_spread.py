@@ -9,6 +9,7 @@ from collections import Counter
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -86,9 +87,11 @@ class Losing:
 
     def __init__(self, lost, error=None):
         self.lost, self.error = lost, error or OSError("the node went away")
+        self.submitted = 0
 
     def submit(self, function, *arguments):
         future = Future()
+        self.submitted += 1
         if self.lost:
             self.lost -= 1
             future.set_exception(self.error)
@@ -104,6 +107,13 @@ def test_parts_of_lost_workers_are_handed_out_again(tmp_path):
     said = r"part 1 of 1 was lost with its worker 4 times, the last time by OSError: the node went"
     with pytest.raises(RuntimeError, match=said):
         study.run(tmp_path / "b", executor=Losing(4), parts=1, progress=False)
+
+
+def test_there_are_no_more_parts_than_blocks(tmp_path):
+    study, executor = replace(study_of(), trials=3), Losing(0)
+    data = study.run(tmp_path, executor=executor, parts=1000, progress=False)
+    assert executor.submitted == 4  # 2 programs, 1 pair of points, 2 pairs of trials
+    assert data.identical(study.run(progress=False))
 
 
 def test_a_pool_that_breaks_names_the_guard_of_the_script(tmp_path):
