@@ -9,7 +9,9 @@ import hashlib
 import os
 import re
 import socket
+import sys
 import uuid
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -126,6 +128,14 @@ class Files:
     def _refuse_to_list(self, error):
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise OSError(f"store: cannot list {error.filename}: {error.strerror}") from error
+
+
+def warn(message: str) -> None:
+    """Issue a RuntimeWarning for the line outside dpjax that led to it."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "dpjax":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def together(function, items) -> list:

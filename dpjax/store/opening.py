@@ -2,7 +2,6 @@
 
 import os
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from dpjax.core import Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
 from dpjax.store.layout import ROOT
-from dpjax.store.objects import Files, digest, together
+from dpjax.store.objects import Files, digest, together, warn
 
 
 def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> Store:
@@ -41,7 +40,7 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
             continue
         found = layouts.read(text, files.url)
         if wrong := _wrong(files, found):
-            _warn_of(files, wrong, "they are written again", stacklevel=6)
+            _warn_of(files, wrong, "they are written again")
             _mend(files, found, wrong)
             continue
         layouts.compare(found, new, files.url, plan)
@@ -113,7 +112,7 @@ def existing(url: str | os.PathLike) -> Store | None:
         return None
     layout = layouts.read(text, files.url)
     if wrong := _wrong(files, layout):
-        _warn_of(files, wrong, "run the sweep again to write them again", stacklevel=4)
+        _warn_of(files, wrong, "run the sweep again to write them again")
     return Store(files, layout, *layout.shape)
 
 
@@ -135,14 +134,12 @@ def _wrong(files, layout) -> list[str]:
     return [key for (key, known), data in pairs if data is None or digest(data) != known]
 
 
-def _warn_of(files, wrong, remedy, stacklevel) -> None:
+def _warn_of(files, wrong, remedy) -> None:
     names = ", ".join(map(files.path, wrong[:3]))
     rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    warnings.warn(
+    warn(
         f"store: damaged, missing, or not as recorded in {files.path(ROOT)}: {names}{rest}; "
-        f"{remedy}",
-        RuntimeWarning,
-        stacklevel=stacklevel,
+        f"{remedy}"
     )
 
 

@@ -8,7 +8,6 @@ unchanged if a store refuses the study.
 
 import json
 import os
-import warnings
 from typing import Any
 
 import jax
@@ -18,7 +17,7 @@ import xarray
 from dpjax.core import coordinate_name, leaf_axes
 from dpjax.core._version import __version__
 from dpjax.store.layout import moved, places, point_values
-from dpjax.store.objects import Damaged, Files, digest
+from dpjax.store.objects import Damaged, Files, digest, warn
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
 from dpjax.study.programs import TEXTS
@@ -92,7 +91,7 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
     the points are distinct numbers, their axis has the name of the game's argument. Otherwise the
     axis is called ``point``, and the parameters are coordinates along it.
 
-    An incomplete store can be opened, too: missing cells are NaN, and a warning counts them.
+    An incomplete store can be opened, too: missing trials are NaN, and a warning counts them.
 
     Args:
       url: the folder or fsspec URL that was passed to ``Study.run(store=...)`` or
@@ -146,11 +145,9 @@ def _study(files, text) -> xarray.Dataset:
     missing = [each["folder"] for each, found in zip(told["programs"], played, strict=True)
                if not found.about]  # fmt: skip
     if missing:
-        warnings.warn(
+        warn(
             f"store: {len(missing)} of {len(played)} programs of {files.url} have not been started "
-            f"and are NaN; the first is {missing[0]}",
-            RuntimeWarning,
-            stacklevel=3,
+            f"and are NaN; the first is {missing[0]}"
         )
     axes = {name: as_labels(labels) for name, labels in told["axes"].items()}
     return labelled(Layout(axes, told["fixed"]), told["trials"], played)
@@ -194,7 +191,7 @@ def _arrays(stored) -> dict[str, np.ndarray]:
     arrays, done = stored.cells()
     if done.all():
         return arrays
-    stored.warn_of_missing(done, stacklevel=6)
+    stored.warn_of_missing(done)
     return {
         name: np.where(done.reshape(*done.shape, *[1] * (leaf.ndim - 2)), leaf, np.nan)
         for name, leaf in arrays.items()

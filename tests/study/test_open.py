@@ -93,10 +93,12 @@ def folder(stored, tmp_path):
 
 
 def opened(url):
-    """The Dataset, and the warnings as texts."""
+    """The Dataset, and the warnings as texts. All warnings name this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        return dpjax.open(url), [str(warning.message) for warning in caught]
+        found = dpjax.open(url)
+    assert {warning.filename for warning in caught} <= {__file__}
+    return found, [str(warning.message) for warning in caught]
 
 
 def test_another_process_opens_what_run_returned(whole, tmp_path):
@@ -189,7 +191,7 @@ def test_cells_that_are_not_done_are_nan_and_counted(folder, stored):
     (program / "done" / "c" / "0" / "1").unlink()
     shutil.rmtree(next(folder.glob("EXP3-fixed*")))
     found, said = opened(folder)
-    assert any(f"of 16 cells of {program} are not done" in each for each in said)
+    assert any(f"of 16 trials of {program} are not done" in each for each in said)
     assert any("1 of 4 programs of" in each and "EXP3-fixed" in each for each in said)
     final = found["final_regret"]
     assert final.sel(learner="EXP3", environment="fixed").isnull().all()
