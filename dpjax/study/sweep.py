@@ -83,11 +83,11 @@ def sweep(
         that :func:`dpjax.open` and ``xarray.open_zarr`` read (see :mod:`dpjax.store`; it needs
         ``dpjax[store]``), together with the declared privacy at each point. A sweep computes only
         the cells that the store lacks. A killed sweep continues where it stopped, and ends with the
-        same bytes as an uninterrupted one. More seeds or points extend the store. The
-        points can be in any order; in the store, new points are after the old ones. Damaged objects
-        are written again, with a warning. A store without an intact root (``zarr.json``) is refused
-        and left unchanged. The block size is fixed when the store is created; afterwards ``chunk``
-        sets how many blocks are computed at once.
+        same bytes as an uninterrupted one. More seeds or points extend it. The points can be in
+        any order; in the store, new points are after the old ones. Damaged objects are written
+        again, with a warning. A store without an intact root (``zarr.json``) is refused and left
+        unchanged. The block size is fixed when the store is created; afterwards ``chunk`` sets how
+        many blocks are computed at once.
       progress: whether to show a progress bar, or a line every 30 seconds without a terminal or a
         notebook.
 
@@ -256,7 +256,9 @@ def _into_store(plan, url, progress, about, share) -> Result | None:
     if several or share != (0.0, 1.0):
         return None
     rounds, *fields = store.result(plan.traced.output)
-    return Result(rounds, *jax.tree.map(lambda leaf: leaf[places], fields))
+    if (np.diff(places) < 0).any():  # Only another order needs a copy.
+        fields = jax.tree.map(lambda leaf: leaf[places], fields)
+    return Result(rounds, *fields)
 
 
 def _joined(plan, corners) -> list[Block]:
