@@ -110,6 +110,7 @@ def prepare(options) -> "Mesh | None":
     from jax.sharding import Mesh
 
     from dpjax.core import _check
+    from dpjax.store.objects import check_url
 
     mesh = None
     if options.devices is not None:
@@ -123,11 +124,11 @@ def prepare(options) -> "Mesh | None":
     if options.store is None:
         if options.resume:
             raise ValueError("resume: there is no store to continue from; pass --store PATH")
-    elif not options.store:
-        raise ValueError("store: must name a folder or URL, got ''")
-    elif os.path.exists(options.store) and not os.path.isdir(options.store):
+        return mesh
+    check_url(options.store)
+    if os.path.exists(options.store) and not os.path.isdir(options.store):
         raise ValueError(f"store: {options.store} is not a folder")
-    elif not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
+    if not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
         raise ValueError(
             f"store: {options.store} is not empty; pass --resume to continue it, or name another"
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from dpjax.engine import devices
 from dpjax.engine.blocks import Plan
 from dpjax.engine.compute import compiled_ahead
 from dpjax.engine.progress import Bar
-from dpjax.store import is_empty
+from dpjax.store import check, is_empty
 from dpjax.store.layout import arrays_of
 from dpjax.study import cost as costs
 from dpjax.study import grid as grids
@@ -185,7 +186,8 @@ class Study:
             submitit, or any other with ``submit(function, *arguments)``. If a worker dies, its part
             is submitted again. A study with closures or lambdas needs cloudpickle.
           parts: the number of parts into which an executor's work is divided; by default 16, or the
-            number of programs if that is larger.
+            number of programs if that is larger. There are at most as many parts as blocks of two
+            points and two trials.
 
         Returns:
           A Dataset with the dimensions learner, environment, those of the grid, trial and round.
@@ -209,38 +211,51 @@ class Study:
         """
         _check_part(store, part, executor, mesh)
         programs = self.programs
+        parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
+        # A block has at least two points, unless there is only one, and two trials.
+        blocks = sum(-(-program.size // 2) for program in programs) * -(-self.trials // 2)
+        parts = min(parts, blocks)
         players = [program.first()[0] for program in programs]
         rounds = [program.size * learner.horizon
                   for program, learner in zip(programs, players, strict=True)]  # fmt: skip
         loops = [in_python.is_python(learner) for learner in players]
-        if store is not None:
-            if any(loops):
-                name = programs[loops.index(True)].learner
-                raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
-                                 "learners only; run it without a store")  # fmt: skip
-            kept.keep(self, store)
-        if executor is not None:
-            parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
-            with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
-                spread.spread(self, store, executor, parts, chunk, bar)
+        if store is not None and any(loops):
+            name = programs[loops.index(True)].learner
+            raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
+                             "learners only; run it without a store")  # fmt: skip
 
         def stored(program):
             return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
 
-        def plan(program):
-            made = horizons.lifted(program, self._plan(program, chunk, mesh))
-            return made, store is None or is_empty(stored(program))
-
-        found: list[Played] = []
         horizons = Horizons()
-        best_arms: dict = {}
         mine = [(program, loop, share, self.trials * (share[1] - share[0]) * rounds)
                 for program, loop, share, rounds in zip(
                     programs, loops, spread.shares(rounds, part), rounds, strict=True)
                 if share[0] < share[1]]  # fmt: skip
+        compiled = [program for program, loop, *_ in mine if not loop]
+        plans = (horizons.lifted(each, self._plan(each, chunk, mesh)) for each in compiled)
+        checked: list[Plan] = []
+        if store is not None:
+            # All refusals come before the first write. In an empty folder only the first program is
+            # traced here, and the others while it is played.
+            checked = [*islice(plans, 1 if is_empty(store) else None)]
+            for program, made in zip(compiled, checked, strict=False):
+                check(stored(program), made)
+            if executor is not None:
+                packed = spread.pack(self)
+            kept.keep(self, store)
+        if executor is not None:
+            with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
+                spread.spread(packed, store, executor, parts, chunk, bar)
+        found: list[Played] = []
+        best_arms: dict = {}
+        needed = (
+            (made, store is None or is_empty(stored(program)))
+            for program, made in zip(compiled, chain(checked, plans), strict=True)
+        )
         with (
             Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
-            closing(compiled_ahead(plan(each) for each, loop, *_ in mine if not loop)) as plans,
+            closing(compiled_ahead(needed)) as ahead,
         ):
             fresh = store is None or is_empty(stored(programs[0]))
             alone = part[1] == 1 and mesh is None and not any(loops)
@@ -254,7 +269,7 @@ class Study:
                     game = program, self.trials, self.prng_key, self.checkpoints
                     found.append(in_python.play(*game, bar))
                     continue
-                made = next(plans)
+                made = next(ahead)
                 bar.say(f"playing {program}")
                 about = program.about(made, best_arms)
                 result = played(made, stored(program), bar, partial(dict, about), share)
@@ -368,6 +383,8 @@ def _check_part(store, part, executor, mesh) -> None:
         raise ValueError("store: parts and executors need one, which collects their results")
     if executor is not None and (part[1] > 1 or mesh is not None):
         raise ValueError("executor: it plays all parts, without a mesh; leave out part and mesh")
+    if executor is not None:
+        spread.check_executor(executor)
 
 
 def has_batches(learner, environment) -> bool:

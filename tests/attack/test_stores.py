@@ -12,6 +12,7 @@ import signal
 import time
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -49,13 +50,14 @@ def folder(whole, tmp_path):
 
 
 def noted(function):
-    """The result of a function, or None and the error; and the warnings as texts."""
+    """The result of a function, or None and the error; and the warnings, on a test, as texts."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             result, error = function(), None
         except (ValueError, OSError) as raised:
             result, error = None, raised
+    assert all("tests" in Path(warning.filename).parts for warning in caught)
     return result, error, [str(warning.message) for warning in caught]
 
 
@@ -502,7 +504,7 @@ def test_every_object_damaged_in_every_way(whole, folder):
             file.unlink() if damaged is None else file.write_bytes(damaged)
             reads[assert_read_is_right(folder, whole[1])] += 1
             if name == "zarr.json":
-                assert_refused(folder, "zarr.json is ")
+                assert_refused(folder, "zarr.json ")
                 file.write_bytes(data)
             # An unfinished block is no damage: it is computed without a warning.
             silent = name == "zarr.json" or (what == "gone" and name.startswith("done/c/"))
