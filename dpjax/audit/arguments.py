@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from dpjax.audit.epsilon import check_actions
-from dpjax.audit.pairs import check_finite
+from dpjax.audit.pairs import check_finite, check_pairs
 from dpjax.core import _check
 from dpjax.engine import closure_digest
 
 _CHECKS = {
     "learner": _check.player,
     "pair": check_finite,
-    "pairs": check_finite,
+    "pairs": check_pairs,
     "key": _check.key,
     "choice": _check.key,
 }

@@ -52,11 +52,10 @@ def with_least(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> Lear
 
 def _is_vector(site, inputs) -> bool:
     """Whether a release is a vector with Laplace noise of one scale, or its members are."""
+    if site.kind != "value" or site.law is not noise.LAWS["laplace"] or len(site.mapped) > 1:
+        return False
     _, value, scale, *_ = inputs
-    return (
-        site.kind == "value" and site.law is noise.LAWS["laplace"] and len(site.mapped) <= 1
-        and jnp.ndim(value) == 1 and len(value) > 1 and jnp.ndim(scale) == 0
-    )  # fmt: skip
+    return jnp.ndim(value) == 1 and len(value) > 1 and jnp.ndim(scale) == 0
 
 
 def _index_alone(sign, sites):

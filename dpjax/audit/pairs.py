@@ -142,10 +142,15 @@ def differing(pair):
     )
 
 
+def check_pairs(**values) -> None:
+    """A batch of pairs. Losses need not be finite, since learners clip them."""
+    _check.built(Pair, "one that audit.pairs makes", **values)
+
+
 def check_finite(**values) -> None:
-    """A Pair, or a batch of them. Losses that are not traced must be finite."""
+    """A Pair. Losses that are not traced must be finite."""
+    check_pairs(**values)
     for name, pair in values.items():
-        _check.built(Pair, "one that audit.pairs makes", **{name: pair})
         known = [leaf for leaf in jax.tree.leaves(pair) if not _check.is_traced(leaf)]
         if not all(np.isfinite(np.asarray(leaf)).all() for leaf in known):
             raise ValueError(f"{name}: losses and others must be finite")
