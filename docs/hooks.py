@@ -1,9 +1,10 @@
 """Hooks of mkdocs: links to files outside this folder, package listings, and docstrings.
 
 Pages link to files of the repository, such as examples. On the site these links lead to copies of
-the files. The line ``::: dpjax.learners`` expands to the docstring of the package and of every name
-in its ``__all__``. In docstrings, roles such as ``:func:`` become links, and the comment beside a
-field becomes its docstring.
+the files. Notes on pages of the reference, for readers of the repository, are left out. The line
+``::: dpjax.learners`` expands to the docstring of the package and of every name in its ``__all__``.
+In docstrings, roles such as ``:func:`` become links, and the comment beside a field becomes its
+docstring.
 """
 
 import ast
@@ -20,6 +21,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 NAME = re.compile(r"(?<!\[)`(\w+)`")
+# The note on a page of the reference, for readers of the repository.
+NOTE = re.compile(r"(?:^> .*\n|^>\n)+", flags=re.MULTILINE)
 MODULE = re.compile(r"^::: (dpjax[\w.]*)$(?!\n    options)", flags=re.MULTILINE)
 
 
@@ -81,12 +84,17 @@ def targets(text, path):
             yield link, target
 
 
+def shown(text, path):
+    """A page without its note for readers of the repository."""
+    return NOTE.sub("", text, count=1) if path.startswith("docs/reference/") else text
+
+
 def on_files(files, config):
     """Adds files outside docs to which pages link."""
     pages = [origin(file.src_uri) for file in files.documentation_pages()]
     while pages:
         page = pages.pop()
-        for _, target in targets((ROOT / page).read_text(), page):
+        for _, target in targets(shown((ROOT / page).read_text(), page), page):
             if not target.startswith("docs/") and place(target) not in files.src_uris:
                 files.append(File.generated(config, target, abs_src_path=str(ROOT / target)))
                 if target.endswith(".md"):
@@ -97,6 +105,7 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, **_):
     """Points links to the copies, and expands packages to their exports."""
     uri = page.file.src_uri
+    markdown = shown(markdown, origin(uri))
     found = dict(targets(markdown, origin(uri)))
 
     def link(match):

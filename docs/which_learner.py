@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,16 +27,19 @@ from dpjax.learners import factories
 from dpjax.report import choice, estimates
 from dpjax.report.output import versions, write_json
 from dpjax.report.tables import format_markdown, write_csv
-from dpjax.study.competitors import field_for
-from dpjax.study.standard import ARMS, DIM, standard
+from dpjax.study.competitors import Entrant, field_for
+from dpjax.study.standard import DIM, Standard, standard
 
 HERE = Path(__file__).parent / "which_learner"
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
 TRIALS = 32
 SHOWN = 4  # the largest number of learners that a cell names
-# The kinds of those standard environments of comparisons that are played.
-KINDS = {"narrow gap": "stochastic", "deterministic": "adversarial", "gap 0.3": "stochastic",
-         "unit vectors": "stochastic"}  # fmt: skip
+# Without noise these are IMED, KL-UCB by batches, explore-then-commit, Hedge, follow-the-leader and
+# FTRL. Like all learners that do not take an epsilon, they also play in the local model, by a
+# combinator that adds this to their names.
+NOISE_FREE = ("dp_imed", "dp_klucb", "explore_then_commit", "ftrl on the simplex", "hedge",
+              "limited_updates")  # fmt: skip
+BITS = " on randomized bits"
 COLUMNS = ["setting", "environment", "horizon", "epsilon", "trust", "learner", "regret",
            "standard_error", "candidate", "trials"]  # fmt: skip
 # Learners that identify the best arm, whatever their regret.
@@ -55,21 +59,19 @@ def uniform(feedback, horizon, arms):
     )  # fmt: skip
 
 
-def on_simplex(horizon, epsilon):
+def on_simplex(horizon, epsilon, arms):
     """FTRL over the simplex, whose points are distributions over arms."""
-    made = learners.ftrl(horizon, domains.simplex(ARMS), epsilon=epsilon)
+    made = learners.ftrl(horizon, domains.simplex(arms), epsilon=epsilon)
     return combinators.sample_arms(made)
 
 
-def coins(horizon, epsilon):
-    """KL-UCB in the local model: each user sends a randomized bit."""
-    return combinators.randomized_response(learners.kl_ucb(horizon, ARMS), epsilon=epsilon)
-
-
-def coordinates(horizon, epsilon):
-    """Hedge in the local model: each user sends a randomized bit about one of the arms."""
-    made = learners.hedge(horizon, ARMS, epsilon=np.inf)._replace(privacy=Privacy())
-    return combinators.randomized_coordinate(made, epsilon=epsilon)
+def on_bits(horizon, epsilon, base):
+    """An entrant in the local model: without noise, on one randomized bit from each user."""
+    made = base.build(horizon, np.inf)
+    made = made._replace(privacy=made.privacy._replace(epsilon=np.inf))
+    if made.feedback.name == "full":
+        return combinators.randomized_coordinate(combinators.as_learner(made), epsilon=epsilon)
+    return combinators.randomized_response(made, epsilon=epsilon)
 
 
 class Setting(NamedTuple):
@@ -77,44 +79,74 @@ class Setting(NamedTuple):
 
     like: Callable  # horizon -> a learner of this setting
     horizons: tuple[int, ...]
+    games: tuple[str, ...]  # those standard environments of comparisons that are played
     more: dict[str, Callable]  # competitors beside those found by field_for
+    slow: tuple[str, ...] = ()  # competitors that are too slow for these horizons
+
+
+def bandits(arms, horizons, *games, slow=()) -> Setting:
+    """Bandit feedback."""
+    return Setting(lambda horizon: learners.exp3(horizon, arms), horizons, games,
+                   {"uniform": partial(uniform, bandit, arms=arms)}, slow)  # fmt: skip
+
+
+def experts(arms, horizons, *games) -> Setting:
+    """Full information."""
+    return Setting(
+        lambda horizon: learners.hedge(horizon, arms, epsilon=1.0), horizons, games,
+        {"ftrl on the simplex": partial(on_simplex, arms=arms),
+         "uniform": partial(uniform, full, arms=arms)},
+    )  # fmt: skip
 
 
 SETTINGS = {
-    "Arms, bandit feedback": Setting(
-        lambda horizon: learners.exp3(horizon, ARMS), (2**9, 2**12),
-        {"kl_ucb on randomized bits": coins, "uniform": partial(uniform, bandit, arms=ARMS)},
+    "4 arms, bandit feedback": bandits(4, (2**9, 2**12), "narrow gap", "deterministic"),
+    "10 arms, bandit feedback": bandits(
+        10, (10**6,), "narrow gap", "wide gap",
+        slow=("dp_ucb_bound", "kl_ucb on randomized bits", "lazy_thompson"),
     ),
-    "Arms, all losses seen": Setting(
-        lambda horizon: learners.hedge(horizon, ARMS, epsilon=1.0), (2**9, 2**12),
-        {"ftrl on the simplex": on_simplex, "hedge on randomized bits": coordinates,
-         "uniform": partial(uniform, full, arms=ARMS)},
-    ),
+    "4 arms, full information": experts(4, (2**9, 2**12), "narrow gap", "deterministic"),
+    "10 arms, full information": experts(10, (10**5,), "narrow gap", "wide gap"),
     "Features, bandit feedback": Setting(
-        lambda horizon: learners.linucb(horizon, DIM, epsilon=1.0, delta=1e-6), (2**8, 2**11), {}
+        lambda horizon: learners.linucb(horizon, DIM, epsilon=1.0, delta=1e-6), (2**8, 2**11),
+        ("unit vectors", "gap 0.3"), {},
     ),
 }  # fmt: skip
 
-QUICK = "Arms, all losses seen"
+QUICK = "4 arms, full information"
 
 
 def competitors(setting) -> tuple[dict[str, Callable], list[str]]:
     """The factories of a setting, and the names of learners that fit but do not compete."""
     longest = max(setting.horizons)
-    found, out = dict(setting.more), []
-    for name, entrant in field_for(setting.like(longest), longest).entrants.items():
+    like = setting.like(longest)
+    entrants = {name: Entrant(factory, "epsilon" in signature(factory).parameters)
+                for name, factory in setting.more.items()}  # fmt: skip
+    out = []
+    for name, entrant in field_for(like, longest).entrants.items():
         if name in IDENTIFICATION or factories.requires(name, "rho"):
             out.append(name)
         else:
-            found[name] = entrant.factory
-    return found, out
+            entrants[name] = entrant
+    found = {name: entrant.factory for name, entrant in entrants.items()}
+    if isinstance(like.action_set, Arms):
+        found |= {
+            name + BITS: partial(on_bits, base=entrant) for name, entrant in entrants.items()
+            if name in NOISE_FREE or not (entrant.private or name == "uniform")
+        }  # fmt: skip
+    return {name: made for name, made in found.items() if name not in setting.slow}, out
+
+
+def environments(setting) -> dict[str, Standard]:
+    """The games of a setting by name."""
+    actions = setting.like(max(setting.horizons)).action_set
+    found = {each.name: each for each in standard(actions, by_batches=False)}
+    return {name: found[name] for name in setting.games}
 
 
 def play(name, setting, trials=TRIALS, progress=True) -> pandas.DataFrame:
     """The rows of a setting: one for each environment, horizon, epsilon, trust and learner."""
-    games = {each.name: each.environment for each in standard(
-        setting.like(max(setting.horizons)).action_set, by_batches=False)
-        if each.name in KINDS}  # fmt: skip
+    games = {name: each.environment for name, each in environments(setting).items()}
     grid = {"horizon": list(setting.horizons), "epsilon": list(EPSILONS)}
     data = Study(competitors(setting)[0], games, grid, trials, 0, 1).run(progress=progress)
     return rows(name, data["final_regret"])
@@ -124,12 +156,14 @@ def rows(name, regret) -> pandas.DataFrame:
     """The rows of a setting, from final regret by environment, horizon, epsilon and learner.
 
     A learner competes at an epsilon if it declares at most this epsilon, at any delta. If no one is
-    trusted, its model must be the local one. At epsilon = inf all learners compete.
+    trusted, its model must be the local one. At epsilon = inf all learners compete, except for
+    those on randomized bits, which then equal their bases.
     """
     means, found = estimates.mean(regret), []
     for epsilon in regret["epsilon"].values:
         here = regret.sel(epsilon=epsilon)
         private = here["privacy_epsilon"] <= epsilon * (1.0 + 1e-4)
+        private &= np.isfinite(epsilon) | ~here["learner"].str.endswith(BITS)
         allowed = {"the server": private, "no one": private & (here["privacy_model"] == "local")}
         for trust, competes in allowed.items():
             if not competes.any() or (np.isinf(epsilon) and trust == "no one"):
@@ -149,14 +183,15 @@ def rows(name, regret) -> pandas.DataFrame:
 ABOUT = """# Which learner should I take?
 
 Look up your feedback, horizon, trust and epsilon in the tables below. Each cell names the learners
-of least regret in a small game. For example, take the table "{setting}".
+of least regret in a game. For example, take the table "{setting}".
 Its cell for *{game}*, T = {horizon}, a trusted server and epsilon = 1 is: {cell}.
 
 ## How to read the tables
 
-A cell begins with the learner of least mean regret over {trials} trials, followed by this mean and
-its standard error. The other names are learners that cannot be distinguished from the best one, in
-the order of their means. A cell names at most {shown} learners and counts the others. With so few
+A cell begins with the learner of least mean regret over {trials} trials. Then it names learners
+that cannot be distinguished from the best one, in the order of their means. Beside each learner are
+its mean and standard error. If the standard error is large, a few trials have much more regret than
+the others. A cell names at most {shown} learners and counts the others. With so few
 trials, there are often many such learners.
 
 - *Test*: the best learner is chosen on one half of the trials. On the other half, a one-sided test
@@ -165,24 +200,25 @@ trials, there are often many such learners.
   i.i.d. losses by whole batches.
 - *Trusted* is the party that sees the losses. If it is the server, all trust models compete. If it
   is no one, only learners in the local model compete.
+- *On randomized bits* are learners without noise, in the local model: each user sends one bit, by
+  `combinators.randomized_response` or, with full information, `randomized_coordinate`. Without
+  noise `dp_imed` is IMED, `dp_klucb` is KL-UCB by batches, and `limited_updates` is
+  follow-the-leader. They do not compete in the last column. On fixed losses their regret at
+  epsilon = 10 may be below that of their base, because bits are random.
 - *Epsilon* is the privacy parameter of one round. A learner competes if it declares at most this
-  epsilon, at any delta. If a learner has no default delta, delta is T^-2, with T the longer of the
-  two horizons of its table. [Learners](../learners.md) lists all declarations.
+  epsilon, at any delta. If a learner has no default delta, delta is T^-2, with T the longest
+  horizon of its table. [Learners](../learners.md) lists all declarations.
 - `uniform` plays arms at random. If it is named, no learner was shown to be better than chance.
 - The fixed sequence of *deterministic* is not the worst case. A learner for stochastic losses may
   have the least regret on it, but no bound against adversaries.
   [Theorems](../theorems/README.md) lists the known bounds.
-
-The games, with K = {arms} and d = {dim}:
-
-{games}
 
 Each learner has the default constants of its factory. At other gaps, horizons and numbers of arms,
 other learners may be best. [`dpjax compare`](../guides/studies.md#comparisons) and
 [`dpjax run`](../guides/losses.md) measure regret in your own setting.
 
 These learners did not compete, since they identify the best arm (see the
-[guide](../guides/identification.md)) or have the parameter rho instead of epsilon: {out}.
+[guide](../guides/identification.md)) or have the parameter rho instead of epsilon: {out}.{slow}
 
 This command played {count} learners in {seconds:.0f} seconds of CPU time. It wrote this page and
 [regret.csv](regret.csv), with the mean regret and standard error of every learner:
@@ -197,8 +233,14 @@ def page(folder) -> str:
     """The page of a folder, from its CSV file and parameters.json."""
     found = pandas.read_csv(folder / "regret.csv", keep_default_na=False)
     about = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
-    games = "\n".join(f"- *{name}*: {words}." for name, words in about["games"].items())
     out = ", ".join(f"`{name}`" for name in about["out"])
+    slow = "".join(
+        f"\n\nThe table \"{setting}\" omits {', '.join(f'`{name}`' for name in names)}. "
+        "By `Study.cost()`, each of them takes 40 to 57 seconds for one game there.\n"
+        "With full information, ten arms are played for 10^5 rounds only: with 10^6 rounds `hedge` "
+        "takes 26 seconds for one game."
+        for setting, names in about["slow"].items() if names
+    )  # fmt: skip
     setting, game = found["setting"].iloc[0], found["environment"].iloc[0]
     first = found[(found["setting"] == setting) & (found["environment"] == game)]
     horizon = first["horizon"].max()
@@ -206,7 +248,7 @@ def page(folder) -> str:
     parts = [ABOUT.format(
         setting=setting, game=game, horizon=horizon, cell=cell,
         command="python docs/which_learner.py", trials=about["trials"], shown=SHOWN,
-        seconds=about["cpu_seconds"], games=games, arms=ARMS, dim=DIM, out=out,
+        seconds=about["cpu_seconds"], out=out, slow=slow,
         count=found["learner"].nunique(),
     )]  # fmt: skip
     header = ["game", "T", "trusted", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS[:-1]),
@@ -217,25 +259,27 @@ def page(folder) -> str:
             for trust in ("the server", "no one"):
                 cells = [_cell(here, epsilon, trust) for epsilon in EPSILONS]
                 if any(cells):
-                    lines.append((f"{game} ({KINDS[game]})", str(horizon), trust, *cells))
-        parts += [f"## {setting}\n", "Made by `python docs/which_learner.py`.\n",
+                    lines.append((game, str(horizon), trust, *cells))
+        games = "\n".join(
+            f"- *{name}*: {words}." for name, words in about["games"][setting].items()
+        )
+        parts += [f"## {setting}\n", games + "\n", "Made by `python docs/which_learner.py`.\n",
                   format_markdown(header, lines)]  # fmt: skip
     parts.append("Next: [all learners](../learners.md), and [studies](../guides/studies.md).\n")
     return "\n".join(parts)
 
 
 def _cell(rows, epsilon, trust) -> str:
-    """The best learner of a cell, its regret, and those that cannot be distinguished from it."""
+    """The best learner of a cell and those that cannot be distinguished from it, with regret."""
     own = rows[(rows["epsilon"] == epsilon) & (rows["trust"] == trust)]
     own = own[own["candidate"]].sort_values("regret")
     if own.empty:
         return ""
-    best, *others = own.to_dict("records")
-    text = f"`{best['learner']}` {best['regret']:.3g} ± {best['standard_error']:.2g}"
-    named = [f"`{each['learner']}`" for each in others[: SHOWN - 1]]
-    more = len(others) - len(named)
-    return "; ".join([text, *([", ".join(named)] if named else []),
-                      *([f"{more} more"] if more else [])])  # fmt: skip
+    rows = own.to_dict("records")
+    named = [f"`{row['learner']}` {row['regret']:.3g} ± {row['standard_error']:.2g}"
+             for row in rows[:SHOWN]]  # fmt: skip
+    more = len(rows) - len(named)
+    return "; ".join([", ".join(named), *([f"{more} more"] if more else [])])
 
 
 def main(out=HERE, trials=TRIALS, quick=False, progress=True):
@@ -253,13 +297,12 @@ def main(out=HERE, trials=TRIALS, quick=False, progress=True):
     folder.mkdir(parents=True, exist_ok=True)
     found = pandas.concat([play(name, each, trials, progress) for name, each in settings.items()])
     write_csv(folder / "regret.csv", found.to_dict("records"))
-    games, left = {}, set()
-    for each in settings.values():
-        games |= {game.name: game.words for game in standard(
-            each.like(max(each.horizons)).action_set, False) if game.name in KINDS}  # fmt: skip
-        left |= {*competitors(each)[1]}
+    games = {name: {game: made.words for game, made in environments(each).items()}
+             for name, each in settings.items()}  # fmt: skip
+    out = sorted({left for each in settings.values() for left in competitors(each)[1]})
     write_json(folder / "parameters.json", {
-        "trials": trials, "games": games, "out": sorted(left), "key": "jax.random.key(0)",
+        "trials": trials, "games": games, "out": out, "key": "jax.random.key(0)",
+        "slow": {name: each.slow for name, each in settings.items()},
         "cpu_seconds": round(time.process_time() - begin), "versions": versions(),
     })  # fmt: skip
     (folder / "index.md").write_text(page(folder), encoding="utf-8")

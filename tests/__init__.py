@@ -1,6 +1,9 @@
 import os
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+
+import jax
 
 ROOT = Path(__file__).parents[1]
 
@@ -11,3 +14,11 @@ if "XLA_FLAGS" not in os.environ and version("jaxlib").startswith("0.10."):
     os.environ["XLA_FLAGS"] = (
         "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
+
+
+@contextmanager
+def quick():
+    """Compile without most optimizations, for programs that take longer to compile than to run."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

@@ -93,6 +93,7 @@ INSTEAD = {
     "python -m tests.combinations ftrl hedge": "python -m tests.combinations adap_ucb",
     "python -m tests.golden.make": "python -m tests.golden.make exp3",
     "python -m tests.golden.make greedy": "python -m tests.golden.make exp3",
+    "python -m tests.planted": "python -m tests.planted --rooms core",
     "python -m tests.golden.trials": "python -m tests.golden.trials trials.npz exp3",
     "python -m tests.golden.trials trials.npz": "python -m tests.golden.trials trials.npz exp3",
     "pytest -n 0 tests/test_conformance.py tests/test_golden.py -k greedy": "pytest -n 0 "

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import resource
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from dpjax import clear_caches
 from dpjax.core import generators
-from tests import slow
+from tests import quick, slow
 
 # Tests must not use compiled programs of earlier runs; DPJAX_CACHE=on lets them.
 os.environ.setdefault("DPJAX_CACHE", "off")
@@ -26,7 +27,8 @@ MOST_HELD = 1.2e9
 
 def pytest_addoption(parser):
     parser.addoption("--generator", help="the generator of keys without impl, such as threefry13")
-    parser.addoption("--part", type=int, help="only the part of the tests for this commit number")
+    parser.addoption("--part", type=int, help="only this part of the tests (python -m tests.slow)")
+    parser.addoption("--until", type=float, help="tests that begin after this time are errors")
 
 
 def pytest_configure(config):
@@ -51,8 +53,16 @@ def pytest_collection_modifyitems(config, items):
     config.stash[slow.GONE] = gone if whole else []  # test_slow.py fails if there are any
     part = config.getoption("--part")
     if part is not None:
-        config.hook.pytest_deselected(items=[x for x in items if not slow.is_due(x.nodeid, part)])
-        items[:] = [x for x in items if slow.is_due(x.nodeid, part)]
+        others = [item for item in items if slow.part_of(item.nodeid) != part]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if slow.part_of(item.nodeid) == part]
+
+
+def pytest_runtest_setup(item):
+    """After the time of --until, tests are left out and named as errors."""
+    until = item.config.getoption("--until")
+    if until is not None and time.time() > until:
+        pytest.fail("left out: the time of --until is over", pytrace=False)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -98,9 +108,8 @@ def held() -> float:
 @pytest.fixture
 def quick_compilation():
     """Compile without most optimizations, for programs that take longer to compile than to run."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    with quick():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,18 +1,22 @@
-"""Selects slow tests, and the part of them that is due.
+"""Selects slow tests, runs a part of them, and records when each part passed.
 
 A test is slow if it is marked so, or if ``tests/slow.txt`` names its id or its file and function. A
-default run leaves out slow tests, attacks and compilation for accelerators. ``.ci/run`` runs one of
-PARTS parts of all of these at each commit, in turn, and a smaller part of the tests in APART.
+default run leaves out slow tests, the search over combinations and accelerators. ``.ci/run`` runs
+one of PARTS parts of the slow tests, a different one for each commit.
 
-    python -m tests.slow                       # the parts, and when each was last due
-    pytest -m 'not attack and not accelerator' --junitxml times.xml
-    python -m tests.slow times.xml  # names in slow.txt what took more than .6 s
+    python -m tests.slow             # the commit at which each part last passed
+    python -m tests.slow --run 0 3   # runs these parts, modulo PARTS, and records those that pass
+    pytest -m 'slow or not slow' -p tests.times --times times.csv
+    python -m tests.slow times.csv   # names in slow.txt what took more than .6 s
 """
 
 import argparse
+import csv
 import subprocess
-import xml.etree.ElementTree as tree
+import sys
+import time
 from collections import defaultdict
+from datetime import date
 from zlib import crc32
 
 import pytest
@@ -20,12 +24,7 @@ import pytest
 from tests import ROOT
 
 PARTS = 16
-# Files whose tests share nothing, with their number of parts: a search takes hours.
-APART = {
-    "tests/test_commands.py": PARTS,
-    "tests/kernels/test_accelerators.py": PARTS,
-    "tests/audit/test_combinations.py": 4 * PARTS,
-}
+PASSED = ROOT / "tests" / "passed.csv"
 GONE = pytest.StashKey[list[str]]()  # lines of slow.txt that match no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
 
@@ -45,30 +44,19 @@ def learner_of(test: str) -> str:
     return test.rstrip("]").replace("-", "[").split("[")[-1]
 
 
-def part_of(test: str) -> tuple[int, int]:
-    """The part of a test, and the number of parts: tests with common programs are in one part."""
-    file = test.partition("::")[0]
-    if file in APART:
+def part_of(test: str) -> int:
+    """The part of a test: tests with common programs are in one part."""
+    if "test_commands.py" in test:
         shared = test
     else:
         shared = learner_of(test) if "test_conformance.py" in test else function_of(test)
-    parts = APART.get(file, PARTS)
-    return crc32(shared.encode()) % parts, parts
+    return crc32(shared.encode()) % PARTS
 
 
-def is_due(test: str, count: int) -> bool:
-    """Whether a test is in the part due at the commit of this number."""
-    part, parts = part_of(test)
-    return count % parts == part
-
-
-def seconds_of(report) -> dict[str, float]:
-    """Seconds of each test in a ``--junitxml`` report, by id."""
-    seconds = {}
-    for case in tree.parse(report).iter("testcase"):
-        file = case.get("classname").replace(".", "/") + ".py"
-        seconds[f"{file}::{case.get('name')}"] = float(case.get("time"))
-    return seconds
+def seconds_of(times) -> dict[str, float]:
+    """Seconds of each test in a file of ``tests.times``, by id."""
+    with open(times, newline="") as rows:
+        return {row["test"]: float(row["cpu"]) for row in csv.DictReader(rows)}
 
 
 def named(seconds: dict[str, float], above: float) -> list[str]:
@@ -83,31 +71,72 @@ def named(seconds: dict[str, float], above: float) -> list[str]:
     return sorted(lines)
 
 
-def due() -> str:
-    """A table of the parts, with the last commit at which each was due."""
-    log = subprocess.run(
-        ["git", "log", "--first-parent", "--format=%h %cs"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split("\n")[:-1]  # fmt: skip
-    lines = ["part  commit     day"]
+def git(*words: str) -> str:
+    """What a command of git prints."""
+    return subprocess.run(
+        ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def passed() -> dict[int, dict[str, str]]:
+    """The last record of each part: its part, commit, day and seconds."""
+    with open(PASSED, newline="") as rows:
+        return {int(row["part"]): row for row in csv.DictReader(rows)}
+
+
+def table() -> str:
+    """Each part, with the commit at which it last passed, and the number of commits since."""
+    lines = ["part  commit     day         seconds  commits since"]
     for part in range(PARTS):
-        back = (len(log) - part) % PARTS
-        lines.append(f"{part}/{PARTS}   {log[back] if back < len(log) else 'never'}")
+        row = passed().get(part)
+        if row is None:
+            lines.append(f"{part}/{PARTS}   never")
+            continue
+        try:
+            since = git("rev-list", "--count", f"{row['commit']}..HEAD")
+        except subprocess.CalledProcessError:  # A squashed commit is gone.
+            since = "unknown"
+        lines.append(
+            f"{part}/{PARTS}   {row['commit']}  {row['day']}  {row['seconds']:>7}  {since}"
+        )
     return "\n".join(lines)
 
 
+def run(part: int, options: list[str]) -> bool:
+    """Run a part with these options of pytest. If it passes on a commit as it is, record this."""
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-m", "slow", "--part", str(part), *options]
+    if subprocess.run(command, cwd=ROOT).returncode:
+        return False
+    if changed := git("status", "--porcelain", "--", ".", f":!{PASSED.relative_to(ROOT)}"):
+        print(f"not recorded, because files were changed:\n{changed}")
+        return True
+    row = {"part": part, "commit": git("rev-parse", "--short=8", "HEAD"),
+           "day": date.today().isoformat(), "seconds": round(time.monotonic() - begin)}  # fmt: skip
+    rows = passed() | {part: row}
+    with open(PASSED, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[part] for part in sorted(rows))
+    return True
+
+
 def main():
-    """Prints the table, or writes the list."""
+    """Prints the table, runs parts, or writes the list."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("report", nargs="?", help="of pytest --junitxml")
+    parser.add_argument("times", nargs="?", help="a file of pytest -p tests.times --times")
     parser.add_argument("--above", type=float, default=0.6, metavar="SECONDS")
-    options = parser.parse_args()
-    if options.report is None:
-        print(due())
+    parser.add_argument("--run", type=int, nargs="+", metavar="PART")
+    options, rest = parser.parse_known_args()
+    if options.run:
+        failed = [part for part in options.run if not run(part % PARTS, rest)]
+        sys.exit(f"parts that failed: {failed}" if failed else 0)
+    if options.times is None:
+        print(table())
         return
-    lines = named(seconds_of(options.report), options.above)
+    lines = named(seconds_of(options.times), options.above)
     head = f"# Tests that took more than {options.above:g} s; written by python -m tests.slow\n"
     LIST.write_text(head + "".join(f"{line}\n" for line in lines))
     print(f"{len(lines)} lines in {LIST}")

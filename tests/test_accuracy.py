@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, simulate
+from dpjax import environments, learners, simulate
 from dpjax.combinators import EveryRoundState, as_learner
 from dpjax.core import Arms, Environment, Outcome, Pairs
 from dpjax.domains import Domain
@@ -18,7 +18,7 @@ from dpjax.feedback import seen_inside
 from dpjax.maths.two_words import add_compensated
 from dpjax.study.standard import drawn
 from tests.shadow import in_float64, shadowed
-from tests.test_conformance import ARMS, every_learner, make, plays
+from tests.test_conformance import ARMS, KINDS, every_learner, make, plays
 
 
 def real_losses(name):
@@ -62,7 +62,8 @@ def both(name, horizon, environment=None, checkpoints=4):
     return Played(*zip(*shadowed(play, jr.key(0)), strict=True))
 
 
-# Pieces of 1024 rounds, 4096 of them: at worst 2^9 + 2^11 half units in the last place.
+LONG = 2**20
+# Pieces of 1024 rounds, 4096 of them at most: at worst 2^9 + 2^11 half units in the last place.
 WORST = (2**9 + 2**11) * 2.0**-24
 # Additional error allowed to learners of points, whose plays are rounded, and to states.
 DRIFT, STATE_DRIFT = 1e-2, 5e-2
@@ -111,9 +112,13 @@ def test_regret_in_float32_is_that_in_float64(name, monkeypatch):
 
 
 @pytest.mark.slow
-@every_learner
-def test_regret_of_four_million_rounds_in_float32_is_that_in_float64(name):
-    played = both(name, 2**22)
+@pytest.mark.parametrize(
+    ("name", "horizon"),
+    [*((name, LONG) for name in learners.__all__), *((name, 4 * LONG) for name in KINDS)],
+)
+def test_regret_of_a_million_rounds_in_float32_is_that_in_float64(name, horizon):
+    """And of four million rounds, with one learner of each kind."""
+    played = both(name, horizon)
     error, bound = error_of_regret(name, played)
     assert error < bound
     if name not in UNSTABLE:

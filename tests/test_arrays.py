@@ -1,5 +1,6 @@
 """Arrays of numbers that users pass. One function reads them for every factory."""
 
+import io
 from decimal import Decimal
 from fractions import Fraction
 
@@ -288,3 +289,12 @@ def test_an_array_without_axes_is_one_value():
     for given in (np.eye(2), [[0.5, 1.0]], [jnp.ones(2), jnp.ones(2)]):
         with pytest.raises(ValueError, match="must be one value or a list of values, not a table"):
             axis("epsilon", given)
+
+
+def test_a_word_among_numbers_of_a_table_is_named_with_its_column():
+    """pandas reads the other entries of its column as words, too."""
+    table = pd.read_csv(io.StringIO("a,b\n0.1,0.2\n0.3,oops\n"))
+    with pytest.raises(ValueError, match=r"losses: row 2, column 2 \(b\) is 'oops', which is not"):
+        environments.table(table)
+    with pytest.raises(ValueError, match=r"row 1, column 1 is '0.1', which is not a real number"):
+        environments.table([["0.1", "0.2"]])

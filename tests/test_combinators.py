@@ -333,9 +333,11 @@ def test_tracking_refuses_what_it_cannot_track():
 
 
 def test_minibatch_refuses_a_base_too_short_for_its_batches():
-    """500 batches with a base that is calibrated for 64 draws."""
+    """500 batches with a base for 64 draws, and 3 batches, the last of one round, for 2 draws."""
     with pytest.raises(ValueError, match="tau: the learner must have a horizon of 500"):
         minibatch(learners.exp3(64, 3), 1000, 2)
+    with pytest.raises(ValueError, match="tau: the learner must have a horizon of 3"):
+        minibatch(learners.exp3(2, 3), 11, 5)
 
 
 @pytest.mark.parametrize("threshold", [-1.0, float("inf"), float("nan")])

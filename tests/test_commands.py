@@ -86,7 +86,8 @@ def test_a_command_runs(run, tmp_path):
     """In a copy of the checkout, where it changes no stored data."""
     for module in commands.needed(run):
         pytest.importorskip(module)
-    if run == "python -m tests.slow" and not (ROOT / ".git").exists():
+    asks_git = run.startswith(("python -m tests.slow", "python -m tests.planted"))
+    if asks_git and not (ROOT / ".git").exists():
         pytest.skip("it asks git")
     commands.checkout(tmp_path)
     programs = Path(sys.executable).parent

@@ -164,6 +164,23 @@ def test_the_navigation_has_every_page():
     assert sorted(named) == sorted([*pages, "benchmarks/README.md", "CHANGELOG.md"])
 
 
+def source(path):
+    """The file of a module, or of the module of a function."""
+    while not (ROOT / (file := path.replace(".", "/") + ".py")).is_file():
+        if (ROOT / (file := path.replace(".", "/") + "/__init__.py")).is_file():
+            break
+        path = path.rpartition(".")[0]
+    return file
+
+
+def test_pages_of_the_reference_link_to_their_source():
+    """In the repository, such a page shows no docstrings."""
+    for page in (DOCS / "reference").glob("*.md"):
+        names = re.findall(r"^::: (\S+)$", page.read_text(), flags=re.MULTILINE)
+        links = re.findall(r"^> - \[`(.*)`\]\(../../(.*)\)$", page.read_text(), flags=re.MULTILINE)
+        assert links == [(name, source(name)) for name in names], page
+
+
 def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
     for folder in [path for path in (DOCS / "papers").iterdir() if path.is_dir()]:
         page = (folder / "index.md").read_text()

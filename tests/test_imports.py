@@ -1,6 +1,7 @@
 """Allowed imports inside the package, read from the source."""
 
 import ast
+import pydoc
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -39,7 +40,7 @@ ALLOWED = {
     "study": ALL - {"cli", "papers"},
     "papers": ALL - {"cli", "engine", "audit"},
     "cli": ALL,
-    "__init__": ALL - {"cli", "papers"},
+    "__init__": ALL - {"cli"},
     "__main__": {"cli"},
 }
 FILES = sorted(ROOT.rglob("*.py"))
@@ -170,11 +171,28 @@ def loaded(program, late):
 
 def test_the_package_loads_its_libraries_when_it_needs_them():
     """Each would take a tenth of a second or more, and most runs need none."""
-    with_data = "Study", "compare", "from_python", "worst_case"
-    names = [name for name in dpjax.__all__ if name not in with_data]
+    with_data = "Study", "compare", "from_python", "open", "worst_case"
+    names = [name for name in dir(dpjax) if name not in with_data]
     assert loaded(f"[getattr(dpjax, name) for name in {names}]", LATE) == []
     assert loaded("import dpjax.bounds.linear, dpjax.bounds.adversarial", LATE) == []
     assert "xarray" in loaded("dpjax.Study", LATE)
+
+
+def test_public_names_are_listed_and_nothing_else_is():
+    named = {name for name in dir(dpjax) if not name.startswith("__")}
+    internal = {"cli", "engine", "kernels", "maths"}
+    rooms = {path.stem for path in ROOT.glob("[!_]*") if path.suffix in ("", ".py")}
+    assert rooms - internal < named
+    assert not {"TYPE_CHECKING", "import_module", "_PLACES", *internal} & named
+    assert {"open", "audit"} < named and all(hasattr(dpjax, name) for name in named)
+    for room, some in ((dpjax.study, {"Study", "theorems"}), (dpjax.report, {"estimates"})):
+        assert some <= {*dir(room)} and all(hasattr(room, name) for name in dir(room))
+        assert not {"TYPE_CHECKING", "import_module"} & {*dir(room)}
+
+
+def test_help_is_short():
+    """A class takes a hundred lines and more, and has help of its own."""
+    assert pydoc.render_doc(dpjax).count("\n") < 100
 
 
 def test_a_missing_package_is_named():

@@ -166,18 +166,19 @@ def test_a_replay_spends_what_a_law_is_calibrated_for(law):
 
     def spent(scale):
         def init(key):
-            return (), Batch(jnp.float32(0.0), jnp.int32(2))
+            return (), Batch(jnp.int32(0), jnp.int32(2))
 
         def step(state, key, total):
             released = law.total(key, total, scale)
-            return state, Batch(exact_sums.to_float(released), jnp.int32(2))
+            action = (exact_sums.to_float(released) > 0.5).astype(jnp.int32)
+            return state, Batch(action, jnp.int32(2))
 
         learner = BatchLearner(
             init, step, Feedback("first", lambda loss, action: bandit(loss, jnp.int32(0))),
-            Arms(1), 4,
+            Arms(2), 4,
             Privacy()._replace(epsilon=epsilon, delta=delta), empty_report,
         )  # fmt: skip
-        pair = audit.Pair(jnp.zeros((4, 1)), jnp.zeros((4, 1)).at[1].set(1.0))
+        pair = audit.Pair(jnp.zeros((4, 2)), jnp.zeros((4, 2)).at[1, 0].set(1.0))
         replayed = jax.jit(lambda: audit.replay(learner, pair, jr.key(0)))()
         return float(audit.spent(replayed, delta))
 

@@ -56,12 +56,13 @@ def run(notebook, folder, seconds=SECONDS, **options):
     [pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow)
      for path in NOTEBOOKS],
 )  # fmt: skip
-def test_notebook_runs_and_draws(path, tmp_path):
+def test_notebook_runs_draws_and_leaves_no_files(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     stored = kinds(notebook)
     run(notebook, tmp_path)
     assert "image/png" in {kind for cell in stored for kind in cell}
     assert kinds(notebook) == stored
+    assert not [*tmp_path.iterdir()], "a notebook leaves files in its folder"
 
 
 @every_notebook

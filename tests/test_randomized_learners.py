@@ -244,6 +244,19 @@ def test_any_bandit_learner_plays_on_randomized_losses():
         assert np.isfinite(result.regret).all()
 
 
+def test_a_traced_base_is_accepted_without_privacy_and_gives_nan_with_it():
+    @jax.jit
+    @jax.vmap
+    def regret(epsilon):
+        learner = randomized_response(learners.dp_imed(32, 2, epsilon=epsilon), epsilon=1.0)
+        return simulate(
+            learner, environments.bernoulli([0.2, 0.8]), jr.key(0), checkpoints=1
+        ).regret
+
+    found = regret(jnp.array([jnp.inf, 1.0]))
+    assert np.isfinite(found[0]).all() and np.isnan(found[1]).all()
+
+
 def test_what_is_not_randomized_is_refused():
     local = partial(randomized_response, epsilon=1.0)
     with pytest.raises(TypeError, match="learner must be a learner"):

@@ -1,7 +1,9 @@
-"""The source distribution has all files that the tests read, and the wheel the whole package."""
+"""Distributions hold the files that tests read and the whole package; editable installs work."""
 
 import os
 import shutil
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -11,6 +13,9 @@ import pytest
 from tests import ROOT
 
 HELD = ("dpjax", "tests", "examples", "notebooks", "docs", "benchmarks")
+checkout = pytest.mark.skipif(
+    not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere"
+)
 CHECKED = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from Python 3.11.4 on
 
 
@@ -23,32 +28,47 @@ def files(folder):
     }
 
 
-@pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere")
-def test_the_distributions_hold_what_tests_read_and_the_package(tmp_path):
-    pytest.importorskip("setuptools", minversion="77")
-    from setuptools import build_meta
-
-    # In a copy, since this folder may list files from an earlier build.
-    copy, before = tmp_path / "copy", Path.cwd()
-    for name in HELD:
+def copied(names, copy):
+    """A copy of some folders and of all files beside them, since a build writes into its folder."""
+    for name in names:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in ROOT.iterdir():
         if path.is_file():
             shutil.copy(path, copy)
-    try:
-        os.chdir(copy)
-        name = build_meta.build_sdist(str(tmp_path))
-        with tarfile.open(tmp_path / name) as archive:
-            archive.extractall(tmp_path / "unpacked", **CHECKED)
-        (unpacked,) = (tmp_path / "unpacked").iterdir()
-        os.chdir(unpacked)
-        held = files(unpacked)
-        gone = unpacked / "build" / "lib" / "dpjax" / "gone.py"  # as an earlier build leaves it
-        gone.parent.mkdir(parents=True)
-        gone.touch()
-        wheel = build_meta.build_wheel(str(tmp_path))
-    finally:
-        os.chdir(before)
+
+
+@checkout
+def test_a_script_beside_the_clone_imports_the_package(tmp_path, monkeypatch):
+    pytest.importorskip("setuptools", minversion="77")
+    from setuptools import build_meta
+
+    copied(["dpjax"], tmp_path / "dpjax")  # The clone has the name of the package.
+    monkeypatch.chdir(tmp_path / "dpjax")
+    with zipfile.ZipFile(tmp_path / build_meta.build_editable(str(tmp_path))) as archive:
+        archive.extractall(tmp_path / "site")
+    code = "import site; site.addsitedir('site'); import dpjax; print(dpjax.__file__)"
+    python = [sys.executable, "-S", "-c", code]  # without the packages of this environment
+    printed = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == str(tmp_path / "dpjax" / "dpjax" / "__init__.py")
+
+
+@checkout
+def test_the_distributions_hold_what_tests_read_and_the_package(tmp_path, monkeypatch):
+    pytest.importorskip("setuptools", minversion="77")
+    from setuptools import build_meta
+
+    copied(HELD, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    name = build_meta.build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / name) as archive:
+        archive.extractall(tmp_path / "unpacked", **CHECKED)
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    monkeypatch.chdir(unpacked)
+    held = files(unpacked)
+    gone = unpacked / "build" / "lib" / "dpjax" / "gone.py"  # as an earlier build leaves it
+    gone.parent.mkdir(parents=True)
+    gone.touch()
+    wheel = build_meta.build_wheel(str(tmp_path))
     assert held == files(ROOT)
     assert {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"} <= {*os.listdir(unpacked)}
     with zipfile.ZipFile(tmp_path / wheel) as archive:

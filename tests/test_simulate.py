@@ -20,7 +20,7 @@ from dpjax.combinators import as_learner, count_switches
 from dpjax.core import Arms, Privacy
 from dpjax.feedback import bandit, contextual, full, value
 from dpjax.maths.places import at
-from dpjax.study.simulate import checkpoint_rounds
+from dpjax.study.simulate import checkpoint_rounds, one_round, start
 
 
 def follow_the_loser(horizon):
@@ -284,3 +284,24 @@ def test_a_function_as_feedback_is_refused_in_a_sentence():
     learner = learners.exp3(4, 2)._replace(feedback=lambda loss, arm: loss[arm])
     with pytest.raises(TypeError, match="must be a Feedback, such as feedback.bandit; "):
         simulate(learner, environments.table([[0.0, 1.0]] * 4), jr.key(0))
+
+
+def test_learner_and_environment_draw_with_different_keys():
+    """At the start and in a round. Each state is the words of the latest key."""
+
+    def step(state, key, seen):
+        return jr.key_data(key), jnp.int32(0)
+
+    def answer(state, key, arm):
+        return jr.key_data(key), Outcome(jnp.zeros(2), jnp.float32(0.0))
+
+    learner = Learner(lambda key: step((), key, ()), step, bandit, Arms(2), 5, Privacy())
+    environment = Environment(jr.key_data, answer, lambda state, tally: tally, Arms(2))
+
+    @jax.jit
+    def words(key):
+        keys, states = start(learner, environment, key)
+        later, _ = one_round(learner, environment, keys, jnp.int32(1), states)
+        return jnp.stack([states[0], states[2], later[0], later[2]])
+
+    assert len(np.unique(words(jr.key(0)), axis=0)) == 4

@@ -1,5 +1,6 @@
 """The list of slow tests is valid, and each of them has its turn."""
 
+import csv
 import subprocess
 import sys
 
@@ -26,14 +27,32 @@ def test_the_list_names_tests(pytestconfig):
     assert not pytestconfig.stash[slow.GONE]
 
 
-def test_seconds_are_read_from_a_report(tmp_path):
-    report = tmp_path / "times.xml"
-    report.write_text(
-        '<testsuites><testsuite><testcase classname="tests.a" name="test_all[1]" time="2.0"/>'
-        '<testcase classname="tests.a" name="test_one" time="0.5"/></testsuite></testsuites>'
-    )
-    read = slow.seconds_of(report)
-    assert read == {"tests/a.py::test_all[1]": 2.0, "tests/a.py::test_one": 0.5}
+def collected(*options):
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-q", *options],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+@pytest.mark.slow
+def test_seconds_are_measured_and_tests_after_the_limit_are_named(tmp_path):
+    file = tmp_path / "times.csv"
+
+    def run(*options):
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-n", "1", "-p", "tests.times", "--times", str(file),
+             "tests/test_slow.py", "-k", "functions_are_named", *options],
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+
+    name = "tests/test_slow.py::test_functions_are_named_whole_where_all_their_tests_are_slow"
+    assert run().returncode == 0
+    (row,) = csv.DictReader(file.read_text().splitlines())
+    assert row["test"] == name and row["result"] == "passed" and 0 <= float(row["cpu"]) < 5
+    assert slow.seconds_of(file) == {name: float(row["cpu"])}
+    late = run("--until", "1")
+    assert late.returncode == 1 and f"ERROR {name}\n" in late.stdout
 
 
 def test_tests_that_share_programs_are_in_one_part_and_every_part_has_some():
@@ -43,25 +62,35 @@ def test_tests_that_share_programs_are_in_one_part_and_every_part_has_some():
         "tests/test_conformance.py::x[exp3]"
     )
     assert slow.part_of("tests/a.py::test_all[1]") == slow.part_of("tests/a.py::test_all[2]")
-    listed = {line for line in slow.listed() if line.partition("::")[0] not in slow.APART}
-    assert {slow.part_of(line)[0] for line in listed} == set(range(slow.PARTS))
-    (file,) = (file for file, parts in slow.APART.items() if parts > slow.PARTS)
-    due = [count for count in range(128) if slow.is_due(f"{file}::test_a", count)]
-    assert len(due) == 2 and due[1] - due[0] == slow.APART[file]
+    assert {slow.part_of(line) for line in slow.listed()} == set(range(slow.PARTS))
 
 
 @pytest.mark.slow
-def test_parts_are_all_of_the_slow_tests_and_a_name_of_no_test_is_refused(tmp_path):
-    def collected(*options):
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-q", *options],
-            cwd=ROOT, capture_output=True, text=True,
-        )  # fmt: skip
-        return {line for line in done.stdout.splitlines() if "::" in line}
-
+def test_parts_are_all_of_the_slow_tests():
     file = "tests/test_golden.py"
     parts = [collected("-m", "slow", "--part", str(part), file) for part in range(slow.PARTS)]
     assert set.union(*parts) == collected("-m", "slow", file)
     assert sum(map(len, parts)) == len(set.union(*parts)) > 0
     quick = collected(file)
     assert quick and not quick & set.union(*parts)
+
+
+def test_a_part_that_passes_is_recorded(monkeypatch, tmp_path):
+    monkeypatch.setattr(slow, "PASSED", tmp_path / "passed.csv")
+    slow.PASSED.write_text("part,commit,day,seconds\n1,0123abcd,2026-01-02,60\n")
+    monkeypatch.setattr(slow, "ROOT", tmp_path)
+    answers = {"status": "", "rev-parse": "89abcdef", "rev-list": "7"}
+    monkeypatch.setattr(slow, "git", lambda word, *_: answers[word])
+    codes = {"0": 0, "2": 1}
+    monkeypatch.setattr(
+        slow.subprocess, "run",
+        lambda command, cwd: subprocess.CompletedProcess(command, codes[command[6]]),
+    )  # fmt: skip
+    assert slow.run(0, []) and not slow.run(2, [])
+    assert list(slow.passed()) == [0, 1] and slow.passed()[0]["commit"] == "89abcdef"
+    lines = slow.table().splitlines()
+    assert lines[1].startswith("0/16   89abcdef") and lines[2].endswith("60  7")
+    assert lines[3] == "2/16   never"
+    answers["status"] = " M dpjax/core/_check.py"
+    slow.PASSED.write_text("part,commit,day,seconds\n")
+    assert slow.run(0, []) and slow.passed() == {}

@@ -13,6 +13,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, environments, gram, learners, mechanisms, simulate, sweep
+from dpjax.combinators import rescale_losses
 from dpjax.engine import programs, progress
 from dpjax.engine.blocks import block_size, shared_size
 from dpjax.engine.devices import cores
@@ -70,15 +71,18 @@ def test_a_log_has_lines_with_what_is_done_and_what_remains(capsys, monkeypatch)
     assert capsys.readouterr().err == ""
 
 
-def test_minutes_that_remain_are_announced_once(capsys, monkeypatch):
+@pytest.mark.parametrize("stored", [False, True])
+def test_minutes_that_remain_are_announced_once(stored, capsys, monkeypatch):
+    """A run without a store is advised to use one."""
     clock = iter([0.0, 3.0, 6.0, 9.0])
     monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    with progress.Bar(1000.0, True) as bar:
+    with progress.Bar(1000.0, True, stored=stored) as bar:
         bar.skip_to(100.0)  # a store has these
         for _ in range(4):
             bar.update(10.0)
     said = [line for line in capsys.readouterr().err.splitlines() if "dpjax: about" in line]
     assert len(said) == 1 and "about 4 minutes remain for 8.7e+02 rounds x trials." in said[0]
+    assert ("With a store" in said[0]) == (not stored)
     clock = iter([0.0, 6.0, 12.0])
     with progress.Bar(30.0, True) as bar:
         for _ in range(3):
@@ -341,7 +345,7 @@ def test_points_may_hold_lists_and_be_a_list_of_arrays():
     np.testing.assert_array_equal(sweep(in_turn, leaves, 2, jr.key(0)).regret, whole)
 
 
-OUT_OF_RANGE = r"point 1: losses or features were outside .* at least 8 times in 8 rounds"
+OUT_OF_RANGE = r"gaussian, point 1: losses were outside .* at least 8 times in 8 rounds"
 
 
 def test_losses_that_are_all_clipped_are_told():
@@ -369,9 +373,47 @@ def test_warnings_name_the_line_that_called(stored, tmp_path):
         return learners.exp3(8, 2), environments.gaussian(means, deviation=0.01)
 
     store = str(tmp_path / "store") if stored else None
-    with pytest.warns(RuntimeWarning, match="losses or features were outside") as told:
+    with pytest.warns(RuntimeWarning, match="out_of_range, point 0: losses were outside") as told:
         sweep(out_of_range, np.array([25.0]), 2, jr.key(0), store=store)
     assert {warning.filename for warning in told} == {__file__}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_bar_shows_its_words_and_the_time_without_progress(terminal, capsys, monkeypatch):
+    """In logs and on terminals, also if nothing is counted."""
+    for name in ("_SILENT", "_REFRESH", "_WAITING"):
+        monkeypatch.setattr(progress, name, 0.05)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with progress.Bar(100.0, True) as bar:
+        bar.say("compiling exp3")
+        time.sleep(0.3)
+        bar.update(10.0)
+        last = str(bar)
+    waiting = re.findall(
+        r", compiling exp3, \d+ s since the last progress", capsys.readouterr().err
+    )
+    assert len(waiting) >= 2
+    assert last.endswith("compiling exp3]")
+
+
+@pytest.mark.parametrize(
+    ("learner", "advice"),
+    [
+        (learners.exp3(8, 2), r"rescale_losses\(learner, low, high\)\.$"),
+        (rescale_losses(learners.exp3(8, 2), -1.0, 3.0), r"into \[-1, 3\]\.$"),
+        (learners.glm_sgd(8, 2, epsilon=1.0), r"into \[0, 1\], and its features .* by default\.$"),
+    ],
+)
+def test_a_warning_of_clipping_names_the_point_and_fitting_advice(learner, advice):
+    """Only some learners can be rescaled."""
+
+    def played(point):
+        return learner, None
+
+    points = {"epsilon": np.array([1.0, 10.0]), "weights": np.ones((2, 3))}
+    with pytest.warns(RuntimeWarning, match=advice) as found:
+        progress.warn_of(played, points, 8, [], np.array([0.0, 8.0]))
+    assert str(found[0].message).startswith("played, point 1, epsilon = 10: losses")
 
 
 def lines_of(capsys):

@@ -32,7 +32,9 @@ def test_the_csv_file_has_all_settings_and_learners_that_exist():
     assert set(found["setting"]) == set(which.SETTINGS)
     for name, setting in which.SETTINGS.items():
         own = found[found["setting"] == name]
-        assert set(own["learner"]) <= {*learners.__all__, *setting.more}
+        names = set(own["learner"].str.removesuffix(which.BITS))
+        assert names <= {*learners.__all__, *setting.more} - set(setting.slow)
+        assert set(own["environment"]) == set(setting.games)
         assert set(own["horizon"]) == set(setting.horizons)
         assert set(own["epsilon"]) == set(which.EPSILONS)
 
@@ -72,7 +74,28 @@ def test_learners_compete_if_their_declaration_and_their_model_allow_it():
     )
 
 
-@pytest.mark.parametrize(("apart", "named"), [(1.0, "`B` 1 ± 0.0"), (0.001, "; `C`")])
+def test_learners_on_randomized_bits_do_not_compete_with_their_bases_without_privacy():
+    own = regret().assign_coords(learner=["A", "B", f"C{which.BITS}", f"D{which.BITS}"])
+    found = which.rows("a setting", own)
+    assert cell(found, 1.0, "no one").startswith(f"`C{which.BITS}` 2")
+    assert set(found["learner"][found["epsilon"] == np.inf]) == {"A", "B"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "names"),
+    [("4 arms, bandit feedback", ["dp_imed", "kl_ucb", "thompson", "tsallis_inf"]),
+     ("10 arms, full information", ["ftrl on the simplex", "hedge", "limited_updates"])],
+)  # fmt: skip
+def test_learners_without_noise_play_in_the_local_model(setting, names):
+    found = which.competitors(which.SETTINGS[setting])[0]
+    for name in names:
+        made = found[name + which.BITS](horizon=64, epsilon=0.5)
+        declared = made.privacy
+        assert (declared.model, declared.epsilon, declared.delta) == ("local", 0.5, 0.0), name
+        assert made.action_set.count == int(setting.split()[0])
+
+
+@pytest.mark.parametrize(("apart", "named"), [(1.0, "`B` 1 ± 0.0"), (0.001, ", `C`")])
 def test_a_learner_that_is_not_clearly_worse_stays_in(apart, named):
     text = cell(which.rows("a setting", regret(apart)), 1.0, "the server")
     assert named in text and ("`C`" in text) == (apart < 0.1) and "`A`" not in text
@@ -82,7 +105,7 @@ def test_a_learner_that_is_not_clearly_worse_stays_in(apart, named):
 def test_the_command_writes_the_page(tmp_path):
     which.main(tmp_path, trials=4, quick=True, progress=False)
     page = (tmp_path / "index.md").read_text()
-    assert page == which.page(tmp_path) and "## Arms, all losses seen" in page
+    assert page == which.page(tmp_path) and f"## {which.QUICK}" in page
     found = pandas.read_csv(tmp_path / "regret.csv", keep_default_na=False)
     assert set(found["learner"]) == set(which.competitors(which.SETTINGS[which.QUICK])[0])
     assert (found["trials"] == 4).all()

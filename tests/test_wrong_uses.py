@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dpjax
-from dpjax import audit, environments, learners
+from dpjax import environments, learners
 from dpjax.cli import main
 from tests import ROOT
 
@@ -49,8 +49,8 @@ def folder(tmp_path_factory):
 
 def printed(code, capsys):
     """The output of a use: the text of the error, or the command line's message."""
-    names = {name: getattr(dpjax, name) for name in dpjax.__all__}
-    names |= {"audit": audit, "main": main, "dpjax": dpjax}
+    names = {name: getattr(dpjax, name) for name in dir(dpjax) if not name.startswith("_")}
+    names |= {"main": main, "dpjax": dpjax, "open": open}
     try:
         status = eval(code, {**names, "jax": jax, "np": np, "pair": pair})
     except SystemExit as exit_:

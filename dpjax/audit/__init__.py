@@ -30,6 +30,7 @@ draws from a reproducible generator.
 import inspect
 
 from dpjax.audit.anytime import Anytime, anytime, bound_from_pairs, log_wealth
+from dpjax.audit.arguments import checked
 from dpjax.audit.black_box import black_box
 from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
 from dpjax.audit.epsilon import SELECTION, TRAINING, epsilon, most_visible, play
@@ -51,6 +52,7 @@ from dpjax.audit.one_run import (
     one_run_scores,
 )
 from dpjax.audit.pairs import Pair, pairs
+from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.replay import Replay, replay
 from dpjax.audit.revealed import (
     Revealed,
@@ -63,16 +65,14 @@ from dpjax.audit.revealed import (
     worst_history,
     worst_rounds,
 )
-from dpjax.audit.spending import CHECKS, explain, spent
+from dpjax.audit.spending import explain, spent
 from dpjax.audit.verdicts import (
-    Verdict,
     attack,
     contextual_pairs,
     pairs_for,
     replayed_mutants,
     verdict,
 )
-from dpjax.engine import closure_digest
 from dpjax.maths.intervals import clopper_pearson
 
 __all__ = [
@@ -127,7 +127,6 @@ __all__ = [
     "worst_rounds",
 ]
 
-for _name in __all__:  # A learner is audited as it is now, not as JAX traced it before.
-    _audit = globals()[_name]
-    if inspect.isfunction(_audit) and "learner" in inspect.signature(_audit).parameters:
-        globals()[_name] = closure_digest.current(_audit)
+for _name in __all__:
+    if inspect.isfunction(globals()[_name]):
+        globals()[_name] = checked(globals()[_name])

@@ -144,7 +144,6 @@ def anytime(
       >>> found.refuted
       True
     """
-    _check.key(key=key)
     _check.function("a function of a side and of keys", scores=scores)
     _check.epsilon(epsilon)
     _check.inside(0.0, 1.0, confidence=confidence)

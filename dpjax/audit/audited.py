@@ -6,23 +6,29 @@ from typing import NamedTuple
 import numpy as np
 from jax import random as jr
 
+from dpjax.audit.epsilon import check_actions
+from dpjax.audit.limits import OutOfTime, limited, report
 from dpjax.audit.pairs import Pair
-from dpjax.audit.spending import CHECKS
-from dpjax.audit.verdicts import ROUNDING, attack, pairs_for, replayed_mutants, verdict
+from dpjax.audit.reasons import NOTHING, UNDECIDED, VIOLATED, sentences, status
+from dpjax.audit.verdicts import (
+    ROUNDING,
+    attack,
+    causes,
+    pairs_for,
+    replayed,
+    replayed_mutants,
+)
 from dpjax.combinators import user_level
 from dpjax.core import Learner
 from dpjax.engine.devices import cores
 
 PAIRS, RUNS = 64, 2**17
-NOTHING = "nothing declared"
+# The time limit of an attack.
+MINUTES = 20.0
 # A learner that releases nothing in the first of these horizons is replayed over the next.
 HORIZONS = (16, 256, 2048)
 # The columns of the table of mutants.
 MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
-_MORE = {
-    "no release": "the change reached no release on any pair, so the audit says nothing",
-    "rho": "the zCDP parameter rho that a replay spent is larger than the one declared",
-}
 
 
 def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
@@ -43,6 +49,7 @@ def examined(
     changed=1,
     runs=None,
     particles=64,
+    minutes=MINUTES,
     with_mutants=True,
 ) -> tuple[dict, list[dict]]:
     """The row of a table for a learner, and one for each of its mutants.
@@ -57,6 +64,7 @@ def examined(
       changed: how many rounds differ between the sequences of a pair.
       runs: counted runs of each sequence in the attack; None for no attack.
       particles: of each filter in the attack.
+      minutes: after which the attack is stopped.
       with_mutants: whether mutants are replayed.
     """
     pair_key, run_key, *attack_keys = keys
@@ -69,24 +77,34 @@ def examined(
             "delta": float(declared.delta),
             "model": declared.model,
             "neighbours": declared.neighbours,
-            **dict.fromkeys(("replay", "touched", "pairs", "horizon", "attack", "runs")),
+            **dict.fromkeys(("replay", "touched", "pairs", "paths", "horizon", "attack", "runs")),
             "checks": NOTHING,
         }
         if not np.isfinite(row["declared"]):
             return row, []
-        found = verdict(learner, pairs, run_key)
+        report("replays")
+        check_actions(learner, pairs, run_key)
+        found = replayed(learner, pairs, run_key)
         if found.failed != ("no release",):
             break
-    failed = list(found.failed)
+
+    failed = causes(learner, pairs, run_key, found)
     row |= {"replay": float(found.spent.max()), "touched": found.touched}
-    row |= {"pairs": count, "horizon": horizon}
+    row |= {"pairs": count, "paths": found.paths, "horizon": horizon}
     if runs is not None and horizon == horizons[0]:
-        bound = attack(learner, pairs, *attack_keys, runs=runs, particles=particles)
-        row |= {"attack": bound.epsilon, "runs": runs}
-        failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
+        try:
+            with limited(60.0 * minutes):
+                bound = attack(learner, pairs, *attack_keys, runs=runs, particles=particles)
+        except OutOfTime:
+            failed += ["attack stopped"]
+        else:
+            row |= {"attack": bound.epsilon, "runs": runs}
+            failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
     row["checks"] = ", ".join(failed) or "pass"
-    if not with_mutants or "noise_seen" in failed:
+    # Mutants of a learner with no release that a change reaches show nothing.
+    if not with_mutants or not found.touched or {"noise_seen", "not replayed"} & set(failed):
         return row, []
+    report("mutants")
     return row, [
         {
             **labels,
@@ -104,7 +122,7 @@ class Audited(NamedTuple):
 
     rows: list[dict]  # one for each epsilon
     mutants: list[dict]  # one for each mutant, at the level
-    flagged: bool  # whether anything was found against a declaration
+    flagged: bool  # whether a violation of a declaration was found
 
 
 def audited(entrant, epsilons, level, runs, key) -> Audited:
@@ -139,7 +157,7 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
         {"epsilon": float(epsilon) if entrant.private else None},
         runs=runs if attacked else None, particles=16, with_mutants=attacked,
     )  # fmt: skip
-    row["flagged"] = row["checks"] not in ("pass", NOTHING)
+    row["flagged"] = status(row["checks"]) == VIOLATED
     return row | {"finding": finding(row)}, mutants
 
 
@@ -149,23 +167,15 @@ def finding(row) -> str:
     if row["checks"] == NOTHING:
         return f"{asked}the learner declares no privacy, so there is nothing to audit."
     declared, spent = row["declared"], row["replay"]
-    where = f"{row['pairs']} pairs of neighbouring sequences of {row['horizon']} rounds"
-    found = []
-    for check in row["checks"].split(", "):
-        if check in CHECKS:
-            found.append(CHECKS[check])
-        elif check == "epsilon" and np.isfinite(spent):
-            found.append(
-                f"a replay spent {spent:.3g}, but {declared:.3g} is declared "
-                f"({spent / declared:.3g} times as much): the noise is too small"
-            )
-        elif check == "attack":
-            found.append(f"an attack bounds epsilon from below by {row['attack']:.3g}, but "
-                         f"{declared:.3g} is declared")  # fmt: skip
-        elif check in _MORE:
-            found.append(_MORE[check])
-    if not found and row["flagged"]:
-        found.append(f"a replay spent an infinite epsilon, but {declared:.3g} is declared")
+    where = (f"{row['pairs']} pairs of neighbouring sequences of {row['horizon']} rounds, "
+             f"{row['paths']} runs of each")  # fmt: skip
+    own, _, printed = row["checks"].partition("; printed: ")
+    found = sentences(own, spent, declared, row["attack"])
+    if printed:
+        of_printed = sentences(printed, row["printed_replay"], row["printed"])
+        found += [f"with the printed calibration, {reason}" for reason in of_printed]
+    if found and status(row["checks"]) == UNDECIDED:
+        return f"{asked}the audit cannot decide on {where}: {'; '.join(found)}."
     if found:
         return f"{asked}a violation was found on {where}: {'; '.join(found)}."
     return (f"{asked}a replay finds no violation above the declared {declared:.3g} on {where}; "
@@ -176,12 +186,15 @@ def summary(found) -> str:
     """The result of the whole audit, with one sentence for each part."""
     if all(row["checks"] == NOTHING for row in found.rows):
         return "The learner declares no privacy, so there was nothing to audit."
-    parts = [
-        "The audit found a violation of the declared privacy."
-        if found.flagged
-        else "The audit finds no violation above the declared levels on the pairs that were run. "
-        "This is evidence, not a proof."
-    ]
+    undecided = [row for row in found.rows if status(row["checks"]) == UNDECIDED]
+    if found.flagged:
+        parts = ["The audit found a violation of the declared privacy."]
+    elif undecided:
+        parts = ["The audit cannot decide whether the declared privacy holds.",
+                 finding(undecided[0])]  # fmt: skip
+    else:
+        parts = ["The audit finds no violation above the declared levels on the pairs that were "
+                 "run. This is evidence, not a proof."]  # fmt: skip
     for row in found.rows:
         if row["attack"] is not None:
             parts.append(

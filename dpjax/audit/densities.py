@@ -3,6 +3,7 @@
 The functions take the inputs of a release as :mod:`dpjax.noise` does, except for the key.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -17,9 +18,11 @@ from dpjax.maths import exact_sums
 from dpjax.maths.laws import as_laplace, random_words
 from dpjax.noise.release import Site, over_members
 
-# Quadrature on each interval between two values, for the probability of the least noisy value.
+# Gauss-Legendre quadrature on (0, 1), for the probability of the least noisy value.
 NODES, WEIGHTS = (np.float32(0.5 * row) for row in np.polynomial.legendre.leggauss(16))
 NODES += np.float32(0.5)
+# The length of an interval outside of which e^-x is negligible.
+LENGTH = 15.0
 
 
 def refusal(site: Site) -> str:
@@ -44,37 +47,50 @@ def _coin(probability):
 
 
 def _least(value, scale):
-    """The probability that z_i + x_i is the least, for each i, with independent Laplace noise z.
+    """The log-probability that x_i + z_i is the least, for each i, with Laplace noise z, (K,).
 
-    Given u = F(z_i) the probability is the product of P(z_j > z_i + x_i - x_j) over j. The product
-    is smooth between the points at which one of these levels is 0, so quadrature between them is
-    exact.
+    It is the integral over t of the product S(t) of all P(x_j + z_j > t), times the hazard rate of
+    x_i + z_i at t. After the m-th smallest x, S falls like e^-mt, and its other factors vary only
+    near the next x. So quadrature is on the first part, the middle and the last part of each
+    interval between two neighbouring x. The rate is 1 above x_i, and rises like e^t below it.
     """
-    units = value / jnp.asarray(scale, jnp.float32)
+    count = len(value)
+    units = (value - jnp.min(value)) / jnp.asarray(scale, jnp.float32)
+    # Below the smallest x, many factors may vary down to this point.
+    ends = jnp.append(jnp.float32(-np.log(count)), jnp.sort(units))
+    gaps = jnp.diff(ends)
+    part = jnp.minimum(gaps / 3.0, LENGTH / np.maximum(np.arange(count) - 1.0, 1.0))
+    starts = jnp.stack([0.0 * gaps, part, gaps - part], axis=1)[..., None]
+    widths = jnp.stack([part, gaps - 2.0 * part, part], axis=1)[..., None]
 
-    def chance(i):
-        ends = jnp.sort(_below(units - units[i]))  # the points in u, including 1/2
-        ends = jnp.concatenate([jnp.zeros(1), ends, jnp.ones(1)])
-        width = jnp.diff(ends)[:, None]
-        u = (ends[:-1, None] + width * NODES[None]).reshape(-1, 1)
-        level = jnp.where(u < 0.5, jnp.log(2.0 * u), -jnp.log(2.0 - 2.0 * u)) + units[i]
-        above = _below(units[None] - level).at[:, i].set(1.0)
-        return jnp.sum((width * WEIGHTS[None]).reshape(-1) * jnp.prod(above, axis=1))
+    # Points after an end, with their weights. The first are below all ends, and exact in e^t. The
+    # last one is above all ends, at which S falls like e^-Kt.
+    inner = starts + widths * NODES[None, None]
+    after = [np.log(NODES), inner.reshape(-1), np.float32([1.0 / count])]
+    inner = widths * WEIGHTS[None, None]
+    weights = [WEIGHTS / NODES, inner.reshape(-1), np.float32([np.e / count])]
+    end = np.repeat(np.arange(count + 1), [4 * len(NODES), *[3 * len(NODES)] * (count - 1), 1])
+    noise = (ends[end][None] - units[:, None]) + jnp.concatenate(after)[None]  # (K, points)
 
-    return _choice(jax.vmap(chance)(jnp.arange(len(units))))
+    rest = _log_survival(noise)
+    logs = jnp.sum(rest, axis=0, keepdims=True) - rest - jnp.abs(noise) + math.log(0.5)
+    most = lax.stop_gradient(jnp.max(logs, axis=1))
+    # Widths may be 0, so their logarithms are not used.
+    sums = jnp.sum(jnp.concatenate(weights)[None] * jnp.exp(logs - most[:, None]), axis=1)
+    return jax.nn.log_softmax(most + jnp.log(sums))
 
 
-def _below(level):
-    """P(z <= level) of a standard Laplace draw z."""
-    tail = 0.5 * jnp.exp(-jnp.abs(level))
-    return jnp.where(level < 0.0, tail, 1.0 - tail)
+def _log_survival(level):
+    """ln P(z > level) of a standard Laplace draw z."""
+    return jnp.log1p(-0.5 * jnp.exp(jnp.minimum(level, 0.0))) - jnp.maximum(level, 0.0)
 
 
 def _comparison(key, armed, threshold, value, scale):
     """The log-probabilities given the noise of the threshold, which depends on no loss."""
     own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
     level = threshold + scale * as_laplace(random_words(own, ()))
-    return _coin(_below((value - level) / scale))
+    above = jnp.sum((value - level) / scale)
+    return _log_survival(jnp.stack([above, -above]))
 
 
 # Each is (key, *inputs) -> the log-probability of each outcome.
@@ -116,7 +132,7 @@ def _flips(site, _, value, scale, count, released):
 
     def add(index, total):
         kept = index.astype(jnp.float32)
-        more = binom.logpmf(kept, ones, 1.0 - flip) + binom.logpmf(seen - kept, bits - ones, flip)
+        more = binom.logpmf(ones - kept, ones, flip) + binom.logpmf(seen - kept, bits - ones, flip)
         return jnp.logaddexp(total, more)
 
     return lax.fori_loop(0, value + 1, add, jnp.float32(-jnp.inf))

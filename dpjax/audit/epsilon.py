@@ -1,7 +1,7 @@
 """Empirical lower bounds on epsilon, from an observer who sees the actions."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,18 +13,20 @@ from tqdm import tqdm
 
 from dpjax.audit.anytime import anytime
 from dpjax.audit.counts import Bound, best_event, bound_from_counts
+from dpjax.audit.limits import in_threads
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.reports import reported
-from dpjax.combinators import as_learner
+from dpjax.combinators import _returned, as_learner
 from dpjax.core import Array, BatchLearner, Learner, _check
 from dpjax.engine.compile import compile_trials
-from dpjax.engine.devices import cores
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
 
 # How many runs of each sequence train the statistic, and how many choose the event.
 TRAINING, SELECTION = 2**14, 2**16
 THRESHOLDS = 512
+# At least this many runs are played to check that actions are in the action set.
+TRIED = 16
 # How many runs of each sequence are computed in parallel if the test may stop at any time.
 STOPPED_CHUNK = 256
 
@@ -61,6 +63,40 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     )
 
 
+def check_actions(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> None:
+    """Check that a learner plays actions of its action set, on the first sequence of each pair.
+
+    As in ``simulate``, learners of tested factories are not played, and traced ones not checked.
+
+    Args:
+      learner: a Learner or BatchLearner.
+      pairs: a Pair with leading axes (count, T).
+      key: PRNG key.
+
+    Raises:
+      ValueError: an action is not in the action set, or the losses do not fit the learner.
+    """
+    actions = learner.action_set
+    if actions is None or _check.is_tested(learner) or _check.is_traced((pairs, key)):
+        return
+    one = as_learner(learner)
+    check_fits(one, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
+
+    @jax.jit
+    @jax.vmap
+    def checked(losses, key):
+        played = play(one, losses, key)
+        played = played[0] if one.privacy.reported else played
+        return jax.vmap(partial(_returned.within, actions))(played, losses)
+
+    count = len(jax.tree.leaves(pairs.losses)[0])
+    rows = np.arange(max(count, TRIED)) % count
+    losses = jax.tree.map(lambda leaf: leaf[rows], pairs.losses)
+    found = checked(losses, jr.split(key, len(rows)))
+    if not _check.is_traced(found):
+        _returned.check_within(actions, *found)
+
+
 @in_float32
 def most_visible(
     learner: Learner | BatchLearner, pairs: Pair, key: Array, *, runs: int = 1024
@@ -83,7 +119,6 @@ def most_visible(
       >>> audit.most_visible(learner, pairs, jax.random.key(0), runs=64)
       1
     """
-    _check.key(key=key)
     learner = as_learner(learner)
     check_fits(learner, jax.tree.map(lambda leaf: leaf[0], pairs.losses))
     keys = jr.split(key, runs)
@@ -203,7 +238,6 @@ def epsilon(
       >>> 0.5 < found.epsilon < 1.0  # it spends 1
       True
     """
-    _check.key(key=key)
     learner = as_learner(learner)
     check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
@@ -325,23 +359,14 @@ def trained(learner, pair, key, chunk):
 
 def _blocks(program, losses, key, runs, chunk, progress=False):
     """Yield program(losses, keys) of each block of runs, computed with one thread per core."""
-    with ThreadPoolExecutor(cores()) as pool:
-        futures = [
-            pool.submit(
-                lambda i: jax.tree.map(
-                    np.asarray, program(losses, jr.split(jr.fold_in(key, i), chunk))
-                ),
-                i,
-            )
-            for i in range(-(-runs // chunk))
-        ]
-        try:
-            for future in tqdm(futures, unit="chunk", disable=not progress):
-                yield future.result()
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+
+    def block(i):
+        keys = jr.split(jr.fold_in(key, i), chunk)
+        return jax.tree.map(np.asarray, program(losses, keys))
+
+    count = -(-runs // chunk)
+    blocks = in_threads(block, range(count))
+    yield from tqdm(blocks, total=count, unit="chunk", disable=not progress)
 
 
 def _collect(program, losses, key, runs, chunk):

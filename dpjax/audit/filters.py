@@ -109,7 +109,7 @@ def traced(function, *arguments) -> Program:
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
     reasons = [reason for site in sites if isinstance(site, Site) and (reason := refusal(site))]
-    reasons += ["the density of Wishart noise is not known"] * ("_wishart" in _hidden(closed.jaxpr))
+    reasons += ["the density of Wishart noise is not known"] * ("_wishart" in hidden(closed.jaxpr))
     if reasons:
         raise Unknown(f"{REFUSED} {reasons[0]}")
 
@@ -207,7 +207,7 @@ class Filter:
         self.step = traced(learner.step, state, key, seen)
         # Only the report depends on the last losses.
         self.shown = bool(learner.privacy.reported)
-        names = _hidden(self.step.closed.jaxpr) | _hidden(self.begin.closed.jaxpr)
+        names = hidden(self.step.closed.jaxpr) | hidden(self.begin.closed.jaxpr)
         sites = [site for site in self.begin.sites + self.step.sites if isinstance(site, Site)]
         count = len(self.begin.sizes) + len(self.step.sizes)
         self.bare = len(sites) == count and "random_bits" not in names
@@ -443,12 +443,12 @@ def _equal(tree, other):
     return jnp.all(jnp.stack([jnp.all(x == y) for x, y in pairs]))
 
 
-def _hidden(jaxpr) -> set:
+def hidden(jaxpr) -> set:
     """The names of primitives and calls in a program, outside of its releases."""
     found = set()
     for eqn in jaxpr.eqns:
         if eqn.primitive is not release_p:
             found |= {eqn.primitive.name, eqn.params.get("name")}
             for inner in jaxprs_in_params(eqn.params):
-                found |= _hidden(inner)
+                found |= hidden(inner)
     return found

@@ -59,7 +59,7 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     """
     learner = as_learner(learner)
     check_fits(learner, losses)
-    seen = releases(_traced_step(learner, losses).jaxpr)
+    seen = releases(traced_step(learner, losses).jaxpr)
     if not seen:
         raise ValueError(
             "learner: no release was seen in its steps, so mutants cannot be made; noise must come "
@@ -83,17 +83,17 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     found["noise reused"] = _reused
     if not prefixes:
         found["noise forgotten"] = _forgotten
-    return {name: _rewritten(learner, rewrite) for name, rewrite in found.items()}
+    return {name: rewritten(learner, rewrite) for name, rewrite in found.items()}
 
 
-def _traced_step(learner, losses):
+def traced_step(learner, losses):
     state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
     first = jax.eval_shape(lambda losses: jax.tree.map(lambda leaf: leaf[0], losses), losses)
     seen, _ = jax.eval_shape(partial(seen_inside, learner), first, action)
     return jax.make_jaxpr(learner.step)(state, jr.key(0, impl="threefry2x32"), seen)
 
 
-def _rewritten(learner, rewrite) -> Learner:
+def rewritten(learner, rewrite) -> Learner:
     """The learner with each release replaced by ``rewrite(site, inputs)``."""
 
     def changed(function):

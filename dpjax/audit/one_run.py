@@ -292,7 +292,6 @@ def one_run(
       >>> found.guesses, 1.0 < found.epsilon < 5.0
       (15, True)
     """
-    _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")

@@ -2,7 +2,6 @@
 
 import functools
 import operator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax.combinators import _returned
 from dpjax.core import Arms, Array, Policies, _check
 from dpjax.domains import Domain, LossSet
 from dpjax.domains.action_sets import words
 from dpjax.engine.settings import in_float32
-from dpjax.feedback import seen_inside
 
 
 class Pair(NamedTuple):
@@ -74,7 +73,6 @@ def pairs(
       >>> shapes.losses.shape  # pairs, rounds, arms
       (3, 5, 2)
     """
-    _check.key(key=key)
     horizon, count = _check.size(2, horizon=horizon), _check.size(1, count=count)
     _check.one_of("replace", "zero_out", neighbours=neighbours)
     _check.one_of("round", "entry", "user", unit=unit)
@@ -144,6 +142,20 @@ def differing(pair):
     )
 
 
+def check_pairs(**values) -> None:
+    """A batch of pairs. Losses need not be finite, since learners clip them."""
+    _check.built(Pair, "one that audit.pairs makes", **values)
+
+
+def check_finite(**values) -> None:
+    """A Pair. Losses that are not traced must be finite."""
+    check_pairs(**values)
+    for name, pair in values.items():
+        known = [leaf for leaf in jax.tree.leaves(pair) if not _check.is_traced(leaf)]
+        if not all(np.isfinite(np.asarray(leaf)).all() for leaf in known):
+            raise ValueError(f"{name}: losses and others must be finite")
+
+
 def check_neighbours(pair, rounds_per_user=1) -> int:
     """Check that the sequences of a Pair are neighbours, and return the number of rounds.
 
@@ -157,7 +169,7 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
       ValueError, TypeError: the sequences differ in shape or dtype, are not finite, or differ in
         no round or in more than ``rounds_per_user``; or ``pair`` is not a Pair.
     """
-    _check.built(Pair, "one that audit.pairs makes", pair=pair)
+    check_finite(pair=pair)
     sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
     shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
     if shapes[0] != shapes[1] or not shapes[0] or not all(shape for shape, _ in shapes[0]):
@@ -169,8 +181,6 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
         raise ValueError(f"pair: the axes of rounds differ in length, {sorted(lengths)}")
     (rounds,) = lengths
     if not any(isinstance(leaf, jax.core.Tracer) for side in sides for leaf in side):
-        if not all(np.isfinite(np.asarray(leaf)).all() for side in sides for leaf in side):
-            raise ValueError("pair: losses and others must be finite")
         differ = differing(jax.tree.map(np.asarray, pair))
         if not 1 <= differ.sum() <= rounds_per_user:
             most = "one round" if rounds_per_user == 1 else f"at most {rounds_per_user} rounds"
@@ -216,11 +226,9 @@ def _fits(learner, loss) -> str:
         if shapes != [(*arms, actions.dim), arms]:
             return f"it plays {words(actions)}"
     try:
-        state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
-        seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)
-        after = jax.eval_shape(learner.step, state, jr.key(0, impl="threefry2x32"), seen)
+        _returned.check_learner(learner, loss)
     except (TypeError, ValueError, IndexError) as error:
+        if actions is not None and not callable(loss):
+            raise  # The losses fit the actions, so the fault is the learner's.
         return str(error).splitlines()[0]
-    before, after = ([leaf.shape for leaf in jax.tree.leaves(tree)]
-                     for tree in ((state, action), after))  # fmt: skip
-    return "" if before == after else "its state or its action changes shape"
+    return ""

@@ -25,7 +25,7 @@ from dpjax.audit.rules import (
     signed_shift,
 )
 from dpjax.combinators import as_learner
-from dpjax.core import Array, BatchLearner, Learner, Mechanism, _check
+from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.domains import Domain
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
@@ -134,7 +134,6 @@ def replay(
       >>> float(replayed.pure)  # a change by 1 over the scale
       1.0
     """
-    _check.key(key=key)
     learner = as_learner(learner)
     rounds = check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)

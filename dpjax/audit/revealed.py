@@ -4,7 +4,6 @@ import itertools
 import math
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,23 +16,25 @@ from jax import random as jr
 from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.epsilon import choose_event, trained
 from dpjax.audit.filters import Filter
+from dpjax.audit.limits import in_threads
 from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, _check
-from dpjax.engine.devices import cores
 from dpjax.engine.settings import FIRST_LEVEL, in_float32
 from dpjax.maths.intervals import clopper_pearson, mean_interval
 
 # A game with at most this many histories is enumerated.
 MOST_HISTORIES = 2**13
-# How many particles, of all histories together, are computed in parallel.
-PARTICLES = 2**15
+# How many particles, of all histories together, and how many histories are computed in parallel.
+PARTICLES, CHUNK = 2**15, 2**12
 # How many runs of each sequence choose the threshold of a likelihood attack.
 SELECTION = 2**14
 # How many filters are averaged to choose among the histories that looked worst to one filter.
 LOOKS = 16
 # Pairs are compared by this quantile of |ln P'/P|.
 QUANTILE = 0.98
+# Larger log-ratios are indistinguishable in counts of runs. Without noise they are infinite.
+LARGEST_RATIO = 1e3
 
 
 class Revealed(NamedTuple):
@@ -95,7 +96,6 @@ def log_ratio(
       >>> float(audit.log_ratio(learner, pair, actions, key, particles=1)) > 0.0
       True
     """
-    _check.key(key=key)
     found = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
     return jnp.where(found.moved, found.log_ratio, jnp.nan)
 
@@ -138,8 +138,8 @@ class Filters:
         self.one = one = _filter(learner, pair)
         self.particles = particles = _check.size(1, particles=particles)
 
-        def ratio(pair, history, key):
-            return one(pair, history, key, particles)
+        def ratio(count, pair, history, key):
+            return one(pair, history, key, count)
 
         def kept(pair, key):
             own, key, coin = jr.split(key, 3)
@@ -151,16 +151,15 @@ class Filters:
 
         compiled = partial(jax.jit, compiler_options=FIRST_LEVEL)
         self._plays = compiled(jax.vmap(play))
-        self._ratios = compiled(jax.vmap(ratio))
+        self._ratios = {n: compiled(jax.vmap(partial(ratio, n))) for n in (1, particles)}
         self._kept = compiled(jax.vmap(kept, (None, 0)))
-        self.chunk = max(PARTICLES // particles, 1)
 
     def plays(self, losses, key, runs):
         """The histories of independent runs on a sequence."""
         return self._played(_repeated(losses, runs), jr.split(key, runs))
 
     def _played(self, losses, keys):
-        return _chunked(lambda rows: self._plays(*rows), (losses, keys), 2**12)
+        return _chunked(lambda rows: self._plays(*rows), (losses, keys), CHUNK)
 
     def both(self, pair, keys, runs):
         """The histories of independent runs on each sequence, with one key for each."""
@@ -173,7 +172,20 @@ class Filters:
 
     def _filtered(self, pairs, histories, keys):
         rows = pairs, histories, keys
-        return _moved(_chunked(lambda rows: self._ratios(*rows), rows, self.chunk))
+        if not self.one.bare:
+            return _moved(self._of(rows, self.particles))
+        # All particles are equal if the history determines all draws, so one is exact.
+        found = self._of(rows, 1)
+        hidden = np.flatnonzero(~found.known)
+        if len(hidden):
+            rest = self._of(jax.tree.map(lambda leaf: leaf[hidden], rows), self.particles)
+            for leaf, other in zip(*map(jax.tree.leaves, (found, rest)), strict=True):
+                leaf[hidden] = other
+        return _moved(found)
+
+    def _of(self, rows, particles):
+        run = self._ratios[particles]
+        return _chunked(lambda rows: run(*rows), rows, PARTICLES // particles)
 
     def most_revealing(self, pairs, key, runs) -> int:
         """The index of the pair with the largest upper quantile of |ln P'/P| over runs.
@@ -186,20 +198,20 @@ class Filters:
             rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
             keys, more = jr.split(own, (2, len(repeated)))
             found = self._filtered(rows, self._played(rows.losses, keys), more)
-            sizes = np.abs(found.log_ratio).reshape(len(places), count)
+            sizes = np.abs(_bounded(found.log_ratio)).reshape(len(places), count)
             places = places[np.argsort(-np.quantile(sizes, QUANTILE, axis=1))[:most]]
         return int(places[0])
 
     def kept(self, pair, key, runs):
         """A Filtered of runs on a random sequence, each a particle of its own filter."""
-        run = _chunked(lambda keys: self._kept(pair, keys), jr.split(key, runs), self.chunk)
-        return _moved(run)
+        keys, chunk = jr.split(key, runs), PARTICLES // self.particles
+        return _moved(_chunked(lambda keys: self._kept(pair, keys), keys, chunk))
 
     def scores(self, pair, key, histories):
         """-ln P'/P of runs. It is a function of the history, which also determines the key."""
         some, place, marks = _distinct(histories)
         keys = jax.vmap(jr.fold_in, (None, 0))(key, marks)
-        return -self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio[place]
+        return -_bounded(self._filtered(_repeated(pair, len(marks)), some, keys).log_ratio)[place]
 
 
 def _distinct(histories):
@@ -213,6 +225,11 @@ def _distinct(histories):
     return jax.tree.map(lambda leaf: leaf[first], histories), place.reshape(-1), marks
 
 
+def _bounded(log_ratios):
+    """Log-ratios of at most LARGEST_RATIO in size, since quantiles interpolate between them."""
+    return np.clip(log_ratios, -LARGEST_RATIO, LARGEST_RATIO)
+
+
 def _repeated(tree, count):
     """Identical rows, without a copy in memory."""
     leaves = jax.tree.map(np.asarray, tree)
@@ -222,14 +239,14 @@ def _repeated(tree, count):
 def _chunked(function, rows, chunk):
     """Apply a compiled function to rows in chunks, in parallel threads, with a NumPy result."""
     count = len(jax.tree.leaves(rows)[0])
+    chunk = min(max(chunk, 1), CHUNK)
 
     @in_float32  # a thread has its own settings of JAX
     def part(start):
         places = np.minimum(np.arange(start, start + chunk), count - 1)
         return jax.tree.map(np.asarray, function(jax.tree.map(lambda leaf: leaf[places], rows)))
 
-    with ThreadPoolExecutor(cores()) as pool:
-        parts = list(pool.map(part, range(0, count, chunk)))
+    parts = list(in_threads(part, range(0, count, chunk)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
 
 
@@ -289,7 +306,6 @@ def likelihood_attack(
       >>> 0.2 < bound.epsilon < 1.0
       True
     """
-    _check.key(key=key)
     runs = _check.size(1, runs=runs)
     return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
 
@@ -329,7 +345,6 @@ def most_revealing(
       >>> int(jnp.argmax(rounds))  # the first round moves all later draws
       0
     """
-    _check.key(key=key)
     runs = _check.size(1, runs=runs)
     return filters_for(as_learner(learner), pairs, particles).most_revealing(pairs, key, runs)
 
@@ -381,7 +396,7 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
     statistics: dict[str, Callable] = {"likelihood ratio": partial(filters.scores, pair, score_key)}
     if rival:
         of_run = jax.jit(jax.vmap(trained(learner, pair, train_key, 2**12)))
-        statistics["trained statistic"] = lambda played: _chunked(of_run, played, 2**12)
+        statistics["trained statistic"] = lambda played: _chunked(of_run, played, CHUNK)
     keys = jr.split(play_key, (2, 2))
     selection, counted = filters.both(pair, keys[0], chosen), filters.both(pair, keys[1], runs)
 
@@ -456,7 +471,6 @@ def revealed(
       >>> found.exact, float(found.above[1])
       (True, 0.0)
     """
-    _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
     return curve(
         Filters(learner, pair, particles), pair, key, np.asarray(epsilons, np.float64),
@@ -571,7 +585,6 @@ def worst_history(
       >>> found.history[1].item(), found.log_ratio > 0.0  # arm 0, which is bad on the losses alone
       (0, True)
     """
-    _check.key(key=key)
     _check.inside(0.0, 1.0, confidence=confidence)
     runs, filters = _check.size(1, runs=runs), _check.size(2, filters=filters)
     return worst(Filters(learner, pair, particles), pair, key, runs, filters, confidence)

@@ -7,22 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import privacy
+from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.replay import Replay
 from dpjax.audit.rules import HOST_LAWS, ONE
-from dpjax.core import Array
+from dpjax.core import Array, _check
 from dpjax.noise.integers import LARGEST_DEVIATION, WIDER
-
-CHECKS = {
-    "noise_seen": "no release was seen, and the state depends on the losses: noise must come from "
-    "dpjax.noise to be seen",
-    "same_actions": "the actions, or the released part of the report, depend on the losses other "
-    "than through the releases that were seen: noise must come from dpjax.noise to be seen, "
-    "outside of while loops",
-    "same_scales": "the law of some noise depends on the losses",
-    "same_keys": "a key, or whether it is used, depends on the losses",
-    "fresh_keys": "the noise of a release is known or used twice: its key also draws something "
-    "else, or does not depend on the key of the run",
-}
 
 
 def spent(replayed: Replay, delta: float) -> Array:
@@ -53,6 +42,7 @@ def spent(replayed: Replay, delta: float) -> Array:
       >>> float(audit.spent(replayed, 0.0))  # a change by 1 over the scale
       0.5
     """
+    _check.built(Replay, "the result of audit.replay", replayed=replayed)
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
@@ -67,11 +57,11 @@ def spent(replayed: Replay, delta: float) -> Array:
     return jnp.where(passed & ~jnp.isnan(found), found, jnp.inf)
 
 
-def explain(replayed: Replay) -> list[str]:
+def explain(replayed: Replay | Verdict) -> list[str]:
     """One sentence for each failed check, and one if no noise hides a change.
 
     Args:
-      replayed: a Replay of any shape, not traced.
+      replayed: a Replay of any shape, not traced; or a Verdict, whose reasons are returned.
 
     Examples:
       >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
@@ -82,6 +72,10 @@ def explain(replayed: Replay) -> list[str]:
       >>> audit.explain(replayed._replace(same_keys=np.False_))
       ['a key, or whether it is used, depends on the losses']
     """
+    example = "the results of audit.replay and audit.verdict"
+    _check.built(Replay | Verdict, example, replayed=replayed)
+    if isinstance(replayed, Verdict):
+        return list(replayed.reasons)
     found = []
     for check, sentence in CHECKS.items():
         passed = np.asarray(getattr(replayed, check))

@@ -4,28 +4,33 @@ The command line and comparisons use this module.
 """
 
 import warnings
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax.audit.causes import draws_unseen, with_least
 from dpjax.audit.counts import Bound
 from dpjax.audit.epsilon import epsilon, most_visible
 from dpjax.audit.filters import Unknown
 from dpjax.audit.mutants import mutants
 from dpjax.audit.pairs import Pair, changed_rounds, differing, pairs
+from dpjax.audit.reasons import CHECKS, Verdict, described
 from dpjax.audit.replay import Replay, replay
 from dpjax.audit.revealed import attacked, filters_for, is_discrete
-from dpjax.audit.spending import CHECKS, spent
-from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy
+from dpjax.audit.spending import spent
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, _check
 from dpjax.domains import Domain, box_losses
 from dpjax.engine.settings import FIRST_LEVEL
 
 # A calibration that is exact in real numbers may be off by the rounding of float32: by this part
 # of epsilon, and of delta.
 ROUNDING = 1e-4
+# How many runs of each pair are replayed.
+PATHS = 8
 # Arms per round in contextual pairs.
 ARMS = 3
 # Longer games are attacked with a trained statistic only.
@@ -35,7 +40,14 @@ LONGEST = 64
 WILD, FAR = 5, 100.0
 
 
-def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, changed: int = 1) -> Pair:
+def pairs_for(
+    learner: Learner | BatchLearner,
+    count: int,
+    key: Array,
+    *,
+    changed: int = 1,
+    far: float = FAR,
+) -> Pair:
     """Pairs of neighbouring losses that fit a learner, at the extremes of its declared range.
 
     In every fifth pair all losses are a hundred times as far from the centre of their range. So a
@@ -47,6 +59,8 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
       key: PRNG key.
       changed: how many rounds differ; all rounds of a user if that is more. :func:`verdict` leaves
         out pairs with more differing rounds in one release than the learner declares.
+      far: how many times as far from the centre the losses of every fifth pair are; 1 if all losses
+        are to be in range.
 
     Returns:
       A Pair with leading axes (count, T), as :func:`pairs` or :func:`contextual_pairs` makes it.
@@ -65,9 +79,9 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
             changed=changed, spacing=declared.spacing, arms=actions.arms,
         )  # fmt: skip
         (features, losses), (others, other_losses) = made
-        losses, other_losses = _wild(losses), _wild(other_losses)
+        losses, other_losses = _wild(losses, far), _wild(other_losses, far)
         if declared.unit != "entry":  # else features are public
-            features, others = _wild(features), _wild(others)
+            features, others = _wild(features, far), _wild(others, far)
         return Pair((features, losses), (others, other_losses))
     if isinstance(actions, Domain):
         losses = actions.losses
@@ -84,8 +98,8 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
         # The vectors of the set need not reach the declared range of values or the declared length
         # of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
-        return jax.tree.map(lambda leaf: FAR * (leaf - middle), made)
-    ours, theirs = (_wild(side, losses.centre) for side in made)
+        return jax.tree.map(lambda leaf: far * (leaf - middle), made)
+    ours, theirs = (_wild(side, far, losses.centre) for side in made)
     if declared.neighbours == "zero_out":
         # A zeroed vector or entry stays 0.
         differs = made.losses != made.others
@@ -95,11 +109,11 @@ def pairs_for(learner: Learner | BatchLearner, count: int, key: Array, *, change
     return Pair(ours, theirs)
 
 
-def _wild(leaf, centre=0.0):
-    """The leaf (count, T, ...), with every WILDth row FAR times as far from the centre (...)."""
+def _wild(leaf, far, centre=0.0):
+    """The leaf (count, T, ...), with every WILDth row ``far`` times as far from centre (...)."""
     centre = jnp.broadcast_to(jnp.asarray(centre, jnp.float32), leaf.shape)
     here = jnp.arange(len(leaf)).reshape(-1, *[1] * (leaf.ndim - 1)) % WILD == WILD - 1
-    return jnp.where(here, centre + FAR * (leaf - centre), leaf)
+    return jnp.where(here, centre + far * (leaf - centre), leaf)
 
 
 def contextual_pairs(
@@ -164,20 +178,18 @@ def contextual_pairs(
     )
 
 
-class Verdict(NamedTuple):
-    """The result of replays of a learner on all pairs."""
-
-    spent: np.ndarray  # (pairs,) epsilon at the declared delta; 0 if the declaration does not
-    # cover the pair because too many rounds of a user are in one release
-    touched: int  # the largest number of releases that the change of a pair reached
-    failed: tuple[str, ...]  # failures on some pair: a name of CHECKS; "epsilon" or "rho" if more
-    # was spent than declared; "no release" if no pair reached a release
-
-
 def verdict(
-    learner: Learner | BatchLearner, pairs: Pair, key: Array, *, mechanism: Mechanism | None = None
+    learner: Learner | BatchLearner,
+    pairs: Pair,
+    key: Array,
+    *,
+    mechanism: Mechanism | None = None,
+    paths: int = PATHS,
 ) -> Verdict:
     """Replay a learner on every pair, and compare the spent epsilon with the declared one.
+
+    A replay follows one path of actions. Under bandit feedback a path may not see the loss that
+    differs, and then spends nothing. So several runs of each pair are replayed.
 
     To allow for rounding, epsilon and delta may be larger than declared by a factor of 1.0001.
 
@@ -186,23 +198,84 @@ def verdict(
       pairs: a Pair with leading axes (count, T), as :func:`pairs_for` makes it.
       key: PRNG key of the runs.
       mechanism: as for :func:`replay`.
+      paths: how many runs of each pair are replayed, each with its own key.
+
+    Returns:
+      A Verdict.
 
     Examples:
-      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0)
+      >>> private = dpjax.Privacy(epsilon=0.5)
+      >>> learner = audit.releases(mechanisms.tree(2), (), scale=1.0, privacy=private)
       >>> pairs = audit.Pair(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
       >>> found = audit.verdict(learner, pairs, jax.random.key(0))
-      >>> found.spent.tolist(), found.failed
-      ([1.0], ())
+      >>> found.spent.tolist(), found.failed, found.status
+      ([1.0], ('epsilon',), 1)
+      >>> found.reasons[0]
+      'a replay spent 1, but 0.5 is declared (2 times as much): the noise is too small'
     """
-    keys = jr.split(key, len(jax.tree.leaves(pairs.losses)[0]))
+    found = replayed(learner, pairs, key, mechanism=mechanism, paths=paths)
+    return described(found, causes(learner, pairs, key, found), learner.privacy)
+
+
+def replayed(learner, pairs, key, *, mechanism=None, paths=PATHS) -> Verdict:
+    """As :func:`verdict`, but the reasons are those of the failed checks, not of their causes."""
+    count, paths = len(jax.tree.leaves(pairs.losses)[0]), _check.size(1, paths=paths)
+    roots = [key, *(jr.fold_in(key, path) for path in range(1, paths))]
     run = jax.jit(
         jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)),
         compiler_options=FIRST_LEVEL,
     )
-    result = jax.tree.map(np.asarray, run(pairs, keys))
     most = learner.privacy.rounds_per_release
-    covered = None if most is None else _rounds_in_a_release(learner, pairs, keys) <= most
-    return judged(result, learner.privacy, covered)
+    rounds = None if most is None else jax.jit(jax.vmap(partial(_rounds_in_a_release, learner)))
+    results, covered = [], []
+    for root in roots:
+        keys = jr.split(root, count)
+        results.append(jax.tree.map(np.asarray, run(pairs, keys)))
+        covered.append(np.ones(count, bool) if rounds is None else rounds(pairs, keys) <= most)
+    result = jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
+    found = judged(result, learner.privacy, np.concatenate(covered))
+    return found._replace(spent=found.spent.reshape(paths, count).max(axis=0), paths=paths)
+
+
+def causes(learner: Learner | BatchLearner, pairs: Pair, key: Array, found: Verdict) -> list[str]:
+    """The failures of a replay, by the name of their cause if it is known.
+
+    Args:
+      learner: the learner that was replayed.
+      pairs: its pairs.
+      key: PRNG key of the replays.
+      found: their Verdict.
+    """
+    failed, unseen = set(found.failed), {"noise_seen", "same_actions"}
+    if not np.isfinite(float(learner.privacy.epsilon)):
+        return list(found.failed)
+    if failed & unseen:
+        # The sums are incomplete, so the spent epsilon is infinite.
+        rest = [check for check in found.failed if check not in ("epsilon", "rho", "no release")]
+        # Releases that no change reaches hide none.
+        idle = "noise_seen" not in failed and not found.touched
+        if idle or draws_unseen(learner, pairs):
+            # A violation needs no noise that a replay does not see.
+            return [check for check in rest if check not in unseen] or ["not replayed"]
+        return rest
+    if failed and failed <= {"epsilon", "rho"}:
+        private = with_least(learner, pairs, key)
+        if private is not None and not replayed(private, pairs, key).failed:
+            return ["more released"]
+    if failed and failed != {"no release"}:
+        near = _in_range(learner, pairs, key)
+        if near is not None and not replayed(learner, near, key).failed:
+            return [*found.failed, "clip"]
+    return list(found.failed)
+
+
+def _in_range(learner, pairs, key) -> Pair | None:
+    """Other pairs in the declared range; None if the given pairs are in range too."""
+    if learner.action_set is None:
+        return None
+    near = pairs_for(learner, len(jax.tree.leaves(pairs.losses)[0]), key, far=1.0)
+    sizes = [max(np.abs(leaf).max() for leaf in jax.tree.leaves(each)) for each in (pairs, near)]
+    return near if sizes[0] > sizes[1] else None
 
 
 def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None) -> Verdict:
@@ -236,32 +309,26 @@ def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None)
             failed.append("rho")
         if not result.touched[covered].any():
             failed.append("no release")
-    return Verdict(found, int(result.touched.max()), tuple(failed))
+    return described(Verdict(found, int(result.touched.max()), tuple(failed)), failed, declared)
 
 
-def _rounds_in_a_release(learner, pairs, keys):
-    """The largest number of a pair's differing rounds on which one release depends, (pairs,).
+def _rounds_in_a_release(learner, pair, key):
+    """The largest number of the pair's differing rounds on which one release depends, ().
 
     A release depends on a round if a pair that differs only in this round reaches it.
     """
+    differs = differing(pair)
 
-    def one(pair, key):
-        differs = differing(pair)
+    def alone(index):
+        here = differs & (jnp.cumsum(differs) == index)
+        others = jax.tree.map(
+            lambda ours, theirs: jnp.where(here.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours),
+            *pair,
+        )
+        return replay(learner, Pair(pair.losses, others), key).reached
 
-        def alone(index):
-            here = differs & (jnp.cumsum(differs) == index)
-            others = jax.tree.map(
-                lambda ours, theirs: jnp.where(
-                    here.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours
-                ),
-                *pair,
-            )
-            return replay(learner, Pair(pair.losses, others), key).reached
-
-        reached = jax.vmap(alone)(1 + jnp.arange(learner.privacy.rounds_per_user))
-        return jnp.max(jnp.sum(reached, axis=0))
-
-    return np.asarray(jax.jit(jax.vmap(one))(pairs, keys))
+    reached = jax.vmap(alone)(1 + jnp.arange(learner.privacy.rounds_per_user))
+    return jnp.max(jnp.sum(reached, axis=0))
 
 
 def attack(
@@ -314,7 +381,8 @@ def replayed_mutants(
 ) -> dict[str, Verdict]:
     """The :func:`verdict` of each of a learner's :func:`mutants`, by the name of the mistake.
 
-    A mutant was not caught if ``failed`` is empty in its verdict.
+    A mutant was not caught if ``failed`` is empty in its verdict. The causes of failures are not
+    searched for.
 
     Examples:
       >>> declared = dpjax.Privacy(epsilon=1.0)
@@ -326,4 +394,4 @@ def replayed_mutants(
     """
     losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
     made = mutants(learner, losses)
-    return {mistake: verdict(mutant, pairs, key) for mistake, mutant in made.items()}
+    return {mistake: replayed(mutant, pairs, key) for mistake, mutant in made.items()}

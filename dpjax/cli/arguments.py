@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 PRIVATE_EPSILONS = (0.1, 1.0, 10.0)
 EPSILONS = (*PRIVATE_EPSILONS, math.inf)
 RUNS = 2**17  # of each sequence in an attack
+MINUTES = 20.0  # the time limit of an attack
 # The largest number for --devices. Each CPU device has its own threads.
 DEVICES = 1024
 
@@ -109,6 +110,7 @@ def prepare(options) -> "Mesh | None":
     from jax.sharding import Mesh
 
     from dpjax.core import _check
+    from dpjax.store.objects import check_url
 
     mesh = None
     if options.devices is not None:
@@ -122,11 +124,11 @@ def prepare(options) -> "Mesh | None":
     if options.store is None:
         if options.resume:
             raise ValueError("resume: there is no store to continue from; pass --store PATH")
-    elif not options.store:
-        raise ValueError("store: must name a folder or URL, got ''")
-    elif os.path.exists(options.store) and not os.path.isdir(options.store):
+        return mesh
+    check_url(options.store)
+    if os.path.exists(options.store) and not os.path.isdir(options.store):
         raise ValueError(f"store: {options.store} is not a folder")
-    elif not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
+    if not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
         raise ValueError(
             f"store: {options.store} is not empty; pass --resume to continue it, or name another"
         )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -13,7 +14,8 @@ from jax import random as jr
 
 from dpjax import audit, domains, learners
 from dpjax.audit import audited
-from dpjax.audit.audited import PAIRS, RUNS
+from dpjax.audit.audited import MINUTES, PAIRS, RUNS, UNDECIDED, VIOLATED
+from dpjax.audit.limits import watched
 from dpjax.cli.learner_files import find_factory
 from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
@@ -102,19 +104,20 @@ def replays(learner, pairs) -> audit.Verdict:
 
 
 def audit_one(
-    name, domain, epsilon, *, runs=RUNS, count=PAIRS, changed=1
+    name, domain, epsilon, *, horizon=None, runs=RUNS, minutes=MINUTES, count=PAIRS, changed=1
 ) -> tuple[dict, list[dict]]:
     """A row of the table for one learner, and one for each of its mutants.
 
     For a printed calibration, the column ``paper`` has the epsilon that the paper states, and
     ``printed`` the epsilon that is declared.
     """
+    horizon = horizon or HORIZONS.get(name, HORIZON)
 
     def examined(options, **what):
         return audited.examined(
             lambda horizon: build(name, domain, horizon, epsilon, **options),
-            [HORIZONS.get(name, HORIZON)], keys(), {"learner": name, "domain": domain},
-            count=count, changed=changed, **what,
+            [horizon], keys(), {"learner": name, "domain": domain},
+            minutes=minutes, count=count, changed=changed, **what,
         )  # fmt: skip
 
     row, mutants = _whole(*examined({}, runs=None if name in HORIZONS else runs))
@@ -137,18 +140,63 @@ def audit_one(
 def _whole(row, mutants) -> tuple[dict, list[dict]]:
     """A row with empty columns for a printed calibration, and the number of mutants caught."""
     caught = sum(each["caught"] for each in mutants)
-    words = "" if row["checks"] == audited.NOTHING else f"{caught} of {len(mutants)} caught"
+    words = f"{caught} of {len(mutants)} caught" if mutants else ""
     printed = dict.fromkeys(("paper", "printed", "printed_replay"))
     return row | printed | {"mutants": words}, mutants
 
 
-def audit_own(factory, epsilon, *, runs, count, changed) -> tuple[dict, list[dict]]:
-    """:func:`audit_one` for the factory of a user's learner."""
-    entrant = prepared(factory, HORIZON)
+def audit_own(factory, label, epsilon, *, horizon, **options) -> tuple[dict, list[dict]]:
+    """:func:`audit_one` for the factory of a user's learner, which the table calls ``label``."""
+    entrant = prepared(factory, horizon or HORIZON)
+    horizons = [horizon] if horizon else audited.HORIZONS
     return _whole(*audited.examined(
-        lambda horizon: as_learner(entrant.build(horizon, epsilon)), audited.HORIZONS, keys(),
-        {"learner": name_of(factory), "domain": ""}, runs=runs, count=count, changed=changed,
+        lambda horizon: as_learner(entrant.build(horizon, epsilon)), horizons, keys(),
+        {"learner": label, "domain": ""}, **options,
     ))  # fmt: skip
+
+
+def labels_of(own) -> dict[str, str]:
+    """The names of users' learners in tables, with their files if a name repeats.
+
+    Args:
+      own: (path, factory) for each argument of the command.
+    """
+    names = {text: name_of(factory) for text, (_, factory) in own.items()}
+    labels = {}
+    for text, name in names.items():
+        path, _ = own[text]
+        full = f"{path}:{name}" if text == path else text
+        labels[text] = full if [*names.values()].count(name) > 1 else name
+    return labels
+
+
+def label_of(row) -> str:
+    """A learner of a table, with its domain if it has one."""
+    return f"{row['learner']}, {row['domain']}" if row["domain"] else row["learner"]
+
+
+def outcome(rows) -> str:
+    """Which audits found a violation or could not decide, or a sentence that none did."""
+    found = []
+    for status, words in (
+        (VIOLATED, "A violation was found"), (UNDECIDED, "The audit cannot decide"),
+    ):  # fmt: skip
+        named = [f"{label_of(row)} ({row['checks']})" for row in rows
+                 if audited.status(row["checks"]) == status]  # fmt: skip
+        if named:
+            found.append(f"{words}: {'; '.join(named)}.")
+    return " ".join(found) or "No violation was found on the pairs that were run."
+
+
+def closing(rows) -> str:
+    """The sentence on the learners of a table if all of them passed."""
+    horizons = sorted({row["horizon"] for row in rows if row["horizon"]})
+    if not horizons:
+        return "nothing was audited, since no privacy is declared"
+    rounds = " or ".join(map(str, horizons))
+    (pairs,) = {row["pairs"] for row in rows if row["horizon"]}
+    return (f"no violation was found on {pairs} pairs of {rounds} rounds; later rounds are not "
+            "audited (--horizon)")  # fmt: skip
 
 
 def figure(rows):
@@ -162,10 +210,11 @@ def figure(rows):
         ("attack", "lower bound of the attack, 95 %", "^", 7),
     ):
         values = [np.nan if row[key] is None else row[key] for row in shown]
-        panel.plot(places, values, marker, label=label, markersize=size)
+        if np.isfinite(values).any():
+            panel.plot(places, values, marker, label=label, markersize=size)
     panel.set_xticks(
         places,
-        [f"{row['learner']} {row['domain'] or ''}" for row in shown],
+        list(map(label_of, shown)),
         rotation=75,
         ha="right",
         fontsize=8,
@@ -175,12 +224,14 @@ def figure(rows):
     panel.set_ylim(
         -0.1, 1.5 * max((x for x in heights if x is not None and np.isfinite(x)), default=1)
     )
-    panel.legend(fontsize=8, frameon=False)
+    if shown:
+        panel.legend(fontsize=8, frameon=False)
     plot.label_axes(panel, "", xlabel="", ylabel="$\\epsilon$ at the declared $\\delta$")
-    drawn.supxlabel(
-        "No violation was found above the circles on the pairs that were run. This says nothing "
-        "about other pairs.", fontsize=8,
-    )  # fmt: skip
+    caption = ("No violation was found above the circles on the pairs that were run. This says "
+               "nothing about other pairs.")  # fmt: skip
+    if any(audited.status(row["checks"]) for row in shown):
+        caption = outcome(shown)
+    drawn.supxlabel(textwrap.fill(caption, 130), fontsize=8)
     return drawn
 
 
@@ -190,8 +241,8 @@ ABOUT = """# Audits of {of}
 
 *Drawn by `{command}`.*
 
-The replay caught {caught} of {mutants} mutants. Audits find no violation above a level; they do not
-show that there is none.
+{outcome}{mutants}
+An audit that finds no violation is evidence, not a proof.
 
 The table is from `{command}`: [audit.csv](audit.csv),
 [audit_mutants.csv](audit_mutants.csv), [parameters.json](parameters.json)
@@ -199,6 +250,7 @@ The table is from `{command}`: [audit.csv](audit.csv),
 epsilon = {epsilon:g}, {pairs} pairs, {counted}.
 
 - *Replay*: the largest privacy loss over the pairs, at the declared delta.
+- *Checks*: `pass`, or the checks that failed.
 - *Printed*: for a printed calibration, the paper's epsilon, the one that we declare for its noise,
   and the one that a replay spent.
 - Some learners would release nothing in so short a game by default. Their options are in
@@ -232,19 +284,20 @@ def page(folder) -> str:
     words, runs = "--all" if names == "all" else " ".join(names), about["runs"]
     longer = [f"{name}: {rounds}" for name, rounds in about["horizons"].items()
               if name in {row["learner"] for row in rows}]  # fmt: skip
+    caught = sum(bool(row["caught"]) for row in mutants)
     text = ABOUT.format(
         **about, of="all learners" if names == "all" else ", ".join(f"`{name}`" for name in names),
         command=f"dpjax audit {words} --epsilon {about['epsilon']:g}",
-        longer=f" ({', '.join(longer)})" if longer else "", mutants=len(mutants),
-        caught=sum(bool(row["caught"]) for row in mutants),
+        longer=f" ({', '.join(longer)})" if longer else "", outcome=outcome(rows),
+        mutants=f" The replay caught {caught} of {len(mutants)} mutants." if mutants else "",
         counted="no attack" if runs is None else
         f"{runs} counted runs of each sequence, confidence {100.0 * about['confidence']:g} %",
     )  # fmt: skip
-    header = ["learner", "declared", "delta", "model", "replay", "attack, at least",
+    header = ["learner", "checks", "declared", "delta", "model", "replay", "attack, at least",
               "printed: paper, declared, replayed"]  # fmt: skip
     lines = [
         [f"`{row['learner']}`" + (f", {row['domain']}" if row["domain"] else ""),
-         *(_digits(row[name]) for name in ("declared", "delta")), row["model"],
+         row["checks"], *(_digits(row[name]) for name in ("declared", "delta")), row["model"],
          *(_digits(row[name]) for name in ("replay", "attack")),
          _digits(row["paper"], row["printed"], row["printed_replay"])]
         for row in rows
@@ -290,12 +343,14 @@ def run(
     out="results/audit",
     *,
     epsilon=1.0,
+    horizon=None,
     runs=RUNS,
+    minutes=MINUTES,
     count=PAIRS,
     changed=1,
     merge=False,
     progress=True,
-) -> tuple[str, str]:
+) -> tuple[str, int, str]:
     """Audit learners at one epsilon, and write tables and a figure into the folder ``out``.
 
     The files are audit.csv (a row for each learner and domain), audit_mutants.csv (a row for each
@@ -306,7 +361,9 @@ def run(
         :func:`dpjax.cli.learner_files.find_factory`; by default all learners of the package.
       out: a folder, created if necessary.
       epsilon: the epsilon requested of every learner.
+      horizon: the number of rounds; None for 16, or for more if a learner releases nothing in 16.
       runs: counted runs of each sequence in the attack; None for no attack.
+      minutes: after which the attack of a learner is stopped.
       count: number of replayed pairs.
       changed: number of rounds that differ between the sequences of a pair, below the horizon. The
         table then shows the declared and the replayed privacy loss of a group of this many rounds.
@@ -314,7 +371,9 @@ def run(
       progress: whether to show a progress bar.
 
     Returns:
-      The new rows, as text, and the first violation of a declaration; empty if there is none.
+      The new rows, as text; an exit status: 0, or 1 if a violation of a declaration was found, or
+      3 if some audit could not decide; and the sentence of the first such audit, or of all that
+      passed.
 
     Raises:
       ValueError: there is no such learner, a file has no learner, or a number is out of range; or
@@ -322,24 +381,28 @@ def run(
       OSError: the folder cannot be written to.
     """
     names = list(learners.__all__ if names is None else names)
-    own = {name: find_factory(name)[1] for name in names if FILE.search(name)}
+    own = {name: find_factory(name) for name in names if FILE.search(name)}
+    labels = labels_of(own)
     for name in names:
         if name not in own:
             factories.check_name(name)
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) or len({*labels.values()}) < len(own):
         raise ValueError(f"learner: one is named twice in {', '.join(names)}")
     if epsilon == np.inf:
         raise ValueError("epsilon must be finite, since at inf nothing is declared")
     _check.epsilon(epsilon)
     runs = None if runs is None else _check.size(1, runs=runs)
     changed = _check.size(1, changed=changed)
-    if changed >= HORIZON:
-        raise ValueError(f"changed must be below the horizon {HORIZON}, got {changed}")
+    horizon = None if horizon is None else _check.size(2, horizon=horizon)
+    _check.positive(minutes=minutes)
+    if changed >= (horizon or HORIZON):
+        raise ValueError(f"changed must be below the horizon {horizon or HORIZON}, got {changed}")
     parameters = {
         "learners": "all" if names == learners.__all__ else names,
-        "epsilon": epsilon, "horizon": HORIZON, "horizons": HORIZONS, "options": OPTIONS,
-        "arms": ARMS, "delta": DELTA, "pairs": count, "runs": runs, "confidence": 0.95,
-        "changed rounds": changed,
+        "epsilon": epsilon, "horizon": horizon or HORIZON,
+        "horizons": {} if horizon else HORIZONS, "options": OPTIONS,
+        "arms": ARMS, "delta": DELTA, "pairs": count, "changed rounds": changed,
+        "runs": runs, "confidence": 0.95,
         "training runs": audit.TRAINING, "selection runs": audit.SELECTION,
         "key": f"jax.random.key({SEED})",
         "versions": versions(),
@@ -349,21 +412,32 @@ def run(
         parameters = add_to(out, parameters, "learners")
     with output_folder(out) as folder:
         cases = [
-            partial(audit_own, own[name]) if name in own else partial(audit_one, name, domain)
+            (
+                name,
+                partial(audit_own, own[name][1], labels[name])
+                if name in own
+                else partial(audit_one, name, domain),
+            )
             for name in names
             for domain in ([""] if name in own else domains_of(name))
         ]
-        # Compilation takes nearly all of the time; threads spread it over the cores.
-        with ThreadPoolExecutor(cores()) as pool:
-            found = pool.map(
-                lambda case: case(epsilon, runs=runs, count=count, changed=changed), cases
-            )
-            done = []
-            with Bar(len(cases), progress, "learners") as bar:
-                for each in found:
+        options = {"horizon": horizon, "runs": runs, "minutes": minutes}
+        with Bar(len(cases), progress, "learners") as bar:
+
+            def one(name, case):
+                try:
+                    with watched(lambda words: bar.say(f"{name}: {words}")):
+                        return case(epsilon, count=count, changed=changed, **options)
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from error
+
+            # Compilation takes nearly all of the time; threads spread it over the cores.
+            with ThreadPoolExecutor(cores()) as pool:
+                done = []
+                for each in pool.map(one, *zip(*cases, strict=True)):
                     done.append(each)
                     bar.update()
-            rows, of_mutants = zip(*done, strict=True)
+        rows, of_mutants = zip(*done, strict=True)
         mutants = [row for rows_of_one in of_mutants for row in rows_of_one]
         for name, table in {"audit.csv": rows, "audit_mutants.csv": mutants}.items():
             if merge:
@@ -378,9 +452,10 @@ def run(
         # A table of mutants from an earlier audit does not belong to this one.
         (Path(out) / "audit_mutants.csv").unlink(missing_ok=True)
     write_figure(out, "audit", figure, read_rows(Path(out) / "audit.csv"))
-    violations = [
-        f"{row['learner']}: {audited.finding({**row, 'epsilon': epsilon, 'flagged': True})}"
-        for row in rows
-        if row["checks"] not in ("pass", audited.NOTHING)
-    ]
-    return format_table(rows), next(iter(violations), "")
+    # Violations first, then audits that could not decide.
+    for status in (VIOLATED, UNDECIDED):
+        for row in rows:
+            if audited.status(row["checks"]) == status:
+                said = audited.finding({**row, "epsilon": epsilon, "flagged": True})
+                return format_table(rows), status, f"{row['learner']}: {said}"
+    return format_table(rows), 0, closing(rows)

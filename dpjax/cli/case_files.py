@@ -6,13 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dpjax.cli.loss_files import (
+    Faults,
+    add_width,
     csv_rows,
     is_missing,
     is_number,
     missing,
     refuse_counts,
     refuse_separators,
-    refuse_width,
     regular,
 )
 from dpjax.core import _arrays, _check
@@ -50,6 +51,7 @@ def read_cases(path, *, features=None, label=None) -> Cases:
         labels are the same number (1 and 1.0), there are fewer than two arms, or as in
         :func:`dpjax.cli.loss_files.read_losses`. The message names the file and, if possible, the
         row and column.
+        The first 10 faults are listed together.
       OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
@@ -57,12 +59,13 @@ def read_cases(path, *, features=None, label=None) -> Cases:
         raise ValueError(
             f"{path}: features and labels are named columns, so it must be a .csv file"
         )
-    columns = read_columns(path)
+    columns, faults = read_columns(path)
     header = list(columns)
-    for name in (*(features or ()), *([] if label is None else [label])):
-        if name not in header:
-            raise ValueError(f"{path}: has no column {name!r}{_check.nearest(name, header)}; its "
-                             f"columns are {', '.join(header)}")  # fmt: skip
+    asked = (*(features or ()), *([] if label is None else [label]))
+    unknown = [f"{name!r}{_check.nearest(name, header)}" for name in asked if name not in header]
+    if unknown:
+        raise ValueError(f"{path}: has no column {' and no column '.join(unknown)}; its columns "
+                         f"are {', '.join(header)}")  # fmt: skip
     if features is None:
         features = [name for name in header if name != label]
     if label in features or len(set(features)) < len(features):
@@ -74,6 +77,15 @@ def read_cases(path, *, features=None, label=None) -> Cases:
     if not features:
         raise ValueError(f"{path}: has no column of features")
     encoded = [columns[name].feature() for name in features]
+    arms = tuple(name for name in header if name not in features)
+    if label is not None:
+        arms, labels = columns[label].labels()
+    elif len(arms) < 2:
+        raise ValueError(f"{path}: has {len(arms)} columns of losses beside the features; it needs "
+                         "one for each arm, at least 2")  # fmt: skip
+    else:
+        losses = np.stack([columns[name].losses() for name in arms], 1)
+    faults.refuse()
     names = tuple(name for own, _ in encoded for name in own)
     words = [f"{name} ({len(own)})" for name, (own, _) in zip(features, encoded, strict=True)
              if own != [name]]  # fmt: skip
@@ -82,19 +94,16 @@ def read_cases(path, *, features=None, label=None) -> Cases:
         f"word: {', '.join(words)}.",
     )  # fmt: skip
     read = names, np.concatenate([own for _, own in encoded], axis=1)
-    if label is not None:
-        arms, labels = columns[label].labels()
-        wrong = (labels[:, None] != np.array(arms)).astype(np.float64)
-        return Cases(*read, arms, wrong, labels, notes)
-    arms = tuple(name for name in header if name not in features)
-    if len(arms) < 2:
-        raise ValueError(f"{path}: has {len(arms)} columns of losses beside the features; it needs "
-                         "one for each arm, at least 2")  # fmt: skip
-    return Cases(*read, arms, np.stack([columns[name].losses() for name in arms], 1), None, notes)
+    if label is None:
+        return Cases(*read, arms, losses, None, notes)
+    wrong = (labels[:, None] != np.array(arms)).astype(np.float64)
+    return Cases(*read, arms, wrong, labels, notes)
 
 
-def read_columns(path) -> dict:
-    """The columns of a .csv file by name, in order. Its first row names them.
+def read_columns(path) -> tuple[dict, Faults]:
+    """The columns of a .csv file by name, in order, and its faults. Its first row names them.
+
+    Methods of columns add faults. Refuse them before you use the columns.
 
     Raises:
       ValueError, OSError: as in :func:`read_cases`.
@@ -102,98 +111,109 @@ def read_columns(path) -> dict:
     path = Path(path)
     first, *rows = regular(path, lambda path: list(csv_rows(path))) or [(1, [])]
     header = _header(path, *first)
-    for number, row in rows:
-        if len(row) != len(header):
-            refuse_width(path, number, row, len(header), "the header")
     if not rows:
         raise ValueError(f"{path}: has no rows below the header")
+    faults = Faults(path)
+    for number, row in rows:
+        if len(row) != len(header):
+            add_width(faults, number, row, len(header), "the header")
+    rows = [(number, row) for number, row in rows if len(row) == len(header)]
+    if not rows:
+        faults.refuse()
     numbers = [number for number, _ in rows]
     return {
-        name: Column(path, j + 1, name, numbers, [row[j].strip() for _, row in rows])
+        name: Column(faults, j + 1, name, numbers, [row[j].strip() for _, row in rows])
         for j, name in enumerate(header)
-    }
+    }, faults
 
 
 def _header(path, number, row) -> list[str]:
     refuse_separators(path, row)
-    header = [cell.strip() for cell in row]
+    header, faults = [cell.strip() for cell in row], Faults(path)
     for column, name in enumerate(header):
         if not name or is_number(name) or name in header[:column]:
             what = "has no name" if not name else (
                 f"is named {name}; a name must be a word" if is_number(name) else
                 f"is named {name}, as an earlier one is")  # fmt: skip
-            raise ValueError(f"{path}: row {number} must name the columns, and column {column + 1} "
-                             f"{what}")  # fmt: skip
+            sentence = f"row {number} must name the columns, and column {column + 1} {what}"
+            faults.add(number, column + 1, sentence)
+    faults.refuse()
     return header
 
 
 class Column(NamedTuple):
-    """A column of a file."""
+    """A column of a file. Its methods add the faults of its entries."""
 
-    path: Path
+    faults: Faults
     place: int  # counted from 1
     name: str
     numbers: list[int]  # of the rows, counted as lines of the file
     cells: list[str]
 
-    def refused(self, i, what) -> ValueError:
-        where = f"{self.path}: row {self.numbers[i]}, column {self.place} ({self.name})"
-        return ValueError(f"{where} {what}")
+    def add(self, i, what) -> None:
+        """Add the fault of entry i."""
+        where = f"row {self.numbers[i]}, column {self.place} ({self.name})"
+        self.faults.add(self.numbers[i], self.place, f"{where} {what}")
 
-    def check_missing(self) -> None:
+    def present(self) -> list[int]:
+        """The places of entries that are not missing."""
         for i, cell in enumerate(self.cells):
             if is_missing(cell):
                 advice = "remove the row, or use another word" if cell else "or remove the row"
-                raise self.refused(i, f"{missing(cell)}; fill it in, {advice}")
+                self.add(i, f"{missing(cell)}; fill it in, {advice}")
+        return [i for i, cell in enumerate(self.cells) if not is_missing(cell)]
 
     def values(self) -> np.ndarray:
-        """(n,) finite numbers."""
-        self.check_missing()
-        for i, cell in enumerate(self.cells):
+        """(n,) finite numbers; NaN for a fault."""
+        values = np.full(len(self.cells), np.nan)
+        others = ", as other entries of this column are" if any(map(is_number, self.cells)) else ""
+        for i in self.present():
+            cell = self.cells[i]
             if not is_number(cell):
-                others = "" if not any(map(is_number, self.cells)) else (
-                    ", as other entries of this column are")  # fmt: skip
-                raise self.refused(i, f"is {cell[:40]!r}, and not a number{others}")
-        values = np.array(self.cells, np.float64)
-        for i in np.flatnonzero(~np.isfinite(values)).tolist():
-            raise self.refused(i, f"is {values[i]:g}; a number must be finite")
+                self.add(i, f"is {cell[:40]!r}, and not a number{others}")
+            elif np.isfinite(float(cell)):
+                values[i] = float(cell)
+            else:
+                self.add(i, f"is {float(cell):g}; a number must be finite")
         return values
 
     def losses(self) -> np.ndarray:
+        """(n,) numbers in [0, 1]; others are faults."""
         values = self.values()
         for i in np.flatnonzero((values < 0.0) | (values > 1.0)).tolist():
             shown = _arrays.digits(values[i], 0.0, 1.0)
-            raise self.refused(i, f"is {shown}; losses must lie in [0, 1]")
+            self.add(i, f"is {shown}; losses must lie in [0, 1]")
         return values
 
     def feature(self) -> tuple[list[str], np.ndarray]:
         """The names and values, (n, c), of the features that encode the column."""
-        self.check_missing()
-        if any(map(is_number, self.cells)):
+        if any(is_number(cell) and not is_missing(cell) for cell in self.cells):
             values = self.values()[:, None]
-            refuse_counts(self.path, values, self.place)
+            refuse_counts(self.faults.path, values, self.place)
             return [self.name], values
         words, which = self.labels()
         equal = which[:, None] == np.array(words)
         return [f"{self.name}={word}" for word in words], equal.astype(np.float64)
 
-    def check_words(self) -> None:
-        """Refuse missing entries, and words that are the same number, such as 1 and 1.0."""
-        self.check_missing()
+    def words(self) -> list[str]:
+        """The distinct words, sorted. Words that are the same number, 1 and 1.0, are faults."""
         first: dict = {}  # word or number -> the row that has it first
-        for i, cell in enumerate(self.cells):
+        for i in self.present():
+            cell = self.cells[i]
             same = first.setdefault(float(cell) if is_number(cell) else cell, i)
             if cell != self.cells[same]:
-                raise self.refused(i, f"is {cell!r}, the same number as {self.cells[same]!r} in "
-                                      f"row {self.numbers[same]}; write them alike")  # fmt: skip
+                self.add(i, f"is {cell!r}, the same number as {self.cells[same]!r} in row "
+                            f"{self.numbers[same]}; write them alike")  # fmt: skip
+        return sorted(self.cells[i] for i in first.values())
 
     def labels(self) -> tuple[tuple[str, ...], np.ndarray]:
-        """The distinct words, sorted, and the column itself."""
-        self.check_words()
-        words = sorted(set(self.cells))
-        if not 2 <= len(words) <= VALUES:
-            raise ValueError(
-                f"{self.path}: column {self.place} ({self.name}) has {len(words)} different "
-                f"{'word' if len(words) == 1 else 'words'}; it must have from 2 to {VALUES}"
-            )
+        """The distinct words, sorted, and the column itself; there are no words if too many."""
+        words = self.words()
+        few = len(words) < 2 and not self.faults.count  # else words may be missing
+        if few or len(words) > VALUES:
+            self.faults.add(
+                0, self.place, f"column {self.place} ({self.name}) has {len(words)} different "
+                f"{'word' if len(words) == 1 else 'words'}; it must have from 2 to {VALUES}",
+            )  # fmt: skip
+            words = []
         return tuple(words), np.array(self.cells)

@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import io
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from dpjax import papers
 from dpjax.cli.alive import alive
 from dpjax.cli.arguments import (
     EPSILONS,
+    MINUTES,
     PRIVATE_EPSILONS,
     RUNS,
     Parser,
@@ -37,10 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         compiled programs on disk (:func:`dpjax.keep_compiled`).
 
     Returns:
-      The exit status. It is 0 on success. It is 1 if the results were written but a figure was not,
-      or if an audit or comparison found a violation of a declaration. It is 130 if the command was
-      interrupted, and 2 after any other error. If it is not 0, a sentence on stderr gives the
-      reason.
+      The exit status. It is 0 on success. It is 1 if an audit or comparison found a violation of a
+      declaration, and 3 if it could not decide. It is 1 if the results were written but a figure
+      was not. It is 130 if the command was interrupted, and 2 after any other error. If it is not
+      0, a sentence on stderr gives the reason.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -54,8 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         name = getattr(options.command, "__name__", "").strip("_")
         with _failed_figures() as failed, alive(f"dpjax {name}"):
-            violation = options.command(options)
+            status, sentence = options.command(options) or (0, "")
         sys.stdout.flush()
+    except BrokenPipeError:  # The reader, such as head, has read enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError, ImportError) as error:
         _complain(error)
         return 2
@@ -67,10 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rest = f"{kept} has the finished part: pass --resume" if kept else "nothing was written"
         _complain(f"interrupted; {interrupt if interrupt.args else rest}")
         return 130
-    complaints = [*failed, *([violation] if violation else [])]
-    for complaint in complaints:
+    for complaint in [*failed, *([sentence] if status else [])]:
         _complain(complaint)
-    return 1 if complaints else 0
+    return status or int(bool(failed))
 
 
 def _complain(what) -> None:
@@ -179,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
         description=f"{words[0].upper()}{words[1:]}, and audit it. FILE is run as a Python "
         "program: pass only files that you would run. Without NAME, the factory is the only public "
         "function in it that requires horizon and returns a Learner.",
+        epilog="Exit status: that of dpjax audit (dpjax audit --help).",
     )  # fmt: skip
     comparison.add_argument("file", metavar="FILE[:NAME]", help="a Python file, and a name in it")
     comparison.add_argument(
@@ -223,14 +228,27 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("--out", metavar="FILE", help="default: next to the input, as .html")
     page.add_argument("--overwrite", action="store_true", help="replace FILE")
 
-    audit = add("audit", _audit, "replay and attack a learner's calibration")
+    words = "replay and attack a learner's calibration"
+    audit = add(
+        "audit", _audit, words,
+        description=f"{words[0].upper()}{words[1:]}.", epilog="Exit status: 0 if no violation was "
+        "found, 1 if one was found, 2 after an error, and 3 if the audit cannot decide: the "
+        "learner cannot be replayed, it releases more than is needed, no release was reached, or "
+        "the attack was stopped.",
+    )  # fmt: skip
     audit.add_argument(
         "learner", nargs="*", metavar="NAME|FILE[:NAME]",
         help="as dpjax list shows them, or a Python file, which is run, and a name in it",
     )  # fmt: skip
     audit.add_argument("--all", action="store_true", help="every learner")
     add_number(audit, "epsilon", 1.0, "E")
+    audit.add_argument(
+        "--horizon", type=int, metavar="T",
+        help="rounds of each game (default 16, or more if nothing is released in 16); later "
+        "rounds are not audited",
+    )  # fmt: skip
     add_number(audit, "runs", RUNS, "N", "counted runs of each sequence")
+    add_number(audit, "minutes", MINUTES, "M", "time limit of the attack of a learner")
     audit.add_argument("--no-attack", action="store_true", help="replay only, which is faster")
     add_number(audit, "changed", 1, "K", "audit the privacy loss of a group of K changed rounds")
     add_output(audit, "results/audit", merged="learners")
@@ -290,8 +308,8 @@ def _run(options) -> None:
         _written_to(out)
 
 
-def _audit(options) -> str:
-    """Print the table, and return the first violation of a declaration, if there is any."""
+def _audit(options) -> tuple[int, str]:
+    """Print the table, and return the exit status and its reason."""
     from dpjax.cli import audits
 
     if bool(options.learner) == options.all:
@@ -299,11 +317,13 @@ def _audit(options) -> str:
     out = results_folder(options, "results/audit")
     names = None if options.all else options.learner
     runs = None if options.no_attack else options.runs
-    given = {"epsilon": options.epsilon, "runs": runs, "changed": options.changed}
-    text, violation = audits.run(names, out, merge=options.merge, **given)
+    given = {name: getattr(options, name) for name in ("epsilon", "horizon", "minutes", "changed")}
+    text, status, sentence = audits.run(names, out, runs=runs, merge=options.merge, **given)
     print(text)
+    if not status:
+        print(sentence)
     _written_to(out)
-    return violation
+    return status, sentence
 
 
 def _theorem(options) -> None:
@@ -341,19 +361,19 @@ def _explore(options) -> None:
     print(f"Written to {shown(out)}.")
 
 
-def _compare(options) -> str:
-    """Print the verdicts, and return the first violation that the audit found, if there is any."""
+def _compare(options) -> tuple[int, str]:
+    """Print the verdicts, and return the exit status and its reason."""
     from dpjax.cli import compare
 
     out = results_folder(options, "results/compare")
-    text, violation = compare.run(
+    text, status, sentence = compare.run(
         options.file, out, against=options.against, epsilons=options.epsilon,
         horizon=options.horizon, trials=options.trials, search=options.search,
         runs=None if options.no_attack else options.runs,
     )  # fmt: skip
     print(text)
     _written_to(out)
-    return violation
+    return status, sentence
 
 
 def _reproduce(options) -> None:

@@ -8,7 +8,7 @@ from dpjax.cli.learner_files import find_factory, line_of
 from dpjax.report.output import output_folder, shown
 
 
-def run(file, out="results/compare", **options) -> tuple[str, str]:
+def run(file, out="results/compare", **options) -> tuple[str, int, str]:
     """Compare the learner of a file, and write the page and its tables into the folder ``out``.
 
     :func:`dpjax.report.comparison.write` lists the written files. ``file`` is run as a program.
@@ -19,13 +19,15 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
       **options: as in :func:`dpjax.compare`, except the key.
 
     Returns:
-      The verdicts, as text, and the first violation that the audit found; empty if there is none.
+      The verdicts, as text; and the exit status and its reason, as :func:`dpjax.cli.audits.run`
+      returns them.
 
     Raises:
       ValueError, OSError: as in :func:`dpjax.cli.learner_files.find_factory` and
         :func:`dpjax.compare`; the message names the file.
     """
     # Imported here, because these take a while to load.
+    from dpjax.audit import audited
     from dpjax.report import comparison
     from dpjax.study.compare import compare, name_of
 
@@ -48,8 +50,9 @@ def run(file, out="results/compare", **options) -> tuple[str, str]:
         }  # fmt: skip
         title = f"{found.name} of {name} compared with the learners of dpjax"
         comparison.write(found, folder, title=title, parameters=parameters)
-    violation = ""
-    if found.flagged:
-        first = next(row["finding"] for row in found.audit.to_dict("records") if row["flagged"])
-        violation = f"{name}: {first}"
-    return "\n\n".join(found.verdicts.values()), violation
+    text = "\n\n".join(found.verdicts.values())
+    for status in (audited.VIOLATED, audited.UNDECIDED):
+        for row in found.audit.to_dict("records"):
+            if audited.status(row["checks"]) == status:
+                return text, status, f"{name}: {row['finding']}"
+    return text, 0, ""

@@ -66,10 +66,10 @@ def read_study(path):
 
 
 def _check_names(path, where, given, known) -> None:
-    for name in given:
-        if name not in known:
-            meant = _check.nearest(name, known)
-            raise ValueError(f"{path}: {where} has {name!r}{meant}; allowed are {', '.join(known)}")
+    unknown = [f"{name!r}{_check.nearest(name, known)}" for name in given if name not in known]
+    if unknown:
+        found, allowed = ", ".join(unknown), ", ".join(known)
+        raise ValueError(f"{path}: {where} has {found}; allowed are {allowed}")
 
 
 def _check_figure(study, figure) -> None:

@@ -10,6 +10,7 @@ import stat
 import warnings
 import zipfile
 from array import array
+from bisect import insort
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
+from dpjax.core import _arrays
 from dpjax.environments.table import check_losses, check_shape
 
 # The longest line of a CSV file in characters, which holds some million losses.
@@ -33,6 +35,32 @@ _MISSING = {
 }  # fmt: skip
 # NumPy reads no header above 10,000 bytes.
 _HEADER = 2**14
+# A message lists this many faults of a file, and counts the others.
+LISTED = 10
+
+
+class Faults:
+    """The faults of a file, reported together in one message."""
+
+    def __init__(self, path):
+        self.path, self.count, self.listed = path, 0, []
+
+    def add(self, row, column, sentence) -> None:
+        """Add a fault at a row and column, counted from 1, or 0 if the whole line has it."""
+        self.count += 1
+        insort(self.listed, (row, column, sentence))
+        del self.listed[LISTED:]
+
+    def refuse(self) -> None:
+        """Raise a ValueError if there are faults."""
+        sentences = [sentence for *_, sentence in self.listed]
+        if self.count == 1:
+            raise ValueError(f"{self.path}: {sentences[0]}")
+        if sentences:
+            shown = "; ".join(f"({i}) {sentence}" for i, sentence in enumerate(sentences, 1))
+            more = self.count - len(sentences)
+            raise ValueError(f"{self.path}: has {self.count} faults: {shown}"
+                             + (f"; and {more} more" if more else ""))  # fmt: skip
 
 
 class Losses(NamedTuple):
@@ -64,6 +92,7 @@ def read_losses(path) -> Losses:
         file is damaged, encrypted, not of the type of its name, or compresses a table above 256 MiB
         to less than a 32nd. The message names the file and, if possible, the row and column,
         counted from 1 (in a CSV file, the line).
+        The first 10 faults are listed together.
       OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
@@ -98,28 +127,31 @@ def _refuse_what_is_no_file(path, mode) -> None:
 
 def _read_csv(path) -> Losses:
     values, numbers, names, width = array("d"), array("q"), None, None
+    faults = Faults(path)
     for number, row in csv_rows(path):
         if width is None:
             width, first = len(row), row
             if not any(map(is_number, row)):
                 names = tuple(cell.strip() for cell in row)
                 if all(map(is_missing, names)):
-                    _refuse_cell(path, number, row, None)
+                    _add_cells(faults, number, row, None)
                 continue
             _refuse_column_numbers(path, number, row)
         if len(row) != width:
-            refuse_width(path, number, row, width, "the header" if names else f"row {numbers[0]}")
+            like = "the header" if names else f"row {numbers[0]}"
+            add_width(faults, number, row, width, like)
+            continue
         if not all(map(is_number, row)):
-            _refuse_cell(path, number, row, names)
+            _add_cells(faults, number, row, names)
+            row = [cell if is_number(cell) else 0.0 for cell in row]
         values.extend(map(float, row))
         numbers.append(number)
     if not numbers:
         refuse_separators(path, first if width else [])
+        faults.refuse()
         raise ValueError(f"{path}: has no rows of losses")
     losses = np.frombuffer(values).reshape(len(numbers), -1)
-    refuse_counts(path, losses)
-    check_losses(losses, str(path), numbers, names)
-    return Losses(names or _default_names(width), losses)
+    return Losses(names or _default_names(width), _checked(faults, losses, numbers, names))
 
 
 def csv_rows(path):
@@ -136,10 +168,11 @@ def csv_rows(path):
         raise ValueError(f"{path}: row {reader.line_num} is not CSV ({error})") from None
 
 
-def refuse_width(path, number, row, width, like) -> None:
-    """Raise a ValueError for a row that is longer or shorter than the others."""
-    refuse_separators(path, row)
-    raise ValueError(f"{path}: row {number} has {len(row)} entries, but {like} has {width}")
+def add_width(faults, number, row, width, like) -> None:
+    """Add the fault of a row that is longer or shorter than the others."""
+    refuse_separators(faults.path, row)
+    sentence = f"row {number} has {len(row)} entries, but {like} has {width}"
+    faults.add(number, 0, sentence)
 
 
 def _lines(path, file):
@@ -171,16 +204,17 @@ def is_number(cell) -> bool:
     return cell.isascii() and "_" not in cell
 
 
-def _refuse_cell(path, number, row, names) -> None:
-    """Raise a ValueError that names the first entry of a row that is not a number."""
-    refuse_separators(path, row)
-    column = next(i for i, cell in enumerate(row) if not is_number(cell))
-    cell = row[column].strip()
-    name = f" ({names[column]})" if names else ""
-    what = f"{cell[:40]!r} is not a number"
-    if is_missing(cell):
-        what = f"{missing(cell)}; fill it in, or remove the row"
-    raise ValueError(f"{path}: row {number}, column {column + 1}{name}: {what}")
+def _add_cells(faults, number, row, names) -> None:
+    """Add the faults of the entries of a row that are not numbers."""
+    refuse_separators(faults.path, row)
+    for column, cell in enumerate(map(str.strip, row)):
+        if is_number(cell):
+            continue
+        name = f" ({names[column]})" if names else ""
+        what = f"{cell[:40]!r} is not a number"
+        if is_missing(cell):
+            what = f"{missing(cell)}; fill it in, or remove the row"
+        faults.add(number, column + 1, f"row {number}, column {column + 1}{name}: {what}")
 
 
 def refuse_separators(path, row) -> None:
@@ -313,9 +347,23 @@ def _one_sentence(sentence, reason=True):
 def _table(path, values) -> Losses:
     with np.errstate(all="ignore"):  # Numbers beyond float64 become infinite and are refused.
         losses = values.astype(np.float64, copy=False)
-    refuse_counts(path, losses)
-    check_losses(losses, str(path))
-    return Losses(_default_names(losses.shape[1]), losses)
+    return Losses(_default_names(losses.shape[1]), _checked(Faults(path), losses))
+
+
+def _checked(faults, losses, numbers=None, names=None) -> np.ndarray:
+    """The losses, after the refusal of all faults; arguments as in :func:`check_losses`."""
+    refuse_counts(faults.path, losses)
+    bad = np.flatnonzero(~((losses >= 0.0) & (losses <= 1.0)))
+    for place in bad[:LISTED].tolist():
+        i, column = divmod(place, losses.shape[1])
+        row, name = numbers[i] if numbers else i + 1, f" ({names[column]})" if names else ""
+        value = losses[i, column]
+        found = "is missing" if np.isnan(value) else f"is {_arrays.digits(value, 0.0, 1.0)}"
+        sentence = f"row {row}, column {column + 1}{name} {found}; losses must lie in [0, 1]"
+        faults.add(row, column + 1, sentence)
+    faults.count += len(bad[LISTED:])
+    faults.refuse()
+    return check_losses(losses, str(faults.path))
 
 
 def _default_names(arms) -> tuple[str, ...]:

@@ -36,12 +36,12 @@ class Game(NamedTuple):
 
     environment: Environment
     arms: tuple[str, ...]
-    losses: np.ndarray  # (n, K) of the rows
+    losses: np.ndarray  # (n, K) of the rows, as the environment has them
     notes: tuple[str, ...]  # for the reader of the results
 
 
 def study_of(
-    environment, names, *, epsilons=None, seeds=100, horizon=None, seed=0
+    environment, names, *, epsilons=None, seeds=100, horizon=None, seed=0, loss_range=(0.0, 1.0)
 ) -> Study:  # fmt: skip
     """The Study of learners on a (T, K) table of losses, at several privacy levels.
 
@@ -58,6 +58,7 @@ def study_of(
       seeds: the number of trials.
       horizon: number of rounds; by default all T.
       seed: the seed of the PRNG key.
+      loss_range: (low, high) of the losses, for learners that take it.
 
     Raises:
       ValueError: bad losses, an unknown learner or one with other actions, an epsilon that is
@@ -92,7 +93,7 @@ def study_of(
         sizes |= {"dim": arms, "domain": domains.simplex(arms)}
 
     def make(name, epsilon):
-        made = factories.build(name, horizon, {**sizes, "epsilon": epsilon}, loss_range=(0.0, 1.0))
+        made = factories.build(name, horizon, {**sizes, "epsilon": epsilon}, loss_range=loss_range)
         return sample_arms(made) if isinstance(made.action_set, domains.Domain) else made
 
     for name in names:
@@ -181,7 +182,7 @@ def read_game(path, *, features=None, label=None) -> Game:
                  "-1. So half the regret is the number of mistakes beyond those of the reference "
                  "policy.")  # fmt: skip
         environment = environments.classification(read.features, read.labels)
-        return Game(environment, read.arms, read.losses, (words, *read.notes))
+        return Game(environment, read.arms, 2.0 * read.losses - 1.0, (words, *read.notes))
     contexts = standardised(read.features)
     own = np.eye(len(read.arms))[None, :, :, None]
     blocks = (own * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
@@ -199,6 +200,8 @@ def read_study(path, names, *, horizon=None, features=None, label=None, **option
     if horizon is not None and horizon > rows and label is None:
         raise ValueError(f"horizon: {horizon} rounds were requested, but {path} has only {rows}")
     horizon = rows if horizon is None else horizon
+    if label is not None:
+        options["loss_range"] = (-1.0, 1.0)
     return study_of(game.environment, names, horizon=horizon, **options), game
 
 
@@ -222,6 +225,8 @@ def run(
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         data: Any = study.run(store, mesh=mesh, progress=progress)
         rows, last = table(data), int(data["round"].values[-1])
+        # Cases with labels are drawn from all rows.
+        played = game.losses if options.get("label") else game.losses[:last]
         data.to_netcdf(folder / "data.nc")
         write_csv(folder / "table.csv", rows)
         write_csv(folder / "curves.csv", curves(data))
@@ -233,7 +238,7 @@ def run(
                 "features": options.get("features"),
                 "label": options.get("label"),
                 "arms": game.arms,
-                "mean_losses": game.losses[:last].mean(axis=0).tolist(),
+                "mean_losses": played.mean(axis=0).tolist(),
                 "learners": list(study.learners),
                 "epsilons": study.grid["epsilon"],
                 "horizon": last,

@@ -52,22 +52,24 @@ def read_outcomes(path) -> Outcomes:
     Raises:
       ValueError: the header lacks a column; an entry is missing; two treatments are the same number
         (1 and 1.0); an outcome is neither 0 nor 1; there are fewer than two treatments; or the file
-        is not CSV in UTF-8. The message names the file and, if possible, the line and the column.
+        is not CSV in UTF-8. The message names the file and, if possible, the line and the
+        column of the first 10 faults.
       OSError: the file cannot be read, or is not a regular file.
     """
-    read = read_columns(path)
+    read, faults = read_columns(path)
     named = {name: [read[title] for title in read if title.lower() == name] for name in GIVEN}
     for name, found in named.items():
         if len(found) != 1:
             raise ValueError(f"{path}: the first row must name one column treatment and one column "
                              f"outcome, but names {len(found)} columns {name}")  # fmt: skip
     treatments, outcomes = (found[0] for found in named.values())
-    treatments.check_words()
-    counts: dict[str, list[int]] = {}
+    treatments.words()
     values = outcomes.values()
-    for i, (treatment, outcome) in enumerate(zip(treatments.cells, values, strict=True)):
-        if outcome not in (0.0, 1.0):
-            raise outcomes.refused(i, f"is {outcomes.cells[i][:40]!r}; an outcome is 0 or 1")
+    for i in np.flatnonzero(np.isfinite(values) & (values != 0.0) & (values != 1.0)).tolist():
+        outcomes.add(i, f"is {outcomes.cells[i][:40]!r}; an outcome is 0 or 1")
+    faults.refuse()
+    counts: dict[str, list[int]] = {}
+    for treatment, outcome in zip(treatments.cells, values, strict=True):
         counts.setdefault(treatment, [0, 0])[int(outcome)] += 1
     if len(counts) < 2:
         raise ValueError(f"{path}: at least two treatments are needed, got {len(counts)}")

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dpjax.combinators import _returned
 from dpjax.combinators._shared import check_learner
 from dpjax.core import Array, Batch, BatchLearner, Learner, Number, _check
 from dpjax.domains.action_sets import example_loss
@@ -130,7 +131,7 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         return EveryRoundState(state, batch, jnp.zeros((), jnp.int32), nothing), batch.action
 
     def init(key):
-        return begin(*batch_learner.init(key))
+        return begin(*_returned.first(batch_learner, key))
 
     def step(state, key, loss):
         total = jax.tree.map(
@@ -139,7 +140,9 @@ def every_round(batch_learner: BatchLearner) -> Learner:
         state = state._replace(played=state.played + 1, total=total)
         return lax.cond(
             state.played >= state.batch.rounds,
-            lambda: begin(*batch_learner.step(state.learner, key, total)),
+            lambda: begin(
+                *_returned.following(batch_learner, state.learner, state.batch, key, total)
+            ),
             lambda: (state, state.batch.action),
         )
 

@@ -155,9 +155,14 @@ def _coin(epsilon):
 
 
 def _check_base(learner, name) -> None:
-    """Require a base that declares no privacy and is for losses in [0, 1]."""
+    """Require a base that declares no privacy and is for losses in [0, 1].
+
+    While a game is traced, many learners declare a traced infinity.
+    """
     declared = learner.privacy
-    if _check.is_traced(declared.epsilon) or np.isfinite(declared.epsilon):
+    if _check.is_traced(declared.epsilon):
+        _check._note(jnp.isinf(declared.epsilon))
+    elif np.isfinite(declared.epsilon):
         raise ValueError(
             "learner must declare no privacy of its own, since its losses are randomized here; "
             "if it adds no noise, learner._replace(privacy=Privacy()) drops the declaration"

@@ -43,7 +43,8 @@ def real(
       TypeError: the array is traced.
       ValueError: it is not an array, or it is sparse; or an entry is missing (None, NaN, NaT,
         pandas.NA or masked), not a real number (a word, a date, a complex number), or out of range.
-        The message names the first such entry, counted from 1.
+        The message names the first such entry, counted from 1, with words that spell no number
+        before others.
     """
     if is_traced(given):
         raise TypeError(f"{name} must be known numbers, not traced ones")
@@ -65,7 +66,11 @@ def real(
     good = (values >= low) & (values <= high) & ~mask
     if good.all():
         return values
-    place = np.unravel_index(np.argmin(good), good.shape)
+    # In a table with a word that is no number, pandas reads all entries of the column as words.
+    worst = np.array([_is_word(entry) for entry in array.ravel()]).reshape(array.shape) & ~good
+    place = np.unravel_index(np.argmax(worst if worst.any() else ~good), good.shape)
+    if columns is None and getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
+        columns = [str(name) for name in given.columns]
     masked = np.broadcast_to(mask, good.shape)[place]
     found = "is missing" if masked else _words(array[place], values[place], low, high)
     where = _place(name, place, rows, columns)
@@ -138,6 +143,17 @@ def _is_real(dtype) -> bool:
     """Whether a dtype is of integers or floating-point numbers, also of JAX, such as int4."""
     kinds = (jnp.integer, jnp.floating)
     return dtype.kind != "m" and any(jnp.issubdtype(dtype, kind) for kind in kinds)
+
+
+def _is_word(entry) -> bool:
+    """Whether an entry is a word that does not spell a number."""
+    if not isinstance(entry, str):
+        return False
+    try:
+        float(entry)
+    except ValueError:
+        return True
+    return False
 
 
 def _as_float(entry) -> float:

@@ -44,7 +44,7 @@ def _note(*conditions) -> None:
         noted.extend(conditions)
 
 
-def sound(factory):
+def sound(factory, tested=False):
     """Wrap a factory so that wrong keys are refused, and wrong traced arguments give NaN.
 
     The learner or environment that it returns refuses the keys that ``simulate`` refuses.
@@ -52,19 +52,23 @@ def sound(factory):
     The conditions that the factory checks on traced arguments are recorded. A learner stores
     whether all of them hold, for :func:`nan_unless_sound`. If one does not hold, a learner's
     declared epsilon and an environment's regret are NaN. Without traced arguments nothing changes.
+
+    If the factory is ``tested``, its learners play no action outside of their action set. The same
+    holds for a learner that is made of learners if all of them are from such factories.
     """
 
     @functools.wraps(factory)
     def checked(*arguments, **keywords):
         noted: list = []
+        given = (*arguments, *keywords.values())
+        bases = [value for value in given if isinstance(value, Learner | BatchLearner)]
+        known = tested or (bool(bases) and all(map(is_tested, bases)))
         outer = _NOTED.set(noted)
         try:
-            made = _checking_keys(factory(*arguments, **keywords))
+            made = _checking_keys(factory(*arguments, **keywords), known)
         finally:
             _NOTED.reset(outer)
-        for value in (*arguments, *keywords.values()):
-            if isinstance(value, Learner | BatchLearner) and value.sound is not True:
-                noted.append(value.sound)
+        noted += [base.sound for base in bases if base.sound is not True]
         _note(*noted)
         return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
 
@@ -103,14 +107,19 @@ def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
     return around
 
 
-def all_sound(exported: dict, names) -> None:
+def all_sound(exported: dict, names, tested=False) -> None:
     """Wrap the functions of these names in a module's dictionary with :func:`sound`."""
     for name in names:
         if inspect.isfunction(exported[name]):
-            exported[name] = sound(exported[name])
+            exported[name] = sound(exported[name], tested)
 
 
-def _checking_keys(made):
+def is_tested(learner) -> bool:
+    """Whether a learner is as a tested factory returned it."""
+    return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
+
+
+def _checking_keys(made, tested):
     """The learner or environment that a factory returned, with functions that check their key."""
     if not isinstance(made, Learner | BatchLearner | Environment):
         return made
@@ -125,6 +134,7 @@ def _checking_keys(made):
                 key(key=value)
             return function(*arguments, **keywords)
 
+        checked.tested = tested
         return checked
 
     for name, place in (("init", 0), ("step", 1), ("batch", 1)):
@@ -429,8 +439,13 @@ def players(learner, environment) -> None:
     """A learner and an environment, in this order."""
     if isinstance(learner, Environment) and isinstance(environment, Learner | BatchLearner):
         raise TypeError("the learner must come first and the environment second, got them swapped")
-    built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
+    player(learner)
     built(Environment, "environments.bernoulli(means)", environment=environment)
+
+
+def player(learner) -> None:
+    """A learner."""
+    built(Learner | BatchLearner, "learners.exp3(horizon, arms)", learner=learner)
     if not isinstance(learner.feedback, Feedback):
         raise TypeError(
             "the learner's feedback must be a Feedback, such as feedback.bandit; "
@@ -438,12 +453,17 @@ def players(learner, environment) -> None:
         )
 
 
-def pair(returned) -> tuple:
-    """The result of a game, a pair (learner, environment)."""
-    if type(returned) not in (tuple, list) or len(returned) != 2:
+def parts(name, wanted, returned) -> tuple:
+    """The result of a function called ``name``, such as "a pair (state, action)"."""
+    if type(returned) not in (tuple, list) or len(returned) != wanted.count(",") + 1:
         what = "nothing" if returned is None else _kind(returned)
-        raise TypeError(f"game must return a pair (learner, environment), but it returned {what}")
-    players(*returned)
+        raise TypeError(f"{name} must return {wanted}, but it returned {what}")
+    return tuple(returned)
+
+
+def game(returned) -> tuple:
+    """The result of a game, a pair (learner, environment)."""
+    players(*parts("game", "a pair (learner, environment)", returned))
     return tuple(returned)
 
 
@@ -469,6 +489,7 @@ def _kind(value) -> str:
 
 _TRACED = (
     jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
     jax.errors.UnexpectedTracerError,
@@ -483,8 +504,8 @@ def traceable(name):
     except _TRACED as error:
         raise TypeError(
             f"{name} must not branch on a traced value, as {_place(error)} does: if, float(), "
-            "int() and NumPy need concrete numbers, but those of a point or a round are traced; "
-            "use jnp.where, jax.lax.cond and jax.numpy, and a separate game for each size"
+            "int(), masks and NumPy need concrete numbers, but those of a point or a round are "
+            "traced; use jnp.where, jax.lax.cond and jax.numpy, and a separate game for each size"
         ) from error
 
 

@@ -51,6 +51,12 @@ class Plan(NamedTuple):
         points, seeds = self.block
         return list(product(range(0, self.count, points), range(0, self.seeds, seeds)))
 
+    def moved(self, places: np.ndarray) -> "Plan":
+        """The plan with each point at another place; ``places`` (P,) is a permutation."""
+        order = np.argsort(places)
+        points = jax.tree.map(lambda leaf: leaf[order], self.points)
+        return self._replace(points=points, privacy=[self.privacy[i] for i in order])
+
     def blocks(self, corners, together=1) -> list[Block]:
         """The blocks at these corners.
 

@@ -18,6 +18,7 @@ def classification(features: Any, labels: Any) -> Environment:
 
     The loss is -1 if the guess is right and 1 otherwise, so (1 + loss) / 2 counts mistakes. Cases
     are drawn independently with replacement. A learner sees only whether its own guess was right.
+    :func:`dpjax.learners.glm_sgd` needs ``loss_range=(-1, 1)``.
 
     Columns are standardised, a constant 1 is appended, and each case is scaled to a length of at
     most 1. This gives the context z of p + 1 numbers. The features of arm k are z in the k-th of K

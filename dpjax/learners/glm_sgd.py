@@ -14,6 +14,7 @@ from dpjax.learners.parts.arm_sums import check_delta
 from dpjax.learners.parts.gram import clip_row
 from dpjax.learners.parts.prefix_sums import RELEASED
 from dpjax.maths import ellipsoids, laws
+from dpjax.maths.clipping import within
 from dpjax.maths.logistic import gradient_ball
 from dpjax.maths.two_words import add_compensated
 
@@ -101,6 +102,7 @@ def glm_sgd(
     batch: Number | None = None,
     strength: Number | None = None,
     parameter_bound: Number = 1.0,
+    loss_range: tuple[float, float] = (0.0, 1.0),
 ) -> Learner:
     """Private greedy SGD for logistic bandits: one coin a user, or noisy sums of batches.
 
@@ -119,6 +121,11 @@ def glm_sgd(
     (:func:`gradient_ball`). Both are public, since theta_j is. The message is one coin along a
     random direction (:func:`coin_message`). Gaussian noise of scale sigma hides a change by 1.
 
+    At every finite epsilon, a message is at least sqrt(pi d / 2) radii long, up to lower-order
+    terms: above epsilon = 5 its noise hardly falls. Without privacy the default is single steps,
+    which may leave the ball in most rounds (see the report). Larger batches may then have less
+    regret.
+
     Args:
       horizon: T, rounds.
       dim: d, the number of features of an arm. Features longer than 1 are scaled down to length 1.
@@ -134,6 +141,8 @@ def glm_sgd(
         regret bound needs m <= kappa lambda / 2. Here lambda is the smallest eigenvalue of E[x x']
         over the features that are played.
       parameter_bound: S, at least |theta*|.
+      loss_range: (low, high) of the losses, Python floats. They are scaled to [0, 1] to be y. It is
+        (-1, 1) for :func:`dpjax.environments.classification`.
 
     Returns:
       A Learner with contextual feedback. An action is a policy: a function that maps the round's
@@ -167,6 +176,7 @@ def glm_sgd(
     _check.one_of("local", "shuffle", "joint", model=model)
     _check.inside(0.0, jnp.inf, parameter_bound=parameter_bound, **_check.given(strength=strength))
     _check.between(1.0, jnp.inf, **_check.given(batch=batch))
+    low, high = _check.interval(loss_range=loss_range)
     local = model == "local"
     for name, value in {"delta": delta, "batch": batch}.items():
         if local and value is not None:
@@ -175,7 +185,10 @@ def glm_sgd(
     m = default_strength(dim, bound) if strength is None else jnp.asarray(strength, jnp.float32)
     start = 1.0 + 0.25 / m
     noisy = jnp.asarray(epsilon, jnp.float32) < jnp.inf
-    declared = Privacy(epsilon=epsilon, model=model, released=RELEASED.get(model, "policies 1..T"))
+    declared = Privacy(
+        epsilon=epsilon, model=model, loss_range=(low, high),
+        released=RELEASED.get(model, "policies 1..T"),
+    )  # fmt: skip
     if local:
         lead, size = coin_lead(jnp.asarray(epsilon, jnp.float32)), jnp.int32(1)
         declared = declared._replace(accountant="randomized response, each gradient")
@@ -212,7 +225,8 @@ def glm_sgd(
     def step(state, key, seen):
         x, loss = seen
         theta, (updates, cut) = state.theta, state.report
-        gradient = (jax.nn.sigmoid(jnp.sum(theta * x)) - loss) * x
+        y = within((loss - low) / (high - low), 0.0, 1.0)  # above 1 only by rounding
+        gradient = (jax.nn.sigmoid(jnp.sum(theta * x)) - y) * x
         total, error = add_compensated(state.total, state.error, gradient)
         ended = state.waiting + 1 >= size
         # The sum of an unfinished batch is not released.
@@ -227,5 +241,5 @@ def glm_sgd(
 
     return Learner(
         init, step, contextual, Policies(dim), horizon, declared, report=lambda state: state.report,
-        clip=lambda seen: clip_row(seen, 1.0, 0.0, 1.0),
+        clip=lambda seen: clip_row(seen, 1.0, low, high),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from dpjax.report import (
     identification,
     latex,
     pages,
+    quantities,
     tables,
     trends,
 )
@@ -64,7 +65,7 @@ class Accessor:
             given = signature.bind(None, *args, **kwargs)
             given.apply_defaults()
             default = "regret" if given.arguments.get("over") == "round" else "final_regret"
-            return function(self._array(of or default), *args, **kwargs)
+            return function(self._array(of, default), *args, **kwargs)
 
         keyword = inspect.Parameter
         variable = keyword(word, keyword.KEYWORD_ONLY, default=None, annotation=str | None)
@@ -89,23 +90,25 @@ class Accessor:
 
     def table(
         self,
-        of: str = "final_regret",
+        of: str | None = None,
         confidence: float = 0.95,
-        estimates: Sequence[str | Callable] = ("mean",),
+        estimates: Sequence[str | Callable] | None = None,
     ) -> pandas.DataFrame:
         """A table of estimates and declared privacy, one row per cell.
 
         A learner that does not take an axis has one row. Its entry for the axis is NaN if the axis
         holds numbers, and otherwise empty. The column ``trials`` is the number of trials that
-        count in the row, and ``attrs["notes"]`` of the table has remarks on them. Cells of which no
-        trial was played have no row.
+        count in the row, and ``attrs["notes"]`` of the table has remarks on them. Cells outside of
+        the study have no row. The model of a cell that declares no privacy is "none".
+
+        The table of an estimate, such as ``data.dpjax.slope().dpjax.table()``, has its variables.
 
         Args:
-          of: the variable.
+          of: the variable, by default the regret at the horizon.
           confidence: level of each interval.
-          estimates: names of estimators, or functions like them. With one estimator, the columns
-            have the names of its variables. With several, a column has the names of the estimator
-            and the variable, or only one name if both are equal.
+          estimates: names of estimators, or functions like them; by default the mean. With one
+            estimator, the columns have the names of its variables. With several, a column has the
+            names of the estimator and the variable, or only one name if both are equal.
 
         Examples:
           >>> import xarray
@@ -118,14 +121,19 @@ class Accessor:
           >>> list(table)[4:]
           ['mean_high', 'gini', 'gini_low', 'gini_high', 'trials']
         """
-        return tables.cells(self._array(of), estimates, confidence)
+        if quantities.is_estimate(self._data) and of is None:
+            if estimates is not None or confidence != 0.95:
+                raise ValueError("estimates: the data are already an estimate; leave out estimates "
+                                 "and confidence")  # fmt: skip
+            return tables.of_estimate(self._data)
+        return tables.cells(self._array(of), estimates or ("mean",), confidence)
 
-    def latex(self, columns: str, of: str = "final_regret", **options: Any) -> str:
+    def latex(self, columns: str, of: str | None = None, **options: Any) -> str:
         """A table for LaTeX: see :func:`dpjax.report.latex.table`.
 
         Args:
           columns: the axis whose values are the columns.
-          of: the variable.
+          of: the variable, by default the regret at the horizon.
           **options: passed to :func:`dpjax.report.latex.table`.
 
         Examples:
@@ -136,6 +144,9 @@ class Accessor:
           >>> "3.0 +- 1.5" in data.dpjax.latex("epsilon")
           True
         """
+        alone = quantities.is_estimate(self._data) and "trial" not in self._data.dims
+        if alone:
+            return latex.table(self._data, columns, of=of, **options)
         return latex.table(self._array(of), columns, **options)
 
     def figure(self, x: str, **options: Any) -> figures.Captioned:
@@ -176,8 +187,19 @@ class Accessor:
             shown.append(pages.paragraph(note, "small"))
         return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, *shown])
 
-    def _array(self, name):
-        if name not in self._data.data_vars:
-            names = [n for n, v in self._data.data_vars.items() if "trial" in v.dims]
+    def _array(self, name, default="final_regret"):
+        """The variable of this name, or the default of a study, or the trials of a choice."""
+        data = self._data
+        names = [str(n) for n, v in data.data_vars.items() if "trial" in v.dims]
+        if not names:
+            about = data.attrs.get("label", data.attrs.get("estimate", ""))
+            raise ValueError(
+                f"data: an estimate needs trials, and the data have none{about and f' ({about})'}. "
+                "Estimate from the data of a study, or from the results of tune or frontier"
+            )
+        if name is None and quantities.is_estimate(data):
+            name = data.attrs["variable"]
+        name = name or default
+        if name not in data.data_vars:
             raise ValueError(f"of: the data have no {name!r}; they have {', '.join(names)}")
-        return self._data[name]
+        return quantities.variable(data, name)

@@ -3,13 +3,15 @@
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import numpy as np
 import xarray
+
+from dpjax.report import quantities
 
 DRAWS, SEED = 1000, 2017  # of resampling
 # With fewer trials, resampled trials vary too little, and intervals come from Student's law.
@@ -21,24 +23,29 @@ _QUIET: ContextVar[bool] = ContextVar("_QUIET", default=False)
 
 
 def estimator(
-    caption: str = "", fewest: int = 2
+    caption: str = "", fewest: int = 2, label: str = "", interval: str = ""
 ) -> Callable[[Callable[P, xarray.Dataset]], Callable[P, xarray.Dataset]]:
     """Register a function as an estimator, under its name.
 
     Its first argument is a DataArray with the dimension ``trial``; ``confidence`` is the level of
     its interval. It returns a Dataset whose first variable is the centre, with ``low`` and
     ``high``. The array and the level are checked before each call. The attributes ``estimate``
-    (for captions), ``trials`` and ``variable`` (the array's name) are added to the Dataset. One
-    warning gives its :func:`remarks`.
+    and ``interval`` (for captions), ``label`` (for the axis of a figure), ``trials``, ``note``
+    (that of the array) and ``variable`` (the array's name) are added to the Dataset. One warning
+    gives its :func:`remarks`.
 
     The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables, figures
     and pages.
 
     Args:
-      caption: the estimate in words, with the function's arguments in braces, "{percent}" for its
-        level and "{variable}" for the name of the array. By default the attribute ``estimate`` of
+      caption: the centre in words, with the function's arguments in braces, "{percent}" for its
+        level and "{variable}" for the label of the array. By default the attribute ``estimate`` of
         the returned Dataset.
       fewest: the smallest number of trials.
+      label: the quantity in words, as in ``caption``. By default "<name of the function> of
+        {variable}".
+      interval: the interval in words, as in ``caption``. By default the attribute ``interval`` of
+        the returned Dataset.
 
     Raises:
       TypeError: the function does not take ``confidence``.
@@ -64,15 +71,26 @@ def estimator(
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
             (_, array), *others = given.arguments.items()
-            words = {n: ", ".join(v) if isinstance(v, list | tuple) else v for n, v in others}
+            words = {n: _in_words(v) for n, v in others}
             trials = check(array, fewest, confidence=words["confidence"])
             with quiet():
                 found = function(*args, **kwargs)
-            words |= found.attrs | {"variable": str(array.name or "the mean").replace("_", " ")}
-            text = caption.format(percent=f"{100 * words['confidence']:g} %", **words)
-            text = text or found.attrs.get("estimate", function.__name__)
-            about = {"estimate": text.replace("_", " "), "trials": trials}
-            found = found.assign_attrs(about, variable=str(array.name or function.__name__))
+            words |= found.attrs | {
+                "variable": quantities.label(str(array.name or "value"), array.attrs),
+                "percent": f"{100 * words['confidence']:g} %",
+            }
+            about = {
+                "estimate": caption or found.attrs.get("estimate", function.__name__),
+                "interval": interval or found.attrs.get("interval", ""),
+                "label": label or f"{function.__name__} of {{variable}}",
+            }
+            about = {n: text.format(**words).replace("_", " ") for n, text in about.items()}
+            notes = dict.fromkeys(each.attrs.get("note") for each in (array, found))
+            if note := " ".join(filter(None, notes)):
+                about["note"] = note
+            found = count_censored(found, array).assign_attrs(
+                about, trials=trials, variable=str(array.name or function.__name__)
+            )
             warn(remarks(found), found.attrs["variable"])
             return found
 
@@ -80,6 +98,13 @@ def estimator(
         return checked
 
     return register
+
+
+def _in_words(argument):
+    """A list or a dict of values, such as ``learner="EXP3"``, in words; others unchanged."""
+    if isinstance(argument, dict):
+        argument = [v if isinstance(v, str) else f"{n} = {v}" for n, v in argument.items()]
+    return ", ".join(argument) if isinstance(argument, list | tuple) else argument
 
 
 def named(estimate: str | Callable, confidence: float = 0.95) -> Callable:
@@ -128,18 +153,33 @@ def refuse_empty(values: xarray.DataArray, name: object, of: str = "trial") -> N
 
 
 def expected(array: xarray.DataArray) -> xarray.DataArray:
+    """Whether each cell was played, or should have been; see :func:`should_exist`."""
+    return should_exist(counts(array).any("trial"), array.coords, array.name)
+
+
+def should_exist(
+    played: xarray.DataArray, coords: Mapping[Hashable, Any], variable: object
+) -> xarray.DataArray:
     """Whether each cell was played, or should have been.
 
-    A cell was played if a trial counts in it. It should have been if it declares privacy, and its
-    learner played in this environment otherwise. Regret, which every learner has, should also exist
-    for a learner without any trial that counts.
+    A cell should have been played if it declares privacy, and its learner played in this
+    environment otherwise. Regret, which every learner has, should also exist for a learner without
+    any trial that counts. Data of an unfinished store have the coordinate ``planned``: all of these
+    cells should have regret.
+
+    Args:
+      played: whether a trial counts in each cell.
+      coords: the coordinates of the data.
+      variable: the name of the variable.
     """
-    played = counts(array).any("trial")
-    if "privacy_epsilon" not in array.coords:
+    regret = variable in ("regret", "final_regret")
+    if "planned" in coords and regret:
+        return (played | coords["planned"].reset_coords(drop=True)).transpose(*played.dims)
+    if "privacy_epsilon" not in coords:
         return played
-    declared = array.coords["privacy_epsilon"].reset_coords(drop=True).notnull()
+    declared = coords["privacy_epsilon"].reset_coords(drop=True).notnull()
     pair = played.any([name for name in played.dims if name not in ("learner", "environment")])
-    if array.name in ("regret", "final_regret"):
+    if regret:
         pair = pair | ~played.any([name for name in played.dims if name != "learner"])
     return (played | (declared & pair)).transpose(*played.dims)
 
@@ -166,8 +206,8 @@ def by_trials(
         left out like one that was not played, so it does not affect the others.
 
     Returns:
-      The estimate. If some trials do not count, its last variable is ``trials``, the number of
-      trials that count in each cell, NaN if it is not :func:`expected`.
+      The estimate, with the array's coordinates. If some trials do not count, its last variable is
+      ``trials``, the number of trials that count in each cell, NaN if it is not :func:`expected`.
 
     Examples:
       >>> import xarray
@@ -185,7 +225,7 @@ def by_trials(
     whole = (finite | ~played).all(over).transpose("trial", ...)
     array = array if finite.all() else array.where(finite)
     if whole.all() and (asked == played).all():
-        return estimate(array)
+        return placed(estimate(array), array)
     cells, n = whole.isel(trial=0, drop=True), array.sizes["trial"]
     patterns, which = np.unique(
         np.packbits(whole.values.reshape(n, -1), axis=0), axis=1, return_inverse=True
@@ -203,14 +243,46 @@ def by_trials(
         failed = _named(lacking.where(asked & ~played))
         texts = [f"all{at}" if c == n else f"{c:.0f} of {n}{at} (left out)" for c, at in failed]
         trials.attrs["failed"] = "; ".join(texts)
-    return found.assign(trials=trials.variable)
+    return placed(found.assign(trials=trials.variable), array)
+
+
+def placed(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
+    """An estimate with the coordinates of its array that have no other axes.
+
+    Declared privacy is kept if it is the same along the other axes. The trust models along them are
+    joined.
+    """
+    axes = {*found[next(iter(found))].dims}
+    coords = {name: own for name, own in array.coords.items() if name not in found.variables}
+    if {"privacy_model", "privacy_epsilon"} <= {*coords}:
+        models = quantities.models(array).reset_coords(drop=True)
+        coords["privacy_model"] = models if {*models.dims} <= axes else xarray.apply_ufunc(
+            quantities.joined, models, input_core_dims=[[n for n in models.dims if n not in axes]],
+            vectorize=True)  # fmt: skip
+    for name in ("privacy_epsilon", "privacy_delta"):
+        if name in coords:
+            own = coords[name].reset_coords(drop=True)
+            first = own.isel({axis: 0 for axis in own.dims if axis not in axes})
+            coords[name] = (
+                first if ((own == first) | (own.isnull() & first.isnull())).all() else own
+            )
+    kept = {name: own.variable for name, own in coords.items() if {*own.dims} <= axes}
+    return found.assign_coords(kept)
+
+
+def used(found: xarray.Dataset, otherwise: int = 0) -> xarray.DataArray:
+    """The number of trials behind an estimate, without those that chose a setting."""
+    trials = found.get("trials", xarray.DataArray(found.attrs.get("trials", otherwise)))
+    return trials - trials // 2 if "chosen_on" in found.attrs else trials
 
 
 def number(found: xarray.Dataset, otherwise: int | None = None) -> str:
     """The number of trials of an estimate in words, such as "20 to 30"."""
-    if "trials" not in found:
-        return str(found.attrs.get("trials", otherwise))
-    ends = found["trials"].min().item(), found["trials"].max().item()
+    if "trials" not in found.attrs and "trials" not in found:
+        return str(otherwise)
+    some = used(found)
+    some = some.where(some > 0)
+    ends = some.min().item(), some.max().item()
     return " to ".join(dict.fromkeys(f"{end:.0f}" for end in ends))
 
 
@@ -246,9 +318,47 @@ def _named(values) -> list[tuple[float, str]]:
     return found
 
 
+def count_censored(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
+    """The estimate of stopping times with the variable ``censored``: trials that did not stop.
+
+    The array then has the coordinate ``report_stopped``.
+    """
+    array = found.get(array.name, array)  # the trials of a choice
+    if "report_stopped" not in array.coords or "censored" in found:
+        return found
+    late = (array.coords["report_stopped"] == 0.0).where(counts(array)).reset_coords(drop=True)
+    over = [name for name in late.dims if name not in found[next(iter(found))].dims]
+    cells = np.prod([late.sizes[name] for name in over if name != "trial"], dtype=int)
+    censored = late.sum(over, min_count=1).assign_attrs(cells=int(cells))
+    return found.assign(censored=censored.variable)
+
+
+def censored(found: xarray.Dataset) -> str:
+    """A sentence on the trials of each learner that did not stop; "" if all stopped."""
+    if "censored" not in found:
+        return ""
+    late, trials = found["censored"], used(found) * found["censored"].attrs["cells"]
+    trials = trials.broadcast_like(late).where(late.notnull())
+    texts = []
+    for i in range(late.sizes.get("learner", 1)):
+        at: dict[Hashable, int] = {"learner": i} if "learner" in late.dims else {}
+        own = late.isel(at)
+        at |= {name: 0 for name in own.dims if not quantities.takes(found, own, str(name))}
+        own, name = late.isel(at), own["learner"].item() if "learner" in own.coords else ""
+        if own.sum() > 0:
+            count = f"{own.sum().item():.0f} of {trials.isel(at).sum().item():.0f} trials"
+            texts.append(count + (name and f" of {name}"))
+    return f"{', '.join(texts)} did not stop and are censored at the horizon." if texts else ""
+
+
+def incomplete(found: xarray.Dataset) -> str:
+    """Sentences on trials of an estimate that do not count or did not stop."""
+    return " ".join(filter(None, [lost(found), censored(found)]))
+
+
 def remarks(found: xarray.Dataset) -> str:
-    """Sentences on trials of an estimate that do not count, and on intervals of few trials."""
-    return " ".join(filter(None, [lost(found), found.attrs.get("caution")]))
+    """Those of :func:`incomplete`, and one on intervals of few trials."""
+    return " ".join(filter(None, [incomplete(found), found.attrs.get("caution")]))
 
 
 def cautioned(

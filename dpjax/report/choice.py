@@ -11,10 +11,14 @@ import numpy as np
 import scipy
 import xarray
 
-from dpjax.report import arrays, estimates
+from dpjax.report import arrays, estimates, quantities
+
+_NOTE = "No epsilon includes the privacy cost of tuning on the data."
 
 
-@arrays.estimator("largest mean over {over}, simultaneous intervals")
+@arrays.estimator(
+    "largest mean over {over}", label="{variable}", interval="simultaneous {percent} intervals"
+)
 def worst(
     array: xarray.DataArray, over: str = "environment", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -44,10 +48,10 @@ def worst(
         over: at.copy(data=array[over].values[at.values]),
     }
     parts |= {"trials": found["trials"]} if "trials" in found else {}
-    return xarray.Dataset(parts, attrs=found.attrs)
+    return arrays.placed(xarray.Dataset(parts, attrs=found.attrs), array)
 
 
-@arrays.estimator("mean with {percent} confidence bands, simultaneous over {over}", fewest=4)
+@arrays.estimator("mean", fewest=4, label="{variable}", interval=estimates.BAND)
 def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95) -> xarray.Dataset:
     """The mean along an axis of instances, such as gaps, and an unbiased mean at the worst of them.
 
@@ -74,12 +78,7 @@ def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95
     return found.assign(parts)
 
 
-@arrays.estimator(
-    "best {over}: the least mean of {chosen_on} trials. Band and dots: settings that are not "
-    "significantly worse in the other trials, at {percent}. Tuned: mean of the other trials, with "
-    "Student's {percent} intervals",
-    fewest=4,
-)
+@arrays.estimator("mean", fewest=4, label="{variable}, tuned", interval=estimates.STUDENT)
 def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarray.Dataset:
     """The setting with the least mean, chosen on half of the trials and reported on the other half.
 
@@ -96,8 +95,10 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
 
     Returns:
       A Dataset of mean, standard_error, low and high of the chosen setting on the second half;
-      ``chosen_<axis>`` for each axis of the settings; and ``candidate`` along these axes.
-      Coordinates, such as ``privacy_epsilon``, are those of the chosen setting.
+      ``chosen_<axis>`` for each axis of the settings; and ``candidate`` along these axes. The
+      array's variable has the trials of the second half at the chosen setting, for further
+      estimates such as exponents. Coordinates, such as ``privacy_epsilon``, are those of the chosen
+      setting.
 
     Examples:
       >>> import xarray
@@ -110,10 +111,14 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     axes = list(over)
     for name in axes:
         arrays.axis_values(array, name)
-    choose = partial(_tune, axes=axes, confidence=confidence)
+    words = ", ".join(map(quantities.word, axes))
+    note = f"Tuned in each cell, on the other half of the trials: {words}. {_NOTE}"
+    array = array.assign_coords(trial=array["trial"])
+    choose = partial(_tune, axes=axes, confidence=confidence, trials=array["trial"])
     found = arrays.by_trials(array, choose, axes, fewest=4)
     at, played = found["at"].fillna(0.0).astype(int), found["mean"].notnull()
-    found = found.drop_vars("at").assign(candidate=found["candidate"] == 1.0)
+    held = found["held"] == 1.0
+    found = found.drop_vars(["at", "held", "trial"]).assign(candidate=found["candidate"] == 1.0)
     numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
     place = {name: at.copy(data=own) for name, own in zip(axes, numbers, strict=True)}
     for name in axes:
@@ -123,13 +128,24 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
         if coordinate not in array.dims and "trial" not in own.dims:
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
+    if array.name is not None:
+        kept = [name for name in array.coords if name in (*array.dims, "report_stopped")]
+        own = array.drop_vars([name for name in array.coords if name not in kept])
+        own = own.isel({name: index.reset_coords(drop=True) for name, index in place.items()})
+        own = own.drop_vars(axes).where(held)
+        used = held.any([name for name in held.dims if name != "trial"])
+        found[array.name] = own.isel(trial=np.flatnonzero(used)).assign_attrs(note=note)
     half = "half of the" if "trials" in found else array.sizes["trial"] // 2
-    note = "No epsilon includes the privacy cost of tuning on the data."
-    return found.assign_attrs(chosen_on=half, note=note)
+    best = (f"the least mean of {half} trials. Band and dots: settings that are not "
+            f"significantly worse in the other trials, at {100 * confidence:g} %")  # fmt: skip
+    return found.assign_attrs(chosen_on=half, chosen=best, note=note)
 
 
-def _tune(array, axes, confidence) -> xarray.Dataset:
-    """:func:`tune` of trials that count in all played cells; ``at`` is the place of the choice."""
+def _tune(array, axes, confidence, trials) -> xarray.Dataset:
+    """:func:`tune` of trials that count in all played cells.
+
+    ``at`` is the place of the choice, and ``held`` is 1 for the trials of the second half.
+    """
     half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(half)), flat.isel(trial=slice(half, None))
     means = halves[0].mean("trial", skipna=False)
@@ -140,14 +156,11 @@ def _tune(array, axes, confidence) -> xarray.Dataset:
     single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
     # A difference of exactly 0 is no evidence, because two settings may be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
-    return found.assign(candidate=candidate.unstack("setting"), at=at)
+    held = xarray.ones_like(chosen["trial"], float).reindex(trial=trials, fill_value=0.0)
+    return found.assign(candidate=candidate.unstack("setting"), at=at, held=held)
 
 
-@arrays.estimator(
-    "least mean over all settings that declare at most this {over}. The setting is chosen in "
-    "{chosen_on} trials; mean of the other trials, with Student's {percent} intervals",
-    fewest=4,
-)
+@arrays.estimator("mean", fewest=4, label="{variable}, frontier", interval=estimates.STUDENT)
 def frontier(
     array: xarray.DataArray,
     over: str = "epsilon",
@@ -181,7 +194,10 @@ def frontier(
     if settings is None:
         grid = [str(name) for name in array.dims if f"takes_{name}" in array.coords]
         settings = ["learner", *(n for n in grid if array[n].dtype.kind == "f")]
-    declared, models = array["privacy_epsilon"], array["privacy_model"]
+    words = ", ".join(map(quantities.word, settings))
+    note = (f"At each level, the best setting ({words}) that declares at most this {over}, chosen "
+            f"on the other half of the trials. {_NOTE}")  # fmt: skip
+    declared, models = array["privacy_epsilon"], quantities.models(array)
     found = []
     for level in array[over].values:
         allowed = declared <= level * (1.0 + 1e-5)
@@ -198,9 +214,11 @@ def frontier(
         all_trials.attrs = {"of": array.sizes["trial"]}
         best["trials"] = best.get("trials", all_trials)
         found.append(best.assign_coords({over: level}))
-    levels = xarray.concat(found, over, combine_attrs="override", join="exact", coords="different",
+    levels = xarray.concat(found, over, combine_attrs="override", join="outer", coords="different",
                          compat="equals")  # fmt: skip
     levels[over].attrs["long_name"] = f"declared {over} at most"
+    for described in (levels, *levels.data_vars.values()):
+        described.attrs |= {"note": note} if "note" in described.attrs else {}
     # All settings compete at the largest level, so it names all that failed.
     trials = levels["trials"]
     trials.attrs = found[np.argmax(array[over].values)]["trials"].attrs

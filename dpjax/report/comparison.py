@@ -162,7 +162,9 @@ def draw_regrets(found, environment):
     means = table["mean"].astype(float)
     if table["low"].astype(float).min() > 0.0 and means.max() > 8.0 * means.min():
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        left, right = axes.get_xlim()
+        subs = (1.0, 2.0, 5.0) if right <= 100.0 * left else (1.0,)  # More labels would overlap.
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=subs))
         axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
         axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     names = {e: f"epsilon = {e:g}" for e in levels}

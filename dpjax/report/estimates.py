@@ -20,8 +20,11 @@ from dpjax.maths.intervals import clopper_pearson
 from dpjax.report import arrays
 from dpjax.report.arrays import bare, estimator
 
+STUDENT = "Student's {percent} confidence intervals"
+BAND = "{percent} confidence bands, simultaneous over {over}"
 
-@estimator("mean with Student's {percent} confidence intervals", fewest=1)
+
+@estimator("mean", 1, "{variable}", STUDENT)
 def mean(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """The mean over trials, with Student's interval in each cell.
 
@@ -51,7 +54,8 @@ def _mean(array, confidence) -> xarray.Dataset:
     )
 
 
-@estimator("{q:g}-quantile with {percent} intervals of order statistics")
+@estimator("{q:g}-quantile", label="{q:g}-quantile of {variable}",
+           interval="{percent} intervals of order statistics")  # fmt: skip
 def quantile(array: xarray.DataArray, q: float = 0.5, confidence: float = 0.95) -> xarray.Dataset:
     """A quantile over trials, with an interval between two order statistics.
 
@@ -93,7 +97,7 @@ def _quantile(array, q, confidence) -> xarray.Dataset:
     return found.where(centre.notnull())
 
 
-@estimator("proportion with {percent} intervals of Clopper and Pearson", fewest=1)
+@estimator("proportion", fewest=1, interval="{percent} intervals of Clopper and Pearson")
 def proportion(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """The proportion of trials in which a variable is true, with Clopper-Pearson intervals.
 
@@ -125,7 +129,7 @@ def _proportion(array, confidence) -> xarray.Dataset:
     return xarray.Dataset(found).where(share.notnull())
 
 
-@estimator("{name} with {percent} bootstrap percentiles")
+@estimator("{name}", label="{name} of {variable}", interval="{percent} bootstrap percentiles")
 def statistic(
     array: xarray.DataArray,
     function: Callable[[np.ndarray], np.ndarray],
@@ -196,7 +200,9 @@ def of_means(
 
     axes = [str(axis) for axis in array.dims if axis != "trial"] if over is None else over
     found = arrays.by_trials(array, of_trials, axes, fewest=2)
-    found = found.assign_attrs(estimate=name, trials=array.sizes["trial"])
+    drawn = "resampled trials" if array.sizes["trial"] >= arrays.FEW else "means by Student's law"
+    about = {"estimate": name, "interval": f"{100 * confidence:g} % percentiles of {drawn}"}
+    found = found.assign_attrs(about, trials=array.sizes["trial"])
     return arrays.cautioned(found, array.sizes["trial"])
 
 
@@ -240,7 +246,7 @@ def _median_of_means(trials, groups):
     return np.median([part.mean(axis=0) for part in parts], axis=0)
 
 
-@estimator("gini with Student's {percent} confidence intervals of its logarithm")
+@estimator("gini", interval=f"{STUDENT} of its logarithm")
 def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
     """Gini's mean difference: the mean of |x - x'| over all pairs of trials.
 
@@ -323,7 +329,7 @@ def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
     return found.assign_attrs(estimate=caption, trials=array.sizes["trial"])
 
 
-@estimator()
+@estimator("mean of paired differences", label="{variable} minus that of {to}")
 def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> xarray.Dataset:
     """The mean of the paired differences to one place, trial by trial.
 
@@ -347,7 +353,7 @@ def difference(array: xarray.DataArray, confidence: float = 0.95, **to: Any) -> 
     return mean(array - arrays.place(array, to), confidence)
 
 
-@estimator("mean with {percent} confidence bands, simultaneous over {over}")
+@estimator("mean", label="{variable}", interval=BAND)
 def band(
     array: xarray.DataArray, over: str | Sequence[str] = "round", confidence: float = 0.95
 ) -> xarray.Dataset:

@@ -14,11 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from dpjax.core import _check
-from dpjax.report import arrays, estimates, quantities
+from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
 from dpjax.report.quantities import DECLARED
-from dpjax.report.tables import entry
 
 # Okabe and Ito's colour-blind safe colours, in an order of alternating lightness, and grey.
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442",
@@ -29,6 +28,8 @@ _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1, 1, 1, 1
 # Widths of the text or a column in inches, and font sizes in points, two below that of the text.
 STYLES = {"neurips": (5.5, 8), "icml": (6.75, 8), "icml-column": (3.25, 8), "ieee": (7.16, 8),
           "ieee-column": (3.5, 8), "jmlr": (6.0, 9)}  # fmt: skip
+# Fill styles of markers along the axis of lines, because a single mark has no line.
+_FILLS = ("full", "none", "left", "right", "top", "bottom")
 # Values that differ by more than this factor have a logarithmic axis.
 _WIDE = 20.0
 
@@ -56,7 +57,7 @@ def figure(
     panel: str | Sequence[str] | None = None,
     estimate: str | Callable | None = None,
     confidence: float = 0.95,
-    across: Mapping[str, float] | None = None,
+    across: Mapping[str, Any] | None = None,
     share_y: bool | None = None,
     style: str | None = None,
     caption: bool = True,
@@ -68,7 +69,7 @@ def figure(
       data: of a study, a part of it, or an estimate from a method of ``data.dpjax``. An estimate by
         ``tune`` has a panel for the best setting, with its candidates, and one for the tuned
         regret. Each axis with several values must be named below.
-      x: the horizontal axis. ``inf`` is drawn at the right, followed by "none" for learners or
+      x: the horizontal axis. ``inf`` is drawn at the right, followed by "unused" for learners or
         environments that do not take the axis. "declared" is the declared epsilon of each learner;
         a learner that takes no epsilon then has a mark at its declared epsilon, or at "none" if it
         declares no privacy. Curves go along epsilon if it has several values, or otherwise along
@@ -81,11 +82,13 @@ def figure(
       estimate: the name of an estimator, or a function like one: it takes an array with the
         dimension trial and returns a Dataset whose first variable is the centre, with low and high.
         It may reduce other axes too, as "worst" does. By default the mean, with a band that is
-        simultaneous along x.
+        simultaneous along x; or the proportion, if each trial is 0 or 1.
       confidence: level of the intervals, unless the estimate is a function.
-      across: labels -> numbers, such as bounds, that are drawn as horizontal lines.
+      across: labels -> lines of all panels, such as bounds: a number, a value for each of the x
+        axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both.
       share_y: whether all panels have the same y axis. By default they do if the curves then span
-        at least a third of each panel's height. A linear y axis of positive values begins at 0 if
+        at least a third of each panel's height. All have one scale, logarithmic or linear. A linear
+        y axis of positive values begins at 0 if
         the curves then span at least a third of its height.
       style: the width and fonts of a page or column of a conference or journal: "neurips", "icml",
         "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
@@ -97,8 +100,10 @@ def figure(
       A matplotlib Figure with a legend and a caption; its method ``savefig`` writes PDF and PNG.
 
     Raises:
-      ValueError: an axis does not exist, is named twice, or has several values and is not named; or
-        no trial or estimate is finite.
+      TypeError: ``across`` is no dict.
+      ValueError: an axis does not exist, is named twice, or has several values and is not named; no
+        trial or estimate is finite; a curve has two values at one declared epsilon; or a line of
+        ``across`` has other axes.
     """
     facets = [panel] if isinstance(panel, str) else list(panel or ())
     if style is not None:
@@ -111,47 +116,63 @@ def figure(
     array, shown = _shown(data, y, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
     along = quantities.along(array, axis, declared)
-    across = across or {}
+    across = {} if across is None else across
+    if not isinstance(across, Mapping):
+        raise TypeError("across: pass a dict of labels and lines, such as "
+                        f'across={{"bound": values}}, not {type(across).__name__}')  # fmt: skip
+    if len(across) >= len(_LINES):
+        raise ValueError(f"across: {len(across)} lines; at most {len(_LINES) - 1} can be drawn")
+    across = {name: quantities.line(name, own, array, axis, facets) for name, own in across.items()}
+    if declared and axis != "epsilon" and any(axis in own.dims for own in across.values()):
+        raise ValueError(f'across: with x="declared" and curves along {axis}, pass numbers')
     panels = [(dict(zip(facets, values, strict=True)), quantity)
               for values in product(*(array[name].values for name in facets))
               for quantity in shown]  # fmt: skip
     page, font = STYLES.get(style or "", (None, 7.5))
-    most = 3 if page is None else max(1, int(page / 1.8))
+    labels = [] if along.ticks.dtype.kind in "iuf" else [str(tick) for tick in along.ticks]
+    upright = len(labels) * _room(font if page else 10)
+    most = max(1, min(3 if page is None else int(page / 1.8), int((page or 11) / (upright or 1))))
     columns = 2 if len(panels) == 4 and most > 1 else min(len(panels), most)
     columns = array.sizes[facets[1]] if len(facets) == 2 else columns
     columns = min(most, len(shown)) if len(shown) > 1 else columns
     rows = -(-len(panels) // columns)
-    width, height = 2.2 + 3.4 * columns, 1.1 + 2.7 * rows
+    wide = max(3.4, upright) if page is None else page / columns
+    width, height = 2.2 + wide * columns, 1.1 + 2.7 * rows
     if page is not None:
         width, height = page, 0.4 + rows * np.clip(0.7 * page / columns, 1.6, 2.1)
-    labels, rotation = _words(along)
-    if rotation == 90:
+    digit = 0.64 * (font if page else 10) / 72  # the width of a digit in inches
+    slanted = sum(map(len, labels)) <= 60 and upright / np.sin(np.deg2rad(20)) <= wide
+    if labels and not slanted:
         height += 0.07 * max(map(len, labels))
     title_width = int(3.4 * 72 / 6 if page is None else page / columns * 72 / (0.6 * font))
     drawn = Captioned(figsize=(width, height), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
-    looks = _looks(array, color, line, over_time=x == "round")
+    looks = _looks(array, color, line, x == "round", along.beyond is not None)
     flat = 0
     for i, (at, quantity) in enumerate(panels):
         part = quantity.sel(at)
         flat += _curves(axes[i], part, array, along, looks, color, line)
-        title = ", ".join(v if isinstance(v, str) else f"{n} = {_text(v)}" for n, v in at.items())
+        title = ", ".join(
+            v if isinstance(v, str) else f"{n} = {quantities.text(v)}" for n, v in at.items()
+        )
         title = textwrap.fill(title, title_width)
         below, left_most = i + columns >= len(panels), i % columns == 0 or len(shown) > 1
         label_axes(axes[i], title, xlabel=along.label if below else "",
                    ylabel=quantity.label if left_most else "")  # fmt: skip
-        for value, kind in zip(across.values(), _LINES[1:], strict=False):
-            axes[i].axhline(value, color="0.5", linewidth=1.0, linestyle=kind)
-        _frame(axes[i], part, along, below)
+        for values, kind in zip(across.values(), _LINES[1:], strict=False):
+            look = {"color": "0.5", "linewidth": 1.0, "linestyle": kind}
+            _line(axes[i], values.sel({n: v for n, v in at.items() if n in values.dims}),
+                  along, look)  # fmt: skip
+        _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit)
         axes[i].xaxis.set_tick_params(labelbottom=below)
     for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
         _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
-    parts = [_caption(data, array, shown[-1].found, roles), note]
+    parts = captions.caption(shown, array, roles.values())
     if flat and array.sizes.get("trial", 2) > 1:
-        parts.insert(1, "A curve without a band: all trials have the same value.")
-    text = " ".join(filter(None, parts))
+        parts.append("A curve without a band: all trials have the same value.")
+    text = " ".join(filter(None, [*parts, note]))
     drawn.caption = text
     above = _legend(drawn, array, (color, line), looks, across, page and font)
     if caption:
@@ -164,6 +185,8 @@ def figure(
             each.set_fontsize(font)
         for each in axes:
             each.tick_params(labelsize=font)
+            if upright > wide:
+                each.tick_params(axis="x", labelsize=font * wide / upright)
         lines = text.count("\n") + 1 if caption else 0
         drawn.set_figheight(height + (1.3 * lines + 1.6 * above) * font / 72)
     return drawn
@@ -182,16 +205,19 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
     for name, entries in zip(axes, looks, strict=True):
         if name is None:
             continue
-        title, untaken = name.replace("_", " "), "none"
+        title, untaken = name.replace("_", " "), quantities.NOT_USED
         words = array[name].dtype.kind not in "iuf"
         if font:
-            title, untaken = ("", "none") if words else (f"{title} = ", f"no {title}")
+            title, untaken = ("", untaken) if words else (f"{title} = ", f"{title} {untaken}")
         else:
             handles.append(Line2D([], [], linestyle="", label=title))
             title = ""
         for value, look in entries.items():
-            look = {"color": "0.3", "markersize": 4, **look}
-            handles.append(Line2D([], [], **look, label=title + _text(value)))
+            if name in array.dims and not array.sel({name: value}).notnull().any():
+                continue  # no curve: it was not played
+            marker = "o" if "fillstyle" in look else None
+            look = {"color": "0.3", "markersize": 4, "marker": marker, **look}
+            handles.append(Line2D([], [], **look, label=title + quantities.text(value)))
         if name == axes[0] and not quantities.takes_everywhere(array, name):
             handles.append(Line2D([], [], color=_NONE, label=untaken))
     handles += [Line2D([], [], color="0.5", linestyle=style, label=name)
@@ -220,7 +246,7 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
 
 def _shown(data, y, roles, estimate, confidence) -> tuple:
     """An array with the data's axes and coordinates, and the quantities of the figure."""
-    if "trial" not in data.dims:
+    if quantities.is_estimate(data) or "trial" not in data.dims:
         if estimate is not None:
             raise ValueError("estimate: the data are already an estimate; leave it out")
         shown = quantities.of_estimate(data, y)
@@ -239,61 +265,21 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         raise ValueError(
             f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
         )
-    arrays.refuse_empty(data[y].where(arrays.counts(data[y])), y)
+    array = quantities.variable(data, y)
+    arrays.refuse_empty(array.where(arrays.counts(array)), y)
     with arrays.quiet():
-        found = None if estimate is None else named(estimate, confidence)(data[y])
-        left = data[y] if found is None else found[next(iter(found))]
+        if estimate is None and quantities.is_proportion(array):
+            estimate = "proportion"
+        found = None if estimate is None else named(estimate, confidence)(array)
+        left = array if found is None else found[next(iter(found))]
         check_axes({str(n): size for n, size in left.sizes.items()}, roles)
         if found is None and data.sizes[x] == 1:
-            found = estimates.mean(data[y], confidence)
-        found = estimates.band(data[y], x, confidence) if found is None else found
+            found = estimates.mean(array, confidence)
+        found = estimates.band(array, x, confidence) if found is None else found
     arrays.refuse_empty(found[next(iter(found))], y, "estimate")
-    arrays.warn(arrays.lost(found), y, stacklevel=4)
-    return data[y], [quantities.Quantity(quantities.label(y, data[y].attrs), found)]
-
-
-def _caption(data, array, found, roles) -> str:
-    """The estimate, the number of trials, the sizes, and the learners' trust models."""
-    first = found.attrs.get("estimate", "estimate")
-    trials = arrays.number(found, array.sizes.get("trial"))
-    single = {name: _text(array[name].values) for name in array.coords if array[name].ndim == 0}
-    where = [single.pop(name) for name in ("learner", "environment") if name in single]
-    sizes = [
-        f"{quantities.word(str(name))} = {value}"
-        for name, value in single.items()
-        if name not in roles.values() and not name.startswith(("privacy_", "takes_"))
-    ]
-    parts = [
-        f"{first[0].upper()}{first[1:]}; {trials} trials",
-        ", ".join(where),
-        ", ".join(sizes),
-        arrays.remarks(found),
-        found.attrs.get("note", ""),
-    ]
-    models = _models(data)
-    if models:
-        parts.append(f"Declared privacy: {models}")
-    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
-
-
-def _models(data) -> str:
-    """The learners of each trust model and those without declared privacy; "" if none declares."""
-    if "privacy_model" not in data.coords:
-        return ""
-    declared = data["privacy_model"].where(np.isfinite(data["privacy_epsilon"]), "none")
-    found: dict[str, list[str]] = {}
-    for own in declared if "learner" in declared.dims else [declared]:
-        name = str(own["learner"].item()) if "learner" in own.coords else "the learner"
-        models = " and ".join(sorted({*own.values.ravel().tolist()} - {"none"}))
-        if models and not quantities.takes(data, own, "epsilon"):
-            epsilons = own["privacy_epsilon"].values
-            ends = dict.fromkeys(_text(end(epsilons)) for end in (np.nanmin, np.nanmax))
-            name += f" at epsilon = {' to '.join(ends)}"
-        found.setdefault(f"{models} model" if models else "none", []).append(name)
-    found |= {"none": found.pop("none")} if "none" in found else {}
-    if len(found) == 1 and " at " not in str(found):
-        return next(iter(found))
-    return "; ".join(f"{model} ({', '.join(names)})" for model, names in found.items())
+    arrays.warn(arrays.incomplete(found), y, stacklevel=4)
+    words = found.attrs.get("label") or quantities.label(y, array.attrs)
+    return array, [quantities.Quantity(words, found)]
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:
@@ -320,10 +306,23 @@ def check_axes(sizes: dict[str, int], named: dict) -> None:
         raise ValueError(f"line: {line} has more than {len(_LINES)} values")
 
 
-def _looks(array, color, line, over_time) -> tuple[dict, dict]:
+def _line(axes, values, along, look) -> None:
+    """Draw a line across a panel; ``values`` are a number, or values along the x axis."""
+    if not values.ndim:
+        axes.axhline(values.item(), **look)
+        return
+    at = values[along.axis].values
+    places = np.arange(len(at)) if at.dtype.kind not in "iuf" else np.where(
+        np.isfinite(at), at, np.nan if along.infinity is None else along.infinity)  # fmt: skip
+    order = np.argsort(places)
+    axes.plot(places[order], values.where(np.isfinite(values)).values[order], **look)
+
+
+def _looks(array, color, line, over_time, marked) -> tuple[dict, dict]:
     """The looks of curves for each value of the colour axis, and for each value of the line axis.
 
-    Curves over rounds have no markers.
+    Curves over rounds have no markers. If a learner may have a single mark (``marked``), the line
+    axis is also shown by the fill of markers.
     """
     values: list = [None] if color is None else array[color].values.tolist()
     ordered = color is not None and array[color].dtype.kind in "iuf"
@@ -340,8 +339,10 @@ def _looks(array, color, line, over_time) -> tuple[dict, dict]:
         looks[value] = {"color": shade, "marker": marker, "linestyle": kind}
     if line is None:
         return looks, {None: {}}
-    kinds = zip(array[line].values.tolist(), _LINES, strict=False)
-    return looks, {value: {"linestyle": kind} for value, kind in kinds}
+    kinds = zip(array[line].values.tolist(), _LINES, _FILLS, strict=False)
+    filled = marked and not over_time
+    return looks, {value: {"linestyle": kind, **({"fillstyle": fill} if filled else {})}
+                   for value, kind, fill in kinds}  # fmt: skip
 
 
 def _curves(axes, part, array, along, looks, color, line) -> int:
@@ -368,20 +369,22 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
         if "standard_error" in found:
             error = found["standard_error"].values[shown]
             flat += bool((error <= 1e-9 * abs(centre[shown])).all())
-        curve = {**look, **kind, "markersize": 4, "linewidth": 1.3}
+        curve = {**look, **kind, "markersize": 5 if "fillstyle" in kind else 4, "linewidth": 1.3}
         if not quantities.takes(array, found, color):
             curve["color"] = _NONE
         places = along.of(found)
         if not quantities.takes(array, found, along.axis):
             shown &= np.arange(len(shown)) == np.argmax(shown)
         order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
+        _refuse_equal(along, places[order], array[along.axis].values[order])
         alone = np.isnan(places[order]) if len(order) > 1 else np.ones(len(order), bool)
         mark, rest = order[alone], order[~alone]
         if len(mark):
             sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
-            axes.errorbar(np.nan_to_num(places[mark], nan=along.none or 0.0), centre[mark], sides,
-                          linestyle="", marker=curve["marker"] or "o", markersize=4,
-                          color=curve["color"])  # fmt: skip
+            axes.errorbar(np.nan_to_num(places[mark], nan=along.beyond or 0.0), centre[mark], sides,
+                          linestyle="", marker=curve["marker"] or "o",
+                          markersize=curve["markersize"],
+                          color=curve["color"], fillstyle=curve.get("fillstyle"))  # fmt: skip
         if not len(rest):
             continue
         axes.plot(places[rest], centre[rest], **curve)
@@ -395,54 +398,87 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
     return flat
 
 
-def _frame(axes, part, along, below) -> None:
-    """Set scales and ticks; ``below``: whether the x axis has labels."""
+def _refuse_equal(along, places, values) -> None:
+    """Refuse a curve along the declared epsilon that has several values at one place."""
+    for place in places:
+        same = values[(places == place) | (np.isnan(places) & np.isnan(place))]
+        if len(same) > 1:
+            at = "no privacy" if np.isnan(place) else f"epsilon = {quantities.text(place)}"
+            one, other = map(quantities.text, same[:2])
+            raise ValueError(
+                f'x: "declared": a learner declares {at} at {along.axis} = {one} and {other}; '
+                f"name {along.axis} as color, line or panel, or select one value"
+            )
+
+
+def _room(font) -> float:
+    """The width of a panel, in inches, for each upright label of this font size in points.
+
+    The labels are along four fifths of the panel.
+    """
+    return 1.1 * font / 72 / 0.8
+
+
+def _frame(axes, part, along, below, labels, slanted, room) -> None:
+    """Set scales and ticks.
+
+    Args:
+      below: whether the x axis has labels.
+      labels, slanted: the words along the x axis, and whether they are slanted and not upright.
+      room: the width of the panel in digits.
+    """
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
     # Evenly spaced rounds keep a linear axis.
     spread = along.axis != "round" or np.median(finite) < finite.max() / 4
     if spread and quantities.is_wide(along.ticks):
         axes.set_xscale("log")
-    for text, place in {"∞": along.infinity, "none": along.none}.items():
+    for text, place in {"∞": along.infinity, along.beyond_label: along.beyond}.items():
         if place is not None:
             axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
             axes.annotate(text if below else "", (place, 0), xycoords=("data", "axes fraction"),
                           xytext=(0, -4), textcoords="offset points", ha="center",
                           va="top")  # fmt: skip
+    beyond = [place for place in (along.infinity, along.beyond) if place is not None]
     short = numbers and sum(len(f"{value:g}") for value in finite) <= 24
     whole = axes.get_xscale() == "log" or along.ticks.dtype.kind in "iu"
+    labelled = short and bool(whole or beyond) and len(finite) <= 9
     if not numbers:
-        labels, rotation = _words(along)
-        side = {"ha": "right"} if rotation == 20 else {}
-        axes.set_xticks(range(len(finite)), labels, rotation=rotation, **side)
-    elif short and whole and len(finite) <= 9:
+        turn = {"rotation": 20, "ha": "right"} if slanted else {"rotation": 90}
+        axes.set_xticks(range(len(finite)), labels, **turn)
+    elif labelled:
         ticks_at(axes.xaxis, finite)
+        _thin(axes, room)
     elif axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)  # More labels of large numbers would overlap.
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    beyond = [place for place in (along.infinity, along.none) if place is not None]
-    if numbers and beyond:  # Remove the numbers near the places of infinity and of none.
-        (left, _), last = axes.get_xlim(), max(finite, default=-np.inf)
-        axes.set_xticks([tick for tick in axes.get_xticks()
-                         if left <= tick <= last or last < tick < 0.7 * min(beyond)])  # fmt: skip
+    if numbers and beyond and not labelled:  # No tick has a number between the last and infinity.
+        left, last = axes.get_xlim()[0], max(finite, default=-np.inf)
+        axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= last])
     low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
         at, _ = quantities.places(part.settings)
         if quantities.is_wide(part.settings):
             axes.set_yscale("log")
         if len(at) <= 9 or part.settings.dtype.kind not in "iuf":
-            axes.set_yticks(at, [_text(value) for value in part.settings])
+            axes.set_yticks(at, [quantities.text(value) for value in part.settings])
             axes.set_yticks([], minor=True)
     elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
 
 
-def _words(along) -> tuple[list[str], int]:
-    """The labels of an axis of words, and their rotation: upright if they are many or long."""
-    if along.ticks.dtype.kind in "iuf":
-        return [], 0
-    labels = [str(tick) for tick in along.ticks]
-    return labels, 20 if sum(map(len, labels)) <= 60 else 90
+def _thin(axes, room) -> None:
+    """Remove the labels of ticks that would touch the label before them."""
+    ticks = np.array(axes.get_xticks(), np.float64)
+    scale = axes.xaxis.get_transform().transform
+    low, high = scale(np.array(axes.get_xlim()))
+    labels, end = [], -np.inf
+    for tick, place in zip(ticks, (scale(ticks) - low) / (high - low) * room, strict=True):
+        label = f"{tick:g}"
+        shown = place - len(label) / 2 > end + 0.5
+        labels.append(label if shown else "")
+        end = place + len(label) / 2 if shown else end
+    axes.set_xticks(ticks, labels)
 
 
 def _ratio(values) -> float:
@@ -453,11 +489,12 @@ def _ratio(values) -> float:
 def _share(panels, share, columns) -> None:
     """Begin y axes at 0 if there is room, and share them between panels if ``share`` is true.
 
+    All have one scale. It is logarithmic if one would be and all values are positive.
     If it is None, they are shared if the curves then span a third of each panel's height.
     """
     left_most = panels[::columns]
     panels = [axes for axes in panels if np.isfinite(axes.dataLim.intervaly).all()]
-    if share and len({axes.get_yscale() for axes in panels}) > 1:
+    if len({axes.get_yscale() for axes in panels}) > 1:
         positive = all(axes.dataLim.y0 > 0.0 for axes in panels)
         for axes in panels:
             axes.set_yscale("log" if positive else "linear")
@@ -482,8 +519,3 @@ def _share(panels, share, columns) -> None:
             axes.get_lines()[0].sticky_edges.y.append(0.0)
     for axes in panels:
         axes.autoscale_view(scalex=False)
-
-
-def _text(value) -> str:
-    value = np.asarray(value).item()
-    return "∞" if value == np.inf else entry(value, 4)

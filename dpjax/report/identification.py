@@ -1,11 +1,9 @@
 """Errors and stopping times of learners that stop and recommend an arm."""
 
-import warnings
-
 import numpy as np
 import xarray
 
-from dpjax.report import arrays, estimates
+from dpjax.report import arrays, estimates, quantities
 
 
 def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dataset:
@@ -14,17 +12,20 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
     Trials that did not stop are censored at the horizon: they count as correct, and their stopping
     time is the horizon. So ``time`` is the mean of min(stopping time, horizon). ``median`` is the
     median stopping time if at least half of the trials stopped. A mean over stopped trials only
-    would favour learners that seldom stop. A warning counts each learner's censored trials.
+    would favour learners that seldom stop. ``error`` is NaN if no trial stopped. A warning counts
+    each learner's censored trials.
 
     Args:
       data: of a Study with learners that recommend an arm, on arms with pseudo-regret.
       confidence: level of each interval.
 
     Returns:
-      A Dataset of the proportions ``error`` (stopped, and the recommended arm is not optimal) and
-      ``stopped`` with Clopper-Pearson intervals (``error_low``, ``error_high``, ``stopped_low``,
-      ``stopped_high``), ``time`` in rounds with Student's interval (``time_low``, ``time_high``)
-      and its ``median``.
+      An estimate of three quantities: ``time`` in rounds with its standard error and Student's
+      interval (``time_low``, ``time_high``), and the proportions ``error`` (stopped, and the
+      recommended arm is not optimal) and ``stopped`` with Clopper-Pearson intervals (``error_low``,
+      ``error_high``, ``stopped_low``, ``stopped_high``). ``y`` of a figure and ``of`` of a table
+      for LaTeX select one of them. Also the ``median`` of the times, and the number of ``censored``
+      trials.
 
     Raises:
       ValueError: the data have no recommendations, or the best arm is not known.
@@ -37,48 +38,34 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
             'bernoulli(means, regret="pseudo")'
         )
     stopped, correct = data["report_stopped"], data["correct"]
-    played = stopped.notnull() & correct.notnull()
-    _warn_of_censored(data, played)
-    wrong = ((stopped == 1.0) & (correct == 0.0)).where(played)
-    time = data["report_stopping_time"]
+    wrong = ((stopped == 1.0) & (correct == 0.0)).where(stopped.notnull() & correct.notnull())
+    time = quantities.variable(data, "report_stopping_time")
     with arrays.quiet():
         parts = {
-            "error": estimates.proportion(wrong, confidence),
-            "stopped": estimates.proportion(stopped, confidence),
             "time": estimates.mean(time, confidence),
+            "error": estimates.proportion(wrong.where((stopped == 1.0).any("trial")), confidence),
+            "stopped": estimates.proportion(stopped, confidence),
         }
-    found: dict[str, xarray.DataArray] = {}
+    made = xarray.Dataset(attrs={"estimate": "identification", "trials": time.sizes["trial"],
+                                 "variable": time.name})  # fmt: skip
     for name, part in parts.items():
-        centre = part[next(iter(part))]
-        found |= {name: centre, f"{name}_low": part["low"], f"{name}_high": part["high"]}
+        centre = next(iter(part))
+        made[name] = part[centre].assign_attrs(
+            {about: part.attrs[about] for about in ("estimate", "interval")},
+            long_name=quantities.label(name),
+        )
+        ends = [end for end in part.data_vars if end in ("standard_error", *quantities.ENDS)]
+        made = made.assign({f"{name}_{end}": part[end] for end in ends})
+    counts = [name for name in ("censored", "trials") if name in parts["time"]]
+    made = made.assign(parts["time"][counts].data_vars)
     median = arrays.by_trials(
         time.astype(np.float64), lambda a: a.median("trial", skipna=False).to_dataset(name="median")
     )
-    caption = f"errors and stopping times with {100 * confidence:g} % intervals"
-    made = xarray.Dataset(found, attrs={"estimate": caption, "trials": time.sizes["trial"]})
-    made = made.assign(median.data_vars)
-    arrays.warn(arrays.remarks(made), "report_stopping_time")
+    made = made.assign(median=median["median"])
+    tied = ((stopped == 0.0) & (data["best_arms"] > 1)).any()
+    about = [
+        arrays.remarks(made),
+        "If several arms are optimal, no learner can stop." if tied else "",
+    ]
+    arrays.warn(" ".join(filter(None, about)), "report_stopping_time")
     return made
-
-
-def _warn_of_censored(data, played) -> None:
-    """Give one warning about all trials that did not stop."""
-    found = data[["report_stopped", "report_stopping_time", "best_arms"]]
-    found = found.assign(played=played)
-    found = found if "learner" in found.dims else found.expand_dims("learner")
-    texts, equal = [], False
-    for i in range(found.sizes["learner"]):
-        own = found.isel(learner=i)
-        censored = own["played"] & (own["report_stopped"] == 0.0)
-        if not censored.any():
-            continue
-        times = np.unique(own["report_stopping_time"].where(censored))
-        horizons = ", ".join(f"{time:g}" for time in times[~np.isnan(times)])
-        name = own["learner"].item() if "learner" in own.coords else "the learner"
-        total = int(own["played"].sum())
-        texts.append(f"{int(censored.sum())} of {total} trials of {name} at horizon {horizons}")
-        equal |= bool((censored & (own["best_arms"] > 1)).any())
-    if texts:
-        ties = ". If several arms are optimal, no learner can stop" if equal else ""
-        message = f"Some trials did not stop and are censored: {'; '.join(texts)}{ties}."
-        warnings.warn(message, stacklevel=4)

@@ -128,5 +128,5 @@ def _framed(figure, values=None):
     if values is not None:
         figure.update_xaxes(type="category")
         if values.min() > 0.0 and values.max() > 30.0 * values.min():
-            figure.update_yaxes(type="log")
+            figure.update_yaxes(type="log", title="regret, logarithmic axis")
     return figure

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import xarray
 
-from dpjax.report import arrays
+from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.estimates import mean
 from dpjax.report.tables import entry
 
@@ -30,27 +30,30 @@ def escaped(value: object) -> str:
 
 
 def table(
-    array: xarray.DataArray,
+    array: xarray.DataArray | xarray.Dataset,
     columns: str,
     confidence: float = 0.95,
     interval: bool = False,
+    of: str | None = None,
 ) -> str:
-    """A tabular of means over trials, with one axis as columns and the others as rows.
+    """A tabular of means or proportions, with one axis as columns and the others as rows.
 
     A cell has the mean and its standard error (two digits of it), or the mean and its interval. If
     a learner does not take the column axis, its value is written once across all columns. A learner
     in bold is not significantly worse than the best one: Student's interval of their paired
     difference contains 0. They are compared in the same column, at the same values of all other
-    axes.
+    axes, and a value across all columns is bold if it would be so in each.
 
     Args:
-      array: with the dimension trial.
+      array: with the dimension trial; or an estimate without trials, which has no bold cells.
       columns: the axis whose values are the columns.
       confidence: level of the intervals and of the comparison.
-      interval: whether to show intervals instead of standard errors.
+      interval: whether to show intervals instead of standard errors, as for an estimate that has
+        none.
+      of: the name of the quantity, if the estimate has several; by default the first one.
 
     Returns:
-      A tabular for the packages booktabs and siunitx, and a sentence about its cells.
+      A tabular for the packages booktabs and siunitx, and sentences about its cells.
 
     Raises:
       ValueError: there is no such axis, or there are fewer than two trials.
@@ -60,36 +63,53 @@ def table(
       >>> regret = xarray.DataArray(
       ...     [[[1.0, 2.0, 6.0]], [[31.0, 50.0, 99.0]]], dims=["learner", "epsilon", "trial"],
       ...     coords={"learner": ["dp_ucb", "exp3"], "epsilon": [0.1]})
-      >>> print(latex.table(regret, "epsilon").splitlines()[6])
+      >>> print(latex.table(regret, "epsilon").splitlines()[7])
       dp\\_ucb & \\bfseries 3.0 +- 1.5 \\\\
     """
-    arrays.check(array, 2, confidence=confidence)
+    if isinstance(array, xarray.Dataset):
+        of, trials = of or str(next(iter(array.data_vars))), None
+        (quantity,) = quantities.of_estimate(array, of, "of")
+        array = quantity.found[quantity.centre]
+    else:
+        arrays.check(array, 2, confidence=confidence)
+        with arrays.quiet():
+            share = quantities.is_proportion(array)
+            found = (estimates.proportion if share else mean)(array, confidence)
+            trials = None if share else array  # which proportion is the best is not known
+        arrays.warn(arrays.incomplete(found), str(array.name))
+        (quantity,) = quantities.of_estimate(found, None)
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
     rows = [name for name in names if name != columns and array.sizes[name] > 1]
-    array = array.squeeze([name for name in names if name not in (*rows, columns)], drop=False)
-    with arrays.quiet():
-        found = mean(array, confidence)
-        arrays.refuse_empty(found["mean"], array.name)
-        best = _not_worse(array, found["mean"], confidence)
-    arrays.warn(arrays.lost(found), str(array.name))
-    takes = array.coords.get(f"takes_{columns}")
-    errors = found["standard_error"]
+    single = [name for name in names if name not in (*rows, columns)]
+    quantity = quantity.squeezed((*rows, columns))
+    found, centres = quantity.found, quantity.found[quantity.centre]
+    arrays.refuse_empty(centres, array.name, "trial" if trials is not None else "estimate")
+    if trials is None:
+        best = xarray.zeros_like(centres, bool)
+    else:
+        with arrays.quiet():
+            best = _not_worse(trials.squeeze(single), centres, confidence)
+    takes = centres.coords.get(f"takes_{columns}")
+    interval |= "standard_error" not in found
+    # A quarter of an interval is about a standard error.
+    errors = found.get("standard_error", (found["high"] - found["low"]) / 4)
+    axis = quantities.label(columns, array[columns].attrs)
     heads = [escaped(value) for value in array[columns].values.tolist()]
     lines, still = [], False
 
     def cell(at, sign="+-", bold=None):
-        one = found.sel(at)
-        centre, error = float(one["mean"]), float(one["standard_error"])
+        centre, error = float(centres.sel(at)), float(errors.sel(at))
         if np.isnan(centre):
             return "{--}"
-        digits = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 0
-        if np.isnan(error):
-            text = f"{centre:.4g}"
+        digits = max(0, 1 - math.floor(math.log10(error))) if 0 < error < np.inf else 0
+        digits = 2 if np.isinf(error) else digits
+        low, high = (_number(float(found[end].sel(at)), digits) for end in quantities.ENDS)
+        if np.isnan(error) and low == high:
+            text = escaped(centre)
         elif interval:
-            text = f"{centre:.{digits}f} [{float(one['low']):.{digits}f}, "
-            text += f"{float(one['high']):.{digits}f}]"
+            text = f"{_number(centre, digits)} [{low}, {high}]"
         else:
             text = f"{centre:.{digits}f} {sign} {error:.{digits}f}"
         return rf"\bfseries {text}" if bool(best.sel(at) if bold is None else bold) else text
@@ -105,25 +125,43 @@ def table(
         else:
             texts = [cell(at | {columns: place}) for place in places]
         lines.append(" & ".join([*map(escaped, values), *texts]) + r" \\")
-    kind = "c" if interval else f"S[table-format={_format(found)}]"
-    shown = f"{100 * confidence:g}\\,\\% intervals" if interval else "standard errors"
+    kind = "c" if interval else f"S[table-format={_format(centres, errors)}]"
+    beside = "" if interval else "standard errors"
+    alone = (centres.notnull() & errors.isnull()).any() and trials is not None
+    zero = "An interval without width" if interval else "A standard error of 0"
     note = " ".join(filter(None, [
-        f"Means and {shown} of {arrays.number(found)} trials.", escaped(arrays.lost(found)),
-        "A mean alone: one trial." if (found["mean"].notnull() & errors.isnull()).any() else "",
+        *map(escaped, captions.caption([quantity], array, (*rows, columns), beside)),
+        "A mean alone: one trial." if alone else "",
+        _about_bold(rows, columns) if trials is not None and "learner" in names else "",
+        f"{zero}: all trials have the same value." if still and trials is not None else "",
     ]))  # fmt: skip
-    if "learner" in rows:
-        note += " Bold: not significantly worse than the smallest mean in the column."
-    if still:
-        zero = "An interval without width" if interval else "A standard error of 0"
-        note += f" {zero}: all trials have the same value."
+    note = note.replace(r" \%", r"\,\%")
     return (
         HEAD
         + f"\\begin{{tabular}}{{{'l' * len(rows)}{kind * len(heads)}}}\n\\toprule\n"
+        + "& " * len(rows)
+        + rf"\multicolumn{{{len(heads)}}}{{c}}{{{escaped(axis)}}} \\"
+        + "\n"
         + " & ".join([*map(escaped, rows), *(f"{{{head}}}" for head in heads)])
         + " \\\\\n\\midrule\n"
         + "\n".join(lines)
         + f"\n\\bottomrule\n\\end{{tabular}}\n{{\\par\\footnotesize {note}\\par}}\n"
     )
+
+
+def _number(value, digits) -> str:
+    """A number with fixed digits; infinity is a symbol."""
+    return escaped(value) if math.isinf(value) else f"{value:.{digits}f}"
+
+
+def _about_bold(rows, columns) -> str:
+    """A sentence on the learners that are compared; "" if there is only one."""
+    if "learner" not in (*rows, columns):
+        return ""
+    others = " and ".join(name.replace("_", " ") for name in rows if name != "learner")
+    column = "" if columns == "learner" else " in the column"
+    at = f", among learners at the same {others}" if others else ""
+    return f"Bold: not significantly worse than the smallest mean{column}{at}."
 
 
 def _not_worse(array, means, confidence) -> xarray.DataArray:
@@ -136,11 +174,11 @@ def _not_worse(array, means, confidence) -> xarray.DataArray:
     return away["low"] <= 0.0
 
 
-def _format(found) -> str:
+def _format(centres, errors) -> str:
     """The siunitx table format: digits before and after the point, and digits of the errors."""
-    errors = found["standard_error"].values
+    errors = errors.values
     small = errors[errors > 0]
     after = max(0, 1 - math.floor(math.log10(small.min()))) if len(small) else 0
-    whole = len(str(int(np.nanmax(np.abs(found["mean"].values)))))
+    whole = len(str(int(np.nanmax(np.abs(centres.values)))))
     width = len(str(round(small.max() * 10**after))) if len(small) else 1
     return f"{whole}.{after}({width})"

@@ -1,6 +1,6 @@
 """The quantities of a figure, from trials or from an estimate of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,10 +16,16 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "rate": ("learning rate", "learning rate"),
           "parameter_bound": ("norm S of the parameter", "norm of the parameter S"),
           "feature_bound": ("norm L of the features", "norm of the features L"),
+          "correct": ("correct recommendations", ""),
+          "report_stopped": ("trials that stopped", ""),
           "final_regret": ("regret at T", ""), "regret": ("regret", ""),
-          "report_stopping_time": ("stopping time, rounds", "")}  # fmt: skip
+          "report_stopping_time": ("stopping time, rounds", ""),
+          "time": ("stopping time, rounds", ""),
+          "error": ("proportion of wrong recommendations", ""),
+          "stopped": ("proportion of trials that stopped", "")}  # fmt: skip
 ENDS = "low", "high"  # of an interval
 DECLARED = "declared"  # the horizontal axis of the declared epsilon
+NOT_USED = "unused"  # the label of learners and environments that do not take an axis
 # Values of an axis that differ by more than this factor have a logarithmic axis.
 _WIDE = 8.0
 
@@ -29,10 +35,11 @@ class Along(NamedTuple):
 
     axis: str  # the data's axis along which curves go
     label: str
-    places: xarray.DataArray  # along this axis and others; NaN for a mark at "none"
+    places: xarray.DataArray  # along this axis and others; NaN for a mark beyond it
     ticks: np.ndarray  # the values that the axis shows
     infinity: float | None  # the place of infinity, if shown
-    none: float | None
+    beyond: float | None  # the place of learners that do not take the axis, or declare nothing
+    beyond_label: str  # its tick
 
     def of(self, one: xarray.Dataset) -> np.ndarray:
         """The places (n,) of a curve."""
@@ -75,36 +82,152 @@ def word(name: str) -> str:
     return _TERMS.get(name, ("", name.replace("_", " ")))[1]
 
 
-def of_estimate(data: xarray.Dataset, y: str | None) -> list[Quantity]:
+def variable(data: xarray.Dataset, name: str) -> xarray.DataArray:
+    """A variable; that of stopping times has the coordinate ``report_stopped``."""
+    if name == "report_stopping_time" and "report_stopped" in data.data_vars:
+        data = data.set_coords("report_stopped")
+    return data[name]
+
+
+def is_proportion(array: xarray.DataArray) -> bool:
+    """Whether each trial is true or false, so that the mean is a proportion."""
+    return array.dtype == bool or array.attrs.get("units") == "0 or 1"
+
+
+def is_estimate(data: xarray.Dataset) -> bool:
+    """Whether data were returned by an estimator; those of a choice have trials, too."""
+    return "estimate" in data.attrs
+
+
+def models(data: xarray.Dataset | xarray.DataArray) -> xarray.DataArray:
+    """The trust model of each cell: "none" if it declares no privacy, "" if that is unknown."""
+    if "privacy_epsilon" not in data.coords:
+        return data["privacy_model"]
+    epsilon = data["privacy_epsilon"]
+    own = data["privacy_model"].where(np.isfinite(epsilon), "none").where(epsilon.notnull(), "")
+    return own.assign_attrs(data["privacy_model"].attrs)
+
+
+def joined(models: np.ndarray) -> str:
+    """The trust models of some cells in words, without those that declare no privacy."""
+    different = {*models.ravel().tolist()} - {""}
+    return " and ".join(sorted(different - {"none"})) or ("none" if different else "")
+
+
+def line(
+    name: str, values: Any, array: xarray.DataArray, axis: str, facets: Sequence[str]
+) -> xarray.DataArray:
+    """A line across panels: a number, or values along the axis of a figure and its panels.
+
+    Args:
+      name: of the line.
+      values: a number, a value for each of the axis, or an array with labelled axes.
+      array: with the axes of the figure.
+      axis: along which curves go.
+      facets: the axes of the panels.
+
+    Raises:
+      ValueError: the values have another shape or other axes, or none is a number.
+    """
+    of = f"across: {name!r}"
+    if not isinstance(values, xarray.DataArray):
+        shape = np.shape(values)
+        if np.asarray(values).dtype.kind not in "iuf":
+            raise ValueError(f"{of} must be a number or numbers, got {values!r}")
+        if shape not in ((), array[axis].shape):
+            raise ValueError(f"{of} has shape {shape}; pass a number, one for each of the "
+                             f"{array.sizes[axis]} values of {axis}, or a DataArray")  # fmt: skip
+        values = xarray.DataArray(np.asarray(values, np.float64), dims=[axis][: len(shape)])
+    for own in values.dims:
+        if own not in (axis, *facets):
+            raise ValueError(f"{of} has the axis {own}; allowed are {', '.join([axis, *facets])}")
+        if own not in values.coords and values.sizes[own] == array.sizes[own]:
+            values = values.assign_coords({own: array[own].values})
+        labels = values[own].values  # 0, 1, ... for an axis without labels
+        if lacking := [x for x in array[own].values.tolist() if x not in labels]:
+            raise ValueError(f"{of} has no value at {own} = {lacking[0]}")
+    values = values.sel({own: array[own].values for own in values.dims}).reset_coords(drop=True)
+    if not np.isfinite(values).any():
+        raise ValueError(f"{of}: no value is finite, so there is nothing to show")
+    return values
+
+
+def constants(array: xarray.DataArray, roles: Collection = ()) -> list[str]:
+    """The learner and environment, and the sizes, that an array has only one of, for captions.
+
+    Axes in ``roles`` are left out, because a figure or a table shows them.
+    """
+    single = {str(name): own.item() for name, own in array.coords.items()
+              if own.size == 1 and name not in (*roles, "round") and "trial" not in own.dims
+              and not str(name).startswith(("privacy_", "takes_"))}  # fmt: skip
+    where = ", ".join(f"{n}: {single.pop(n)}" for n in ("learner", "environment") if n in single)
+    sizes = [f"{word(name)} = {text(value)}{_takers(array, name)}" for name, value in single.items()
+             if takes(array, array, name)]  # fmt: skip
+    return [where[:1].upper() + where[1:], ", ".join(sizes)]
+
+
+def _takers(array, name) -> str:
+    """The learners that take a constant, in parentheses, if others do not."""
+    own = array.coords.get(f"takes_{name}")
+    if own is None or "learner" not in own.dims or bool(own.all()):
+        return ""
+    own = own.any([axis for axis in own.dims if axis != "learner"])
+    names = own["learner"].values[own.values]
+    return "" if own.all() else f" ({', '.join(names)})"
+
+
+def text(value: Any) -> str:
+    """A value of an axis with four digits."""
+    value = np.asarray(value).item()
+    return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
+
+
+def of_estimate(data: xarray.Dataset, y: str | None, argument: str = "y") -> list[Quantity]:
     """The quantities of a Dataset that an estimator returned.
 
     For :func:`dpjax.report.choice.tune` these are the chosen setting, with a band from the smallest
-    to the largest candidate, and the mean of the tuned learner. Other estimates have one quantity.
+    to the largest candidate, and the mean of the tuned learner. For
+    :func:`dpjax.report.identification.identification` these are the stopping time, the error and
+    the share of trials that stopped. Other estimates have one quantity.
 
     Args:
       data: the Dataset of an estimate.
       y: the name of one quantity, or None for all.
+      argument: the name of this argument in messages.
 
     Raises:
       ValueError: the data are not an estimate with an interval, or have no such quantity.
     """
     centre = str(next(iter(data.data_vars), ""))
-    if not {centre, *ENDS} <= {*data.data_vars}:
+    found = {}
+    for name, own in data.data_vars.items():
+        prefix = "" if name == centre and "low" in data else f"{name}_"
+        if own.dims == data[centre].dims and {f"{prefix}{end}" for end in ENDS} <= {
+            *data.data_vars
+        }:
+            found[str(name)] = _part(data, str(name), prefix)
+    if centre not in found:
         raise ValueError(
             "data: a figure needs trials or an estimate with low and high; the data have neither "
             "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
         )
-    shown = label(str(data.attrs.get("variable", centre)))
-    kept = centre, "standard_error", *ENDS, "trials"
-    own = data[[name for name in data.data_vars if name in kept]]
-    found = {centre: Quantity(shown, own)}
     if "candidate" in data:
-        tuned = Quantity(f"{shown}, tuned", own)
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
-        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | {centre: tuned}
+        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | found
     if y is not None and y not in found:
-        raise ValueError(f"y: the estimate has no {y!r}; it has {', '.join(found)}")
+        raise ValueError(f"{argument}: the estimate has no {y!r}; it has {', '.join(found)}")
     return [*found.values()] if y is None else [found[y]]
+
+
+def _part(data, name, prefix) -> Quantity:
+    """One quantity of an estimate; the names of its interval and its error have a prefix."""
+    names = {f"{prefix}{end}": end for end in ("standard_error", *ENDS)}
+    names = {name: name, **names, "trials": "trials", "censored": "censored"}
+    names = {old: new for old, new in names.items() if old in data}
+    found = data[[*names]].rename(names).assign_attrs(data[name].attrs)
+    variable = str(data.attrs.get("variable", name))
+    shown = data.attrs.get("label") or label(variable, data[name].attrs)
+    return Quantity(shown, found)
 
 
 def _chosen(data, axis, axes) -> Quantity:
@@ -122,7 +245,8 @@ def _chosen(data, axis, axes) -> Quantity:
     takes = data.coords.get(f"takes_{axis}")
     found = found if takes is None else found.where(takes)
     candidates = candidates.assign_coords({axis: at})
-    return Quantity(f"best {label(axis)}", found.assign_attrs(data.attrs), values, candidates)
+    found = found.assign_attrs(data.attrs, estimate=data.attrs["chosen"], interval="")
+    return Quantity(f"best {label(axis)}", found, values, candidates)
 
 
 def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
@@ -134,7 +258,7 @@ def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
         none = None if takes_everywhere(array, axis) else _beyond(at)
         if none is not None:
             own = own.where(array.coords[f"takes_{axis}"])
-        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none)
+        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none, NOT_USED)
     epsilon = array.coords["privacy_epsilon"].reset_coords(drop=True)
     private = np.isfinite(epsilon)
     epsilon = epsilon.broadcast_like(array[axis])
@@ -145,7 +269,7 @@ def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
     own = own.where(epsilon.notnull())
     none = _beyond(at) if epsilon.isnull().any() else None
     ticks = array[axis].values if axis == "epsilon" else values
-    return Along(axis, "declared epsilon", own, ticks, infinity, none)
+    return Along(axis, "declared epsilon", own, ticks, infinity, none, "none")
 
 
 def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tuple:
@@ -161,7 +285,8 @@ def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tu
         raise ValueError(
             'x: "declared" needs the coordinate privacy_epsilon, as Study.run returns it'
         )
-    array = data[y or ("final_regret" if "trial" in data.dims else next(iter(data.data_vars)))]
+    trials = "trial" in data.dims and not is_estimate(data)
+    array = data[y or ("final_regret" if trials else next(iter(data.data_vars)))]
     free = [str(name) for name in array.dims if name != "trial" and name not in named]
     free.sort(key=lambda name: (array.sizes[name] == 1, name != "epsilon"))
     if free and (array.sizes[free[0]] > 1 or free[0] == "epsilon"):
@@ -169,7 +294,7 @@ def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tu
     return data.expand_dims(DECLARED), DECLARED
 
 
-def takes(array: xarray.DataArray, one: xarray.Dataset, axis: str | None) -> bool:
+def takes(array: Any, one: Any, axis: str | None) -> bool:
     """Whether the learner or the environment of a curve takes an axis."""
     own = array.coords.get(f"takes_{axis}")
     return True if own is None else bool(own.sel(_single(one, own.dims)).any())

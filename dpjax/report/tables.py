@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import xarray
 
-from dpjax.report import arrays
+from dpjax.report import arrays, quantities
 from dpjax.report.arrays import named
 from dpjax.report.output import writing
 
@@ -24,31 +24,67 @@ def cells(
         for estimate in estimates:
             function = named(estimate, confidence)
             own = function(array).reset_coords(drop=True)
-            notes |= dict.fromkeys(filter(None, [arrays.lost(own), own.attrs.get("caution")]))
-            trials.append(own.get("trials", array.sizes["trial"]))
-            own = own.drop_vars("trials", errors="ignore")
+            notes |= dict.fromkeys(filter(None, [arrays.incomplete(own), own.attrs.get("caution")]))
+            trials.append(arrays.used(own, array.sizes["trial"]))
+            own = _centred(own)
             name = getattr(getattr(function, "func", function), "__name__", "estimate")
             if len(estimates) > 1:
-                own = own.rename({n: f"{name}_{n}" for n in own.data_vars if n != name})
+                own = own.rename(
+                    {n: f"{name}_{n}" for n in own.data_vars if n not in (name, "censored")}
+                )
             found = found.merge(own)
     arrays.warn(" ".join(notes), str(array.name), stacklevel=3)
-    order = [name for name in array.dims if name in found.dims]
+    order = [str(name) for name in array.dims if name in found.dims]
+    reduced = [name for name in array.dims if name not in (*order, "trial")]
+    expected = arrays.expected(array).any(reduced)
+    counted = functools.reduce(np.minimum, trials)  # type: ignore[arg-type]
+    return _frame(found, array, order, counted, expected, " ".join(notes))
+
+
+def of_estimate(found: xarray.Dataset) -> pandas.DataFrame:
+    """The cells of an estimate as rows; see :meth:`dpjax.report.accessor.Accessor.table`."""
+    own = _centred(found)
+    centre = own[next(iter(own.data_vars))]
+    played = own.to_array().notnull().any("variable")
+    expected = arrays.should_exist(played, centre.coords, found.attrs.get("variable"))
+    trials = arrays.used(found)
+    notes = filter(None, [arrays.remarks(found), found.attrs.get("note")])
+    own = own.reset_coords(drop=True)
+    order = [str(name) for name in centre.dims]
+    return _frame(own, centre, order, trials.variable, expected, " ".join(notes))
+
+
+def _centred(found) -> xarray.Dataset:
+    """The variables of an estimate that have no other axes than its centre."""
+    axes = {*found[next(iter(found.data_vars))].dims}
+    kept = [name for name, own in found.data_vars.items() if {*own.dims} <= axes]
+    return found[[name for name in kept if name != "trials"]]
+
+
+def _frame(found, array, order, trials, expected, notes) -> pandas.DataFrame:
+    """The expected cells of estimates as rows, with the declarations of their array."""
     taken = [name for name in order if f"takes_{name}" in array.coords]
-    declared = ("privacy_epsilon", "privacy_delta", "privacy_model")
-    for name in (*declared, *(f"takes_{each}" for each in taken)):
-        if name in array.coords and {*array.coords[name].dims} <= {*order}:
-            found[name] = array.coords[name].variable
-    found["trials"] = functools.reduce(np.minimum, trials)
-    reduced = [name for name in array.dims if name not in order]
-    found["_expected"] = arrays.expected(array).any([name for name in reduced if name != "trial"])
-    frame = found.to_dataframe(dim_order=order).reset_index()
+    declared = {name: array.coords[name] for name in ("privacy_epsilon", "privacy_delta")
+                if name in array.coords}  # fmt: skip
+    if "privacy_model" in array.coords:
+        declared["privacy_model"] = quantities.models(array)
+    declared |= {f"takes_{name}": array.coords[f"takes_{name}"] for name in taken}
+    for name, own in declared.items():
+        if {*own.dims} <= {*order}:
+            found[name] = own.variable
+    found["trials"] = trials
+    found["_expected"] = expected.reset_coords(drop=True)
+    if not order:
+        found = found.expand_dims("cell")
+    frame = found.to_dataframe(dim_order=order or ["cell"]).reset_index()
+    frame = frame if order else frame.drop(columns="cell")
     frame = frame[frame.pop("_expected").astype(bool)].astype({"trials": int})
     for name in taken:
         takes = frame.pop(f"takes_{name}").astype(bool)
         empty = "" if array[name].dtype.kind in "OU" else np.nan
         frame[name] = frame[name].where(takes, empty)
-    frame = frame.drop_duplicates(subset=order)
-    frame.attrs["notes"] = " ".join(notes)
+    frame = frame.drop_duplicates(subset=order) if order else frame
+    frame.attrs["notes"] = notes
     return frame
 
 
@@ -143,10 +179,10 @@ def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.Data
     A row of the file is left out if its entry in this column is also in the table. Rows of the file
     keep their text. Without a file, the table is only sorted.
     """
-    both = pandas.DataFrame(table, dtype=object)
+    both = pandas.DataFrame(table, columns=None if len(table) else [by], dtype=object)
     if path.exists():
         old = pandas.read_csv(path, dtype=str, keep_default_na=False)
-        both = pandas.concat([old[~old[by].isin(both[by])], both.map(entry)])
+        both = pandas.concat([old[~old[by].isin(both[by])], both.map(entry)]).fillna("")
     places = {name: place for place, name in enumerate(order)}
     return both.sort_values(
         by, key=lambda names: names.map(places).fillna(len(places)), kind="stable"

@@ -9,7 +9,8 @@ import xarray
 from dpjax.report import arrays, estimates
 
 
-@arrays.estimator("exponent of {variable} in {over}, {first:g} to {last:g}")
+@arrays.estimator("least squares from {over} = {first:g} to {last:g}",
+                  label="exponent of {variable} in {over}")  # fmt: skip
 def slope(
     array: xarray.DataArray, over: str = "horizon", confidence: float = 0.95
 ) -> xarray.Dataset:
@@ -51,7 +52,8 @@ def slope(
     return found.assign_attrs(first=values[0], last=values[-1])
 
 
-@arrays.estimator("{over} from which {variable} is within a factor of {level:g} of that at {of:g}")
+@arrays.estimator("from there on {variable} is at most {level:g} times that at {over} = {of:g}",
+                  label="least {over} within a factor of {level:g}")  # fmt: skip
 def crossing(
     array: xarray.DataArray,
     level: float,

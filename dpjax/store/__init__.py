@@ -27,6 +27,7 @@ half minute of writes. Empty or incomplete objects are detected and rewritten.
 
 from dpjax.store.blocks import Store as Store
 from dpjax.store.objects import Damaged
+from dpjax.store.opening import check as check
 from dpjax.store.opening import is_empty, read
 from dpjax.store.opening import open_store as open_store
 

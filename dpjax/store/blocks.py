@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 from dpjax.core import Numbers, Result
 from dpjax.store import layout as layouts
 from dpjax.store.layout import ROOT, Layout
-from dpjax.store.objects import Damaged, Files, decode, encode, together
+from dpjax.store.objects import Damaged, Files, decode, encode, together, warn
 
 
 class Store(NamedTuple):
@@ -40,8 +39,7 @@ class Store(NamedTuple):
         states = together(lambda corner: self._is_done(corner[0], corner[1], keys), corners)
         for corner, done in zip(corners, states, strict=True):
             if isinstance(done, Damaged):
-                message = f"{done}; its block is computed again"
-                warnings.warn(message, RuntimeWarning, stacklevel=5)
+                warn(f"{done}; its block is computed again")
             if done is not True:
                 missing.append(corner)
         return missing
@@ -90,7 +88,7 @@ class Store(NamedTuple):
                 )
             trees = jax.tree.unflatten(jax.tree.structure(structure), arrays.values())
         else:
-            self.warn_of_missing(done, stacklevel=4)
+            self.warn_of_missing(done)
             trees = layouts.unflatten(self.layout.attributes["structure"], arrays.values())
         return Result(self.rounds, *trees)
 
@@ -99,15 +97,13 @@ class Store(NamedTuple):
         """(n,) int32, the rounds at which regret is recorded."""
         return np.array(self.layout.attributes["checkpoints"], np.int32)
 
-    def warn_of_missing(self, done: np.ndarray, stacklevel: int) -> None:
-        """Warn of unfinished cells, if there are any."""
+    def warn_of_missing(self, done: np.ndarray) -> None:
+        """Warn of unfinished trials, if there are any."""
         missing = np.argwhere(~done)
         if len(missing):
-            warnings.warn(
-                f"store: {len(missing)} of {done.size} cells of {self.files.url} are not done "
-                f"and hold NaN; the first is seed {missing[0][1]} of point {missing[0][0]}",
-                RuntimeWarning,
-                stacklevel=stacklevel,
+            warn(
+                f"store: {len(missing)} of {done.size} trials of {self.files.url} are not done "
+                f"and hold NaN; the first is seed {missing[0][1]} of point {missing[0][0]}"
             )
 
     def cells(self) -> tuple[dict[str, np.ndarray], np.ndarray]:

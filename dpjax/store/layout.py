@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import itertools
 import json
 import operator
 import warnings
@@ -51,6 +52,10 @@ class Layout(NamedTuple):
         """The names and digests of all objects other than the root and blocks."""
         return json.loads(self.attributes["objects"])
 
+    def names(self) -> set[str]:
+        """The names of the arrays, the coordinates and the root."""
+        return {ROOT, "learner", *_coordinates(self), *self.arrays}
+
     def identity(self) -> bytes:
         """Bytes that identify the sweep, except for its points and seeds."""
         told = [self.attributes[field] for field in _COMPARED]
@@ -59,6 +64,10 @@ class Layout(NamedTuple):
     def about(self) -> dict:
         """The description of the points; empty for a store of an older version."""
         return json.loads(self.attributes.get("about", "{}"))
+
+    def points(self) -> dict[str, list]:
+        """The leaves of the points by name."""
+        return json.loads(self.attributes["points"])
 
     def point_words(self) -> np.ndarray:
         """(points, 3) uint32 that identify each point: its number, and a digest of its values."""
@@ -130,7 +139,7 @@ def compare(found, new, url, plan) -> None:
                     f"store: {url} was made with another game: {_other_game(there, here, plan)}"
                 )
             refuse(text, there[field], here[field])
-    there, here = (json.loads(each["points"]) for each in (there, here))
+    there, here = found.points(), new.points()
     if list(there) != list(here):
         refuse("points", f"{', '.join(there)}", f"{', '.join(here)}")
     for name in there:
@@ -141,6 +150,32 @@ def compare(found, new, url, plan) -> None:
                 refuse(f"points: {name} of point {index}", *numbers)
     if cells(found) != cells(new):
         raise refusal(url, "is damaged: its arrays do not match its program")
+
+
+def places(stored: dict[str, list], points: dict[str, list]) -> np.ndarray:
+    """The place of each point in a store, (P,). Points that are not in the store come last.
+
+    Points are found by their values. They keep their order if they neither include all points of
+    the store nor are its first points in another order.
+    """
+    known, here = (
+        [json.dumps(values) for values in zip(*leaves.values(), strict=True)]
+        for leaves in (stored, points)
+    )
+    free: dict[str, list[int]] = {}
+    for place, values in enumerate(known):
+        free.setdefault(values, []).insert(0, place)
+    last = itertools.count(len(known))
+    found = [free[values].pop() if free.get(values) else next(last) for values in here]
+    same = list(stored) == list(points) and sorted(found) == list(range(len(here)))
+    return np.array(found) if same else np.arange(len(here))
+
+
+def moved(about: Any, order: np.ndarray) -> Any:
+    """A description of points, a list or a dict of such, with the points in another order."""
+    if isinstance(about, dict):
+        return {name: moved(each, order) for name, each in about.items()}
+    return [about[i] for i in order]
 
 
 def _other_game(there, here, plan) -> str:
@@ -321,7 +356,7 @@ def _coordinates(layout) -> dict:
         "seed": (("seed",), np.arange(layout.shape[1], dtype=np.int32)),
         "round": (("round",), np.array(layout.attributes["checkpoints"], np.int32)),
     }
-    for name, values in json.loads(layout.attributes["points"]).items():
+    for name, values in layout.points().items():
         label = coordinate_name(name, layout.arrays)
         values = np.array(values, np.float32)
         coordinates[label] = (("point", *leaf_axes(label, values.shape[1:])), values)

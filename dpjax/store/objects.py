@@ -9,7 +9,9 @@ import hashlib
 import os
 import re
 import socket
+import sys
 import uuid
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -29,12 +31,25 @@ class Damaged(ValueError):
     """
 
 
+def check_url(url: str) -> None:
+    """Refuse a blank URL and a root, such as ``/`` or ``s3://``.
+
+    Raises:
+      ValueError: the URL names no folder.
+    """
+    if not url.rpartition("://")[2].strip().strip("/"):
+        raise ValueError(
+            f"store: must name a folder or URL, got {url!r}; pass a path such as 'results/mine'"
+        )
+
+
 class Files:
     """The objects in a folder or at a URL. Each object is written atomically."""
 
     def __init__(self, url):
         try:
             self.url = os.fspath(url)
+            check_url(self.url)
         except TypeError:
             raise TypeError(f"store must be a path or an fsspec URL, got {url!r}") from None
         self.system, self.root = optional("fsspec").core.url_to_fs(self.url)
@@ -113,6 +128,14 @@ class Files:
     def _refuse_to_list(self, error):
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise OSError(f"store: cannot list {error.filename}: {error.strerror}") from error
+
+
+def warn(message: str) -> None:
+    """Issue a RuntimeWarning for the line outside dpjax that led to it."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "dpjax":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def together(function, items) -> list:

@@ -2,15 +2,16 @@
 
 import os
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from dpjax.core import Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
 from dpjax.store.layout import ROOT
-from dpjax.store.objects import Files, digest, together
+from dpjax.store.objects import Files, digest, together, warn
 
 
 def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> Store:
@@ -39,7 +40,7 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
             continue
         found = layouts.read(text, files.url)
         if wrong := _wrong(files, found):
-            _warn_of(files, wrong, "they are written again", stacklevel=6)
+            _warn_of(files, wrong, "they are written again")
             _mend(files, found, wrong)
             continue
         layouts.compare(found, new, files.url, plan)
@@ -49,6 +50,27 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
         if grown == found:
             return Store(files, grown, *new.shape)
         _write(files, layouts.write(grown))
+
+
+def check(url: str | os.PathLike, plan: Any) -> np.ndarray:
+    """Check that a folder or URL can store a sweep, and write nothing.
+
+    Returns:
+      (P,) the place of each point in the store.
+
+    Raises:
+      ValueError, OSError: as in :func:`open_store`.
+    """
+    files, new = Files(url), layouts.describe(plan)
+    if (text := files.read(ROOT)) is None:
+        _refuse_others(files, new)
+        return np.arange(plan.count)
+    found = layouts.read(text, files.url)
+    places = layouts.places(found.points(), new.points())
+    new = layouts.describe(plan.moved(places))
+    layouts.compare(found, new, files.url, plan)
+    layouts.grow(found, new, files.url)
+    return places
 
 
 def read(url: str | os.PathLike) -> Result:
@@ -90,7 +112,7 @@ def existing(url: str | os.PathLike) -> Store | None:
         return None
     layout = layouts.read(text, files.url)
     if wrong := _wrong(files, layout):
-        _warn_of(files, wrong, "run the sweep again to write them again", stacklevel=4)
+        _warn_of(files, wrong, "run the sweep again to write them again")
     return Store(files, layout, *layout.shape)
 
 
@@ -112,14 +134,12 @@ def _wrong(files, layout) -> list[str]:
     return [key for (key, known), data in pairs if data is None or digest(data) != known]
 
 
-def _warn_of(files, wrong, remedy, stacklevel) -> None:
+def _warn_of(files, wrong, remedy) -> None:
     names = ", ".join(map(files.path, wrong[:3]))
     rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    warnings.warn(
+    warn(
         f"store: damaged, missing, or not as recorded in {files.path(ROOT)}: {names}{rest}; "
-        f"{remedy}",
-        RuntimeWarning,
-        stacklevel=stacklevel,
+        f"{remedy}"
     )
 
 
@@ -142,9 +162,14 @@ def _refuse_blocks(files) -> None:
 
 def _create(files, new) -> None:
     """Create a store if there is none, or if there is one without a finished block."""
+    _refuse_others(files, new)
+    _write(files, layouts.write(new), create=True)
+
+
+def _refuse_others(files, new) -> None:
+    """Refuse finished blocks without a root, and files that do not belong to a store."""
     _refuse_blocks(files)
-    objects = layouts.write(new)
-    names = {key.partition("/")[0] for key in objects}
+    names = new.names()
     for key in sorted(files.keys()):
         name, _, rest = key.partition("/")
         if name not in names or not re.fullmatch(r"zarr\.json|c(/\d+)*|", rest):
@@ -152,7 +177,6 @@ def _create(files, new) -> None:
                 f"store: {files.url} must be empty or the store of a sweep, but it contains "
                 f"{files.path(key)}; use another folder"
             )
-    _write(files, objects, create=True)
 
 
 def _write(files, objects, *, create=False) -> None:

@@ -4,15 +4,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import jax
-from jax import random as jr
-
 from dpjax import learners
-from dpjax.combinators import as_learner
+from dpjax.combinators import _returned, as_learner
 from dpjax.core import Arms, BatchLearner, Learner, Policies
 from dpjax.domains import Domain
 from dpjax.domains.action_sets import example_loss, fits
-from dpjax.feedback import seen_inside
 from dpjax.learners import factories
 from dpjax.study.grid import taken
 from dpjax.study.standard import sizes, sizes_of
@@ -87,11 +83,7 @@ def check_learner(learner) -> None:
     actions = learner.action_set
     if not isinstance(actions, Arms | Policies | Domain):
         raise TypeError(f"its action_set must be Arms, Policies or a Domain, and is {actions!r}")
-    learner = as_learner(learner)
-    state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
-    see = partial(seen_inside, learner)
-    seen, _ = jax.eval_shape(see, example_loss(learner.action_set), action)
-    jax.eval_shape(learner.step, state, jr.key(0, impl="threefry2x32"), seen)
+    _returned.check_learner(as_learner(learner), example_loss(actions))
 
 
 def field_for(mine, horizon, against=None) -> Field:

@@ -176,5 +176,10 @@ def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callab
     return found
 
 
+def is_built(factory) -> bool:
+    """Whether a factory by :func:`named` returns a value that was built before."""
+    return isinstance(factory, partial) and factory.func is _constant
+
+
 def _constant(value, /):
     return value

@@ -4,8 +4,7 @@ import numpy as np
 import xarray
 
 from dpjax.report import choice
-from dpjax.store.layout import arrays_of
-from dpjax.study.labelled import Played, labelled, layout
+from dpjax.study.labelled import labelled, layout
 
 _KEPT = 4  # one in this many settings is kept after each stage
 _FEWEST = 4  # trials of a setting in the first stage
@@ -48,28 +47,26 @@ def tune(study, over, confidence=0.95, progress=True) -> xarray.Dataset:
     alive, left, stages = np.ones(sum(counts), bool), settings, []
 
     def play(trials, checkpoints) -> list:
-        """The Result of each program; None if all of its points were dropped."""
+        """The alive points of each program that has some."""
         stages.append(f"{left} settings with {trials} trials")
         return [
             study.play_some(program, alive[own], trials, checkpoints, progress)
-            if alive[own].any() else None
             for program, own in zip(programs, points, strict=True)
-        ]  # fmt: skip
+            if alive[own].any()
+        ]
 
     for trials, kept in _stages(settings, study.trials // 2):
         means = np.full(sum(counts) + 1, np.nan)  # the last is for cells that no point fills
-        for own, result in zip(points, play(trials, 1), strict=True):
-            if result is not None:
-                means[own] = result.regret[..., -1].mean(axis=1)
+        left_points = [own for own in points if alive[own].any()]
+        for own, played in zip(left_points, play(trials, 1), strict=True):
+            means[own] = played.arrays["regret"][..., -1].mean(axis=1)
         order = np.argsort(means[cells], axis=1)[:, :kept]  # NaN comes last
         best = np.take_along_axis(cells, order, axis=1)
         alive[:] = False
         alive[best[~np.isnan(means[best])]] = True
         left = kept
-    results = zip(programs, play(study.trials, study.checkpoints), strict=True)
-    played = [Played(program, result.rounds, arrays_of(result[1:]), {})
-               for program, result in results if result is not None]  # fmt: skip
-    data = labelled(made, study.trials, played)
+    data = labelled(made, study.trials, play(study.trials, study.checkpoints))
+    data = data.drop_vars("planned", errors="ignore")  # dropped settings did not fail
     found = choice.tune(data["final_regret"], *over, confidence=confidence)
     return found.assign_attrs(stages="; ".join(stages))
 

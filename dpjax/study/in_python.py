@@ -148,14 +148,17 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
         class itself are passed on.
     """
     with settings.own():
-        games = pairs(program.game(), program.points())
+        game, points = program.game(), program.points()
+        games = pairs(game, points)
         keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(trials))
         outputs = [_play(learner, environment, keys, checkpoints, bar)
                    for learner, environment in games]  # fmt: skip
         rounds = checkpoint_rounds(games[0][0], games[0][1], checkpoints)
     regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
     bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
-    warn_of(int(rounds[-1]), bad, clipped.min(axis=1).astype(float), stacklevel=4)
+    least = clipped.min(axis=1).astype(float)
+    advice = "Declare their range: from_python(..., loss_range=(low, high))."
+    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4, advice=advice)
     arrays = arrays_of(result)
     return Played(
         program, rounds, arrays, {"privacy": columns([each.privacy for each, _ in games])}

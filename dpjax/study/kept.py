@@ -2,12 +2,12 @@
 
 ``study.json`` describes how the stores of a folder form one Dataset: the labels of all axes, and
 the labels that each program fills. The declared privacy is in the stores. The file is written
-atomically and with a digest before the study is played, and written again if it is damaged.
+atomically and with a digest before the study is played, and written again if it is damaged. It is
+unchanged if a store refuses the study.
 """
 
 import json
 import os
-import warnings
 from typing import Any
 
 import jax
@@ -16,8 +16,8 @@ import xarray
 
 from dpjax.core import coordinate_name, leaf_axes
 from dpjax.core._version import __version__
-from dpjax.store.layout import point_values
-from dpjax.store.objects import Damaged, Files, digest
+from dpjax.store.layout import moved, places, point_values
+from dpjax.store.objects import Damaged, Files, digest, warn
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
 from dpjax.study.programs import TEXTS
@@ -35,7 +35,6 @@ def keep(study: Any, url: str | os.PathLike) -> None:
       OSError: it cannot be read or written.
     """
     made, files = layout(study), Files(url)
-    files.sweep_up()
     told = {
         "format": _FORMAT,
         "dpjax": __version__,
@@ -59,6 +58,7 @@ def keep(study: Any, url: str | os.PathLike) -> None:
         raise ValueError(
             f"store: {files.path(STUDY)} does not belong to a study; choose another folder"
         )
+    files.sweep_up()
     if there != text and jax.process_index() == 0:
         files.write(STUDY, text, durable=True)
 
@@ -91,7 +91,7 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
     the points are distinct numbers, their axis has the name of the game's argument. Otherwise the
     axis is called ``point``, and the parameters are coordinates along it.
 
-    An incomplete store can be opened, too: missing cells are NaN, and a warning counts them.
+    An incomplete store can be opened, too: missing trials are NaN, and a warning counts them.
 
     Args:
       url: the folder or fsspec URL that was passed to ``Study.run(store=...)`` or
@@ -145,11 +145,9 @@ def _study(files, text) -> xarray.Dataset:
     missing = [each["folder"] for each, found in zip(told["programs"], played, strict=True)
                if not found.about]  # fmt: skip
     if missing:
-        warnings.warn(
+        warn(
             f"store: {len(missing)} of {len(played)} programs of {files.url} have not been started "
-            f"and are NaN; the first is {missing[0]}",
-            RuntimeWarning,
-            stacklevel=3,
+            f"and are NaN; the first is {missing[0]}"
         )
     axes = {name: as_labels(labels) for name, labels in told["axes"].items()}
     return labelled(Layout(axes, told["fixed"]), told["trials"], played)
@@ -163,15 +161,17 @@ def _program(url, trials, told) -> Played:
     if stored is None:
         regret = np.full((size, trials, len(rounds)), np.nan, np.float32)
         return Played(program, rounds, {"regret": regret}, {})
-    points = json.loads(stored.layout.attributes["points"])
+    points = stored.layout.points()
+    at = places(points, told["points"])
     pairs = [zip(values, points.get(name, [None]), strict=False)
-             for name, values in told["points"].items()]  # fmt: skip
+             for name, values in moved(told["points"], np.argsort(at)).items()]  # fmt: skip
     if any(one != other for pair in pairs for one, other in pair):
         raise ValueError(
             f"store: {place} holds other points than {url}/{STUDY}; it belongs to another study"
         )
     stored = stored._replace(points=size, seeds=trials)
-    return Played(program, stored.rounds, _arrays(stored), _about(stored.layout.about(), size))
+    arrays = {name: leaf[at] for name, leaf in _arrays(stored).items()}
+    return Played(program, stored.rounds, arrays, moved(_about(stored.layout.about(), size), at))
 
 
 def _about(about, size) -> dict:
@@ -191,7 +191,7 @@ def _arrays(stored) -> dict[str, np.ndarray]:
     arrays, done = stored.cells()
     if done.all():
         return arrays
-    stored.warn_of_missing(done, stacklevel=6)
+    stored.warn_of_missing(done)
     return {
         name: np.where(done.reshape(*done.shape, *[1] * (leaf.ndim - 2)), leaf, np.nan)
         for name, leaf in arrays.items()
@@ -200,7 +200,7 @@ def _arrays(stored) -> dict[str, np.ndarray]:
 
 def _sweep(stored) -> xarray.Dataset:
     """The Dataset of a single sweep."""
-    told = json.loads(stored.layout.attributes["points"])
+    told = stored.layout.points()
     points = {name: np.array(values, np.float32) for name, values in told.items()}
     first, *others = points
     axis: str = "point"

@@ -10,7 +10,8 @@ from dpjax.report import accessor as accessor  # which registers Dataset.dpjax
 from dpjax.study.programs import NUMBERS, TEXTS
 
 _UNITS = {"regret": "loss of one round", "final_regret": "loss of one round", "round": "rounds",
-          "report_stopping_time": "rounds"}  # fmt: skip
+          "report_stopping_time": "rounds", "report_stopped": "0 or 1",
+          "correct": "0 or 1"}  # fmt: skip
 
 
 class Cells(NamedTuple):
@@ -138,6 +139,7 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
         "round": rounds,
         **_privacy(made, [each for each in played if "privacy" in each.about]),
         **_takes(made, played),
+        **_planned(made, played),
     }
     data = xarray.Dataset(table.arrays, coordinates)
     for name in _UNITS.keys() & data.variables.keys():
@@ -188,11 +190,30 @@ def _privacy(made, played) -> dict:
     return {f"privacy_{name}": (names, values) for name, values in found.items()}
 
 
+def _planned(made, played) -> dict:
+    """The cells of all programs, if some have neither a trial nor declarations."""
+    if not any(
+        (np.isnan(each.about.get("privacy", {}).get("epsilon", np.nan))
+         & np.isnan(each.arrays["regret"]).all(axis=(1, 2))).any()
+        for each in played
+    ):  # fmt: skip
+        return {}
+    found = np.zeros(made.shape, bool)
+    for program, *_ in played:
+        found[np.ix_(*made.place(program))] = True
+    return {"planned": ([*made.axes], found)}
+
+
 def _takes(made, played) -> dict:
-    """For each axis of the grid: whether a learner or its environment takes it."""
+    """For each axis of the grid: whether a learner or its environment takes it.
+
+    An axis of one value that all of them take is left out.
+    """
     pairs = [name for name in ("learner", "environment") if name in made.axes]
     shape = [len(made.axes[name]) for name in pairs]
     found = {name: np.zeros(shape, bool) for name in made.axes if name not in pairs}
+    found |= {name: np.zeros(shape, bool) for name in made.fixed
+              if any(name not in program.at for program, *_ in played)}  # fmt: skip
     for program, *_ in played:
         place = np.ix_(*made.place(program)[: len(pairs)])
         for name, takes in found.items():

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import product
 from typing import Any, NamedTuple
@@ -165,6 +166,17 @@ class Program(NamedTuple):
         return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
 
 
+@contextmanager
+def named(program: Program):
+    """Begin the message of a TypeError or ValueError with the program."""
+    try:
+        yield
+    except TypeError as error:
+        raise TypeError(f"{program}: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{program}: {error}") from error
+
+
 def pairs(game: Callable, points: Any) -> list[tuple]:
     """The (learner, environment) of a game at each point; ``points`` are those of a sweep.
 
@@ -173,7 +185,7 @@ def pairs(game: Callable, points: Any) -> list[tuple]:
     """
     count = len(jax.tree.leaves(points)[0])
     with settings.own(), closure_digest.as_now(game):
-        return [_check.pair(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
+        return [_check.game(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
 
 
 def columns(declarations: list[Privacy]) -> dict[str, list]:
@@ -211,4 +223,9 @@ def check_taken(part) -> None:
     unused = [word for word in part.axes if word not in used]
     if unused:
         near = _check.nearest(unused[0], used)
-        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}")
+        made = [name for makers in (part.learners, part.environments)
+                for name, make in makers.items() if grids.is_built(make)]  # fmt: skip
+        fixed = (
+            f"; {made[0]} is built already: pass its factory instead" if made and not near else ""
+        )
+        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}{fixed}")

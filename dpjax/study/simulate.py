@@ -12,7 +12,7 @@ from jax import random as jr
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from dpjax.combinators import as_learner
+from dpjax.combinators import _returned, as_learner
 from dpjax.core import Array, Batch, BatchLearner, Environment, Learner, Outcome, Result, _check
 from dpjax.domains.action_sets import check_fit
 from dpjax.engine import closure_digest
@@ -26,6 +26,8 @@ from dpjax.maths.clipping import add_counts
 PIECE = 1024
 # From this horizon on, checkpoints are spaced geometrically, beginning at round _FIRST.
 _LONG, _FIRST = 10**6, 100
+# The actions of a user's learner are checked in its first rounds, in this many trials.
+_TRIED_ROUNDS, _TRIED_KEYS = 32, 16
 # The number of rounds at which regret is recorded, or these rounds themselves.
 Checkpoints = int | Sequence[int] | np.ndarray
 
@@ -122,6 +124,51 @@ def one_round(
     return (state, following, environment_state), played
 
 
+def check_returned(learner: Learner | BatchLearner, environment: Environment, key: Array) -> None:
+    """Check what a learner and an environment return, once, before their game is compiled.
+
+    Raises:
+      TypeError: as in ``dpjax.combinators._returned.check_game``.
+      ValueError: as in :func:`check_actions`.
+    """
+    _returned.check_game(as_learner(learner), environment)
+    check_actions(learner, environment, key)
+
+
+def check_actions(learner: Learner | BatchLearner, environment: Environment, key: Array) -> None:
+    """Check that a learner plays actions of its action set, in its first rounds and a few trials.
+
+    In a compiled game JAX replaces an arm out of range by the nearest arm. The factories of
+    ``dpjax.learners`` are tested, so their learners are not played. With a traced key, or in a
+    function that JAX traces, nothing is checked.
+
+    Raises:
+      ValueError: an action is not in the action set, or a batch has no round.
+    """
+    if _check.is_tested(learner) or _check.is_traced(key):
+        return
+    one_by_one, actions = as_learner(learner), learner.action_set
+    batches, last = isinstance(learner, BatchLearner), min(learner.horizon, _TRIED_ROUNDS)
+
+    def play(key):
+        keys, states = start(one_by_one, environment, key)
+
+        def recorded_round(states, t):
+            rounds = states[0].batch.rounds if batches else jnp.int32(1)
+            states, played = one_round(one_by_one, environment, keys, t, states)
+            return states, (rounds, *_returned.within(actions, played.action, played.outcome.loss))
+
+        return lax.scan(recorded_round, states, jnp.arange(1, last + 1, dtype=jnp.int32))[1]
+
+    keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(_TRIED_KEYS))
+    rounds, present, numbers = played = jax.jit(jax.vmap(play))(keys)
+    if _check.is_traced(played):
+        return
+    if rounds.min() < 1:
+        raise ValueError(f"learner: a batch must have at least 1 round, got {rounds.min()}")
+    _returned.check_within(actions, present, numbers)
+
+
 @in_float32
 @closure_digest.renewable
 def simulate(
@@ -155,9 +202,11 @@ def simulate(
       pieces, which keeps float32 sums accurate over millions of rounds.
 
     Raises:
-      ValueError: the learner and the environment do not fit each other, or the environment has
-        fewer rounds than the learner plays.
-      TypeError: the learner, the environment or the key has another type.
+      ValueError: the learner and the environment do not fit each other, the environment has fewer
+        rounds than the learner plays, or an action of the first rounds is not in the action set
+        (not checked in compiled or transformed code).
+      TypeError: the learner, the environment or the key has another type; or one of their functions
+        returns something else, changes a shape or a dtype, or branches on a traced value.
 
     Examples:
       >>> easy = environments.table(np.tile([0.0, 1.0], (64, 1)))  # the first arm loses nothing
@@ -168,6 +217,7 @@ def simulate(
     _check.players(learner, environment)
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
+    check_returned(learner, environment, key)
     firsts = np.concatenate([[1], rounds[:-1] + 1]).astype(np.int32)
     return _segments(learner, environment, key, firsts, rounds)
 
@@ -269,6 +319,7 @@ def trajectory(
     _check.key(key=key)
     _check.function("a function of a Round", record=record)
     checkpoint_rounds(learner, environment, 1)
+    check_returned(learner, environment, key)
     learner = as_learner(learner)
     keys, states = start(learner, environment, key)
 
@@ -348,6 +399,8 @@ def simulate_batches(
         )
     _check.key(key=key)
     rounds = checkpoint_rounds(learner, environment, checkpoints)
+    check_returned(learner, environment, key)
+    _returned.check_batch(learner, environment)
     return _batches(learner, environment, key, rounds, learner.horizon)
 
 

@@ -20,21 +20,11 @@ from dpjax.engine.progress import Bar
 _ATTEMPTS = 4
 
 
-def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None, bar: Bar) -> None:
-    """Play all parts of a study into a store on the workers of an executor.
-
-    Args:
-      study, store, chunk: as in :meth:`dpjax.Study.run`.
-      executor: has a method ``submit(function, *arguments)``, which returns an object with
-        ``result()``.
-      parts: the number of parts.
-      bar: counts the rounds x trials of finished parts.
+def check_executor(executor: Any) -> None:
+    """Refuse an executor without ``submit``, and one that forks processes, in which JAX hangs.
 
     Raises:
-      TypeError: the executor has no ``submit``, or the study cannot be sent.
-      ValueError: the executor forks processes, in which JAX would hang.
-      RuntimeError: a part was lost with its worker ``_ATTEMPTS`` times.
-      Exception: a worker raised it.
+      TypeError, ValueError: the executor cannot be used.
     """
     if not hasattr(executor, "submit"):
         raise TypeError(f"executor must have a method submit, got {type(executor).__name__}")
@@ -44,7 +34,25 @@ def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None,
             "executor: it forks processes, and JAX hangs in them; make it as "
             "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))"
         )
-    packed = pack(study)
+
+
+def spread(
+    packed: bytes, store: Any, executor: Any, parts: int, chunk: int | None, bar: Bar
+) -> None:
+    """Play all parts of a study into a store on the workers of an executor.
+
+    Args:
+      packed: the study, from :func:`pack`.
+      store, chunk: as in :meth:`dpjax.Study.run`.
+      executor: has a method ``submit(function, *arguments)``, which returns an object with
+        ``result()``.
+      parts: the number of parts.
+      bar: counts the rounds x trials of finished parts.
+
+    Raises:
+      RuntimeError: a part was lost with its worker ``_ATTEMPTS`` times.
+      Exception: a worker raised it.
+    """
     if "://" not in str(store):
         store = os.path.abspath(store)  # Workers may run in another folder.
     with ExitStack() as stack:
@@ -66,9 +74,14 @@ def spread(study: Any, store: Any, executor: Any, parts: int, chunk: int | None,
                 error = job.result()
             except Exception as lost:
                 if attempt == _ATTEMPTS:
+                    guard = (
+                        "; a possible cause: the script starts the pool outside "
+                        "'if __name__ == \"__main__\":'"
+                    )
                     raise RuntimeError(
                         f"executor: part {i} of {parts} was lost with its worker {_ATTEMPTS} "
-                        f"times, the last time by {type(lost).__name__}: {lost}; all finished "
+                        f"times, the last time by {type(lost).__name__}: {lost}"
+                        f"{guard if isinstance(lost, BrokenExecutor) else ''}; all finished "
                         f"blocks are in {store}, and the same call continues from them"
                     ) from lost
                 waiting.append((i, attempt + 1, given((i, parts))))

@@ -5,24 +5,35 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import jax
 import numpy as np
 import xarray
 
-from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _check
+from dpjax.core import Array, BatchLearner, Environment, Learner, _check
 from dpjax.engine import devices
+from dpjax.engine.blocks import Plan
 from dpjax.engine.compute import compiled_ahead
 from dpjax.engine.progress import Bar
-from dpjax.store import is_empty
+from dpjax.store import check, is_empty
 from dpjax.store.layout import arrays_of
 from dpjax.study import cost as costs
 from dpjax.study import grid as grids
 from dpjax.study import halving, in_python, kept, spread
 from dpjax.study.horizons import Horizons
 from dpjax.study.labelled import Played, labelled, layout
-from dpjax.study.programs import Part, Program, check_taken, pairs, programs_of
+from dpjax.study.programs import (
+    TEXTS,
+    Part,
+    Program,
+    check_taken,
+    columns,
+    named,
+    pairs,
+    programs_of,
+)
 from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played
 
@@ -93,15 +104,11 @@ class Study:
             _check.one_of("simulate", "simulate_batches",
                           play=getattr(self.play, "__name__", self.play))  # fmt: skip
         for program in () if summed else self.programs:  # Parts of a sum are checked already.
-            try:
+            with named(program):
                 learner, environment = pairs(program.game(), program.points())[0]
                 checkpoint_rounds(learner, environment, self.checkpoints)
                 if self.play is simulate_batches and not has_batches(learner, environment):
                     raise ValueError("play: it cannot be played by batches")
-            except TypeError as error:
-                raise TypeError(f"{program}: {error}") from None
-            except ValueError as error:
-                raise ValueError(f"{program}: {error}") from None
         layout(self)  # It refuses cells that belong to two parts.
 
     def __add__(self, other: "Study") -> "Study":
@@ -169,7 +176,8 @@ class Study:
             returns the same data from the folder, in any process.
           mesh, chunk: as in :func:`dpjax.sweep`.
           progress: whether to show a bar with the remaining time. Without a terminal or a notebook,
-            as in a job's log, it prints a line every 30 seconds.
+            as in a job's log, it prints a line every 30 seconds. A long run begins with the
+            estimate of :meth:`cost`.
           part: (i, n) plays the i-th of n parts into the store and returns None. Processes that
             play different parts need no communication. A later call without a part reads all of
             them and plays missing cells.
@@ -178,7 +186,8 @@ class Study:
             submitit, or any other with ``submit(function, *arguments)``. If a worker dies, its part
             is submitted again. A study with closures or lambdas needs cloudpickle.
           parts: the number of parts into which an executor's work is divided; by default 16, or the
-            number of programs if that is larger.
+            number of programs if that is larger. There are at most as many parts as blocks of two
+            points and two trials.
 
         Returns:
           A Dataset with the dimensions learner, environment, those of the grid, trial and round.
@@ -202,51 +211,66 @@ class Study:
         """
         _check_part(store, part, executor, mesh)
         programs = self.programs
+        parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
+        # A block has at least two points, unless there is only one, and two trials.
+        blocks = sum(-(-program.size // 2) for program in programs) * -(-self.trials // 2)
+        parts = min(parts, blocks)
         players = [program.first()[0] for program in programs]
         rounds = [program.size * learner.horizon
                   for program, learner in zip(programs, players, strict=True)]  # fmt: skip
         loops = [in_python.is_python(learner) for learner in players]
-        if store is not None:
-            if any(loops):
-                name = programs[loops.index(True)].learner
-                raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
-                                 "learners only; run it without a store")  # fmt: skip
-            kept.keep(self, store)
-        if executor is not None:
-            parts = max(16, len(programs)) if parts is None else _check.size(1, parts=parts)
-            with Bar(self.trials * sum(rounds), progress) as bar:
-                spread.spread(self, store, executor, parts, chunk, bar)
+        if store is not None and any(loops):
+            name = programs[loops.index(True)].learner
+            raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
+                             "learners only; run it without a store")  # fmt: skip
 
         def stored(program):
             return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
 
-        def plan(program):
-            made = planned(
-                program.game(), program.points(), self.trials, self.prng_key,
-                self._play(*program.first()), self.checkpoints, chunk, mesh,
-            )  # fmt: skip
-            return horizons.lifted(program, made), store is None or is_empty(stored(program))
-
-        found: list[Played] = []
         horizons = Horizons()
-        best_arms: dict = {}
         mine = [(program, loop, share, self.trials * (share[1] - share[0]) * rounds)
                 for program, loop, share, rounds in zip(
                     programs, loops, spread.shares(rounds, part), rounds, strict=True)
                 if share[0] < share[1]]  # fmt: skip
+        compiled = [program for program, loop, *_ in mine if not loop]
+        plans = (horizons.lifted(each, self._plan(each, chunk, mesh)) for each in compiled)
+        checked: list[Plan] = []
+        if store is not None:
+            # All refusals come before the first write. In an empty folder only the first program is
+            # traced here, and the others while it is played.
+            checked = [*islice(plans, 1 if is_empty(store) else None)]
+            for program, made in zip(compiled, checked, strict=False):
+                check(stored(program), made)
+            if executor is not None:
+                packed = spread.pack(self)
+            kept.keep(self, store)
+        if executor is not None:
+            with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
+                spread.spread(packed, store, executor, parts, chunk, bar)
+        found: list[Played] = []
+        best_arms: dict = {}
+        needed = (
+            (made, store is None or is_empty(stored(program)))
+            for program, made in zip(compiled, chain(checked, plans), strict=True)
+        )
         with (
-            Bar(sum(rounds for *_, rounds in mine), progress) as bar,
-            closing(compiled_ahead(plan(each) for each, loop, *_ in mine if not loop)) as plans,
+            Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
+            closing(compiled_ahead(needed)) as ahead,
         ):
+            fresh = store is None or is_empty(stored(programs[0]))
+            alone = part[1] == 1 and mesh is None and not any(loops)
+            if progress and fresh and alone and costs.is_long(self, players):
+                bar.write(f"dpjax: {self.cost()}", file=bar.fp)
             end = 0.0
             for program, loop, share, rounds_here in mine:
-                bar.set_postfix_str(str(program), refresh=False)
                 end += rounds_here
+                bar.say(f"{'playing' if loop else 'compiling'} {program}")
                 if loop:
                     game = program, self.trials, self.prng_key, self.checkpoints
                     found.append(in_python.play(*game, bar))
                     continue
-                made = next(plans)
+                made = next(ahead)
+                bar.say(f"playing {program}")
                 about = program.about(made, best_arms)
                 result = played(made, stored(program), bar, partial(dict, about), share)
                 if result is not None:
@@ -266,7 +290,7 @@ class Study:
           ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
           ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
           >>> sorted(made.tune("mixing", progress=False).data_vars)
-          ['candidate', 'chosen_mixing', 'high', 'low', 'mean', 'standard_error']
+          ['candidate', 'chosen_mixing', 'final_regret', 'high', 'low', 'mean', 'standard_error']
         """
         return halving.tune(self, list(over), confidence, progress)
 
@@ -277,12 +301,12 @@ class Study:
         trials: int,
         checkpoints: Checkpoints,
         progress: bool,
-    ) -> Result:
-        """Play only some points of a program, and return its Result.
+    ) -> Played:
+        """Play only some points of a program, and return their arrays and declared privacy.
 
         Args:
           program: one of :attr:`programs`.
-          some: (P,) whether each point is played. Results of the other points are NaN.
+          some: (P,) whether each point is played. The other points are NaN.
           trials: number of trials, counted from the first.
           checkpoints, progress: as in :func:`dpjax.sweep`.
 
@@ -291,30 +315,37 @@ class Study:
           ...     learners.exp3, {"coins": environments.bernoulli([0.1, 0.9])},
           ...     {"horizon": 8, "arms": 2, "mixing": [0.1, 0.5]}, trials=4)
           >>> some = np.array([False, True])
-          >>> result = made.play_some(made.programs[0], some, 2, [4, 8], progress=False)
-          >>> result.regret.shape, np.isnan(result.regret).all(axis=(1, 2)).tolist()
+          >>> found = made.play_some(made.programs[0], some, 2, [4, 8], progress=False)
+          >>> regret = found.arrays["regret"]
+          >>> regret.shape, np.isnan(regret).all(axis=(1, 2)).tolist()
           ((2, 2, 2), [True, False])
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
-        plan = planned(
-            program.game(), points, trials, self.prng_key, self._play(*program.first()),
-            checkpoints, None, None,
-        )  # fmt: skip
-        result: Any = played(Horizons().lifted(program, plan), None, progress, dict)
+        given = {"points": points, "trials": trials, "checkpoints": checkpoints}
+        plan = Horizons().lifted(program, self._plan(program, **given))
+        result: Any = played(plan, None, progress, dict)
 
-        def spread(leaf):
-            all_points = np.full((len(some), *leaf.shape[1:]), np.nan)
+        def spread(leaf, empty: Any = np.nan):
+            all_points = np.full((len(some), *np.shape(leaf)[1:]), empty)
             all_points[some] = leaf
             return all_points
 
-        return Result(result.rounds, *jax.tree.map(spread, tuple(result[1:])))
+        found = {name: spread(leaf) for name, leaf in arrays_of(result[1:]).items()}
+        privacy = {name: spread(own, np.array("" if name in TEXTS else np.nan, object)).tolist()
+                   for name, own in columns(plan.privacy).items()}  # fmt: skip
+        return Played(program, result.rounds, found, {"privacy": privacy})
 
-    def cost(self) -> costs.Cost:
+    def cost(self, seconds: float = 5.0) -> costs.Cost:
         """Estimate the run time of this study on this machine.
 
-        The estimate takes about three seconds, or longer if compiling one program does. If there
-        are many different programs, some are measured, the largest of each learner first, and the
-        others count as the mean of these.
+        It compiles and times the largest program of each learner, as far as the time allows. If
+        time is left, it measures further programs. The others are in proportion to those of their
+        learner. If a learner could not be timed, the operations of its program are counted. The
+        estimate is then usually too low, so it says "at least" and names this learner.
+
+        Args:
+          seconds: the time until the answer, at least 1. With more learners, or if compiling takes
+            long, more time gives a better estimate.
 
         Examples:
           >>> made = dpjax.Study(
@@ -324,7 +355,18 @@ class Study:
           >>> cost.programs, cost.rounds  # 2 settings, 4 trials, 8 rounds
           (1, 64.0)
         """
-        return costs.cost(self)
+        _check.between(1.0, 1e6, seconds=seconds)
+        return costs.cost(self, seconds)
+
+    def _plan(self, program, chunk=None, mesh=None, **instead) -> Plan:
+        """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints."""
+        usual = {"trials": self.trials, "checkpoints": self.checkpoints}
+        given = {"points": program.points()} | usual | instead
+        with named(program):
+            return planned(
+                program.game(), given["points"], given["trials"], self.prng_key,
+                self._play(*program.first()), given["checkpoints"], chunk, mesh,
+            )  # fmt: skip
 
     def _play(self, learner, environment) -> Callable:
         """The function that plays a game."""
@@ -341,6 +383,8 @@ def _check_part(store, part, executor, mesh) -> None:
         raise ValueError("store: parts and executors need one, which collects their results")
     if executor is not None and (part[1] > 1 or mesh is not None):
         raise ValueError("executor: it plays all parts, without a mesh; leave out part and mesh")
+    if executor is not None:
+        spread.check_executor(executor)
 
 
 def has_batches(learner, environment) -> bool:

@@ -20,9 +20,12 @@ from dpjax.engine import closure_digest, devices, programs, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.progress import Bar, with_progress
-from dpjax.store import open_store
+from dpjax.store import check, open_store
+from dpjax.store.layout import moved
 from dpjax.study.programs import columns, pairs
-from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate
+from dpjax.study.simulate import Checkpoints, check_actions, checkpoint_rounds, simulate
+
+_checked: set[str] = set()  # the digests of the programs whose learner's actions were checked
 
 
 def sweep(
@@ -80,10 +83,11 @@ def sweep(
         that :func:`dpjax.open` and ``xarray.open_zarr`` read (see :mod:`dpjax.store`; it needs
         ``dpjax[store]``), together with the declared privacy at each point. A sweep computes only
         the cells that the store lacks. A killed sweep continues where it stopped, and ends with the
-        same bytes as an uninterrupted one. More seeds, or more points after the old ones, extend
-        the store. Damaged objects are written again, with a warning. A store without an intact root
-        (``zarr.json``) is refused and left unchanged. The block size is fixed when the store is
-        created; afterwards ``chunk`` sets how many blocks are computed at once.
+        same bytes as an uninterrupted one. More seeds or points extend it. The points can be in
+        any order; in the store, new points are after the old ones. Damaged objects are written
+        again, with a warning. A store without an intact root (``zarr.json``) is refused and left
+        unchanged. The block size is fixed when the store is created; afterwards ``chunk`` sets how
+        many blocks are computed at once.
       progress: whether to show a progress bar, or a line every 30 seconds without a terminal or a
         notebook.
 
@@ -93,7 +97,8 @@ def sweep(
 
     Raises:
       ValueError, TypeError: the points have no common leading axis or hold NaN; the game refuses a
-        point, does not return a pair, or uses a traced number in ``if``, ``float`` or ``int``;
+        point, does not return a pair, or uses a traced number in ``if``, ``float`` or ``int``; its
+        learner or environment is refused as in :func:`dpjax.simulate`;
         ``mesh`` is not a mesh; several processes have no store; or the store belongs to another
         sweep. The message then states the difference with both values.
       OSError: the store cannot be read or written. Its contents are kept.
@@ -164,6 +169,9 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
         learner, environment = made[0]
         rounds = checkpoint_rounds(learner, environment, checkpoints)
         traced = programs.trace(game, play, rounds, points, key.dtype)
+        if traced.digest not in _checked:
+            check_actions(learner, environment, key)
+            _checked.add(traced.digest)
     block = block_shape(count, seeds, chunk, mesh)
     privacy = [each.privacy for each, _ in made]
     return Plan(
@@ -227,7 +235,9 @@ def _into_store(plan, url, progress, about, share) -> Result | None:
     # The first process creates the store while the others wait.
     if several and not first:
         devices.wait_for_all(f"{url} is made")
-    store = open_store(url, plan, about)
+    places = check(url, plan)
+    plan = plan.moved(places)
+    store = open_store(url, plan, lambda: moved(about(), np.argsort(places)))
     if several and first:
         devices.wait_for_all(f"{url} is made")
     # An existing store keeps its block size.
@@ -239,13 +249,16 @@ def _into_store(plan, url, progress, about, share) -> Result | None:
     mine = set(devices.share(plan.mesh, compress(plan.corners, within)))
     missing = [corner for corner in store.missing() if corner in mine]
     if missing:
-        for block, cells in with_progress(plan, _joined(plan, missing), progress):
+        for block, cells in with_progress(plan, _joined(plan, missing), progress, True):
             _write(store, block, cells)
     if several:
         devices.wait_for_all(f"{url} is complete")
     if several or share != (0.0, 1.0):
         return None
-    return store.result(plan.traced.output)
+    rounds, *fields = store.result(plan.traced.output)
+    if (np.diff(places) < 0).any():  # Only another order needs a copy.
+        fields = jax.tree.map(lambda leaf: leaf[places], fields)
+    return Result(rounds, *fields)
 
 
 def _joined(plan, corners) -> list[Block]:

@@ -66,7 +66,7 @@ UPDATES = {
 }
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_a_context_changes_nothing(name):
     key, expected = jr.key(0), usual()
@@ -77,7 +77,7 @@ def test_a_context_changes_nothing(name):
             np.testing.assert_allclose(played(), expected[1], rtol=1e-6)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UPDATES)
 def test_an_option_changes_nothing_in_threads_either(name):
     key, before, expected = jr.key(0), getattr(jax.config, name), usual()
@@ -95,7 +95,7 @@ def test_a_sweep_computes_under(name):
     test_an_option_changes_nothing_in_threads_either(name)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_programs_kept_on_disk_are_the_same(tmp_path):
     expected = usual()[0]
     names = {
@@ -139,7 +139,7 @@ def test_a_learner_under_64_bits(name):
     same_under_64_bits(name)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linucb", "exp2", "thompson"])
 def test_simulate_under_64_bits(name):
     """The caller compiles it, with a learner built under the caller's settings."""
@@ -157,7 +157,7 @@ def test_simulate_under_64_bits(name):
     assert found.dtype == np.float32
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_all_learners_under_64_bits():
     for name in learners.__all__:
         same_under_64_bits(name)
@@ -165,7 +165,7 @@ def test_all_learners_under_64_bits():
     print(f"64 bits: {n} learners, {n} with the program of 32 bits, in a sweep")
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simulate_batches", "pairs", "replay", "most_visible", "epsilon"])
 def test_audits_and_batches_under_64_bits(name):
     key = jr.key(0)
@@ -178,7 +178,7 @@ def test_audits_and_batches_under_64_bits(name):
 FACTORIES = ["tree", "honaker", "smooth", "hybrid", "kary", "square_root", "buffered"]
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORIES)
 def test_mechanisms_under_64_bits(name):
     def sums():
@@ -234,7 +234,7 @@ class Equal:
         return self.play(*arguments, **keywords)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_games_and_ways_to_play_need_no_hash():
     expected = usual()[0]
     np.testing.assert_array_equal(swept(Equal(game)), expected)

@@ -146,7 +146,7 @@ def test_nor_does_one_that_cannot_be_written_or_is_interrupted(tmp_path, monkeyp
 def test_reproduce_and_audit_write_tables_first(capsys, tmp_path, monkeypatch):
     row = dict.fromkeys(("delta", "attack", "paper", "printed", "printed_replay"))
     row |= {"learner": "exp3", "domain": "", "model": "central", "replay": 1.0, "declared": 1.0}
-    row["checks"] = "pass"
+    row |= {"checks": "pass", "horizon": 16, "pairs": 64, "paths": 8}
     monkeypatch.setattr(audits, "audit_one", lambda *case, **options: (row, []))
     monkeypatch.setattr(audits, "figure", broken)
     out = tmp_path / "audit"
@@ -480,7 +480,7 @@ def as_numpy_or_python_reads(path):
     return np.asarray(loaded if path.suffix == ".npy" else loaded["losses"], np.float64)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_mutations_of_files(tmp_path):
     """600 files of each kind in this process, and 8 in a process with 4 GB of memory.
 

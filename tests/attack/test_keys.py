@@ -240,7 +240,7 @@ def test_the_key_of_a_seed_is_one_of_threefry():
         study(0) + study(jr.key(0, impl=generators.threefry13), learners.thompson)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 @pytest.mark.parametrize("impl", ["threefry2x32", generators.threefry13])
 def test_keys_that_keep_the_contract_are_taken(impl):
     key = jr.key(0, impl=impl)
@@ -271,7 +271,7 @@ def test_a_default_of_jax_that_is_not_used_changes_nothing():
         np.testing.assert_array_equal(swept(key), usual)
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["context", "update"])
 def test_what_is_compiled_follows_the_setting(how):
     """In both directions, repeatedly: for a sweep, and for simulate in one compiled function."""

@@ -1,6 +1,6 @@
 """Memory that a process keeps: programs up to a number of bytes, and traces in contexts.
 
-    pytest -m attack tests/attack/test_memory.py -n 0 -s
+    pytest -m slow tests/attack/test_memory.py -n 0 -s
 
 prints what was measured.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [
-    pytest.mark.attack,
+    pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's own count"),
 ]
 

@@ -85,7 +85,7 @@ def fault(name, horizon):
     return None
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_every_horizon_is_right_or_refused_by_name(capsys):
     cases = [(name, horizon) for name in FACTORIES for horizon in GOOD + BAD]
     faults = [line for case in cases if (line := fault(*case))]

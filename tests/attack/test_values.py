@@ -124,7 +124,7 @@ def refusal(name, argument, value, **changes):
     return f"{name}({argument}={value!r}) is accepted"
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_no_factory_takes_what_is_no_number(capsys):
     """Strings, arrays, complex numbers, booleans, None: a sentence names the argument."""
     tried, wrong, arguments = 0, [], 0
@@ -268,7 +268,7 @@ def campaign(name, horizon, **option):
     return len(bad), int(bad.sum())
 
 
-@pytest.mark.attack
+@pytest.mark.slow
 def test_every_learner_ends_with_numbers_whatever_epsilon_and_losses_are(capsys, quick_compilation):
     """With traced epsilons, which cannot be refused, and losses that are NaN or infinite."""
     games, faults = 0, []

@@ -118,6 +118,14 @@ def test_coverage_of_the_bound_over_repeated_audits():
     assert naive == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("delta", [0.0, 0.1, 0.99])
+def test_the_bound_from_counts_by_hand(delta):
+    """ln((low - delta) / high) of the two limits, and 0 if low is below delta."""
+    (low, _), (_, high) = (audit.clopper_pearson(count, 100, 0.025) for count in (90, 10))
+    expected = np.log((low - delta) / high) if low > delta else 0.0
+    assert audit.bound_from_counts(90, 10, 100, delta=delta) == pytest.approx(expected)
+
+
 def test_clopper_pearson_against_its_definition():
     low, high = audit.clopper_pearson(7, 20, 0.05)
     assert stats.binom.sf(6, 20, low) == pytest.approx(0.05)
@@ -861,17 +869,19 @@ def test_the_page_in_docs_is_that_of_its_tables():
 
 @pytest.mark.slow
 def test_the_table_of_audits(tmp_path):
-    printed, violation = audits.run(["hedge", "ucb1"], tmp_path, runs=1000, count=8, progress=False)
-    assert violation == ""
+    options = {"runs": 1000, "count": 8, "progress": False}
+    printed, *outcome = audits.run(["hedge", "ucb1"], tmp_path, **options)
+    passed = "no violation was found on 8 pairs of 16 rounds"
+    assert outcome == [0, f"{passed}; later rounds are not audited (--horizon)"]
     assert "3 of 3 caught" in printed and "nothing declared" in printed
     assert {path.name for path in tmp_path.iterdir()} == {
         "README.md", "audit.csv", "audit_mutants.csv", "audit.png", "audit.pdf", "parameters.json",
     }  # fmt: skip
     page = (tmp_path / "README.md").read_text()
-    assert "# Audits of `hedge`, `ucb1`\n" in page and "| `hedge` | 1 |" in page
+    assert "# Audits of `hedge`, `ucb1`\n" in page and "| `hedge` | pass | 1 |" in page
     assert "3 of 3" in page and "`ucb1` |" not in page  # It declares nothing.
     # Another learner is added, and replaces its own rows alone.
-    options = {"runs": 1000, "count": 8, "progress": False, "merge": True}
+    options |= {"merge": True}
     first = (tmp_path / "audit.csv").read_text().splitlines()
     for _ in range(2):
         audits.run(["exp3"], tmp_path, **options)

@@ -89,10 +89,13 @@ class Commits:
     [
         ({"make": 3}, "make must be a function of a seed, or a class"),
         ({"training": 0}, "training must be an integer of at least 1"),
-        ({"pair": (np.ones(3), np.ones(3))}, r"pair must have two sequences of shape \(T, K\)"),
-        ({"pair": (np.ones((3, 2)), np.ones((2, 2)))}, r"got \(3, 2\) and \(2, 2\)"),
         (
-            {"pair": (np.ones((3, 1)), np.ones((3, 1)))},
+            {"pair": audit.Pair(np.ones(3), np.ones(3))},
+            r"pair must have two sequences of shape \(T, K\)",
+        ),
+        ({"pair": audit.Pair(np.ones((3, 2)), np.ones((2, 2)))}, r"got \(3, 2\) and \(2, 2\)"),
+        (
+            {"pair": audit.Pair(np.ones((3, 1)), np.ones((3, 1)))},
             r"^Commit: select\(\) returned 1 in round 2; ",
         ),
         (

@@ -54,7 +54,7 @@ def test_every_pair_of_values_is_in_a_configuration_or_refused(name):
     assert len(found.configurations) < found.pairs
 
 
-@pytest.mark.attack
+@pytest.mark.search
 def test_every_learner_has_configurations():
     for name in learners.__all__:
         assert covered(name).configurations, name
@@ -123,7 +123,7 @@ def test_some_learners_within_combinators_spend_at_most_what_they_declare(name, 
     assert violations([found]) == [] and np.isfinite(found.declared)
 
 
-@pytest.mark.attack
+@pytest.mark.search
 @pytest.mark.parametrize("name", learners.__all__)
 def test_all_pairs_of_options_spend_at_most_what_is_declared(name):
     found = [one for chosen in covered(name).configurations for one in tried(name, chosen)]
@@ -140,13 +140,13 @@ def accepted(wraps):
                 continue
 
 
-@pytest.mark.attack
+@pytest.mark.search
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_every_combinator_over_every_learner(wrap):
     assert violations(accepted((wrap,))) == []
 
 
-@pytest.mark.attack
+@pytest.mark.search
 @pytest.mark.parametrize(("inner", "outer"), list(itertools.product(WRAPS, repeat=2)))
 def test_every_two_combinators_over_every_learner(inner, outer):
     """Each in its default configuration."""

@@ -310,18 +310,18 @@ def test_zeroed_rounds_are_not_zero_once_they_are_rescaled():
         combinators.rescale_losses(zeroed, -1.0, 1.0)
 
 
-def summing(horizon):
-    """Plays the sum of all inputs: a replay then finds the noise that a wrapper adds."""
+def deciding(horizon):
+    """Plays a bit of each input: a replay then finds the noise that a wrapper adds."""
 
     def step(state, key, loss):
         del key
-        return state, loss
+        return state, (loss > 0.5).astype(jnp.int32)
 
     def first_entry(loss, action):
         del action
         return bandit(loss, jnp.int32(0))
 
-    start = ((), jnp.zeros((), jnp.float32))
+    start = ((), jnp.zeros((), jnp.int32))
     return Learner(
         init=lambda key: start,
         step=step,
@@ -340,7 +340,7 @@ def summing(horizon):
 @quickly
 def test_wrappers_that_add_noise_have_a_declaration_of_their_own(wrap):
     """Over a base that reveals everything they spend exactly that; with half the noise, more."""
-    learner, pairs = wrap(summing(HORIZON)), wild_rounds(0.0, 1.0)
+    learner, pairs = wrap(deciding(HORIZON)), wild_rounds(0.0, 1.0)
     verdict = audits.replays(learner, pairs)
     assert verdict.failed == () and verdict.spent.max() == pytest.approx(1.0, rel=1e-5)
     assert "epsilon" in audits.replays(halved(learner, pairs), pairs).failed

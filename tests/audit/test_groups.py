@@ -104,7 +104,7 @@ def test_the_command_audits_groups(tmp_path, capsys, monkeypatch):
 
     def run(names, out, **options):
         given.update(options)
-        return "", ""
+        return "", 0, ""
 
     monkeypatch.setattr("dpjax.cli.audits.run", run)
     assert main(["audit", "hedge", "--changed", "2", "--out", str(tmp_path)]) == 0

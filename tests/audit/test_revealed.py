@@ -3,6 +3,7 @@
 import itertools
 import math
 import sys
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import pytest
 import scipy
 from jax import lax
 from jax import random as jr
+from scipy.integrate import quad
 
 from dpjax import audit, learners, mechanisms, noise
 from dpjax.audit import densities, filters
@@ -178,6 +180,51 @@ def test_the_least_of_three_is_as_often_each_index_as_it_is_drawn():
     found = np.exp(densities.OUTCOMES["least"](None, value, scale))
     np.testing.assert_allclose(np.bincount(drawn) / 2**18, found, atol=4e-3)
     assert found.sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def of_least(value):
+    """ln P(each index is the least) of values (n,) in scales, in float64."""
+    value = np.asarray(value, np.float64)
+    ends = np.unique([*value, value.min() - 40.0, value.max() + 40.0])
+
+    def density(t, i):
+        tail = 0.5 * np.exp(-np.abs(t - value))
+        survival = np.where(t < value, 1.0 - tail, tail)
+        return tail[i] * np.prod(survival[:i]) * np.prod(survival[i + 1 :])
+
+    chances = [
+        sum(quad(density, *part, (i,), epsabs=0.0, epsrel=1e-6)[0] for part in pairwise(ends))
+        for i in range(len(value))
+    ]
+    return np.log(chances)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(0.0, 1.0, 5.0), (0.0, 30.0, 2.0), (60.0, 0.0), (3.0, 3.0, 3.0, 25.0, 40.0), range(12)],
+    ids=str,
+)
+def test_the_least_of_sums_far_apart_has_its_exact_probability(value):
+    expected, value = of_least(value), jnp.array(value, jnp.float32)
+    found, wrong = (densities.OUTCOMES["least"](None, 0.7 * value, scale) for scale in (0.7, 0.701))
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    assert np.abs(wrong - expected).max() > 1e-3
+
+
+def test_the_least_of_ties_is_differentiable():
+    """P(z_1 + d < z_0) = (2 + d) e^-d / 4 for two Laplace draws."""
+    found = jax.grad(lambda d: densities.OUTCOMES["least"](None, jnp.stack([0.0, d]), 1.0)[1])
+    assert found(0.0) == pytest.approx(-0.5, abs=1e-5)
+
+
+def test_rare_answers_have_a_finite_log_probability():
+    """A comparison of values far apart, and flips of all bits, at probabilities below 1e-13."""
+    key, armed = jr.key(0), jr.key_data(jr.key(1))
+    below, _ = densities.OUTCOMES["comparison"](key, armed, 0.0, 30.0, 1.0)
+    nearer, _ = densities.OUTCOMES["comparison"](key, armed, 0.0, 10.0, 1.0)
+    assert below - nearer == pytest.approx(-20.0, abs=1e-4)
+    found = densities._flips(None, None, jnp.int32(3), 0.1, 3, jnp.int32(0))
+    assert found == pytest.approx(-3.0 * np.log1p(np.exp(10.0)), abs=1e-4)
 
 
 def test_members_of_a_vmap_multiply():

@@ -50,8 +50,16 @@ BAD = {
     "many labels": (f"x,y\n{MANY}\n", f"column 2 (y) has {VALUES + 1} different words; it must "
                     f"have from 2 to {VALUES}"),
     "no name": (",y\n1,u\n", "row 1 must name the columns, and column 1 has no name"),
-    "no header": ("1,2\n3,4\n", "row 1 must name the columns, and column 1 is named 1; a name must "
+    "no header": ("x,2\n3,4\n", "row 1 must name the columns, and column 2 is named 2; a name must "
                   "be a word"),
+    "several": ("x,y\n1,u\n2\nz,v\n3,NA\n,v\n", "has 4 faults: (1) row 3 has 1 entries, but the "
+                "header has 2; (2) row 4, column 1 (x) is 'z', and not a number, as other entries "
+                "of this column are; (3) row 5, column 2 (y) is 'NA', which marks a missing entry; "
+                "fill it in, remove the row, or use another word; (4) row 6, column 1 (x) is "
+                "missing; fill it in, or remove the row"),
+    "names": ("1,\n3,4\n", "has 2 faults: (1) row 1 must name the columns, and column 1 is named "
+              "1; a name must be a word; (2) row 1 must name the columns, and column 2 has no "
+              "name"),
     "a name twice": ("y,y\n1,u\n", "row 1 must name the columns, and column 2 is named y, as an "
                      "earlier one is"),
     "other columns": ("x,Y\n1,u\n", "has no column 'y' (did you mean Y?); its columns are x, Y"),
@@ -71,13 +79,16 @@ MARKS = ["<NA>", "#N/A", "None", "NaT", "\\N", ".", "?", "na", "nan", "-NaN", "N
 def test_a_mark_of_a_missing_entry_is_no_word(mark, tmp_path):
     """Neither a feature, nor a label, nor the header of a loss table."""
     path = write(tmp_path / "a.csv", f"x,y\n{mark},u\nr,{mark}\n")
-    for label, place in (("y", "row 2, column 1 (x)"), ("x", "row 3, column 2 (y)")):
+    for label in "xy":
         with pytest.raises(ValueError) as error:
             read_cases(path, label=label)
         said = (
             f"is {mark!r}, which marks a missing entry; fill it in, remove the row, or use another"
         )
-        assert str(error.value) == f"{path}: {place} {said} word"
+        assert str(error.value) == (
+            f"{path}: has 2 faults: (1) row 2, column 1 (x) {said} word; "
+            f"(2) row 3, column 2 (y) {said} word"
+        )
     path = write(tmp_path / "b.csv", f"{mark},{mark}\n0.5,1\n")
     with pytest.raises(ValueError, match="row 1, column 1(: is .*, which marks | is missing)"):
         read_losses(path)
@@ -98,7 +109,7 @@ def test_losses_beside_features_are_checked_as_those_of_a_table(tmp_path):
         "x,a,b\n1,0,1\n3,0,1.5\n": r"row 3, column 3 \(b\) is 1.5; losses must lie in \[0, 1\]",
         "x,a,b\n1,0,1\n3,0,1.0000000000000002\n": r"\(b\) is 1\.0000000000000002; losses must lie",
         "x,a,b\n1,0,1\n3,0,u\n": r"row 3, column 3 \(b\) is 'u', and not a number, as other",
-        "x,a,b\n1,0,u\n3,0,v\n": r"row 2, column 3 \(b\) is 'u', and not a number$",
+        "x,a,b\n1,0,u\n3,0,v\n": r"row 2, column 3 \(b\) is 'u', and not a number; \(2\) ",
         "x,a\n1,0\n3,1\n": "has 1 columns of losses beside the features; it needs one for each arm",
     }
     for text, message in cases.items():
@@ -204,6 +215,18 @@ def test_learners_that_do_not_fit_the_file_are_refused(words, message, tmp_path,
     assert main(["run", "--losses", str(path), *words, "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == f"dpjax: {message}\n"
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("learner", ["linucb", "glm_sgd"])
+def test_labelled_cases_have_losses_of_minus_1_and_1(learner, tmp_path, capsys, recwarn):
+    """They are those of parameters.json, in all rows, and no learner clips them."""
+    path = write(tmp_path / "a.csv", "x,label\n0.5,a\n1.5,b\n3,b\n4,b\n")
+    given = ["run", "--losses", str(path), "--label", "label", "--learner", learner, "--seeds", "2"]
+    assert main([*given, "--epsilon", "1", "--horizon", "2", "--out", str(tmp_path / "out")]) == 0
+    parameters = json.loads((tmp_path / "out" / "parameters.json").read_text())
+    assert parameters["mean_losses"] == [0.5, -0.5]
+    assert not [each for each in recwarn if "clipped" in str(each.message)]
+    capsys.readouterr()
 
 
 def test_what_was_encoded_is_printed_and_kept(tmp_path, capsys):

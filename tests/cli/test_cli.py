@@ -57,7 +57,7 @@ def test_run_prints_the_table_and_writes_the_files(capsys, tmp_path):
 def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_path, monkeypatch):
     """By no command. With the option they are, and files left by a killed run do not count."""
     monkeypatch.setattr(papers.tossou2017, "reproduce", lambda out, **sizes: "played")
-    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: ("played", ""))
+    monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: ("played", 0, ""))
     monkeypatch.setattr("dpjax.cli.run.run", lambda *arguments, **options: "played")
     left = tmp_path / "results"
     monkeypatch.chdir(tmp_path)
@@ -340,3 +340,12 @@ def test_no_command_keeps_silent_in_a_log(command, capsys, tmp_path, monkeypatch
     assert code == 0
     lines = [line for line in error.split("\n") if "/" in line or "seconds so far" in line]
     assert len(lines) >= 0.25 * seconds / 0.1
+
+
+@pytest.mark.slow
+def test_a_reader_that_closes_its_pipe_is_no_error():
+    """As in ``dpjax list | head -1``."""
+    command = [sys.executable, "-m", "dpjax", "list"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 0

@@ -4,10 +4,12 @@ import csv
 import importlib
 from functools import partial
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
+import pandas
 import pytest
 
-from dpjax.cli import main
+from dpjax.cli import compare, main
 from dpjax.cli.learner_files import find_factory
 from dpjax.study.standard import standard
 
@@ -267,7 +269,7 @@ def broken(horizon, domain):
     assert main(["compare", file, "--against", "ftrl", *SMALL, "--out", str(out)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "mine.py: broken: its regret is NaN on iid, in 2 of 2 trajectories" in error
+    assert "mine.py: broken: " in error and "the point [nan, " in error
     assert not out.exists()
 
 
@@ -335,3 +337,14 @@ def test_a_file_may_import_its_neighbours(tmp_path):
     written(tmp_path, "ARMS = 3\n", "neighbour_of_mine.py")
     text = "from neighbour_of_mine import ARMS\n\ndef mine(horizon, arms=ARMS):\n    pass\n"
     assert find_factory(written(tmp_path, text))[1].__defaults__ == (3,)
+
+
+def test_a_violation_decides_the_status_before_what_could_not_be_decided(tmp_path, monkeypatch):
+    """Of several rows of an audit."""
+    checks = ["not replayed", "pass", "epsilon"]
+    audit = pandas.DataFrame({"checks": checks, "finding": checks})
+    found = SimpleNamespace(name="greedy", audit=audit, verdicts={"audit": "two rows"})
+    monkeypatch.setattr(comparing, "compare", lambda factory, **options: found)
+    monkeypatch.setattr("dpjax.report.comparison.write", lambda *of, **more: None)
+    file = written(tmp_path, GREEDY)
+    assert compare.run(file, tmp_path / "out") == ("two rows", 1, "mine.py: epsilon")

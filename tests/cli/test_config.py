@@ -125,6 +125,12 @@ def test_the_example_is_a_study():
             "trials = 4\nkey = true",
             r"study.toml: key must be a whole number from 0 to 4294967295, got True$",
         ),
+        (
+            "trials = 4",
+            "trails = 4\nkye = 1",
+            r"\[study\] has 'trails' \(did you mean trials\?\), "
+            r"'kye' \(did you mean key\?\); allowed are trials, key, checkpoints",
+        ),
         ("mixing = 0.5", "mixing = 2.5", "mixing"),
         ("means = [0.4", "mean = [0.4", "mean"),
         ('EXP3 = "exp3"', "EXP3 = 3", "an entry of learners must be a name"),

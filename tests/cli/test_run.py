@@ -77,7 +77,10 @@ BAD_CSV = {
     "an index from 0": (",a,b\n0,0,1\n1,1,0\n2,0,0\n", r"column 1 counts the rows, 0 to 2; "),
     "an index from 1": ("1,0,1\n2,1,0\n", r"column 1 counts the rows, 1 to 2; .* remove it"),
     "rounds behind": ("0,1,1\n0,1,2\n1,1,3\n", r"column 3 counts the rows, 1 to 3; "),
-    "no index": ("1,0\n2,1\n2,0\n", r"row 2, column 1 is 2; losses must lie in"),
+    "no index": (
+        "1,0\n2,1\n2,0\n",
+        r"has 2 faults: \(1\) row 2, column 1 is 2; losses must lie in",
+    ),
     "missing entry": (
         "a,b\n0,1\n0.5,\n",
         r"row 3, column 2 \(b\): is missing; fill it in, or remove the row$",
@@ -87,7 +90,10 @@ BAD_CSV = {
         r"row 3, column 2 \(b\): is '\.', which marks a missing entry; fill it in, or remove",
     ),
     "NULL": ("1,0\nNULL,0\n", r"row 2, column 1: is 'NULL', which marks a missing entry; fill"),
-    "a header of marks": ("NA,NA\n0,1\n", r"row 1, column 1: is 'NA', which marks a missing entry"),
+    "a header of marks": (
+        "NA,NA\n0,1\n",
+        r"has 2 faults: \(1\) row 1, column 1: is 'NA', which marks a missing entry",
+    ),
     "NaN": ("1,0\nnan,0\n", r"row 2, column 1 is missing"),
     "not a number": ("a,b\n0,1\n\n0.5,high\n", r"row 4, column 2 \(b\): 'high' is not a number"),
     "half a header": ("a,0.5\n0,1\n", r"row 1, column 1: 'a' is not a number"),
@@ -109,6 +115,40 @@ def test_a_bad_csv_is_refused_in_one_sentence(case, tmp_path):
     with pytest.raises(ValueError, match=rf"bad\.csv: {message}") as error:
         run.read_losses(path)
     assert "\n" not in str(error.value)
+
+
+DIRTY = "a,b,c\n0,1,0\n,1,0\n0,1,0\n0\n1,high,0\n0,1,1.7\n-1,NA,inf\n"
+FAULTS = [
+    "row 3, column 1 (a): is missing; fill it in, or remove the row",
+    "row 5 has 1 entries, but the header has 3",
+    "row 6, column 2 (b): 'high' is not a number",
+    "row 7, column 3 (c) is 1.7; losses must lie in [0, 1]",
+    "row 8, column 1 (a) is -1; losses must lie in [0, 1]",
+    "row 8, column 2 (b): is 'NA', which marks a missing entry; fill it in, or remove the row",
+    "row 8, column 3 (c) is inf; losses must lie in [0, 1]",
+]
+
+
+def test_all_faults_of_a_table_are_listed_together(tmp_path):
+    with pytest.raises(ValueError) as error:
+        run.read_losses(write(tmp_path / "dirty.csv", DIRTY))
+    listed = "; ".join(f"({i}) {fault}" for i, fault in enumerate(FAULTS, 1))
+    assert str(error.value) == f"{tmp_path}/dirty.csv: has 7 faults: {listed}"
+
+
+@pytest.mark.parametrize("kind", ["csv", "npy", "npz"])
+def test_ten_faults_are_listed_and_the_others_counted(kind, tmp_path):
+    losses, path = np.full((40, 2), 0.5), tmp_path / f"losses.{kind}"
+    losses[5:30, 1] = np.linspace(1.5, 2.5, 25)
+    if kind == "csv":
+        np.savetxt(path, losses, delimiter=",")
+    else:
+        (np.save if kind == "npy" else np.savez)(path, losses)
+    with pytest.raises(ValueError) as error:
+        run.read_losses(path)
+    said = str(error.value)
+    assert said.startswith(f"{path}: has 25 faults: (1) row 6, column 2 is 1.5; losses must lie ")
+    assert said.endswith("(10) row 15, column 2 is 1.875; losses must lie in [0, 1]; and 15 more")
 
 
 def test_what_resembles_an_index_or_a_separator_and_is_none_is_read(tmp_path):

@@ -120,6 +120,11 @@ def test_the_figure_shows_failures_against_whole_patients(small):
         ("treatment,outcome\na,1\n,0\n", "row 3, column 1 (treatment) is missing; fill it in"),
         ("treatment,outcome\na,1\nNA,0\n", "row 3, column 1 (treatment) is 'NA', which marks"),
         ("treatment,outcome\na,1\nb,\n", "row 3, column 2 (outcome) is missing; fill it in"),
+        (
+            "treatment,outcome\na,1\n,2\nb,x\n",
+            "has 3 faults: (1) row 3, column 1 (treatment) is missing; fill it in, or remove the "
+            "row; (2) row 3, column 2 (outcome) is '2'; an outcome is 0 or 1; (3) row 4, ",
+        ),
         ("treatment,outcome\n1,1\n1.0,0\n", "(treatment) is '1.0', the same number as '1' in row"),
         ("treatment,outcome\na,1\na,0\n", "at least two treatments are needed, got 1"),
         ("treatment,outcome\na,1\nb,1\n", "a and b have the same share of successes, 1"),

@@ -13,6 +13,7 @@ from jax.tree_util import Partial
 import dpjax
 from dpjax import Privacy, bounds, domains, learners
 from dpjax.audit import audited as audits
+from dpjax.audit import reasons
 from dpjax.bounds import instances as lower_bounds
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Learner, Policies
@@ -173,7 +174,8 @@ def weak_at_one_gap(horizon, arms):
     def step(state, key, loss):
         t, least, best, weak = state
         weak = weak | (jnp.abs(loss - (1.0 - GAPS[12])) < 1e-4)
-        best, least = jnp.where(loss < least, t, best), jnp.minimum(loss, least)
+        best = jnp.where((loss < least) & (t < arms), t, best)
+        least = jnp.minimum(loss, least)
         arm = jnp.where(weak, arms - 1, jnp.where(t + 1 < arms, t + 1, best))
         return (t + 1, least, best, weak), arm
 
@@ -254,8 +256,8 @@ def test_sizes_of_ones_own_are_bound_by_partial():
 
 def test_the_words_of_an_audit():
     """For one that passes, one that declares nothing, and three that fail."""
-    row = {"epsilon": 1.0, "declared": 1.0, "delta": 0.0, "replay": 0.9, "pairs": 64, "runs": 100,
-           "horizon": 16, "attack": 0.5, "checks": "pass", "flagged": False}  # fmt: skip
+    row = {"epsilon": 1.0, "declared": 1.0, "delta": 0.0, "replay": 0.9, "pairs": 64, "paths": 8,
+           "runs": 9, "horizon": 16, "attack": 0.5, "checks": "pass", "flagged": False}  # fmt: skip
     passed = audits.finding(row)
     assert passed.startswith("At epsilon = 1: a replay finds no violation above the declared 1 on")
     mutants = [{"mutant": "noise halved", "caught": True}, {"mutant": "odd", "caught": False}]
@@ -269,10 +271,16 @@ def test_the_words_of_an_audit():
     for changes, message in [
         ({"checks": "epsilon, attack", "replay": 2.0, "attack": 1.5}, "spent 2, but 1 is declared"),
         ({"checks": "fresh_keys, epsilon", "replay": np.inf}, "the noise of a release is known"),
-        ({"checks": "no release"}, "the audit says nothing"),
+        ({"checks": "epsilon, clip", "replay": 90.0}, "only losses far out of the declared range"),
     ]:
         found = audits.finding(row | changes | {"flagged": True})
         assert "a violation was found" in found and message in found
+    for checks in reasons._UNDECIDED:
+        undecided = row | {"checks": checks, "attack": None}
+        assert audits.status(checks) == 3 and audits.status(f"{checks}, fresh_keys") == 1
+        assert "cannot decide" in audits.finding(undecided) and reasons._UNDECIDED[checks] in (
+            audits.summary(audits.Audited([undecided], [], False))
+        )
     assert "an attack bounds epsilon from below by 1.5" in audits.finding(
         row | {"checks": "attack", "attack": 1.5, "flagged": True}
     )

@@ -55,6 +55,10 @@ PLACES = {
     "a default": (
         "def cost(point, factor=1.0): return factor * point", "cost.__defaults__ = (2.0,)",
     ),
+    "a keyword default": (
+        "def cost(point, *, factor=1.0): return factor * point",
+        "cost.__kwdefaults__ = {'factor': 2.0}",
+    ),
     "an array": (
         "table = np.ones(3)\ndef cost(point): return jnp.float32(table[2]) * point",
         "table[2] = 2.0",

@@ -156,7 +156,7 @@ def one_arm_spoiled(at_round, value=np.nan, spoiled=lambda epsilon, key: epsilon
             t, bad = state
             loss = epsilon * jr.uniform(key)
             lost = bad & (t + 1 == at_round)
-            return (t + 1, bad), Outcome(loss, jnp.where(lost, value, loss))
+            return (t + 1, bad), Outcome(jnp.full(2, loss), jnp.where(lost, value, loss))
 
         return idle(8), Environment(
             init=lambda key: (jnp.int32(0), spoiled(epsilon, key)),

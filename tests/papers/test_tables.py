@@ -177,7 +177,8 @@ def test_audits_of_the_table_are_those_of_the_measured_file():
         numbers = [text(row[key]) for key in ("declared", "delta")]
         found = [text(row[key]) for key in ("replay", "attack")]
         printed = [text(row[key]) for key in ("paper", "printed", "printed_replay")]
-        cells = [name, *numbers, row["model"], *found, ", ".join(filter(None, printed))]
+        cells = [name, row["checks"], *numbers, row["model"], *found]
+        cells.append(", ".join(filter(None, printed)))
         cells += ["" if row["domain"] else cell for cell in revealed.get(row["learner"], [""] * 3)]
         assert f"| {' | '.join(cells)} |" in section
     with open(ROOT / "docs" / "audit" / "audit_mutants.csv", newline="") as file:

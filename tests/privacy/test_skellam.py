@@ -28,6 +28,16 @@ def norms(*shifts):
     return float(np.sum(np.abs(shifts))), float(np.sqrt(np.sum(np.square(shifts))))
 
 
+@pytest.mark.parametrize("scale", [0.5, 4.0])
+def test_the_bound_is_that_of_the_theorem(scale):
+    """In the module's docstring: the second term is the second of two for a small variance."""
+    order, (l1, l2), v = 3, norms(3, 1), scale**2
+    near = ((2 * order - 1) * l2**2 + 6 * l1) / (4 * v**2)
+    assert (near < 3 * l1 / (2 * v)) == (scale > 1)
+    expected = order * l2**2 / (2 * v) + min(near, 3 * l1 / (2 * v))
+    assert float(renyi(order, (l1, l2), scale)) == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.5, 7.0, 30.0])
 @pytest.mark.parametrize("shift", [1, 2, 5])
 def test_the_bound_on_the_divergence_holds(scale, shift):

@@ -211,7 +211,9 @@ def test_a_new_statistic_is_one_function(data, interquartile_range):
     ranges = expected["interquartile_range"].squeeze("environment").values
     assert drawn(figure.axes[0]) == both(ranges)
     caption = " ".join(figure.get_supxlabel().split())
-    assert caption.startswith("Interquartile range with 95 % bootstrap percentiles; 40 trials.")
+    assert caption.startswith(
+        "Interquartile range of regret at T with 95 % bootstrap percentiles; 40 trials."
+    )
     page = data.dpjax.page("Mine & theirs", figure, estimates=pair)
     assert "<h1>Mine &amp; theirs</h1>" in page and page.count('src="data:image/png;base64') == 1
     assert all(f"<td>{value:.4g}</td>" in page for value in values)
@@ -256,3 +258,145 @@ def test_every_estimator_is_a_method_with_its_documentation(data, name):
     assert name in dir(data.dpjax) and "Examples:" in method.__doc__
     parameters = inspect.signature(method).parameters
     assert "array" not in parameters and {"of", "value"} & parameters.keys()
+
+
+def test_what_declares_no_privacy_has_no_model_in_any_table(data):
+    """The table once said "central", and the figure "none"."""
+    model = data.dpjax.table()["privacy_model"].tolist()
+    assert model == ["central", "central", "none", "none"]
+    assert data.dpjax.frontier()["chosen_model"].values.ravel().tolist() == ["central"] * 2 + [
+        "none"
+    ]
+
+
+CHOICES = {"tune": lambda own: own.tune("mixing"), "frontier": lambda own: own.frontier()}
+ESTIMATES = {
+    "mean": lambda own: own.mean(), "slope": lambda own: own.slope(),
+    "crossing": lambda own: own.crossing(1.1), "band": lambda own: own.band("horizon"),
+    "worst": lambda own: own.worst("horizon"), **CHOICES,
+}  # fmt: skip
+
+
+@pytest.fixture
+def settings(data):
+    """Two settings of the mixing, of which the second is better, at two horizons."""
+    scale = xarray.DataArray(
+        [[8.0, 4.0], [16.0, 8.0]], {"horizon": [16, 64], "mixing": [0.1, 0.2]},
+        ["horizon", "mixing"],
+    )  # fmt: skip
+    one = data.drop_vars("horizon")[["final_regret"]]
+    found = one.assign(final_regret=(one["final_regret"] * scale).transpose(..., "trial"))
+    takes = xarray.ones_like(data["takes_epsilon"].reset_coords(drop=True))
+    epsilon = data["privacy_epsilon"].reset_coords(drop=True) * xarray.ones_like(scale)
+    model = xarray.full_like(epsilon, "central", object)
+    return found.assign_coords(
+        takes_horizon=takes, takes_mixing=takes, privacy_epsilon=epsilon, privacy_model=model
+    )
+
+
+@pytest.mark.parametrize("name", ESTIMATES)
+def test_each_estimate_has_a_table(settings, name):
+    own = settings if name in CHOICES else settings.isel(mixing=1)
+    found = ESTIMATES[name](own.dpjax)
+    centre = next(iter(found.data_vars))
+    table = found.dpjax.table()
+    expected = (
+        found[centre].isel(learner=0).values if "learner" in found.dims else found[centre].values
+    )
+    np.testing.assert_array_equal(table[centre][: expected.size], expected.ravel())
+    rows = expected.size
+    if (
+        "learner" in found.dims
+    ):  # The learner without epsilon has one row, not one for each epsilon.
+        rows += rows // (3 if "epsilon" in found.dims else 1)
+    assert len(table) == rows and (table["trials"] == (20 if name in CHOICES else 40)).all()
+    columns = "epsilon" if "epsilon" in found.dims else "horizon"
+    assert r"\midrule" in found.dpjax.latex(columns)
+
+
+STUDENT, RESAMPLED = "Student's 95 % confidence intervals", "95 % percentiles of resampled trials"
+TUNED = " Tuned in each cell, on the other half of the trials: mixing."
+DECLARED = " Declared privacy: central model (private); none (plain)."
+# The quantity, what is beside it in a figure, the trials and a note, which LaTeX has as well.
+CAPTIONS = {
+    "mean": ("Regret at T: mean", STUDENT, 40, DECLARED),
+    "difference": ("Regret at T minus that of plain: mean of paired differences", STUDENT, 40,
+                   DECLARED),
+    "worst": ("Regret at T: largest mean over horizon", "simultaneous 95 % intervals", 40,
+              DECLARED),
+    "slope": ("Exponent of regret at T in horizon: least squares from horizon = 16 to 64",
+              RESAMPLED, 40, DECLARED),
+    "crossing": ("Least epsilon within a factor of 1.1: from there on regret at T is at most 1.1 "
+                 "times that at epsilon = inf", RESAMPLED, 40, DECLARED),
+    "tune": ("Regret at T, tuned: mean", STUDENT, 20, TUNED),
+    "tuned slope": ("Exponent of regret at T in horizon: least squares from horizon = 16 to 64",
+                    "95 % percentiles of means by Student's law", 20, TUNED),
+    "frontier": ("Regret at T, frontier: mean", STUDENT, 20, " At each level, the best setting"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer than 40")
+@pytest.mark.parametrize("name", CAPTIONS)
+def test_captions_and_notes_are_about_the_numbers_beside_them(settings, name):
+    """LaTeX called standard errors of differences "Student's 95 % confidence intervals"."""
+    more = {"difference": lambda own: own.difference(learner="plain"),
+            "tuned slope": lambda own: own.tune("mixing").dpjax.slope()}  # fmt: skip
+    chosen = name in CHOICES or name == "tuned slope"
+    found = (ESTIMATES | more)[name]((settings if chosen else settings.isel(mixing=1)).dpjax)
+    text, beside, trials, note = CAPTIONS[name]
+    axis = "epsilon" if "epsilon" in found.dims else "horizon"
+    found = found.isel(horizon=0) if {"epsilon", "horizon"} <= {*found.dims} else found
+    options = {"y": "mean"} if name == "tune" else {}
+    caption = found.dpjax.figure(axis, **options, **{"color": "learner"} if "learner" in found.dims
+                                 else {}).caption  # fmt: skip
+    assert caption.startswith(f"{text} with {beside}; {trials} trials.") and note in caption
+    assert "Band and dots" not in caption  # those of another panel
+    if "standard_error" in found:
+        text, beside = text.removesuffix(", tuned: mean").removesuffix(", frontier: mean"), None
+    beside = beside or "standard errors"
+    latex = found.dpjax.latex(axis).replace(r"\,\%", " %")
+    assert text in latex and f" with {beside}; {trials} trials." in latex and note in latex
+    label = {"epsilon": "privacy parameter epsilon", "horizon": "horizon T, rounds"}[axis]
+    label = "declared epsilon at most" if name == "frontier" else label
+    assert f"}}{{c}}{{{label}}}" in latex
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_has_the_trials_that_were_held_out(settings, name):
+    """`slope` of what `tune` returned once ended in "the data have no 'final_regret'"."""
+    found = CHOICES[name](settings.dpjax)
+    assert found.sizes["trial"] == 20
+    np.testing.assert_allclose(found["final_regret"].mean("trial"), found["mean"])
+    np.testing.assert_allclose(found.dpjax.slope()["slope"], 0.5)
+    assert "; 20 trials." in found.isel(horizon=0).dpjax.latex("epsilon")
+    assert "the privacy cost of tuning" in found.isel(horizon=0).dpjax.latex("epsilon")
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_trials_of_a_choice_are_those_that_count(settings, name):
+    failed = settings.copy(deep=True)
+    failed["final_regret"][{"trial": 25, "horizon": 0, "learner": 0, "epsilon": 0}] = np.nan
+    with pytest.warns(RuntimeWarning, match="do not count"):
+        found = CHOICES[name](failed.dpjax)
+    np.testing.assert_allclose(found["final_regret"].mean("trial"), found["mean"])
+
+
+def test_an_estimate_without_trials_says_so(settings):
+    found = settings.dpjax.slope()
+    for method in (found.dpjax.slope, found.dpjax.mean, lambda: found.dpjax.table("regret")):
+        with pytest.raises(
+            ValueError, match=r"data have none \(exponent of regret at T in horizon"
+        ):
+            method()
+    with pytest.raises(ValueError, match="estimates: the data are already an estimate"):
+        found.dpjax.table(estimates=["mean"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/guides/clusters.md"])
+def test_the_table_on_a_page_shows_a_small_delta(data, page, capsys):
+    """A delta of 6e-8 was rounded to 0.0, which is pure differential privacy."""
+    (line,) = re.findall(
+        r"^ *(print\(data.dpjax.table.*\))$", (ROOT / page).read_text(), re.MULTILINE
+    )
+    exec(line, {"data": data.assign_coords(privacy_delta=data["privacy_delta"] + 5.96e-8)})
+    assert "5.96e-08" in capsys.readouterr().out

@@ -106,7 +106,7 @@ def test_tables_figures_and_pages_state_how_many_trials_count():
     with pytest.warns(RuntimeWarning, match=sentence) as said:
         text = data.dpjax.latex("epsilon")
     assert len(said) == 1 and said[0].filename == __file__
-    assert "standard errors of 57 to 60 trials. Trials" in text and "epsilon = 1.0." in text
+    assert "standard errors; 57 to 60 trials. Trials" in text and "epsilon = 1.0." in text
     with pytest.warns(RuntimeWarning, match=sentence) as said:
         page = data.dpjax.page("Mine")
     assert len(said) == 1 and said[0].filename == __file__ and sentence in page

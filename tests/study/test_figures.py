@@ -1,16 +1,18 @@
 """A study's figures must not hide a curve, a label or a line of the legend."""
 
 from itertools import combinations, pairwise
+from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 import xarray
 from matplotlib import colors
 from matplotlib.text import Text
 
 import dpjax.report.accessor  # noqa: F401
+from dpjax.report import comparison, latex
 from dpjax.report import figures as plot
-from dpjax.report import latex
 from dpjax.report.plot import save
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
@@ -55,6 +57,27 @@ def test_ticks_do_not_run_together(drawn):
         assert all(b.x0 - a.x1 > 0.1 * b.width for a, b in pairwise(labels))
 
 
+@pytest.mark.parametrize("style", [None, "icml-column"])
+@pytest.mark.parametrize(
+    "epsilons", [[10.0, np.inf], [0.05, 0.1, 1.0, 10.0, 100.0, np.inf], [1.0, 2.0, 3.5]]
+)
+def test_ticks_are_at_the_values_and_do_not_touch(epsilons, style):
+    """An axis of 10 and infinity had a tick at 20, and 0.05 touched 0.1."""
+    values = np.arange(3.0) + np.arange(len(epsilons), dtype=float)[:, None] * np.ones((2, 1, 1))
+    dims = ("environment", "epsilon", "trial")
+    data = xarray.Dataset({"final_regret": (dims, values)},
+                          {"environment": ["a", "b"], "epsilon": epsilons})  # fmt: skip
+    drawn = plot.figure(data, "epsilon", panel="environment", style=style)
+    drawn.draw_without_rendering()
+    ticks = drawn.axes[-1].xaxis.get_major_ticks()
+    shown = [tick for tick in ticks if tick.label1.get_text()]
+    if np.inf in epsilons:
+        assert {tick.get_loc() for tick in ticks} == {*epsilons} - {np.inf}
+    assert len(shown) >= min(len(epsilons) - 1, 3)
+    boxes = [tick.label1.get_window_extent() for tick in shown]
+    assert all(b.x0 > a.x1 for a, b in pairwise(boxes))
+
+
 def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
     """In a sum of two studies, each learner has environments of its own."""
     size, regret = [4, 8], np.full((2, 2, 3, 2), np.nan)
@@ -69,7 +92,7 @@ def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
 
     assert marks(takes) == []
     takes[0, 0] = False
-    assert marks(takes) == ["none", "none"]
+    assert marks(takes) == ["unused", "unused"]
 
 
 def test_sizes_with_long_labels_have_no_tick_each():
@@ -119,7 +142,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_mark_beside_all_epsilons(mixed)
     assert len(curve.get_xdata()) == 3 and len(mark.get_xdata()) == 1
     assert mark.get_xdata()[0] > max(curve.get_xdata())
     assert mark.get_ydata()[0] == pytest.approx(1.85)
-    assert [text.get_text() for text in axes.texts] == ["∞", "none"]
+    assert [text.get_text() for text in axes.texts] == ["∞", "unused"]
     assert "central model (private, fixed at epsilon = 11.6)." in drawn.caption
 
 
@@ -129,7 +152,7 @@ def test_a_learner_that_takes_no_epsilon_has_one_curve_in_grey(mixed):
     assert [len(axes.get_lines()) for axes in drawn.axes] == [3, 1]
     assert drawn.axes[1].get_lines()[0].get_color() == plot._NONE
     texts = [text.get_text() for text in drawn.legends[0].get_texts()]
-    assert texts == ["epsilon", "0.1", "1", "∞", "none"]
+    assert texts == ["epsilon", "0.1", "1", "∞", "unused"]
 
 
 def test_bounds_across_are_lines_with_names_in_the_legend():
@@ -200,9 +223,10 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     assert [edges(regret)[0][x][0] for x in (0.1, 10.0)] == pytest.approx(low)
     text = " ".join(drawn.get_supxlabel().split())
     for sentence in (
-        "Best rate: the least mean of 20 trials.",
+        "Best learning rate: the least mean of 20 trials.",
         "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
-        "40 trials. T = 64.",
+        "Regret at T, tuned: mean with Student's 95 % confidence intervals; 20 trials. T = 64.",
+        "Tuned in each cell, on the other half of the trials: learning rate.",
         "No epsilon includes the privacy cost of tuning on the data.",
         "Declared privacy: local model.",
     ):
@@ -350,13 +374,14 @@ def test_an_axis_of_close_or_negative_values_does_not_begin_at_zero():
     assert beside([-5.0, 9.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] < -5.0
 
 
-def test_panels_that_share_have_one_scale():
-    """One panel alone would be logarithmic."""
-    data = beside([1.0, 400.0], [300.0, 400.0])
+@pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (-1.0, "linear")])
+def test_all_panels_have_one_scale(least, scale):
+    """One panel alone would be logarithmic, and they once had two scales without a word."""
+    data = beside([1.0, 400.0], [300.0 * least, 400.0])
     one, two = data.dpjax.figure("arms", panel="panel").axes
-    assert (one.get_yscale(), two.get_yscale()) == ("log", "linear")
+    assert one.get_yscale() == two.get_yscale() == scale
     one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
-    assert one.get_yscale() == two.get_yscale() == "log"
+    assert one.get_yscale() == two.get_yscale() == scale
     assert one.get_ylim() == two.get_ylim()
 
 
@@ -447,6 +472,52 @@ def test_many_words_along_an_axis_are_upright(mixed):
     assert {label.get_rotation() for label in few.axes[0].get_xticklabels()} == {20.0}
 
 
+def closest(axis):
+    """The distance of the two nearest lines of labels of an x axis, in heights of a line.
+
+    For horizontal labels, it is the smallest gap between two labels.
+    """
+    left, right = axis.get_view_interval()
+    ticks = [tick for tick in axis.get_major_ticks() if left <= tick.get_loc() <= right]
+    labels = [tick.label1 for tick in ticks if tick.label1.get_text()]
+    boxes = [label.get_window_extent() for label in labels]
+    height = labels[0].get_fontsize() * axis.get_figure().dpi / 72
+    turn = np.deg2rad(labels[0].get_rotation())
+    if not turn:
+        return min(b.x0 - a.x1 for a, b in pairwise(boxes)) / height
+    return min(b.x1 - a.x1 for a, b in pairwise(boxes)) * np.sin(turn) / height
+
+
+@pytest.mark.parametrize("style", [None, "neurips", "ieee-column"])
+@pytest.mark.parametrize(("count", "length"), [(4, 4), (8, 4), (15, 4), (20, 22), (34, 22)])
+def test_words_along_an_axis_do_not_overlap(count, length, style):
+    """Three panels of 12 names, and one of 34, once had names over each other."""
+    names = [f"{i:02}{'m' * (length - 2)}" for i in range(count)]
+    values = np.arange(3.0 * count * 4).reshape(3, count, 4)
+    data = xarray.Dataset({"final_regret": (("environment", "learner", "trial"), values)},
+                          {"environment": list("abc"), "learner": names})  # fmt: skip
+    drawn = data.dpjax.figure("learner", panel="environment", style=style)
+    drawn.draw_without_rendering()
+    labelled = [axes.xaxis for axes in drawn.axes if axes.get_xlabel()]
+    assert labelled and min(map(closest, labelled)) > 0.9
+
+
+@pytest.mark.parametrize("competitors", [4, 12, 20])
+@pytest.mark.parametrize("span", [(10.0, 60.0), (100.0, 5e4), (2.0, 1e5)])
+def test_regrets_of_a_comparison_have_ticks_that_do_not_overlap(competitors, span):
+    """From 2 to 100000, ticks at 1, 2 and 5 times each power of ten once overlapped."""
+    means = np.geomspace(*span, competitors + 1)
+    table = pandas.DataFrame(
+        {"environment": "narrow gap", "epsilon": 1.0, "mean": means, "low": 0.9 * means,
+         "high": 1.1 * means, "lower_bound": None,
+         "learner": [f"a_learner_with_a_long_name_{i}" for i in range(competitors + 1)]}
+    )  # fmt: skip
+    found = SimpleNamespace(regret=table, name=table["learner"][1], level=1.0)
+    drawn = comparison.draw_regrets(found, "narrow gap")
+    drawn.draw_without_rendering()
+    assert closest(drawn.axes[0].xaxis) > 0.2
+
+
 def test_a_caption_may_be_left_out_and_is_a_text(mixed):
     drawn = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.")
     bare = mixed.dpjax.figure("epsilon", color="learner", note="A note = 5 % of it.", caption=False)
@@ -502,6 +573,27 @@ def test_learners_of_one_model_are_named_together():
     )
 
 
+def test_learners_whose_declared_epsilon_differs_from_the_axis_are_named(horizons):
+    """A panel "epsilon = 1" held a learner that declares 4.1."""
+    own = horizons.isel(horizon=[0]).copy(deep=True)
+    assert "central model (private)" in own.dpjax.figure("epsilon", color="learner").caption
+    own["privacy_epsilon"].loc[{"learner": "private", "epsilon": 1.0}] = 4.1
+    said = "central model (private with declared epsilon = 4.1 at epsilon = 1)"
+    assert said in own.dpjax.figure("learner", panel="epsilon").caption
+    assert said in own.dpjax.latex("epsilon")
+
+
+def test_a_constant_is_that_of_the_learners_that_take_it(horizons):
+    """A caption had "failure probability = 0.01" for a learner that takes none."""
+    takes = ("learner", [True, False])
+    own = horizons.isel(horizon=0).assign_coords(failure=0.01, takes_failure=takes)
+    said = "failure probability = 0.01"
+    assert f"{said} (private)." in own.dpjax.figure("epsilon", color="learner").caption
+    assert f"{said} (private)." in own.dpjax.latex("epsilon")
+    assert f"{said}." in own.sel(learner="private").dpjax.figure("epsilon").caption
+    assert said not in own.sel(learner="plain").dpjax.figure("epsilon").caption
+
+
 def test_a_curve_without_a_band_is_explained_if_there_is_one(mixed):
     flat = mixed.copy(deep=True)
     flat["final_regret"] = mixed["final_regret"].where(mixed["learner"] != "fixed", 3.0)
@@ -517,3 +609,127 @@ def test_a_curve_without_a_band_is_explained_if_there_is_one(mixed):
     assert sentence in flat.dpjax.mean().dpjax.figure("epsilon", color="learner").caption
     single = flat.isel(trial=[0]).dpjax.figure("epsilon", color="learner", estimate="mean")
     assert sentence not in single.caption
+
+
+@pytest.fixture(scope="module")
+def horizons():
+    """A learner that takes epsilon, and one that takes none, at four horizons."""
+    size = np.array([64.0, 256.0, 1024.0, 4096.0])
+    means = np.stack([size[:, None] ** 0.5 * [4.0, 2.0, 1.0], size[:, None] ** 0.75 * np.ones(3)])
+    dims = ("learner", "horizon", "epsilon")
+    values = means[..., None] * (1.0 + 0.01 * np.arange(8.0))
+    return xarray.Dataset(
+        {"final_regret": ((*dims, "trial"), values)},
+        {"learner": ["private", "plain"], "horizon": size.astype(int), "arms": 4,
+         "epsilon": [0.1, 1.0, np.inf], "environment": "coins",
+         "takes_horizon": ("learner", [True, True]), "takes_epsilon": ("learner", [True, False]),
+         "privacy_epsilon": (dims, np.stack([[[0.1, 1.0, np.inf]] * 4, np.full((4, 3), np.inf)])),
+         "privacy_model": (dims, np.full((2, 4, 3), "central", object))},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("estimate", "label"),
+    [(lambda own: own.mean(), "regret at T"),
+     (lambda own: own.slope(), "exponent of regret at T in horizon"),
+     (lambda own: own.quantile(0.9), "0.9-quantile of regret at T"),
+     (lambda own: own.gini(), "gini of regret at T"),
+     (lambda own: own.median_of_means(4), "median of means of regret at T"),
+     (lambda own: own.difference(learner="plain"), "regret at T minus that of plain"),
+     (lambda own: own.worst("horizon"), "regret at T")],
+)  # fmt: skip
+def test_the_axis_of_an_estimate_names_it_and_a_learner_without_epsilon_has_a_mark(
+    horizons, estimate, label
+):
+    """An exponent was once called "regret at T", and the plain learner was drawn as a line."""
+    found = estimate(horizons.dpjax)
+    found = found.isel(horizon=0) if "horizon" in found.dims else found
+    (axes,) = found.dpjax.figure("epsilon", color="learner").axes
+    assert axes.get_ylabel() == label
+    private, plain = marks(axes).values()
+    assert len(private) == 3 and len(plain) == 1 and plain[0][0] > private[-1][0]
+    assert [text.get_text() for text in axes.texts] == ["∞", "unused"]
+
+
+def test_an_estimate_by_name_has_the_same_label_and_the_variable_its_own(horizons):
+    (axes,) = horizons.dpjax.figure("epsilon", color="learner", estimate="slope").axes
+    assert axes.get_ylabel() == "exponent of regret at T in horizon"
+    horizons = horizons.copy()
+    horizons["final_regret"] = horizons["final_regret"].assign_attrs(long_name="cost")
+    for drawn in (horizons.dpjax.figure("epsilon", color="learner", estimate="slope"),
+                  horizons.dpjax.slope().dpjax.figure("epsilon", color="learner")):  # fmt: skip
+        assert drawn.axes[0].get_ylabel() == "exponent of cost in horizon"
+
+
+def test_single_marks_of_several_lines_differ_and_are_in_the_legend(horizons):
+    """Four horizons once shared one mark beyond the axis."""
+    drawn = horizons.dpjax.figure("epsilon", color="learner", line="horizon")
+    (axes,) = drawn.axes
+    single = [line for line in axes.get_lines() if len(line.get_xdata()) == 1]
+    fills = [line.get_fillstyle() for line in single]
+    assert len({*fills}) == 4
+    assert [line.get_fillstyle() for line in drawn.legends[0].get_lines()[-4:]] == fills
+
+
+@pytest.mark.parametrize("epsilon", [1, 2])
+def test_values_of_one_declared_epsilon_do_not_share_a_place(horizons, epsilon):
+    """Four horizons were once drawn above each other, without a way to distinguish them."""
+    data = horizons.isel(epsilon=epsilon)
+    with pytest.raises(ValueError, match='x: "declared": .* at horizon = 64 and 256; name horizon'):
+        data.dpjax.figure("declared", color="learner")
+    drawn = data.dpjax.figure("declared", color="learner", line="horizon")
+    assert len(drawn.axes[0].get_lines()) >= 8
+
+
+def test_the_only_learner_and_environment_are_in_the_caption_and_the_latex_note(horizons):
+    own = horizons.isel(learner=[0], horizon=[3])
+    words = "Learner: private, environment: coins. T = 4096, K = 4."
+    assert words in own.dpjax.figure("epsilon").caption
+    assert words in own.dpjax.latex("epsilon")
+    assert (
+        "Learner" not in horizons.dpjax.figure("epsilon", color="learner", panel="horizon").caption
+    )
+
+
+def test_curves_across_follow_the_axis_and_the_panels(horizons):
+    own, ends = horizons.sel(learner="private"), {"horizon": [64, 256, 1024, 4096]}
+    by_panel = xarray.DataArray([1.0, 2.0, 3.0, 4.0], ends, ["horizon"])
+    both = by_panel * xarray.DataArray(
+        [5.0, 6.0, 7.0], {"epsilon": own["epsilon"].values}, ["epsilon"]
+    )
+    across = {"list": [3.0, 2.0, np.inf], "panels": by_panel, "both": both, "number": 9}
+    drawn = own.dpjax.figure("epsilon", panel="horizon", across=across)
+    for i, axes in enumerate(drawn.axes):
+        found = [line for line in axes.get_lines() if line.get_color() == "0.5"]
+        expected = [3.0, 2.0, np.nan], [i + 1.0] * 2, (i + 1) * np.array([5.0, 6.0, 7.0]), [9.0] * 2
+        for line, values in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), values)
+        curve = axes.get_lines()[0].get_xdata()
+        np.testing.assert_array_equal(found[2].get_xdata(), curve)
+    declared = (
+        own.isel(horizon=0).dpjax.figure("declared", across={"bound": [3.0, 2.0, 1.0]}).axes[0]
+    )
+    curve, bound, *_ = declared.get_lines()
+    np.testing.assert_array_equal(curve.get_xdata(), bound.get_xdata())
+
+
+def test_lines_across_need_labels(horizons):
+    with pytest.raises(TypeError, match="^across: pass a dict of labels and lines, .* not ndarray"):
+        horizons.isel(learner=0, horizon=0).dpjax.figure("epsilon", across=np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [([1.0, 2.0], r"'b' has shape \(2,\); pass a number, one for each of the 3 values of epsilon"),
+     (np.nan, "'b': no value is finite"),
+     ("one", "'b' must be a number or numbers, got 'one'"),
+     (xarray.DataArray([1.0, 2.0], dims=["epsilon"]), "'b' has no value at epsilon = 0.1"),
+     (xarray.DataArray([1.0], {"arms": [4]}, ["arms"]), "'b' has the axis arms; allowed"),
+     (xarray.DataArray([1.0], {"epsilon": [0.1]}, ["epsilon"]), "'b' has no value at")],
+)  # fmt: skip
+def test_lines_across_that_are_refused(horizons, values, said):
+    with pytest.raises(ValueError, match=f"across: {said}"):
+        horizons.isel(learner=0, horizon=0).dpjax.figure("epsilon", across={"b": values})
+    with pytest.raises(ValueError, match="across: 6 lines; at most 5"):
+        one = horizons.isel(learner=0, horizon=0)
+        one.dpjax.figure("epsilon", across=dict.fromkeys("abcdef", 1.0))

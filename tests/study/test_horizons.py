@@ -89,7 +89,7 @@ def test_a_horizon_has_the_same_bits_in_every_study(compiled):
     assert len(compiled) == 2 and compiled[0] == compiled[1]
     study = study_of(40)
     some = study.play_some(study.programs[0], np.array([True, True]), 4, 3, progress=False)
-    np.testing.assert_array_equal(np.squeeze(at(single, 40)), some.regret)
+    np.testing.assert_array_equal(np.squeeze(at(single, 40)), some.arrays["regret"])
     assert len(compiled) == 2  # It is the same program.
 
 

@@ -10,6 +10,7 @@ from scipy import stats
 
 from dpjax import Study, environments, learners
 from dpjax.report import estimates
+from dpjax.study import labelled
 
 HORIZON, TRIALS = 4000, 60
 
@@ -34,6 +35,7 @@ def data():
 
 def test_correct_compares_the_recommendation_with_the_means(data):
     arms, correct = data["report_recommendation"], data["correct"]
+    assert correct.attrs == data["report_stopped"].attrs == {"units": "0 or 1"}
     known = arms.notnull()
     np.testing.assert_array_equal(correct.where(known), (arms == 1.0).astype(float).where(known))
     # UCB recommends nothing.
@@ -45,7 +47,7 @@ def test_correct_compares_the_recommendation_with_the_means(data):
 
 
 def test_the_numbers_are_those_of_the_trials(data):
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(RuntimeWarning) as said:
         found = data.dpjax.identification(confidence=0.9).squeeze("environment")
     assert len(said) == 1
     assert said[0].filename == __file__
@@ -53,10 +55,8 @@ def test_the_numbers_are_those_of_the_trials(data):
     stopped = data["report_stopped"].squeeze("environment")
     censored = int((stopped.sel(learner="AdaP-TT") == 0.0).sum())
     assert censored >= TRIALS
-    assert text == (
-        "Some trials did not stop and are censored: "
-        f"{censored} of {2 * TRIALS} trials of AdaP-TT at horizon {HORIZON}."
-    )
+    assert text == (f"report_stopping_time: {censored} of {2 * TRIALS} trials of AdaP-TT did not "
+                    "stop and are censored at the horizon.")  # fmt: skip
     tau = data["report_stopping_time"].squeeze("environment")
     for learner, epsilon in (("AdaP-TT", 0.002), ("AdaP-TT", 1.0), ("LUCB", 1.0)):
         place = {"learner": learner, "epsilon": epsilon}
@@ -66,6 +66,9 @@ def test_the_numbers_are_those_of_the_trials(data):
         assert cell["stopped"] == hits / TRIALS
         exact = stats.binomtest(hits, TRIALS).proportion_ci(0.9, "exact")
         np.testing.assert_allclose([cell["stopped_low"], cell["stopped_high"]], exact, rtol=1e-9)
+        if hits == 0:  # an error of 0 would praise a learner that never recommended an arm
+            assert np.isnan([cell["error"], cell["error_low"], cell["error_high"]]).all()
+            continue
         assert cell["error"] == 0.0 and cell["error_low"] == 0.0
         assert cell["error_high"] == pytest.approx(1.0 - 0.05 ** (1.0 / TRIALS))
     # Censored trials count with the horizon.
@@ -74,13 +77,13 @@ def test_the_numbers_are_those_of_the_trials(data):
 
 
 def test_an_error_is_a_wrong_arm_of_a_trial_that_stopped(data):
-    place = {"learner": "LUCB", "epsilon": 1.0, "environment": "bits"}
+    place = {"learner": "LUCB", "environment": "bits"}  # at all epsilons, because it takes none
     wrong = data.copy(deep=True)
     wrong["correct"].loc[place | {"trial": [0, 1, 2]}] = 0.0
     wrong["report_stopped"].loc[place | {"trial": 0}] = 0.0
-    with pytest.warns(UserWarning, match=f"; 1 of {2 * TRIALS} trials of LUCB at horizon"):
+    with pytest.warns(RuntimeWarning, match=f", 1 of {TRIALS} trials of LUCB did not stop"):
         found = wrong.dpjax.identification().sel(place)
-    assert found["error"].item() == 2 / TRIALS
+    assert (found["error"] == 2 / TRIALS).all()
 
 
 def test_no_warning_where_all_have_stopped(data):
@@ -94,11 +97,11 @@ def test_two_best_arms_are_censored_and_the_warning_says_why():
     tied = played([0.9, 0.1, 0.9], horizon=1000, trials=40)
     assert (tied["best_arms"].sel(learner="LUCB") == 2.0).all()
     # Any of the best is correct; the rules err with probability at most 0.3, and seldom do.
-    with pytest.warns(UserWarning, match="If several arms are optimal, no learner can stop"):
+    with pytest.warns(RuntimeWarning, match="If several arms are optimal, no learner can stop"):
         found = tied.dpjax.identification().squeeze("environment")
     for learner in ("AdaP-TT", "LUCB"):
         cell = found.sel(learner=learner, epsilon=1.0)
-        assert cell["stopped"] <= 0.1 and cell["error"] == 0.0
+        assert cell["stopped"] <= 0.1 and not cell["error"] > 0.0
         assert cell["median"] == 1000
 
 
@@ -147,6 +150,117 @@ def test_no_best_arm_is_known_of_losses_that_are_a_table():
     table = np.random.default_rng(0).random((64, 2), np.float32)
     data = Study(makers, {"table": lambda: environments.table(table)}, {}, 4).run(progress=False)
     assert "report_recommendation" in data and "correct" not in data
+
+
+# Captions and tables of censored trials ------------------------------------------------------
+
+
+@pytest.fixture
+def censored():
+    """At epsilon = 0.1, 23 of 80 trials of DP-TT do not stop. UCB takes no epsilon."""
+    dims, stopped = ("learner", "epsilon", "trial"), np.ones((2, 2, 80))
+    stopped[0, 0, 57:] = 0.0
+    times = np.where(stopped == 1.0, np.arange(80.0) + 5.0, 100.0)
+    times[1] = times[1, 0]
+    names = ("report_stopping_time", "report_stopped", "report_recommendation", "correct")
+    return xarray.Dataset(
+        {name: (dims, values)
+         for name, values in zip(names, (times, stopped, 0 * stopped, stopped), strict=True)}
+        | {"best_arms": 1},
+        {"learner": ["DP-TT", "UCB"], "epsilon": [0.1, 1.0], "horizon": 100,
+         "takes_epsilon": ("learner", [True, False])},
+    )  # fmt: skip
+
+
+SENTENCE = "23 of 160 trials of DP-TT did not stop and are censored at the horizon."
+ONE = "23 of 80 trials of DP-TT did not stop and are censored at the horizon."
+SHOWN = {
+    "figure": lambda own: own.figure("epsilon", y="report_stopping_time", color="learner").caption,
+    "latex": lambda own: own.latex("epsilon", of="report_stopping_time"),
+    "table": lambda own: own.table("report_stopping_time").attrs["notes"],
+    "page": lambda own: own.page("Mine", of="report_stopping_time"),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_trials_that_did_not_stop_are_counted_beside_their_times(censored, name):
+    """A learner that never stopped was drawn and tabulated as if it stopped at the horizon."""
+    with pytest.warns(RuntimeWarning, match=SENTENCE) as said:
+        assert SENTENCE in SHOWN[name](censored.dpjax)
+    assert len(said) == 1 and said[0].filename == __file__
+    with pytest.warns(RuntimeWarning, match=ONE):
+        assert ONE in SHOWN[name](censored.isel(epsilon=[0]).dpjax)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "did not stop" not in SHOWN[name](censored.isel(epsilon=[1]).dpjax)
+
+
+@pytest.mark.filterwarnings("ignore:.*did not stop")
+@pytest.mark.parametrize(
+    ("estimate", "said"),
+    [(lambda own, of: own.mean(of=of), SENTENCE), (lambda own, of: own.quantile(of=of), SENTENCE),
+     (lambda own, of: own.slope("epsilon", of=of), SENTENCE),
+     (lambda own, of: own.crossing(1.1, of=1.0, value=of), SENTENCE),
+     (lambda own, of: own.difference(learner="UCB", of=of), SENTENCE),
+     (lambda own, of: own.worst("epsilon", of=of), SENTENCE),
+     (lambda own, of: own.tune("rate", of=of), ONE)],
+)  # fmt: skip
+def test_estimates_of_stopping_times_count_the_censored_trials(censored, estimate, said):
+    """A tuned learner has those of the second half, in which all censored trials are here."""
+    data = (
+        censored.expand_dims(rate=[1.0, 2.0]).transpose(..., "trial") if said == ONE else censored
+    )
+    found = estimate(data.dpjax, "report_stopping_time")
+    assert said in found.dpjax.table().attrs["notes"] and said in found.dpjax.latex(
+        "epsilon" if "epsilon" in found.dims else "learner"
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*did not stop")
+def test_identification_has_figures_and_tables_like_other_estimates(censored):
+    found = censored.dpjax.identification()
+    drawn = found.dpjax.figure("epsilon", color="learner", y="time", across={"bound": [9.0, 2.0]})
+    (axes,) = drawn.axes
+    assert axes.get_ylabel() == "stopping time, rounds"
+    assert axes.get_lines()[0].get_ydata().tolist() == found["time"][0].values.tolist()
+    about = "Stopping time, rounds: mean with Student's 95 % confidence intervals; 80 trials."
+    assert drawn.caption.startswith(about) and SENTENCE in drawn.caption
+    labels = [axes.get_ylabel() for axes in found.dpjax.figure("epsilon", color="learner").axes]
+    assert labels == ["stopping time, rounds", "proportion of wrong recommendations",
+                      "proportion of trials that stopped"]  # fmt: skip
+    text = found.dpjax.latex("epsilon")
+    assert "Stopping time, rounds: mean with standard errors; 80 trials." in text
+    assert SENTENCE in text and "privacy parameter epsilon" in text
+    errors = found.dpjax.latex("epsilon", of="error")
+    assert r"Proportion of wrong recommendations with 95\,\% intervals of Clopper" in errors
+    with pytest.raises(ValueError, match="^of: the estimate has no 'low'; it has time, error, sto"):
+        found.dpjax.latex("epsilon", of="low")
+
+
+@pytest.mark.filterwarnings("ignore:.*did not stop")
+@pytest.mark.parametrize("name", ["correct", "report_stopped"])
+def test_a_variable_that_is_true_or_false_is_a_proportion(censored, name):
+    """The band of `correct` once reached 1.03."""
+    data = censored.copy()
+    data[name] = data[name].assign_attrs(units="0 or 1")  # as a study does
+    (axes,) = data.dpjax.figure("epsilon", y=name, color="learner").axes
+    assert axes.dataLim.y1 <= 1.0
+    label = {"correct": "correct recommendations", "report_stopped": "trials that stopped"}[name]
+    assert axes.get_ylabel() == f"proportion of {label}"
+    about = rf"Proportion of {label} with 95\,\% intervals of Clopper and Pearson; 80 trials."
+    assert about in data.dpjax.latex("epsilon", of=name)
+
+
+def test_a_constant_that_a_learner_does_not_take_is_known():
+    """UCB takes no failure probability, which is an axis of one value here."""
+    makers = {"LUCB": learners.lucb, "UCB": learners.ucb1}
+    losses = environments.bernoulli([0.1, 0.9, 0.8], regret="pseudo")
+    grid = {"failure": 0.3, "horizon": 64, "arms": 3, "epsilon": [1.0]}
+    study = Study(makers | {"DP-TT": learners.dp_tt}, {"bits": losses}, grid, 2)
+    played = [labelled.Played(program, np.empty(0), {}, {}) for program in study.programs]
+    takes = labelled._takes(labelled.layout(study), played)
+    assert takes["takes_failure"][1].ravel().tolist() == [True, False, True]
+    assert "takes_horizon" not in takes
 
 
 # Proportions ----------------------------------------------------------------------------------

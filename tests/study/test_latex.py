@@ -35,7 +35,10 @@ def test_numbers_are_those_of_the_table_to_two_digits_of_the_error():
         assert float(centre) == round(row["mean"], 2) and len(centre.split(".")[1]) == 2
         assert float(error) == round(row["standard_error"], 2)
     assert "S[table-format=1.2(2)]S[table-format=1.2(2)]" in text
-    assert "standard error of 0" not in text and "of 40 trials" in text
+    assert (
+        "standard error of 0" not in text
+        and "Regret at T: mean with standard errors; 40 trials." in text
+    )
 
 
 def test_a_learner_that_takes_no_epsilon_is_written_once():
@@ -62,7 +65,7 @@ def test_intervals_and_errors_of_0():
     low, high = data().dpjax.mean().isel(learner=0, epsilon=0)[["low", "high"]].to_array().values
     text = data().dpjax.latex("epsilon", interval=True)
     assert rows(text)[0][1].endswith(f"[{low:.2f}, {high:.2f}]")
-    assert "{lcc}" in text and r"95\,\% intervals" in text
+    assert "{lcc}" in text and r"95\,\% confidence intervals" in text
 
 
 def test_special_characters_are_escaped():
@@ -78,3 +81,22 @@ def test_an_axis_that_is_not_there_is_named():
         data().dpjax.latex("arms")
     with pytest.raises(ValueError, match="needs at least 2 trials"):
         data().isel(trial=[0]).dpjax.latex("epsilon")
+
+
+@pytest.mark.parametrize(
+    ("columns", "axis", "said"),
+    [("epsilon", "environment", "mean in the column, among learners at the same environment."),
+     ("learner", "environment", "mean, among learners at the same environment and epsilon."),
+     ("epsilon", None, "smallest mean in the column."), ("learner", None, "same epsilon.")],
+)  # fmt: skip
+def test_the_note_names_the_learners_that_are_compared(columns, axis, said):
+    """Bold was said to be judged in the column, also with several environments in it."""
+    one = data(spread=1e-3)
+    two = (
+        one
+        if axis is None
+        else xarray.concat([9.0 * one, one], axis).assign_coords({axis: ["a", "b"]})
+    )
+    text = two.dpjax.latex(columns)
+    assert said in text.split("Bold: ")[1]
+    assert text.count("bfseries") == (1 if columns == "epsilon" else 2) * (1 if axis is None else 2)

@@ -6,7 +6,10 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -15,6 +18,7 @@ import xarray
 
 import dpjax
 from dpjax import Study, environments, learners, store
+from dpjax.cli.arguments import prepare
 from dpjax.store import layout, objects
 from dpjax.study import kept
 from tests import ROOT
@@ -89,10 +93,12 @@ def folder(stored, tmp_path):
 
 
 def opened(url):
-    """The Dataset, and the warnings as texts."""
+    """The Dataset, and the warnings as texts. All warnings name this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        return dpjax.open(url), [str(warning.message) for warning in caught]
+        found = dpjax.open(url)
+    assert {warning.filename for warning in caught} <= {__file__}
+    return found, [str(warning.message) for warning in caught]
 
 
 def test_another_process_opens_what_run_returned(whole, tmp_path):
@@ -185,7 +191,7 @@ def test_cells_that_are_not_done_are_nan_and_counted(folder, stored):
     (program / "done" / "c" / "0" / "1").unlink()
     shutil.rmtree(next(folder.glob("EXP3-fixed*")))
     found, said = opened(folder)
-    assert any(f"of 16 cells of {program} are not done" in each for each in said)
+    assert any(f"of 16 trials of {program} are not done" in each for each in said)
     assert any("1 of 4 programs of" in each and "EXP3-fixed" in each for each in said)
     final = found["final_regret"]
     assert final.sel(learner="EXP3", environment="fixed").isnull().all()
@@ -207,6 +213,27 @@ def test_more_trials_and_more_values_open_as_they_were_played(tmp_path):
         assert study.run(folder, progress=False).identical(dpjax.open(folder))
     few = made([0.1, 0.5], 2).run(folder, progress=False)  # The stores hold more than this.
     assert dpjax.open(folder).identical(few) and few.sizes["trial"] == 2
+
+
+@pytest.mark.parametrize("mixing", [[0.1, 0.3], [0.1, 0.2, 0.3]])
+def test_values_can_be_inserted_anywhere_after_the_first(tmp_path, mixing, monkeypatch):
+    def made(epsilons, mixing):
+        grid = {"epsilon": epsilons, "mixing": mixing, "horizon": 24, "arms": 3}
+        makers = {"mine": lambda horizon, arms, epsilon, mixing: lap(horizon, arms, epsilon)}
+        return Study(makers, stochastic, grid, trials=3, checkpoints=3)
+
+    made([0.1, 1.0, np.inf], [0.1, 0.3]).run(tmp_path / "kept", progress=False)
+    before = {name for name in tree(tmp_path / "kept") if "/c/" in name}
+    study = made([0.1, np.inf, 10.0, 1.0], mixing)
+    found = study.run(tmp_path / "kept", progress=False)
+    assert found["epsilon"].values.tolist() == [0.1, 1.0, 10.0, np.inf]
+    assert found.identical(study.run(progress=False))
+    assert dpjax.open(tmp_path / "kept").identical(found)
+    assert before <= tree(tmp_path / "kept").keys()
+    write = Counter()
+    monkeypatch.setattr(store.Store, "write", lambda *block: write.update([block[1:3]]))
+    again = made([0.1, 10.0, 1.0, np.inf], mixing).run(tmp_path / "kept", progress=False)
+    assert not write and again.identical(found)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "a digit", "a list"])
@@ -260,14 +287,102 @@ def test_a_foreign_object_is_left_alone(folder):
     assert (folder / "study.json").read_text() == '{"mine": 1}'
 
 
-def test_labels_of_another_study_are_refused(folder):
-    """The stores refuse a study with another second epsilon, which leaves its object."""
-    with pytest.raises(ValueError, match="points: epsilon of point 1: 0.5 in the store, 0.7 now"):
-        small([0.1, 0.7, 2.0, np.inf]).run(folder, progress=False)
+def two(learner=lap, means=(0.3, 0.5), epsilons=(0.1, 0.5), **options):
+    """One learner in two environments, of which the second has these means."""
+    coins = {"coins": environments.bernoulli([0.2, 0.8]), "last": environments.bernoulli(means)}
+    return Study({"mine": learner}, coins, {"epsilon": list(epsilons), "horizon": 8, "arms": 2},
+                 **{"trials": 2, "checkpoints": 2, **options})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory):
+    """The folder of a study of two programs, and its Dataset."""
+    folder = tmp_path_factory.mktemp("two")
+    return folder, two().run(folder, progress=False)
+
+
+REFUSED_STUDIES = {
+    "points": ({"epsilons": [0.1, 0.7]}, "points: epsilon of point 1: 0.5 in the store, 0.7 now"),
+    "key": ({"key": 1}, "another key"),
+    "checkpoints": ({"checkpoints": 1}, "another checkpoints"),
+    "learner": ({"learner": lambda horizon, arms, epsilon: lap(horizon, arms, 2 * epsilon)},
+                "another game"),
+    "second program": ({"means": [0.3, 0.6]}, "another game: another array"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trials", [2, 80])
+@pytest.mark.parametrize("case", REFUSED_STUDIES)
+def test_a_refused_study_leaves_all_files_as_they_were(of_two, case, trials):
+    changes, message = REFUSED_STUDIES[case]
+    refused_and_unchanged(of_two, two(**changes, trials=trials), message)
+
+
+REFUSED_ARGUMENTS = {
+    "chunk": ({"chunk": 0}, "chunk must be"),
+    "mesh": ({"mesh": 3}, "mesh must be"),
+    "executor": ({"executor": 3}, "executor must have a method submit"),
+    "parts": ({"executor": ThreadPoolExecutor(1), "parts": 0}, "parts must be"),
+    "part": ({"part": (2, 2)}, "another game: another array"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_ARGUMENTS)
+def test_refused_arguments_leave_all_files_as_they_were(of_two, case, tmp_path):
+    arguments, message = REFUSED_ARGUMENTS[case]
+    refused_and_unchanged(of_two, two(means=[0.3, 0.6], trials=80), message, **arguments)
+    if case != "part":
+        with pytest.raises((TypeError, ValueError), match=message):
+            two().run(tmp_path / "new", progress=False, **arguments)
+        assert not (tmp_path / "new").exists()
+
+
+def test_a_study_of_another_version_leaves_all_files_as_they_were(of_two, monkeypatch):
+    monkeypatch.setattr(layout, "__version__", "0.0.1")
+    refused_and_unchanged(of_two, two(trials=80), "version of dpjax")
+
+
+def refused_and_unchanged(of_two, study, message, **arguments):
+    folder, data = of_two
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    machine = objects.process_mark().rpartition("-")[0]
+    (folder / f".study.json.0.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    before = tree(folder)
+    with pytest.raises((TypeError, ValueError), match=message):
+        study.run(folder, progress=False, **arguments)
+    assert tree(folder) == before
+    assert dpjax.open(folder).identical(data)
+
+
+NAMELESS = ["", " ", "/", "//", "memory://", "file:///"]
+
+
+@pytest.mark.parametrize("url", NAMELESS)
+def test_a_store_without_a_name_is_refused(url, tmp_path, monkeypatch):
+    """Nothing is written, neither into the working folder nor into the root of the disk."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(objects.Files, "write", lambda *_, **__: pytest.fail("written"))
+    options = SimpleNamespace(store=url, resume=True, devices=None)
+    calls = [
+        lambda: dpjax.open(url),
+        lambda: store.read(url),
+        lambda: two().run(url, progress=False),
+        lambda: two().run(url, progress=False, executor=ThreadPoolExecutor(1)),
+        lambda: play([0.1], url),
+        lambda: prepare(options),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"store: must name a folder or URL, got {url!r}; "):
+            call()
+
+
+def test_labels_of_another_study_are_refused(of_two, tmp_path):
+    shutil.copytree(of_two[0], tmp_path / "one")
+    two(epsilons=[0.1, 0.7]).run(tmp_path / "other", progress=False)
+    shutil.copy(tmp_path / "other" / kept.STUDY, tmp_path / "one")
     with pytest.raises(ValueError, match=r"holds other points than .*study\.json; it"):
-        dpjax.open(folder)
-    small().run(folder, progress=False)
-    assert dpjax.open(folder)["epsilon"].values.tolist() == [0.1, 0.5, 2.0, np.inf]
+        dpjax.open(tmp_path / "one")
 
 
 def test_stores_of_programs_without_their_object_are_named(folder, stored):
@@ -334,8 +449,10 @@ def test_points_of_several_parameters_are_coordinates(tmp_path):
 def test_a_growing_sweep_and_one_of_an_older_version(tmp_path):
     folder = tmp_path / "mine"
     play(np.array([0.1, 3.0]), folder)
-    play(np.array([0.1, 3.0, 5.0]), folder)
+    result = play(np.array([0.1, 5.0, 3.0]), folder)
     found = dpjax.open(folder)
+    np.testing.assert_array_equal(found["regret"][0], result.regret[[0, 2, 1]])
+    np.testing.assert_array_equal(result.regret, play(np.array([0.1, 5.0, 3.0]), None).regret)
     np.testing.assert_allclose(found["privacy_epsilon"][0], [0.1, 3.0, 5.0], rtol=1e-6)
     root = folder / "zarr.json"
     new, document = root.read_bytes(), json.loads(root.read_text())
@@ -378,3 +495,35 @@ def test_the_object_is_one(stored):
     assert {each["folder"] for each in document["programs"]} == {
         path.name for path in (stored("small")[0]).iterdir() if path.is_dir()
     }
+
+
+@pytest.mark.parametrize("name", ["small", "summed"])
+def test_tables_and_figures_of_a_store_with_a_missing_program_name_its_cells(
+    stored, tmp_path, name
+):
+    """A learner that had not been started once had no row, and was "none" in the caption."""
+    url, whole = stored(name)
+    shutil.copytree(url, tmp_path / name)
+    told = json.loads((tmp_path / name / kept.STUDY).read_text())["programs"]
+    missing = [each for each in told if each["at"]["learner"] == told[-1]["at"]["learner"]]
+    learner = missing[0]["at"]["learner"][0]
+    for each in missing:
+        shutil.rmtree(tmp_path / name / each["folder"])
+    data, _ = opened(tmp_path / name)
+    axes = [n for n in whole["final_regret"].dims if n != "trial"]
+    expected = whole.dpjax.table()
+    with pytest.warns(RuntimeWarning, match=f"do not count: .*{learner}"):
+        table = data.dpjax.table()
+    assert table[axes].equals(expected[axes])
+    lost = table["learner"] == learner
+    assert (table["trials"][lost] == 0).all() and table["mean"][lost].isnull().all()
+    assert (table["trials"][~lost] == whole.sizes["trial"]).all()
+    assert (table["privacy_model"][lost] == "").all()
+    part = data.isel({n: 0 for n in axes if n not in ("learner", "horizon")})
+    if "horizon" not in part.dims:
+        part = part.expand_dims(horizon=[24])
+    with pytest.warns(RuntimeWarning, match="do not count"):
+        drawn = part.dpjax.figure("horizon", color="learner")
+    assert f"at learner = {learner}" in drawn.caption and f"none ({learner})" not in drawn.caption
+    assert learner not in [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert "planned" not in whole.coords

@@ -7,7 +7,9 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -83,14 +85,16 @@ def test_threads_play_parts(tmp_path, monkeypatch):
 class Losing:
     """An executor that loses its first task."""
 
-    def __init__(self, lost):
-        self.lost = lost
+    def __init__(self, lost, error=None):
+        self.lost, self.error = lost, error or OSError("the node went away")
+        self.submitted = 0
 
     def submit(self, function, *arguments):
         future = Future()
+        self.submitted += 1
         if self.lost:
             self.lost -= 1
-            future.set_exception(OSError("the node went away"))
+            future.set_exception(self.error)
         else:
             future.set_result(function(*arguments))
         return future
@@ -103,6 +107,21 @@ def test_parts_of_lost_workers_are_handed_out_again(tmp_path):
     said = r"part 1 of 1 was lost with its worker 4 times, the last time by OSError: the node went"
     with pytest.raises(RuntimeError, match=said):
         study.run(tmp_path / "b", executor=Losing(4), parts=1, progress=False)
+
+
+def test_there_are_no_more_parts_than_blocks(tmp_path):
+    study, executor = replace(study_of(), trials=3), Losing(0)
+    data = study.run(tmp_path, executor=executor, parts=1000, progress=False)
+    assert executor.submitted == 4  # 2 programs, 1 pair of points, 2 pairs of trials
+    assert data.identical(study.run(progress=False))
+
+
+def test_a_pool_that_breaks_names_the_guard_of_the_script(tmp_path):
+    said = (
+        "by BrokenProcessPool: .*; a possible cause: .* outside 'if __name__ == \"__main__\":'; all"
+    )
+    with pytest.raises(RuntimeError, match=said):
+        study_of().run(tmp_path, executor=Losing(4, BrokenProcessPool("no worker")), parts=1)
 
 
 def test_errors_of_the_study_are_raised_at_once(tmp_path):

@@ -1,11 +1,17 @@
 """Studies have the documented layout, and their numbers are those of sweeps."""
 
+import re
+import sys
+import threading
 import time
+import warnings
 from functools import partial
 from types import SimpleNamespace
+from typing import ClassVar
 
 import jax
 import numpy as np
+import pandas
 import pytest
 import xarray
 
@@ -169,24 +175,31 @@ def test_cost_counts_rounds():
     cost = Study(learners.exp3, stochastic, grid, trials=1000).cost()
     assert (cost.programs, cost.rounds) == (2, 2 * 1000 * (2**8 + 2**12))
     assert 0.0 < cost.seconds < 600.0
-    assert "2 programs, 8.7e+06 rounds x trials, about" in str(cost)
+    assert str(cost).startswith("2 programs, 8.7e+06 rounds x trials, ")
 
 
 def test_halving_finds_what_all_trials_find():
+    """Its result once had no declared privacy, and dropped settings were called failed."""
     means = [0.1, 0.5, 0.5]
     study = Study(
         learners.exp3, {"stochastic": lambda: environments.bernoulli(means, regret="pseudo")},
         {"horizon": 400, "arms": 3, "mixing": np.geomspace(1e-3, 1.0, 24)}, trials=80,
     )  # fmt: skip
-    halved, all_played = (
-        study.tune("mixing", progress=False),
-        study.run(progress=False).dpjax.tune("mixing"),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        halved, data = study.tune("mixing", progress=False), study.run(progress=False)
+    all_played = data.dpjax.tune("mixing")
     assert halved.stages == "24 settings with 4 trials; 6 settings with 16 trials; " \
         "2 settings with 80 trials"  # fmt: skip
     assert halved["candidate"].sum() <= 2
-    chosen = all_played["candidate"].sel(mixing=halved["chosen_mixing"].item())
-    assert chosen.all()
+    mixing = halved["chosen_mixing"].item()
+    assert all_played["candidate"].sel(mixing=mixing).all()
+    table, declared = halved.dpjax.table(), data.sel(mixing=mixing).dpjax.table()
+    columns = ["privacy_epsilon", "privacy_delta", "privacy_model"]
+    pandas.testing.assert_frame_equal(table[columns], declared[columns])
+    assert table["trials"].tolist() == all_played.dpjax.table()["trials"].tolist() == [40]
+    caption = halved.dpjax.figure("learner", y="mean").caption
+    assert caption.endswith("Declared privacy: central model.")
 
 
 @pytest.mark.parametrize(
@@ -194,6 +207,8 @@ def test_halving_finds_what_all_trials_find():
     [
         ({"grid": {**ARMS, "mixxing": [0.1]}}, r"takes mixxing \(did you mean mixing\?\)"),
         ({"grid": {"arms": 3}}, "EXP3 needs horizon"),
+        ({"grid": {**ARMS, "mixing": [0.1]}, "learners": {"built": learners.exp3(16, 3)}},
+         "takes horizon; built is built already: pass its factory instead"),
         ({"grid": {**ARMS, "mixing": []}}, "mixing has no values"),
         ({"grid": {**ARMS, "mixing": [0.1, 0.1]}}, "mixing has a value twice"),
         ({"grid": {**ARMS, "mixing": [0.1, np.nan]}}, "mixing must not hold NaN"),
@@ -326,41 +341,129 @@ def test_growth_with_the_number_of_rounds_is_recognized():
     assert constant.seconds(1) == 2.0
 
 
-def test_a_cost_within_a_budget_is_the_mean_of_others(monkeypatch):
-    coins = {"coins": environments.bernoulli([0.3, 0.6])}
-    asked, grid = [], {"arms": 2, "horizon": [4, 8], "mixing": {"low": 0.1, "high": 0.2}}
-    study = Study({"A": learners.exp3, "B": learners.exp3}, coins, grid, trials=3)
+class Measured:
+    """A measurement without a program: 2 seconds to compile, and one for each round of a trial."""
 
-    def measured(study, program):
-        asked.append((program.learner, program.fixed["mixing"]))
-        return costs._Speed(1.0, 2.0 * len(asked), 0.0, 1.0, 0.0)
+    equations, is_kept, of_operation = 100, False, 1.0
+    slow: ClassVar[set] = set()  # the learners that compile for minutes
 
-    monkeypatch.setattr(costs, "_measured", measured)
+    def __init__(self, study, program):
+        self.learner, self.compiling, self.runs = program.learner, None, []
+        self.scale = program.values.get("arms", 1) * {"B": 10.0}.get(program.learner, 1.0)
+
+    def compile(self, latest):
+        if self.learner in self.slow:
+            never.wait(120.0)
+        self.compiling = 2.0
+
+    def play(self, deadline):
+        self.runs = [(1, 1.0)] if self.compiling else []
+
+    def speed(self, of_equation, of_operation, is_kept):
+        compiling = self.compiling or of_equation * self.equations
+        return costs._Speed(1.0, compiling, *[of_operation * self.scale] * 2, 0.0)
+
+
+never = threading.Event()
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Studies of learners A and B on stubs; ``slow`` learners are still compiled at the end."""
+    monkeypatch.setattr(costs, "_Measurement", Measured)
     monkeypatch.setattr(costs, "at_once", lambda mesh: 2)
-    whole = study.cost()
-    assert asked == [("A", 0), ("B", 0), ("A", 1), ("B", 1)]  # one program for both horizons
-    assert (whole.compiling, whole.rounds) == (8 * 1.0 + (2 + 4 + 6 + 8) / 2, 3 * 8 * 6)
-    asked.clear()
-    monkeypatch.setattr(costs, "_BUDGET", 0.0)
-    assert study.cost().compiling == 8 * 1.0 + 4 * 2.0 / 2
-    assert asked == [("A", 0)]
-    assert str(study.cost()).endswith("for compiling")
+    monkeypatch.setattr(Measured, "slow", slow := set())
+    yield slow
+    never.set()  # The threads end.
+    never.clear()
 
 
-def test_a_cost_that_is_not_measured_is_in_proportion_to_the_size(monkeypatch):
+def in_turn(study):
+    """The trials of a program that one of two cores plays, with those that fill a block."""
+    points, seeds = costs._block(study, study.programs[0])
+    return -(-study.trials // (2 * seeds)) * points * seeds
+
+
+COINS = {"coins": lambda arms: environments.bernoulli([0.3] * arms)}
+
+
+@pytest.mark.parametrize("names", ["ABC", "CBA", "BCA"])
+def test_a_cost_does_not_depend_on_the_order_of_learners(names, measured):
+    """Programs that differ only in their horizon are compiled once."""
+    grid = {"arms": 2, "horizon": [4, 8]}
+    study = Study(dict.fromkeys(names, learners.exp3), COINS, grid, trials=3)
+    cost = study.cost(1.0)
+    assert cost[:3] == (6, 3 * 3 * 12.0, 6 * 1.0 + 3 * 2.0 / 2)
+    assert cost.playing == in_turn(study) * (2.0 + 20.0 + 2.0) * 12
+    assert str(cost).endswith("for compiling")
+
+
+def test_a_cost_is_known_in_time_and_names_what_is_not(measured, monkeypatch):
+    monkeypatch.setattr(costs, "_COMPILING", 0.3)
+    monkeypatch.setattr(costs, "_OPERATION", 1.0)
+    measured.add("B")
+    study = Study({"A": learners.exp3, "B": learners.exp3}, COINS, {"arms": 2, "horizon": 8}, 3)
+    begin = time.perf_counter()
+    cost = study.cost(1.0)
+    assert time.perf_counter() - begin < 60.0  # B compiles for two minutes
+    assert cost == costs.Cost(2, 48.0, 2 * 1.0 + 2 * 2.0 / 2, in_turn(study) * 8 * 22.0, ("B",))
+    assert "at least" in str(cost)
+    assert str(cost).endswith("(not timed, and possibly slower: B)")
+
+
+def test_a_cost_that_is_not_measured_is_in_proportion_to_the_size(measured, monkeypatch):
     """The largest program is measured; here no other one is."""
-    coins = {"coins": lambda arms: environments.bernoulli([0.3] * arms)}
-    study = Study(learners.exp3, coins, {"arms": [2, 8, 4], "horizon": 16}, trials=2)
-    measured = []
+    study = Study(learners.exp3, COINS, {"arms": [2, 8, 4], "horizon": 16}, trials=2)
+    monkeypatch.setattr(costs, "_FURTHER", 0.0)
+    found = study.cost(1.0)
+    assert found.playing == pytest.approx(in_turn(study) * 16 * (2.0 + 8.0 + 4.0))
+    assert (found.compiling, found.unmeasured) == (3 * 1.0 + 3 * 2.0 / 2, ())
 
-    def speed(study, program):
-        measured.append(program.values["arms"])
-        return costs._Speed(1.0, 2.0, 0.0, 8.0, 0.0)
 
-    monkeypatch.setattr(costs, "_measured", speed)
-    monkeypatch.setattr(costs, "at_once", lambda mesh: 1)
-    monkeypatch.setattr(costs, "_BUDGET", 0.0)
-    found, block = study.cost(), np.prod(costs._block(study, study.programs[0]))
-    assert measured == [8]
-    assert found.playing == pytest.approx(block * 15 * (2.0 + 8.0 + 4.0))
-    assert found.compiling == 3 * (1.0 + 2.0)
+def test_a_cost_without_a_measurement_counts_operations(monkeypatch):
+    """No learner counts as nothing, and a long trial costs more than a short one."""
+    monkeypatch.setattr(costs._Measurement, "compile", lambda self, latest: None)
+    grids = [{"arms": 2, "horizon": horizon} for horizon in (64, 64000)]
+    short, long = (Study(learners.exp3, COINS, grid, 10, checkpoints=4).cost() for grid in grids)
+    assert "at least" in str(short)
+    assert short.unmeasured == long.unmeasured == ("exp3",)
+    assert short.playing > 0.0
+    assert long.playing == pytest.approx(1000 * short.playing)
+
+
+@pytest.mark.parametrize(
+    ("function", "operations"),
+    [
+        (lambda a: a + a, 9),
+        (lambda a: a @ a, 27),
+        (lambda a: jax.lax.scan(lambda b, _: (b @ b, None), a, length=10)[0], 270),
+        (lambda a: jax.lax.while_loop(lambda _: True, lambda b: b @ b, a), 27),
+        (lambda a: jax.lax.switch(1, [lambda b: b @ b, lambda b: b + b], a), 9),
+        (lambda a: jax.lax.linalg.triangular_solve(a, a, left_side=True), 27),
+    ],
+)
+def test_operations_of_a_traced_program_are_counted(function, operations):
+    """A loop of unknown length counts once, and of branches the cheapest."""
+    counted = costs._operations(jax.make_jaxpr(function)(np.eye(3, dtype=np.float32)).jaxpr)
+    assert operations <= counted < operations + 9
+
+
+def test_the_bar_says_what_is_compiled_and_played(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    Study(learners.exp3, COINS, {"arms": 2, "horizon": 8}, 2).run()
+    words = re.findall("(compiling|playing) exp3, coins", capsys.readouterr().err)
+    assert words[0] == "compiling" and words[-1] == "playing"
+
+
+@pytest.mark.parametrize(("trials", "said"), [(10, False), (10**8, True)])
+def test_a_long_run_begins_with_its_cost(trials, said, measured, monkeypatch, capsys):
+    """The long one is not played: it is interrupted when its cost is known."""
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Study, "_plan", interrupted)
+    study = Study(learners.exp3, COINS, {"arms": 2, "horizon": 64}, trials)
+    with pytest.raises(KeyboardInterrupt):
+        study.run()
+    assert ("dpjax: 1 programs, " in capsys.readouterr().err) == said

@@ -68,7 +68,7 @@ def clip_row(seen, longest, low, high):
     length = jnp.sqrt(ellipsoids.squared_length(finite))
     inside = finite * (farthest / jnp.maximum(length, farthest))
     # A row at the bound may differ by rounding, and is not counted as clipped.
-    kept, outside = into_range(loss, low, high, 1e-5 * high)
+    kept, outside = into_range(loss, low, high, 1e-5 * jnp.maximum(high, -low))
     too_long = (length > 1.00001 * farthest).astype(jnp.int32)
     return (inside, kept), jnp.maximum(too_long, outside)
 

@@ -1,0 +1,44 @@
+"""Checks of the arguments that the public functions of audits share."""
+
+import functools
+import inspect
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from dpjax.audit.epsilon import check_actions
+from dpjax.audit.pairs import check_finite, check_pairs
+from dpjax.core import _check
+from dpjax.engine import closure_digest
+
+_CHECKS = {
+    "learner": _check.player,
+    "pair": check_finite,
+    "pairs": check_pairs,
+    "key": _check.key,
+    "choice": _check.key,
+}
+
+
+def checked(function: Callable) -> Callable:
+    """Wrap a public function so that it checks its learner, pairs and keys, by argument name.
+
+    The learner is audited as it is now, not as JAX traced it before.
+    """
+    current, names = closure_digest.current(function), [*inspect.signature(function).parameters]
+
+    @functools.wraps(function)
+    def called(*arguments, **keywords):
+        given = dict(zip(names, arguments, strict=False)) | keywords
+        for name, check in _CHECKS.items():
+            if name in given:
+                check(**{name: given[name]})
+        pairs = given.get("pairs")
+        if "pair" in given:
+            pairs = jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), given["pair"])
+        if pairs is not None and {"learner", "key"} <= given.keys():
+            check_actions(given["learner"], pairs, given["key"])
+        return current(*arguments, **keywords)
+
+    return called

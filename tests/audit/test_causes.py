@@ -1,0 +1,268 @@
+"""Failed replays are named by their cause, within a time limit and over several paths."""
+
+import time
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax import random as jr
+
+from dpjax import Learner, Privacy, audit, feedback, noise
+from dpjax.audit.audited import examined, finding, status, subject
+from dpjax.audit.limits import OutOfTime, in_threads, limited, watched
+from dpjax.audit.revealed import Filters
+from dpjax.cli import audits
+from dpjax.cli.commands import main
+from dpjax.core import Arms
+
+ARMS = 3
+
+
+def leader(draw, horizon, clip=None) -> Learner:
+    """It plays ``draw(key, sums, scale, round)``, which may release one index in each round."""
+    scale = 2.0 * (horizon - 1)
+
+    def init(key):
+        del key
+        return (jnp.zeros(ARMS), jnp.int32(0)), jnp.int32(0)
+
+    def step(state, key, loss):
+        sums, t = state[0] + loss, state[1] + 1
+        return (sums, t), draw(key, sums, scale, t).astype(jnp.int32)
+
+    return Learner(init, step, feedback.full, Arms(ARMS), horizon, Privacy(epsilon=1.0), clip=clip)
+
+
+def least(key, sums, scale, t):
+    del t
+    return noise.least(key, sums, scale)
+
+
+def halved(key, sums, scale, t):
+    del t
+    return noise.least(key, sums, scale / 2.0)
+
+
+def smallest(key, sums, scale, t, factor=1.0):
+    del t
+    return jnp.argmin(noise.laplace(key, sums, factor * scale))
+
+
+def largest(key, sums, scale, t):
+    del t
+    return jnp.argmax(noise.laplace(key, -sums, scale))
+
+
+def of_members(key, sums, scale, t):
+    del t
+    each = jax.vmap(lambda key, value: noise.laplace(key, value, scale))
+    return jnp.argmin(each(jr.split(key, ARMS), sums))
+
+
+def values_used(key, sums, scale, t):
+    del t
+    noisy = noise.laplace(key, sums, scale)
+    return jnp.where(noisy[2] > 2.0 * noisy[0], 2, jnp.argmin(noisy))
+
+
+def of_jax(key, sums, scale, t):
+    del t
+    return jnp.argmin(sums + scale * jr.laplace(key, sums.shape))
+
+
+def of_numpy(key, sums, scale, t):
+    del t
+    seed = jr.key_data(key)[-1]
+    shape = jax.ShapeDtypeStruct((ARMS,), np.float32)
+    drawn = jax.pure_callback(
+        lambda seed: np.random.default_rng(int(seed)).laplace(size=ARMS).astype(np.float32),
+        shape, seed, vmap_method="sequential",
+    )  # fmt: skip
+    return jnp.argmin(sums + scale * drawn)
+
+
+def added_later(key, sums, scale, t):
+    del t
+    return jnp.argmin(sums + noise.laplace(key, jnp.zeros(ARMS), scale))
+
+
+def without(key, sums, scale, t):
+    del key, scale, t
+    return jnp.argmin(sums)
+
+
+def stops(key, sums, scale, t):
+    return jnp.where(t < 4, noise.least(key, sums, scale), jnp.argmin(sums))
+
+
+def in_a_branch(key, sums, scale, t):
+    noisy = partial(noise.least, key, sums, 4.0 * scale)
+    return lax.cond(t % 2 == 0, noisy, lambda: jnp.argmin(sums).astype(jnp.int32))
+
+
+def on_a_loss(key, sums, scale, t):
+    del t
+    return lax.cond(sums[0] > 0.5, lambda: noise.least(key, sums, scale), lambda: jnp.int32(1))
+
+
+def without_losses(key, sums, scale, t):
+    del sums, t
+    return noise.least(key, jnp.zeros(ARMS), scale)
+
+
+def checked(draw, horizon=4, clip=None, **options) -> dict:
+    keys = audits.keys()
+    row, _ = examined(
+        lambda horizon: leader(draw, horizon, clip), [horizon], keys, {}, count=10,
+        with_mutants=False, **options,
+    )  # fmt: skip
+    return row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("draw", "checks", "exit_status"),
+    [
+        (least, "pass", 0),
+        (halved, "epsilon", 1),
+        (smallest, "more released", 3),
+        (largest, "more released", 3),
+        (of_members, "more released", 3),
+        (partial(smallest, factor=0.5), "epsilon", 1),
+        (values_used, "epsilon", 1),
+        (of_jax, "not replayed", 3),
+        (of_numpy, "not replayed", 3),
+        (added_later, "not replayed", 3),
+        (without, "noise_seen, same_actions", 1),
+    ],
+)
+def test_a_failed_replay_is_named_by_its_cause(draw, checks, exit_status):
+    found = checked(draw)["checks"]
+    assert found == checks and status(found) == exit_status
+
+
+NO_NOISE = "depend on the losses other than through releases: on some path no noise is added"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("draw", "exit_status", "words"),
+    [
+        (least, 0, []),
+        (halved, 1, ["(2 times as much): the noise is too small"]),
+        (smallest, 3, ["With noise.least(key, value, scale) instead"]),
+        (of_jax, 3, ["the learner cannot be replayed."]),
+        (in_a_branch, 1, [NO_NOISE]),
+        (on_a_loss, 1, [NO_NOISE, "a key, or whether it is used, depends on the losses"]),
+        (without_losses, 3, ["the change reached no release"]),
+    ],
+)
+def test_a_verdict_has_the_status_and_the_reasons_of_the_command(draw, exit_status, words):
+    row, mutants = examined(lambda horizon: leader(draw, 4), [4], audits.keys(), {}, count=10)
+    learner, pairs = subject(leader(draw, 4), 10, audits.keys()[0])
+    found = audit.verdict(learner, pairs, audits.keys()[1])
+    assert found.status == status(row["checks"]) == exit_status
+    said = finding({**row, "epsilon": None, "flagged": exit_status == 1})
+    assert len(found.reasons) == len(words)
+    for reason, part in zip(found.reasons, words, strict=True):
+        assert part in reason and reason in said
+    assert audit.explain(found) == list(found.reasons)
+    assert bool(mutants) == (draw in (least, halved, smallest, in_a_branch, on_a_loss))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error")
+def test_an_attack_finds_a_learner_without_noise():
+    """The likelihood ratios of its actions are infinite."""
+    learner = leader(without, 4)
+    pairs = audit.pairs_for(learner, 10, jr.key(0))
+    first, second = (
+        jax.vmap(lambda losses: audit.play(learner, losses, jr.key(0)))(side) for side in pairs
+    )
+    filters = Filters(learner, jax.tree.map(lambda leaf: leaf[0], pairs), 2)
+    place = filters.most_revealing(pairs, jr.key(2), 8)
+    assert (first != second).any(axis=1)[place]
+    pair = jax.tree.map(lambda leaf: leaf[place], pairs)
+    found = audit.likelihood_attack(learner, pair, jr.key(1), runs=1000, particles=1)
+    assert (found.hits, found.misses) in ((1000, 0), (0, 1000))
+
+
+@pytest.mark.slow
+def test_losses_out_of_range_are_to_be_clipped():
+    assert checked(least, clip=feedback.unclipped)["checks"] == "epsilon, clip"
+    assert checked(halved, clip=feedback.unclipped)["checks"] == "epsilon"
+
+
+@pytest.mark.slow
+def test_noise_that_stops_is_found_at_a_longer_horizon():
+    assert checked(stops)["checks"] == "pass"
+    assert checked(stops, 8)["checks"] == "same_actions"
+
+
+@pytest.mark.slow
+def test_an_attack_beyond_its_time_limit_leaves_the_audit_undecided():
+    row = checked(least, runs=2**17, minutes=1e-6)
+    assert (row["checks"], row["attack"]) == ("attack stopped", None)
+
+
+def test_blocks_stop_at_the_time_limit_and_report():
+    said: list = []
+    with watched(said.append), limited(0.05), pytest.raises(OutOfTime):
+        list(in_threads(time.sleep, [0.02] * 1000))
+    assert said[0] == "attack, 0 of 1000 blocks of this step" and len(said) < 1000
+    assert list(in_threads(abs, [-1, 2])) == [1, 2]
+
+
+@pytest.mark.slow
+def test_one_particle_filters_actions_that_show_all_draws():
+    """An attack on the index of the smallest noisy sum needs no particles."""
+    learner = leader(least, 4)
+    pairs = audit.pairs_for(learner, 4, jr.key(0))
+    pair = jax.tree.map(lambda leaf: leaf[0], pairs)
+    many, one = Filters(learner, pair, 64), Filters(learner, pair, 1)
+    del many._ratios[64]
+    histories = many.plays(pair.losses, jr.key(1), 16)
+    found = many.ratios(pair, histories, jr.key(2))
+    np.testing.assert_array_equal(found.log_ratio, one.ratios(pair, histories, jr.key(3)).log_ratio)
+
+
+@pytest.mark.slow
+def test_several_paths_reach_a_loss_that_one_path_misses():
+    def init(key):
+        return (), noise.choose(key, jnp.ones(2) / 2.0)
+
+    def step(state, key, loss):
+        return state, noise.coin(key, 0.25 + 0.5 * loss).astype(jnp.int32)
+
+    learner = Learner(init, step, feedback.bandit, Arms(2), 2, Privacy(epsilon=float(np.log(3.0))))
+    losses = jnp.array([[[1.0, 0.0], [0.0, 0.0]]] * 4)
+    pairs = audit.Pair(losses, jnp.zeros((4, 2, 2)))
+    found = [audit.verdict(learner, pairs, jr.key(1), paths=paths) for paths in (1, 8)]
+    assert [each.paths for each in found] == [1, 8]
+    assert found[0].spent.min() == 0.0
+    np.testing.assert_allclose(found[1].spent, np.log(3.0), rtol=1e-5)
+
+
+def test_the_command_passes_horizon_and_minutes_and_returns_the_status(
+    tmp_path, capsys, monkeypatch
+):
+    given: dict = {}
+
+    def run(names, out, **options):
+        given.update(options)
+        return "", 3, "mine: the audit cannot decide."
+
+    out = ["--out", str(tmp_path)]
+    for words, message in [
+        (["--horizon", "1"], "horizon"), (["--minutes", "0"], "minutes"),
+        (["--horizon", "4", "--changed", "4"], "changed must be below the horizon 4, got 4"),
+    ]:  # fmt: skip
+        assert main(["audit", "hedge", *words, *out]) == 2
+        assert message in capsys.readouterr().err
+    monkeypatch.setattr("dpjax.cli.audits.run", run)
+    assert main(["audit", "hedge", "--horizon", "64", "--minutes", "3", *out]) == 3
+    assert (given["horizon"], given["minutes"]) == (64, 3.0)
+    assert capsys.readouterr().err == "dpjax: mine: the audit cannot decide.\n"
