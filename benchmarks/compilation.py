@@ -27,9 +27,9 @@ import numpy as np
 from dpjax import Study, domains, environments, learners, sweep
 from dpjax.engine import programs
 from dpjax.engine.evaluate import equations
+from dpjax.game.play import simulate
 from dpjax.learners import factories
 from dpjax.study import competitors, standard
-from dpjax.study.simulate import simulate
 
 HORIZON, SEEDS = 64, 8
 

@@ -702,10 +702,12 @@ ERRORS = {
          "found.spent.reshape(paths, count).min(axis=0)",
          "a verdict reports the smallest epsilon over its paths"),
     ],
-    "study/simulate.py": [
-        ("state, following = learner.step(state, jr.fold_in(coins, t), loss)",
-         "state, following = learner.step(state, jr.fold_in(nature, t), loss)",
+    "game/rounds.py": [
+        ("step_arguments(learner, coins, t, (state, action), outcome.loss)",
+         "step_arguments(learner, nature, t, (state, action), outcome.loss)",
          "learner and environment draw with the same key"),
+    ],
+    "game/play.py": [
         ("firsts = np.concatenate([[1], rounds[:-1] + 1]).astype(np.int32)",
          "firsts = np.concatenate([[1], rounds[:-1]]).astype(np.int32)",
          "the round of a checkpoint is played twice"),

@@ -30,9 +30,10 @@ ALLOWED = {
     "mechanisms": COMMON,
     "environments": COMMON | {"domains", "feedback"},
     "combinators": COMMON | {"domains", "feedback"},
+    "game": COMMON | {"combinators", "domains", "engine", "feedback"},
     "learners.parts": COMMON | {"domains", "feedback", "mechanisms"},
     "learners": COMMON | {"combinators", "domains", "feedback", "learners.parts", "mechanisms"},
-    "audit": COMMON | {"combinators", "domains", "engine", "feedback"},
+    "audit": COMMON | {"combinators", "domains", "engine", "feedback", "game"},
     "bounds": {"core", "maths"},
     "bounds.theorems": COMMON
     | {"bounds", "domains", "environments", "learners", "learners.parts", "mechanisms"},
@@ -180,7 +181,7 @@ def test_the_package_loads_its_libraries_when_it_needs_them():
 
 def test_public_names_are_listed_and_nothing_else_is():
     named = {name for name in dir(dpjax) if not name.startswith("__")}
-    internal = {"cli", "engine", "kernels", "maths"}
+    internal = {"cli", "engine", "game", "kernels", "maths"}
     rooms = {path.stem for path in ROOT.glob("[!_]*") if path.suffix in ("", ".py")}
     assert rooms - internal < named
     assert not {"TYPE_CHECKING", "import_module", "_PLACES", *internal} & named

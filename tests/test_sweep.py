@@ -17,7 +17,7 @@ from dpjax.combinators import rescale_losses
 from dpjax.engine import programs, progress
 from dpjax.engine.blocks import block_size, shared_size
 from dpjax.engine.devices import cores
-from dpjax.study.simulate import simulate_batches
+from dpjax.game.batches import simulate_batches
 
 LOSSES = np.random.default_rng(0).random((8, 3))
 

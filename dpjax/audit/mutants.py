@@ -1,7 +1,5 @@
 """Copies of a learner with one privacy mistake each, to test which audit finds it."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +12,7 @@ from dpjax.audit.visits import Rewritten, releases
 from dpjax.combinators import as_learner
 from dpjax.core import BatchLearner, Learner
 from dpjax.domains import LossSet
-from dpjax.feedback import seen_inside
+from dpjax.game.rounds import first_arguments
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.noise.release import bind, over_members
@@ -87,10 +85,11 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
 
 
 def traced_step(learner, losses):
-    state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
-    first = jax.eval_shape(lambda losses: jax.tree.map(lambda leaf: leaf[0], losses), losses)
-    seen, _ = jax.eval_shape(partial(seen_inside, learner), first, action)
-    return jax.make_jaxpr(learner.step)(state, jr.key(0, impl="threefry2x32"), seen)
+    def first_step(key, losses):
+        return first_arguments(learner, key, jax.tree.map(lambda leaf: leaf[0], losses))
+
+    key = jr.key(0, impl="threefry2x32")
+    return jax.make_jaxpr(learner.step)(*jax.eval_shape(first_step, key, losses))
 
 
 def rewritten(learner, rewrite) -> Learner:

@@ -16,7 +16,7 @@ from dpjax.audit.rules import LOG_RATIOS
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, _check
 from dpjax.engine.settings import in_float32
-from dpjax.feedback import seen_inside
+from dpjax.game.rounds import first_arguments, step_arguments
 from dpjax.noise.release import Site
 
 
@@ -204,8 +204,12 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     learner = as_learner(learner)
     run_key, coin_key = jr.split(key)
     state, action = learner.init(jr.fold_in(run_key, 0))
-    seen, _ = seen_inside(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
-    step = _traced(learner.step, state, run_key, seen)
+
+    def arguments(t, states, losses):
+        return step_arguments(learner, run_key, t, states, losses)[0]
+
+    first = jax.tree.map(lambda leaf: leaf[0], pair.losses)
+    step = _traced(learner.step, *first_arguments(learner, run_key, first))
     names = [_name(site) for site in step.sites]
     unknown = sorted({name for name in names if name} - {*LIKELIHOODS})
     if unknown:
@@ -217,15 +221,13 @@ def one_run_scores(learner: Learner | BatchLearner, pair: Pair, key: Array) -> t
     coins = jr.bernoulli(coin_key, 0.5, (rounds - 1,))
 
     def one_round(carry, inputs):
-        state, action = carry
         t, losses, others, coin = inputs
-        both = [seen_inside(learner, each, action)[0] for each in (losses, others)]
-        seen = jax.tree.map(lambda first, second: jnp.where(coin, first, second), *both)
-        round_key = jr.fold_in(run_key, t)
-        after, records = _run(step, (state, round_key, seen))
+        both = [arguments(t, carry, each) for each in (losses, others)]
+        drawn = jax.tree.map(lambda first, second: jnp.where(coin, first, second), *both)
+        after, records = _run(step, drawn)
         # The round is run again with each of the two losses and the messages that were sent.
         sent = [record.release for record in records]
-        first, second = (_run(step, (state, round_key, each), sent)[1] for each in both)
+        first, second = (_run(step, each, sent)[1] for each in both)
         score = jnp.float32(0.0)
         for name, messages, *two in zip(names, sent, first, second, strict=True):
             if name in LIKELIHOODS:

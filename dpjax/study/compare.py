@@ -18,10 +18,11 @@ from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, BatchLearner, _check
 from dpjax.engine.progress import Bar
 from dpjax.environments.families import GAPS
+from dpjax.game.batches import simulate_batches
+from dpjax.game.play import simulate
 from dpjax.report import choice, comparison, estimates, tables
 from dpjax.report.output import output_folder
 from dpjax.study import competitors
-from dpjax.study.simulate import simulate, simulate_batches
 from dpjax.study.standard import at_gaps_of, family_of, standard
 from dpjax.study.study import Study
 from dpjax.study.sweep import sweep

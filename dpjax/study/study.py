@@ -17,6 +17,9 @@ from dpjax.engine import devices
 from dpjax.engine.blocks import Plan
 from dpjax.engine.compute import compiled_ahead
 from dpjax.engine.progress import Bar
+from dpjax.game.batches import simulate_batches
+from dpjax.game.checkpoints import Checkpoints, checkpoint_rounds
+from dpjax.game.play import simulate
 from dpjax.store import check, is_empty
 from dpjax.store.layout import arrays_of
 from dpjax.study import cost as costs
@@ -34,7 +37,6 @@ from dpjax.study.programs import (
     pairs,
     programs_of,
 )
-from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played
 
 

@@ -20,10 +20,12 @@ from dpjax.engine import closure_digest, devices, programs, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
 from dpjax.engine.progress import Bar, with_progress
+from dpjax.game.checkpoints import Checkpoints, checkpoint_rounds
+from dpjax.game.checks import check_actions
+from dpjax.game.play import simulate
 from dpjax.store import check, open_store
 from dpjax.store.layout import moved
 from dpjax.study.programs import columns, pairs
-from dpjax.study.simulate import Checkpoints, check_actions, checkpoint_rounds, simulate
 
 _checked: set[str] = set()  # the digests of the programs whose learner's actions were checked
 

@@ -27,9 +27,9 @@ from dpjax.cli import run
 from dpjax.core import generators
 from dpjax.engine import compile, programs
 from dpjax.environments import families
+from dpjax.game.batches import simulate_batches
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums, laws
-from dpjax.study.simulate import simulate_batches
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -16,8 +16,8 @@ from dpjax import clear_caches, simulate, store, sweep
 from dpjax.core import Arms, Batch, BatchLearner, Outcome, Privacy
 from dpjax.engine import programs
 from dpjax.feedback import bandit
+from dpjax.game.batches import simulate_batches
 from dpjax.maths import exact_sums
-from dpjax.study.simulate import simulate_batches
 from tests.engine import games, notebooks
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
 from tests.test_conformance import compilations
