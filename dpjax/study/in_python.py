@@ -15,15 +15,16 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.core import Arms, Learner, Privacy, _check
-from dpjax.engine import closure_digest, settings
-from dpjax.engine.progress import warn_of
+from dpjax.engine import settings
 from dpjax.feedback import bandit
 from dpjax.game.checkpoints import checkpoint_rounds
+from dpjax.game.current import current
 from dpjax.game.play import PIECE, add_tallies
 from dpjax.game.rounds import one_round
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played
 from dpjax.study.programs import columns, pairs
+from dpjax.study.watched import warn_of
 
 
 class Player(Protocol):
@@ -168,7 +169,7 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
     )
 
 
-@closure_digest.current
+@current
 def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     """(regret (S, n), tally, report, clipped) of all trials: a Result without its rounds."""
     nature, coins = jnp.moveaxis(jax.vmap(jr.split)(keys), 1, 0)

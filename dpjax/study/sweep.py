@@ -16,16 +16,18 @@ import jax
 import numpy as np
 
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _arrays, _check
-from dpjax.engine import closure_digest, devices, programs, settings
+from dpjax.engine import closure_digest, devices, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
-from dpjax.engine.progress import Bar, with_progress
+from dpjax.engine.progress import Bar
 from dpjax.game.checkpoints import Checkpoints, checkpoint_rounds
 from dpjax.game.checks import check_actions
 from dpjax.game.play import simulate
 from dpjax.store import check, open_store
 from dpjax.store.layout import moved
 from dpjax.study.programs import columns, pairs
+from dpjax.study.traces import trace
+from dpjax.study.watched import with_progress
 
 _checked: set[str] = set()  # the digests of the programs whose learner's actions were checked
 
@@ -170,7 +172,7 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
         made = pairs(game, points)
         learner, environment = made[0]
         rounds = checkpoint_rounds(learner, environment, checkpoints)
-        traced = programs.trace(game, play, rounds, points, key.dtype)
+        traced = trace(game, play, rounds, points, key.dtype)
         if traced.digest not in _checked:
             check_actions(learner, environment, key)
             _checked.add(traced.digest)
