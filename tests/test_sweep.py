@@ -18,6 +18,7 @@ from dpjax.engine import programs, progress
 from dpjax.engine.blocks import block_size, shared_size
 from dpjax.engine.devices import cores
 from dpjax.game.batches import simulate_batches
+from dpjax.study.watched import warn_of
 
 LOSSES = np.random.default_rng(0).random((8, 3))
 
