@@ -13,6 +13,7 @@ from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
+from dpjax.noise import LawName
 
 
 class OnlineFrankWolfeState(NamedTuple):
@@ -36,7 +37,7 @@ def online_frank_wolfe(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     smoothness: float = 0.0,
 ) -> Learner:
     """Private online Frank-Wolfe: one linear minimization a round, no projection.

@@ -12,6 +12,7 @@ from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.learners.parts.superseded import of_domain
+from dpjax.noise import LawName
 
 
 class OnlineGradientState(NamedTuple):
@@ -41,7 +42,7 @@ def online_gradient(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     neighbours: str = "replace",
     unit: str = "round",
     rate: Number | None = None,

@@ -13,6 +13,7 @@ from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.two_words import add_compensated
+from dpjax.noise import LawName
 
 
 class PrivateFtalState(NamedTuple):
@@ -40,7 +41,7 @@ def private_ftal(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     neighbours: str = "replace",
     unit: str = "round",
     strong_convexity: Number | None = None,

@@ -12,6 +12,7 @@ from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import calibrate
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
+from dpjax.noise import LawName
 
 
 @of_domain("lipschitz")
@@ -22,7 +23,7 @@ def private_one_point(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,

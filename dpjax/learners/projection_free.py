@@ -18,6 +18,7 @@ from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import RELEASED, calibrate
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
+from dpjax.noise import LawName
 
 
 class ProjectionFreeState(NamedTuple):
@@ -95,7 +96,7 @@ def projection_free(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,

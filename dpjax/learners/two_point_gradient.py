@@ -14,6 +14,7 @@ from dpjax.learners.parts.prefix_sums import calibrate, noise_length
 from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.clipping import into_range
+from dpjax.noise import LawName
 
 
 def default_smoothing(horizon, domain) -> float:
@@ -29,7 +30,7 @@ def two_point_gradient(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     smoothing: float | None = None,
     rate: Number | None = None,
 ) -> Learner:

@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, privacy, simulate_batches
+from dpjax import environments, noise, privacy, simulate_batches
 from dpjax.audit import mutants, pairs_for, verdict
 from dpjax.learners import (
     adap_tt,
@@ -19,10 +19,12 @@ from dpjax.learners import (
 )
 from dpjax.learners.linear_elimination import exact_radii, joint_radii
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.sum_noise import LAWS, WITH_DELTA, sum_noise
+from dpjax.learners.parts.sum_noise import LOCAL, sum_noise
 from dpjax.maths import exact_sums
 
 DELTA = 1e-6
+LAWS = (*noise.LAWS, *LOCAL)
+WITH_DELTA = [name for name, law in noise.LAWS.items() if not law.pure]
 C2 = np.array([0.25, 0.375, 0.5, 0.625, 0.75])
 
 
