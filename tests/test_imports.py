@@ -179,6 +179,10 @@ def test_the_package_loads_its_libraries_when_it_needs_them():
     assert "xarray" in loaded("dpjax.Study", LATE)
 
 
+def test_audits_load_no_studies():
+    assert loaded("import dpjax.cli.audits", ["dpjax.study", "dpjax.study.study"]) == []
+
+
 def test_public_names_are_listed_and_nothing_else_is():
     named = {name for name in dir(dpjax) if not name.startswith("__")}
     internal = {"cli", "engine", "game", "kernels", "maths"}

@@ -23,11 +23,11 @@ from dpjax.engine.devices import cores
 from dpjax.engine.progress import Bar
 from dpjax.feedback import semi_bandit
 from dpjax.learners import factories
+from dpjax.learners.entrants import name_of, prepared
 from dpjax.learners.parts import gram
 from dpjax.report import plot
 from dpjax.report.output import add_to, output_folder, versions, write_figure, write_json
 from dpjax.report.tables import format_markdown, format_table, merged, read_rows, write_csv
-from dpjax.study.compare import name_of, prepared
 
 HORIZON = 16
 # Longer horizons for learners that release nothing within HORIZON rounds.

@@ -5,6 +5,7 @@ The command line and comparisons use this module.
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 
 from dpjax import learners
 from dpjax.core import BatchLearner, Learner, _check
@@ -81,3 +82,23 @@ def build(name, horizon, sizes, **options) -> Learner | BatchLearner:
     """
     factory = getattr(learners, name)
     return factory(horizon, **arguments(factory, sizes, **options))
+
+
+def taken(factory: Callable) -> dict[str, bool]:
+    """Map the name of each argument of a factory to whether it is required.
+
+    Arguments that ``functools.partial`` has set are left out.
+    """
+    names = {}
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            names[parameter.name] = parameter.default is parameter.empty
+        elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise TypeError(
+                f"a factory receives its arguments by name, but {parameter.name} of "
+                f"{getattr(factory, '__name__', factory)} cannot be passed by name"
+            )
+    while isinstance(factory, partial):
+        names = {name: need for name, need in names.items() if name not in factory.keywords}
+        factory = factory.func
+    return names
