@@ -35,15 +35,19 @@ def shown(text) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def refuse_to_overwrite(out) -> None:
-    """Raise ValueError if the folder has files other than those of an unfinished run."""
+def refuse_to_overwrite(out, merged="") -> None:
+    """Raise ValueError if the folder has files other than those of an unfinished run.
+
+    ``merged`` names the results that --merge replaces, if the command has this option.
+    """
     out = Path(out)
     with writing(f"to the folder {out}"):
         left = list(out.iterdir()) if out.is_dir() else []
     if any(not file.name.startswith(_SCRATCH) for file in left):
+        merge = f", --merge to replace only those of the same {merged}" if merged else ""
         raise ValueError(
-            f"out: {out} is not empty; pass --overwrite to replace the results in it, or name "
-            "another folder"
+            f"out: {out} is not empty; pass --overwrite to replace the results in it{merge}, or "
+            "name another folder with --out"
         )
 
 
