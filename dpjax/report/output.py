@@ -140,7 +140,8 @@ def add_to(folder, parameters, kind) -> dict:
     for name in [name for name in new if name not in aside]:
         if old.get(name) != new[name]:
             raise ValueError(f"merge: the results in {folder} have {name} = {old.get(name)}, and "
-                             f"the new ones have {new[name]}")  # fmt: skip
+                             f"the new ones have {new[name]}; name another folder with --out, or "
+                             "pass --overwrite instead of --merge")  # fmt: skip
     names = old.get(kind, "all"), parameters[kind]
     every = "all" if "all" in names else list(dict.fromkeys([*names[0], *names[1]]))
     return parameters | {kind: every}
