@@ -143,7 +143,8 @@ def _refuse_what_is_no_file(path, mode) -> None:
 
 def _read_csv(path) -> Losses:
     values, numbers, names, width = array("d"), array("q"), None, None
-    faults, words = Faults(path), defaultdict(set)
+    faults = Faults(path)
+    words: defaultdict[int, set[str]] = defaultdict(set)  # column -> up to VALUES + 1 of its words
     for number, row in csv_rows(path):
         if width is None:
             width, first = len(row), row
@@ -235,7 +236,7 @@ def is_number(cell) -> bool:
 
 
 def _add_cells(faults, number, row, names, words) -> None:
-    """Add the faults of the entries of a row that are not numbers; ``words`` has some by column."""
+    """Add the faults of the entries of a row that are not numbers, and these entries to words."""
     refuse_separators(faults.path, row)
     for column, cell in enumerate(map(str.strip, row)):
         if is_number(cell):

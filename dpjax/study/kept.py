@@ -16,18 +16,53 @@ import xarray
 
 from dpjax.core import coordinate_name, leaf_axes
 from dpjax.core._version import __version__
-from dpjax.store.layout import moved, places, point_values
+from dpjax.store.layout import ROOT, matched, moved, places, point_values, read
 from dpjax.store.objects import Damaged, Files, digest, warn
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
-from dpjax.study.programs import TEXTS
+from dpjax.study.programs import TEXTS, Program
 from dpjax.study.simulate import checkpoint_rounds
 
 STUDY = "study.json"
 _FORMAT = "dpjax study 1"
 
 
-def keep(study: Any, url: str | os.PathLike) -> None:
+def located(programs: list[Program], url: str | os.PathLike) -> list[Program]:
+    """The programs with the names of their stores in a folder or URL.
+
+    If a value was added before the first one of an axis, a program continues the store that has its
+    other points. If that store cannot be extended to its points, a warning names it.
+    """
+    files = Files(url)
+    if all(files.read(f"{program.folder}/{ROOT}") is not None for program in programs):
+        return programs
+    there = {key.partition("/")[0] for key in files.keys()}  # noqa: SIM118
+    return [program._replace(store=_located(program, files, there)) for program in programs]
+
+
+def _located(program, files, there) -> str:
+    """The name of the store of a program; ``there`` are the names of all stores."""
+    named = [name for name in program.folders() if name in there]
+    if not named or named[0] == program.folder:
+        return program.folder
+    points = point_values(program.game(), program.points())
+    for name in named:
+        if (text := files.read(f"{name}/{ROOT}")) is None:
+            return name  # A damaged store, which is refused.
+        stored = read(text, files.path(name)).points()
+        single = program.size > 1 == len(next(iter(stored.values())))
+        if not single and matched(stored, points) is not None:
+            return name
+    reason = "it has a single point" if single else "it has points that this study lacks"
+    remedy = "" if single else "; to keep its trials, include all its points in the grid"
+    warn(
+        f"store: {program} begins a new store in {files.url}, because {named[-1]} cannot be "
+        f"extended: {reason}{remedy}"
+    )
+    return program.folder
+
+
+def keep(study: Any, programs: list[Program], url: str | os.PathLike) -> None:
     """Write ``study.json`` into a folder or URL, unless it is there already.
 
     Raises:
@@ -49,7 +84,7 @@ def keep(study: Any, url: str | os.PathLike) -> None:
                 "rounds": _rounds(program, study.checkpoints).tolist(),
                 "points": point_values(program.game(), program.points()),
             }
-            for program in study.programs
+            for program in programs
         ],
     }
     text = json.dumps(told | {"digest": _digest(told)}, indent=1).encode()
