@@ -8,7 +8,6 @@ import numpy as np
 from dpjax.cli.loss_files import (
     VALUES,
     Faults,
-    add_repeats,
     add_width,
     csv_rows,
     is_missing,
@@ -134,9 +133,8 @@ def _header(path, number, row) -> list[str]:
             what = f"is named {name}; a name must be a word" if name else "has no name"
             sentence = f"row {number} must name the columns, and column {column} {what}"
             faults.add(number, column, sentence)
-    if not faults.columns:
-        add_repeats(faults, number, header)
     faults.refuse()
+    _arrays.refuse_repeats(path, header)
     return header
 
 

@@ -62,21 +62,20 @@ class Faults:
 
     def refuse(self) -> None:
         """Raise a ValueError if there are faults."""
-        listed = sorted((row, column) for column, (row, *_) in self.columns.items())
+        listed = sorted((row, column) for column, (row, *_) in self.columns.items())[:LISTED]
         clauses = []
-        for _, column in listed[:LISTED]:
+        for _, column in listed:
             _, sentence, count = self.columns[column]
-            rows = f"{count - 1} more {'row' if count == 2 else 'rows'}"
-            more = f" (and {rows}{' of this column' if column else ''})" if count > 1 else ""
-            clauses.append(sentence + more + self.advice.get(column, ""))
-        if len(listed) == 1:
+            more = f" (and {count - 1} more{' in this column' if column else ''})"
+            clauses.append(sentence + more * (count > 1) + self.advice.get(column, ""))
+        if len(clauses) == 1:
             raise ValueError(f"{self.path}: {clauses[0]}")
         if clauses:
             total = sum(count for *_, count in self.columns.values())
             shown = "; ".join(f"({i}) {clause}" for i, clause in enumerate(clauses, 1))
-            rest = len(listed) - len(clauses)
-            more = f"; and {rest} more {'column' if rest == 1 else 'columns'}" if rest else ""
-            raise ValueError(f"{self.path}: has {total} faults: {shown}{more}")
+            rest = len(self.columns) - len(clauses)
+            raise ValueError(f"{self.path}: has {total} faults: {shown}"
+                             + (f"; columns not listed: {rest}" if rest else ""))  # fmt: skip
 
 
 class Losses(NamedTuple):
@@ -153,7 +152,7 @@ def _read_csv(path) -> Losses:
                 if all(map(is_missing, names)):
                     _add_cells(faults, number, row, None, words)
                 else:
-                    add_repeats(faults, number, names)
+                    _arrays.refuse_repeats(path, names)
                 continue
             _refuse_column_numbers(path, number, row)
         if len(row) != width:
@@ -188,15 +187,6 @@ def csv_rows(path):
         raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
     except csv.Error as error:
         raise ValueError(f"{path}: row {reader.line_num} is not CSV ({error})") from None
-
-
-def add_repeats(faults, number, names) -> None:
-    """Add the faults of columns that have the name of an earlier one."""
-    first: dict[str, int] = {}
-    for column, name in enumerate(names, 1):
-        if first.setdefault(name, column) != column:
-            faults.add(number, column, f"row {number} must name the columns, and column {column} "
-                       f"is named {name!r}, as column {first[name]} is")  # fmt: skip
 
 
 def add_width(faults, number, row, width, like) -> None:

@@ -52,7 +52,8 @@ def real(
         raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}; "
                          "pass its todense()")  # fmt: skip
     if columns is None and getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
-        columns = _names(name, given.columns)
+        refuse_repeats(name, given.columns)
+        columns = [str(column) for column in given.columns]
     try:
         array, mask = np.asarray(given), _mask(given)
         if array.dtype.kind in "USc":  # Among words or complex numbers NumPy changes the others.
@@ -121,20 +122,19 @@ def column(name, given, count) -> np.ndarray:
     return array
 
 
-def digits(number, low, high) -> str:
-    """A number outside [low, high], with as many digits as show that it is outside."""
-    short = f"{number:g}"
-    return repr(float(number)) if low <= float(short) <= high else short
-
-
-def _names(name, columns) -> list[str]:
-    """The names of a table's columns. A name of two columns is refused."""
+def refuse_repeats(name, columns) -> None:
+    """Raise a ValueError if two columns of a table have the same name."""
     first: dict = {}
     for place, column in enumerate(columns, 1):
         if first.setdefault(column, place) != place:
             raise ValueError(f"{name}: columns {first[column]} and {place} are both named "
                              f"{column!r}; rename or remove one")  # fmt: skip
-    return [str(column) for column in columns]
+
+
+def digits(number, low, high) -> str:
+    """A number outside [low, high], with as many digits as show that it is outside."""
+    short = f"{number:g}"
+    return repr(float(number)) if low <= float(short) <= high else short
 
 
 def _mask(given):

@@ -155,17 +155,8 @@ def compare(found, new, url, plan) -> None:
 def places(stored: dict[str, list], points: dict[str, list]) -> np.ndarray:
     """The place of each point in a store, (P,). Points that are not in the store come last.
 
-    They keep their order if :func:`matched` returns None.
-    """
-    found = matched(stored, points)
-    return np.arange(len(next(iter(points.values())))) if found is None else np.array(found)
-
-
-def matched(stored: dict[str, list], points: dict[str, list]) -> list[int] | None:
-    """The place of each point in a store, found by its values. New points come last.
-
-    None if the points neither include all points of the store nor are its first points in another
-    order.
+    Points are found by their values. They keep their order if they neither include all points of
+    the store nor are its first points in another order.
     """
     known, here = (
         [json.dumps(values) for values in zip(*leaves.values(), strict=True)]
@@ -177,7 +168,7 @@ def matched(stored: dict[str, list], points: dict[str, list]) -> list[int] | Non
     last = itertools.count(len(known))
     found = [free[values].pop() if free.get(values) else next(last) for values in here]
     same = list(stored) == list(points) and sorted(found) == list(range(len(here)))
-    return found if same else None
+    return np.array(found) if same else np.arange(len(here))
 
 
 def moved(about: Any, order: np.ndarray) -> Any:

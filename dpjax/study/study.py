@@ -223,7 +223,6 @@ class Study:
             name = programs[loops.index(True)].learner
             raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
                              "learners only; run it without a store")  # fmt: skip
-
         if store is not None:
             programs = kept.located(programs, store)
 

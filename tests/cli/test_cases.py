@@ -54,14 +54,13 @@ BAD = {
                   "be a word"),
     "several": ("x,y\n1,u\n2\nz,v\n3,NA\n,v\n", "has 4 faults: (1) row 3 has 1 entries, but the "
                 "header has 2; (2) row 4, column 1 (x) is 'z', and not a number, as other entries "
-                "of this column are (and 1 more row of this column); (3) row 5, column 2 (y) is "
+                "of this column are (and 1 more in this column); (3) row 5, column 2 (y) is "
                 "'NA', which marks a missing entry; fill it in, remove the row, or use another "
                 "word"),
     "names": ("1,\n3,4\n", "has 2 faults: (1) row 1 must name the columns, and column 1 is named "
               "1; a name must be a word; (2) row 1 must name the columns, and column 2 has no "
               "name"),
-    "a name twice": ("y,y\n1,u\n", "row 1 must name the columns, and column 2 is named 'y', as "
-                     "column 1 is"),
+    "a name twice": ("y,y\n1,u\n", "columns 1 and 2 are both named 'y'; rename or remove one"),
     "other columns": ("x,Y\n1,u\n", "has no column 'y' (did you mean Y?); its columns are x, Y"),
     "ragged": ("x,y\n1,u\n2\n", "row 3 has 1 entries, but the header has 2"),
     "semicolons": ("x;y\n1;u\n", "its entries are separated by semicolons; separate them by "
@@ -110,7 +109,7 @@ def test_losses_beside_features_are_checked_as_those_of_a_table(tmp_path):
         "x,a,b\n1,0,1\n3,0,1.0000000000000002\n": r"\(b\) is 1\.0000000000000002; losses must lie",
         "x,a,b\n1,0,1\n3,0,u\n": r"row 3, column 3 \(b\) is 'u', and not a number, as other",
         "x,a,b\n1,0,u\n3,0,v\n": r"row 2, column 3 \(b\) is 'u', and not a number \(and 1 more "
-        r"row of this column\); remove this column, or name it with --features b$",
+        r"in this column\); remove this column, or name it with --features b$",
         "x,a\n1,0\n3,1\n": "has 1 columns of losses beside the features; it needs one for each arm",
     }
     for text, message in cases.items():

@@ -80,11 +80,11 @@ BAD_CSV = {
     "rounds behind": ("0,1,1\n0,1,2\n1,1,3\n", r"column 3 counts the rows, 1 to 3; "),
     "no index": (
         "1,0\n2,1\n2,0\n",
-        r"row 2, column 1 is 2; losses must lie in \[0, 1\] \(and 1 more row of this column\)$",
+        r"row 2, column 1 is 2; losses must lie in \[0, 1\] \(and 1 more in this column\)$",
     ),
     "two arms of one name": (
         "a,b, a\n0,1,0\n",
-        "row 1 must name the columns, and column 3 is named 'a', as column 1 is$",
+        "columns 1 and 3 are both named 'a'; rename or remove one$",
     ),
     "missing entry": (
         "a,b\n0,1\n0.5,\n",
@@ -124,11 +124,10 @@ def test_a_bad_csv_is_refused_in_one_sentence(case, tmp_path):
 
 DIRTY = "a,b,c\n0,1,0\n,1,0\n0,1,0\n0\n1,high,0\n0,1,1.7\n-1,NA,inf\n"
 FAULTS = [
-    "row 3, column 1 (a): is missing; fill it in, or remove the row (and 1 more row of this "
-    "column)",
+    "row 3, column 1 (a): is missing; fill it in, or remove the row (and 1 more in this column)",
     "row 5 has 1 entries, but the header has 3",
-    "row 6, column 2 (b): 'high' is not a number (and 1 more row of this column)",
-    "row 7, column 3 (c) is 1.7; losses must lie in [0, 1] (and 1 more row of this column)",
+    "row 6, column 2 (b): 'high' is not a number (and 1 more in this column)",
+    "row 7, column 3 (c) is 1.7; losses must lie in [0, 1] (and 1 more in this column)",
 ]
 
 
@@ -150,9 +149,9 @@ def test_ten_columns_are_listed_and_the_others_counted(kind, tmp_path):
     with pytest.raises(ValueError) as error:
         run.read_losses(path)
     said = str(error.value)
-    one = "row 6, column {0} is 1.5; losses must lie in [0, 1] (and 24 more rows of this column)"
+    one = "row 6, column {0} is 1.5; losses must lie in [0, 1] (and 24 more in this column)"
     listed = "; ".join(f"({i}) {one.format(i)}" for i in range(1, 11))
-    assert said == f"{path}: has 300 faults: {listed}; and 2 more columns"
+    assert said == f"{path}: has 300 faults: {listed}; columns not listed: 2"
 
 
 WORDS = {
@@ -177,7 +176,7 @@ def test_a_column_of_words_hides_no_fault_of_another(case, with_features, tmp_pa
     column, faults = 2 + with_features, sum(row[1] != "0.5" for row in rows[1:])
     said = str(error.value)
     assert said.startswith(f"{path}: has {faults + 1} faults: (1) row 2, column {column - 1} (b)")
-    assert f" (and {faults - 1} more rows of this column){advice}; (2) row 32, " in said
+    assert f" (and {faults - 1} more in this column){advice}; (2) row 32, " in said
     assert said.endswith(f"column {column + 1} (d) is 1.5; losses must lie in [0, 1]")
 
 
