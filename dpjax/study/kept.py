@@ -41,7 +41,7 @@ def located(programs: list[Program], url: str | os.PathLike) -> list[Program]:
 def _located(program, files, there) -> str:
     """The name of the store of a program; ``there`` are the names of all stores."""
     named = [name for name in program.folders() if name in there]
-    if not named or program.folder in there:
+    if not named or named[0] == program.folder:
         return program.folder
     points = point_values(program.game(), program.points())
     for name in named:

@@ -165,10 +165,11 @@ class Program(NamedTuple):
         A store is named after the first point that it had, so that points can be added to it. Parts
         of a sum never share a store, because they have no point in common.
         """
-        text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
+        words = str(self)
+        text = re.sub(r"[^\w.]+", "-", words).strip("-")[:80]
         axes = (self.part.axes[name].values for name in self.swept)
         for point in product(*([np.asarray(value).tolist() for value in axis] for axis in axes)):
-            yield f"{text}-{sha256(f'{self} {[*point]}'.encode()).hexdigest()[:6]}"
+            yield f"{text}-{sha256(f'{words} {[*point]}'.encode()).hexdigest()[:6]}"
 
 
 @contextmanager
