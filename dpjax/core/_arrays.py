@@ -41,16 +41,19 @@ def real(
 
     Raises:
       TypeError: the array is traced.
-      ValueError: it is not an array, or it is sparse; or an entry is missing (None, NaN, NaT,
-        pandas.NA or masked), not a real number (a word, a date, a complex number), or out of range.
-        The message names the first such entry, counted from 1, with words that spell no number
-        before others.
+      ValueError: it is not an array, it is sparse, or two columns of a pandas table have the same
+        name; or an entry is missing (None, NaN, NaT, pandas.NA or masked), not a real number (a
+        word, a date, a complex number), or out of range. The message names the first such entry,
+        counted from 1, with words that spell no number before others.
     """
     if is_traced(given):
         raise TypeError(f"{name} must be known numbers, not traced ones")
     if hasattr(given, "todense"):  # a sparse table, which NumPy does not read
         raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}; "
                          "pass its todense()")  # fmt: skip
+    if columns is None and getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
+        refuse_repeats(name, given.columns)
+        columns = [str(column) for column in given.columns]
     try:
         array, mask = np.asarray(given), _mask(given)
         if array.dtype.kind in "USc":  # Among words or complex numbers NumPy changes the others.
@@ -69,8 +72,6 @@ def real(
     # In a table with a word that is no number, pandas reads all entries of the column as words.
     worst = np.array([_is_word(entry) for entry in array.ravel()]).reshape(array.shape) & ~good
     place = np.unravel_index(np.argmax(worst if worst.any() else ~good), good.shape)
-    if columns is None and getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
-        columns = [str(name) for name in given.columns]
     masked = np.broadcast_to(mask, good.shape)[place]
     found = "is missing" if masked else _words(array[place], values[place], low, high)
     where = _place(name, place, rows, columns)
@@ -119,6 +120,15 @@ def column(name, given, count) -> np.ndarray:
     if missing.any():
         raise ValueError(f"{name}: row {np.argmax(missing) + 1} is missing")
     return array
+
+
+def refuse_repeats(name, columns) -> None:
+    """Raise a ValueError if two columns of a table have the same name."""
+    first: dict = {}
+    for place, column in enumerate(columns, 1):
+        if first.setdefault(column, place) != place:
+            raise ValueError(f"{name}: columns {first[column]} and {place} are both named "
+                             f"{column!r}; rename or remove one")  # fmt: skip
 
 
 def digits(number, low, high) -> str:

@@ -223,6 +223,8 @@ class Study:
             name = programs[loops.index(True)].learner
             raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
                              "learners only; run it without a store")  # fmt: skip
+        if store is not None:
+            programs = kept.located(programs, store)
 
         def stored(program):
             return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
@@ -243,7 +245,7 @@ class Study:
                 check(stored(program), made)
             if executor is not None:
                 packed = spread.pack(self)
-            kept.keep(self, store)
+            kept.keep(self, programs, store)
         if executor is not None:
             with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
                 spread.spread(packed, store, executor, parts, chunk, bar)
