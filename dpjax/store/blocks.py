@@ -28,15 +28,16 @@ class Store(NamedTuple):
         """Points and seeds of a block."""
         return self.layout.block
 
-    def missing(self) -> list[tuple[int, int]]:
+    def missing(self, checked: bool = True) -> list[tuple[int, int]]:
         """First point and first seed of each block that is not done or is damaged.
 
-        It reads every finished block, and warns of each damaged block.
+        It warns of each damaged block. If ``checked`` is False, it reads only which trials are
+        done, and not their arrays.
         """
         keys = set(self.files.keys())
         corners = self._corners()
         missing = []
-        states = together(lambda corner: self._is_done(corner[0], corner[1], keys), corners)
+        states = together(lambda corner: self._is_done(*corner, keys, checked), corners)
         for corner, done in zip(corners, states, strict=True):
             if isinstance(done, Damaged):
                 warn(f"{done}; its block is computed again")
@@ -181,11 +182,11 @@ class Store(NamedTuple):
         seeds = np.arange(seed, seed + self.block[1])
         return cell_checksums(self.layout.identity(), words, seeds, leaves)
 
-    def _is_done(self, point, seed, keys) -> "bool | Damaged":
+    def _is_done(self, point, seed, keys, checked) -> "bool | Damaged":
         if self._key("done", point, seed) not in keys:
             return False
         try:
-            done = self._read_block(point, seed)[-1]
+            done = self._read_block(point, seed)[-1] if checked else self._read("done", point, seed)
         except Damaged as error:
             return error
         return bool(done[: self.points - point, : self.seeds - seed].all())
