@@ -37,7 +37,7 @@ class Store(NamedTuple):
         keys = set(self.files.keys())
         corners = self._corners()
         missing = []
-        states = together(lambda corner: self._is_done(*corner, keys, checked), corners)
+        states = together(lambda corner: self._is_done(corner, keys, checked), corners)
         for corner, done in zip(corners, states, strict=True):
             if isinstance(done, Damaged):
                 warn(f"{done}; its block is computed again")
@@ -182,14 +182,14 @@ class Store(NamedTuple):
         seeds = np.arange(seed, seed + self.block[1])
         return cell_checksums(self.layout.identity(), words, seeds, leaves)
 
-    def _is_done(self, point, seed, keys, checked) -> "bool | Damaged":
-        if self._key("done", point, seed) not in keys:
+    def _is_done(self, corner, keys, checked) -> "bool | Damaged":
+        if self._key("done", *corner) not in keys:
             return False
         try:
-            done = self._read_block(point, seed)[-1] if checked else self._read("done", point, seed)
+            done = self._read_block(*corner)[-1] if checked else self._read("done", *corner)
         except Damaged as error:
             return error
-        return bool(done[: self.points - point, : self.seeds - seed].all())
+        return bool(done[: self.points - corner[0], : self.seeds - corner[1]].all())
 
 
 def cell_checksums(

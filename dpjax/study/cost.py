@@ -114,7 +114,8 @@ def cost(study: Any, seconds: float, store: Any = None) -> Cost:
         speeds = [(each.tracing, each.compiling, each.seconds(horizon) * scale)
                   for each in own or known.values()
                   for scale in [_size(program) / _size(each.program) if own else 1.0]]  # fmt: skip
-        traced, compiling[kind], of_trial = (np.mean if own else np.min)(speeds, axis=0).tolist()
+        speed = np.array(speeds, np.float64)
+        traced, compiling[kind], of_trial = (speed.mean(0) if own else speed.min(0)).tolist()
         of_block = math.prod(_block(study, program))
         playing += -(-count // (of_block * at_once(None))) * of_block * of_trial
         tracing += traced

@@ -165,9 +165,9 @@ class Program(NamedTuple):
         first = [np.asarray(self.part.axes[name].values[0]).tolist() for name in self.swept]
         return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
 
-    def url(self, store) -> str | None:
-        """The program's store in the folder or URL of a study; None without one."""
-        return None if store is None else f"{str(store).rstrip('/')}/{self.folder}"
+    def url(self, store) -> str:
+        """The program's store in the folder or URL of a study."""
+        return f"{str(store).rstrip('/')}/{self.folder}"
 
 
 @contextmanager

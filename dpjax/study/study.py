@@ -268,7 +268,9 @@ class Study:
                 made = next(ahead)
                 bar.say(f"playing {program}")
                 about = program.about(made, best_arms)
-                result = played(made, program.url(store), bar, partial(dict, about), share)
+                result = played(
+                    made, store and program.url(store), bar, partial(dict, about), share
+                )
                 if result is not None:
                     found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
                 bar.skip_to(end)
