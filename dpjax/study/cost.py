@@ -42,7 +42,7 @@ _SLOW = 0.2  # A shorter run is timed twice.
 _ENTRIES = 2**22  # entries of the largest array of a timed block, at most
 # A guess above so many seconds is worth a measurement. It counts these seconds for each program,
 # and for each entry of the learner's state, in each round of a trial or each of its batches.
-_LONG, _OF_PROGRAM, _OF_ROUND, _OF_BATCH = 15.0, 0.4, 1e-9, 1e-8
+_LONG, _OF_PROGRAM, _OF_ENTRY = 15.0, 0.4, 1e-9
 # Seconds to compile an equation of a traced program, and to play an operation of a trial, if no
 # program could be measured in time. Measured programs took 2e-3 to 2e-2, and 6e-12 to 8e-10.
 _EQUATION, _OPERATION = 4e-3, 1e-10
@@ -158,9 +158,8 @@ def is_long(study, learners, store) -> bool:
                 state, _ = jax.eval_shape(partial(_returned.first, learner), study.prng_key)
             entries[program.learner] = sum(leaf.size for leaf in jax.tree.leaves(state))
         batches = isinstance(learner, BatchLearner)
-        of_entry = (_OF_BATCH * math.log2(learner.horizon) ** 2 if batches
-                    else _OF_ROUND * learner.horizon)  # fmt: skip
-        guess += _OF_PROGRAM * bool(count) + count * entries[program.learner] * of_entry
+        steps = math.log2(learner.horizon) ** 2 if batches else learner.horizon
+        guess += _OF_PROGRAM * bool(count) + count * steps * entries[program.learner] * _OF_ENTRY
     return guess > _LONG
 
 
