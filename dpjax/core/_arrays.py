@@ -25,7 +25,7 @@ def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value):
 
 
 def real(
-    name, given, low=-_LARGEST, high=_LARGEST, *, what=None, rows=None, columns=None
+    name, given, low=-_LARGEST, high=_LARGEST, *, nan=False, what=None, rows=None, columns=None
 ) -> np.ndarray:  # fmt: skip
     """The given array of real numbers in [low, high], of any shape, in float64.
 
@@ -35,6 +35,7 @@ def real(
       name: the name of the array in a message, such as its argument or its file.
       given: anything that NumPy reads as an array.
       low, high: the default is the range of finite numbers of float32.
+      nan: whether NaN is accepted in an array of floating-point numbers.
       what: the name of the entries in a message; ``name`` by default.
       rows: the numbers of the rows in a file, by default 1, 2, ...
       columns: the names of the columns.
@@ -66,7 +67,8 @@ def real(
         values = np.array([_as_float(entry) for entry in array.ravel()]).reshape(array.shape)
     if array.dtype == object and not array.ndim and not _is_entry(array[()]):
         raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}")
-    good = (values >= low) & (values <= high) & ~mask
+    accepted = nan and _is_real(array.dtype) and np.isnan(values)
+    good = ((values >= low) & (values <= high) | accepted) & ~mask
     if good.all():
         return values
     # In a table with a word that is no number, pandas reads all entries of the column as words.

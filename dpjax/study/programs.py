@@ -171,6 +171,10 @@ class Program(NamedTuple):
         for point in product(*([np.asarray(value).tolist() for value in axis] for axis in axes)):
             yield f"{text}-{sha256(f'{words} {[*point]}'.encode()).hexdigest()[:6]}"
 
+    def url(self, store) -> str:
+        """The program's store in the folder or URL of a study."""
+        return f"{str(store).rstrip('/')}/{self.folder}"
+
 
 @contextmanager
 def named(program: Program):
