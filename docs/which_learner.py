@@ -214,7 +214,24 @@ trials, there are often many such learners.
   [Theorems](../theorems/README.md) lists the known bounds.
 
 Each learner has the default constants of its factory. At other gaps, horizons and numbers of arms,
-other learners may be best. [`dpjax compare`](../guides/studies.md#comparisons) and
+other learners may be best. This program plays `thompson on randomized bits` in the first table's
+game *narrow gap* at T = 4096:
+
+```python
+from dpjax import Study, combinators, environments, learners
+
+
+def thompson_on_bits(horizon, arms, epsilon):
+    return combinators.randomized_response(learners.thompson(horizon, arms), epsilon=epsilon)
+
+
+coins = environments.bernoulli([0.45, 0.5, 0.5, 0.5], regret="pseudo")
+grid = {{"horizon": 4096, "arms": 4, "epsilon": [0.1, 1.0, 10.0]}}
+study = Study(thompson_on_bits, {{"coins": coins}}, grid, trials=32)
+print(study.run().dpjax.table()[["epsilon", "mean", "privacy_model"]])
+```
+
+[`dpjax compare`](../guides/studies.md#comparisons) and
 [`dpjax run`](../guides/losses.md) measure regret in your own setting.
 
 These learners did not compete, since they identify the best arm (see the

@@ -145,9 +145,13 @@ def test_every_factory_refuses_what_is_no_number_with_its_place(factory):
     factory for factory, (_, valid, _) in FACTORIES.items()
     if valid.ndim < 3 and factory not in ("linear_losses", "exp2", "recorded", "polytope", "sweep")
 ])  # fmt: skip
-def test_every_factory_accepts_tables_of_pandas(factory):
-    _, valid, make = FACTORIES[factory]
+def test_every_factory_accepts_tables_of_pandas_without_repeated_columns(factory):
+    name, valid, make = FACTORIES[factory]
     make((pd.Series if valid.ndim == 1 else pd.DataFrame)(valid))
+    if valid.ndim == 2 and valid.shape[1] > 1:
+        table = pd.DataFrame(valid, columns=["a"] * valid.shape[1])
+        with pytest.raises(ValueError, match=f"^{name}: columns 1 and 2 are both named 'a'; re"):
+            make(table)
 
 
 def test_no_factory_that_takes_numbers_is_forgotten():

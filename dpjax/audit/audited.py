@@ -15,8 +15,8 @@ from dpjax.audit.verdicts import (
     attack,
     causes,
     pairs_for,
-    replayed,
     replayed_mutants,
+    replayer,
 )
 from dpjax.combinators import user_level
 from dpjax.core import Learner
@@ -29,6 +29,8 @@ MINUTES = 20.0
 HORIZONS = (16, 256, 2048)
 # The columns of the table of mutants.
 MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
+# The numbers of an audit's row that are None if nothing was replayed or attacked.
+MEASURED = ("replay", "touched", "pairs", "paths", "horizon", "attack", "runs")
 
 
 def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
@@ -77,18 +79,19 @@ def examined(
             "delta": float(declared.delta),
             "model": declared.model,
             "neighbours": declared.neighbours,
-            **dict.fromkeys(("replay", "touched", "pairs", "paths", "horizon", "attack", "runs")),
+            **dict.fromkeys(MEASURED),
             "checks": NOTHING,
         }
         if not np.isfinite(row["declared"]):
             return row, []
         report("replays")
         check_actions(learner, pairs, run_key)
-        found = replayed(learner, pairs, run_key)
+        replays = replayer(learner)
+        found = replays(pairs, run_key)
         if found.failed != ("no release",):
             break
 
-    failed = causes(learner, pairs, run_key, found)
+    failed = causes(learner, pairs, run_key, found, replays)
     row |= {"replay": float(found.spent.max()), "touched": found.touched}
     row |= {"pairs": count, "paths": found.paths, "horizon": horizon}
     if runs is not None and horizon == horizons[0]:

@@ -34,6 +34,11 @@ def with_least(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> Lear
     largest one, plays other actions on some pair, or if there is no such vector.
     """
     learner = as_learner(learner)
+    sites: list = []
+    first = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    traced_step(rewritten(learner, _index_alone(1.0, sites)), first)
+    if not sites:
+        return None
     keys = jr.split(key, len(jax.tree.leaves(pairs.losses)[0]))
 
     def plays(learner):
@@ -43,9 +48,8 @@ def with_least(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> Lear
 
     usual = plays(learner)
     for sign in (1.0, -1.0):
-        sites: list = []
         same = zip(usual, plays(rewritten(learner, _index_alone(sign, sites))), strict=True)
-        if sites and all(np.array_equal(*both) for both in same):
+        if all(np.array_equal(*both) for both in same):
             return rewritten(learner, _least(sign))
     return None
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.combinators import _returned
-from dpjax.core import Arms, Array, Policies, _check
+from dpjax.core import Arms, Array, Policies, _arrays, _check
 from dpjax.domains import Domain, LossSet
 from dpjax.domains.action_sets import words
 from dpjax.engine.settings import in_float32
@@ -148,12 +148,13 @@ def check_pairs(**values) -> None:
 
 
 def check_finite(**values) -> None:
-    """A Pair. Losses that are not traced must be finite."""
+    """A Pair. Losses that are not traced must be finite numbers."""
     check_pairs(**values)
     for name, pair in values.items():
-        known = [leaf for leaf in jax.tree.leaves(pair) if not _check.is_traced(leaf)]
-        if not all(np.isfinite(np.asarray(leaf)).all() for leaf in known):
-            raise ValueError(f"{name}: losses and others must be finite")
+        for side, losses in pair._asdict().items():
+            for leaf in jax.tree.leaves(losses):
+                if not _check.is_traced(leaf):
+                    _arrays.real(f"{name}: {side}", leaf)
 
 
 def check_neighbours(pair, rounds_per_user=1) -> int:

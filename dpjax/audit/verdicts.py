@@ -4,6 +4,7 @@ The command line and comparisons use this module.
 """
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -213,31 +214,42 @@ def verdict(
       >>> found.reasons[0]
       'a replay spent 1, but 0.5 is declared (2 times as much): the noise is too small'
     """
-    found = replayed(learner, pairs, key, mechanism=mechanism, paths=paths)
-    return described(found, causes(learner, pairs, key, found), learner.privacy)
+    replays = replayer(learner, mechanism=mechanism, paths=paths)
+    found = replays(pairs, key)
+    return described(found, causes(learner, pairs, key, found, replays), learner.privacy)
 
 
-def replayed(learner, pairs, key, *, mechanism=None, paths=PATHS) -> Verdict:
-    """As :func:`verdict`, but the reasons are those of the failed checks, not of their causes."""
-    count, paths = len(jax.tree.leaves(pairs.losses)[0]), _check.size(1, paths=paths)
-    roots = [key, *(jr.fold_in(key, path) for path in range(1, paths))]
+def replayer(learner, *, mechanism=None, paths=PATHS) -> Callable[[Pair, Array], Verdict]:
+    """A function of pairs and a key, compiled once for all pairs of a shape.
+
+    It is :func:`verdict`, but the reasons are those of the failed checks, not of their causes.
+    """
+    paths = _check.size(1, paths=paths)
     run = jax.jit(
         jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)),
         compiler_options=FIRST_LEVEL,
     )
     most = learner.privacy.rounds_per_release
     rounds = None if most is None else jax.jit(jax.vmap(partial(_rounds_in_a_release, learner)))
-    results, covered = [], []
-    for root in roots:
-        keys = jr.split(root, count)
-        results.append(jax.tree.map(np.asarray, run(pairs, keys)))
-        covered.append(np.ones(count, bool) if rounds is None else rounds(pairs, keys) <= most)
-    result = jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
-    found = judged(result, learner.privacy, np.concatenate(covered))
-    return found._replace(spent=found.spent.reshape(paths, count).max(axis=0), paths=paths)
+
+    def replayed(pairs, key):
+        count = len(jax.tree.leaves(pairs.losses)[0])
+        results, covered = [], []
+        for root in [key, *(jr.fold_in(key, path) for path in range(1, paths))]:
+            keys = jr.split(root, count)
+            results.append(jax.tree.map(np.asarray, run(pairs, keys)))
+            every = np.ones(count, bool) if rounds is None else rounds(pairs, keys) <= most
+            covered.append(every)
+        result = jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
+        found = judged(result, learner.privacy, np.concatenate(covered))
+        return found._replace(spent=found.spent.reshape(paths, count).max(axis=0), paths=paths)
+
+    return replayed
 
 
-def causes(learner: Learner | BatchLearner, pairs: Pair, key: Array, found: Verdict) -> list[str]:
+def causes(
+    learner: Learner | BatchLearner, pairs: Pair, key: Array, found: Verdict, replays: Callable
+) -> list[str]:
     """The failures of a replay, by the name of their cause if it is known.
 
     Args:
@@ -245,6 +257,7 @@ def causes(learner: Learner | BatchLearner, pairs: Pair, key: Array, found: Verd
       pairs: its pairs.
       key: PRNG key of the replays.
       found: their Verdict.
+      replays: the :func:`replayer` that returned it.
     """
     failed, unseen = set(found.failed), {"noise_seen", "same_actions"}
     if not np.isfinite(float(learner.privacy.epsilon)):
@@ -260,11 +273,11 @@ def causes(learner: Learner | BatchLearner, pairs: Pair, key: Array, found: Verd
         return rest
     if failed and failed <= {"epsilon", "rho"}:
         private = with_least(learner, pairs, key)
-        if private is not None and not replayed(private, pairs, key).failed:
+        if private is not None and not replayer(private)(pairs, key).failed:
             return ["more released"]
     if failed and failed != {"no release"}:
         near = _in_range(learner, pairs, key)
-        if near is not None and not replayed(learner, near, key).failed:
+        if near is not None and not replays(near, key).failed:
             return [*found.failed, "clip"]
     return list(found.failed)
 
@@ -394,4 +407,4 @@ def replayed_mutants(
     """
     losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
     made = mutants(learner, losses)
-    return {mistake: replayed(mutant, pairs, key) for mistake, mutant in made.items()}
+    return {mistake: replayer(mutant)(pairs, key) for mistake, mutant in made.items()}

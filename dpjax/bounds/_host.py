@@ -1,24 +1,29 @@
 """Helpers for bounds: float64 arguments, the gaps of arms, and divergences without cancellation."""
 
 import functools
+import inspect
 from collections.abc import Iterable
 
 import numpy as np
 
-from dpjax.core import Numbers
+from dpjax.core import Numbers, _arrays
 
 
 def all_in_float64(exported: dict, names: Iterable[str]) -> None:
     """Wrap these functions of a module's dictionary so that they receive float64 arrays."""
 
-    def array(value):
-        return value if value is None or isinstance(value, str) else np.asarray(value, np.float64)
+    def array(name, value):
+        if value is None or isinstance(value, str):
+            return value
+        return _arrays.real(name, value, -np.inf, np.inf, nan=True)
 
     def converted(bound):
+        signature = inspect.signature(bound)
+
         @functools.wraps(bound)
         def on_host(*arguments, **keywords):
-            keywords = {name: array(value) for name, value in keywords.items()}
-            return bound(*map(array, arguments), **keywords)
+            given = signature.bind(*arguments, **keywords).arguments
+            return bound(**{name: array(name, value) for name, value in given.items()})
 
         return on_host
 

@@ -16,10 +16,10 @@ class LowerBound(NamedTuple):
     """A bound on the regret of one learner against one environment."""
 
     name: str  # of a function of dpjax.bounds; empty if none holds
-    value: float | None  # in the units of the environment's regret
+    value: float  # in the units of the environment's regret; NaN if none holds
 
 
-NONE = LowerBound("", None)
+NONE = LowerBound("", np.nan)
 
 
 def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -> list[LowerBound]:

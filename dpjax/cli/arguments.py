@@ -47,6 +47,7 @@ def add_output(command, default, merged="") -> None:
     command.add_argument(
         "--overwrite", action="store_true", help="replace the results of an earlier run in DIR"
     )
+    command.set_defaults(merge=False, merged=merged)
     if merged:
         command.add_argument(
             "--merge", action="store_true",
@@ -84,15 +85,15 @@ def results_folder(options, default) -> str:
     """The folder for results.
 
     Raises:
-      ValueError: it holds results, and --overwrite was not passed.
+      ValueError: it holds results, and neither --overwrite nor --merge was passed.
     """
     out = default if options.out is None else options.out
     if not out:
         raise ValueError("out: must name a folder, got ''")
-    if not (options.overwrite or getattr(options, "merge", False)):
+    if not (options.overwrite or options.merge):
         from dpjax.report.output import refuse_to_overwrite
 
-        refuse_to_overwrite(out)
+        refuse_to_overwrite(out, options.merged)
     return out
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpjax.cli.loss_files import (
+    VALUES,
     Faults,
     add_width,
     csv_rows,
@@ -17,9 +18,6 @@ from dpjax.cli.loss_files import (
     regular,
 )
 from dpjax.core import _arrays, _check
-
-# The largest number of distinct words in a column of words, and of labels.
-VALUES = 32
 
 
 class Cases(NamedTuple):
@@ -51,7 +49,7 @@ def read_cases(path, *, features=None, label=None) -> Cases:
         labels are the same number (1 and 1.0), there are fewer than two arms, or as in
         :func:`dpjax.cli.loss_files.read_losses`. The message names the file and, if possible, the
         row and column.
-        The first 10 faults are listed together.
+        The first fault of each column is listed, for at most 10 columns.
       OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
@@ -130,14 +128,13 @@ def read_columns(path) -> tuple[dict, Faults]:
 def _header(path, number, row) -> list[str]:
     refuse_separators(path, row)
     header, faults = [cell.strip() for cell in row], Faults(path)
-    for column, name in enumerate(header):
-        if not name or is_number(name) or name in header[:column]:
-            what = "has no name" if not name else (
-                f"is named {name}; a name must be a word" if is_number(name) else
-                f"is named {name}, as an earlier one is")  # fmt: skip
-            sentence = f"row {number} must name the columns, and column {column + 1} {what}"
-            faults.add(number, column + 1, sentence)
+    for column, name in enumerate(header, 1):
+        if not name or is_number(name):
+            what = f"is named {name}; a name must be a word" if name else "has no name"
+            sentence = f"row {number} must name the columns, and column {column} {what}"
+            faults.add(number, column, sentence)
     faults.refuse()
+    _arrays.refuse_repeats(path, header)
     return header
 
 
@@ -180,6 +177,8 @@ class Column(NamedTuple):
     def losses(self) -> np.ndarray:
         """(n,) numbers in [0, 1]; others are faults."""
         values = self.values()
+        if len(values) > 1 and not any(map(is_number, self.cells)):
+            self.faults.advise(self.place, self.name, set(self.cells))
         for i in np.flatnonzero((values < 0.0) | (values > 1.0)).tolist():
             shown = _arrays.digits(values[i], 0.0, 1.0)
             self.add(i, f"is {shown}; losses must lie in [0, 1]")
@@ -192,6 +191,8 @@ class Column(NamedTuple):
             refuse_counts(self.faults.path, values, self.place)
             return [self.name], values
         words, which = self.labels()
+        if not words:
+            self.faults.advise(self.place, "", ())
         equal = which[:, None] == np.array(words)
         return [f"{self.name}={word}" for word in words], equal.astype(np.float64)
 
@@ -209,7 +210,7 @@ class Column(NamedTuple):
     def labels(self) -> tuple[tuple[str, ...], np.ndarray]:
         """The distinct words, sorted, and the column itself; there are no words if too many."""
         words = self.words()
-        few = len(words) < 2 and not self.faults.count  # else words may be missing
+        few = len(words) < 2 and not self.faults.columns  # else words may be missing
         if few or len(words) > VALUES:
             self.faults.add(
                 0, self.place, f"column {self.place} ({self.name}) has {len(words)} different "

@@ -10,7 +10,7 @@ import stat
 import warnings
 import zipfile
 from array import array
-from bisect import insort
+from collections import defaultdict
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -35,32 +35,47 @@ _MISSING = {
 }  # fmt: skip
 # NumPy reads no header above 10,000 bytes.
 _HEADER = 2**14
-# A message lists this many faults of a file, and counts the others.
+# A message lists the faults of this many columns of a file, and counts the others.
 LISTED = 10
+# The largest number of distinct words in a column of words, and of labels.
+VALUES = 32
 
 
 class Faults:
-    """The faults of a file, reported together in one message."""
+    """The faults of a file, reported together in one message: the first of each column."""
 
     def __init__(self, path):
-        self.path, self.count, self.listed = path, 0, []
+        self.path = path
+        self.columns: dict[int, tuple[int, str, int]] = {}  # -> first row, sentence, number of rows
+        self.advice: dict[int, str] = {}  # column -> advice for a column without any number
 
-    def add(self, row, column, sentence) -> None:
-        """Add a fault at a row and column, counted from 1, or 0 if the whole line has it."""
-        self.count += 1
-        insort(self.listed, (row, column, sentence))
-        del self.listed[LISTED:]
+    def add(self, row, column, sentence, count=1) -> None:
+        """Add the first of some faults at a row and column, counted from 1, or 0 if it has none."""
+        *first, known = self.columns.get(column, (row, sentence, 0))
+        self.columns[column] = (*min((row, sentence), tuple(first)), known + count)
+
+    def advise(self, column, name, words) -> None:
+        """Advise to remove a column of words, or to name it as a feature if that is possible."""
+        feature = 2 <= len(words) <= VALUES and name and not any(map(is_missing, words))
+        rest = f", or name it with --features {name}" if feature else ""
+        self.advice[column] = f"; remove this column{rest}"
 
     def refuse(self) -> None:
         """Raise a ValueError if there are faults."""
-        sentences = [sentence for *_, sentence in self.listed]
-        if self.count == 1:
-            raise ValueError(f"{self.path}: {sentences[0]}")
-        if sentences:
-            shown = "; ".join(f"({i}) {sentence}" for i, sentence in enumerate(sentences, 1))
-            more = self.count - len(sentences)
-            raise ValueError(f"{self.path}: has {self.count} faults: {shown}"
-                             + (f"; and {more} more" if more else ""))  # fmt: skip
+        listed = sorted((row, column) for column, (row, *_) in self.columns.items())[:LISTED]
+        clauses = []
+        for _, column in listed:
+            _, sentence, count = self.columns[column]
+            more = f" (and {count - 1} more{' in this column' if column else ''})"
+            clauses.append(sentence + more * (count > 1) + self.advice.get(column, ""))
+        if len(clauses) == 1:
+            raise ValueError(f"{self.path}: {clauses[0]}")
+        if clauses:
+            total = sum(count for *_, count in self.columns.values())
+            shown = "; ".join(f"({i}) {clause}" for i, clause in enumerate(clauses, 1))
+            rest = len(self.columns) - len(clauses)
+            raise ValueError(f"{self.path}: has {total} faults: {shown}"
+                             + (f"; columns not listed: {rest}" if rest else ""))  # fmt: skip
 
 
 class Losses(NamedTuple):
@@ -88,11 +103,11 @@ def read_losses(path) -> Losses:
     Raises:
       ValueError: the file does not hold a table of losses: an entry is missing, not a number,
         infinite or out of range; rows differ in length; there are no rows, or fewer than two arms;
-        separators are not commas; a column counts the rows, or a row counts the columns; or the
-        file is damaged, encrypted, not of the type of its name, or compresses a table above 256 MiB
-        to less than a 32nd. The message names the file and, if possible, the row and column,
-        counted from 1 (in a CSV file, the line).
-        The first 10 faults are listed together.
+        two arms have the same name; separators are not commas; a column counts the rows, or a row
+        counts the columns; or the file is damaged, encrypted, not of the type of its name, or
+        compresses a table above 256 MiB to less than a 32nd. The message names the file and, if
+        possible, the row and column, counted from 1 (in a CSV file, the line).
+        The first fault of each column is listed, for at most 10 columns.
       OSError: the file cannot be read, or is not a regular file.
     """
     path = Path(path)
@@ -128,13 +143,16 @@ def _refuse_what_is_no_file(path, mode) -> None:
 def _read_csv(path) -> Losses:
     values, numbers, names, width = array("d"), array("q"), None, None
     faults = Faults(path)
+    words: defaultdict[int, set[str]] = defaultdict(set)  # column -> up to VALUES + 1 of its words
     for number, row in csv_rows(path):
         if width is None:
             width, first = len(row), row
             if not any(map(is_number, row)):
                 names = tuple(cell.strip() for cell in row)
                 if all(map(is_missing, names)):
-                    _add_cells(faults, number, row, None)
+                    _add_cells(faults, number, row, None, words)
+                else:
+                    _arrays.refuse_repeats(path, names)
                 continue
             _refuse_column_numbers(path, number, row)
         if len(row) != width:
@@ -142,7 +160,7 @@ def _read_csv(path) -> Losses:
             add_width(faults, number, row, width, like)
             continue
         if not all(map(is_number, row)):
-            _add_cells(faults, number, row, names)
+            _add_cells(faults, number, row, names, words)
             row = [cell if is_number(cell) else 0.0 for cell in row]
         values.extend(map(float, row))
         numbers.append(number)
@@ -151,6 +169,9 @@ def _read_csv(path) -> Losses:
         faults.refuse()
         raise ValueError(f"{path}: has no rows of losses")
     losses = np.frombuffer(values).reshape(len(numbers), -1)
+    for column, (*_, count) in faults.columns.items():
+        if column in words and count == len(numbers) > 1:
+            faults.advise(column, names and names[column - 1], words[column])
     return Losses(names or _default_names(width), _checked(faults, losses, numbers, names))
 
 
@@ -204,8 +225,8 @@ def is_number(cell) -> bool:
     return cell.isascii() and "_" not in cell
 
 
-def _add_cells(faults, number, row, names) -> None:
-    """Add the faults of the entries of a row that are not numbers."""
+def _add_cells(faults, number, row, names, words) -> None:
+    """Add the faults of the entries of a row that are not numbers, and these entries to words."""
     refuse_separators(faults.path, row)
     for column, cell in enumerate(map(str.strip, row)):
         if is_number(cell):
@@ -215,6 +236,8 @@ def _add_cells(faults, number, row, names) -> None:
         if is_missing(cell):
             what = f"{missing(cell)}; fill it in, or remove the row"
         faults.add(number, column + 1, f"row {number}, column {column + 1}{name}: {what}")
+        if len(words[column + 1]) <= VALUES:
+            words[column + 1].add(cell)
 
 
 def refuse_separators(path, row) -> None:
@@ -353,15 +376,14 @@ def _table(path, values) -> Losses:
 def _checked(faults, losses, numbers=None, names=None) -> np.ndarray:
     """The losses, after the refusal of all faults; arguments as in :func:`check_losses`."""
     refuse_counts(faults.path, losses)
-    bad = np.flatnonzero(~((losses >= 0.0) & (losses <= 1.0)))
-    for place in bad[:LISTED].tolist():
-        i, column = divmod(place, losses.shape[1])
+    bad = ~((losses >= 0.0) & (losses <= 1.0))
+    for column in np.flatnonzero(bad.any(axis=0)).tolist():
+        i = int(np.argmax(bad[:, column]))
         row, name = numbers[i] if numbers else i + 1, f" ({names[column]})" if names else ""
         value = losses[i, column]
         found = "is missing" if np.isnan(value) else f"is {_arrays.digits(value, 0.0, 1.0)}"
         sentence = f"row {row}, column {column + 1}{name} {found}; losses must lie in [0, 1]"
-        faults.add(row, column + 1, sentence)
-    faults.count += len(bad[LISTED:])
+        faults.add(row, column + 1, sentence, int(bad[:, column].sum()))
     faults.refuse()
     return check_losses(losses, str(faults.path))
 

@@ -53,7 +53,7 @@ def read_outcomes(path) -> Outcomes:
       ValueError: the header lacks a column; an entry is missing; two treatments are the same number
         (1 and 1.0); an outcome is neither 0 nor 1; there are fewer than two treatments; or the file
         is not CSV in UTF-8. The message names the file and, if possible, the line and the
-        column of the first 10 faults.
+        column of the first fault of each column.
       OSError: the file cannot be read, or is not a regular file.
     """
     read, faults = read_columns(path)

@@ -25,7 +25,7 @@ def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value):
 
 
 def real(
-    name, given, low=-_LARGEST, high=_LARGEST, *, what=None, rows=None, columns=None
+    name, given, low=-_LARGEST, high=_LARGEST, *, nan=False, what=None, rows=None, columns=None
 ) -> np.ndarray:  # fmt: skip
     """The given array of real numbers in [low, high], of any shape, in float64.
 
@@ -35,22 +35,26 @@ def real(
       name: the name of the array in a message, such as its argument or its file.
       given: anything that NumPy reads as an array.
       low, high: the default is the range of finite numbers of float32.
+      nan: whether NaN is accepted in an array of floating-point numbers.
       what: the name of the entries in a message; ``name`` by default.
       rows: the numbers of the rows in a file, by default 1, 2, ...
       columns: the names of the columns.
 
     Raises:
       TypeError: the array is traced.
-      ValueError: it is not an array, or it is sparse; or an entry is missing (None, NaN, NaT,
-        pandas.NA or masked), not a real number (a word, a date, a complex number), or out of range.
-        The message names the first such entry, counted from 1, with words that spell no number
-        before others.
+      ValueError: it is not an array, it is sparse, or two columns of a pandas table have the same
+        name; or an entry is missing (None, NaN, NaT, pandas.NA or masked), not a real number (a
+        word, a date, a complex number), or out of range. The message names the first such entry,
+        counted from 1, with words that spell no number before others.
     """
     if is_traced(given):
         raise TypeError(f"{name} must be known numbers, not traced ones")
     if hasattr(given, "todense"):  # a sparse table, which NumPy does not read
         raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}; "
                          "pass its todense()")  # fmt: skip
+    if columns is None and getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
+        refuse_repeats(name, given.columns)
+        columns = [str(column) for column in given.columns]
     try:
         array, mask = np.asarray(given), _mask(given)
         if array.dtype.kind in "USc":  # Among words or complex numbers NumPy changes the others.
@@ -63,14 +67,13 @@ def real(
         values = np.array([_as_float(entry) for entry in array.ravel()]).reshape(array.shape)
     if array.dtype == object and not array.ndim and not _is_entry(array[()]):
         raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}")
-    good = (values >= low) & (values <= high) & ~mask
+    accepted = nan and _is_real(array.dtype) and np.isnan(values)
+    good = ((values >= low) & (values <= high) | accepted) & ~mask
     if good.all():
         return values
     # In a table with a word that is no number, pandas reads all entries of the column as words.
     worst = np.array([_is_word(entry) for entry in array.ravel()]).reshape(array.shape) & ~good
     place = np.unravel_index(np.argmax(worst if worst.any() else ~good), good.shape)
-    if columns is None and getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
-        columns = [str(name) for name in given.columns]
     masked = np.broadcast_to(mask, good.shape)[place]
     found = "is missing" if masked else _words(array[place], values[place], low, high)
     where = _place(name, place, rows, columns)
@@ -119,6 +122,15 @@ def column(name, given, count) -> np.ndarray:
     if missing.any():
         raise ValueError(f"{name}: row {np.argmax(missing) + 1} is missing")
     return array
+
+
+def refuse_repeats(name, columns) -> None:
+    """Raise a ValueError if two columns of a table have the same name."""
+    first: dict = {}
+    for place, column in enumerate(columns, 1):
+        if first.setdefault(column, place) != place:
+            raise ValueError(f"{name}: columns {first[column]} and {place} are both named "
+                             f"{column!r}; rename or remove one")  # fmt: skip
 
 
 def digits(number, low, high) -> str:

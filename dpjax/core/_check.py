@@ -132,7 +132,11 @@ def _checking_keys(made, tested):
             value = arguments[place] if len(arguments) > place else keywords.get("key")
             if value is not None or not optional:
                 key(key=value)
-            return function(*arguments, **keywords)
+            try:
+                return function(*arguments, **keywords)
+            except Exception:
+                key(key=value)  # An environment that draws fails without a key.
+                raise
 
         checked.tested = tested
         return checked

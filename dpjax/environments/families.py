@@ -4,15 +4,16 @@ The parameters of a family lie in a box. They are traced, so one compiled progra
 ``family.make`` is an environment factory for a :class:`dpjax.Study` whose grid has the parameters.
 """
 
+import inspect
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, Array, Environment, Number, Numbers, Outcome, _check
+from dpjax.core import Arms, Array, Environment, Number, Numbers, Outcome, _arrays, _check
 from dpjax.domains import Domain, fitting
 from dpjax.environments.advice import advice
 from dpjax.environments.arms import best_fixed_arm
@@ -65,7 +66,7 @@ def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Famil
             return _sequence(arms, lambda t: 1.0 - jnp.where(first, gap, 0.0))
         return bernoulli(0.5 + jnp.where(first, -0.5, 0.5) * gap, regret=regret)
 
-    return Family(make, {"gap": (0.0, 1.0)})
+    return _family(make, {"gap": (0.0, 1.0)})
 
 
 def at_gaps(arms: int) -> dict[str, Callable[..., Environment]]:
@@ -91,7 +92,7 @@ def means(arms: int, *, regret: str = "realised") -> Family:
       [1.0, 1.0]
     """
     size = _check.arms(arms)
-    return Family(partial(bernoulli, regret=regret), {"means": (np.zeros(size), np.ones(size))})
+    return _family(partial(bernoulli, regret=regret), {"means": (np.zeros(size), np.ones(size))})
 
 
 def duels(arms: int) -> Family:
@@ -106,7 +107,7 @@ def duels(arms: int) -> Family:
       Pairs(count=9)
     """
     size = _check.arms(arms)
-    return Family(dueling, {"preferences": (np.zeros(size), np.ones(size))})
+    return _family(dueling, {"preferences": (np.zeros(size), np.ones(size))})
 
 
 def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realised") -> Family:
@@ -129,7 +130,7 @@ def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realis
         return piecewise(means, [*jnp.sort(ends), horizon], regret=regret)
 
     ends = np.zeros(segments - 1), np.full(segments - 1, float(horizon))
-    return Family(make, {"means": (np.zeros(shape), np.ones(shape)), "ends": ends})
+    return _family(make, {"means": (np.zeros(shape), np.ones(shape)), "ends": ends})
 
 
 def periodic(horizon: int, arms: int) -> Family:
@@ -161,7 +162,7 @@ def periodic(horizon: int, arms: int) -> Family:
 
     box = {"octaves": (ones, ones * math.log2(_check.size(2, horizon=horizon)))}
     box |= dict.fromkeys(("phase", "duty"), (zeros, ones))
-    return Family(make, {**box, "levels": (np.zeros((2, arms)), np.ones((2, arms)))})
+    return _family(make, {**box, "levels": (np.zeros((2, arms)), np.ones((2, arms)))})
 
 
 class PlayedShare(NamedTuple):
@@ -201,7 +202,7 @@ def thresholds(arms: int) -> Family:
         return Environment(init, step, best_fixed_arm, Arms(arms))
 
     box = dict.fromkeys(("threshold", "above", "below"), (zeros, ones))
-    return Family(make, {**box, "octaves": (0.0, 10.0)})
+    return _family(make, {**box, "octaves": (0.0, 10.0)})
 
 
 def directions(domain: Domain, horizon: int) -> Family:
@@ -232,7 +233,7 @@ def directions(domain: Domain, horizon: int) -> Family:
 
     box: dict = {name: (-np.ones(dim), np.ones(dim)) for name in ("first", "second")}
     box |= {"change": (0.0, rounds), "octaves": (1.0, math.log2(rounds))}
-    return Family(make, box | {"duty": (0.0, 1.0), "noise": (0.0, 1.0)})
+    return _family(make, box | {"duty": (0.0, 1.0), "noise": (0.0, 1.0)})
 
 
 def reactions(domain: Domain) -> Family:
@@ -259,7 +260,7 @@ def reactions(domain: Domain) -> Family:
         return linear_losses(domain, toward)
 
     box = {name: (-np.ones(dim), np.ones(dim)) for name in ("watched", "above", "below")}
-    return Family(make, {**box, "threshold": (-1.0, 1.0)})
+    return _family(make, {**box, "threshold": (-1.0, 1.0)})
 
 
 def contexts(dim: int, arms: int) -> Family:
@@ -282,7 +283,7 @@ def contexts(dim: int, arms: int) -> Family:
     """
     ones = np.ones(_check.size(2, dim=dim))
     box = {"gap": (0.0, 1.499), "parameter": (-ones, ones), "scales": (0.01 * ones, ones)}
-    return Family(partial(offered, dim, _check.arms(arms)), box)
+    return _family(partial(offered, dim, _check.arms(arms)), box)
 
 
 def advised(arms: int, experts: int) -> Family:
@@ -301,7 +302,7 @@ def advised(arms: int, experts: int) -> Family:
     def make(means, informative):
         return advice(means, experts, informative=informative)
 
-    return Family(make, {name: (np.zeros(size), np.ones(size)) for name, size in sizes.items()})
+    return _family(make, {name: (np.zeros(size), np.ones(size)) for name, size in sizes.items()})
 
 
 def logistic(dim: int, arms: int, *, longest: Number = 1.0) -> Family:
@@ -325,7 +326,30 @@ def logistic(dim: int, arms: int, *, longest: Number = 1.0) -> Family:
     def make(scale):
         return glm_arms(dim, arms, scale=scale)
 
-    return Family(make, {"scale": (1e-3 * longest, longest)})
+    return _family(make, {"scale": (1e-3 * longest, longest)})
+
+
+def _family(make, box) -> Family:
+    """The family whose factory reads its parameters as float32 arrays of the shapes of the box."""
+
+    def read(name, value):
+        if not _check.is_traced(value):
+            value = jnp.asarray(_arrays.real(name, value), jnp.float32)
+        shape = np.shape(box[name][1])
+        if value.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {value.shape}")
+        return value
+
+    signature = inspect.signature(make)
+
+    @wraps(make)
+    def reading(*arguments, **keywords):
+        parameters = signature.bind(*arguments, **keywords).arguments
+        return make(**{
+            name: read(name, value) if name in box else value for name, value in parameters.items()
+        })  # fmt: skip
+
+    return Family(reading, box)
 
 
 def _sequence(arms, losses) -> Environment:

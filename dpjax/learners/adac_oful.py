@@ -43,6 +43,7 @@ def adac_oful(
     feature_bound: Number = 1.0,
     loss_bound: Number = 1.0,
     parameter_bound: Number = 1.0,
+    deviation: Number | None = None,
     failure: Number | None = None,
 ) -> Learner:
     """AdaC-OFUL: OFUL on public features, with one noisy sum for each doubling of det V.
@@ -73,8 +74,9 @@ def adac_oful(
       ridge: lambda > 0. A larger ridge improves the worst case, in which the played features are
         few and similar to each other.
       feature_bound: the largest length of a feature vector. Longer ones are scaled down to it.
-      loss_bound: losses outside [-loss_bound, loss_bound] are clipped; sigma is loss_bound.
+      loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
       parameter_bound: S, an upper bound on |theta|.
+      deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
       failure: alpha, the probability that some confidence bound fails; default 1 / T.
 
     Returns:
@@ -102,10 +104,11 @@ def adac_oful(
     """
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     failure = 1.0 / max(horizon, 2) if failure is None else failure
+    deviation = loss_bound if deviation is None else deviation
     _check.positive(rho=rho)
     _check.inside(
         0.0, jnp.inf, growth=growth, ridge=ridge, feature_bound=feature_bound,
-        loss_bound=loss_bound, parameter_bound=parameter_bound,
+        loss_bound=loss_bound, parameter_bound=parameter_bound, deviation=deviation,
     )  # fmt: skip
     _check.inside(0.0, 1.0, failure=failure)
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
@@ -125,7 +128,7 @@ def adac_oful(
     def believe(shape, volume, released, batches):
         inverse = jax.vmap(lambda unit: ellipsoids.solve(shape.whitener, unit))(jnp.eye(dim))
         largest = jnp.minimum(jnp.max(jnp.sum(jnp.abs(inverse), axis=1)), 1.0 / ridge)
-        beta = loss_bound * jnp.sqrt(2.0 * jnp.log(1.0 / share) + volume)
+        beta = deviation * jnp.sqrt(2.0 * jnp.log(1.0 / share) + volume)
         beta = beta + parameter_bound * jnp.sqrt(jnp.float32(ridge))
         beta = beta + length * jnp.sqrt(batches.astype(jnp.float32) * largest)
         return Belief(ellipsoids.solve(shape.whitener, released), beta * shape.whitener)

@@ -45,6 +45,7 @@ def federated_linucb(
     feature_bound: Number = 1.0,
     loss_bound: Number = 1.0,
     parameter_bound: Number = 1.0,
+    deviation: Number | None = None,
     failure: Number | None = None,
 ) -> Learner:
     """Federated LinUCB: silos send noisy sums of fixed batches, and all play one policy.
@@ -73,8 +74,9 @@ def federated_linucb(
       ridge: lambda > 0 of OFUL, as in :func:`linucb`.
       feature_bound: L. Longer feature vectors are counted, and scaled down to length L before they
         are summed.
-      loss_bound: losses outside [-loss_bound, loss_bound] are clipped. Sigma is loss_bound.
+      loss_bound: losses outside [-loss_bound, loss_bound] are clipped.
       parameter_bound: S, an upper bound on |theta|.
+      deviation: sigma, such that losses are sigma-sub-Gaussian; default loss_bound.
       failure: alpha, the probability that some confidence bound fails; default 1 / T.
 
     Returns:
@@ -111,9 +113,11 @@ def federated_linucb(
     if delta is None:
         raise ValueError("delta must be given: Gaussian noise is not pure DP")
     failure = 1.0 / max(horizon, 2) if failure is None else failure
+    deviation = loss_bound if deviation is None else deviation
     _check.positive(
-        feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound
-    )
+        feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound,
+        deviation=deviation,
+    )  # fmt: skip
     _check.inside(0.0, jnp.inf, ridge=ridge)
     _check.inside(0.0, 1.0, failure=failure)
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
@@ -140,7 +144,7 @@ def federated_linucb(
         total = jnp.sum(weights * messages, axis=0)
         return confidence(
             ellipsoids.add_to_diagonal(total, dim + 1, regularizer.offset), regularizer, dim,
-            log_failure=jnp.log(share / failure), deviation=loss_bound,
+            log_failure=jnp.log(share / failure), deviation=deviation,
             parameter_bound=parameter_bound,
         )  # fmt: skip
 

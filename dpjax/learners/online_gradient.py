@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -33,6 +34,19 @@ def projected_descent(domain, losses, rate=None) -> optax.GradientTransformation
     return optax.sgd(lambda count: rate / jnp.sqrt(count.astype(jnp.float32) + 1.0))
 
 
+def _check_update(optimizer, shape) -> None:
+    """Refuse an optimizer that needs more than gradients and points, such as optax.lbfgs."""
+    point = jax.ShapeDtypeStruct(shape, jnp.float32)
+    try:
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+            jax.eval_shape(lambda x: optimizer.update(x, optimizer.init(x), x), point)
+    except Exception as error:
+        raise ValueError(
+            f"optimizer must update a point of shape {shape} from its gradient, without values of "
+            f"losses, such as optax.adam(0.1); this one fails: {' '.join(str(error).split())[:200]}"
+        ) from error
+
+
 @of_domain("losses")
 def online_gradient(
     horizon: int,
@@ -57,7 +71,8 @@ def online_gradient(
     Args:
       horizon: T, rounds.
       domain: a Domain.
-      optimizer: an optax.GradientTransformation; default gradient descent with steps eta / sqrt(t).
+      optimizer: an optax.GradientTransformation that needs only gradients and points, not values of
+        losses; default gradient descent with steps eta / sqrt(t).
       epsilon: privacy parameter; inf adds no noise.
       delta: in (0, 1), with Gaussian or discrete Gaussian noise.
       mechanism: a factory of ``dpjax.mechanisms``.
@@ -95,6 +110,7 @@ def online_gradient(
     optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer
     if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
         raise TypeError(f"optimizer must be an optax.GradientTransformation, got {optimizer!r}")
+    _check_update(optimizer, jnp.shape(domain.centre))
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,
         neighbours=neighbours, unit=unit,

@@ -14,7 +14,7 @@ from dpjax.report.figures import figure
 from dpjax.report.output import versions, write_json
 from dpjax.report.pages import document, frame_table, paragraph, picture, word_table
 from dpjax.report.plot import epsilon_color, label_axes, panels
-from dpjax.report.tables import cells, write_csv
+from dpjax.report.tables import cells, filled, write_csv
 
 MORE, LESS, SAME = "more regret", "less regret", "not told apart"
 _MINE = "#D55E00"
@@ -31,10 +31,9 @@ def differences(array, name, over):
 
 
 def _rows(array, estimate) -> pandas.DataFrame:
-    """An estimate for each environment, learner and epsilon (None if the learner takes none)."""
+    """An estimate for each environment, learner and epsilon (NaN if the learner takes none)."""
     found = cells(array.transpose("environment", "learner", "epsilon", ...), [estimate])
-    found = found.astype(object).reset_index(drop=True)
-    return found.assign(epsilon=found["epsilon"].where(found["epsilon"].notnull(), None))
+    return found.reset_index(drop=True)
 
 
 def regret_rows(data, environments, feedback) -> pandas.DataFrame:
@@ -56,10 +55,10 @@ def regret_rows(data, environments, feedback) -> pandas.DataFrame:
             epsilon=row.declared, delta=row.delta, model=row.model,
         )  # fmt: skip
         largest = all_of_them[0] if all_of_them else NONE
-        bounds.append((largest.value, largest.name, dict(all_of_them).get(_LEAST)))
+        bounds.append((largest.value, largest.name, dict(all_of_them).get(_LEAST, np.nan)))
     names = ["lower_bound", "bound", _LEAST]
-    found[names] = pandas.DataFrame(bounds, columns=names, dtype=object)
-    private = np.isfinite(found["declared"].astype(float))
+    found[names] = pandas.DataFrame(bounds, columns=names)
+    private = np.isfinite(found["declared"])
     return found.assign(model=found["model"].where(private, ""), horizon=horizon)[_REGRET.split()]
 
 
@@ -85,8 +84,7 @@ def _here(table, environment, level) -> pandas.DataFrame:
 
 def standing(regret, environment, level) -> pandas.DataFrame:
     """The learners of an environment at an epsilon, in increasing order of mean regret."""
-    here = _here(regret, environment, level)
-    return here.astype({"mean": float}).sort_values("mean", kind="stable")
+    return _here(regret, environment, level).sort_values("mean", kind="stable")
 
 
 def rivals(here, name, count=4) -> list[str]:
@@ -103,7 +101,7 @@ def sentence(regret, differences, name, environment, level) -> str:
     """A sentence that compares a learner with all others on one environment at one epsilon."""
     here = standing(regret, environment, level)
     row, others = here.loc[name], here.drop(index=name)
-    private = row["epsilon"] is not None
+    private = pandas.notna(row["epsilon"])
     shown = f" at epsilon = {level:g}" if private else ""
     parts = [
         f"On {environment}{shown}, {name} has a mean regret of {row['mean']:.4g} "
@@ -141,26 +139,27 @@ def draw_regrets(found, environment):
     looks = {
         level: {"color": epsilon_color(level), "marker": _MARKERS[i % len(_MARKERS)]}
         for i, level in enumerate(levels)
-    } | {None: {"color": "0.45", "marker": "|"}}
+    }
+    without = {"color": "0.45", "marker": "|"}
     drawn, (axes,) = panels(1, 1, size=(7.2, 1.3 + 0.32 * len(order)))
     mine = order.index(found.name)
     axes.axhspan(mine - 0.5, mine + 0.5, color=_MINE, alpha=0.15)
     for row in table.to_dict("records"):
         place, epsilon = order.index(row["learner"]), row["epsilon"]
-        if epsilon is not None:
+        look = looks.get(epsilon, without)
+        if epsilon in levels:
             place += 0.5 * (levels.index(epsilon) - (len(levels) - 1) / 2) / len(levels)
         width = [[row["mean"] - row["low"]], [row["high"] - row["mean"]]]
-        axes.errorbar([row["mean"]], [place], xerr=width, markersize=4, linewidth=1.0,
-                      **looks[epsilon])  # fmt: skip
-        if row["learner"] == found.name and row["lower_bound"] is not None:
+        axes.errorbar([row["mean"]], [place], xerr=width, markersize=4, linewidth=1.0, **look)
+        if row["learner"] == found.name:
             axes.plot([row["lower_bound"]] * 2, [place - 0.12, place + 0.12],
-                      color=looks[epsilon]["color"], linewidth=2.5)  # fmt: skip
+                      color=look["color"], linewidth=2.5)  # fmt: skip
     axes.set_yticks(range(len(order)), order)
     axes.get_yticklabels()[mine].set_color(_MINE)
     axes.set_ylim(len(order) - 0.4, -0.6)
     label_axes(axes, "", xlabel="regret at T", ylabel="")
-    means = table["mean"].astype(float)
-    if table["low"].astype(float).min() > 0.0 and means.max() > 8.0 * means.min():
+    means = table["mean"]
+    if table["low"].min() > 0.0 and means.max() > 8.0 * means.min():
         axes.set_xscale("log")
         left, right = axes.get_xlim()
         subs = (1.0, 2.0, 5.0) if right <= 100.0 * left else (1.0,)  # More labels would overlap.
@@ -169,6 +168,7 @@ def draw_regrets(found, environment):
         axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     names = {e: f"epsilon = {e:g}" for e in levels}
     names |= {np.inf: "no privacy (epsilon = inf)", None: "takes no epsilon"}
+    looks |= {None: without}
     handles = [Line2D([], [], linestyle="", label=names[e], **look) for e, look in looks.items()]
     if table["lower_bound"].notnull().any():
         label = f"lower bound, {found.name}"
@@ -220,7 +220,8 @@ def write(found, folder, *, title=None, parameters=None) -> None:
     """
     tables = ["regret", "differences", "audit", "mutants"]
     for name in tables if found.worst.empty else [*tables, "worst"]:
-        write_csv(folder / f"{name}.csv", getattr(found, name))
+        table = getattr(found, name)
+        write_csv(folder / f"{name}.csv", filled(table, table))
     if found.profile is not None:
         write_csv(folder / "profile.csv", cells(found.profile["final_regret"], ["profile"]))
     settings = {
@@ -305,26 +306,28 @@ def _regret_table(table, name, order) -> str:
     Learners that take no epsilon have their own column. The last rows are lower bounds for the
     learner ``name``, if any apply.
     """
-    levels = sorted(table["epsilon"].dropna().unique().tolist())
-    columns = [None, *levels] if table["epsilon"].isnull().any() else levels
-    header = ["learner", "model", *("no ε" if e is None else f"ε = {e:g}" for e in columns)]
+
+    def headers(table):
+        return ["no ε" if np.isnan(e) else f"ε = {e:g}" for e in table["epsilon"]]
+
+    columns = [*dict.fromkeys(headers(table.sort_values("epsilon", na_position="first")))]
     lines = []
 
-    def add(head, epsilons, texts, mine=False):
-        cells = dict(zip(epsilons, texts, strict=True))
+    def add(head, own, texts, mine=False):
+        cells = dict(zip(headers(own), texts, strict=True))
         lines.append(([*head, *(cells.get(e, "") for e in columns)], mine))
 
     for learner in order:
         own = table[table["learner"] == learner]
         texts = own["mean"].map("{:.4g}".format) + own["standard_error"].map(" ± {:.2g}".format)
-        add([learner, own["model"].max() or "none"], own["epsilon"], texts, learner == name)
+        add([learner, own["model"].max() or "none"], own, texts, learner == name)
     mine = table[table["learner"] == name]
     least = mine.assign(bound=_LEAST, lower_bound=mine[_LEAST])
     held = pandas.concat([mine, least]).dropna(subset="lower_bound")
     for bound, own in held.groupby("bound", sort=False):
         texts = own["lower_bound"].map("{:.3g}".format)
-        add([f"{bound} (lower bound)", ""], own["epsilon"], texts)
-    return word_table(header, lines)
+        add([f"{bound} (lower bound)", ""], own, texts)
+    return word_table(["learner", "model", *columns], lines)
 
 
 def _worst(found) -> list[str]:
@@ -366,11 +369,11 @@ def _worst(found) -> list[str]:
 def _audit(found) -> list[str]:
     """The tables of the audit."""
     audit = found.audit[["epsilon", "declared", "delta", "model", "replay", "attack", "finding"]]
-    private = np.isfinite(audit["declared"].astype(float))
+    private = np.isfinite(audit["declared"])
     audit = audit.assign(model=audit["model"].where(private, ""))
     audit = audit.rename(columns={"replay": "replay spent", "attack": "attack, at least"})
     parts = [
-        frame_table(audit, digits=3, text=True),
+        frame_table(filled(audit, audit), digits=3, text=True),
         paragraph(
             "A replay recomputes the run on a neighbouring sequence with the released values held "
             "fixed, and sums the privacy loss at the declared delta. The attack is a lower bound "

@@ -35,15 +35,19 @@ def shown(text) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def refuse_to_overwrite(out) -> None:
-    """Raise ValueError if the folder has files other than those of an unfinished run."""
+def refuse_to_overwrite(out, merged="") -> None:
+    """Raise ValueError if the folder has files other than those of an unfinished run.
+
+    ``merged`` names the results that --merge replaces, if the command has this option.
+    """
     out = Path(out)
     with writing(f"to the folder {out}"):
         left = list(out.iterdir()) if out.is_dir() else []
     if any(not file.name.startswith(_SCRATCH) for file in left):
+        merge = f", --merge to replace only those of the same {merged}" if merged else ""
         raise ValueError(
-            f"out: {out} is not empty; pass --overwrite to replace the results in it, or name "
-            "another folder"
+            f"out: {out} is not empty; pass --overwrite to replace the results in it{merge}, or "
+            "name another folder with --out"
         )
 
 
@@ -136,7 +140,8 @@ def add_to(folder, parameters, kind) -> dict:
     for name in [name for name in new if name not in aside]:
         if old.get(name) != new[name]:
             raise ValueError(f"merge: the results in {folder} have {name} = {old.get(name)}, and "
-                             f"the new ones have {new[name]}")  # fmt: skip
+                             f"the new ones have {new[name]}; name another folder with --out, or "
+                             "pass --overwrite instead of --merge")  # fmt: skip
     names = old.get(kind, "all"), parameters[kind]
     every = "all" if "all" in names else list(dict.fromkeys([*names[0], *names[1]]))
     return parameters | {kind: every}

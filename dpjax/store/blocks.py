@@ -28,15 +28,16 @@ class Store(NamedTuple):
         """Points and seeds of a block."""
         return self.layout.block
 
-    def missing(self) -> list[tuple[int, int]]:
+    def missing(self, checked: bool = True) -> list[tuple[int, int]]:
         """First point and first seed of each block that is not done or is damaged.
 
-        It reads every finished block, and warns of each damaged block.
+        It warns of each damaged block. If ``checked`` is False, it reads only which trials are
+        done, and not their arrays.
         """
         keys = set(self.files.keys())
         corners = self._corners()
         missing = []
-        states = together(lambda corner: self._is_done(corner[0], corner[1], keys), corners)
+        states = together(lambda corner: self._is_done(corner, keys, checked), corners)
         for corner, done in zip(corners, states, strict=True):
             if isinstance(done, Damaged):
                 warn(f"{done}; its block is computed again")
@@ -181,14 +182,14 @@ class Store(NamedTuple):
         seeds = np.arange(seed, seed + self.block[1])
         return cell_checksums(self.layout.identity(), words, seeds, leaves)
 
-    def _is_done(self, point, seed, keys) -> "bool | Damaged":
-        if self._key("done", point, seed) not in keys:
+    def _is_done(self, corner, keys, checked) -> "bool | Damaged":
+        if self._key("done", *corner) not in keys:
             return False
         try:
-            done = self._read_block(point, seed)[-1]
+            done = self._read_block(*corner)[-1] if checked else self._read("done", *corner)
         except Damaged as error:
             return error
-        return bool(done[: self.points - point, : self.seeds - seed].all())
+        return bool(done[: self.points - corner[0], : self.seeds - corner[1]].all())
 
 
 def cell_checksums(

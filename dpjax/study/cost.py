@@ -28,20 +28,21 @@ from dpjax.engine.compute import takes_turns
 from dpjax.engine.evaluate import equations
 from dpjax.game.batches import batches_until, simulate_batches
 from dpjax.game.play import rounds_until
+from dpjax.store import check
+from dpjax.store.opening import existing
 from dpjax.study.horizons import Horizons
 from dpjax.study.programs import named
 
 # No program is compiled after the first share of the time. After the second one, no learner that is
-# measured in one program is measured in another.
+# measured in one program is measured in another. All times are in seconds.
 _COMPILING, _FURTHER = 0.85, 0.4
-# The number of timed rounds grows by this factor until a block takes this many seconds.
-_STEP, _ENOUGH, _ENOUGH_BY_BATCHES = 4, 0.02, 0.3
-# A first run that takes this many seconds counts, although it is slower than the others.
-_SLOW = 0.2
-_LANES = 256  # trials of a timed block that is played by batches, at least
+# The number of timed rounds grows by this factor until a block takes so long. Play by batches is
+# timed up to the horizon if there is time, since a learner that stops makes its time bounded.
+_STEP, _ENOUGH = 4, 0.02
+_SLOW = 0.2  # A shorter run is timed twice.
 _ENTRIES = 2**22  # entries of the largest array of a timed block, at most
 # A guess above so many seconds is worth a measurement. It counts these seconds for each program,
-# and for each round of a trial these seconds for each entry of the learner's state.
+# and for each entry of the learner's state, in each round of a trial or each of its batches.
 _LONG, _OF_PROGRAM, _OF_ENTRY = 15.0, 0.4, 1e-9
 # Seconds to compile an equation of a traced program, and to play an operation of a trial, if no
 # program could be measured in time. Measured programs took 2e-3 to 2e-2, and 6e-12 to 8e-10.
@@ -56,8 +57,8 @@ _LINEAR = 0.9
 class Cost(NamedTuple):
     """The estimated run time of a study on this machine."""
 
-    programs: int
-    rounds: float  # rounds x trials of all cells
+    programs: int  # programs with trials that the store lacks
+    rounds: float  # rounds x trials to play
     compiling: float  # seconds to trace and compile all programs that are not cached on disk
     playing: float  # seconds to play them
     # Learners that were not timed. Their operations were counted, and they may take longer.
@@ -76,8 +77,8 @@ class Cost(NamedTuple):
     def __str__(self):
         about, more = "about", ""
         if self.unmeasured:
-            names = ", ".join(self.unmeasured)
-            about, more = "at least", f" (not timed, and possibly slower: {names})"
+            about = "at least"
+            more = f" (not timed, and possibly slower: {', '.join(self.unmeasured)})"
         return (
             f"{self.programs} programs, {self.rounds:.2g} rounds x trials, {about} "
             f"{duration(self.seconds)} here, of which {duration(self.compiling)} for "
@@ -93,79 +94,73 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2g} seconds" if seconds < 9.95 else f"{seconds:.0f} seconds"
 
 
-class _Speed(NamedTuple):
-    """How fast a program is."""
-
-    tracing: float  # seconds
-    compiling: float  # seconds
-    # Seconds of a block for each trial in it: of the first round, of each further round, and of
-    # each doubling of the number of rounds. The first is extrapolated if the last is not 0.
-    start: float
-    round: float
-    doubling: float
-
-    def of_size(self, ratio: float) -> "_Speed":
-        """The speed of a program whose arrays have other sizes, in this ratio."""
-        return _Speed(*self[:2], *(ratio * part for part in self[2:]))
-
-    def seconds(self, rounds: int) -> float:
-        """The time of a block for each trial in it."""
-        return max(0.0, self.start + self.round * (rounds - 1) + self.doubling * math.log2(rounds))
-
-
-def cost(study: Any, seconds: float) -> Cost:
+def cost(study: Any, seconds: float, store: Any = None) -> Cost:
     """Estimate the run time of a study; see :meth:`dpjax.Study.cost`."""
     begin = time.perf_counter()
     jax.jit(jnp.negative)(0.0)  # The first program of a process takes longer.
-    programs = study.programs
+    counts = {program.folder: missing(study, program, store) for program in study.programs}
+    programs = [program for program in study.programs if counts[program.folder]]
+    # Programs that differ only in their horizon usually share an executable.
     kinds = [str(each._replace(fixed={n: i for n, i in each.fixed.items() if n != "horizon"}))
              for each in programs]  # fmt: skip
     first = dict(zip(reversed(kinds), reversed(programs), strict=True))
-    known, timed = _speeds(study, first, begin, seconds)
-    unmeasured = {each.learner for each in programs} - timed
-    rounds, playing, speeds = 0.0, 0.0, []
+    known = _measured(study, first, store, begin, seconds)
+    rounds, playing, tracing, compiling = 0.0, 0.0, 0.0, {}
     for program, kind in zip(programs, kinds, strict=True):
-        speed = known.get(kind)
-        if speed is None:
-            size = _size(program)
-            alike = [
-                other.of_size(size / _size(first[name]))
-                for name, other in known.items()
-                if first[name].learner == program.learner
-            ]
-            # If no program of the learner was traced, it counts as the fastest of the others.
-            speed = np.mean(alike, axis=0) if alike else np.min([*known.values()], axis=0)
-            speed = _Speed(*speed.tolist())
-        speeds.append(speed)
-        horizon, (points, seeds) = program.first()[0].horizon, _block(study, program)
-        blocks = -(-program.size // points) * -(-study.trials // seeds)
-        of_block = points * seeds * speed.seconds(horizon)
-        playing += -(-blocks // at_once(None)) * of_block
-        rounds += program.size * study.trials * horizon
-    threads = min(at_once(None), len(first))
-    # Programs that differ only in their horizon usually share an executable.
-    shared = dict(zip(kinds, speeds, strict=True)).values()
-    compiling = sum(speed.tracing for speed in speeds)
-    compiling += sum(speed.compiling for speed in shared) / threads
-    return Cost(len(programs), rounds, compiling, playing, tuple(sorted(unmeasured)))
+        # A program that was not traced is in proportion to those of its learner. If there are
+        # none, it counts as the fastest of the others.
+        own = [known[kind]] if kind in known else [
+            each for each in known.values() if each.program.learner == program.learner]  # fmt: skip
+        horizon, count = program.first()[0].horizon, counts[program.folder]
+        speeds = [(each.tracing, each.compiling, each.seconds(horizon) * scale)
+                  for each in own or known.values()
+                  for scale in [_size(program) / _size(each.program) if own else 1.0]]  # fmt: skip
+        speed = np.array(speeds, np.float64)
+        traced, compiling[kind], of_trial = (speed.mean(0) if own else speed.min(0)).tolist()
+        of_block = math.prod(_block(study, program))
+        playing += -(-count // (of_block * at_once(None))) * of_block * of_trial
+        tracing += traced
+        rounds += count * horizon
+    threads = max(1, min(at_once(None), len(first)))
+    compiled = tracing + sum(compiling.values()) / threads
+    timed = {each.program.learner for each in known.values() if each.runs}
+    unmeasured = {program.learner for program in programs} - timed
+    return Cost(len(programs), rounds, compiled, playing, tuple(sorted(unmeasured)))
 
 
-def is_long(study, learners) -> bool:
+def missing(study, program, store) -> int:
+    """The number of a program's trials, at all its points, that a store lacks.
+
+    Only finished blocks count as stored. They are not searched for damage.
+    """
+    stored = None if store is None else existing(program.url(store))
+    if stored is None:
+        return program.size * study.trials
+    stored = stored._replace(points=program.size, seeds=study.trials)
+    return sum(
+        min(stored.block[0], program.size - point) * min(stored.block[1], study.trials - seed)
+        for point, seed in stored.missing(checked=False)
+    )
+
+
+def is_long(study, learners, store) -> bool:
     """Guess in milliseconds whether the cost of a study is worth knowing before it starts.
 
     Args:
       study: a Study.
       learners: the learner of each program.
+      store: that of the study.
     """
-    guess, entries = _OF_PROGRAM * len(learners), {}
+    guess, entries = 0.0, {}
     for program, learner in zip(study.programs, learners, strict=True):
+        count = missing(study, program, store)
         if program.learner not in entries:
             with named(program):
                 state, _ = jax.eval_shape(partial(_returned.first, learner), study.prng_key)
             entries[program.learner] = sum(leaf.size for leaf in jax.tree.leaves(state))
         batches = isinstance(learner, BatchLearner)
-        rounds = math.log2(learner.horizon) ** 2 if batches else learner.horizon
-        guess += program.size * study.trials * rounds * entries[program.learner] * _OF_ENTRY
+        steps = math.log2(learner.horizon) ** 2 if batches else learner.horizon
+        guess += _OF_PROGRAM * bool(count) + count * steps * entries[program.learner] * _OF_ENTRY
     return guess > _LONG
 
 
@@ -179,20 +174,17 @@ def _block(study, program) -> tuple[int, int]:
     return block_shape(program.size, study.trials, None, None)
 
 
-def _speeds(study, first, begin, seconds) -> tuple[dict[str, _Speed], set[str]]:
-    """Measure as many kinds of programs as possible as the seconds allow.
+def _measured(study, first, store, begin, seconds) -> dict[str, "_Measurement"]:
+    """Measure as many kinds of programs as the seconds allow, and estimate the others.
 
     Run times differ most between learners, so the largest program of each learner comes first.
 
     Args:
       study: a Study.
       first: the kinds of its programs, and the first program of each.
+      store: that of the study.
       begin: the time of the clock at the start.
       seconds: the time until the answer.
-
-    Returns:
-      The speeds of the kinds that could be traced in time, and the learners that were timed. The
-      speed of a program that was not timed is in proportion to its equations and operations.
     """
     order = sorted(first, key=lambda kind: (-_size(first[kind]), kind))
     names = [first[kind].learner for kind in order]
@@ -202,29 +194,27 @@ def _speeds(study, first, begin, seconds) -> tuple[dict[str, _Speed], set[str]]:
     pool = ThreadPoolExecutor(at_once(None))
     for kind in sorted(turns, key=turns.__getitem__):
         latest = begin + _FURTHER * seconds if turns[kind] else last
-        if time.perf_counter() < latest:
-            found[kind] = _Measurement(study, first[kind])
+        if not found or time.perf_counter() < latest:
+            found[kind] = _Measurement(study, first[kind], store)
             jobs.append(pool.submit(found[kind].compile, latest))
     for job in wait(jobs, max(0.0, last - time.perf_counter())).done:
         job.result()
     pool.shutdown(wait=False, cancel_futures=True)  # A thread that still compiles is left alone.
-    for each in found.values():  # Programs are timed when nothing else runs.
-        each.play(limit)
-    kept = {kind for kind, each in found.items()
-            if time.perf_counter() < limit and each.is_kept}  # fmt: skip
-    compiled = [(each.compiling, each.equations) for each in found.values() if each.compiling]
+    for i, each in enumerate(found.values()):  # Programs are timed when nothing else runs.
+        now = time.perf_counter()
+        each.play(now + (limit - now) / (len(found) - i))
+    measured = [*found.values()]
+    compiled = [(each.compiling, each.equations) for each in measured if each.compiling]
     of_equation = np.divide(*np.sum(compiled, axis=0)) if compiled else _EQUATION
-    rates: dict[str, list[float]] = {}
-    for kind, each in found.items():
-        if each.runs:
-            rates.setdefault(first[kind].learner, []).append(each.of_operation)
-    # Most of the time of a small program is that of its start, so its rate is no lower bound.
-    other = min([_OPERATION, *(min(own) for own in rates.values())])
-    speeds = {
-        kind: each.speed(of_equation, min(rates.get(first[kind].learner, [other])), kind in kept)
-        for kind, each in found.items()
-    }
-    return speeds, set(rates)
+    rates = [(each.of_operation, each.program.learner) for each in measured if each.runs]
+    for each in measured:
+        each.compiling = each.compiling or of_equation * each.equations
+        if time.perf_counter() < limit and each.is_kept:
+            each.compiling = 0.0
+        # Most of the time of a small program is that of its start, so its rate is no lower bound.
+        own = [rate for rate, learner in rates if learner == each.program.learner]
+        each.assumed = min(own or [_OPERATION, *(rate for rate, _ in rates)])
+    return found
 
 
 def _operations(jaxpr) -> float:
@@ -252,18 +242,22 @@ def _operations(jaxpr) -> float:
 class _Measurement:
     """The measurement of a program, which is traced when it is made."""
 
-    of_trial: float  # seconds of the machine for a trial, of one second of a block
+    assumed = _OPERATION  # seconds to play an operation of a trial, if the program is not timed
+    run: Callable | None = None  # plays a number of rounds, once it is compiled
 
-    def __init__(self, study, program):
+    def __init__(self, study, program, store):
         self.study, self.program, key = study, program, study.prng_key
         self.compiling: float | None = None  # seconds
-        self.run: Callable | None = None  # plays a number of rounds, once it is compiled
-        self.runs: list[tuple[int, float]] = []  # (rounds, seconds) of a block
+        self.runs: list[tuple[int, float]] = []  # (rounds, seconds for a trial of a block)
         begin = time.perf_counter()
         learner, _ = program.first()
         of_point = time.perf_counter() - begin
         points = jax.tree.map(lambda leaf: leaf[:1], program.points())
         self.plan = study._plan(program, points=points)
+        if store is not None:
+            every = self.plan.privacy * program.size
+            whole = self.plan._replace(points=program.points(), count=program.size, privacy=every)
+            check(program.url(store), whole)
         # Most games are also traced at a second horizon, once for all horizons.
         self.tracing = 1.5 * (time.perf_counter() - begin) + (program.size - 1) * of_point
         self.horizon, self.size, game = learner.horizon, _block(study, program), program.game()
@@ -286,8 +280,6 @@ class _Measurement:
             math.log2(self.horizon) if self.by_batches else 1.0 / len(self.plan.rounds)
         )
         most = _ENTRIES // max(getattr(aval, "size", 1) for aval in outputs)
-        if self.by_batches:  # With fewer trials, more rounds can be timed.
-            most = min(most, _LANES)
         while math.prod(self.size) > most and (smaller := halved(self.size, program.size)):
             self.size = smaller
 
@@ -322,74 +314,59 @@ class _Measurement:
 
     def play(self, deadline) -> None:
         """Time the compiled program, without runs that would end after the deadline."""
-        if self.run is None or time.perf_counter() > deadline:
+        run = self.run
+        if run is None:
             return
         by_turns = takes_turns(self.plan.traced.program)
         # A program that decomposes matrices uses all cores. The others run at once, on one each.
-        self.of_trial = (at_once(None) if by_turns else 1) / math.prod(self.size)
+        of_trial = (at_once(None) if by_turns else 1) / math.prod(self.size)
 
         def seconds(rounds):
             with settings.own():
                 begin = time.perf_counter()
-                jax.block_until_ready(self.run(rounds))
+                jax.block_until_ready(run(rounds))
                 return time.perf_counter() - begin
 
-        rounds, taken = 1, seconds(1)
-        if taken < _SLOW:
-            taken = min(seconds(1), seconds(1))
-        runs = [(1, taken)]
-        enough = _ENOUGH_BY_BATCHES if self.by_batches else _ENOUGH
-        while rounds < self.horizon and (rounds == 1 or taken < enough):
-            if time.perf_counter() + _STEP * taken > deadline:
-                if taken < enough or rounds == 1:
-                    return  # Most of so short a run is the time to start it.
+        runs, rounds, taken = [], 1, 0.0
+        while time.perf_counter() + _STEP * taken < deadline:
+            taken = seconds(rounds)
+            if taken < _SLOW:
+                taken = min(taken, seconds(rounds))
+            runs.append((rounds, of_trial * taken))
+            enough = rounds > 1 and taken >= _ENOUGH
+            if rounds == self.horizon or (enough and not self.by_batches):
                 break
             rounds = min(_STEP * rounds, self.horizon)
-            taken = seconds(rounds)
-            if taken < _SLOW and (taken >= enough or rounds == self.horizon):
-                taken = min(taken, seconds(rounds))
-            runs.append((rounds, taken))
-        self.runs = runs
+        # Most of a shorter run is the time to start it.
+        if runs and (runs[-1][0] == self.horizon or (len(runs) > 1 and taken >= _ENOUGH)):
+            self.runs = runs
 
     @property
     def of_operation(self) -> float:
         """Seconds for each operation of a trial, of a program that was timed."""
-        assumed = _Speed(0.0, 0.0, *self._growth([(1, self.operations)]))
-        timed = self.speed(0.0, 0.0, True)
-        return timed.seconds(self.horizon) / assumed.seconds(self.horizon)
+        assumed = _extrapolated([(1, self.operations)], self.horizon, not self.by_batches)
+        return self.seconds(self.horizon) / assumed
 
-    def _growth(self, runs):
-        return _growth(*zip(*runs, strict=True), not self.by_batches)
-
-    def speed(self, of_equation, of_operation, is_kept) -> _Speed:
-        """The speed of the program.
-
-        Args:
-          of_equation: seconds to compile an equation, if the program is not compiled yet.
-          of_operation: seconds to play an operation of a trial, if the program was not timed.
-          is_kept: whether the executable of the study is on disk.
-        """
-        compiling = self.compiling or of_equation * self.equations
-        if self.runs:
-            parts = [self.of_trial * part for part in self._growth(self.runs)]
-        else:
-            parts = self._growth([(1, of_operation * self.operations)])
-        return _Speed(self.tracing, 0.0 if is_kept else compiling, *parts)
+    def seconds(self, rounds) -> float:
+        """Seconds of a block for each trial in it."""
+        runs = self.runs or [(1, self.assumed * self.operations)]
+        return _extrapolated(runs, rounds, not self.by_batches)
 
 
-def _growth(rounds, times, linear) -> tuple[float, float, float]:
-    """(start, round, doubling) of a :class:`_Speed`.
+def _extrapolated(runs, rounds, linear) -> float:
+    """The time of a number of rounds.
 
     Args:
-      rounds, times: increasing numbers of rounds, of which the first is 1, and their seconds.
+      runs: (rounds, time), with an increasing number of rounds, first 1.
+      rounds: the number of rounds.
       linear: whether the time is known to grow linearly.
     """
-    if len(rounds) == 1:  # Nearly all of the time is that of the round.
-        return times[0], *((times[0], 0.0) if linear else (0.0, times[0]))
-    if not linear and len(rounds) > 2:
-        grown, by_round = times[-1] - times[-2], (times[-1] - times[0]) / (rounds[-1] - rounds[0])
-        if grown < _LINEAR * by_round * (rounds[-1] - rounds[-2]):
-            doubling = max(0.0, grown) / np.log2(rounds[-1] / rounds[-2])
-            return times[-1] - doubling * np.log2(rounds[-1]), 0.0, doubling
-    by_round = max(0.0, times[-1] - times[0]) / max(1, rounds[-1] - 1)
-    return times[0], by_round, 0.0
+    (_, begin), (last, end) = runs[0], runs[-1]
+    if len(runs) == 1:  # Nearly all of the time is that of the round.
+        return begin * (rounds if linear else 1.0 + math.log2(rounds))
+    slope = max(0.0, end - begin) / (last - 1)
+    before, time_before = runs[-2]
+    grown = end - time_before
+    if linear or len(runs) == 2 or grown >= _LINEAR * slope * (last - before):
+        return begin + slope * (rounds - 1)
+    return max(0.0, end + max(0.0, grown) * math.log2(rounds / last) / math.log2(last / before))

@@ -17,17 +17,47 @@ import xarray
 from dpjax.core import coordinate_name, leaf_axes
 from dpjax.core._version import __version__
 from dpjax.game.checkpoints import checkpoint_rounds
-from dpjax.store.layout import moved, places, point_values
+from dpjax.store.layout import ROOT, moved, places, point_values, read
 from dpjax.store.objects import Damaged, Files, digest, warn
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
-from dpjax.study.programs import TEXTS
+from dpjax.study.programs import TEXTS, Program
 
 STUDY = "study.json"
 _FORMAT = "dpjax study 1"
 
 
-def keep(study: Any, url: str | os.PathLike) -> None:
+def located(programs: list[Program], url: str | os.PathLike) -> list[Program]:
+    """The programs with the names of their stores in a folder or URL.
+
+    If a value was added before the first one of an axis, a program continues the store that has its
+    other points. If that store cannot be extended to its points, a warning names it.
+    """
+    files = Files(url)
+    there = {key.partition("/")[0] for key in files.keys()}  # noqa: SIM118
+    return [program._replace(store=_located(program, files, there)) for program in programs]
+
+
+def _located(program, files, there) -> str:
+    """The name of the store of a program; ``there`` are the names of all stores."""
+    named = [name for name in program.folders() if name in there]
+    if not named or named[0] == program.folder:
+        return program.folder
+    points = point_values(program.game(), program.points())
+    for name in named:
+        if (text := files.read(f"{name}/{ROOT}")) is None:
+            return name  # A damaged store, which is refused.
+        stored = read(text, files.path(name))
+        if stored.shape[0] > 1 and _fitting(stored.points(), points) is not None:
+            return name
+    warn(
+        f"store: {program} begins a new store in {files.url}, although {named[-1]} has some of its "
+        "points; a store is extended only if it has at least two points and the grid has them all"
+    )
+    return program.folder
+
+
+def keep(study: Any, programs: list[Program], url: str | os.PathLike) -> None:
     """Write ``study.json`` into a folder or URL, unless it is there already.
 
     Raises:
@@ -49,7 +79,7 @@ def keep(study: Any, url: str | os.PathLike) -> None:
                 "rounds": _rounds(program, study.checkpoints).tolist(),
                 "points": point_values(program.game(), program.points()),
             }
-            for program in study.programs
+            for program in programs
         ],
     }
     text = json.dumps(told | {"digest": _digest(told)}, indent=1).encode()
@@ -161,17 +191,22 @@ def _program(url, trials, told) -> Played:
     if stored is None:
         regret = np.full((size, trials, len(rounds)), np.nan, np.float32)
         return Played(program, rounds, {"regret": regret}, {})
-    points = stored.layout.points()
-    at = places(points, told["points"])
-    pairs = [zip(values, points.get(name, [None]), strict=False)
-             for name, values in moved(told["points"], np.argsort(at)).items()]  # fmt: skip
-    if any(one != other for pair in pairs for one, other in pair):
+    at = _fitting(stored.layout.points(), told["points"])
+    if at is None:
         raise ValueError(
             f"store: {place} holds other points than {url}/{STUDY}; it belongs to another study"
         )
     stored = stored._replace(points=size, seeds=trials)
     arrays = {name: leaf[at] for name, leaf in _arrays(stored).items()}
     return Played(program, stored.rounds, arrays, moved(_about(stored.layout.about(), size), at))
+
+
+def _fitting(stored, points) -> np.ndarray | None:
+    """The place of each point in a store that has these points; None if it has others."""
+    at = places(stored, points)
+    pairs = [zip(values, stored.get(name, [None]), strict=False)
+             for name, values in moved(points, np.argsort(at)).items()]  # fmt: skip
+    return None if any(one != other for pair in pairs for one, other in pair) else at
 
 
 def _about(about, size) -> dict:

@@ -1,7 +1,7 @@
 """The programs of a study: the games that it compiles, and their points."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import product
@@ -40,6 +40,7 @@ class Program(NamedTuple):
     environment: str
     fixed: dict[str, int]  # static axis that one of the two takes -> index of its value
     swept: tuple[str, ...]  # traced axes that one of the two takes
+    store: str = ""  # the name of the store that it continues, if this is not that of a new one
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -156,15 +157,24 @@ class Program(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The name of the program's store.
+        """The name of the program's store."""
+        return self.store or next(self.folders())
 
-        It depends only on the first value of each traced axis, so that values can be added to a
-        store. Parts of a sum never share a store: two programs with the same first values would
-        have a cell in common.
+    def folders(self) -> Iterator[str]:
+        """The possible names of the program's store, one for each point; a new store has the first.
+
+        A store is named after the first point that it had, so that points can be added to it. Parts
+        of a sum never share a store, because they have no point in common.
         """
-        text = re.sub(r"[^\w.]+", "-", str(self)).strip("-")[:80]
-        first = [np.asarray(self.part.axes[name].values[0]).tolist() for name in self.swept]
-        return f"{text}-{sha256(f'{self} {first}'.encode()).hexdigest()[:6]}"
+        words = str(self)
+        text = re.sub(r"[^\w.]+", "-", words).strip("-")[:80]
+        axes = (self.part.axes[name].values for name in self.swept)
+        for point in product(*([np.asarray(value).tolist() for value in axis] for axis in axes)):
+            yield f"{text}-{sha256(f'{words} {[*point]}'.encode()).hexdigest()[:6]}"
+
+    def url(self, store) -> str:
+        """The program's store in the folder or URL of a study."""
+        return f"{str(store).rstrip('/')}/{self.folder}"
 
 
 @contextmanager

@@ -225,9 +225,8 @@ class Study:
             name = programs[loops.index(True)].learner
             raise ValueError(f"store: {name} is a Python class, and a store keeps compiled "
                              "learners only; run it without a store")  # fmt: skip
-
-        def stored(program):
-            return None if store is None else f"{str(store).rstrip('/')}/{program.folder}"
+        if store is not None:
+            programs = kept.located(programs, store)
 
         horizons = Horizons()
         mine = [(program, loop, share, self.trials * (share[1] - share[0]) * rounds)
@@ -242,27 +241,26 @@ class Study:
             # traced here, and the others while it is played.
             checked = [*islice(plans, 1 if is_empty(store) else None)]
             for program, made in zip(compiled, checked, strict=False):
-                check(stored(program), made)
+                check(program.url(store), made)
             if executor is not None:
                 packed = spread.pack(self)
-            kept.keep(self, store)
+            kept.keep(self, programs, store)
         if executor is not None:
             with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
                 spread.spread(packed, store, executor, parts, chunk, bar)
         found: list[Played] = []
         best_arms: dict = {}
         needed = (
-            (made, store is None or is_empty(stored(program)))
+            (made, store is None or is_empty(program.url(store)))
             for program, made in zip(compiled, chain(checked, plans), strict=True)
         )
         with (
             Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
             closing(compiled_ahead(needed)) as ahead,
         ):
-            fresh = store is None or is_empty(stored(programs[0]))
             alone = part[1] == 1 and mesh is None and not any(loops)
-            if progress and fresh and alone and costs.is_long(self, players):
-                bar.write(f"dpjax: {self.cost()}", file=bar.fp)
+            if progress and alone and costs.is_long(self, players, store):
+                bar.write(f"dpjax: {self.cost(store=store)}", file=bar.fp)
             end = 0.0
             for program, loop, share, rounds_here in mine:
                 end += rounds_here
@@ -274,7 +272,9 @@ class Study:
                 made = next(ahead)
                 bar.say(f"playing {program}")
                 about = program.about(made, best_arms)
-                result = played(made, stored(program), bar, partial(dict, about), share)
+                result = played(
+                    made, store and program.url(store), bar, partial(dict, about), share
+                )
                 if result is not None:
                     found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
                 bar.skip_to(end)
@@ -337,7 +337,7 @@ class Study:
                    for name, own in columns(plan.privacy).items()}  # fmt: skip
         return Played(program, result.rounds, found, {"privacy": privacy})
 
-    def cost(self, seconds: float = 5.0) -> costs.Cost:
+    def cost(self, seconds: float = 5.0, *, store: str | os.PathLike | None = None) -> costs.Cost:
         """Estimate the run time of this study on this machine.
 
         It compiles and times the largest program of each learner, as far as the time allows. If
@@ -348,6 +348,11 @@ class Study:
         Args:
           seconds: the time until the answer, at least 1. With more learners, or if compiling takes
             long, more time gives a better estimate.
+          store: as in :meth:`run`. Only the trials that it lacks count.
+
+        Raises:
+          ValueError, OSError: as in :meth:`run`, if the store belongs to another study or cannot be
+            read.
 
         Examples:
           >>> made = dpjax.Study(
@@ -358,7 +363,7 @@ class Study:
           (1, 64.0)
         """
         _check.between(1.0, 1e6, seconds=seconds)
-        return costs.cost(self, seconds)
+        return costs.cost(self, seconds, store)
 
     def _plan(self, program, chunk=None, mesh=None, **instead) -> Plan:
         """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints."""

@@ -94,6 +94,13 @@ def test_switching_cost_lower():
     assert value < bounds.exp3_minibatch(HORIZON, ARMS, TAU, 1)
 
 
+@pytest.mark.parametrize("wrong", [[None, 1.0], 1j, ["a"], [[1.0], [1.0, 2.0]], np.ma.masked])
+def test_arguments_that_are_no_numbers_are_named(wrong):
+    for call in (lambda: bounds.exp3(100, wrong), lambda: bounds.exp3(100, arms=wrong)):
+        with pytest.raises(ValueError, match="^arms(:| is)"):
+            call()
+
+
 def test_curves_broadcast_in_float64():
     """Rounds on one axis, epsilons or batches on another; each entry equals the scalar result."""
     rounds = np.array([2, 1000, 10**9], np.int32)  # T m would overflow as an integer

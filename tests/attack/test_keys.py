@@ -199,6 +199,14 @@ def test_environments_refuse_them_too_but_need_none_if_they_draw_nothing():
     with pytest.raises(TypeError, match=BATCHED):
         environment.step((), key=key, action=0)
     environment = environments.table([[0.5, 1.0]])
+    for call in (
+        environments.oblivious(3, 8).init, environments.consensus(4, 2).init,
+        lambda key: environments.bernoulli([0.5] * 2).step((), key, 0),
+        lambda key: environments.bernoulli([0.5] * 2, regret="pseudo").batch((), key, 0, 3, None),
+        lambda key: environments.glm_arms(2, 3).step((), key=key, action=0),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"^key must be one key, such as jax.random.key\(0\)"):
+            call(None)
     assert environment.step(environment.init(None), None, 1)[1].loss[1] == 1.0
 
 

@@ -4,6 +4,7 @@ import inspect
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import random as jr
 
@@ -42,10 +43,13 @@ def test_a_wrong_argument_is_named(function, noun):
             call(getattr(audit, function), right() | {noun: value})
 
 
-def test_losses_of_a_pair_that_are_not_finite_are_refused():
-    wrong = jax.tree.map(lambda leaf: leaf + jnp.nan, right()["pair"])
-    with pytest.raises(ValueError, match="^pair: losses and others must be finite"):
-        call(audit.epsilon, right() | {"pair": wrong})
+@pytest.mark.parametrize("entry", [np.nan, np.inf, None, "a"])
+def test_losses_of_a_pair_that_are_not_finite_numbers_are_refused(entry):
+    losses, others = map(np.array, right()["pair"])
+    others = others.astype(object)
+    others.flat[0] = entry
+    with pytest.raises(ValueError, match="^pair: others: row 1.* must be finite in float32"):
+        call(audit.epsilon, right() | {"pair": audit.Pair(losses, others)})
 
 
 def from_one(horizon) -> Learner:

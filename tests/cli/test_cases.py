@@ -46,7 +46,7 @@ BAD = {
     "an index": ("x,z,y\n2,0,u\n5,1,v\n4,2,v\n", "column 2 counts the rows, 0 to 2; an index is "
                  "neither an arm nor a feature, so remove it"),
     "one word": ("x,z,y\n1.5,a,u\n2,a,v\n", "column 2 (z) has 1 different word; it must have from "
-                 f"2 to {VALUES}"),
+                 f"2 to {VALUES}; remove this column"),
     "many labels": (f"x,y\n{MANY}\n", f"column 2 (y) has {VALUES + 1} different words; it must "
                     f"have from 2 to {VALUES}"),
     "no name": (",y\n1,u\n", "row 1 must name the columns, and column 1 has no name"),
@@ -54,14 +54,13 @@ BAD = {
                   "be a word"),
     "several": ("x,y\n1,u\n2\nz,v\n3,NA\n,v\n", "has 4 faults: (1) row 3 has 1 entries, but the "
                 "header has 2; (2) row 4, column 1 (x) is 'z', and not a number, as other entries "
-                "of this column are; (3) row 5, column 2 (y) is 'NA', which marks a missing entry; "
-                "fill it in, remove the row, or use another word; (4) row 6, column 1 (x) is "
-                "missing; fill it in, or remove the row"),
+                "of this column are (and 1 more in this column); (3) row 5, column 2 (y) is "
+                "'NA', which marks a missing entry; fill it in, remove the row, or use another "
+                "word"),
     "names": ("1,\n3,4\n", "has 2 faults: (1) row 1 must name the columns, and column 1 is named "
               "1; a name must be a word; (2) row 1 must name the columns, and column 2 has no "
               "name"),
-    "a name twice": ("y,y\n1,u\n", "row 1 must name the columns, and column 2 is named y, as an "
-                     "earlier one is"),
+    "a name twice": ("y,y\n1,u\n", "columns 1 and 2 are both named 'y'; rename or remove one"),
     "other columns": ("x,Y\n1,u\n", "has no column 'y' (did you mean Y?); its columns are x, Y"),
     "ragged": ("x,y\n1,u\n2\n", "row 3 has 1 entries, but the header has 2"),
     "semicolons": ("x;y\n1;u\n", "its entries are separated by semicolons; separate them by "
@@ -109,7 +108,8 @@ def test_losses_beside_features_are_checked_as_those_of_a_table(tmp_path):
         "x,a,b\n1,0,1\n3,0,1.5\n": r"row 3, column 3 \(b\) is 1.5; losses must lie in \[0, 1\]",
         "x,a,b\n1,0,1\n3,0,1.0000000000000002\n": r"\(b\) is 1\.0000000000000002; losses must lie",
         "x,a,b\n1,0,1\n3,0,u\n": r"row 3, column 3 \(b\) is 'u', and not a number, as other",
-        "x,a,b\n1,0,u\n3,0,v\n": r"row 2, column 3 \(b\) is 'u', and not a number; \(2\) ",
+        "x,a,b\n1,0,u\n3,0,v\n": r"row 2, column 3 \(b\) is 'u', and not a number \(and 1 more "
+        r"in this column\); remove this column, or name it with --features b$",
         "x,a\n1,0\n3,1\n": "has 1 columns of losses beside the features; it needs one for each arm",
     }
     for text, message in cases.items():

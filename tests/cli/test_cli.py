@@ -58,13 +58,15 @@ def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_pa
     """By no command. With the option they are, and files left by a killed run do not count."""
     monkeypatch.setattr(papers.tossou2017, "reproduce", lambda out, **sizes: "played")
     monkeypatch.setattr("dpjax.cli.audits.run", lambda names, out, **options: ("played", 0, ""))
-    monkeypatch.setattr("dpjax.cli.run.run", lambda *arguments, **options: "played")
+    for command in ("run", "theorem"):
+        monkeypatch.setattr(f"dpjax.cli.{command}.run", lambda *arguments, **options: "played")
     left = tmp_path / "results"
     monkeypatch.chdir(tmp_path)
     for words, default in [
         (["run", "--losses", DIAGNOSES, "--learner", "exp3"], "run"),
         (["reproduce", "tossou2017"], "tossou2017"),
         (["audit", "exp3"], "audit"),
+        (["theorem", "exp3"], "theorem"),
     ]:
         folder = left / default
         (folder / ".unfinished-1-2").mkdir(parents=True)
@@ -72,7 +74,14 @@ def test_results_of_an_earlier_run_are_not_overwritten_in_silence(capsys, tmp_pa
         (folder / "table.csv").write_text("mine")
         code, printed, error = call(capsys, *words)
         assert (code, printed, error.count("\n")) == (2, "", 1)
-        assert f"out: results/{default} is not empty; pass --overwrite" in error
+        merged = {"audit": "learners", "theorem": "theorems"}.get(default)
+        merge = f", --merge to replace only those of the same {merged}" if merged else ""
+        assert error == (
+            f"dpjax: out: results/{default} is not empty; pass --overwrite to replace the results "
+            f"in it{merge}, or name another folder with --out\n"
+        )
+        if merge:
+            assert call(capsys, *words, "--merge")[0] == 0
         assert call(capsys, *words, "--overwrite")[0] == 0
         assert call(capsys, *words, "--out", str(tmp_path / "new"))[0] == 0
 

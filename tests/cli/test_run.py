@@ -13,6 +13,7 @@ import xarray
 import dpjax
 from dpjax import learners, privacy
 from dpjax.cli import run
+from dpjax.cli.case_files import read_cases
 from dpjax.learners import factories
 from dpjax.report import plot
 from dpjax.report.output import output_folder
@@ -79,7 +80,11 @@ BAD_CSV = {
     "rounds behind": ("0,1,1\n0,1,2\n1,1,3\n", r"column 3 counts the rows, 1 to 3; "),
     "no index": (
         "1,0\n2,1\n2,0\n",
-        r"has 2 faults: \(1\) row 2, column 1 is 2; losses must lie in",
+        r"row 2, column 1 is 2; losses must lie in \[0, 1\] \(and 1 more in this column\)$",
+    ),
+    "two arms of one name": (
+        "a,b, a\n0,1,0\n",
+        "columns 1 and 3 are both named 'a'; rename or remove one$",
     ),
     "missing entry": (
         "a,b\n0,1\n0.5,\n",
@@ -119,17 +124,14 @@ def test_a_bad_csv_is_refused_in_one_sentence(case, tmp_path):
 
 DIRTY = "a,b,c\n0,1,0\n,1,0\n0,1,0\n0\n1,high,0\n0,1,1.7\n-1,NA,inf\n"
 FAULTS = [
-    "row 3, column 1 (a): is missing; fill it in, or remove the row",
+    "row 3, column 1 (a): is missing; fill it in, or remove the row (and 1 more in this column)",
     "row 5 has 1 entries, but the header has 3",
-    "row 6, column 2 (b): 'high' is not a number",
-    "row 7, column 3 (c) is 1.7; losses must lie in [0, 1]",
-    "row 8, column 1 (a) is -1; losses must lie in [0, 1]",
-    "row 8, column 2 (b): is 'NA', which marks a missing entry; fill it in, or remove the row",
-    "row 8, column 3 (c) is inf; losses must lie in [0, 1]",
+    "row 6, column 2 (b): 'high' is not a number (and 1 more in this column)",
+    "row 7, column 3 (c) is 1.7; losses must lie in [0, 1] (and 1 more in this column)",
 ]
 
 
-def test_all_faults_of_a_table_are_listed_together(tmp_path):
+def test_the_first_fault_of_each_column_of_a_table_is_listed(tmp_path):
     with pytest.raises(ValueError) as error:
         run.read_losses(write(tmp_path / "dirty.csv", DIRTY))
     listed = "; ".join(f"({i}) {fault}" for i, fault in enumerate(FAULTS, 1))
@@ -137,9 +139,9 @@ def test_all_faults_of_a_table_are_listed_together(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["csv", "npy", "npz"])
-def test_ten_faults_are_listed_and_the_others_counted(kind, tmp_path):
-    losses, path = np.full((40, 2), 0.5), tmp_path / f"losses.{kind}"
-    losses[5:30, 1] = np.linspace(1.5, 2.5, 25)
+def test_ten_columns_are_listed_and_the_others_counted(kind, tmp_path):
+    losses, path = np.full((40, 13), 0.5), tmp_path / f"losses.{kind}"
+    losses[5:30, :12] = 1.5
     if kind == "csv":
         np.savetxt(path, losses, delimiter=",")
     else:
@@ -147,8 +149,35 @@ def test_ten_faults_are_listed_and_the_others_counted(kind, tmp_path):
     with pytest.raises(ValueError) as error:
         run.read_losses(path)
     said = str(error.value)
-    assert said.startswith(f"{path}: has 25 faults: (1) row 6, column 2 is 1.5; losses must lie ")
-    assert said.endswith("(10) row 15, column 2 is 1.875; losses must lie in [0, 1]; and 15 more")
+    one = "row 6, column {0} is 1.5; losses must lie in [0, 1] (and 24 more in this column)"
+    listed = "; ".join(f"({i}) {one.format(i)}" for i in range(1, 11))
+    assert said == f"{path}: has 300 faults: {listed}; columns not listed: 2"
+
+
+WORDS = {
+    "few words": (("u", "v"), "; remove this column, or name it with --features b"),
+    "many words": (tuple(f"w{i}" for i in range(40)), "; remove this column"),
+    "one word": (("u",), "; remove this column"),
+    "a missing word": (("u", "v", ""), "; remove this column"),
+    "one number": (("u", "v", "0.5"), ""),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+@pytest.mark.parametrize("with_features", [False, True])
+def test_a_column_of_words_hides_no_fault_of_another(case, with_features, tmp_path):
+    words, advice = WORDS[case]
+    rows = [["x", "b", "c", "d"]]
+    rows += [[i / 7, words[i % len(words)], 0, 1.5 if i == 30 else 1] for i in range(40)]
+    text = "\n".join(",".join(map(str, row[not with_features :])) for row in rows)
+    path = write(tmp_path / "words.csv", text)
+    with pytest.raises(ValueError) as error:
+        _ = read_cases(path, features=["x"]) if with_features else run.read_losses(path)
+    column, faults = 2 + with_features, sum(row[1] != "0.5" for row in rows[1:])
+    said = str(error.value)
+    assert said.startswith(f"{path}: has {faults + 1} faults: (1) row 2, column {column - 1} (b)")
+    assert f" (and {faults - 1} more in this column){advice}; (2) row 32, " in said
+    assert said.endswith(f"column {column + 1} (d) is 1.5; losses must lie in [0, 1]")
 
 
 def test_what_resembles_an_index_or_a_separator_and_is_none_is_read(tmp_path):

@@ -123,7 +123,8 @@ def test_the_figure_shows_failures_against_whole_patients(small):
         (
             "treatment,outcome\na,1\n,2\nb,x\n",
             "has 3 faults: (1) row 3, column 1 (treatment) is missing; fill it in, or remove the "
-            "row; (2) row 3, column 2 (outcome) is '2'; an outcome is 0 or 1; (3) row 4, ",
+            "row; (2) row 3, column 2 (outcome) is '2'; an outcome is 0 or 1 "
+            "(and 1 more in this column)",
         ),
         ("treatment,outcome\n1,1\n1.0,0\n", "(treatment) is '1.0', the same number as '1' in row"),
         ("treatment,outcome\na,1\na,0\n", "at least two treatments are needed, got 1"),

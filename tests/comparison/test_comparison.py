@@ -245,6 +245,9 @@ def test_a_learner_over_points_and_one_over_features(
     assert found.regret["mean"].notnull().all() and found.mutants.empty
     own = found.regret[found.regret["learner"] == found.name]
     assert own["epsilon"].isnull().all() and len(own) == 1
+    bounds = ["lower_bound", "shariff_sheffet"]
+    for table in (found.regret[["epsilon", "mean", *bounds]], found.audit[["epsilon", "attack"]]):
+        assert (table.dtypes == "float64").all()  # They once held None.
     assert len(found.differences) == len(epsilons)
 
 

@@ -87,6 +87,17 @@ def losses_of(family, actions, **parameters):
     return np.asarray(play_actions(made, actions, jr.key(0))[0].loss)
 
 
+@pytest.mark.parametrize("name", OVER_ARMS | OVER_POINTS)
+def test_each_parameter_is_read_as_an_array_of_its_shape(name):
+    family = (OVER_ARMS | OVER_POINTS)[name]
+    own = members(family)[-1]
+    for parameter, value in own.items():
+        words, missing = (np.full(value.shape, entry) for entry in ("a", np.nan))
+        for wrong in (words, missing, np.zeros((9, 9))):
+            with pytest.raises(ValueError, match=f"^{parameter}(:| is| must have shape)"):
+                family.make(**own | {parameter: wrong})
+
+
 def test_gaps_are_as_wide_as_they_say():
     constant = losses_of(families.gaps(2, losses="constant"), ACTIONS[0], gap=0.25)
     np.testing.assert_array_equal(constant, [[0.75, 1.0]] * ROUNDS)

@@ -81,3 +81,19 @@ def test_what_the_optimizer_sees_sums_to_the_release():
 def test_an_optimizer_that_is_none_is_refused():
     with pytest.raises(TypeError, match=r"optimizer must be an optax.GradientTransformation"):
         learners.online_gradient(8, domains.ball(2), 0.1, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "needed"),
+    [
+        (optax.lbfgs(), "'value_fn'"),
+        (optax.polyak_sgd(), "'value'"),
+        (optax.chain(optax.adam(0.1), optax.contrib.reduce_on_plateau()), "'value'"),
+        (optax.contrib.sophia(0.1), "obj_fn"),
+    ],
+    ids=["lbfgs", "polyak", "plateau", "sophia"],
+)
+def test_an_optimizer_that_needs_more_than_gradients_is_refused(optimizer, needed):
+    sentence = rf"^optimizer must update a point of shape \(2,\) from its gradient.*{needed}"
+    with pytest.raises(ValueError, match=sentence):
+        learners.online_gradient(8, domains.ball(2), optimizer, epsilon=1.0)

@@ -215,8 +215,12 @@ def test_more_trials_and_more_values_open_as_they_were_played(tmp_path):
     assert dpjax.open(folder).identical(few) and few.sizes["trial"] == 2
 
 
-@pytest.mark.parametrize("mixing", [[0.1, 0.3], [0.1, 0.2, 0.3]])
-def test_values_can_be_inserted_anywhere_after_the_first(tmp_path, mixing, monkeypatch):
+@pytest.mark.parametrize(
+    ("first", "mixing"),
+    [(0.1, [0.1, 0.3]), (0.1, [0.1, 0.2, 0.3]), (0.05, [0.1, 0.3]), (np.inf, [0.3, 0.05, 0.1])],
+    ids=["the same first values", "a value between", "a new first value", "another order"],
+)
+def test_values_can_be_inserted_anywhere(tmp_path, first, mixing, monkeypatch):
     def made(epsilons, mixing):
         grid = {"epsilon": epsilons, "mixing": mixing, "horizon": 24, "arms": 3}
         makers = {"mine": lambda horizon, arms, epsilon, mixing: lap(horizon, arms, epsilon)}
@@ -224,16 +228,32 @@ def test_values_can_be_inserted_anywhere_after_the_first(tmp_path, mixing, monke
 
     made([0.1, 1.0, np.inf], [0.1, 0.3]).run(tmp_path / "kept", progress=False)
     before = {name for name in tree(tmp_path / "kept") if "/c/" in name}
-    study = made([0.1, np.inf, 10.0, 1.0], mixing)
+    epsilons = list(dict.fromkeys([first, 0.1, np.inf, 10.0, 1.0]))
+    study = made(epsilons, mixing)
     found = study.run(tmp_path / "kept", progress=False)
-    assert found["epsilon"].values.tolist() == [0.1, 1.0, 10.0, np.inf]
+    assert found["epsilon"].values.tolist() == sorted(epsilons)
     assert found.identical(study.run(progress=False))
     assert dpjax.open(tmp_path / "kept").identical(found)
     assert before <= tree(tmp_path / "kept").keys()
     write = Counter()
     monkeypatch.setattr(store.Store, "write", lambda *block: write.update([block[1:3]]))
-    again = made([0.1, 10.0, 1.0, np.inf], mixing).run(tmp_path / "kept", progress=False)
+    again = made(epsilons[::-1], mixing[::-1]).run(tmp_path / "kept", progress=False)
     assert not write and again.identical(found)
+    assert len([*(tmp_path / "kept").glob("*/zarr.json")]) == 1
+
+
+@pytest.mark.parametrize(("before", "now"), [([0.1, 1.0], [0.05, 0.1]), ([0.1], [0.05, 0.1])])
+def test_a_new_store_beside_one_with_some_of_the_points_is_named(tmp_path, before, now):
+    def made(epsilons):
+        return Study(lap, stochastic, {"epsilon": epsilons, "horizon": 8, "arms": 2}, trials=1)
+
+    made(before).run(tmp_path, progress=False)
+    (old,) = (path.name for path in tmp_path.iterdir() if path.is_dir())
+    said = f"lap, stochastic, .* begins a new store in {tmp_path}, although {old} has some of its"
+    with pytest.warns(RuntimeWarning, match=said) as caught:
+        found = made(now).run(tmp_path, progress=False)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert dpjax.open(tmp_path).identical(found)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "a digit", "a list"])

@@ -18,6 +18,7 @@ import xarray
 from dpjax import core, domains, environments, learners, simulate, simulate_batches, sweep
 from dpjax.study import Study
 from dpjax.study import cost as costs
+from dpjax.study.cost import _Measurement
 
 ARMS = {"arms": 3, "horizon": 40}
 
@@ -328,8 +329,7 @@ def test_growth_with_the_number_of_rounds_is_recognized():
     rounds = 4 ** np.arange(6)
 
     def extrapolated(times, linear=False):
-        speed = costs._Speed(0.0, 0.0, *costs._growth(rounds, times, linear))
-        return speed.seconds(4**10)
+        return costs._extrapolated([*zip(rounds, times, strict=True)], 4**10, linear)
 
     by_rounds, by_doublings = 2.0 + 3.0 * rounds, 2.0 + 3.0 * np.log2(rounds)
     assert extrapolated(by_rounds) == pytest.approx(2.0 + 3.0 * 4**10)
@@ -337,31 +337,29 @@ def test_growth_with_the_number_of_rounds_is_recognized():
     assert extrapolated(by_doublings, linear=True) == pytest.approx(2.0 + 30.0 * (4**10 - 1) / 1023)
     noisy = 2.0 + np.array([0.0, 0.5, 0.8, 1.0, 0.99, 1.02])  # a step below 0 before the last one
     assert 3.0 < extrapolated(noisy) < 3.2
-    constant = costs._Speed(0.0, 0.0, *costs._growth(rounds[:1], [2.0], False))
-    assert constant.seconds(1) == 2.0
+    assert costs._extrapolated([(1, 2.0)], 1, False) == 2.0
 
 
 class Measured:
     """A measurement without a program: 2 seconds to compile, and one for each round of a trial."""
 
-    equations, is_kept, of_operation = 100, False, 1.0
+    equations, is_kept, of_operation, tracing = 100, False, 1.0, 1.0
     slow: ClassVar[set] = set()  # the learners that compile for minutes
 
-    def __init__(self, study, program):
-        self.learner, self.compiling, self.runs = program.learner, None, []
+    def __init__(self, study, program, store):
+        self.program, self.compiling, self.runs = program, None, []
         self.scale = program.values.get("arms", 1) * {"B": 10.0}.get(program.learner, 1.0)
 
     def compile(self, latest):
-        if self.learner in self.slow:
+        if self.program.learner in self.slow:
             never.wait(120.0)
         self.compiling = 2.0
 
     def play(self, deadline):
         self.runs = [(1, 1.0)] if self.compiling else []
 
-    def speed(self, of_equation, of_operation, is_kept):
-        compiling = self.compiling or of_equation * self.equations
-        return costs._Speed(1.0, compiling, *[of_operation * self.scale] * 2, 0.0)
+    def seconds(self, rounds):
+        return self.assumed * self.scale * rounds
 
 
 never = threading.Event()
@@ -418,6 +416,29 @@ def test_a_cost_that_is_not_measured_is_in_proportion_to_the_size(measured, monk
     found = study.cost(1.0)
     assert found.playing == pytest.approx(in_turn(study) * 16 * (2.0 + 8.0 + 4.0))
     assert (found.compiling, found.unmeasured) == (3 * 1.0 + 3 * 2.0 / 2, ())
+
+
+def test_a_cost_counts_what_a_store_lacks(measured, monkeypatch, tmp_path, capsys):
+    """A continued study once cost as much as a new one."""
+
+    def study(trials, mean=0.3):
+        coins = {"coins": lambda arms: environments.bernoulli([mean] * arms)}
+        return Study(learners.exp3, coins, {"arms": 2, "horizon": 8, "mixing": [0.1, 0.2]}, trials)
+
+    url = tmp_path / "mine"
+    assert study(64).cost(1.0, store=url).rounds == 2 * 64 * 8
+    study(64).run(url, progress=False)
+    assert study(64).cost(1.0, store=url) == costs.Cost(0, 0.0, 0.0, 0.0)
+    new, more = study(192).cost(1.0), study(192).cost(1.0, store=url)
+    assert (more.rounds, new.rounds) == (2 * 128 * 8, 2 * 192 * 8)
+    assert more.playing < new.playing
+    monkeypatch.setattr(costs, "_Measurement", _Measurement)
+    with pytest.raises(ValueError, match="was made with another game"):
+        study(192, mean=0.4).cost(1.0, store=url)
+    monkeypatch.setattr(costs, "_Measurement", Measured)
+    monkeypatch.setattr(costs, "_LONG", 0.0)
+    study(192).run(url)
+    assert "dpjax: 1 programs, 2e+03 rounds x trials" in capsys.readouterr().err
 
 
 def test_a_cost_without_a_measurement_counts_operations(monkeypatch):
