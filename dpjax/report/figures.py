@@ -51,7 +51,7 @@ def figure(
     data: xarray.Dataset,
     x: str,
     *,
-    y: str | None = None,
+    of: str | None = None,
     color: str | None = None,
     line: str | None = None,
     panel: str | Sequence[str] | None = None,
@@ -74,7 +74,7 @@ def figure(
         a learner that takes no epsilon then has a mark at its declared epsilon, or at "none" if it
         declares no privacy. Curves go along epsilon if it has several values, or otherwise along
         the axis that is not named below.
-      y: the variable: by default the regret, at the horizon unless x is the round. For an estimate
+      of: the variable: by default the regret, at the horizon unless x is the round. For an estimate
         by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis shown by colours and markers. A learner that does not take it is grey.
       line: the axis shown by line styles.
@@ -110,19 +110,15 @@ def figure(
         _check.one_of(*STYLES, style=style)
     axis, declared = x, x == DECLARED and x not in data.dims
     if declared:
-        data, axis = quantities.along_declared(data, y, [color, line, *facets])
+        data, axis = quantities.along_declared(data, of, [color, line, *facets])
     roles = {"x": axis, "color": color, "line": line}
     roles |= dict(zip(("panel", "columns"), facets, strict=False))
-    array, shown = _shown(data, y, roles, estimate, confidence)
+    array, shown = _shown(data, of, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
     along = quantities.along(array, axis, declared)
-    across = {} if across is None else across
-    if not isinstance(across, Mapping):
-        raise TypeError("across: pass a dict of labels and lines, such as "
-                        f'across={{"bound": values}}, not {type(across).__name__}')  # fmt: skip
+    across = quantities.lines(across, array, axis, facets)
     if len(across) >= len(_LINES):
         raise ValueError(f"across: {len(across)} lines; at most {len(_LINES) - 1} can be drawn")
-    across = {name: quantities.line(name, own, array, axis, facets) for name, own in across.items()}
     if declared and axis != "epsilon" and any(axis in own.dims for own in across.values()):
         raise ValueError(f'across: with x="declared" and curves along {axis}, pass numbers')
     panels = [(dict(zip(facets, values, strict=True)), quantity)
@@ -244,29 +240,25 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
     return 0
 
 
-def _shown(data, y, roles, estimate, confidence) -> tuple:
+def _shown(data, of, roles, estimate, confidence) -> tuple:
     """An array with the data's axes and coordinates, and the quantities of the figure."""
     if quantities.is_estimate(data) or "trial" not in data.dims:
         if estimate is not None:
             raise ValueError("estimate: the data are already an estimate; leave it out")
-        shown = quantities.of_estimate(data, y)
+        shown = quantities.of_estimate(data, of)
         array = data[next(iter(data.data_vars))]
         arrays.refuse_empty(array, data.attrs.get("variable", array.name), "estimate")
         check_axes({str(n): size for n, size in array.sizes.items()}, roles)
         if len(shown) > 1 and "columns" in roles:
             raise ValueError(
                 f"panel: name one axis, because a figure of {len(shown)} quantities has a column "
-                f'for each; or choose one of them, such as y="{array.name}"'
+                f'for each; or choose one of them, such as of="{array.name}"'
             )
         return array, shown
     x = roles["x"]
-    y = ("regret" if x == "round" else "final_regret") if y is None else y
-    if y not in data:
-        raise ValueError(
-            f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
-        )
-    array = quantities.variable(data, y)
-    arrays.refuse_empty(array.where(arrays.counts(array)), y)
+    of = ("regret" if x == "round" else "final_regret") if of is None else of
+    array = quantities.variable(data, of)
+    arrays.refuse_empty(array.where(arrays.counts(array)), of)
     with arrays.quiet():
         if estimate is None and quantities.is_proportion(array):
             estimate = "proportion"
@@ -276,9 +268,9 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         if found is None and data.sizes[x] == 1:
             found = estimates.mean(array, confidence)
         found = estimates.band(array, x, confidence) if found is None else found
-    arrays.refuse_empty(found[next(iter(found))], y, "estimate")
-    arrays.warn(arrays.incomplete(found), y, stacklevel=4)
-    words = found.attrs.get("label") or quantities.label(y, array.attrs)
+    arrays.refuse_empty(found[next(iter(found))], of, "estimate")
+    arrays.warn(arrays.incomplete(found), of, stacklevel=4)
+    words = found.attrs.get("label") or quantities.label(of, array.attrs)
     return array, [quantities.Quantity(words, found)]
 
 
@@ -457,12 +449,11 @@ def _frame(axes, part, along, below, labels, slanted, room) -> None:
         axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= last])
     low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
-        at, _ = quantities.places(part.settings)
-        if quantities.is_wide(part.settings):
+        if quantities.is_wide(np.array([*part.settings])):
             axes.set_yscale("log")
-        if len(at) <= 9 or part.settings.dtype.kind not in "iuf":
-            axes.set_yticks(at, [quantities.text(value) for value in part.settings])
-            axes.set_yticks([], minor=True)
+        shown = [*part.settings.items()][:: -(-len(part.settings) // 12)]
+        axes.set_yticks(*zip(*shown, strict=True))
+        axes.set_yticks([], minor=True)
     elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
 

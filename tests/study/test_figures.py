@@ -211,7 +211,9 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     assert own["chosen_rate"].values.tolist() == best.get_lines()[0].get_ydata().tolist()
     candidates = [[0.01, 0.1], [0.1, 1.0]]
     assert [own["rate"].values[one].tolist() for one in own["candidate"].values] == candidates
-    assert edges(best) == [{0.1: (0.01, 0.1), 10.0: (0.1, 1.0)}]  # the fixed one has no rate
+    unused = {0.1: (3.0, 3.0), 10.0: (3.0, 3.0)}  # the fixed one has no rate
+    assert edges(best) == [{0.1: (0.01, 0.1), 10.0: (0.1, 1.0)}, unused]
+    assert [t.get_text() for t in best.get_yticklabels()] == ["0.01", "0.1", "1", "unused"]
     dots = best.get_lines()[1]
     assert [*zip(*dots.get_data(), strict=True)] == [
         (0.1, 0.01), (0.1, 0.1), (10.0, 0.1), (10.0, 1.0)
@@ -223,10 +225,11 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     assert [edges(regret)[0][x][0] for x in (0.1, 10.0)] == pytest.approx(low)
     text = " ".join(drawn.get_supxlabel().split())
     for sentence in (
-        "Best learning rate: the least mean of 20 trials.",
-        "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
-        "Regret at T, tuned: mean with Student's 95 % confidence intervals; 20 trials. T = 64.",
-        "Tuned in each cell, on the other half of the trials: learning rate.",
+        "Best learning rate: the least mean of 20 trials, with the settings that are not "
+        "significantly worse in the other trials, at 95 %.",
+        "Regret at T, tuned: mean with Student's 95 % confidence intervals; 20 to 40 trials.",
+        "Tuned in each cell, on the other half of the trials: learning rate (tuned). The others "
+        "are estimated from all trials.",
         "No epsilon includes the privacy cost of tuning on the data.",
         "Declared privacy: local model.",
     ):
@@ -235,7 +238,7 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
 
 def test_one_quantity_of_a_tuned_learner_and_panels_beside(settings):
     found = settings.dpjax.tune("rate")
-    (axes,) = found.dpjax.figure("epsilon", color="learner", y="mean").axes
+    (axes,) = found.dpjax.figure("epsilon", color="learner", of="mean").axes
     assert axes.get_ylabel() == "regret at T, tuned"
     drawn = found.dpjax.figure("epsilon", panel="learner")
     assert [axes.get_title() for axes in drawn.axes] == ["tuned", "tuned", "fixed", "fixed"]
@@ -269,7 +272,7 @@ def test_any_estimate_with_an_interval_is_drawn(settings):
     ("options", "said"),
     [
         ({"estimate": "gini"}, "estimate: the data are already an estimate; leave it out"),
-        ({"y": "regret"}, "y: the estimate has no 'regret'; it has chosen_rate, mean"),
+        ({"of": "regret"}, "of: the estimate has no 'regret'; it has chosen_rate, mean"),
         ({"panel": ("learner", "learner")}, "an axis can be named only once"),
         ({}, "learner has 2 values; select one of them, or name it as color, line or panel"),
     ],
@@ -283,10 +286,10 @@ def test_two_axes_of_panels_have_room_for_one_quantity(settings):
     two = settings.expand_dims(environment=["a", "b"]).dpjax.tune("rate")
     pair = {"panel": ("learner", "environment")}
     with pytest.raises(
-        ValueError, match='column for each; or choose one of them, such as y="mean"'
+        ValueError, match='column for each; or choose one of them, such as of="mean"'
     ):
         two.dpjax.figure("epsilon", **pair)
-    assert len(two.dpjax.figure("epsilon", y="mean", **pair).axes) == 4
+    assert len(two.dpjax.figure("epsilon", of="mean", **pair).axes) == 4
 
 
 def test_a_single_trial_is_selected_as_a_list(settings):
