@@ -166,10 +166,10 @@ def _tune(array, axes, confidence, trials) -> xarray.Dataset:
     means = halves[0].mean("trial", skipna=False)
     at = means.fillna(np.inf).argmin("setting")
     chosen = halves[1].isel(setting=at).drop_vars(["setting", *axes])
-    every = flat.isel(setting=0).drop_vars(["setting", *axes])
+    first = flat.isel(setting=0).drop_vars(["setting", *axes])
     found, every = (
         estimates.mean(own, confidence).drop_vars("trials", errors="ignore")
-        for own in (chosen, every)
+        for own in (chosen, first)
     )
     worse = estimates.mean(halves[1] - chosen, confidence)
     single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)

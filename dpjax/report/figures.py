@@ -144,10 +144,11 @@ def figure(
     drawn = Captioned(figsize=(width, height), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, x == "round", along.beyond is not None)
-    flat = 0
+    flat = equal = 0
     for i, (at, quantity) in enumerate(panels):
         part = quantity.sel(at)
-        flat += _curves(axes[i], part, array, along, looks, color, line)
+        counts = _curves(axes[i], part, array, along, looks, color, line)
+        flat, equal = flat + counts[0], equal + counts[1]
         title = ", ".join(
             v if isinstance(v, str) else f"{n} = {quantities.text(v)}" for n, v in at.items()
         )
@@ -168,9 +169,12 @@ def figure(
     parts = captions.caption(shown, array, roles.values())
     if flat and array.sizes.get("trial", 2) > 1:
         parts.append("A curve without a band: all trials have the same value.")
+    if equal:
+        parts.append("A wider curve or mark is equal to the one on it.")
     text = " ".join(filter(None, [*parts, note]))
     drawn.caption = text
-    above = _legend(drawn, array, (color, line), looks, across, page and font)
+    spare = None if page or len(panels) == len(axes) else axes[len(panels)]
+    above = _legend(drawn, array, (color, line), looks, across, page and font, spare)
     if caption:
         text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
         line_width = int(drawn.get_figwidth() * (15 if page is None else 130 / font))
@@ -188,11 +192,11 @@ def figure(
     return drawn
 
 
-def _legend(drawn, array, axes, looks, across, font) -> int:
-    """Draw the legend right of the panels, or in lines above them.
+def _legend(drawn, array, axes, looks, across, font, spare) -> int:
+    """Draw the legend right of the panels, in the place of an unused panel, or above the panels.
 
     On the right, a large legend has two columns and makes the figure larger. ``font`` is the font
-    size of a page, whose legend is above the panels, or None.
+    size of a page, whose legend is above the panels, or None. ``spare`` is an unused panel or None.
 
     Returns:
       The number of lines above the panels.
@@ -221,7 +225,7 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
     if not handles:
         return 0
     width, height = drawn.get_size_inches()
-    most = int((width * 72 - 34) / 4.6) if font else 50
+    most = int((width * 72 - 34) / 4.6) if font else 50 if spare is None else 40
     labels = [textwrap.fill(str(handle.get_label()), most) for handle in handles]
     lines = sum(label.count("\n") + 1 for label in labels)
     if font:
@@ -231,6 +235,10 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
                  "fontsize": font, "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
         drawn.legend(handles, labels, frameon=False, **place)
         return rows
+    if spare is not None and lines <= 14:
+        spare.legend(handles, labels, frameon=False, loc="center left", fontsize=8)
+        drawn.set_figwidth(width - 1.6)
+        return 0
     columns = 1 if lines <= 6 * height - 3 else 2
     place = {"loc": "outside right upper", "ncols": columns, "fontsize": 8, "handlelength": 3.0}
     legend = drawn.legend(handles, labels, frameon=False, **place)
@@ -337,13 +345,17 @@ def _looks(array, color, line, over_time, marked) -> tuple[dict, dict]:
                    for value, kind, fill in kinds}  # fmt: skip
 
 
-def _curves(axes, part, array, along, looks, color, line) -> int:
+def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
     """Draw a curve with its band for each look, or only a mark if it does not depend on the axis x.
 
+    A curve that is equal to others is wider than they are and behind them, so that all are visible.
+
     Returns:
-      The number of curves whose band has no width, because all trials are equal.
+      The number of curves whose band has no width, because all trials are equal, and the number of
+      those that are equal to others.
     """
-    drawn, flat = set(), 0
+    shapes: list[np.ndarray] = []
+    drawn, flat, equal = set(), 0, 0
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
@@ -361,7 +373,7 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
         if "standard_error" in found:
             error = found["standard_error"].values[shown]
             flat += bool((error <= 1e-9 * abs(centre[shown])).all())
-        curve = {**look, **kind, "markersize": 5 if "fillstyle" in kind else 4, "linewidth": 1.3}
+        curve = {**look, **kind}
         if not quantities.takes(array, found, color):
             curve["color"] = _NONE
         places = along.of(found)
@@ -369,13 +381,20 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
             shown &= np.arange(len(shown)) == np.argmax(shown)
         order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
         _refuse_equal(along, places[order], array[along.axis].values[order])
+        shape = np.stack([places[order], centre[order]])
+        same = sum(own.shape == shape.shape and np.allclose(own, shape, 1e-3, 0.0, equal_nan=True)
+                   for own in shapes)  # fmt: skip
+        shapes.append(shape)
+        equal += bool(same)
+        curve |= {"markersize": (5 if "fillstyle" in kind else 4) + 3 * same,
+                  "linewidth": 1.3 + 2.4 * same, "zorder": 2 - same / 100}  # fmt: skip
         alone = np.isnan(places[order]) if len(order) > 1 else np.ones(len(order), bool)
         mark, rest = order[alone], order[~alone]
         if len(mark):
             sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
             axes.errorbar(np.nan_to_num(places[mark], nan=along.beyond or 0.0), centre[mark], sides,
                           linestyle="", marker=curve["marker"] or "o",
-                          markersize=curve["markersize"],
+                          markersize=curve["markersize"], zorder=curve["zorder"],
                           color=curve["color"], fillstyle=curve.get("fillstyle"))  # fmt: skip
         if not len(rest):
             continue
@@ -387,7 +406,7 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
             at_x, at_y = np.nonzero(which.values & shown[:, None])
             axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
                       color=curve["color"], alpha=0.6)  # fmt: skip
-    return flat
+    return flat, equal
 
 
 def _refuse_equal(along, places, values) -> None:

@@ -150,9 +150,9 @@ def table(
             texts = [_bound(each) for each in bound.sel(at).values.ravel().tolist()]
             if len(texts) < len(heads):
                 texts = [rf"\multicolumn{{{len(heads)}}}{{c}}{{{texts[0]}}}"]
-            first, *others = (escaped(at.get(row, "")) for row in left)
-            first = ", ".join(filter(None, [escaped(name), first]))
-            lines.append(" & ".join([first, *others, *texts]) + r" \\")
+            free = next((row for row in left if row not in own), left[0])
+            at[free] = f"{name}, {quantities.text(at[free])}" if free in at else name
+            lines.append(" & ".join([*(escaped(at.get(row, "")) for row in left), *texts]) + r" \\")
     kind = "c" if interval else f"S[table-format={_format(centres, errors)}]"
     beside = "" if interval else "standard errors"
     alone = (centres.notnull() & errors.isnull()).any() and trials is not None

@@ -26,6 +26,11 @@ def epsilon_color(epsilon):
     return colormaps["viridis"](0.9 * position)
 
 
+def categorical(count):
+    """A number of colours; up to ten are easy to distinguish."""
+    return [colormaps["tab10"](i % 10) for i in range(count)]
+
+
 def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
     """Add a title, labels and a light grid."""
     axes.set_title(title, fontsize=10)

@@ -236,6 +236,51 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
         assert sentence in text
 
 
+def test_a_learner_without_the_tuned_axis_keeps_all_trials(settings):
+    """It was estimated from half of the trials, and had a chosen rate."""
+    found = settings.dpjax.tune("rate")
+    fixed = found.sel(learner="fixed")
+    whole = settings.isel(rate=0).sel(learner="fixed").dpjax.mean()
+    for name in whole:
+        np.testing.assert_allclose(fixed[name], whole[name])
+    assert fixed["chosen_rate"].isnull().all() and not fixed["candidate"].any()
+    assert found.dpjax.table()["trials"].tolist() == [20, 20, 40, 40]
+    assert found.sizes["trial"] == 20  # those of the second half, paired
+    best = settings.copy(deep=True)
+    best["final_regret"][1] -= 9.0
+    levels = best.dpjax.frontier(settings=["learner", "rate", "epsilon"])
+    assert {*levels["chosen_learner"].values} == {"fixed"}
+    assert levels["chosen_rate"].isnull().all()
+
+
+def test_equal_curves_and_marks_are_all_visible(mixed):
+    """Each was drawn exactly on the one before."""
+    same = mixed.isel(learner=[0, 0, 0, 1, 1])
+    same = same.assign_coords(learner=list("abcde"))
+    drawn = same.dpjax.figure("epsilon", color="learner")
+    lines = drawn.axes[0].get_lines()
+    curves = [line for line in lines if len(line.get_xdata()) == mixed.sizes["epsilon"]]
+    for looks in (curves, [line for line in lines if line.get_linestyle() == "None"]):
+        assert len({line.get_markersize() for line in looks}) == len(looks) > 1
+        order = sorted(looks, key=lambda line: line.get_zorder(), reverse=True)
+        assert order == sorted(looks, key=lambda line: line.get_markersize())
+    assert len({line.get_linewidth() for line in curves}) == 3
+    assert "A wider curve or mark is equal to the one on it." in drawn.caption
+    assert "wider" not in mixed.dpjax.figure("epsilon", color="learner").caption
+
+
+def test_the_legend_is_in_the_place_of_an_unused_panel(mixed):
+    five = mixed.expand_dims(environment=list("abcde"))
+    drawn = five.dpjax.figure("epsilon", color="learner", panel="environment")
+    legend, width = drawn.axes[5].get_legend(), drawn.get_figwidth()
+    assert legend is not None and not drawn.legends
+    drawn.canvas.draw()
+    assert drawn.axes[5].bbox.contains(*legend.get_window_extent().get_points().mean(axis=0))
+    six = mixed.expand_dims(environment=list("abcdef"))
+    assert width < six.dpjax.figure(
+        "epsilon", color="learner", panel="environment").get_figwidth()  # fmt: skip
+
+
 def test_one_quantity_of_a_tuned_learner_and_panels_beside(settings):
     found = settings.dpjax.tune("rate")
     (axes,) = found.dpjax.figure("epsilon", color="learner", of="mean").axes
