@@ -164,7 +164,7 @@ def time_figure(data, plain, lower):
     lines = [(finite, {}), (without * xarray.ones_like(finite.epsilon), {"linestyle": "--"})]
     return shared.figure(
         data, "epsilon", lines, of="report_stopping_time", color="learner", panel="means",
-        note="Five Bernoulli arms. Dotted: the lower bound on the mean stopping time of every "
+        note="Five Bernoulli arms. Dotted: bounds.stopping_time_lower, a lower bound for every "
         "private learner. Dashed: TTUCB, which is not private. Trials are censored at the horizon.",
     )  # fmt: skip
 

@@ -85,11 +85,12 @@ def figure(
         simultaneous along x; or the proportion, if each trial is 0 or 1.
       confidence: level of the intervals, unless the estimate is a function.
       across: labels -> lines of all panels, such as bounds: a number, a value for each of the x
-        axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both.
+        axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both. The
+        label of a bound should name its theorem or function.
       share_y: whether all panels have the same y axis. By default they do if the curves then span
         at least a third of each panel's height. All have one scale, logarithmic or linear. A linear
-        y axis of positive values begins at 0 if
-        the curves then span at least a third of its height.
+        y axis of positive values begins at 0 if the curves then span at least a third of its
+        height.
       style: the width and fonts of a page or column of a conference or journal: "neurips", "icml",
         "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
       caption: whether the caption is written below the panels. The figure's attribute ``caption``
