@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 from jax import random as jr
-from matplotlib.lines import Line2D
 
 from dpjax import audit, domains, learners
 from dpjax.audit import audited
@@ -220,7 +219,7 @@ def figure(rows):
     ):
         own = [(i, row) for i, row in enumerate(shown) if row[key] is not None]
         if own:
-            handles.append(Line2D([], [], color="0.3", linestyle="", marker=marker, label=label))
+            handles.append(plot.mark(label, "0.3", marker))
         for place, row in own:
             _, color = VERDICTS[audited.status(row["checks"])]
             look = {"color": "0.3" if key == "declared" else color, "marker": marker,
@@ -234,8 +233,7 @@ def figure(rows):
                            textcoords="offset points", rotation=90,
                            ha="center", va="top")  # fmt: skip
     statuses = {audited.status(row["checks"]) for row in shown}
-    handles += [Line2D([], [], color=color, linestyle="", marker="s", label=label)
-                for status, (label, color) in VERDICTS.items() if status in statuses]  # fmt: skip
+    handles += [plot.mark(*each, "s") for at, each in VERDICTS.items() if at in statuses]
     panel.set_xticks(
         range(len(shown)), list(map(label_of, shown)), rotation=75, ha="right", fontsize=8
     )

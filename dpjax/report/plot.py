@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 # Some publishers refuse the default fonts, of type 3.
 TRUETYPE: Any = {"pdf.fonttype": 42, "ps.fonttype": 42}
@@ -29,6 +30,11 @@ def epsilon_color(epsilon):
 def categorical(count):
     """A number of colours; up to ten are easy to distinguish."""
     return [colormaps["tab10"](i % 10) for i in range(count)]
+
+
+def mark(label, color, marker) -> Line2D:
+    """A mark with its label, for a legend."""
+    return Line2D([], [], color=color, linestyle="", marker=marker, label=label)
 
 
 def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
