@@ -120,6 +120,7 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     tuned = tuned | array.isnull().all([name for name in array.dims if name not in tuned.dims])
     others = "" if tuned.all() else "The others are estimated from all trials. "
     note = f"Tuned in each cell, on the other half of the trials: {words}. {others}{_NOTE}"
+    note = note if tuned.any() else f"Not tuned, because no learner takes {' or '.join(axes)}."
     array = array.assign_coords(trial=array["trial"], tuned=tuned)
     choose = partial(_tune, axes=axes, confidence=confidence, trials=array["trial"])
     found = arrays.by_trials(array, choose, axes, fewest=4)

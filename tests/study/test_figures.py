@@ -246,6 +246,9 @@ def test_a_learner_without_the_tuned_axis_keeps_all_trials(settings):
     assert fixed["chosen_rate"].isnull().all() and not fixed["candidate"].any()
     assert found.dpjax.table()["trials"].tolist() == [20, 20, 40, 40]
     assert found.sizes["trial"] == 20  # those of the second half, paired
+    alone = settings.sel(learner=["fixed"]).dpjax.tune("rate")
+    assert alone.sizes["trial"] == 40
+    assert alone.attrs["note"] == "Not tuned, because no learner takes rate."
     best = settings.copy(deep=True)
     best["final_regret"][1] -= 9.0
     levels = best.dpjax.frontier(settings=["learner", "rate", "epsilon"])
