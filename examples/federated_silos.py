@@ -33,5 +33,5 @@ def main(users=2**10, trials=8, silos=(1, 4, 16, 64), epsilons=(0.1, 1.0, 10.0, 
 if __name__ == "__main__":
     data, table = main()
     print(table.round(1).to_string())
-    drawn = data.dpjax.figure("silos", y="regret_of_a_silo", color="epsilon", line="model")
+    drawn = data.dpjax.figure("silos", of="regret_of_a_silo", color="epsilon", line="model")
     drawn.savefig("federated_silos.png")

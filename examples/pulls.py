@@ -18,7 +18,7 @@ def main(horizon=10**6, trials=100):
     pulls = plays.assign_coords(arm=MEANS[1:]).rename("pulls").to_dataset()
     print(pulls.dpjax.mean(of="pulls")[["mean", "low", "high"]].to_dataframe())
     note = "Dashed: lower bound with d_epsilon. Dotted: lower bound of Shariff and Sheffet 2018."
-    figure = pulls.dpjax.figure("epsilon", y="pulls", color="learner", panel="arm", note=note)
+    figure = pulls.dpjax.figure("epsilon", of="pulls", color="learner", panel="arm", note=note)
     for place, axes in enumerate(figure.axes[: len(MEANS) - 1]):
         axes.set_yscale("log")
         for style, bound in (("--", bounds.d_epsilon_pulls), (":", bounds.shariff_sheffet_pulls)):

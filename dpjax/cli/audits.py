@@ -49,6 +49,10 @@ DELTA = 1e-3
 SEED = 2026
 
 
+# The label and the colour of each status of an audit.
+VERDICTS = {0: ("no violation found", "#0072B2"), VIOLATED: ("violation found", "#D55E00"),
+            UNDECIDED: ("the audit cannot decide", "#E69F00")}  # fmt: skip
+TICKS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 # A user's learner: mine.py, or mine.py:name.
 FILE = re.compile(r"\.py(:\w+)?$")
 
@@ -200,38 +204,53 @@ def closing(rows) -> str:
 
 
 def figure(rows):
-    """The declared epsilon of each learner, with the results of replay and attack."""
-    drawn, (panel,) = plot.panels(1, 1, size=(9.0, 6.0))
+    """The declared epsilon of each learner, with the results of replay and attack.
+
+    Colours are verdicts. Infinite values are at the upper edge.
+    """
     shown = [row for row in rows if row["replay"] is not None]
-    places = np.arange(len(shown))
+    width = np.clip(2.0 + 0.12 * len(shown), 5.0, 9.0)
+    drawn, (panel,) = plot.panels(1, 1, size=(width, 6.0))
+    edge, handles, values = panel.get_xaxis_transform(), [], [0.0]
     for key, label, marker, size in (
         ("declared", "declared", "_", 14),
         ("replay", "spent on the worst pair replayed", "o", 7),
         ("attack", "lower bound of the attack, 95 %", "^", 7),
     ):
-        values = [np.nan if row[key] is None else row[key] for row in shown]
-        if np.isfinite(values).any():
-            panel.plot(places, values, marker, label=label, markersize=size)
+        own = [(i, row) for i, row in enumerate(shown) if row[key] is not None]
+        if own:
+            handles.append(plot.mark(label, "0.3", marker))
+        for place, row in own:
+            _, color = VERDICTS[audited.status(row["checks"])]
+            look = {"color": "0.3" if key == "declared" else color, "marker": marker,
+                    "markersize": size, "clip_on": False}  # fmt: skip
+            values.append(row[key])
+            if np.isfinite(row[key]):
+                panel.plot([place], [row[key]], **look)
+                continue
+            panel.plot([place], [1.0], transform=edge, **look)
+            panel.annotate("infinite", (place, 1.0), (0, -8), xycoords=edge, fontsize=8,
+                           textcoords="offset points", rotation=90,
+                           ha="center", va="top")  # fmt: skip
+    statuses = {audited.status(row["checks"]) for row in shown}
+    handles += [plot.mark(*each, "s") for at, each in VERDICTS.items() if at in statuses]
     panel.set_xticks(
-        places,
-        list(map(label_of, shown)),
-        rotation=75,
-        ha="right",
-        fontsize=8,
+        range(len(shown)), list(map(label_of, shown)), rotation=75, ha="right", fontsize=8
     )
-    panel.set_yscale("symlog", linthresh=1.0)
-    heights = [row[key] for row in shown for key in ("declared", "replay")]
-    panel.set_ylim(
-        -0.1, 1.5 * max((x for x in heights if x is not None and np.isfinite(x)), default=1)
-    )
-    if shown:
-        panel.legend(fontsize=8, frameon=False)
+    top = max(x for x in values if np.isfinite(x)) or 1.0
+    least = 10.0 ** (np.floor(np.log10(top)) - 2)  # linear below, so that 0 has a place
+    panel.set_yscale("symlog", linthresh=least, linscale=0.5)
+    plot.ticks_at(panel.yaxis, [0.0, *(least * x for x in TICKS if least * x <= 1.5 * top)])
+    panel.set_ylim(-0.3 * least, top * (1.5 if np.isfinite(values).all() else 8.0))
     plot.label_axes(panel, "", xlabel="", ylabel="$\\epsilon$ at the declared $\\delta$")
+    if shown:
+        drawn.legend(handles=handles, loc="outside upper center", ncols=3 if width > 7 else 1,
+                     fontsize=8, frameon=False)  # fmt: skip
     caption = ("No violation was found above the circles on the pairs that were run. This says "
                "nothing about other pairs.")  # fmt: skip
-    if any(audited.status(row["checks"]) for row in shown):
+    if any(statuses):
         caption = outcome(shown)
-    drawn.supxlabel(textwrap.fill(caption, 130), fontsize=8)
+    drawn.supxlabel(textwrap.fill(caption, int(14 * width)), fontsize=8)
     return drawn
 
 

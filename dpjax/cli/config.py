@@ -16,7 +16,7 @@ from dpjax.study.labelled import layout
 
 TABLES = ("learners", "environments", "grid", "study", "figure")
 SETTINGS = ("trials", "key", "checkpoints")
-FIGURE = ("x", "y", "color", "line", "panel", "share_y", "style", "caption")
+FIGURE = ("x", "of", "color", "line", "panel", "share_y", "style", "caption")
 
 
 def read_study(path):

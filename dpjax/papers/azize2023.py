@@ -109,7 +109,7 @@ def onset_rows(data) -> list[dict]:
     def more(row):
         return {"predicted": float(predicted[row["instance"]])}
 
-    found = data.dpjax.crossing(2.0, value="report_stopping_time").reset_coords(drop=True)
+    found = data.dpjax.crossing(2.0, of="report_stopping_time").reset_coords(drop=True)
     names = "learner instance crossing low high predicted"
     return shared.table(found, "learner means", names, more, instance="means")
 
@@ -163,8 +163,8 @@ def time_figure(data, plain, lower):
     without = plain["report_stopping_time"].sel(learner="TTUCB").squeeze().mean("trial")
     lines = [(finite, {}), (without * xarray.ones_like(finite.epsilon), {"linestyle": "--"})]
     return shared.figure(
-        data, "epsilon", lines, y="report_stopping_time", color="learner", panel="means",
-        note="Five Bernoulli arms. Dotted: the lower bound on the mean stopping time of every "
+        data, "epsilon", lines, of="report_stopping_time", color="learner", panel="means",
+        note="Five Bernoulli arms. Dotted: bounds.stopping_time_lower, a lower bound for every "
         "private learner. Dashed: TTUCB, which is not private. Trials are censored at the horizon.",
     )  # fmt: skip
 
@@ -172,7 +172,7 @@ def time_figure(data, plain, lower):
 def error_figure(data):
     """The share of errors of each stopping rule on three arms, against epsilon."""
     drawn = data.dpjax.figure(
-        "epsilon", y="wrong", color="learner", estimate=estimates.proportion,
+        "epsilon", of="wrong", color="learner", estimate=estimates.proportion,
         note="Three Bernoulli arms with mean gains 0.7, 0.5 and 0.3. Horizontal line: the error "
         "probability that each rule is allowed.",
     )  # fmt: skip

@@ -52,7 +52,7 @@ def onset_rows(studies) -> list[dict]:
     """The epsilon from which a mean is at most twice that without privacy, in each game."""
     made = []
     for game, (data, of) in studies.items():
-        found = data.dpjax.crossing(2.0, of=np.inf, value=of)
+        found = data.dpjax.crossing(2.0, at=np.inf, of=of)
         made += shared.table(found, "learner", "game learner crossing low high",
                              lambda row, game=game: {"game": game})  # fmt: skip
     return made
@@ -76,7 +76,7 @@ def slope_rows(studies) -> list[dict]:
 
 def cost_figure(data, of, label, note):
     """A mean against epsilon, a curve for each noise distribution."""
-    drawn = shared.figure(data, "epsilon", y=of, color="learner", note=note)
+    drawn = shared.figure(data, "epsilon", of=of, color="learner", note=note)
     drawn.axes[0].set_ylabel(label)
     return drawn
 

@@ -32,9 +32,8 @@ class Accessor:
 
     Each registered estimator is a method that estimates the variable ``of`` and returns an
     ``xarray.Dataset``. By default the variable is the regret at the horizon, or the regret by round
-    if ``over="round"``. In ``crossing`` the argument ``of`` is the reference value, so the variable
-    is passed as ``value``. ``dir(data.dpjax)`` lists the methods. See
-    :mod:`dpjax.report.estimates`, :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`.
+    if ``over="round"``. ``dir(data.dpjax)`` lists the methods. See :mod:`dpjax.report.estimates`,
+    :mod:`dpjax.report.trends` and :mod:`dpjax.report.choice`.
 
     Examples:
       >>> import xarray
@@ -57,18 +56,17 @@ class Accessor:
             raise AttributeError(message, name=name, obj=self)
         function = ESTIMATORS[name]
         signature = inspect.signature(function)
-        word = "value" if "of" in signature.parameters else "of"
 
         @functools.wraps(function)
         def method(*args, **kwargs):
-            of = kwargs.pop(word, None)
+            of = kwargs.pop("of", None)
             given = signature.bind(None, *args, **kwargs)
             given.apply_defaults()
             default = "regret" if given.arguments.get("over") == "round" else "final_regret"
             return function(self._array(of, default), *args, **kwargs)
 
         keyword = inspect.Parameter
-        variable = keyword(word, keyword.KEYWORD_ONLY, default=None, annotation=str | None)
+        variable = keyword("of", keyword.KEYWORD_ONLY, default=None, annotation=str | None)
         parameters = [*list(signature.parameters.values())[1:], variable]
         parameters.sort(key=lambda parameter: parameter.kind)
         method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -144,8 +142,7 @@ class Accessor:
           >>> "3.0 +- 1.5" in data.dpjax.latex("epsilon")
           True
         """
-        alone = quantities.is_estimate(self._data) and "trial" not in self._data.dims
-        if alone:
+        if quantities.is_estimate(self._data):
             return latex.table(self._data, columns, of=of, **options)
         return latex.table(self._array(of), columns, **options)
 
@@ -199,7 +196,4 @@ class Accessor:
             )
         if name is None and quantities.is_estimate(data):
             name = data.attrs["variable"]
-        name = name or default
-        if name not in data.data_vars:
-            raise ValueError(f"of: the data have no {name!r}; they have {', '.join(names)}")
-        return quantities.variable(data, name)
+        return quantities.variable(data, name or default)

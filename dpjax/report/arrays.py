@@ -273,7 +273,9 @@ def placed(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
 def used(found: xarray.Dataset, otherwise: int = 0) -> xarray.DataArray:
     """The number of trials behind an estimate, without those that chose a setting."""
     trials = found.get("trials", xarray.DataArray(found.attrs.get("trials", otherwise)))
-    return trials - trials // 2 if "chosen_on" in found.attrs else trials
+    if "chosen_on" not in found.attrs:
+        return trials
+    return trials - (trials // 2).where(found.coords.get("tuned", True), 0)
 
 
 def number(found: xarray.Dataset, otherwise: int | None = None) -> str:

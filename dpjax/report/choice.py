@@ -4,8 +4,9 @@ Arrays are as in :mod:`dpjax.report.estimates`. Intervals account for the choice
 simultaneous over all cells or by trials that the choice has not used.
 """
 
+import operator
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import scipy
@@ -86,6 +87,8 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     test on the second half shows that it is worse than the chosen one. So the best setting is among
     the candidates with at least the given probability.
 
+    A learner that takes none of these axes is not tuned: its estimate is that of all trials.
+
     The privacy cost of tuning on the data is not included in any epsilon.
 
     Args:
@@ -95,10 +98,11 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
 
     Returns:
       A Dataset of mean, standard_error, low and high of the chosen setting on the second half;
-      ``chosen_<axis>`` for each axis of the settings; and ``candidate`` along these axes. The
-      array's variable has the trials of the second half at the chosen setting, for further
-      estimates such as exponents. Coordinates, such as ``privacy_epsilon``, are those of the chosen
-      setting.
+      ``chosen_<axis>`` for each axis of the settings, NaN for learners that do not take it; and
+      ``candidate`` along these axes. The coordinate ``tuned`` is false for cells that take none of
+      these axes. The array's variable has the trials of the second half at the chosen setting, for
+      further estimates such as exponents. All learners have these trials, so that they stay paired.
+      Other coordinates, such as ``privacy_epsilon``, are those of the chosen setting.
 
     Examples:
       >>> import xarray
@@ -111,9 +115,13 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     axes = list(over)
     for name in axes:
         arrays.axis_values(array, name)
-    words = ", ".join(map(quantities.word, axes))
-    note = f"Tuned in each cell, on the other half of the trials: {words}. {_NOTE}"
-    array = array.assign_coords(trial=array["trial"])
+    words = ", ".join(f"{quantities.word(name)}{quantities.takers(array, name)}" for name in axes)
+    tuned = reduce(operator.or_, (_takes(array, name, axes) for name in axes))
+    tuned = tuned | array.isnull().all([name for name in array.dims if name not in tuned.dims])
+    others = "" if tuned.all() else "The others are estimated from all trials. "
+    note = f"Tuned in each cell, on the other half of the trials: {words}. {others}{_NOTE}"
+    note = note if tuned.any() else f"Not tuned, because no learner takes {' or '.join(axes)}."
+    array = array.assign_coords(trial=array["trial"], tuned=tuned)
     choose = partial(_tune, axes=axes, confidence=confidence, trials=array["trial"])
     found = arrays.by_trials(array, choose, axes, fewest=4)
     at, played = found["at"].fillna(0.0).astype(int), found["mean"].notnull()
@@ -121,43 +129,61 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     found = found.drop_vars(["at", "held", "trial"]).assign(candidate=found["candidate"] == 1.0)
     numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
     place = {name: at.copy(data=own) for name, own in zip(axes, numbers, strict=True)}
-    for name in axes:
-        chosen = at.copy(data=array[name].values[place[name].values])
-        found[f"chosen_{name}"] = chosen.where(played)
     for coordinate, own in array.coords.items():
         if coordinate not in array.dims and "trial" not in own.dims:
             own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
             found = found.assign_coords({coordinate: own.variable})
+    for name in axes:
+        chosen = at.copy(data=array[name].values[place[name].values])
+        found[f"chosen_{name}"] = chosen.where(played & _takes(found, name))
     if array.name is not None:
         kept = [name for name in array.coords if name in (*array.dims, "report_stopped")]
         own = array.drop_vars([name for name in array.coords if name not in kept])
         own = own.isel({name: index.reset_coords(drop=True) for name, index in place.items()})
         own = own.drop_vars(axes).where(held)
-        used = held.any([name for name in held.dims if name != "trial"])
+        found = arrays.count_censored(found, own)
+        used = (held & tuned if tuned.any() else held).any([n for n in held.dims if n != "trial"])
         found[array.name] = own.isel(trial=np.flatnonzero(used)).assign_attrs(note=note)
     half = "half of the" if "trials" in found else array.sizes["trial"] // 2
-    best = (f"the least mean of {half} trials. Band and dots: settings that are not "
-            f"significantly worse in the other trials, at {100 * confidence:g} %")  # fmt: skip
+    best = (f"the least mean of {half} trials, with the settings that are not significantly worse "
+            f"in the other trials, at {100 * confidence:g} %")  # fmt: skip
     return found.assign_attrs(chosen_on=half, chosen=best, note=note)
+
+
+def _takes(data, name, over=()) -> xarray.DataArray:
+    """Whether cells, or some cell along ``over``, take an axis."""
+    own = data.coords.get(f"takes_{name}", xarray.DataArray(True)).reset_coords(drop=True)
+    return own.any([axis for axis in own.dims if axis in over])
 
 
 def _tune(array, axes, confidence, trials) -> xarray.Dataset:
     """:func:`tune` of trials that count in all played cells.
 
-    ``at`` is the place of the choice, and ``held`` is 1 for the trials of the second half.
+    ``at`` is the place of the choice, and ``held`` is 1 for the trials of the estimate: those of
+    the second half, or all if nothing was chosen.
     """
     half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(setting=axes)
     halves = flat.isel(trial=slice(half)), flat.isel(trial=slice(half, None))
     means = halves[0].mean("trial", skipna=False)
     at = means.fillna(np.inf).argmin("setting")
     chosen = halves[1].isel(setting=at).drop_vars(["setting", *axes])
-    found = estimates.mean(chosen, confidence)
+    first = flat.isel(setting=0).drop_vars(["setting", *axes])
+    found, every = (
+        estimates.mean(own, confidence).drop_vars("trials", errors="ignore")
+        for own in (chosen, first)
+    )
     worse = estimates.mean(halves[1] - chosen, confidence)
     single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
     # A difference of exactly 0 is no evidence, because two settings may be the same game.
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
-    held = xarray.ones_like(chosen["trial"], float).reindex(trial=trials, fill_value=0.0)
-    return found.assign(candidate=candidate.unstack("setting"), at=at, held=held)
+    tuned = array["tuned"].reset_coords(drop=True)
+    held, all_held = (
+        xarray.ones_like(own["trial"], float).reindex(trial=trials, fill_value=0.0)
+        for own in (chosen, array)
+    )
+    return found.where(tuned, every).assign(
+        candidate=candidate.unstack("setting") & tuned, at=at, held=held.where(tuned, all_held)
+    )
 
 
 @arrays.estimator("mean", fewest=4, label="{variable}, frontier", interval=estimates.STUDENT)
@@ -209,7 +235,7 @@ def frontier(
         best["chosen_model"] = model.where(best["mean"].notnull(), "")
         # The declared epsilon of the setting may be smaller than the level.
         best = best.rename({f"chosen_{over}": "chosen_at"}).drop_dims(settings)
-        best = best.drop_vars([name for name in best.coords if str(name).startswith("takes_")])
+        best = best.drop_vars([n for n in best.coords if str(n).startswith(("takes_", "tuned"))])
         all_trials = xarray.full_like(best["mean"], array.sizes["trial"], int)
         all_trials.attrs = {"of": array.sizes["trial"]}
         best["trials"] = best.get("trials", all_trials)

@@ -171,7 +171,8 @@ def draw_regrets(found, environment):
     looks |= {None: without}
     handles = [Line2D([], [], linestyle="", label=names[e], **look) for e, look in looks.items()]
     if table["lower_bound"].notnull().any():
-        label = f"lower bound, {found.name}"
+        bounds = table.dropna(subset="lower_bound")["bound"].unique()
+        label = f"lower bound for {found.name}: {', '.join(bounds)}"
         handles.append(Line2D([], [], color="0.2", linewidth=2.5, label=label))
     drawn.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return drawn

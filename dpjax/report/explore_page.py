@@ -247,7 +247,7 @@ def _least(part, means) -> pandas.DataFrame:
                 # The baseline replaces the learner's own trials without noise.
                 bare = baseline.reset_coords(drop=True).expand_dims(epsilon=[np.inf])
                 both = xarray.concat([finite.reset_coords(drop=True), bare], "epsilon")
-                found = trends.crossing(both, factor, of=np.inf)
+                found = trends.crossing(both, factor, at=np.inf)
                 numbers = (float(found[each]) for each in ("crossing", "low", "high"))
                 rows.append([learner, name, *map(_least_text, numbers)])
     return pandas.DataFrame(rows, columns=["learner", "baseline", "least ε", "low", "high"])

@@ -51,7 +51,7 @@ def figure(
     data: xarray.Dataset,
     x: str,
     *,
-    y: str | None = None,
+    of: str | None = None,
     color: str | None = None,
     line: str | None = None,
     panel: str | Sequence[str] | None = None,
@@ -74,7 +74,7 @@ def figure(
         a learner that takes no epsilon then has a mark at its declared epsilon, or at "none" if it
         declares no privacy. Curves go along epsilon if it has several values, or otherwise along
         the axis that is not named below.
-      y: the variable: by default the regret, at the horizon unless x is the round. For an estimate
+      of: the variable: by default the regret, at the horizon unless x is the round. For an estimate
         by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis shown by colours and markers. A learner that does not take it is grey.
       line: the axis shown by line styles.
@@ -85,11 +85,12 @@ def figure(
         simultaneous along x; or the proportion, if each trial is 0 or 1.
       confidence: level of the intervals, unless the estimate is a function.
       across: labels -> lines of all panels, such as bounds: a number, a value for each of the x
-        axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both.
+        axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both. The
+        label of a bound should name its theorem or function.
       share_y: whether all panels have the same y axis. By default they do if the curves then span
         at least a third of each panel's height. All have one scale, logarithmic or linear. A linear
-        y axis of positive values begins at 0 if
-        the curves then span at least a third of its height.
+        y axis of positive values begins at 0 if the curves then span at least a third of its
+        height.
       style: the width and fonts of a page or column of a conference or journal: "neurips", "icml",
         "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
       caption: whether the caption is written below the panels. The figure's attribute ``caption``
@@ -110,19 +111,15 @@ def figure(
         _check.one_of(*STYLES, style=style)
     axis, declared = x, x == DECLARED and x not in data.dims
     if declared:
-        data, axis = quantities.along_declared(data, y, [color, line, *facets])
+        data, axis = quantities.along_declared(data, of, [color, line, *facets])
     roles = {"x": axis, "color": color, "line": line}
     roles |= dict(zip(("panel", "columns"), facets, strict=False))
-    array, shown = _shown(data, y, roles, estimate, confidence)
+    array, shown = _shown(data, of, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
     along = quantities.along(array, axis, declared)
-    across = {} if across is None else across
-    if not isinstance(across, Mapping):
-        raise TypeError("across: pass a dict of labels and lines, such as "
-                        f'across={{"bound": values}}, not {type(across).__name__}')  # fmt: skip
+    across = quantities.lines(across, array, axis, facets)
     if len(across) >= len(_LINES):
         raise ValueError(f"across: {len(across)} lines; at most {len(_LINES) - 1} can be drawn")
-    across = {name: quantities.line(name, own, array, axis, facets) for name, own in across.items()}
     if declared and axis != "epsilon" and any(axis in own.dims for own in across.values()):
         raise ValueError(f'across: with x="declared" and curves along {axis}, pass numbers')
     panels = [(dict(zip(facets, values, strict=True)), quantity)
@@ -148,10 +145,11 @@ def figure(
     drawn = Captioned(figsize=(width, height), layout="constrained")
     axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
     looks = _looks(array, color, line, x == "round", along.beyond is not None)
-    flat = 0
+    flat = equal = 0
     for i, (at, quantity) in enumerate(panels):
         part = quantity.sel(at)
-        flat += _curves(axes[i], part, array, along, looks, color, line)
+        counts = _curves(axes[i], part, array, along, looks, color, line)
+        flat, equal = flat + counts[0], equal + counts[1]
         title = ", ".join(
             v if isinstance(v, str) else f"{n} = {quantities.text(v)}" for n, v in at.items()
         )
@@ -172,9 +170,12 @@ def figure(
     parts = captions.caption(shown, array, roles.values())
     if flat and array.sizes.get("trial", 2) > 1:
         parts.append("A curve without a band: all trials have the same value.")
+    if equal:
+        parts.append("A wider curve or mark is equal to the one on it.")
     text = " ".join(filter(None, [*parts, note]))
     drawn.caption = text
-    above = _legend(drawn, array, (color, line), looks, across, page and font)
+    spare = None if page or len(panels) == len(axes) else axes[len(panels)]
+    above = _legend(drawn, array, (color, line), looks, across, page and font, spare)
     if caption:
         text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
         line_width = int(drawn.get_figwidth() * (15 if page is None else 130 / font))
@@ -192,11 +193,11 @@ def figure(
     return drawn
 
 
-def _legend(drawn, array, axes, looks, across, font) -> int:
-    """Draw the legend right of the panels, or in lines above them.
+def _legend(drawn, array, axes, looks, across, font, spare) -> int:
+    """Draw the legend right of the panels, in the place of an unused panel, or above the panels.
 
     On the right, a large legend has two columns and makes the figure larger. ``font`` is the font
-    size of a page, whose legend is above the panels, or None.
+    size of a page, whose legend is above the panels, or None. ``spare`` is an unused panel or None.
 
     Returns:
       The number of lines above the panels.
@@ -225,7 +226,7 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
     if not handles:
         return 0
     width, height = drawn.get_size_inches()
-    most = int((width * 72 - 34) / 4.6) if font else 50
+    most = int((width * 72 - 34) / 4.6) if font else 50 if spare is None else 40
     labels = [textwrap.fill(str(handle.get_label()), most) for handle in handles]
     lines = sum(label.count("\n") + 1 for label in labels)
     if font:
@@ -235,6 +236,10 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
                  "fontsize": font, "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
         drawn.legend(handles, labels, frameon=False, **place)
         return rows
+    if spare is not None and lines <= 14:
+        spare.legend(handles, labels, frameon=False, loc="center left", fontsize=8)
+        drawn.set_figwidth(width - 1.6)
+        return 0
     columns = 1 if lines <= 6 * height - 3 else 2
     place = {"loc": "outside right upper", "ncols": columns, "fontsize": 8, "handlelength": 3.0}
     legend = drawn.legend(handles, labels, frameon=False, **place)
@@ -244,29 +249,25 @@ def _legend(drawn, array, axes, looks, across, font) -> int:
     return 0
 
 
-def _shown(data, y, roles, estimate, confidence) -> tuple:
+def _shown(data, of, roles, estimate, confidence) -> tuple:
     """An array with the data's axes and coordinates, and the quantities of the figure."""
     if quantities.is_estimate(data) or "trial" not in data.dims:
         if estimate is not None:
             raise ValueError("estimate: the data are already an estimate; leave it out")
-        shown = quantities.of_estimate(data, y)
+        shown = quantities.of_estimate(data, of)
         array = data[next(iter(data.data_vars))]
         arrays.refuse_empty(array, data.attrs.get("variable", array.name), "estimate")
         check_axes({str(n): size for n, size in array.sizes.items()}, roles)
         if len(shown) > 1 and "columns" in roles:
             raise ValueError(
                 f"panel: name one axis, because a figure of {len(shown)} quantities has a column "
-                f'for each; or choose one of them, such as y="{array.name}"'
+                f'for each; or choose one of them, such as of="{array.name}"'
             )
         return array, shown
     x = roles["x"]
-    y = ("regret" if x == "round" else "final_regret") if y is None else y
-    if y not in data:
-        raise ValueError(
-            f"y: the data have no {y!r}; they have {', '.join(map(str, data.data_vars))}"
-        )
-    array = quantities.variable(data, y)
-    arrays.refuse_empty(array.where(arrays.counts(array)), y)
+    of = ("regret" if x == "round" else "final_regret") if of is None else of
+    array = quantities.variable(data, of)
+    arrays.refuse_empty(array.where(arrays.counts(array)), of)
     with arrays.quiet():
         if estimate is None and quantities.is_proportion(array):
             estimate = "proportion"
@@ -276,9 +277,9 @@ def _shown(data, y, roles, estimate, confidence) -> tuple:
         if found is None and data.sizes[x] == 1:
             found = estimates.mean(array, confidence)
         found = estimates.band(array, x, confidence) if found is None else found
-    arrays.refuse_empty(found[next(iter(found))], y, "estimate")
-    arrays.warn(arrays.incomplete(found), y, stacklevel=4)
-    words = found.attrs.get("label") or quantities.label(y, array.attrs)
+    arrays.refuse_empty(found[next(iter(found))], of, "estimate")
+    arrays.warn(arrays.incomplete(found), of, stacklevel=4)
+    words = found.attrs.get("label") or quantities.label(of, array.attrs)
     return array, [quantities.Quantity(words, found)]
 
 
@@ -345,13 +346,17 @@ def _looks(array, color, line, over_time, marked) -> tuple[dict, dict]:
                    for value, kind, fill in kinds}  # fmt: skip
 
 
-def _curves(axes, part, array, along, looks, color, line) -> int:
+def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
     """Draw a curve with its band for each look, or only a mark if it does not depend on the axis x.
 
+    A curve that is equal to others is wider than they are and behind them, so that all are visible.
+
     Returns:
-      The number of curves whose band has no width, because all trials are equal.
+      The number of curves whose band has no width, because all trials are equal, and the number of
+      those that are equal to others.
     """
-    drawn, flat = set(), 0
+    shapes: list[np.ndarray] = []
+    drawn, flat, equal = set(), 0, 0
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
@@ -369,7 +374,7 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
         if "standard_error" in found:
             error = found["standard_error"].values[shown]
             flat += bool((error <= 1e-9 * abs(centre[shown])).all())
-        curve = {**look, **kind, "markersize": 5 if "fillstyle" in kind else 4, "linewidth": 1.3}
+        curve = {**look, **kind}
         if not quantities.takes(array, found, color):
             curve["color"] = _NONE
         places = along.of(found)
@@ -377,13 +382,20 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
             shown &= np.arange(len(shown)) == np.argmax(shown)
         order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
         _refuse_equal(along, places[order], array[along.axis].values[order])
+        shape = np.stack([places[order], centre[order]])
+        same = sum(own.shape == shape.shape and np.allclose(own, shape, 1e-3, 0.0, equal_nan=True)
+                   for own in shapes)  # fmt: skip
+        shapes.append(shape)
+        equal += bool(same)
+        curve |= {"markersize": (5 if "fillstyle" in kind else 4) + 3 * same,
+                  "linewidth": 1.3 + 2.4 * same, "zorder": 2 - same / 100}  # fmt: skip
         alone = np.isnan(places[order]) if len(order) > 1 else np.ones(len(order), bool)
         mark, rest = order[alone], order[~alone]
         if len(mark):
             sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
             axes.errorbar(np.nan_to_num(places[mark], nan=along.beyond or 0.0), centre[mark], sides,
                           linestyle="", marker=curve["marker"] or "o",
-                          markersize=curve["markersize"],
+                          markersize=curve["markersize"], zorder=curve["zorder"],
                           color=curve["color"], fillstyle=curve.get("fillstyle"))  # fmt: skip
         if not len(rest):
             continue
@@ -395,7 +407,7 @@ def _curves(axes, part, array, along, looks, color, line) -> int:
             at_x, at_y = np.nonzero(which.values & shown[:, None])
             axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
                       color=curve["color"], alpha=0.6)  # fmt: skip
-    return flat
+    return flat, equal
 
 
 def _refuse_equal(along, places, values) -> None:
@@ -457,12 +469,11 @@ def _frame(axes, part, along, below, labels, slanted, room) -> None:
         axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= last])
     low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
-        at, _ = quantities.places(part.settings)
-        if quantities.is_wide(part.settings):
+        if quantities.is_wide(np.array([*part.settings])):
             axes.set_yscale("log")
-        if len(at) <= 9 or part.settings.dtype.kind not in "iuf":
-            axes.set_yticks(at, [quantities.text(value) for value in part.settings])
-            axes.set_yticks([], minor=True)
+        shown = [*part.settings.items()][:: -(-len(part.settings) // 12)]
+        axes.set_yticks(*zip(*shown, strict=True))
+        axes.set_yticks([], minor=True)
     elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
         axes.set_yscale("log")
 

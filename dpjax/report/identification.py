@@ -23,9 +23,8 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
       An estimate of three quantities: ``time`` in rounds with its standard error and Student's
       interval (``time_low``, ``time_high``), and the proportions ``error`` (stopped, and the
       recommended arm is not optimal) and ``stopped`` with Clopper-Pearson intervals (``error_low``,
-      ``error_high``, ``stopped_low``, ``stopped_high``). ``y`` of a figure and ``of`` of a table
-      for LaTeX select one of them. Also the ``median`` of the times, and the number of ``censored``
-      trials.
+      ``error_high``, ``stopped_low``, ``stopped_high``). ``of`` selects one of them for a figure
+      or a table for LaTeX. Also the ``median`` of the times, and the number of ``censored`` trials.
 
     Raises:
       ValueError: the data have no recommendations, or the best arm is not known.

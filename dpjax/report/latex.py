@@ -1,7 +1,9 @@
 """Tables for LaTeX: means with standard errors, aligned by siunitx, the best ones in bold."""
 
 import math
+from collections.abc import Mapping
 from itertools import product
+from typing import Any
 
 import numpy as np
 import xarray
@@ -35,6 +37,7 @@ def table(
     confidence: float = 0.95,
     interval: bool = False,
     of: str | None = None,
+    across: Mapping[str, Any] | None = None,
 ) -> str:
     """A tabular of means or proportions, with one axis as columns and the others as rows.
 
@@ -45,18 +48,24 @@ def table(
     axes, and a value across all columns is bold if it would be so in each.
 
     Args:
-      array: with the dimension trial; or an estimate without trials, which has no bold cells.
+      array: with the dimension trial; or an estimate. Cells are bold only if it has trials, as
+        those of ``tune`` have.
       columns: the axis whose values are the columns.
       confidence: level of the intervals and of the comparison.
       interval: whether to show intervals instead of standard errors, as for an estimate that has
         none.
-      of: the name of the quantity, if the estimate has several; by default the first one.
+      of: the name of the quantity, if the estimate has several; by default the first one. A cell
+        of "chosen_mixing" has the chosen value, and the least and the largest candidate.
+      across: labels -> further rows, such as bounds, as in :func:`dpjax.report.figures.figure`: a
+        number, a value for each column, or an ``xarray.DataArray`` along the columns and rows.
 
     Returns:
       A tabular for the packages booktabs and siunitx, and sentences about its cells.
 
     Raises:
-      ValueError: there is no such axis, or there are fewer than two trials.
+      TypeError: ``across`` is no dict.
+      ValueError: there is no such axis, there are fewer than two trials, or a row of ``across``
+        has other axes.
 
     Examples:
       >>> import xarray
@@ -67,15 +76,18 @@ def table(
       dp\\_ucb & \\bfseries 3.0 +- 1.5 \\\\
     """
     if isinstance(array, xarray.Dataset):
-        of, trials = of or str(next(iter(array.data_vars))), None
-        (quantity,) = quantities.of_estimate(array, of, "of")
+        first = str(next(iter(array.data_vars)))
+        (quantity,) = quantities.of_estimate(array, of or first)
+        trials = array.get(array.attrs.get("variable")) if of in (None, first) else None
         array = quantity.found[quantity.centre]
+        why = "settings are not ranked" if quantity.settings else "the estimate has no trials"
     else:
         arrays.check(array, 2, confidence=confidence)
         with arrays.quiet():
             share = quantities.is_proportion(array)
             found = (estimates.proportion if share else mean)(array, confidence)
-            trials = None if share else array  # which proportion is the best is not known
+            trials = None if share else array
+            why = "it is not known whether a small or a large proportion is better"
         arrays.warn(arrays.incomplete(found), str(array.name))
         (quantity,) = quantities.of_estimate(found, None)
     names = [str(name) for name in array.dims if name != "trial"]
@@ -83,6 +95,8 @@ def table(
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
     rows = [name for name in names if name != columns and array.sizes[name] > 1]
     single = [name for name in names if name not in (*rows, columns)]
+    bounds = quantities.lines(across, array, columns, rows)
+    left = rows or [""] * bool(bounds)
     quantity = quantity.squeezed((*rows, columns))
     found, centres = quantity.found, quantity.found[quantity.centre]
     arrays.refuse_empty(centres, array.name, "trial" if trials is not None else "estimate")
@@ -97,15 +111,18 @@ def table(
     errors = found.get("standard_error", (found["high"] - found["low"]) / 4)
     axis = quantities.label(columns, array[columns].attrs)
     heads = [escaped(value) for value in array[columns].values.tolist()]
-    lines, still = [], False
+    lines, still, ends = [], False, quantities.ENDS
 
     def cell(at, sign="+-", bold=None):
         centre, error = float(centres.sel(at)), float(errors.sel(at))
         if np.isnan(centre):
             return "{--}"
+        if settings := quantity.settings:
+            own = [escaped(settings[float(found[end].sel(at))]) for end in (quantity.centre, *ends)]
+            return own[0] if own[1:] == own[:1] * 2 else "{} [{}, {}]".format(*own)
         digits = max(0, 1 - math.floor(math.log10(error))) if 0 < error < np.inf else 0
         digits = 2 if np.isinf(error) else digits
-        low, high = (_number(float(found[end].sel(at)), digits) for end in quantities.ENDS)
+        low, high = (_number(float(found[end].sel(at)), digits) for end in ends)
         if np.isnan(error) and low == high:
             text = escaped(centre)
         elif interval:
@@ -124,7 +141,18 @@ def table(
             texts = [rf"\multicolumn{{{len(places)}}}{{c}}{{{once}}}"]
         else:
             texts = [cell(at | {columns: place}) for place in places]
-        lines.append(" & ".join([*map(escaped, values), *texts]) + r" \\")
+        lines.append(" & ".join([*map(escaped, values or left), *texts]) + r" \\")
+    lines += [r"\midrule"] * bool(bounds)
+    for name, bound in bounds.items():
+        own = [row for row in rows if row in bound.dims]
+        for values in product(*(array[row].values.tolist() for row in own)):
+            at = dict(zip(own, values, strict=True))
+            texts = [_bound(each) for each in bound.sel(at).values.ravel().tolist()]
+            if len(texts) < len(heads):
+                texts = [rf"\multicolumn{{{len(heads)}}}{{c}}{{{texts[0]}}}"]
+            free = next((row for row in left if row not in own), left[0])
+            at[free] = f"{name}, {quantities.text(at[free])}" if free in at else name
+            lines.append(" & ".join([*(escaped(at.get(row, "")) for row in left), *texts]) + r" \\")
     kind = "c" if interval else f"S[table-format={_format(centres, errors)}]"
     beside = "" if interval else "standard errors"
     alone = (centres.notnull() & errors.isnull()).any() and trials is not None
@@ -132,17 +160,17 @@ def table(
     note = " ".join(filter(None, [
         *map(escaped, captions.caption([quantity], array, (*rows, columns), beside)),
         "A mean alone: one trial." if alone else "",
-        _about_bold(rows, columns) if trials is not None and "learner" in names else "",
+        _about_bold(rows, columns, why if trials is None else ""),
         f"{zero}: all trials have the same value." if still and trials is not None else "",
     ]))  # fmt: skip
     note = note.replace(r" \%", r"\,\%")
     return (
         HEAD
-        + f"\\begin{{tabular}}{{{'l' * len(rows)}{kind * len(heads)}}}\n\\toprule\n"
-        + "& " * len(rows)
+        + f"\\begin{{tabular}}{{{'l' * len(left)}{kind * len(heads)}}}\n\\toprule\n"
+        + "& " * len(left)
         + rf"\multicolumn{{{len(heads)}}}{{c}}{{{escaped(axis)}}} \\"
         + "\n"
-        + " & ".join([*map(escaped, rows), *(f"{{{head}}}" for head in heads)])
+        + " & ".join([*map(escaped, left), *(f"{{{head}}}" for head in heads)])
         + " \\\\\n\\midrule\n"
         + "\n".join(lines)
         + f"\n\\bottomrule\n\\end{{tabular}}\n{{\\par\\footnotesize {note}\\par}}\n"
@@ -154,10 +182,19 @@ def _number(value, digits) -> str:
     return escaped(value) if math.isinf(value) else f"{value:.{digits}f}"
 
 
-def _about_bold(rows, columns) -> str:
-    """A sentence on the learners that are compared; "" if there is only one."""
+def _bound(value) -> str:
+    """A number in a row of bounds."""
+    if math.isnan(value):
+        return "{--}"
+    return f"{{{value:.0f}}}" if 1000 <= abs(value) < math.inf else f"{{{escaped(value)}}}"
+
+
+def _about_bold(rows, columns, why) -> str:
+    """A sentence on the learners that are compared, or ``why`` none are; "" for one learner."""
     if "learner" not in (*rows, columns):
         return ""
+    if why:
+        return f"No value is bold, because {why}."
     others = " and ".join(name.replace("_", " ") for name in rows if name != "learner")
     column = "" if columns == "learner" else " in the column"
     at = f", among learners at the same {others}" if others else ""

@@ -1,25 +1,15 @@
 """Parts of figures: panels, colours, labels, ticks and files, without global settings."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 # Some publishers refuse the default fonts, of type 3.
 TRUETYPE: Any = {"pdf.fonttype": 42, "ps.fonttype": 42}
-
-
-class Curve(NamedTuple):
-    """One line of a figure: a centre with a band around it."""
-
-    label: str
-    x: Any  # (n,)
-    centre: Any  # (n,)
-    low: Any  # (n,), or None for a bare line
-    high: Any  # (n,)
-    style: dict  # of matplotlib's Line2D
 
 
 def panels(rows, columns, size):
@@ -42,6 +32,11 @@ def categorical(count):
     return [colormaps["tab10"](i % 10) for i in range(count)]
 
 
+def mark(label, color, marker) -> Line2D:
+    """A mark with its label, for a legend."""
+    return Line2D([], [], color=color, linestyle="", marker=marker, label=label)
+
+
 def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
     """Add a title, labels and a light grid."""
     axes.set_title(title, fontsize=10)
@@ -56,19 +51,6 @@ def ticks_at(axis, values) -> None:
     shown = sorted(set(values))
     axis.set_ticks(shown, [f"{value:g}" for value in shown])
     axis.set_ticks([], minor=True)
-
-
-def regret_figure(curves, title, *, ylabel="regret") -> Figure:
-    """One panel of regret curves with their bands and a legend."""
-    figure, (axes,) = panels(1, 1, size=(6.4, 4.2))
-    for curve in curves:
-        (line,) = axes.plot(curve.x, curve.centre, label=curve.label, **curve.style)
-        if curve.low is not None:
-            shade = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0}
-            axes.fill_between(curve.x, curve.low, curve.high, **shade)
-    label_axes(axes, title, ylabel=ylabel)
-    axes.legend(fontsize=8, frameon=False)
-    return figure
 
 
 def save(figure, folder, name) -> None:

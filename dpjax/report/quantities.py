@@ -52,7 +52,7 @@ class Quantity(NamedTuple):
 
     label: str
     found: xarray.Dataset  # its first variable is the centre; with low and high
-    settings: Any = None  # the values of an axis, if the centre is a place on it
+    settings: dict | None = None  # place -> value in words, if the centre is a place on an axis
     candidates: Any = None  # whether each is a candidate, along this axis and those of ``found``
 
     @property
@@ -83,7 +83,14 @@ def word(name: str) -> str:
 
 
 def variable(data: xarray.Dataset, name: str) -> xarray.DataArray:
-    """A variable; that of stopping times has the coordinate ``report_stopped``."""
+    """A variable; that of stopping times has the coordinate ``report_stopped``.
+
+    Raises:
+      ValueError: the data have no such variable; the message lists those of the trials.
+    """
+    if name not in data.data_vars:
+        names = [str(n) for n, own in data.data_vars.items() if "trial" in own.dims]
+        raise ValueError(f"of: the data have no {name!r}; they have {', '.join(names)}")
     if name == "report_stopping_time" and "report_stopped" in data.data_vars:
         data = data.set_coords("report_stopped")
     return data[name]
@@ -114,22 +121,31 @@ def joined(models: np.ndarray) -> str:
     return " and ".join(sorted(different - {"none"})) or ("none" if different else "")
 
 
-def line(
-    name: str, values: Any, array: xarray.DataArray, axis: str, facets: Sequence[str]
-) -> xarray.DataArray:
-    """A line across panels: a number, or values along the axis of a figure and its panels.
+def lines(
+    across: Mapping[str, Any] | None, array: xarray.DataArray, axis: str, facets: Sequence[str]
+) -> dict[str, xarray.DataArray]:
+    """Lines across panels, or further rows of a table, by their names.
 
     Args:
-      name: of the line.
-      values: a number, a value for each of the axis, or an array with labelled axes.
-      array: with the axes of the figure.
-      axis: along which curves go.
-      facets: the axes of the panels.
+      across: name -> a number, a value for each of the axis, or an array with labelled axes.
+      array: with the axes of the figure or table.
+      axis: along which curves go, or the columns.
+      facets: the axes of the panels or rows.
 
     Raises:
-      ValueError: the values have another shape or other axes, or none is a number.
+      TypeError: ``across`` is no dict.
+      ValueError: some values have another shape or other axes, or none is a number.
     """
-    of = f"across: {name!r}"
+    across = {} if across is None else across
+    if not isinstance(across, Mapping):
+        raise TypeError("across: pass a dict of labels and lines, such as "
+                        f'across={{"bound": values}}, not {type(across).__name__}')  # fmt: skip
+    return {name: _line(f"across: {name!r}", own, array, axis, facets)
+            for name, own in across.items()}  # fmt: skip
+
+
+def _line(of, values, array, axis, facets) -> xarray.DataArray:
+    """One of :func:`lines`, called ``of`` in messages."""
     if not isinstance(values, xarray.DataArray):
         shape = np.shape(values)
         if np.asarray(values).dtype.kind not in "iuf":
@@ -161,13 +177,13 @@ def constants(array: xarray.DataArray, roles: Collection = ()) -> list[str]:
               if own.size == 1 and name not in (*roles, "round") and "trial" not in own.dims
               and not str(name).startswith(("privacy_", "takes_"))}  # fmt: skip
     where = ", ".join(f"{n}: {single.pop(n)}" for n in ("learner", "environment") if n in single)
-    sizes = [f"{word(name)} = {text(value)}{_takers(array, name)}" for name, value in single.items()
+    sizes = [f"{word(name)} = {text(value)}{takers(array, name)}" for name, value in single.items()
              if takes(array, array, name)]  # fmt: skip
     return [where[:1].upper() + where[1:], ", ".join(sizes)]
 
 
-def _takers(array, name) -> str:
-    """The learners that take a constant, in parentheses, if others do not."""
+def takers(array: xarray.DataArray, name: str) -> str:
+    """The learners that take an axis or a constant, in parentheses, if others do not."""
     own = array.coords.get(f"takes_{name}")
     if own is None or "learner" not in own.dims or bool(own.all()):
         return ""
@@ -182,18 +198,18 @@ def text(value: Any) -> str:
     return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
 
 
-def of_estimate(data: xarray.Dataset, y: str | None, argument: str = "y") -> list[Quantity]:
+def of_estimate(data: xarray.Dataset, of: str | None) -> list[Quantity]:
     """The quantities of a Dataset that an estimator returned.
 
     For :func:`dpjax.report.choice.tune` these are the chosen setting, with a band from the smallest
-    to the largest candidate, and the mean of the tuned learner. For
+    to the largest candidate, and the mean of the tuned learner. The setting of a learner that
+    does not take the axis is beyond all others. For
     :func:`dpjax.report.identification.identification` these are the stopping time, the error and
     the share of trials that stopped. Other estimates have one quantity.
 
     Args:
       data: the Dataset of an estimate.
-      y: the name of one quantity, or None for all.
-      argument: the name of this argument in messages.
+      of: the name of one quantity, or None for all.
 
     Raises:
       ValueError: the data are not an estimate with an interval, or have no such quantity.
@@ -214,9 +230,9 @@ def of_estimate(data: xarray.Dataset, y: str | None, argument: str = "y") -> lis
     if "candidate" in data:
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
         found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | found
-    if y is not None and y not in found:
-        raise ValueError(f"{argument}: the estimate has no {y!r}; it has {', '.join(found)}")
-    return [*found.values()] if y is None else [found[y]]
+    if of is not None and of not in found:
+        raise ValueError(f"of: the estimate has no {of!r}; it has {', '.join(found)}")
+    return [*found.values()] if of is None else [found[of]]
 
 
 def _part(data, name, prefix) -> Quantity:
@@ -235,18 +251,22 @@ def _chosen(data, axis, axes) -> Quantity:
     values = data[axis].values
     at, _ = places(values)
     place = dict(zip(values.tolist(), at.tolist(), strict=True))
+    settings = {at: text(value) for value, at in place.items()}
     chosen = data[f"chosen_{axis}"]
+    untaken = chosen.isnull() & data[next(iter(data))].notnull()
+    beyond = _beyond(at)
+    if untaken.any():
+        settings[beyond] = NOT_USED
     at_chosen = [place.get(value, np.nan) for value in chosen.values.ravel().tolist()]
     centre = chosen.copy(data=np.reshape(at_chosen, chosen.shape))
     candidates = data["candidate"].any([name for name in axes if name != axis])
     along = xarray.DataArray(at, {axis: values}, [axis])
     own = along.where(candidates)
     found = xarray.Dataset({"chosen": centre, "low": own.min(axis), "high": own.max(axis)})
-    takes = data.coords.get(f"takes_{axis}")
-    found = found if takes is None else found.where(takes)
     candidates = candidates.assign_coords({axis: at})
+    found = found.where(~untaken, beyond)
     found = found.assign_attrs(data.attrs, estimate=data.attrs["chosen"], interval="")
-    return Quantity(f"best {label(axis)}", found, values, candidates)
+    return Quantity(f"best {label(axis)}", found, settings, candidates)
 
 
 def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
@@ -272,7 +292,7 @@ def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
     return Along(axis, "declared epsilon", own, ticks, infinity, none, "none")
 
 
-def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tuple:
+def along_declared(data: xarray.Dataset, of: str | None, named: Collection) -> tuple:
     """The data, and the axis along which curves over the declared epsilon go.
 
     It is epsilon, or otherwise the first axis with several values that is not in ``named``. If
@@ -286,7 +306,7 @@ def along_declared(data: xarray.Dataset, y: str | None, named: Collection) -> tu
             'x: "declared" needs the coordinate privacy_epsilon, as Study.run returns it'
         )
     trials = "trial" in data.dims and not is_estimate(data)
-    array = data[y or ("final_regret" if trials else next(iter(data.data_vars)))]
+    array = data[of or ("final_regret" if trials else next(iter(data.data_vars)))]
     free = [str(name) for name in array.dims if name != "trial" and name not in named]
     free.sort(key=lambda name: (array.sizes[name] == 1, name != "epsilon"))
     if free and (array.sizes[free[0]] > 1 or free[0] == "epsilon"):

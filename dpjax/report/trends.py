@@ -52,50 +52,50 @@ def slope(
     return found.assign_attrs(first=values[0], last=values[-1])
 
 
-@arrays.estimator("from there on {variable} is at most {level:g} times that at {over} = {of:g}",
+@arrays.estimator("from there on {variable} is at most {level:g} times that at {over} = {at:g}",
                   label="least {over} within a factor of {level:g}")  # fmt: skip
 def crossing(
     array: xarray.DataArray,
     level: float,
-    of: float = np.inf,
+    at: float = np.inf,
     over: str = "epsilon",
     confidence: float = 0.95,
 ) -> xarray.Dataset:
-    """The value of an axis from which the mean stays within ``level`` times the mean at ``of``.
+    """The value of an axis from which the mean stays within ``level`` times a reference.
 
-    ``crossing(array, 1.1, of=inf, over="epsilon")`` is the epsilon from which privacy costs at most
+    ``crossing(array, 1.1, at=inf, over="epsilon")`` is the epsilon from which privacy costs at most
     a tenth of the regret. Between two values of the axis, its logarithm is interpolated. The
     interval is that of :func:`dpjax.report.estimates.of_means`.
 
     Args:
       array: with the dimension trial.
       level: the factor.
-      of: the reference value of the axis.
+      at: the value of the axis whose mean is the reference.
       over: the axis, with increasing values.
       confidence: level of each cell's interval.
 
     Returns:
       A Dataset of crossing, low and high: 0 if the mean is within the factor at every value, and
-      inf if it is within the factor only at ``of``. NaN if the mean at ``of`` is not positive.
+      inf if it is within the factor only at the value ``at``. NaN if the reference is not positive.
 
     Examples:
       >>> import xarray
       >>> regret = xarray.DataArray(
       ...     [[40.0, 24.0, 20.0, 20.0], [42.0, 23.0, 22.0, 20.0]] * 20,
       ...     {"epsilon": [0.1, 1.0, 10.0, np.inf]}, ["trial", "epsilon"])
-      >>> found = trends.crossing(regret, 1.1, of=np.inf)
+      >>> found = trends.crossing(regret, 1.1, at=np.inf)
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'crossing': 3.98, 'low': 3.63, 'high': 4.56}
     """
     values = arrays.axis_values(array, over)
     if (np.diff(values) <= 0).any():
         raise ValueError(f"over: the values of {over} must increase, got {values.tolist()}")
-    arrays.place(array, {over: of})
-    others = np.flatnonzero(values != of)
+    arrays.place(array, {over: at})
+    others = np.flatnonzero(values != at)
     logs = np.log(values[others])
 
     def first(means):
-        reference = arrays.place(means, {over: of})
+        reference = arrays.place(means, {over: at})
         ratio = means.isel({over: others}) / reference.where(reference > 0)
         return xarray.apply_ufunc(
             lambda ratios: first_within(logs, ratios, level), ratio, input_core_dims=[[over]]

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from dpjax.audit import audited
@@ -64,8 +65,31 @@ def test_each_learner_is_named_with_its_verdict(
     (figure,) = drawn
     shown = figure.get_supxlabel()
     assert shown.startswith("No violation was found above" if status == 0 else sentence)
-    legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert legend == ["declared", "spent on the worst pair replayed"]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    verdicts = [label for at, (label, _) in audits.VERDICTS.items() if at in (0, status)]
+    assert legend == ["declared", "spent on the worst pair replayed", *verdicts]
+
+
+@pytest.mark.parametrize("declared", [0.01, 1.0, 700.0])
+@pytest.mark.parametrize("checks", ["pass", "epsilon", "no release"])
+def test_the_figure_has_several_ticks_and_marks_infinite_values(declared, checks):
+    """An infinite replay had no mark, and the ticks were 0 and 10^0."""
+    row = {"learner": "A", "domain": "", **ROW, "declared": declared, "checks": checks}
+    drawn = audits.figure([row | {"replay": declared}, row | {"replay": np.inf}])
+    (panel,) = drawn.axes
+    color = audits.VERDICTS[audited.status(checks)][1]
+    finite, infinite = [line for line in panel.get_lines() if line.get_marker() == "o"]
+    assert {finite.get_color(), infinite.get_color()} == {color}
+    assert finite.get_ydata() == [declared]
+    box, place = panel.bbox, infinite.get_transform().transform(infinite.get_xydata()[0])
+    assert place[1] == pytest.approx(box.y1) and box.x0 < place[0] < box.x1
+    assert [text.get_text() for text in panel.texts] == ["infinite"]
+    assert sum(0.0 < tick <= 1.5 * declared for tick in panel.get_yticks()) >= 5
+    assert panel.get_ylim()[1] > 1.5 * declared
+
+
+def test_a_figure_without_private_learners_is_empty():
+    assert not audits.figure([{**ROW, "replay": None}]).legends
 
 
 def test_a_page_without_mutants_counts_none(tmp_path):

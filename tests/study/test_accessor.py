@@ -170,7 +170,7 @@ def test_a_figure_can_be_written(data, tmp_path):
         ({"x": "epsilon", "color": "epsilon"}, "named only once"),
         ({"x": "round", "panel": ("learner", "learner")}, "named only once"),
         ({"x": "epsilon", "panel": ("learner", "mixing")}, "columns: mixing is not an axis"),
-        ({"x": "epsilon", "y": "loss"}, "y: the data have no 'loss'"),
+        ({"x": "epsilon", "of": "loss"}, "of: the data have no 'loss'"),
     ],
 )
 def test_figures_that_mean_nothing_are_refused(data, options, message):
@@ -346,7 +346,7 @@ def test_captions_and_notes_are_about_the_numbers_beside_them(settings, name):
     text, beside, trials, note = CAPTIONS[name]
     axis = "epsilon" if "epsilon" in found.dims else "horizon"
     found = found.isel(horizon=0) if {"epsilon", "horizon"} <= {*found.dims} else found
-    options = {"y": "mean"} if name == "tune" else {}
+    options = {"of": "mean"} if name == "tune" else {}
     caption = found.dpjax.figure(axis, **options, **{"color": "learner"} if "learner" in found.dims
                                  else {}).caption  # fmt: skip
     assert caption.startswith(f"{text} with {beside}; {trials} trials.") and note in caption

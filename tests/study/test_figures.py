@@ -211,7 +211,9 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     assert own["chosen_rate"].values.tolist() == best.get_lines()[0].get_ydata().tolist()
     candidates = [[0.01, 0.1], [0.1, 1.0]]
     assert [own["rate"].values[one].tolist() for one in own["candidate"].values] == candidates
-    assert edges(best) == [{0.1: (0.01, 0.1), 10.0: (0.1, 1.0)}]  # the fixed one has no rate
+    unused = {0.1: (3.0, 3.0), 10.0: (3.0, 3.0)}  # the fixed one has no rate
+    assert edges(best) == [{0.1: (0.01, 0.1), 10.0: (0.1, 1.0)}, unused]
+    assert [t.get_text() for t in best.get_yticklabels()] == ["0.01", "0.1", "1", "unused"]
     dots = best.get_lines()[1]
     assert [*zip(*dots.get_data(), strict=True)] == [
         (0.1, 0.01), (0.1, 0.1), (10.0, 0.1), (10.0, 1.0)
@@ -223,19 +225,68 @@ def test_a_tuned_learner_has_its_best_settings_and_its_regret(settings):
     assert [edges(regret)[0][x][0] for x in (0.1, 10.0)] == pytest.approx(low)
     text = " ".join(drawn.get_supxlabel().split())
     for sentence in (
-        "Best learning rate: the least mean of 20 trials.",
-        "Band and dots: settings that are not significantly worse in the other trials, at 95 %.",
-        "Regret at T, tuned: mean with Student's 95 % confidence intervals; 20 trials. T = 64.",
-        "Tuned in each cell, on the other half of the trials: learning rate.",
+        "Best learning rate: the least mean of 20 trials, with the settings that are not "
+        "significantly worse in the other trials, at 95 %.",
+        "Regret at T, tuned: mean with Student's 95 % confidence intervals; 20 to 40 trials.",
+        "Tuned in each cell, on the other half of the trials: learning rate (tuned). The others "
+        "are estimated from all trials.",
         "No epsilon includes the privacy cost of tuning on the data.",
         "Declared privacy: local model.",
     ):
         assert sentence in text
 
 
+def test_a_learner_without_the_tuned_axis_keeps_all_trials(settings):
+    """It was estimated from half of the trials, and had a chosen rate."""
+    found = settings.dpjax.tune("rate")
+    fixed = found.sel(learner="fixed")
+    whole = settings.isel(rate=0).sel(learner="fixed").dpjax.mean()
+    for name in whole:
+        np.testing.assert_allclose(fixed[name], whole[name])
+    assert fixed["chosen_rate"].isnull().all() and not fixed["candidate"].any()
+    assert found.dpjax.table()["trials"].tolist() == [20, 20, 40, 40]
+    assert found.sizes["trial"] == 20  # those of the second half, paired
+    alone = settings.sel(learner=["fixed"]).dpjax.tune("rate")
+    assert alone.sizes["trial"] == 40
+    assert alone.attrs["note"] == "Not tuned, because no learner takes rate."
+    best = settings.copy(deep=True)
+    best["final_regret"][1] -= 9.0
+    levels = best.dpjax.frontier(settings=["learner", "rate", "epsilon"])
+    assert {*levels["chosen_learner"].values} == {"fixed"}
+    assert levels["chosen_rate"].isnull().all()
+
+
+def test_equal_curves_and_marks_are_all_visible(mixed):
+    """Each was drawn exactly on the one before."""
+    same = mixed.isel(learner=[0, 0, 0, 1, 1])
+    same = same.assign_coords(learner=list("abcde"))
+    drawn = same.dpjax.figure("epsilon", color="learner")
+    lines = drawn.axes[0].get_lines()
+    curves = [line for line in lines if len(line.get_xdata()) == mixed.sizes["epsilon"]]
+    for looks in (curves, [line for line in lines if line.get_linestyle() == "None"]):
+        assert len({line.get_markersize() for line in looks}) == len(looks) > 1
+        order = sorted(looks, key=lambda line: line.get_zorder(), reverse=True)
+        assert order == sorted(looks, key=lambda line: line.get_markersize())
+    assert len({line.get_linewidth() for line in curves}) == 3
+    assert "A wider curve or mark is equal to the one on it." in drawn.caption
+    assert "wider" not in mixed.dpjax.figure("epsilon", color="learner").caption
+
+
+def test_the_legend_is_in_the_place_of_an_unused_panel(mixed):
+    five = mixed.expand_dims(environment=list("abcde"))
+    drawn = five.dpjax.figure("epsilon", color="learner", panel="environment")
+    legend, width = drawn.axes[5].get_legend(), drawn.get_figwidth()
+    assert legend is not None and not drawn.legends
+    drawn.canvas.draw()
+    assert drawn.axes[5].bbox.contains(*legend.get_window_extent().get_points().mean(axis=0))
+    six = mixed.expand_dims(environment=list("abcdef"))
+    assert width < six.dpjax.figure(
+        "epsilon", color="learner", panel="environment").get_figwidth()  # fmt: skip
+
+
 def test_one_quantity_of_a_tuned_learner_and_panels_beside(settings):
     found = settings.dpjax.tune("rate")
-    (axes,) = found.dpjax.figure("epsilon", color="learner", y="mean").axes
+    (axes,) = found.dpjax.figure("epsilon", color="learner", of="mean").axes
     assert axes.get_ylabel() == "regret at T, tuned"
     drawn = found.dpjax.figure("epsilon", panel="learner")
     assert [axes.get_title() for axes in drawn.axes] == ["tuned", "tuned", "fixed", "fixed"]
@@ -269,7 +320,7 @@ def test_any_estimate_with_an_interval_is_drawn(settings):
     ("options", "said"),
     [
         ({"estimate": "gini"}, "estimate: the data are already an estimate; leave it out"),
-        ({"y": "regret"}, "y: the estimate has no 'regret'; it has chosen_rate, mean"),
+        ({"of": "regret"}, "of: the estimate has no 'regret'; it has chosen_rate, mean"),
         ({"panel": ("learner", "learner")}, "an axis can be named only once"),
         ({}, "learner has 2 values; select one of them, or name it as color, line or panel"),
     ],
@@ -283,10 +334,10 @@ def test_two_axes_of_panels_have_room_for_one_quantity(settings):
     two = settings.expand_dims(environment=["a", "b"]).dpjax.tune("rate")
     pair = {"panel": ("learner", "environment")}
     with pytest.raises(
-        ValueError, match='column for each; or choose one of them, such as y="mean"'
+        ValueError, match='column for each; or choose one of them, such as of="mean"'
     ):
         two.dpjax.figure("epsilon", **pair)
-    assert len(two.dpjax.figure("epsilon", y="mean", **pair).axes) == 4
+    assert len(two.dpjax.figure("epsilon", of="mean", **pair).axes) == 4
 
 
 def test_a_single_trial_is_selected_as_a_list(settings):

@@ -175,7 +175,7 @@ def censored():
 SENTENCE = "23 of 160 trials of DP-TT did not stop and are censored at the horizon."
 ONE = "23 of 80 trials of DP-TT did not stop and are censored at the horizon."
 SHOWN = {
-    "figure": lambda own: own.figure("epsilon", y="report_stopping_time", color="learner").caption,
+    "figure": lambda own: own.figure("epsilon", of="report_stopping_time", color="learner").caption,
     "latex": lambda own: own.latex("epsilon", of="report_stopping_time"),
     "table": lambda own: own.table("report_stopping_time").attrs["notes"],
     "page": lambda own: own.page("Mine", of="report_stopping_time"),
@@ -200,7 +200,7 @@ def test_trials_that_did_not_stop_are_counted_beside_their_times(censored, name)
     ("estimate", "said"),
     [(lambda own, of: own.mean(of=of), SENTENCE), (lambda own, of: own.quantile(of=of), SENTENCE),
      (lambda own, of: own.slope("epsilon", of=of), SENTENCE),
-     (lambda own, of: own.crossing(1.1, of=1.0, value=of), SENTENCE),
+     (lambda own, of: own.crossing(1.1, at=1.0, of=of), SENTENCE),
      (lambda own, of: own.difference(learner="UCB", of=of), SENTENCE),
      (lambda own, of: own.worst("epsilon", of=of), SENTENCE),
      (lambda own, of: own.tune("rate", of=of), ONE)],
@@ -219,7 +219,7 @@ def test_estimates_of_stopping_times_count_the_censored_trials(censored, estimat
 @pytest.mark.filterwarnings("ignore:.*did not stop")
 def test_identification_has_figures_and_tables_like_other_estimates(censored):
     found = censored.dpjax.identification()
-    drawn = found.dpjax.figure("epsilon", color="learner", y="time", across={"bound": [9.0, 2.0]})
+    drawn = found.dpjax.figure("epsilon", color="learner", of="time", across={"bound": [9.0, 2.0]})
     (axes,) = drawn.axes
     assert axes.get_ylabel() == "stopping time, rounds"
     assert axes.get_lines()[0].get_ydata().tolist() == found["time"][0].values.tolist()
@@ -243,7 +243,7 @@ def test_a_variable_that_is_true_or_false_is_a_proportion(censored, name):
     """The band of `correct` once reached 1.03."""
     data = censored.copy()
     data[name] = data[name].assign_attrs(units="0 or 1")  # as a study does
-    (axes,) = data.dpjax.figure("epsilon", y=name, color="learner").axes
+    (axes,) = data.dpjax.figure("epsilon", of=name, color="learner").axes
     assert axes.dataLim.y1 <= 1.0
     label = {"correct": "correct recommendations", "report_stopped": "trials that stopped"}[name]
     assert axes.get_ylabel() == f"proportion of {label}"

@@ -90,7 +90,7 @@ def test_crossing_finds_where_privacy_becomes_free():
     def found(means):
         array = xarray.DataArray(np.array(means)[:, None] + 1e-3 * noise,
                                  {"epsilon": epsilon}, ["epsilon", "trial"])  # fmt: skip
-        return trends.crossing(array, 1.1, of=np.inf)
+        return trends.crossing(array, 1.1, at=np.inf)
 
     between = found([5.0, 2.0, 1.2, 1.0, 1.0])
     assert float(between["crossing"]) == pytest.approx(10.0 * 10.0**0.5, rel=0.02)

@@ -68,6 +68,49 @@ def test_intervals_and_errors_of_0():
     assert "{lcc}" in text and r"95\,\% confidence intervals" in text
 
 
+@pytest.mark.parametrize(
+    ("change", "of", "why"),
+    [(lambda own: own.assign(hit=own["final_regret"] > 3.0), "hit",
+      "it is not known whether a small or a large proportion is better"),
+     (lambda own: own.dpjax.mean(), None, "the estimate has no trials"),
+     (lambda own: own.expand_dims(rate=[1.0, 2.0]).dpjax.tune("rate"), "chosen_rate",
+      "settings are not ranked")],
+)  # fmt: skip
+def test_the_note_says_why_no_value_is_bold(change, of, why):
+    found = change(data())
+    text = found.dpjax.latex("epsilon", of=of)
+    assert f"No value is bold, because {why}." in text and "bfseries" not in text
+    assert "bold" not in found.isel(learner=0).dpjax.latex("epsilon", of=of)
+
+
+def test_bounds_are_rows_below_the_learners():
+    two = xarray.concat([data(), data()], "environment").assign_coords(environment=["a", "b"])
+    along = xarray.DataArray([[0.25, np.nan], [12345.6, np.inf]], dims=["environment", "epsilon"])
+    text = two.dpjax.latex("epsilon", across={"lower_1": along, "number": 2.5})
+    bounds = [["a", r"lower\_1", "{0.25}", "{--}"], ["b", r"lower\_1", "{12346}", r"{$\infty$}"],
+              ["number", "", r"\multicolumn{2}{c}{{2.5}}"]]  # fmt: skip
+    assert rows(text.replace("\\midrule\n", "", 1)) == bounds
+    one = data().isel(epsilon=0).dpjax.latex("learner", across={"bound": [1.0, 2.0, 3.0]})
+    assert rows(one.replace("\\midrule\n", "", 1)) == [["bound", "{1}", "{2}", "{3}"]]
+    assert one.count("\n & ") == 2  # the head and the means have an empty first cell
+    for across, error in (([1.0], TypeError), ({"b": [1.0] * 3}, ValueError)):
+        with pytest.raises(error, match="^across: "):
+            data().dpjax.latex("epsilon", across=across)
+
+
+def test_a_setting_is_in_a_table_with_its_candidates():
+    """The figure of a tuned learner had this quantity, and the table refused it."""
+    shift = xarray.DataArray([0.0, 0.0, 9.0], {"rate": ["slow", "own", "fast"]}, ["rate"])
+    takes = ("learner", [True, True, False])
+    base = data().assign_coords(takes_rate=takes)
+    tuned = (base + shift * base["takes_rate"]).dpjax.tune("rate")
+    text = tuned.dpjax.latex("epsilon", of="chosen_rate")
+    body = rows(text)
+    assert body[0][1] == "slow [slow, own]" and body[2][1:] == ["unused", "unused"]
+    assert "rate (dp\\_a, plain)" in text and "{lcc}" in text
+    assert r"\bfseries" in tuned.dpjax.latex("epsilon")
+
+
 def test_special_characters_are_escaped():
     assert latex.escaped("50% {a} #1 ~x^2 $") == (
         r"50\% \{a\} \#1 \textasciitilde{}x\textasciicircum{}2 \$"

@@ -199,7 +199,7 @@ def test_halving_finds_what_all_trials_find():
     columns = ["privacy_epsilon", "privacy_delta", "privacy_model"]
     pandas.testing.assert_frame_equal(table[columns], declared[columns])
     assert table["trials"].tolist() == all_played.dpjax.table()["trials"].tolist() == [40]
-    caption = halved.dpjax.figure("learner", y="mean").caption
+    caption = halved.dpjax.figure("learner", of="mean").caption
     assert caption.endswith("Declared privacy: central model.")
 
 
