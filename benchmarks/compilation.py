@@ -37,7 +37,7 @@ HORIZON, SEEDS = 64, 8
 def entrant_of(name):
     """A learner of standard size on the first domain that it accepts, and its action set."""
     reasons = []
-    for domain in (domains.ball(standard.DIM), domains.capped_simplex(standard.DIM, 2)):
+    for domain in (domains.ball(entrants.DIM), domains.capped_simplex(entrants.DIM, 2)):
         given = entrants.sizes(HORIZON) | {"domain": domain}
         entrant = entrants.entrant(getattr(learners, name), HORIZON, given)
         try:
