@@ -92,6 +92,10 @@ class Program(NamedTuple):
         game.__name__ = self.learner
         return game
 
+    def built(self) -> list[tuple]:
+        """The learner and the environment at each point."""
+        return pairs(self.game(), self.points())
+
     def first(self) -> tuple:
         """The learner and the environment at the first point."""
         return pairs(self.game(), jax.tree.map(lambda leaf: leaf[:1], self.points()))[0]

@@ -129,10 +129,14 @@ def planned(
     checkpoints: Checkpoints,
     chunk: int | None,
     mesh: jax.sharding.Mesh | None,
+    made: list[tuple] | None = None,
 ) -> Plan:
-    """Check the arguments of a sweep, trace the game and choose the block size."""
+    """Check the arguments of a sweep, trace the game and choose the block size.
+
+    ``made`` are the learner and environment at each point, if they were built already.
+    """
     with settings.own():
-        return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
+        return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh, made)
 
 
 def played(
@@ -155,7 +159,7 @@ def played(
         return _into_memory(plan, progress)
 
 
-def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
+def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh, made) -> Plan:
     _check.function("a function of a point that returns (learner, environment)", game=game)
     _check.function("a function, simulate or simulate_batches of dpjax", play=play)
     seeds = _check.size(1, seeds=seeds)
@@ -169,7 +173,7 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
     with closure_digest.as_now(game, play):
-        made = pairs(game, points)
+        made = pairs(game, points) if made is None else made
         learner, environment = made[0]
         rounds = checkpoint_rounds(learner, environment, checkpoints)
         traced = trace(game, play, rounds, points, key.dtype)
