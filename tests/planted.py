@@ -243,6 +243,7 @@ NEAR = {
     "environments": "environments/test_environments.py environments/test_{module}.py",
     "engine": "engine/test_{module}.py",
     "engine/compute.py": "engine/test_devices.py test_sweep.py attack/test_sizes.py",
+    "game": "test_simulate.py test_returned.py",
     "kernels": "kernels/test_entries.py",
     "audit": "audit/test_{module}.py audit/test_audit.py",
     "study": "study/test_study.py test_simulate.py",
