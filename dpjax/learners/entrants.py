@@ -23,6 +23,10 @@ from dpjax.privacy import default_delta
 ARMS, DIM = 4, 5  # of the standard sizes
 
 
+class UserError(ValueError):
+    """An error of a user's learner; its cause is what the learner's code raised."""
+
+
 class Entrant(NamedTuple):
     """A learner of a comparison."""
 
@@ -171,7 +175,7 @@ def prepared(factory: Callable, *horizons: int) -> Entrant:
     at all of these horizons.
 
     Raises:
-      ValueError: the learner cannot be built or traced. The message names the factory and quotes
+      UserError: the learner cannot be built or traced. The message names the factory and quotes
         its error.
     """
     with named(name_of(factory)):
@@ -183,7 +187,7 @@ def prepared(factory: Callable, *horizons: int) -> Entrant:
 
 @contextmanager
 def named(name):
-    """Turn any exception of a user's code into a ValueError that begins with ``name``.
+    """Turn any exception of a user's code into a UserError that begins with ``name``.
 
     Runtime warnings are suppressed, because a regret that is NaN is an error anyway.
     """
@@ -194,4 +198,4 @@ def named(name):
     except Exception as error:
         kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{name}: {kind}{first}") from error
+        raise UserError(f"{name}: {kind}{first}") from error

@@ -11,6 +11,10 @@ from dpjax import learners
 from dpjax.core import BatchLearner, Learner, _check
 
 
+class Missing(ValueError):
+    """A factory requires an argument that is not one of the sizes of a game."""
+
+
 def check_name(name) -> None:
     """Raise a ValueError that lists the known names if there is no learner of this name."""
     if name not in learners.__all__:
@@ -45,7 +49,7 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
       **options: further arguments.
 
     Raises:
-      ValueError: the factory requires an argument that is not in ``sizes``.
+      Missing: the factory requires an argument that is not in ``sizes``.
     """
     given = {}
     epsilon = options.get("epsilon", sizes.get("epsilon"))
@@ -61,7 +65,7 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
             given[name] = options[name]
         elif required and name not in sizes:
             known = ", ".join(["horizon", *sizes])
-            raise ValueError(
+            raise Missing(
                 f"it needs {name}{_check.nearest(name, ['horizon', *sizes])}, but a factory may "
                 f"only need {known}; give {name} a default"
             )
