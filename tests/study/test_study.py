@@ -480,7 +480,7 @@ def test_the_bar_says_what_is_compiled_and_played(monkeypatch, capsys):
 def test_a_long_run_begins_with_its_cost(trials, said, measured, monkeypatch, capsys):
     """The long one is not played: it is interrupted when its cost is known."""
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Study, "_plan", interrupted)
