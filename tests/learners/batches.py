@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from scipy import optimize, special, stats
+from scipy import stats
 
 from dpjax.maths import exact_sums
 from tests.learners.given_noise import (
@@ -92,20 +92,6 @@ def check_even_ties(learner):
     for column, options in [(1, 3), (2, 3), (4, 4)]:
         counts = np.bincount(played[:, column], minlength=4)[4 - options :]
         assert stats.chisquare(counts).pvalue > 1e-3 and counts.sum() == len(played)
-
-
-def lowest(cost, x, most):
-    """The smallest q in [0, x] with cost(q) <= most, for a cost that falls to 0 at x."""
-    if x == 0.0 or most == 0.0 or cost(1e-12) <= most:
-        return x if most == 0.0 else 0.0
-    return optimize.brentq(lambda q: cost(q) - most, 1e-12, x, xtol=1e-12)
-
-
-def kl_lower(means, most):
-    """The smallest q with kl(mean, q) <= most, for each arm."""
-    kl = lambda p, q: special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q)  # noqa: E731
-    rows = zip(means, most, strict=True)
-    return np.array([lowest(lambda q, p=p: kl(p, q), p, room) for p, room in rows])
 
 
 def check_games_by_hand(make, *, ratio, scale, gather, index, games=12, horizon=600):

@@ -3,33 +3,21 @@
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import special
 
 from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import dp_imed, dp_klucb, successive_elimination
-from tests.learners.batches import check_games_by_hand, lowest
+from tests.learners.batches import check_games_by_hand
+from tests.maths.test_divergences import d_epsilon_by_hand, d_epsilon_lower_by_hand
 
 LEARNERS = {"klucb": dp_klucb, "imed": dp_imed}
-
-
-def divergence(x, y, epsilon):
-    """The least epsilon (x - z) + kl(z, y) over z in [y, x], where its derivative is 0."""
-    tilted = 1.0 if np.isinf(epsilon) else special.expit(epsilon + special.logit(y))
-    z = np.clip(tilted, y, max(x, y))
-    kl = special.rel_entr(z, y) + special.rel_entr(1 - z, 1 - y)
-    return kl + (epsilon * (x - z) if z < x else 0.0)
 
 
 def indices(name, epsilon):
     def of(totals, pulls, log_t):
         means = np.clip(totals / pulls, 0.0, 1.0)
-        if name == "imed":
-            cost = [divergence(mean, means.min(), epsilon) for mean in means]
-            return pulls * cost + np.log(pulls)
-        return np.array([
-            lowest(lambda q, x=x: divergence(x, q, epsilon), x, log_t / n)
-            for x, n in zip(means, pulls, strict=True)
-        ])  # fmt: skip
+        if name == "klucb":
+            return np.vectorize(d_epsilon_lower_by_hand)(means, log_t / pulls, epsilon)
+        return pulls * np.vectorize(d_epsilon_by_hand)(means, means.min(), epsilon) + np.log(pulls)
 
     return of
 
