@@ -77,19 +77,16 @@ def test_games_by_hand(draws, exponent):
 HORIZON, KEYS, DRAWS = 24, 48, 4
 
 
-def learner_of(draws=DRAWS):
-    return dp_ts_ucb(HORIZON, ARMS, draws=draws, exponent=0.5)
+def learner_of():
+    return dp_ts_ucb(HORIZON, ARMS, draws=DRAWS, exponent=0.5)
 
 
 @cache
-def replayed(mistake=None):
-    """A compiled replay of (pair, keys), for the learner or for a copy with a mistake."""
+def replayed():
+    """A compiled replay of (pair, keys)."""
 
     def one(pair, key):
-        learner = learner_of(2 * DRAWS if mistake == "draws not counted" else DRAWS)
-        if mistake == "noise halved":
-            learner = audit.mutants(learner, pair.losses)[mistake]
-        return audit.replay(learner, pair, key), play(learner, pair.losses, key)[0]
+        return audit.replay(learner_of(), pair, key), play(learner_of(), pair.losses, key)[0]
 
     return jax.jit(jax.vmap(one, (None, 0)))
 
@@ -120,29 +117,16 @@ def rho_by_hand(arms, changed):
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("changed", [0, 6])
 def test_a_replay_finds_the_sum_over_the_draws_of_one_mean(changed):
+    """The mean of the first loss alone, with all of its draws, costs what is declared."""
     found, arms = jax.device_get(replayed()(pair_of(changed), jr.split(jr.key(1), KEYS)))
     expected = [rho_by_hand(row, changed) for row in arms]
     np.testing.assert_allclose(found.rho, expected, rtol=1e-5)
     assert len(np.unique(np.round(expected, 6))) > 2
     assert not audit.explain(found)
-    assert found.rho.max() <= float(learner_of().privacy.rho) * (1 + 1e-6)
-
-
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(
-    ("mistake", "factor"),
-    [
-        (None, 1.0),
-        ("noise halved", 4.0),
-        pytest.param("draws not counted", 2.0, marks=pytest.mark.slow),
-    ],
-)
-def test_the_worst_mean_costs_what_is_declared(mistake, factor):
-    """The mean of one loss with all of its draws; with mistakes it costs more."""
-    found, _ = jax.device_get(replayed(mistake)(pair_of(0), jr.split(jr.key(1), KEYS)))
     declared = float(learner_of().privacy.rho)
     assert declared == pytest.approx(DRAWS / (2 * np.log(HORIZON) ** 0.5))
-    assert found.rho.max() == pytest.approx(factor * declared, rel=1e-5)
+    assert found.rho.max() <= declared * (1 + 1e-6)
+    assert changed > 0 or found.rho.max() == pytest.approx(declared, rel=1e-5)
 
 
 @pytest.mark.parametrize(
