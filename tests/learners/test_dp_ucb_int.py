@@ -1,8 +1,5 @@
 """DP-UCB-Int: its accounting against direct sums, its interval, its bounds by hand."""
 
-import sys
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,8 +13,6 @@ from tests.learners.given_noise import laplace_draws, losses_of_games, many_game
 from tests.zcdp import least_epsilon
 
 ARMS = 3
-# The module and the factory have the same name.
-dp_ucb_int_module = sys.modules["dpjax.learners.dp_ucb_int"]
 
 
 def by_hand(horizon, arms, interval, delta, exponent):
@@ -58,10 +53,7 @@ def interval_of(**arguments):
 
 
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(
-    ("horizon", "arms"),
-    [(2, 2), (8, 2), (300, 7), (2048, 3), pytest.param(125_000, 5, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("horizon", "arms"), [(2, 2), (8, 2), (300, 7), (2048, 3)])
 def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
     """Every f is tried, with the epsilons of the direct sums, which fall as f grows."""
     epsilons = np.array([1e-3, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0], np.float32)
@@ -82,41 +74,26 @@ def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
 
 
 @pytest.mark.slow
-def test_a_replay_spends_what_is_declared_and_a_shorter_interval_more_than_asked(monkeypatch):
+def test_a_replay_spends_what_is_declared():
     """Only arm 0 has no losses, so it plays on after the first K f rounds.
 
-    All epsilons are traced at once. One round less for f, or half the noise, fails.
+    All epsilons are traced at once.
     """
-    horizon = 96
-    epsilons = jnp.array([0.05, 0.3, 1.0, 2.0, 5.0])
+    horizon, epsilons = 96, jnp.array([0.05, 0.3, 1.0, 2.0, 5.0])
     losses = jnp.ones((horizon, 2)).at[:, 0].set(0.0)
     pair = audit.Pair(losses, losses.at[0, 0].set(1.0))
-    keys = jr.split(jr.key(1), 24)
 
-    def spending(epsilon, key, mutant=None):
+    def spending(epsilon, key):
         learner = dp_ucb_int(horizon, 2, epsilon=epsilon, exploration=1e-3)
         declared = learner.privacy
-        if mutant:
-            learner = audit.mutants(learner, losses)[mutant]
-        replayed = audit.replay(learner, pair, key)
-        return declared.epsilon, audit.spent(replayed, declared.delta)
+        return declared.epsilon, audit.spent(audit.replay(learner, pair, key), declared.delta)
 
-    def of_all(mutant=None):
-        each = partial(spending, mutant=mutant)
-        found = jax.jit(jax.vmap(jax.vmap(each, (None, 0)), (0, None)))(epsilons, keys)
-        declared, spent = np.asarray(found)
-        return declared[:, 0], spent.max(axis=1)
-
-    declared, spent = of_all()
-    np.testing.assert_allclose(spent, declared, rtol=1e-5)
+    each = jax.jit(jax.vmap(jax.vmap(spending, (None, 0)), (0, None)))
+    declared, spent = np.asarray(each(epsilons, jr.split(jr.key(1), 24)))
+    declared = declared[:, 0]
+    np.testing.assert_allclose(spent.max(axis=1), declared, rtol=1e-5)
     assert (declared <= epsilons).all() and (declared[2:] > 0.8 * epsilons[2:]).all()
     assert declared[0] == 0.0  # There is no release.
-    _, spent = of_all("noise halved")
-    assert (spent[1:] > 1.5 * declared[1:]).all()
-    smallest = dp_ucb_int_module.derived_interval
-    monkeypatch.setattr(dp_ucb_int_module, "derived_interval", lambda *given: smallest(*given) - 1)
-    _, spent = of_all()
-    assert (spent > epsilons).all()
 
 
 @pytest.mark.usefixtures("quick_compilation")
