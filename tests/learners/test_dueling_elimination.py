@@ -186,8 +186,7 @@ def test_the_best_arm_of_duels_is_an_arm_and_no_pair():
 def test_sparring_spends_epsilon_in_two_halves():
     learner = combinators.sparring(learners.dp_exp3_lap, 8, 2, epsilon=1.0)
     assert float(learner.privacy.epsilon) == pytest.approx(1.0)
-    pairs = audit.pairs_for(learner, 32, jr.key(0))
-    found = audit.verdict(learner, pairs, jr.key(1))
+    found = audit.verdict(learner, audit.pairs_for(learner, 12, jr.key(0)), jr.key(1))
     assert found.failed == () and found.touched == 2
     assert found.spent.max() == pytest.approx(1.0, rel=1e-3)
 
