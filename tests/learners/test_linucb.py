@@ -1,4 +1,4 @@
-"""LinUCB: the algorithm against NumPy, its privacy, and the cost of its constants."""
+"""LinUCB: the algorithm against NumPy, its privacy, many dimensions, and its arguments."""
 
 from functools import partial
 
@@ -198,10 +198,7 @@ def test_trials_of_many_dimensions_do_not_depend_on_each_other():
     np.testing.assert_array_equal(many.regret[:, :1], few.regret)
 
 
-# The cost of the constants
-
-
-# Rows out of range
+# Rows out of range, and arguments
 
 
 def test_rows_beyond_the_bounds_are_clipped_and_counted():

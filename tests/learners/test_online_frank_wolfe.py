@@ -79,6 +79,7 @@ def test_longer_summands_are_clipped_and_counted():
     assert int(learner.report(game.last).longer) > 32
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_replaced_loss_spends_what_is_declared():
     """Vectors of length G + beta D against their opposites, by replay.
 

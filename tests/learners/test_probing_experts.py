@@ -130,6 +130,7 @@ def test_rounds_by_hand(monkeypatch):
 # Privacy by replays -----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_advice_beyond_1_is_clipped(monkeypatch):
     """The range of a probe does not depend on the environment."""
     learner = fixed(monkeypatch, setting_of(0.2, 0.5, 3))

@@ -62,6 +62,7 @@ def test_the_law_of_losses(family):
 
 
 @pytest.mark.parametrize("model", ["central", pytest.param("local", marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("quick_compilation")
 def test_replay(model):
     """A replaced loss spends epsilon if it changes from -B to B."""
     learner = robust_elimination(4, 2, epsilon=2.0, model=model)

@@ -58,6 +58,7 @@ def test_values_and_their_mean_are_those_of_the_points():
     np.testing.assert_array_equal(feedback.middle(points[0]), points[0])
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("domain", [BALL, domains.ball(1)], ids=["3", "1"])
 def test_a_replaced_loss_spends_at_most_what_is_declared(domain):
     """Opposite slopes of 100 are clipped to 2 n G along u; half the noise would spend twice that.

@@ -135,10 +135,8 @@ def test_declarations():
 # --- audits ---
 
 
-@pytest.mark.parametrize(
-    "law",
-    [law if law == "binomial" else pytest.param(law, marks=pytest.mark.slow) for law in LAWS],
-)
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.usefixtures("quick_compilation")
 def test_replays_spend_what_is_declared(law):
     """One release is affected."""
     delta = 0.01 if law in WITH_DELTA else None
