@@ -77,6 +77,11 @@ def test_longer_summands_are_clipped_and_counted():
     learner = learners.online_frank_wolfe(HORIZON, ball_of(0.5), epsilon=np.inf)
     game = play_table(learner, functions(targets()), jr.key(0))
     assert int(learner.report(game.last).longer) > 32
+    # Linear losses of length 3, between G = 2 and G + beta D = 4.
+    rows = 3.0 / DIM**0.5 * jnp.ones((8, DIM))
+    for given, clipped in ((SMOOTH, 0), ({"domain": ball_of(2.0)}, 8)):
+        learner = learners.online_frank_wolfe(8, epsilon=np.inf, **given)
+        assert int(learner.report(play_table(learner, rows, jr.key(0)).last).longer) == clipped
 
 
 @pytest.mark.usefixtures("quick_compilation")
