@@ -77,7 +77,8 @@ def test_the_outputs_compose_to_the_declared_mu():
     scale = sensitivity * np.sqrt(HORIZON - 1) / mu
     for t in (0, 5, 18):
         assert stats.kstest(drawn[:, t, 0] / scale[t], "norm").pvalue > 1e-3
-        assert stats.kstest(drawn[:, t, 0] / (scale[t] / 2), "norm").pvalue < 1e-9
+    # Of 171 000 draws; one output fewer has 2.7 % less noise.
+    assert (drawn / scale[:, None]).std() == pytest.approx(1.0, abs=0.008)
     assert learner.privacy.rho == pytest.approx(mu**2 / 2, rel=1e-5)
 
 

@@ -60,7 +60,7 @@ def test_degrees_of_freedom(kind, horizon, epsilon, k):
         assert gram_calibration.wishart_freedom(6, levels, epsilon, DELTA, kind) == k
 
 
-# Sensitivity
+# Sums
 
 
 BOUNDS = gram.Bounds(1.0, 1.0, 1.0)

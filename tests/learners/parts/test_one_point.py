@@ -84,23 +84,6 @@ def test_ranges_cover_what_is_played(name, family):
         assert (words.low, words.high) == pytest.approx((low, high))
 
 
-def test_the_smaller_width_under_noises_linear_losses():
-    """A linear loss that is 0 at the best point falls to -L zeta outside the domain.
-
-    The width L (D + zeta) is too small by a factor of 1.24 for D = 2, T = 2500, n = 5 (zeta =
-    0.63).
-    """
-    ball = domains.ball(5)
-    zeta = 2.0 * 5**0.5 / 2500**0.25
-    width = {}
-    for word in ("nonnegative", "nonnegative_inside", "signed"):
-        v = values(ball, word, 1.0, zeta)
-        width[word] = v.high - v.low
-    assert width["nonnegative_inside"] == pytest.approx(2.0 + 2 * zeta)
-    assert width["nonnegative_inside"] / width["nonnegative"] == pytest.approx(1.24, abs=0.01)
-    assert width["signed"] == pytest.approx(2 * (2.0 + zeta))
-
-
 def test_ranges_of_values():
     v = values(domains.ball(2), (0.0, 4.0), 1.0, 0.0)
     assert (v.bound, v.middle) == (2.0, 2.0)

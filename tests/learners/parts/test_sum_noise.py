@@ -14,7 +14,7 @@ from dpjax.learners import (
     successive_elimination,
 )
 from dpjax.learners.linear_elimination import exact_radii, joint_radii
-from dpjax.learners.parts.sum_noise import LAWS, WITH_DELTA, sum_noise
+from dpjax.learners.parts.sum_noise import LAWS, WITH_DELTA, sum_noise, zcdp_noise
 from dpjax.maths import exact_sums
 
 DELTA = 1e-6
@@ -130,6 +130,10 @@ def test_declarations():
         assert (declared.epsilon, declared.delta) == (0.5, DELTA if law in WITH_DELTA else 0.0)
     scale = float(privacy.gaussian_scale(1.0, 0.5, DELTA))
     assert noise_of("gaussian", 0.5).privacy.rho == pytest.approx(0.5 / scale**2)
+    for rho in (0.02, 3.0):
+        found = zcdp_noise(100, rho, None)
+        assert float(found.variance) == pytest.approx(0.5 / rho)
+        assert float(found.privacy.rho) == pytest.approx(rho)
 
 
 # --- audits ---
