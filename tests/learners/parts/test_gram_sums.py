@@ -26,7 +26,7 @@ def test_constants_of_the_authors_experiment():
         p = gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
         s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
         k = gram_calibration.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
-        n = levels * k
+        n = float(levels * k)
         made = {
             "Gaussian": gram_calibration.gaussian_regularizer(
                 s * np.sqrt(levels), DIM, p, norm_bound="paper"
@@ -47,7 +47,7 @@ def test_constants_of_the_authors_experiment():
     for name, numbers in expected.items():
         assert made[name][1:] == pytest.approx(numbers, rel=3e-7), name
     # c of the paper: the mean of the noise minus the remaining offset.
-    assert 2.0 * float(n) - made["Wishart"][0] == pytest.approx(12587746.565, abs=1e-3)
+    assert 2.0 * n - made["Wishart"][0] == pytest.approx(12587746.565, abs=1e-3)
 
 
 @pytest.mark.parametrize("kind, horizon, epsilon, k", [
