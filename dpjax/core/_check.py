@@ -12,7 +12,6 @@ import inspect
 import operator
 import os
 import traceback
-import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -73,38 +72,6 @@ def sound(factory, tested=False):
         return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
 
     return checked
-
-
-def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
-    """Wrap a factory so that it accepts deprecated keywords with a warning.
-
-    Args:
-      names: the deprecated keywords.
-      into: (deprecated keywords, the other arguments by name) -> (all arguments, new spelling).
-      depth: the ``stacklevel`` of the warning; 3 within :func:`sound`.
-    """
-
-    def around(factory: Factory) -> Factory:
-        signature = inspect.signature(factory)
-
-        @functools.wraps(factory)
-        def taking(*arguments, **keywords):
-            old = {name: keywords.pop(name) for name in names if name in keywords}
-            if not old:
-                return factory(*arguments, **keywords)
-            given = signature.bind_partial(*arguments, **keywords).arguments
-            given, spelling = into(old, dict(given))
-            warnings.warn(
-                f"{factory.__name__}: {', '.join(old)} will be removed in version 0.2; "
-                f"write {spelling}",
-                DeprecationWarning,
-                stacklevel=depth,
-            )
-            return factory(**given)
-
-        return taking  # type: ignore[return-value]
-
-    return around
 
 
 def all_sound(exported: dict, names, tested=False) -> None:

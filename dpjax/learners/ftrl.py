@@ -11,7 +11,6 @@ from dpjax.core import Learner, Number, _check
 from dpjax.domains import Domain, Regularizer, ball_losses, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.noise import LAWS, LawName, name_of
 
 
@@ -58,7 +57,6 @@ def fitting_regularizer(domain) -> Regularizer:
     return regularizer
 
 
-@of_domain("losses", "regularizer")
 def ftrl(
     horizon: int,
     domain: Domain,

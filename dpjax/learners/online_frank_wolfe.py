@@ -10,7 +10,6 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, ball_losses, check_domain
 from dpjax.feedback import gradient, whole
 from dpjax.learners.parts.prefix_sums import prefix_sums
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
 from dpjax.noise import LawName
@@ -29,7 +28,6 @@ class OnlineFrankWolfeReport(NamedTuple):
     longer: Array  # () int32, vectors w_t longer than G + beta D, which were scaled down to it
 
 
-@of_domain("lipschitz")
 def online_frank_wolfe(
     horizon: int,
     domain: Domain,

@@ -12,7 +12,6 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.noise import LawName
 
 
@@ -47,7 +46,6 @@ def _check_update(optimizer, shape) -> None:
         ) from error
 
 
-@of_domain("losses")
 def online_gradient(
     horizon: int,
     domain: Domain,

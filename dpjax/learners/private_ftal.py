@@ -11,7 +11,6 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.two_words import add_compensated
 from dpjax.noise import LawName
 
@@ -33,7 +32,6 @@ def default_convexity(horizon, domain, sums):
     return jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
 
 
-@of_domain("losses")
 def private_ftal(
     horizon: int,
     domain: Domain,

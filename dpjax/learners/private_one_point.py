@@ -10,12 +10,10 @@ from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import calibrate
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.noise import LawName
 
 
-@of_domain("lipschitz")
 def private_one_point(
     horizon: int,
     domain: Domain,

@@ -16,7 +16,6 @@ from dpjax.domains import Domain, check_domain, conditional_gradient_step
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import RELEASED, calibrate
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.noise import LawName
 
@@ -88,7 +87,6 @@ def batch_norms(batch, batches, dim, epsilon, delta):
     return batch * dim**0.5, jnp.minimum(float(batch), batch**0.5 * t * price)
 
 
-@of_domain("lipschitz")
 def projection_free(
     horizon: int,
     domain: Domain,
