@@ -413,7 +413,7 @@ def run(
     runs = None if runs is None else _check.size(1, runs=runs)
     changed = _check.size(1, changed=changed)
     horizon = None if horizon is None else _check.size(2, horizon=horizon)
-    _check.positive(minutes=minutes)
+    _check.positive_or_inf(minutes=minutes)
     if changed >= (horizon or HORIZON):
         raise ValueError(f"changed must be below the horizon {horizon or HORIZON}, got {changed}")
     parameters = {

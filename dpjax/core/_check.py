@@ -196,6 +196,11 @@ def given(**values) -> dict:
 
 
 def positive(**values) -> None:
+    """One number greater than zero, and finite."""
+    _require(lambda x: (x > 0) & (x < np.inf), "greater than 0 and finite", values)
+
+
+def positive_or_inf(**values) -> None:
     """One number greater than zero; infinity is allowed, NaN is not."""
     _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
 
@@ -235,7 +240,7 @@ def epsilon(given):
     A traced epsilon cannot be refused. If it is positive and smaller, it is raised to 1e-12, in the
     noise and in the declaration.
     """
-    positive(epsilon=given)
+    positive_or_inf(epsilon=given)
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
     if not isinstance(given, jax.core.Tracer):
         _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})

@@ -139,7 +139,7 @@ def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
       rho: inf for no noise.
       delta: the delta at which epsilon is declared; it changes nothing else. None for T^-2.
     """
-    _check.positive(rho=rho)
+    _check.positive_or_inf(rho=rho)
     variance = 0.5 / jnp.asarray(rho, jnp.float32)
     accountant = "parallel composition of Gaussian mechanisms"
     declared = gaussian_draws(1.0 / variance, horizon, delta, accountant)
