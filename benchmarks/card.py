@@ -55,7 +55,7 @@ from dpjax import domains, learners, simulate, sweep
 from dpjax.combinators import as_learner
 from dpjax.engine import compile, devices, programs
 from dpjax.kernels import one_kernel
-from dpjax.learners import factories
+from dpjax.learners import entrants, factories
 from dpjax.study import standard
 from dpjax.study.sweep import planned
 
@@ -201,7 +201,7 @@ def least_seconds(function) -> float:
 
 def agreement(task, name, alone):
     """The final regrets of a learner, by ``sweep`` unless the way is plain XLA."""
-    sizes = standard.sizes(task.rounds) | {"dim": 3, "domain": domains.simplex(standard.ARMS)}
+    sizes = entrants.sizes(task.rounds) | {"dim": 3, "domain": domains.simplex(entrants.ARMS)}
 
     def game(epsilon):
         learner = factories.build(name, task.rounds, sizes, epsilon=epsilon)

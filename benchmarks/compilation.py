@@ -27,9 +27,9 @@ import numpy as np
 from dpjax import Study, domains, environments, learners, sweep
 from dpjax.engine import programs
 from dpjax.engine.evaluate import equations
-from dpjax.learners import factories
-from dpjax.study import competitors, standard
-from dpjax.study.simulate import simulate
+from dpjax.game.play import simulate
+from dpjax.learners import entrants, factories
+from dpjax.study import standard
 
 HORIZON, SEEDS = 64, 8
 
@@ -37,9 +37,9 @@ HORIZON, SEEDS = 64, 8
 def entrant_of(name):
     """A learner of standard size on the first domain that it accepts, and its action set."""
     reasons = []
-    for domain in (domains.ball(standard.DIM), domains.capped_simplex(standard.DIM, 2)):
-        given = standard.sizes(HORIZON) | {"domain": domain}
-        entrant = competitors.entrant(getattr(learners, name), HORIZON, given)
+    for domain in (domains.ball(entrants.DIM), domains.capped_simplex(entrants.DIM, 2)):
+        given = entrants.sizes(HORIZON) | {"domain": domain}
+        entrant = entrants.entrant(getattr(learners, name), HORIZON, given)
         try:
             return entrant, entrant.build(HORIZON).action_set
         except ValueError as reason:

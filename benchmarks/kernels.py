@@ -93,9 +93,9 @@ def program_of(name, horizon=HORIZON):
     from jax import random as jr
 
     from dpjax import domains, learners, simulate
-    from dpjax.engine import programs
     from dpjax.learners import factories
     from dpjax.study.standard import drawn
+    from dpjax.study.traces import trace
 
     sizes = {
         "actions": np.array([[1.0, 0.0], [-1.0, 0.5], [-1.0, -0.5]]), "arms": 4, "delta": 1e-6,
@@ -111,7 +111,7 @@ def program_of(name, horizon=HORIZON):
         workload = workloads.workload_of(name)
         game, play = workload.game(horizon), workload.play
     rounds = np.array([horizon // 2, horizon])
-    return programs.trace(game, play, rounds, np.ones(1, np.float32), jr.key(0).dtype)
+    return trace(game, play, rounds, np.ones(1, np.float32), jr.key(0).dtype)
 
 
 def vmapped(program, size, platform):

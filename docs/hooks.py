@@ -56,7 +56,7 @@ def public():
     packages = [file.parent.relative_to(ROOT) for file in (ROOT / "dpjax").rglob("__init__.py")]
     packages = [".".join(folder.parts) for folder in packages]
     top = {
-        "dpjax.simulate": "dpjax.study.simulate.simulate",
+        "dpjax.simulate": "dpjax.game.play.simulate",
         "dpjax.sweep": "dpjax.study.sweep.sweep",
     }
     return top | {

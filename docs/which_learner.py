@@ -24,11 +24,11 @@ from dpjax import Learner, Privacy, Study, combinators, domains, learners
 from dpjax.core import Arms
 from dpjax.feedback import bandit, full
 from dpjax.learners import factories
+from dpjax.learners.entrants import DIM, Entrant, field_for
 from dpjax.report import choice, estimates
 from dpjax.report.output import versions, write_json
 from dpjax.report.tables import format_markdown, write_csv
-from dpjax.study.competitors import Entrant, field_for
-from dpjax.study.standard import DIM, Standard, standard
+from dpjax.study.standard import Standard, standard
 
 HERE = Path(__file__).parent / "which_learner"
 EPSILONS = (0.1, 1.0, 10.0, np.inf)

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from dpjax.engine.settings import keep_compiled as keep_compiled
     from dpjax.environments import families as families
     from dpjax.environments import loss_families as loss_families
+    from dpjax.game.batches import simulate_batches as simulate_batches
+    from dpjax.game.play import simulate as simulate
+    from dpjax.game.play import trajectory as trajectory
     from dpjax.learners import stopping as stopping
     from dpjax.learners.parts import gram as gram
     from dpjax.learners.parts import prefix_sums as prefix_sums
@@ -54,9 +57,6 @@ if TYPE_CHECKING:
     from dpjax.study.compare import compare as compare
     from dpjax.study.in_python import from_python as from_python
     from dpjax.study.kept import open as open
-    from dpjax.study.simulate import simulate as simulate
-    from dpjax.study.simulate import simulate_batches as simulate_batches
-    from dpjax.study.simulate import trajectory as trajectory
     from dpjax.study.sweep import sweep as sweep
     from dpjax.study.worst_case import worst_case as worst_case
 
@@ -87,11 +87,11 @@ _PLACES = {
     "loss_families": "environments.loss_families",
     "open": "study.kept:open",
     "prefix_sums": "learners.parts.prefix_sums",
-    "simulate": "study.simulate:simulate",
-    "simulate_batches": "study.simulate:simulate_batches",
+    "simulate": "game.play:simulate",
+    "simulate_batches": "game.batches:simulate_batches",
     "stopping": "learners.stopping",
     "sweep": "study.sweep:sweep",
-    "trajectory": "study.simulate:trajectory",
+    "trajectory": "game.play:trajectory",
     "worst_case": "study.worst_case:worst_case",
 }
 

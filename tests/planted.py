@@ -243,9 +243,11 @@ NEAR = {
     "environments": "environments/test_environments.py environments/test_{module}.py",
     "engine": "engine/test_{module}.py",
     "engine/compute.py": "engine/test_devices.py test_sweep.py attack/test_sizes.py",
+    "game": "test_simulate.py test_returned.py",
     "kernels": "kernels/test_entries.py",
     "audit": "audit/test_{module}.py audit/test_audit.py",
     "study": "study/test_study.py test_simulate.py",
+    "study/traces.py": "test_sweep.py test_golden.py",
     "study/halving.py": "study/test_study.py study/test_inference.py study/test_horizons.py -k "
     "tun or halving",
     "store": "test_store.py attack/test_stores.py",
@@ -688,11 +690,6 @@ ERRORS = {
          "axis, step = eqn.params[\"axis\"], 1",
          "a kernel's running sums ignore that they are reversed"),
     ],
-    "audit/one_run.py": [
-        ("tail = scipy.stats.binom.sf(correct - 1, guesses, q)",
-         "tail = scipy.stats.binom.sf(correct, guesses, q)",
-         "an audit of one run counts more than the correct guesses"),
-    ],
     "audit/counts.py": [
         ("np.log(np.maximum(low - delta, 0.0)) - np.log(high)", "np.log(low) - np.log(high)",
          "an audit's bound forgets delta"),
@@ -702,13 +699,19 @@ ERRORS = {
          "found.spent.reshape(paths, count).min(axis=0)",
          "a verdict reports the smallest epsilon over its paths"),
     ],
-    "study/simulate.py": [
-        ("state, following = learner.step(state, jr.fold_in(coins, t), loss)",
-         "state, following = learner.step(state, jr.fold_in(nature, t), loss)",
+    "game/rounds.py": [
+        ("step_arguments(learner, coins, t, (state, action), outcome.loss)",
+         "step_arguments(learner, nature, t, (state, action), outcome.loss)",
          "learner and environment draw with the same key"),
+    ],
+    "game/play.py": [
         ("firsts = np.concatenate([[1], rounds[:-1] + 1]).astype(np.int32)",
          "firsts = np.concatenate([[1], rounds[:-1]]).astype(np.int32)",
          "the round of a checkpoint is played twice"),
+    ],
+    "study/traces.py": [
+        ("jr.fold_in(key, seed), checkpoints", "jr.fold_in(key, seed + 1), checkpoints",
+         "a trial plays with the seed of the next one"),
     ],
     "study/halving.py": [
         ("order = np.argsort(means[cells], axis=1)[:, :kept]",

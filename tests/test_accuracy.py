@@ -106,7 +106,7 @@ def test_regret_in_float32_is_that_in_float64(name, monkeypatch):
     played = both(name, 2**18, gaps, checkpoints=1)
     error, bound = error_of_regret(name, played)
     assert error < bound and drift_of_state(played) < STATE_DRIFT
-    monkeypatch.setattr(sys.modules["dpjax.study.simulate"], "PIECE", 2**30)
+    monkeypatch.setattr(sys.modules["dpjax.game.play"], "PIECE", 2**30)
     error, bound = error_of_regret(name, both(name, 2**18, gaps, checkpoints=1))
     assert error > 2 * bound
 

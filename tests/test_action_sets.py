@@ -12,7 +12,7 @@ from dpjax import combinators, domains, environments, learners, simulate, simula
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Policies
 from dpjax.domains.action_sets import fits
-from dpjax.study.simulate import one_round, start
+from dpjax.game.rounds import one_round, start
 from tests.test_conformance import ARGUMENTS, ARMS, every_learner, make
 
 BALL = domains.ball(ARMS)

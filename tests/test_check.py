@@ -13,8 +13,13 @@ NAN, INF = float("nan"), float("inf")
 FLOATS = {
     "positive": (
         lambda rate: _check.positive(rate=rate),
-        [2e-38, 1, 0.5, INF, np.float32(2), np.array(0.1), jnp.float32(3), 10**400],
-        [0.0, -0.0, -1, -INF, NAN, 1e-45, np.array(0.0), jnp.float32(-2), -(10**400)],
+        [2e-38, 1, 0.5, np.float32(2), np.array(0.1), jnp.float32(3)],
+        [0.0, -0.0, -1, INF, -INF, NAN, 1e-45, 10**400, np.array(0.0), jnp.float32(-2)],
+    ),
+    "positive or infinite": (
+        lambda rate: _check.positive_or_inf(rate=rate),
+        [2e-38, INF, 10**400],
+        [0.0, -1, -INF, NAN, 1e-45, -(10**400)],
     ),
     "between": (
         lambda rate: _check.between(0.0, 1.0, rate=rate),

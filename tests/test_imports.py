@@ -30,9 +30,10 @@ ALLOWED = {
     "mechanisms": COMMON,
     "environments": COMMON | {"domains", "feedback"},
     "combinators": COMMON | {"domains", "feedback"},
+    "game": COMMON | {"combinators", "domains", "engine", "feedback"},
     "learners.parts": COMMON | {"domains", "feedback", "mechanisms"},
     "learners": COMMON | {"combinators", "domains", "feedback", "learners.parts", "mechanisms"},
-    "audit": COMMON | {"combinators", "domains", "engine", "feedback"},
+    "audit": COMMON | {"combinators", "domains", "engine", "feedback", "game"},
     "bounds": {"core", "maths"},
     "bounds.theorems": COMMON
     | {"bounds", "domains", "environments", "learners", "learners.parts", "mechanisms"},
@@ -146,7 +147,7 @@ def test_a_learner_imports_another_only_where_the_paper_combines_them():
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.ImportFrom) and node.module.startswith("dpjax.learners.")
         }
-        assert others - {"parts"} <= combined.get(path.stem, set())
+        assert others - {"parts", "factories"} <= combined.get(path.stem, set())
 
 
 def test_only_a_sweep_names_the_room_of_kernels():
@@ -178,9 +179,13 @@ def test_the_package_loads_its_libraries_when_it_needs_them():
     assert "xarray" in loaded("dpjax.Study", LATE)
 
 
+def test_audits_load_no_studies():
+    assert loaded("import dpjax.cli.audits", ["dpjax.study", "dpjax.study.study"]) == []
+
+
 def test_public_names_are_listed_and_nothing_else_is():
     named = {name for name in dir(dpjax) if not name.startswith("__")}
-    internal = {"cli", "engine", "kernels", "maths"}
+    internal = {"cli", "engine", "game", "kernels", "maths"}
     rooms = {path.stem for path in ROOT.glob("[!_]*") if path.suffix in ("", ".py")}
     assert rooms - internal < named
     assert not {"TYPE_CHECKING", "import_module", "_PLACES", *internal} & named

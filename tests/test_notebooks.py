@@ -296,15 +296,15 @@ def clone(tmp_path):
 @pytest.mark.skipif(not (ROOT / "dpjax").is_dir(), reason="dpjax is installed from elsewhere")
 @pytest.mark.parametrize(
     ("name", "place"),
-    [(name, place) for name in ("colab", "colab-3.12", "gpu") for place in PLACES]
-    + [("empty", "notebooks")],
+    [("colab", place) for place in PLACES]
+    + [("colab-3.12", "elsewhere"), ("gpu", "parent"), ("empty", "notebooks")],
 )
 def test_notebooks_run_without_dpjax_and_replace_no_package(
     name, place, base, kernel, clone, tmp_path
 ):
     """In a clone, from its parent, and from an empty folder with the address of the repository.
 
-    Quickstart runs in each folder of each environment, the others in one folder of "colab".
+    Quickstart runs in each folder of "colab" and once in others, the rest in one of "colab".
     """
     environment, empty = kernel(name), tmp_path / "empty"
     empty.mkdir()

@@ -19,8 +19,9 @@ from dpjax import (
 from dpjax.combinators import as_learner, count_switches
 from dpjax.core import Arms, Privacy
 from dpjax.feedback import bandit, contextual, full, value
+from dpjax.game.checkpoints import checkpoint_rounds
+from dpjax.game.rounds import one_round, start
 from dpjax.maths.places import at
-from dpjax.study.simulate import checkpoint_rounds, one_round, start
 
 
 def follow_the_loser(horizon):

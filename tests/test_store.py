@@ -241,7 +241,7 @@ REFUSED = {
             learners.exp3_minibatch(32768, 3, tau=4.0),
             environments.bernoulli(p["means"], regret="pseudo"),
         )},
-        ["play", "dpjax.study.simulate.simulate", "dpjax.study.simulate.simulate_batches"],
+        ["play", "dpjax.simulate", "dpjax.simulate_batches"],
     ),
     "game": ({"game": of_another_game}, ["game", "dp_exp3_lap", "of_another_game"]),
     "points": (

@@ -17,7 +17,8 @@ from dpjax.combinators import rescale_losses
 from dpjax.engine import programs, progress
 from dpjax.engine.blocks import block_size, shared_size
 from dpjax.engine.devices import cores
-from dpjax.study.simulate import simulate_batches
+from dpjax.game.batches import simulate_batches
+from dpjax.study.watched import warn_of
 
 LOSSES = np.random.default_rng(0).random((8, 3))
 
@@ -412,7 +413,7 @@ def test_a_warning_of_clipping_names_the_point_and_fitting_advice(learner, advic
 
     points = {"epsilon": np.array([1.0, 10.0]), "weights": np.ones((2, 3))}
     with pytest.warns(RuntimeWarning, match=advice) as found:
-        progress.warn_of(played, points, 8, [], np.array([0.0, 8.0]))
+        warn_of(played, points, 8, [], np.array([0.0, 8.0]))
     assert str(found[0].message).startswith("played, point 1, epsilon = 10: losses")
 
 

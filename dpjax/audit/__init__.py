@@ -10,7 +10,6 @@
 - :func:`anytime` is a lower bound for any function that returns a number. It stops as soon as the
   declared epsilon is refuted.
 - :func:`black_box` does the same for a learner that is a Python class.
-- :func:`one_run` is a lower bound for local learners, from a single run of any length.
 - :func:`mutants` makes copies of the learner with mistakes, which the other checks must find.
 
 :func:`pairs_for`, :func:`verdict`, :func:`attack` and :func:`replayed_mutants` do all of this for
@@ -42,15 +41,6 @@ from dpjax.audit.mechanisms import (
     sensitivity,
 )
 from dpjax.audit.mutants import mutants
-from dpjax.audit.one_run import (
-    OneRun,
-    one_run,
-    one_run_epsilon,
-    one_run_mu,
-    one_run_p_value,
-    one_run_refutes,
-    one_run_scores,
-)
 from dpjax.audit.pairs import Pair, pairs
 from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.replay import Replay, replay
@@ -81,7 +71,6 @@ __all__ = [
     "TRAINING",
     "Anytime",
     "Bound",
-    "OneRun",
     "Pair",
     "Replay",
     "Revealed",
@@ -106,12 +95,6 @@ __all__ = [
     "most_revealing",
     "most_visible",
     "mutants",
-    "one_run",
-    "one_run_epsilon",
-    "one_run_mu",
-    "one_run_p_value",
-    "one_run_refutes",
-    "one_run_scores",
     "pairs",
     "pairs_for",
     "play",

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from dpjax.audit.epsilon import check_actions
 from dpjax.audit.pairs import check_finite, check_pairs
 from dpjax.core import _check
-from dpjax.engine import closure_digest
+from dpjax.game.current import current
 
 _CHECKS = {
     "learner": _check.player,
@@ -26,7 +26,7 @@ def checked(function: Callable) -> Callable:
 
     The learner is audited as it is now, not as JAX traced it before.
     """
-    current, names = closure_digest.current(function), [*inspect.signature(function).parameters]
+    now, names = current(function), [*inspect.signature(function).parameters]
 
     @functools.wraps(function)
     def called(*arguments, **keywords):
@@ -39,6 +39,6 @@ def checked(function: Callable) -> Callable:
             pairs = jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), given["pair"])
         if pairs is not None and {"learner", "key"} <= given.keys():
             check_actions(given["learner"], pairs, given["key"])
-        return current(*arguments, **keywords)
+        return now(*arguments, **keywords)
 
     return called

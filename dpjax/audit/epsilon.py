@@ -20,7 +20,7 @@ from dpjax.combinators import _returned, as_learner
 from dpjax.core import Array, BatchLearner, Learner, _check
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.settings import in_float32
-from dpjax.feedback import seen_inside
+from dpjax.game.rounds import step_arguments
 
 # How many runs of each sequence train the statistic, and how many choose the event.
 TRAINING, SELECTION = 2**14, 2**16
@@ -46,10 +46,9 @@ def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
     learner = as_learner(learner)
 
     def one_round(carry, inputs):
-        state, action = carry
         t, loss = inputs
-        seen, _ = seen_inside(learner, loss, action)
-        return learner.step(state, jr.fold_in(key, t), seen), action
+        arguments, _ = step_arguments(learner, key, t, carry, loss)
+        return learner.step(*arguments), carry[1]
 
     # No action depends on the last loss, but the report does.
     shown = bool(learner.privacy.reported)

@@ -33,6 +33,7 @@ from dpjax.combinators import as_learner
 from dpjax.core import Array
 from dpjax.core._versions import jaxprs_in_params
 from dpjax.feedback import seen_inside
+from dpjax.game.rounds import first_arguments, step_arguments
 from dpjax.noise.release import Site, release_p
 
 # The draws of a round are enumerated if they have at most this many joint outcomes.
@@ -202,9 +203,9 @@ class Filter:
         self.learner = learner = as_learner(learner)
         key = jr.key(0, impl="threefry2x32")
         self.begin = traced(learner.init, key)
-        state, action = jax.eval_shape(learner.init, key)
-        seen, _ = jax.eval_shape(partial(seen_inside, learner), loss, action)
-        self.step = traced(learner.step, state, key, seen)
+        self.step = traced(
+            learner.step, *jax.eval_shape(partial(first_arguments, learner), key, loss)
+        )
         # Only the report depends on the last losses.
         self.shown = bool(learner.privacy.reported)
         names = hidden(self.step.closed.jaxpr) | hidden(self.begin.closed.jaxpr)
@@ -225,11 +226,10 @@ class Filter:
         (state, action), first = run(self.begin, (jr.fold_in(key, 0),))
 
         def one_round(carry, inputs):
-            state, action = carry
             t, loss = inputs
-            arguments = state, jr.fold_in(key, t), self._seen(loss, action)
+            arguments, _ = step_arguments(self.learner, key, t, carry, loss)
             after, draws = run(self.step, arguments)
-            return after, (action, _place(self.step, draws))
+            return after, (carry[1], _place(self.step, draws))
 
         (end, last), (actions, lanes) = lax.scan(one_round, (state, action), self._inputs(losses))
         if self.shown:

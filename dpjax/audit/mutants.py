@@ -1,5 +1,6 @@
 """Copies of a learner with one privacy mistake each, to test which audit finds it."""
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -14,7 +15,7 @@ from dpjax.audit.visits import Rewritten, releases
 from dpjax.combinators import as_learner
 from dpjax.core import BatchLearner, Learner
 from dpjax.domains import LossSet
-from dpjax.feedback import seen_inside
+from dpjax.game.rounds import first_arguments
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.noise.release import bind, over_members
@@ -57,6 +58,13 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
       >>> sorted(audit.mutants(learner, jnp.zeros(4)))
       ['level missing', 'natural logarithm', 'noise halved', 'noise reused', 'scale from data']
     """
+    factors, others = mistakes(learner, losses)
+    scaled = {name: partial(with_scale_times, factor) for name, factor in factors.items()}
+    return {name: rewritten(learner, rewrite) for name, rewrite in (scaled | others).items()}
+
+
+def mistakes(learner, losses) -> tuple[dict[str, float], dict[str, Callable]]:
+    """The mistakes of :func:`mutants` by name: factors of the scale, and rewritten releases."""
     learner = as_learner(learner)
     check_fits(learner, losses)
     seen = releases(traced_step(learner, losses).jaxpr)
@@ -65,36 +73,35 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
             "learner: no release was seen in its steps, so mutants cannot be made; noise must come "
             "from dpjax.noise to be seen"
         )
-    found = {}
+    factors: dict[str, float] = {}
     prefixes = [site for site in seen if site.kind == "prefix"]
-    if any(RULES[site.kind].scale is not None for site in seen):
-        found["noise halved"] = _scaled(0.5)
+    noisy = any(RULES[site.kind].scale is not None for site in seen)
+    if noisy:
+        factors["noise halved"] = 0.5
         # The L2 sensitivity is the root of the number of levels, as in a tree.
         levels = max((s.sensitivity[s.law.norm - 1] ** s.law.norm for s in prefixes), default=1.0)
         if levels > 1.0:
             power = 1.0 / max(site.law.norm for site in prefixes)
-            found["level missing"] = _scaled(((levels - 1.0) / levels) ** power)
-            found["natural logarithm"] = _scaled(np.log(2.0) ** power)
+            factors["level missing"] = ((levels - 1.0) / levels) ** power
+            factors["natural logarithm"] = np.log(2.0) ** power
         if learner.privacy.rounds_per_user > 1:
-            found["one user counted as one round"] = _scaled(1.0 / learner.privacy.rounds_per_user)
-        found["scale from data"] = _from_data
-    else:
-        found["draws sharper"] = _sharper
-    found["noise reused"] = _reused
-    if not prefixes:
-        found["noise forgotten"] = _forgotten
-    return {name: rewritten(learner, rewrite) for name, rewrite in found.items()}
+            factors["one user counted as one round"] = 1.0 / learner.privacy.rounds_per_user
+    others = {"scale from data": _from_data} if noisy else {"draws sharper": _sharper}
+    return factors, others | {"noise reused": _reused} | (
+        {} if prefixes else {"noise forgotten": _forgotten}
+    )
 
 
 def traced_step(learner, losses):
-    state, action = jax.eval_shape(learner.init, jr.key(0, impl="threefry2x32"))
-    first = jax.eval_shape(lambda losses: jax.tree.map(lambda leaf: leaf[0], losses), losses)
-    seen, _ = jax.eval_shape(partial(seen_inside, learner), first, action)
-    return jax.make_jaxpr(learner.step)(state, jr.key(0, impl="threefry2x32"), seen)
+    def first_step(key, losses):
+        return first_arguments(learner, key, jax.tree.map(lambda leaf: leaf[0], losses))
+
+    key = jr.key(0, impl="threefry2x32")
+    return jax.make_jaxpr(learner.step)(*jax.eval_shape(first_step, key, losses))
 
 
 def rewritten(learner, rewrite) -> Learner:
-    """The learner with each release replaced by ``rewrite(site, inputs)``."""
+    """The Learner with each release replaced by ``rewrite(site, inputs)``."""
 
     def changed(function):
         def run(*arguments):
@@ -104,14 +111,13 @@ def rewritten(learner, rewrite) -> Learner:
 
         return run
 
+    learner = as_learner(learner)
     return learner._replace(init=changed(learner.init), step=changed(learner.step))
 
 
-def _scaled(factor):
-    def rewrite(site, inputs):
-        return _with_scale(site, inputs, lambda value: jnp.float32(factor))
-
-    return rewrite
+def with_scale_times(factor, site, inputs):
+    """The release with its scale multiplied by a number, () float32."""
+    return _with_scale(site, inputs, lambda value: jnp.asarray(factor, jnp.float32))
 
 
 def _from_data(site, inputs):

@@ -28,7 +28,7 @@ from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner, Mechanism
 from dpjax.domains import Domain
 from dpjax.engine.settings import in_float32
-from dpjax.feedback import seen_inside
+from dpjax.game.rounds import first_arguments, step_arguments
 from dpjax.noise.release import Site
 
 # Both runs compute actions in the same way, but may round them differently. Differences of up to
@@ -143,18 +143,19 @@ def replay(
     begin = _traced(learner.init, key)
     starts, first_records = jax.vmap(lambda key: _run(begin, (jr.fold_in(key, 0),)))(keys)
     state, action = _row(starts, 0)
-    seen, _ = seen_inside(learner, jax.tree.map(lambda leaf: leaf[0], pair.losses), action)
-    step = _traced(learner.step, state, key, seen)
+
+    def arguments(key, t, states, losses):
+        return step_arguments(learner, key, t, states, losses)[0]
+
+    step = _traced(learner.step, *first_arguments(learner, key, _row(pair.losses, 0)))
 
     def one_round(carry, inputs):
         (states, actions), (twin, twin_action) = carry
         t, losses, others = inputs
-        seen, _ = jax.vmap(partial(seen_inside, learner), (None, 0))(losses, actions)
-        round_keys = jax.vmap(lambda key: jr.fold_in(key, t))(keys)
-        worlds = states, round_keys, seen
+        worlds = jax.vmap(lambda key, *run: arguments(key, t, run, losses))(keys, states, actions)
         after, both = jax.vmap(lambda *world: _run(step, world))(*worlds)
         records, world = _row(both, 0), _row(worlds, 0)
-        twin_world = twin, round_keys[0], seen_inside(learner, others, twin_action)[0]
+        twin_world = arguments(keys[0], t, (twin, twin_action), others)
 
         # The lanes are the second run with one release exchanged, for each release in turn, then
         # the second run as it is, then the first run. They are one batch, so that all are computed

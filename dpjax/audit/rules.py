@@ -11,9 +11,9 @@ from dpjax.maths import exact_sums
 from dpjax.noise import Cost
 from dpjax.noise.law import of_pure
 
-# Laws that are accounted for on the host, and the kinds of their releases: one integer, a vector,
-# or the prefix sums of one stream.
-HOST_LAWS = [law for law in noise.LAWS.values() if law.epsilon or law.together]
+# Laws that are accounted for on the host, in the order in which replays met them, and the kinds of
+# their releases: one integer, a vector, or the prefix sums of one stream.
+HOST_LAWS: list[noise.Law] = []
 ONE, VECTOR, PREFIXES = 0, 1, 2
 
 # A difference of at most UNITS units in the last place counts as rounding if it costs at most
@@ -143,6 +143,8 @@ def host_row(site, record, twin):
     kind = VECTOR if site.sensitivity is None else PREFIXES
     if site.kind == "words" or site.law.together is None:  # a law of one integer
         kind = ONE
+    if site.law not in HOST_LAWS:
+        HOST_LAWS.append(site.law)
     numbers = (kind, HOST_LAWS.index(site.law), record.scale * of_l2, l1, l2)
     row = jnp.stack([jnp.asarray(number, jnp.float32).reshape(()) for number in numbers])
     return jnp.where(jnp.all(jnp.isfinite(_shift(site, record, twin))), row, 0.0)

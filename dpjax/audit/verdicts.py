@@ -17,7 +17,7 @@ from dpjax.audit.causes import draws_unseen, with_least
 from dpjax.audit.counts import Bound
 from dpjax.audit.epsilon import epsilon, most_visible
 from dpjax.audit.filters import Unknown
-from dpjax.audit.mutants import mutants
+from dpjax.audit.mutants import mistakes, rewritten, with_scale_times
 from dpjax.audit.pairs import Pair, changed_rounds, differing, pairs
 from dpjax.audit.reasons import CHECKS, Verdict, described
 from dpjax.audit.replay import Replay, replay
@@ -219,25 +219,34 @@ def verdict(
     return described(found, causes(learner, pairs, key, found, replays), learner.privacy)
 
 
-def replayer(learner, *, mechanism=None, paths=PATHS) -> Callable[[Pair, Array], Verdict]:
+def replayer(
+    learner, *, mechanism=None, paths=PATHS, of_factor: Callable | None = None
+) -> Callable[..., Verdict]:
     """A function of pairs and a key, compiled once for all pairs of a shape.
 
     It is :func:`verdict`, but the reasons are those of the failed checks, not of their causes.
+
+    Args:
+      learner, mechanism, paths: as for :func:`verdict`.
+      of_factor: a number, () float32 -> the learner that is replayed instead. The number is then a
+        third argument of the function, which is compiled once for all numbers.
     """
     paths = _check.size(1, paths=paths)
-    run = jax.jit(
-        jax.vmap(lambda pair, key: replay(learner, pair, key, mechanism=mechanism)),
-        compiler_options=FIRST_LEVEL,
-    )
+
+    def one(pair, key, factor):
+        replayed = learner if of_factor is None else of_factor(factor)
+        return replay(replayed, pair, key, mechanism=mechanism)
+
+    run = jax.jit(jax.vmap(one, (0, 0, None)), compiler_options=FIRST_LEVEL)
     most = learner.privacy.rounds_per_release
     rounds = None if most is None else jax.jit(jax.vmap(partial(_rounds_in_a_release, learner)))
 
-    def replayed(pairs, key):
-        count = len(jax.tree.leaves(pairs.losses)[0])
+    def replayed(pairs, key, factor=1.0):
+        count, factor = len(jax.tree.leaves(pairs.losses)[0]), np.float32(factor)
         results, covered = [], []
         for root in [key, *(jr.fold_in(key, path) for path in range(1, paths))]:
             keys = jr.split(root, count)
-            results.append(jax.tree.map(np.asarray, run(pairs, keys)))
+            results.append(jax.tree.map(np.asarray, run(pairs, keys, factor)))
             every = np.ones(count, bool) if rounds is None else rounds(pairs, keys) <= most
             covered.append(every)
         result = jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
@@ -406,5 +415,14 @@ def replayed_mutants(
       (['noise halved', 'noise reused', 'scale from data'], ('epsilon',))
     """
     losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
-    made = mutants(learner, losses)
-    return {mistake: replayer(mutant)(pairs, key) for mistake, mutant in made.items()}
+    factors, others = mistakes(learner, losses)
+    # One program for all mistakes that multiply the scale by a number.
+    scaled = replayer(
+        learner,
+        of_factor=lambda factor: rewritten(learner, partial(with_scale_times, factor)),
+    )
+    found = {mistake: scaled(pairs, key, factor) for mistake, factor in factors.items()}
+    return found | {
+        mistake: replayer(rewritten(learner, rewrite))(pairs, key)
+        for mistake, rewrite in others.items()
+    }

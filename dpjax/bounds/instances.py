@@ -32,7 +32,7 @@ def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -
 
     Args:
       standard: the Standard environment.
-      feedback: as in :func:`dpjax.study.competitors.feedback_of`.
+      feedback: as in :func:`dpjax.learners.entrants.feedback_of`.
       horizon: T.
       epsilon, delta, model: the declared ones; epsilon = inf if no privacy is declared.
 

@@ -23,11 +23,11 @@ from dpjax.engine.devices import cores
 from dpjax.engine.progress import Bar
 from dpjax.feedback import semi_bandit
 from dpjax.learners import factories
+from dpjax.learners.entrants import name_of, prepared
 from dpjax.learners.parts import gram
 from dpjax.report import plot
 from dpjax.report.output import add_to, output_folder, versions, write_figure, write_json
 from dpjax.report.tables import format_markdown, format_table, merged, read_rows, write_csv
-from dpjax.study.compare import name_of, prepared
 
 HORIZON = 16
 # Longer horizons for learners that release nothing within HORIZON rounds.
@@ -413,7 +413,7 @@ def run(
     runs = None if runs is None else _check.size(1, runs=runs)
     changed = _check.size(1, changed=changed)
     horizon = None if horizon is None else _check.size(2, horizon=horizon)
-    _check.positive(minutes=minutes)
+    _check.positive_or_inf(minutes=minutes)
     if changed >= (horizon or HORIZON):
         raise ValueError(f"changed must be below the horizon {horizon or HORIZON}, got {changed}")
     parameters = {

@@ -28,8 +28,9 @@ def run(file, out="results/compare", **options) -> tuple[str, int, str]:
     """
     # Imported here, because these take a while to load.
     from dpjax.audit import audited
+    from dpjax.learners.entrants import UserError
     from dpjax.report import comparison
-    from dpjax.study.compare import compare, name_of
+    from dpjax.study.compare import compare
 
     options = {"against": None, "epsilons": EPSILONS, "runs": 2**14, **options}
     path, factory = find_factory(file)
@@ -38,9 +39,7 @@ def run(file, out="results/compare", **options) -> tuple[str, int, str]:
     with output_folder(out) as folder:
         try:
             found = compare(factory, **options)
-        except ValueError as error:
-            if not str(error).startswith(f"{name_of(factory)}: "):
-                raise
+        except UserError as error:
             raise ValueError(f"{path}: {line_of(path, error.__cause__)}{error}") from error
         parameters = {
             "file": shown(path), "sha256": digest, "against": options["against"],

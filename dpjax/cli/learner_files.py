@@ -143,7 +143,7 @@ def _said(error) -> str:
 
 def _only(path, module) -> Callable:
     """The factory among the public functions that a file defines."""
-    from dpjax.study.compare import prepared  # here, because it takes a while to import
+    from dpjax.learners.entrants import prepared  # here, because it takes a while to import
 
     public = {
         name: value

@@ -16,12 +16,12 @@ from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Arms, Environment, Policies, _check
 from dpjax.environments.classification import standardised
 from dpjax.learners import factories
+from dpjax.learners.entrants import sizes_of
+from dpjax.learners.factories import taken
 from dpjax.report import estimates
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
 from dpjax.report.tables import filled, format_table, write_csv
 from dpjax.study import Study
-from dpjax.study.grid import taken
-from dpjax.study.standard import sizes_of
 
 SEEDS = 2**24  # the largest number of trials of one run
 COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
@@ -110,8 +110,8 @@ def _check_actions(name, environment, make) -> None:
     featured = isinstance(environment.action_set, Policies)
     try:
         plays = make().action_set
-    except ValueError as error:
-        if not featured or not str(error).startswith("it needs "):
+    except factories.Missing:
+        if not featured:
             raise
         plays = None
     if featured and plays != environment.action_set:

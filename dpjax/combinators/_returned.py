@@ -1,7 +1,7 @@
 """Checks of what the functions of a learner and an environment return.
 
 They look at shapes and types, so they compute nothing. Whether an action is one of the action set
-is checked by ``check_actions`` in :mod:`dpjax.study.simulate` and in :mod:`dpjax.audit.epsilon`.
+is checked by ``check_actions`` in :mod:`dpjax.game.checks` and in :mod:`dpjax.audit.epsilon`.
 """
 
 from functools import partial

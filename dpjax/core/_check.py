@@ -12,7 +12,6 @@ import inspect
 import operator
 import os
 import traceback
-import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -73,38 +72,6 @@ def sound(factory, tested=False):
         return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
 
     return checked
-
-
-def superseded(names, into, depth=2) -> Callable[[Factory], Factory]:
-    """Wrap a factory so that it accepts deprecated keywords with a warning.
-
-    Args:
-      names: the deprecated keywords.
-      into: (deprecated keywords, the other arguments by name) -> (all arguments, new spelling).
-      depth: the ``stacklevel`` of the warning; 3 within :func:`sound`.
-    """
-
-    def around(factory: Factory) -> Factory:
-        signature = inspect.signature(factory)
-
-        @functools.wraps(factory)
-        def taking(*arguments, **keywords):
-            old = {name: keywords.pop(name) for name in names if name in keywords}
-            if not old:
-                return factory(*arguments, **keywords)
-            given = signature.bind_partial(*arguments, **keywords).arguments
-            given, spelling = into(old, dict(given))
-            warnings.warn(
-                f"{factory.__name__}: {', '.join(old)} will be removed in version 0.2; "
-                f"write {spelling}",
-                DeprecationWarning,
-                stacklevel=depth,
-            )
-            return factory(**given)
-
-        return taking  # type: ignore[return-value]
-
-    return around
 
 
 def all_sound(exported: dict, names, tested=False) -> None:
@@ -229,6 +196,11 @@ def given(**values) -> dict:
 
 
 def positive(**values) -> None:
+    """One number greater than zero, and finite."""
+    _require(lambda x: (x > 0) & (x < np.inf), "greater than 0 and finite", values)
+
+
+def positive_or_inf(**values) -> None:
     """One number greater than zero; infinity is allowed, NaN is not."""
     _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
 
@@ -268,7 +240,7 @@ def epsilon(given):
     A traced epsilon cannot be refused. If it is positive and smaller, it is raised to 1e-12, in the
     noise and in the declaration.
     """
-    positive(epsilon=given)
+    positive_or_inf(epsilon=given)
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
     if not isinstance(given, jax.core.Tracer):
         _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})

@@ -36,8 +36,6 @@ from typing import Any
 
 import jax
 
-from dpjax.core import BatchLearner, Environment, Learner
-
 _log = logging.getLogger(__name__)
 # A function that names one of these can read any global, any attribute of a module that it reads,
 # or any environment variable.
@@ -99,18 +97,6 @@ def _value(functions) -> str:
             stacklevel=5,
         )
     return _since + digest
-
-
-def current(function):
-    """Wrap a function of learners and environments so that JAX traces their current behaviour."""
-
-    @functools.wraps(function)
-    def called(*arguments, **keywords):
-        values = (*arguments, *keywords.values())
-        with as_now(*(x for x in values if isinstance(x, Learner | BatchLearner | Environment))):
-            return function(*arguments, **keywords)
-
-    return called
 
 
 def renewable(function):

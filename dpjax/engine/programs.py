@@ -1,4 +1,4 @@
-"""Traces games at every call of a sweep, and compiles one program for each block size.
+"""Identifies the traced programs of sweeps, and compiles one program for each block size.
 
 A game can change while its function stays the same, since the function may read a helper, a global
 or an array that changes. So every call traces the game. The traced program, with all its arrays, is
@@ -72,30 +72,19 @@ class Traced:
         return with_arguments(self.program, self.lifted)
 
 
-def trace(game, play, rounds, points, key_dtype) -> Traced:
-    """Trace the program of a cell of a sweep, with the current behaviour of the game.
+def traced(program: ClosedJaxpr, output: Any, point: list, rounds: tuple) -> Traced:
+    """A program that was traced from the cell of a sweep.
 
     Args:
-      game, play: those of :func:`dpjax.sweep`.
+      program: of (*leaves of the point, seed, key).
+      output: the shapes of its results.
+      point: the shapes of the leaves of a point.
       rounds: (n,) the checkpoints.
-      points: pytree of (P, ...) arrays.
-      key_dtype: the dtype of the key.
 
     Raises:
-      TypeError: the game branches on a number of a point, which is traced; it uses keys of
-        a generator that is not in dpjax.generators; or it reads a value that is traced by a caller
-        of the sweep.
+      TypeError: it uses keys of a generator that is not in dpjax.generators, or reads a value that
+        is traced by a caller of the sweep.
     """
-    rounds = tuple(rounds.tolist())
-
-    def cell(point, seed, key):
-        result = play(*game(point), jr.fold_in(key, seed), checkpoints=rounds)
-        return tuple(result[1:])
-
-    point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], jnp.float32), points)
-    seed, key = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct((), key_dtype)
-    with closure_digest.as_now(game, play), _check.traceable("game"):
-        program, output = jax.make_jaxpr(cell, return_shape=True)(point, seed, key)
     _check.untraced("sweep", program.consts)
     key_types = _key_types(program.jaxpr)
     for dtype in key_types:
@@ -103,10 +92,9 @@ def trace(game, play, rounds, points, key_dtype) -> Traced:
     program = _with_own_constants(program)
     digest, text, callbacks, numbers = digests(program)
     digest = _hashed(f"{digest} {_numeric()}")
-    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(point))
     return Traced(
         digest, callbacks, frozenset(map(str, key_types)), _numeric(), _settings(), digest, text,
-        rounds, shapes, output, program, numbers, Lifted({}, {}),
+        rounds, tuple(point), output, program, numbers, Lifted({}, {}),
     )  # fmt: skip
 
 

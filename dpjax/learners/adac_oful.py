@@ -105,7 +105,7 @@ def adac_oful(
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     failure = 1.0 / max(horizon, 2) if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
-    _check.positive(rho=rho)
+    _check.positive_or_inf(rho=rho)
     _check.inside(
         0.0, jnp.inf, growth=growth, ridge=ridge, feature_bound=feature_bound,
         loss_bound=loss_bound, parameter_bound=parameter_bound, deviation=deviation,

@@ -5,9 +5,14 @@ The command line and comparisons use this module.
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 
 from dpjax import learners
 from dpjax.core import BatchLearner, Learner, _check
+
+
+class Missing(ValueError):
+    """A factory requires an argument that is not one of the sizes of a game."""
 
 
 def check_name(name) -> None:
@@ -44,7 +49,7 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
       **options: further arguments.
 
     Raises:
-      ValueError: the factory requires an argument that is not in ``sizes``.
+      Missing: the factory requires an argument that is not in ``sizes``.
     """
     given = {}
     epsilon = options.get("epsilon", sizes.get("epsilon"))
@@ -60,7 +65,7 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
             given[name] = options[name]
         elif required and name not in sizes:
             known = ", ".join(["horizon", *sizes])
-            raise ValueError(
+            raise Missing(
                 f"it needs {name}{_check.nearest(name, ['horizon', *sizes])}, but a factory may "
                 f"only need {known}; give {name} a default"
             )
@@ -81,3 +86,23 @@ def build(name, horizon, sizes, **options) -> Learner | BatchLearner:
     """
     factory = getattr(learners, name)
     return factory(horizon, **arguments(factory, sizes, **options))
+
+
+def taken(factory: Callable) -> dict[str, bool]:
+    """Map the name of each argument of a factory to whether it is required.
+
+    Arguments that ``functools.partial`` has set are left out.
+    """
+    names = {}
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            names[parameter.name] = parameter.default is parameter.empty
+        elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise TypeError(
+                f"a factory receives its arguments by name, but {parameter.name} of "
+                f"{getattr(factory, '__name__', factory)} cannot be passed by name"
+            )
+    while isinstance(factory, partial):
+        names = {name: need for name, need in names.items() if name not in factory.keywords}
+        factory = factory.func
+    return names

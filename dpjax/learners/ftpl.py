@@ -13,7 +13,6 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths import laws
 from dpjax.maths.barriers import rounded_product
 
@@ -52,7 +51,6 @@ def printed_scale(horizon, losses, epsilon, delta):
     return jnp.maximum(jnp.float32(leader), private / epsilon)
 
 
-@of_domain("losses")
 def ftpl(
     horizon: int,
     domain: Domain,

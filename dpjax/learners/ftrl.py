@@ -11,8 +11,7 @@ from dpjax.core import Learner, Number, _check
 from dpjax.domains import Domain, Regularizer, ball_losses, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
-from dpjax.learners.parts.superseded import of_domain
-from dpjax.mechanisms.prefix import LAWS
+from dpjax.noise import LAWS, LawName, name_of
 
 
 def default_rate(horizon, regularizer, losses) -> float:
@@ -58,7 +57,6 @@ def fitting_regularizer(domain) -> Regularizer:
     return regularizer
 
 
-@of_domain("losses", "regularizer")
 def ftrl(
     horizon: int,
     domain: Domain,
@@ -66,7 +64,7 @@ def ftrl(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     neighbours: str = "replace",
     unit: str = "round",
     rate: Number | str | None = None,
@@ -137,7 +135,7 @@ def ftrl(
     losses = fitting(domain, None)
     regularizer = fitting_regularizer(domain)
     epsilon = _check.epsilon(epsilon)
-    noisy = isinstance(rate, str)
+    noise, noisy = name_of(noise), isinstance(rate, str)
     if noisy:
         _check.one_of("noisy", rate=rate)
         if LAWS[noise].integers:

@@ -6,6 +6,7 @@ from dpjax.core import BatchLearner, Number, Numbers, _check
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term, phase_length
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
 from dpjax.maths import designs, exact_sums
+from dpjax.noise import LawName, name_of
 
 # Noise with known formulas for every gamma.
 LAPLACE = ("laplace", "local_laplace")
@@ -98,7 +99,7 @@ def linear_elimination(
     *,
     epsilon: Number,
     delta: Number | None = None,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     radius: str | None = None,
     ratio: Number | None = None,
     failure: Number | None = None,
@@ -169,7 +170,7 @@ def linear_elimination(
     """
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
-    epsilon = _check.epsilon(epsilon)
+    epsilon, noise = _check.epsilon(epsilon), name_of(noise)
     if radius is None:
         radius = "exact" if noise in LAPLACE else "joint"
     _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)

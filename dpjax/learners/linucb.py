@@ -1,12 +1,10 @@
 """LinUCB with changing regularizers: linear contextual bandits on a private Gram matrix."""
 
-import inspect
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, Policies, _check
 from dpjax.feedback import contextual
 from dpjax.learners.parts import gram as laws
@@ -69,41 +67,6 @@ def confidence(release, regularizer, dim, *, log_failure, deviation, parameter_b
     return Belief(estimate, beta * shape.whitener), shape.definite
 
 
-_OLD = {
-    "noise": "gaussian", "shifted": True, "floor": None, "calibration": "derived",
-    "norm_bound": "tight", "mechanism": mechanisms.tree, "protected": "rows", "failure": None,
-}  # fmt: skip
-
-
-def _with_gram(old, given) -> tuple[dict, str]:
-    """The arguments with ``gram`` instead of its keywords (deprecated until 0.2), and its text."""
-    if "gram" in given:
-        name = next(iter(old))
-        raise TypeError(f"{name} must be an argument of gram's factory, since gram is given")
-    chosen = _OLD | old
-    law, protected = chosen.pop("noise"), chosen.pop("protected")
-    _check.one_of("gaussian", "wishart", noise=law)
-    _check.one_of("rows", "losses", protected=protected)
-    if protected == "losses" and law == "gaussian":
-        law = "losses_only"
-    elif protected == "losses":
-        raise ValueError("protected: losses requires derived and shifted Gaussian noise")
-    taken = inspect.signature(getattr(laws, law)).parameters
-    if law != "gaussian":
-        _check.one_of("tight", "paper", norm_bound=chosen.pop("norm_bound"))
-    options = {
-        name: value
-        for name, value in chosen.items()
-        if value is not _OLD[name] and not (isinstance(value, str) and value == _OLD[name])
-    }
-    for name in options:
-        if name not in taken:
-            raise ValueError(f"{name}: gram.{law} has no such argument")
-    spelling = f"gram=gram.{law}({', '.join(f'{name}=...' for name in options)})"
-    return given | {"gram": getattr(laws, law)(**options)}, spelling
-
-
-@_check.superseded(_OLD, _with_gram, depth=3)
 def linucb(
     horizon: int,
     dim: int,

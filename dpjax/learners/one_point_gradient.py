@@ -8,7 +8,6 @@ from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 
 
@@ -17,7 +16,6 @@ class OnePointGradientState(NamedTuple):
     direction: Array  # (n,) u_t
 
 
-@of_domain("lipschitz")
 def one_point_gradient(
     horizon: int,
     domain: Domain,

@@ -10,9 +10,9 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, ball_losses, check_domain
 from dpjax.feedback import gradient, whole
 from dpjax.learners.parts.prefix_sums import prefix_sums
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.two_words import add_compensated
+from dpjax.noise import LawName
 
 
 class OnlineFrankWolfeState(NamedTuple):
@@ -28,7 +28,6 @@ class OnlineFrankWolfeReport(NamedTuple):
     longer: Array  # () int32, vectors w_t longer than G + beta D, which were scaled down to it
 
 
-@of_domain("lipschitz")
 def online_frank_wolfe(
     horizon: int,
     domain: Domain,
@@ -36,7 +35,7 @@ def online_frank_wolfe(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     smoothness: float = 0.0,
 ) -> Learner:
     """Private online Frank-Wolfe: one linear minimization a round, no projection.

@@ -12,7 +12,7 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
-from dpjax.learners.parts.superseded import of_domain
+from dpjax.noise import LawName
 
 
 class OnlineGradientState(NamedTuple):
@@ -46,7 +46,6 @@ def _check_update(optimizer, shape) -> None:
         ) from error
 
 
-@of_domain("losses")
 def online_gradient(
     horizon: int,
     domain: Domain,
@@ -55,7 +54,7 @@ def online_gradient(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     neighbours: str = "replace",
     unit: str = "round",
     rate: Number | None = None,

@@ -11,8 +11,8 @@ from dpjax.core import Array, Learner, Number, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.two_words import add_compensated
+from dpjax.noise import LawName
 
 
 class PrivateFtalState(NamedTuple):
@@ -32,7 +32,6 @@ def default_convexity(horizon, domain, sums):
     return jnp.sqrt(2 * stability / (domain.diameter**2 * horizon))
 
 
-@of_domain("losses")
 def private_ftal(
     horizon: int,
     domain: Domain,
@@ -40,7 +39,7 @@ def private_ftal(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     neighbours: str = "replace",
     unit: str = "round",
     strong_convexity: Number | None = None,

@@ -10,7 +10,6 @@ from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import clip_into
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths import two_words
 
 
@@ -19,7 +18,6 @@ class PrivateGigaState(NamedTuple):
     sum: two_words.TwoWords  # (d,) t (x_(t+1) - c), never released
 
 
-@of_domain("losses")
 def private_giga(
     horizon: int,
     domain: Domain,

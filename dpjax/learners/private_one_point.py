@@ -10,11 +10,10 @@ from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import calibrate
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
+from dpjax.noise import LawName
 
 
-@of_domain("lipschitz")
 def private_one_point(
     horizon: int,
     domain: Domain,
@@ -22,7 +21,7 @@ def private_one_point(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,

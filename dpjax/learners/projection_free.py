@@ -16,8 +16,8 @@ from dpjax.domains import Domain, check_domain, conditional_gradient_step
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import RELEASED, calibrate
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
+from dpjax.noise import LawName
 
 
 class ProjectionFreeState(NamedTuple):
@@ -87,7 +87,6 @@ def batch_norms(batch, batches, dim, epsilon, delta):
     return batch * dim**0.5, jnp.minimum(float(batch), batch**0.5 * t * price)
 
 
-@of_domain("lipschitz")
 def projection_free(
     horizon: int,
     domain: Domain,
@@ -95,7 +94,7 @@ def projection_free(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,

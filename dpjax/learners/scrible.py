@@ -12,7 +12,6 @@ from dpjax.core import Array, Learner, Number, Privacy, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded, rounded_product
 
 
@@ -92,7 +91,6 @@ def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
     return Learner(init, step, linear, domain, horizon, Privacy(), report, clip=unclipped)
 
 
-@of_domain("losses")
 def scrible(
     horizon: int,
     domain: Domain,

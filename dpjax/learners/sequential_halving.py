@@ -12,6 +12,7 @@ from dpjax.learners.parts.identification import IdentificationReport
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
+from dpjax.noise import LawName
 
 
 class HalvingState(NamedTuple):
@@ -28,7 +29,7 @@ def sequential_halving(
     *,
     epsilon: Number,
     delta: Number | None = None,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
 ) -> BatchLearner:
     """Sequential halving on noisy means: the worse half is eliminated after each stage.
 

@@ -7,6 +7,7 @@ from dpjax.learners.parts.arm_sums import check_arms, check_exploration, check_f
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
+from dpjax.noise import LawName, name_of
 
 
 def epoch_length(epoch, active, epsilon, failure, exploration=1.0):
@@ -44,7 +45,7 @@ def successive_elimination(
     *,
     epsilon: Number,
     delta: Number | None = None,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     radius: str | None = None,
     failure: Number | None = None,
     exploration: Number = 1.0,
@@ -108,6 +109,7 @@ def successive_elimination(
       ['central', 'distributed', 'local']
     """
     horizon, arms = check_arms(horizon, arms)
+    noise = name_of(noise)
     law = sum_noise(noise, epsilon, delta)
     if radius is None:
         radius = "printed" if noise == "laplace" else "chernoff"

@@ -8,6 +8,7 @@ from dpjax.learners.parts.arm_sums import check_arms, check_failure
 from dpjax.learners.parts.identification import KEPT, check_grid, laplace_bounds
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.learners.parts.top_two import gaussian_cost, top_two, transport_cost
+from dpjax.noise import LawName, name_of
 
 
 def adap_tt(
@@ -16,7 +17,7 @@ def adap_tt(
     *,
     epsilon: Number,
     delta: Number | None = None,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     failure: Number = 0.01,
     rule: str | None = None,
     forget: bool = True,
@@ -86,6 +87,7 @@ def adap_tt(
     horizon, arms = check_arms(horizon, arms)
     grid = check_grid(ratio, forget)
     failure = check_failure(failure)
+    noise = name_of(noise)
     law = sum_noise(noise, epsilon, delta)
     epsilon = _check.epsilon(epsilon)
     if rule is None:

@@ -11,9 +11,9 @@ from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.feedback import difference
 from dpjax.learners.parts.one_point import directions, inradius_of, on_private_estimates
 from dpjax.learners.parts.prefix_sums import calibrate, noise_length
-from dpjax.learners.parts.superseded import of_domain
 from dpjax.maths.barriers import rounded_product
 from dpjax.maths.clipping import into_range
+from dpjax.noise import LawName
 
 
 def default_smoothing(horizon, domain) -> float:
@@ -21,7 +21,6 @@ def default_smoothing(horizon, domain) -> float:
     return min(domain.radius / min(horizon, 2000), inradius_of(domain) / 2)
 
 
-@of_domain("lipschitz")
 def two_point_gradient(
     horizon: int,
     domain: Domain,
@@ -29,7 +28,7 @@ def two_point_gradient(
     epsilon: Number,
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
-    noise: str = "laplace",
+    noise: LawName = "laplace",
     smoothing: float | None = None,
     rate: Number | None = None,
 ) -> Learner:

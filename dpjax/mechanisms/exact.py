@@ -5,9 +5,10 @@ import numpy as np
 
 from dpjax.core import Mechanism, _check
 from dpjax.mechanisms.prefix import PrefixNoise, check, constant, from_noise, prefix_matrix
+from dpjax.noise import LawName
 
 
-def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
+def exact(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
     """Prefix sums without noise, which declare no privacy.
 
     Args:
@@ -26,14 +27,14 @@ def exact(horizon: int, *, noise: str = "laplace") -> Mechanism:
       >>> mechanism.sensitivity, mechanism.variance().tolist()
       ((inf, inf), [0.0, 0.0, 0.0, 0.0])
     """
-    horizon = check(horizon, noise)
+    horizon, law = check(horizon, noise)
 
     def prefix_noise(shape, scale):
         zero = jnp.zeros(shape, jnp.float32)
         return PrefixNoise(lambda key: ((), zero), lambda state, key: ((), zero))
 
     mechanism = from_noise(
-        horizon, noise, prefix_noise,
+        horizon, law, prefix_noise,
         sensitivity=(float("inf"), float("inf")),
         variance=constant(0.0),
         matrices=lambda: (prefix_matrix(horizon), np.eye(horizon - 1)),

@@ -18,6 +18,7 @@ from dpjax.mechanisms.prefix import (
     weighted_bits,
     write,
 )
+from dpjax.noise import LawName
 
 
 class HybridState(NamedTuple):
@@ -26,7 +27,7 @@ class HybridState(NamedTuple):
     walk: Array  # (h, *shape) as in TreeState, within this epoch
 
 
-def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> Mechanism:
+def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried") -> Mechanism:
     """Prefix sums of a stream of unknown length, by a binary tree for each epoch.
 
     Epoch k holds the rounds 2^k .. 2^(k + 1) - 1. Its tree has k + 1 levels, so its nodes have
@@ -60,7 +61,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
       >>> print(mechanisms.hybrid(16).variance()[:8])  # the horizon does not matter
       [ 0.  1.  5.  5. 14. 14. 23. 14.]
     """
-    horizon = check(horizon, noise)
+    horizon, law = check(horizon, noise)
     count = horizon - 1
     epochs = count.bit_length()
     _check.one_of("carried", "separate", totals=totals)
@@ -69,9 +70,9 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
     def factor(epoch):
         """The scale of an epoch's nodes, in units of ``scale``."""
         nodes = 2.0 * epoch if separate else epoch + 1.0
-        return nodes if noise == "laplace" else nodes**0.5
+        return nodes if law.norm == 1 else nodes**0.5
 
-    of_total = 2.0 if noise == "laplace" else 2.0**0.5
+    of_total = 2.0 if law.norm == 1 else 2.0**0.5
 
     def prefix_noise(shape, scale):
         def init(key):
@@ -90,7 +91,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
             parent_noise = read(state.walk, trailing_zeros(parent))
             base = jnp.where(parent == 0, state.before, parent_noise)
             grown = jnp.where(local == 0, of_total, factor(epoch.astype(jnp.float32)))
-            here = base + draw(noise, key, shape, scale * grown)
+            here = base + draw(law, key, shape, scale * grown)
             before = jnp.where(local == (0 if separate else 1 << epoch), here, state.before)
             return HybridState(t, before, write(state.walk, trailing_zeros(local), here)), here
 
@@ -121,7 +122,7 @@ def hybrid(horizon: int, *, noise: str = "laplace", totals: str = "carried") -> 
         return decoder, encoder
 
     return from_noise(
-        horizon, noise, prefix_noise,
+        horizon, law, prefix_noise,
         sensitivity=_sensitivity(count, separate, factor, of_total),
         variance=variance,
         matrices=matrices,

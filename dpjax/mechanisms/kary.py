@@ -11,8 +11,6 @@ from jax import random as jr
 from dpjax.core import Array, Mechanism, _check
 from dpjax.maths.places import at
 from dpjax.mechanisms.prefix import (
-    INTEGER_LAWS,
-    LAWS,
     PrefixNoise,
     as_floats,
     check,
@@ -22,6 +20,7 @@ from dpjax.mechanisms.prefix import (
     read,
     write,
 )
+from dpjax.noise import LawName
 
 
 class KaryState(NamedTuple):
@@ -30,7 +29,7 @@ class KaryState(NamedTuple):
     ahead: Array  # (h - 1, m, *shape) the nodes before the next multiple, already subtracted
 
 
-def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mechanism:
+def kary(horizon: int, *, noise: LawName = "laplace", k: int | None = None) -> Mechanism:
     """Prefix sums by a k-ary tree, k odd, that may subtract nodes which reach into the future.
 
     Let t = d_0 + d_1 k + ... with balanced digits -m .. m, where m = (k - 1) / 2. A digit d_i > 0
@@ -65,10 +64,10 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
       >>> [round(float(error), 1) for error in errors]
       [22.4, 9.2]
     """
-    horizon = check(horizon, noise, *INTEGER_LAWS)
+    horizon, law = check(horizon, noise, integers=True)
     count = horizon - 1
     if k is None:
-        k = best_branching(count, noise)
+        k = best_branching(count, law.norm)
     k = _check.size(3, k=k)
     if k % 2 == 0:
         raise ValueError(f"k must be odd, got {k}")
@@ -96,7 +95,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
             # by 1.
             wrapped = (unsigned + (lengths - 1) // 2) % lengths == 0
             level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
-            node = draw(noise, jr.fold_in(key, height), shape, scale)
+            node = draw(law, jr.fold_in(key, height), shape, scale)
             if height > 1:
                 length = at(lengths, level)
                 shifted = ((unsigned + (length - 1) // 2) // length + half) % k
@@ -109,7 +108,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
             def subtract(i, carry):
                 walk, ahead = carry
                 below = level - 1 - i
-                nodes = draw(noise, jr.fold_in(key, below), (half, *shape), scale)
+                nodes = draw(law, jr.fold_in(key, below), (half, *shape), scale)
                 here = read(walk, below + 1) - jnp.sum(nodes, axis=0)
                 return write(walk, below, here), write(ahead, below, nodes)
 
@@ -139,7 +138,7 @@ def kary(horizon: int, *, noise: str = "laplace", k: int | None = None) -> Mecha
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
     return from_noise(
-        horizon, noise, prefix_noise,
+        horizon, law, prefix_noise,
         sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
@@ -163,7 +162,7 @@ _WIDEST = 2**17
 
 
 @lru_cache(maxsize=256)
-def best_branching(count, noise) -> int:
+def best_branching(count, norm) -> int:
     """The odd k of least mean variance over the prefixes 1 .. ``count``, at equal privacy.
 
     The mean variance is h^2 (Laplace) or h (Gaussian) times the mean number of nodes. It is
@@ -184,7 +183,7 @@ def best_branching(count, noise) -> int:
         nodes[live] += _digit_sum(count, ks[live], power[live])
         heights[live] += 1
         power[live] *= ks[live]
-    costs = nodes * heights ** (3 - LAWS[noise].norm)
+    costs = nodes * heights ** (3 - norm)
     return int(ks[np.argmin(costs)])
 
 

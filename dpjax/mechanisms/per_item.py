@@ -9,15 +9,13 @@ from jax import lax
 from dpjax.core import Array, Mechanism, Stream, _check
 from dpjax.maths.two_words import add_compensated
 from dpjax.mechanisms.prefix import (
-    INTEGER_LAWS,
-    LAWS,
-    add_noise,
     as_floats,
     as_integers,
     check,
     check_shape,
     in_nodes,
 )
+from dpjax.noise import LawName
 
 
 class NoisySum(NamedTuple):
@@ -31,7 +29,7 @@ class BatchState(NamedTuple):
     items: Array  # () int32, how many are waiting
 
 
-def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechanism:
+def per_item(horizon: int, *, noise: LawName = "laplace", batch: int = 1) -> Mechanism:
     """Prefix sums of individually randomized items, for the local model.
 
     An item with its noise is a message. Each message is private by itself, so no trusted party is
@@ -74,7 +72,8 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
       >>> print(batched.model, batched.variance())
       shuffle [0. 0. 0. 0. 1. 1. 1. 1.]
     """
-    horizon, batch = check(horizon, noise, *INTEGER_LAWS), _check.size(1, batch=batch)
+    horizon, law = check(horizon, noise, integers=True)
+    batch = _check.size(1, batch=batch)
     count = (horizon - 1) // batch  # messages
 
     def stream(shape, *, scale):
@@ -87,7 +86,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
             return NoisySum(*add_compensated(sums.total, sums.error, item))
 
         def send(sums, key, item):
-            return add(sums, add_noise(noise, key, item, scale))
+            return add(sums, law(key, item, scale))
 
         def init(key):
             del key
@@ -95,7 +94,7 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
             return nothing if batch == 1 else waiting, zero
 
         def step(state, key, value):
-            value, key = as_integers(noise, key, value, scale)
+            value, key = as_integers(law, key, value, scale)
             if batch == 1:
                 sums = send(state, key, value)
                 return sums, sums.total
@@ -119,9 +118,8 @@ def per_item(horizon: int, *, noise: str = "laplace", batch: int = 1) -> Mechani
         members = np.arange(horizon - 1) // batch == np.arange(count)[:, None]
         return complete.astype(np.float64), members.astype(np.float64)
 
-    law = LAWS[noise]
     model = law.limit or law.model
     return Mechanism(
-        horizon, noise, in_nodes(min(count, 1)), variance, matrices, stream,
+        horizon, law.name, in_nodes(min(count, 1)), variance, matrices, stream,
         model="local" if batch == 1 else model,
     )  # fmt: skip

@@ -32,29 +32,24 @@ class PrefixNoise(NamedTuple):
     step: Callable  # (state, key) -> (state, noise of the next prefix)
 
 
-LAWS = {name: law for name, law in noise.LAWS.items() if law.calibrate is not None}
-REAL_LAWS = tuple(name for name, law in LAWS.items() if not law.integers)
-# For encoders whose entries are integers.
-INTEGER_LAWS = tuple(name for name, law in LAWS.items() if law.integers)
+def check(horizon, law, *, integers=False) -> tuple[int, noise.Law]:
+    """Check the arguments, and return the horizon as a Python integer and the law as a record.
 
-
-def check(horizon, law, *laws) -> int:
-    """Check the arguments by name, and return the horizon as a Python integer.
-
-    The law must be one of real numbers or one of ``laws``.
+    Args:
+      horizon: T.
+      law: a name of ``dpjax.noise.LAWS``, or a law itself.
+      integers: whether the encoder's entries are integers, so that a law on integers is allowed.
     """
-    _check.one_of(*REAL_LAWS, *laws, noise=law)
-    return _check.size(1, horizon=horizon)
+    name = noise.name_of(law)
+    fits = [each.name for each in noise.LAWS.values()
+            if each.calibrate is not None and (integers or not each.integers)]  # fmt: skip
+    _check.one_of(*fits, noise=name)
+    return _check.size(1, horizon=horizon), noise.LAWS[name]
 
 
 def in_nodes(count) -> tuple[float, float]:
     """The (L1, L2) sensitivity if one value is in ``count`` nodes of weight 1."""
     return float(count), float(np.sqrt(count))
-
-
-def add_noise(law, key, value, scale):
-    """A value plus noise of a law in :data:`LAWS`."""
-    return LAWS[law](key, value, scale)
 
 
 def as_integers(law, key, value, scale):
@@ -63,7 +58,7 @@ def as_integers(law, key, value, scale):
     Integer noise hides only changes by integers. So each entry is rounded to a neighbouring integer
     at random, without bias. Nothing is rounded if there is no noise.
     """
-    if law not in INTEGER_LAWS:
+    if not law.integers:
         return value, key
     rounding_key, key = jr.split(key)
     below = jnp.floor(value)
@@ -72,8 +67,8 @@ def as_integers(law, key, value, scale):
 
 
 def draw(law, key, shape, scale):
-    """Noise of a law in :data:`LAWS`, without a value."""
-    return add_noise(law, key, jnp.zeros(shape, jnp.float32), scale)
+    """Noise of a law, without a value."""
+    return law(key, jnp.zeros(shape, jnp.float32), scale)
 
 
 def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -> Mechanism:
@@ -81,7 +76,7 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
 
     Args:
       horizon: T.
-      law: one of :data:`LAWS`.
+      law: a Law.
       prefix_noise: (shape of a value, scale of each draw) -> PrefixNoise.
       sensitivity: the largest L1 and L2 norms of a column of C.
       variance: rounds (n,), NumPy or a traced () -> squared norms of these rows of B.
@@ -96,7 +91,7 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
         _check.non_negative(scale=scale)
         return _stream(law, prefix_noise(shape, scale), shape, scale, sensitivity)
 
-    return Mechanism(horizon, law, sensitivity, variance_of, matrices, stream)
+    return Mechanism(horizon, law.name, sensitivity, variance_of, matrices, stream)
 
 
 def check_shape(shape) -> tuple[int, ...]:
@@ -120,7 +115,7 @@ def _stream(law, inner, shape, scale, sensitivity) -> Stream:
         # release.
         total, error = add_compensated(state.total, state.error, value)
         new, now = inner.step(state.noise, key)
-        release = LAWS[law].prefix(key, total + now, value, scale, sensitivity)
+        release = law.prefix(key, total + now, value, scale, sensitivity)
         return PrefixState(total, error, new), release
 
     return Stream(init, step)

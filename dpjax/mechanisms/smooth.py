@@ -20,6 +20,7 @@ from dpjax.mechanisms.prefix import (
     trailing_zeros,
     write,
 )
+from dpjax.noise import LawName
 
 # Leaves have at most 30 bits.
 _LONGEST = comb(30, 15)
@@ -30,7 +31,7 @@ class SmoothState(NamedTuple):
     walk: Array  # (h + 1, *shape) noise of the nodes at bits i and above of that leaf
 
 
-def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
+def smooth(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
     """Prefix sums by a binary tree whose leaves have as many ones as zeros.
 
     A tree of even height h has 2^h leaves. Only the leaves with h / 2 ones in their bits are used,
@@ -61,7 +62,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
       >>> [x.variance()[:3].tolist() for x in made]
       [[10.0, 10.0, 10.0], [7.0, 7.0, 7.0]]
     """
-    horizon = check(horizon, noise)
+    horizon, law = check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for smooth, whose leaves are int32, got {horizon}"
@@ -80,7 +81,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
 
             def add(i, walk):
                 bit = top - 1 - i
-                node = draw(noise, jr.fold_in(key, bit), shape, scale)
+                node = draw(law, jr.fold_in(key, bit), shape, scale)
                 return write(walk, bit, read(walk, bit + 1) + node)
 
             return lax.fori_loop(0, top, add, carry)
@@ -97,7 +98,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
             raised = leaf + lowest
             moved = trailing_zeros(jnp.maximum(raised, 1))
             fallen = jnp.maximum(moved - trailing_zeros(jnp.maximum(lowest, 1)) - 1, 0)
-            node = draw(noise, jr.fold_in(key, height), shape, scale)
+            node = draw(law, jr.fold_in(key, height), shape, scale)
             here = read(state.walk, moved + 1) + node
             levels = jnp.arange(height + 1).reshape(-1, *[1] * len(shape))
             walk = jnp.where(levels <= moved, here, state.walk)
@@ -120,7 +121,7 @@ def smooth(horizon: int, *, noise: str = "laplace") -> Mechanism:
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
     return from_noise(
-        horizon, noise, prefix_noise,
+        horizon, law, prefix_noise,
         sensitivity=in_nodes(used),
         variance=constant(float(ones)),
         matrices=matrices,

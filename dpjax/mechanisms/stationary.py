@@ -6,12 +6,13 @@ import scipy
 
 from dpjax.core import Mechanism
 from dpjax.mechanisms.prefix import check, constant, draw, from_noise, kept_path
+from dpjax.noise import LawName
 
 # The number of draws that are made and kept is twice the horizon.
 _LONGEST = 2**25
 
 
-def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
+def stationary(horizon: int, *, noise: LawName = "gaussian") -> Mechanism:
     """Prefix sums with stationary Gaussian noise, which has the same law at every prefix.
 
     The matrix of prefix sums is a corner of the circulant matrix of order 2T whose first column has
@@ -46,7 +47,7 @@ def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
       >>> round(float(mechanism.sensitivity[1] ** 2), 3)
       3.188
     """
-    horizon = check(horizon, noise)
+    horizon, law = check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for stationary, which keeps the noise of all "
@@ -61,7 +62,7 @@ def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
 
     def prefix_noise(shape, scale):
         def path(key):
-            draws = draw(noise, key, (2 * horizon, *shape), scale)
+            draws = draw(law, key, (2 * horizon, *shape), scale)
             weights = jnp.asarray(roots, jnp.complex64).reshape(-1, *[1] * len(shape))
             spectrum = weights * jnp.fft.rfft(draws, axis=0)
             return jnp.fft.irfft(spectrum, 2 * horizon, axis=0)[:horizon]
@@ -70,7 +71,7 @@ def stationary(horizon: int, *, noise: str = "gaussian") -> Mechanism:
 
     released = horizon > 1
     return from_noise(
-        horizon, noise, prefix_noise,
+        horizon, law, prefix_noise,
         sensitivity=(
             float(np.abs(encoder).sum()) * released, float(np.linalg.norm(encoder)) * released
         ),

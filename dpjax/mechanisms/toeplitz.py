@@ -23,12 +23,15 @@ from dpjax.mechanisms.prefix import (
     kept_path,
     rows_of,
 )
+from dpjax.noise import LawName
 
 # square_root holds several float64 arrays of this length while it is built.
 _LONGEST = 2**26
 
 
-def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = False) -> Mechanism:
+def square_root(
+    horizon: int, *, noise: LawName = "gaussian", normalized: bool = False
+) -> Mechanism:
     """Prefix sums by the square root of their matrix: B = C, A = B C.
 
     C is the Toeplitz matrix of the series of (1 - x)^(-1/2): c_0 = 1, c_j = c_(j - 1)
@@ -68,7 +71,7 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
       >>> round(float(mechanism.sensitivity[1]), 3)
       1.179
     """
-    horizon = check(horizon, noise)
+    horizon, law = check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for square_root, which keeps the noise of all "
@@ -79,14 +82,14 @@ def square_root(horizon: int, *, noise: str = "gaussian", normalized: bool = Fal
 
     def prefix_noise(shape, scale):
         def path(key):
-            draws = draw(noise, key, (count, *shape), scale)
+            draws = draw(law, key, (count, *shape), scale)
             rows = _convolve(coefficients, draws, horizon)
             return with_weights(column_norms(coefficients), rows) if normalized else rows
 
         return kept_path(path)
 
     return _from_columns(
-        horizon, noise, prefix_noise, normalized=normalized, sensitivity=_norms(coefficients),
+        horizon, law, prefix_noise, normalized=normalized, sensitivity=_norms(coefficients),
         encoder=lambda: coefficients, decoder=lambda: coefficients,
         inverse=lambda: _inverse_square_root_coefficients(count),
     )  # fmt: skip
@@ -101,7 +104,7 @@ class BufferedState(NamedTuple):
 def buffered(
     horizon: int,
     *,
-    noise: str = "gaussian",
+    noise: LawName = "gaussian",
     parameters: Any = None,
     made_for: int | None = None,
     normalized: bool = False,
@@ -139,7 +142,7 @@ def buffered(
       >>> [round(float(error), 2) for error in largest]
       [3.27, 3.27]
     """
-    horizon = check(horizon, noise)
+    horizon, law = check(horizon, noise)
     count = horizon - 1
     if made_for is not None:
         made_for = _check.size(1, made_for=made_for)
@@ -161,7 +164,7 @@ def buffered(
         weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
         def step(state, key):
-            drawn, t = draw(noise, key, shape, scale), state.round
+            drawn, t = draw(law, key, shape, scale), state.round
             added = fresh = drawn - jnp.sum(weight * state.buffers, axis=0)
             if normalized:
                 t = t + 1
@@ -186,7 +189,7 @@ def buffered(
         return np.concatenate([[1.0], _series(*_inverse_series(decays, scales), count - 1)])[:count]
 
     return _from_columns(
-        horizon, noise, prefix_noise, normalized=normalized,
+        horizon, law, prefix_noise, normalized=normalized,
         sensitivity=_series_norms(decays, scales, count if made_for is None else np.inf),
         encoder=encoder, decoder=lambda: np.cumsum(inverse()), inverse=inverse,
         series=_inverse_series(decays, scales),
@@ -194,7 +197,7 @@ def buffered(
 
 
 def _from_columns(
-    horizon, noise, prefix_noise, *, normalized, sensitivity, encoder, decoder, inverse, series=None
+    horizon, law, prefix_noise, *, normalized, sensitivity, encoder, decoder, inverse, series=None
 ) -> Mechanism:
     """The mechanism of Toeplitz matrices, from the first columns of C, of B = A C^-1 and of C^-1.
 
@@ -218,7 +221,7 @@ def _from_columns(
         return np.concatenate([[0.0], np.cumsum(decoder() ** 2)])
 
     return from_noise(
-        horizon, noise, prefix_noise, matrices=matrices, variance=rows_of(variance),
+        horizon, law, prefix_noise, matrices=matrices, variance=rows_of(variance),
         sensitivity=normalized_sensitivity(encoder()) if normalized else sensitivity,
     )  # fmt: skip
 

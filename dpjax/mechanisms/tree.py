@@ -10,7 +10,6 @@ from jax import random as jr
 
 from dpjax.core import Array, Mechanism
 from dpjax.mechanisms.prefix import (
-    INTEGER_LAWS,
     PrefixNoise,
     check,
     constant,
@@ -22,6 +21,7 @@ from dpjax.mechanisms.prefix import (
     weighted_bits,
     write,
 )
+from dpjax.noise import LawName, gaussian
 
 
 class TreeState(NamedTuple):
@@ -30,7 +30,7 @@ class TreeState(NamedTuple):
     parent: Array  # (*shape) the row of walk from which the next prefix continues
 
 
-def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -> Mechanism:
+def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = False) -> Mechanism:
     """Prefix sums by the binary tree mechanism, with noise on each node's sum.
 
     Prefix t is the sum of one node for each set bit of t. Let i be the lowest set bit. Its node
@@ -62,7 +62,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
       >>> print(mechanism.variance(), mechanisms.tree(8, identical_law=True).variance())
       [0. 1. 1. 2. 1. 2. 2. 3.] [3. 3. 3. 3. 3. 3. 3. 3.]
     """
-    horizon = check(horizon, noise, *INTEGER_LAWS)
+    horizon, law = check(horizon, noise, integers=True)
     height = (horizon - 1).bit_length()
 
     def prefix_noise(shape, scale):
@@ -70,13 +70,13 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
             """Add fresh draws, so that the prefix has h draws in total."""
             # Beyond the horizon nothing is released, and t may have more than h bits.
             missing = jnp.maximum(height - lax.population_count(t), 0)
-            if noise == "gaussian":
-                extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(noise, key, shape, scale)
+            if law is gaussian:
+                extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(law, key, shape, scale)
                 return walk + extra
             # They are drawn one by one. The sum of r Laplace draws is the difference of two gamma
             # draws, but these are slower than h / 2 Laplace draws.
             return lax.fori_loop(
-                0, missing, lambda i, sum: sum + draw(noise, jr.fold_in(key, i), shape, scale), walk
+                0, missing, lambda i, sum: sum + draw(law, jr.fold_in(key, i), shape, scale), walk
             )
 
         def release(key, t, here):
@@ -91,7 +91,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
         def step(state, key):
             t = state.round + 1
             own_key = jr.fold_in(key, 0) if identical_law else key
-            here = state.parent + draw(noise, own_key, shape, scale)
+            here = state.parent + draw(law, own_key, shape, scale)
             # The row is written before another is read, so that the compiler updates in place.
             walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
             # The parent's row has not been overwritten, since the next prefix with the same lowest
@@ -108,7 +108,7 @@ def tree(horizon: int, *, noise: str = "laplace", identical_law: bool = False) -
         return _matrices(horizon, height, np.ones(height), identical_law)
 
     return from_noise(
-        horizon, noise, prefix_noise,
+        horizon, law, prefix_noise,
         sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
@@ -119,7 +119,7 @@ class HonakerState(NamedTuple):
     left: Array  # (h, *shape) noise of the estimate of the latest left child at level i
 
 
-def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
+def honaker(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
     """The binary tree mechanism with each node estimated from all noisy sums below it.
 
     When a node of level l is complete, its estimate is w times its own noisy sum plus 1 - w times
@@ -146,7 +146,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
       >>> [round(float(x.variance().mean()), 2) for x in made], [x.sensitivity[0] for x in made]
       ([1.5, 1.12], [3.0, 3.0])
     """
-    horizon = check(horizon, noise)
+    horizon, law = check(horizon, noise)
     height = (horizon - 1).bit_length()
     levels = np.arange(max(height, 1))
     weights = 2.0**levels / (2.0 ** (levels + 1) - 1)
@@ -165,12 +165,12 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
             lowest = trailing_zeros(t)
 
             def close(level, estimate):
-                own = draw(noise, jr.fold_in(key, level), shape, scale)
+                own = draw(law, jr.fold_in(key, level), shape, scale)
                 children = read(state.left, level - 1) + estimate
                 return weight[level] * own + (1.0 - weight[level]) * children
 
             # The loop ends with the highest node that ends at t, after two draws on average.
-            leaf = draw(noise, jr.fold_in(key, 0), shape, scale)
+            leaf = draw(law, jr.fold_in(key, 0), shape, scale)
             estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
             here = read(state.walk, trailing_zeros(t & (t - 1))) + estimate
             # Only the highest node that ends at t is a left child.
@@ -185,7 +185,7 @@ def honaker(horizon: int, *, noise: str = "laplace") -> Mechanism:
         return _matrices(horizon, height, weights, False)
 
     return from_noise(
-        horizon, noise, prefix_noise,
+        horizon, law, prefix_noise,
         sensitivity=in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 

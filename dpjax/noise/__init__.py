@@ -7,8 +7,8 @@ the scale is 0, the value itself is returned. Draws are float32 idealisations of
 laws. For example, the Laplace draw never exceeds 22.2 scales.
 
 Every release is an equation with the primitive ``release``. So :mod:`dpjax.audit` finds all
-releases of a learner, also in branches, in scans and under ``jax.vmap``. To add a law, write a file
-for it and add it to LAWS.
+releases of a learner, also in branches, in scans and under ``jax.vmap``. A law of your own is
+accepted wherever a name in LAWS is.
 """
 
 from dpjax.noise.binomial import binomial
@@ -26,27 +26,16 @@ from dpjax.noise.gaussian import gaussian
 from dpjax.noise.laplace import laplace
 from dpjax.noise.law import Calibration, Cost, Law
 from dpjax.noise.logistic import logistic
+from dpjax.noise.registry import LAWS, LawName, name_of
 from dpjax.noise.skellam import skellam
 from dpjax.noise.wishart import wishart
-
-LAWS = {
-    law.name: law
-    for law in (
-        laplace,
-        gaussian,
-        discrete_laplace,
-        discrete_gaussian,
-        skellam,
-        binomial,
-        logistic,
-    )
-}
 
 __all__ = [
     "LAWS",
     "Calibration",
     "Cost",
     "Law",
+    "LawName",
     "binomial",
     "categorical",
     "choose",
@@ -58,6 +47,7 @@ __all__ = [
     "laplace",
     "least",
     "logistic",
+    "name_of",
     "randomized_response",
     "skellam",
     "wishart",

@@ -32,7 +32,7 @@ def randomized_response(key: Array, value: Array, scale: Number, count: Array) -
     return release("flips", None, key, value, scale, count)
 
 
-@kind
+@kind("flips")
 def _flips(_, key, value, scale, count):
     ones_key, zeros_key = jr.split(key)
     scale = jnp.asarray(scale, jnp.float32)
@@ -56,7 +56,7 @@ def choose(key: Array, probabilities: Array) -> Array:
     return release("choice", None, key, probabilities)
 
 
-@kind
+@kind("choice")
 def _choice(_, key, probabilities):
     return index_of(key, probabilities)
 
@@ -77,7 +77,7 @@ def categorical(key: Array, logits: Array) -> Array:
     return release("categorical", None, key, logits)
 
 
-@kind
+@kind("categorical")
 def _categorical(_, key, logits):
     return index_of_powers(key, jnp.max(logits) - logits)
 
@@ -94,7 +94,7 @@ def least(key: Array, value: Array, scale: Number) -> Array:
     return release("least", laplace, key, value, scale)
 
 
-@kind
+@kind("least")
 def _least(_, key, value, scale):
     draw = as_laplace(random_words(key, value.shape))
     noisy = value + jnp.asarray(scale, jnp.float32) * draw
@@ -117,7 +117,7 @@ def exceeds(key: Array, armed: Array, threshold: Number, value: Array, scale: Nu
     return release("comparison", laplace, key, armed, threshold, value, scale)
 
 
-@kind
+@kind("comparison")
 def _comparison(_, key, armed, threshold, value, scale):
     own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
     level = threshold + scale * as_laplace(random_words(own, ()))
@@ -141,6 +141,6 @@ def coin(key: Array, probability: Array) -> Array:
     return release("coin", None, key, probability)
 
 
-@kind
+@kind("coin")
 def _coin(_, key, probability):
     return below(key, jnp.atleast_1d(probability.astype(jnp.float32)))

@@ -202,7 +202,7 @@ def _scale(law, scale, dtype):
     return scale if law.integers else jnp.asarray(scale, dtype)
 
 
-@kind
+@kind("value")
 def _value(law, key, value, scale):
     draw = law.draw(key, _scale(law, scale, value.dtype), value.shape)
     return value + draw.astype(value.dtype)
@@ -212,24 +212,24 @@ def _with_noise(words, draw):
     return jnp.stack(exact_sums.shifted(ExactSum(*words), draw))
 
 
-@kind
+@kind("words")
 def _words(law, key, words, scale):
     return _with_noise(words, law.draw(key, _scale(law, scale, jnp.float32), words.shape[1:]))
 
 
-@kind
+@kind("draws")
 def _draws(law, key, words, scale, count):
     count = jnp.broadcast_to(count, words.shape[1:]).astype(jnp.float32)
     return _with_noise(words, law.draw_sum(key, jnp.asarray(scale, jnp.float32), count))
 
 
-@kind
+@kind("along")
 def _along(law, key, value, scale, weights):
     draw = law.draw(key, _scale(law, scale, weights.dtype), weights.shape)
     return value + jnp.sum(draw * weights)
 
 
-@kind
+@kind("prefix")
 def _prefix(law, key, noisy, value, scale):
     del law, key, value, scale
     return noisy

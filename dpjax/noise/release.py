@@ -31,10 +31,9 @@ class Site(NamedTuple):
 KINDS: dict[str, Callable] = {}
 
 
-def kind(function: Callable) -> Callable:
-    """Register a function of (law, key, *arguments) as a kind of release, by its name."""
-    KINDS[function.__name__.strip("_")] = function
-    return function
+def kind(name: str) -> Callable:
+    """Register a function of (law, key, *arguments) as a kind of release."""
+    return lambda function: KINDS.setdefault(name, function)
 
 
 def release(kind: str, law: Any, key: Array, *arguments: Any, sensitivity=None) -> Array:

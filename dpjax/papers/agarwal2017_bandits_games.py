@@ -7,9 +7,9 @@ import numpy as np
 import xarray
 
 from dpjax import domains, environments, learners
+from dpjax.game.play import simulate
 from dpjax.papers.sweeps import play
 from dpjax.study import Study
-from dpjax.study.simulate import simulate
 
 EPSILONS = (*(10.0 ** np.arange(-3.0, 2.01, 0.5)), np.inf)
 # The epsilons of the curves against T and N.

@@ -5,9 +5,9 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax import bounds, domains, environments, learners, mechanisms
+from dpjax import bounds, domains, environments, learners, mechanisms, noise
 from dpjax.learners.parts import gram
-from dpjax.learners.parts.sum_noise import WITH_DELTA
+from dpjax.learners.parts.sum_noise import LOCAL
 from dpjax.papers.hanna2022_games import on_sphere
 from dpjax.study import Study
 
@@ -42,7 +42,7 @@ BIASES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 def delta_of(law) -> float | None:
     """The delta that this noise distribution declares."""
-    return DELTA if law in WITH_DELTA else None
+    return None if law in LOCAL or noise.LAWS[law].pure else DELTA
 
 
 def laws(short) -> dict:

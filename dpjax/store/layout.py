@@ -364,12 +364,14 @@ def _coordinates(layout) -> dict:
 
 
 def _name(function) -> str:
+    """The name of a function with its module, or with ``dpjax`` if it is one of the package."""
     while hasattr(function, "func"):  # a functools.partial
         function = function.func
     # A function that was renamed has a new __name__ but its old __qualname__.
     parts = getattr(function, "__qualname__", type(function).__qualname__).split(".")
     parts[-1] = getattr(function, "__name__", parts[-1])
-    return ".".join(filter(None, [function.__module__, *parts]))
+    module = function.__module__ or ""
+    return ".".join(filter(None, ["dpjax" if module.startswith("dpjax.") else module, *parts]))
 
 
 def point_values(game, points) -> dict[str, list]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpjax.study.study import Study
 
 __all__ = ["Cost", "Study"]
-_MODULES = ["compare", "in_python", "simulate", "sweep", "theorems", "worst_case"]
+_MODULES = ["compare", "in_python", "sweep", "theorems", "worst_case"]
 
 
 def __getattr__(name):

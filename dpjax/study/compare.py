@@ -1,9 +1,7 @@
 """The comparison of a user's learner with built-in ones: its study, audit and sentences."""
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -12,16 +10,16 @@ import pandas
 import xarray
 from jax import random as jr
 
-from dpjax import learners
 from dpjax.audit import audited as audits
 from dpjax.bounds import instances as lower_bounds
 from dpjax.core import Arms, BatchLearner, _check
 from dpjax.engine.progress import Bar
 from dpjax.environments.families import GAPS
+from dpjax.game.batches import simulate_batches
+from dpjax.game.play import simulate
+from dpjax.learners.entrants import feedback_of, field_for, name_of, named, prepared
 from dpjax.report import choice, comparison, estimates, tables
 from dpjax.report.output import output_folder
-from dpjax.study import competitors
-from dpjax.study.simulate import simulate, simulate_batches
 from dpjax.study.standard import at_gaps_of, family_of, standard
 from dpjax.study.study import Study
 from dpjax.study.sweep import sweep
@@ -112,10 +110,10 @@ def compare(
     finite = [epsilon for epsilon in epsilons if np.isfinite(epsilon)]
     level = min(finite or epsilons, key=lambda epsilon: abs(np.log(epsilon)))
     name = name_of(factory)
-    mine = prepared(factory, horizon)
+    mine = prepared(factory, horizon, audits.HORIZONS[0])
     built = mine.build(horizon, level)
     family = family_of(built.action_set, horizon)
-    field = competitors.field_for(built, horizon, against)
+    field = field_for(built, horizon, against)
     entrants = {name: mine, **field.entrants}
     made = {each: entrant.build(horizon, level) for each, entrant in entrants.items()}
     by_batches = all(isinstance(learner, BatchLearner) for learner in made.values())
@@ -131,18 +129,18 @@ def compare(
     fixed = {each.name: each.environment for each in environments}, min(20, horizon), play
     study = study_of(entrants, trials, *fixed)
     # Errors of the user's learner are raised here, before the others play.
-    with _named(name):
+    with named(name):
         _refuse_nan(name, study_of({name: mine}, 2, *fixed).run(progress=False))
         root = jr.fold_in(study.prng_key, _AUDIT)
         audited = audits.audited(mine, finite or [level], level, runs, root)
     data: Any = study.run(progress=progress)
-    with _named(name):
+    with named(name):
         _refuse_nan(name, data)
     if "epsilon" not in data.dims:
         data = data.expand_dims(epsilon=list(epsilons[-1:]), axis=2)
         takes = np.zeros((data.sizes["learner"], data.sizes["environment"]), bool)
         data = data.assign_coords(takes_epsilon=(("learner", "environment"), takes))
-    feedback = competitors.feedback_of(built)
+    feedback = feedback_of(built)
     regret = comparison.regret_rows(data, environments, feedback)
     differences = comparison.difference_rows(data, name)
     level = level if level in data["epsilon"].values else float(data["epsilon"].values[-1])
@@ -159,7 +157,7 @@ def compare(
     if search:
         here = comparison.standing(regret, environments[0].name, level)
         searched = {each: entrants[each] for each in [name, *comparison.rivals(here, name)]}
-        with _named(name):
+        with named(name):
             with Bar(len(searched), progress, "searches") as bar:
                 worst = _worst_cases(searched, family, level, horizon, trials, study.prng_key, bar)
             if at_gaps := at_gaps_of(built.action_set):
@@ -219,42 +217,6 @@ def _worst_gaps(profile, level) -> pandas.DataFrame:
     gaps = [described({"gap": gap}) for gap in rows["largest_gap"]]
     rows = rows.assign(instance="gap, " + rows["environment"], epsilon=level, parameters=gaps)
     return rows[["instance", "learner", "epsilon", "mean", "low", "high", "parameters"]]
-
-
-def name_of(factory: Callable) -> str:
-    """The name of a user's learner in tables, different from those of the built-in learners."""
-    name = getattr(factory, "__name__", "mine")
-    return f"{name} (mine)" if name in learners.__all__ else name
-
-
-def prepared(factory: Callable, horizon: int) -> competitors.Entrant:
-    """The entrant of a user's factory, after a check that its learner can be built and traced.
-
-    Raises:
-      ValueError: the learner cannot be built or traced. The message names the factory and quotes
-        its error.
-    """
-    with _named(name_of(factory)):
-        mine = competitors.entrant(factory, horizon)
-        for rounds in {horizon, audits.HORIZONS[0]}:
-            competitors.check_learner(mine.build(rounds))
-    return mine
-
-
-@contextmanager
-def _named(name):
-    """Turn any exception of a user's code into a ValueError that begins with ``name``.
-
-    Runtime warnings are suppressed, because a regret that is NaN is an error anyway.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            yield
-    except Exception as error:
-        kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{name}: {kind}{first}") from error
 
 
 def _levels(epsilons) -> list[float]:

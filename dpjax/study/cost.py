@@ -26,11 +26,12 @@ from dpjax.engine.blocks import at_once, block_shape, halved
 from dpjax.engine.compile import block_function, compile_for, platform_of
 from dpjax.engine.compute import takes_turns
 from dpjax.engine.evaluate import equations
+from dpjax.game.batches import batches_until, simulate_batches
+from dpjax.game.play import rounds_until
 from dpjax.store import check
 from dpjax.store.opening import existing
 from dpjax.study.horizons import Horizons
 from dpjax.study.programs import named
-from dpjax.study.simulate import batches_until, rounds_until, simulate_batches
 
 # No program is compiled after the first share of the time. After the second one, no learner that is
 # measured in one program is measured in another. All times are in seconds.

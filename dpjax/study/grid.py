@@ -122,26 +122,6 @@ def _label(name, value, single) -> str:
     )
 
 
-def taken(factory: Callable) -> dict[str, bool]:
-    """Map the name of each argument of a factory to whether it is required.
-
-    Arguments that ``functools.partial`` has set are left out.
-    """
-    names = {}
-    for parameter in inspect.signature(factory).parameters.values():
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            names[parameter.name] = parameter.default is parameter.empty
-        elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
-            raise TypeError(
-                f"a factory receives its arguments by name, but {parameter.name} of "
-                f"{getattr(factory, '__name__', factory)} cannot be passed by name"
-            )
-    while isinstance(factory, partial):
-        names = {name: need for name, need in names.items() if name not in factory.keywords}
-        factory = factory.func
-    return names
-
-
 def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callable]:
     """Factories by name, from a dict, a list of functions, or one function.
 

@@ -9,6 +9,7 @@ import numpy as np
 from dpjax.engine import programs, settings
 from dpjax.engine.blocks import Plan
 from dpjax.study.programs import Program
+from dpjax.study.traces import trace
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Horizons:
             try:
                 with settings.own(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    self.traced[place] = programs.trace(
+                    self.traced[place] = trace(
                         program.game(horizon=horizon), plan.play, rounds, plan.points,
                         plan.key.dtype,
                     )  # fmt: skip

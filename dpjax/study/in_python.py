@@ -15,13 +15,16 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.core import Arms, Learner, Privacy, _check
-from dpjax.engine import closure_digest, settings
-from dpjax.engine.progress import warn_of
-from dpjax.feedback import bandit, seen_inside
+from dpjax.engine import settings
+from dpjax.feedback import bandit
+from dpjax.game.checkpoints import checkpoint_rounds
+from dpjax.game.current import current
+from dpjax.game.play import PIECE, add_tallies
+from dpjax.game.rounds import one_round
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played
 from dpjax.study.programs import columns, pairs
-from dpjax.study.simulate import PIECE, add_tallies, checkpoint_rounds
+from dpjax.study.watched import warn_of
 
 
 class Player(Protocol):
@@ -116,7 +119,7 @@ def from_python(
 
         init = _Init(name, player)
         privacy = Privacy(**declared, loss_range=loss_range, model=model)
-        return Learner(init, _no_step, bandit, Arms(arms), horizon, privacy)
+        return Learner(init, _observe, bandit, Arms(arms), horizon, privacy)
 
     positional = [inspect.Parameter(each, kinds[0]) for each in ("horizon", "arms")]
     rest = [each for word, each in own.items() if word not in ("horizon", "arms", "seed")]
@@ -125,8 +128,9 @@ def from_python(
     return factory
 
 
-def _no_step(state, key, seen):
-    raise AssertionError("a learner that is a Python class has no step")
+def _observe(state, key, seen):
+    """The step of a learner whose object plays: it only observes its loss."""
+    return (), ()
 
 
 def is_python(learner: Any) -> bool:
@@ -165,7 +169,7 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
     )
 
 
-@closure_digest.current
+@current
 def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     """(regret (S, n), tally, report, clipped) of all trials: a Result without its rounds."""
     nature, coins = jnp.moveaxis(jax.vmap(jr.split)(keys), 1, 0)
@@ -173,9 +177,9 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     players = [learner.init.make(seed) for seed in np.asarray(seeds).tolist()]
 
     def one(state, own, t, arm):
-        state, outcome = environment.step(state, jr.fold_in(own, t), arm)
-        loss, clipped = seen_inside(learner, outcome.loss, arm)
-        return state, (outcome.tally, clipped), loss
+        keys, states = (own, own), ((), arm, state)  # The learner's key and state are not used.
+        (*_, state), played = one_round(learner, environment, keys, t, states)
+        return state, (played.outcome.tally, played.clipped), played.loss
 
     @jax.jit
     def all_trials(states, sums, t, arms):

@@ -16,12 +16,12 @@ import xarray
 
 from dpjax.core import coordinate_name, leaf_axes
 from dpjax.core._version import __version__
+from dpjax.game.checkpoints import checkpoint_rounds
 from dpjax.store.layout import ROOT, moved, places, point_values, read
 from dpjax.store.objects import Damaged, Files, digest, warn
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
 from dpjax.study.programs import TEXTS, Program
-from dpjax.study.simulate import checkpoint_rounds
 
 STUDY = "study.json"
 _FORMAT = "dpjax study 1"

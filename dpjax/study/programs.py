@@ -14,6 +14,7 @@ from jax import random as jr
 
 from dpjax.core import Arms, Pairs, Privacy, _check
 from dpjax.engine import closure_digest, settings
+from dpjax.learners.factories import taken
 from dpjax.store.layout import arrays_of
 from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
@@ -79,7 +80,7 @@ class Program(NamedTuple):
         """The game of the sweep; ``instead`` overrides values of static axes."""
         fixed = {**self.values, **instead}
         makers = self.part.learners[self.learner], self.part.environments[self.environment]
-        names = [set(grids.taken(make)) for make in makers]
+        names = [set(taken(make)) for make in makers]
 
         def game(point):
             values = {**fixed, **(point if self.swept else {})}
@@ -90,6 +91,10 @@ class Program(NamedTuple):
 
         game.__name__ = self.learner
         return game
+
+    def built(self) -> list[tuple]:
+        """The learner and the environment at each point."""
+        return pairs(self.game(), self.points())
 
     def first(self) -> tuple:
         """The learner and the environment at the first point."""
@@ -112,10 +117,10 @@ class Program(NamedTuple):
 
         None unless the rounds are i.i.d. with a mean loss for each arm, as pseudo-regret requires.
         """
-        taken = set(grids.taken(self.part.environments[self.environment]))
-        fixed = tuple((name, i) for name, i in self.fixed.items() if name in taken)
+        names = set(taken(self.part.environments[self.environment]))
+        fixed = tuple((name, i) for name, i in self.fixed.items() if name in names)
         place = id(self.part), self.environment, fixed
-        own = [i for i, name in enumerate(self.swept) if name in taken]
+        own = [i for i, name in enumerate(self.swept) if name in names]
         size = [self.shape[i] for i in own]
         points = np.ravel_multi_index(np.indices(self.shape).reshape(len(self.shape), -1)[own],
                                       size) if own else np.zeros(self.size, int)  # fmt: skip
@@ -209,7 +214,7 @@ def programs_of(part) -> list[Program]:
     found = []
     for learner, environment in product(part.learners, part.environments):
         makers = part.learners[learner], part.environments[environment]
-        used = set().union(*(grids.taken(make) for make in makers))
+        used = set().union(*(taken(make) for make in makers))
         static = [a for a in part.axes.values() if a.name in used and not a.traced]
         swept = tuple(a.name for a in part.axes.values() if a.name in used and a.traced)
         for place in product(*(range(len(a.values)) for a in static)):
@@ -223,7 +228,7 @@ def check_taken(part) -> None:
     used = set()
     for kind, makers in (("learner", part.learners), ("environment", part.environments)):
         for name, make in makers.items():
-            own = grids.taken(make)
+            own = taken(make)
             used |= set(own)
             missing = [word for word, needed in own.items() if needed and word not in part.axes]
             if missing:

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dpjax import domains, environments
+from dpjax import environments
 from dpjax.core import Arms, Environment, Pairs, Policies
 from dpjax.domains import Domain
 from dpjax.environments import families
 from dpjax.environments.families import Family
-from dpjax.privacy import default_delta
+from dpjax.learners.entrants import ARMS
 
-ARMS, DIM = 4, 5
 # The number of arms that contextual environments offer in each round.
 OFFERED = 10
 
@@ -27,31 +26,6 @@ class Standard(NamedTuple):
     means: tuple[float, ...] | None = None  # of Bernoulli losses, shifted and scaled to [0, 1],
     # for instance-dependent bounds; None if no action has a fixed mean
     width: float = 1.0  # the width of the losses' range, by which regret scales
-
-
-def sizes(horizon) -> dict[str, Any]:
-    """The arguments that a factory may require: four arms, a ball or features in R^5.
-
-    The actions of a linear learner are the unit vectors. If delta is required, it is T^-2.
-    """
-    return {
-        "arms": ARMS, "domain": domains.ball(DIM), "dim": DIM, "actions": np.eye(ARMS),
-        "epsilon": 1.0, "delta": default_delta(horizon),
-    }  # fmt: skip
-
-
-def sizes_of(actions, horizon) -> dict[str, Any]:
-    """The arguments of a factory whose learner is to have the given actions."""
-    given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
-    if isinstance(actions, Pairs):
-        return given | {"arms": actions.players}
-    if isinstance(actions, Arms):
-        return given | {"arms": actions.count, "actions": np.eye(actions.count)}
-    if isinstance(actions, Domain):
-        return given | {"domain": actions}
-    advised = actions.arms is not None
-    return given | ({"arms": actions.arms, "experts": actions.dim} if advised else
-                    {"dim": actions.dim})  # fmt: skip
 
 
 def standard(actions, by_batches) -> list[Standard]:

@@ -17,6 +17,9 @@ from dpjax.engine import devices
 from dpjax.engine.blocks import Plan
 from dpjax.engine.compute import compiled_ahead
 from dpjax.engine.progress import Bar
+from dpjax.game.batches import simulate_batches
+from dpjax.game.checkpoints import Checkpoints, checkpoint_rounds
+from dpjax.game.play import simulate
 from dpjax.store import check, is_empty
 from dpjax.store.layout import arrays_of
 from dpjax.study import cost as costs
@@ -31,10 +34,8 @@ from dpjax.study.programs import (
     check_taken,
     columns,
     named,
-    pairs,
     programs_of,
 )
-from dpjax.study.simulate import Checkpoints, checkpoint_rounds, simulate, simulate_batches
 from dpjax.study.sweep import planned, played
 
 
@@ -105,7 +106,7 @@ class Study:
                           play=getattr(self.play, "__name__", self.play))  # fmt: skip
         for program in () if summed else self.programs:  # Parts of a sum are checked already.
             with named(program):
-                learner, environment = pairs(program.game(), program.points())[0]
+                learner, environment = program.built()[0]
                 checkpoint_rounds(learner, environment, self.checkpoints)
                 if self.play is simulate_batches and not has_batches(learner, environment):
                     raise ValueError("play: it cannot be played by batches")
@@ -215,7 +216,8 @@ class Study:
         # A block has at least two points, unless there is only one, and two trials.
         blocks = sum(-(-program.size // 2) for program in programs) * -(-self.trials // 2)
         parts = min(parts, blocks)
-        players = [program.first()[0] for program in programs]
+        built = [program.built() for program in programs]
+        players = [pairs[0][0] for pairs in built]
         rounds = [program.size * learner.horizon
                   for program, learner in zip(programs, players, strict=True)]  # fmt: skip
         loops = [in_python.is_python(learner) for learner in players]
@@ -227,12 +229,13 @@ class Study:
             programs = kept.located(programs, store)
 
         horizons = Horizons()
-        mine = [(program, loop, share, self.trials * (share[1] - share[0]) * rounds)
-                for program, loop, share, rounds in zip(
-                    programs, loops, spread.shares(rounds, part), rounds, strict=True)
+        mine = [(program, pairs, loop, share, self.trials * (share[1] - share[0]) * rounds)
+                for program, pairs, loop, share, rounds in zip(
+                    programs, built, loops, spread.shares(rounds, part), rounds, strict=True)
                 if share[0] < share[1]]  # fmt: skip
-        compiled = [program for program, loop, *_ in mine if not loop]
-        plans = (horizons.lifted(each, self._plan(each, chunk, mesh)) for each in compiled)
+        compiled = [program for program, _, loop, *_ in mine if not loop]
+        plans = (horizons.lifted(program, self._plan(program, chunk, mesh, made=pairs))
+                 for program, pairs, loop, *_ in mine if not loop)  # fmt: skip
         checked: list[Plan] = []
         if store is not None:
             # All refusals come before the first write. In an empty folder only the first program is
@@ -260,7 +263,7 @@ class Study:
             if progress and alone and costs.is_long(self, players, store):
                 bar.write(f"dpjax: {self.cost(store=store)}", file=bar.fp)
             end = 0.0
-            for program, loop, share, rounds_here in mine:
+            for program, _, loop, share, rounds_here in mine:
                 end += rounds_here
                 bar.say(f"{'playing' if loop else 'compiling'} {program}")
                 if loop:
@@ -363,14 +366,18 @@ class Study:
         _check.between(1.0, 1e6, seconds=seconds)
         return costs.cost(self, seconds, store)
 
-    def _plan(self, program, chunk=None, mesh=None, **instead) -> Plan:
-        """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints."""
+    def _plan(self, program, chunk=None, mesh=None, made=None, **instead) -> Plan:
+        """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints.
+
+        ``made`` are the learner and environment at each point, if they were built already.
+        """
         usual = {"trials": self.trials, "checkpoints": self.checkpoints}
         given = {"points": program.points()} | usual | instead
         with named(program):
             return planned(
                 program.game(), given["points"], given["trials"], self.prng_key,
-                self._play(*program.first()), given["checkpoints"], chunk, mesh,
+                self._play(*(made[0] if made else program.first())), given["checkpoints"], chunk,
+                mesh, made,
             )  # fmt: skip
 
     def _play(self, learner, environment) -> Callable:

@@ -16,14 +16,18 @@ import jax
 import numpy as np
 
 from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _arrays, _check
-from dpjax.engine import closure_digest, devices, programs, settings
+from dpjax.engine import closure_digest, devices, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
-from dpjax.engine.progress import Bar, with_progress
+from dpjax.engine.progress import Bar
+from dpjax.game.checkpoints import Checkpoints, checkpoint_rounds
+from dpjax.game.checks import check_actions
+from dpjax.game.play import simulate
 from dpjax.store import check, open_store
 from dpjax.store.layout import moved
 from dpjax.study.programs import columns, pairs
-from dpjax.study.simulate import Checkpoints, check_actions, checkpoint_rounds, simulate
+from dpjax.study.traces import trace
+from dpjax.study.watched import with_progress
 
 _checked: set[str] = set()  # the digests of the programs whose learner's actions were checked
 
@@ -125,10 +129,14 @@ def planned(
     checkpoints: Checkpoints,
     chunk: int | None,
     mesh: jax.sharding.Mesh | None,
+    made: list[tuple] | None = None,
 ) -> Plan:
-    """Check the arguments of a sweep, trace the game and choose the block size."""
+    """Check the arguments of a sweep, trace the game and choose the block size.
+
+    ``made`` are the learner and environment at each point, if they were built already.
+    """
     with settings.own():
-        return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh)
+        return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh, made)
 
 
 def played(
@@ -151,7 +159,7 @@ def played(
         return _into_memory(plan, progress)
 
 
-def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
+def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh, made) -> Plan:
     _check.function("a function of a point that returns (learner, environment)", game=game)
     _check.function("a function, simulate or simulate_batches of dpjax", play=play)
     seeds = _check.size(1, seeds=seeds)
@@ -165,10 +173,10 @@ def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh) -> Plan:
     points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
     count = _number_of_points(points)
     with closure_digest.as_now(game, play):
-        made = pairs(game, points)
+        made = pairs(game, points) if made is None else made
         learner, environment = made[0]
         rounds = checkpoint_rounds(learner, environment, checkpoints)
-        traced = programs.trace(game, play, rounds, points, key.dtype)
+        traced = trace(game, play, rounds, points, key.dtype)
         if traced.digest not in _checked:
             check_actions(learner, environment, key)
             _checked.add(traced.digest)

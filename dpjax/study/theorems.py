@@ -12,9 +12,9 @@ import xarray
 from dpjax.bounds.theorems import PAPERS_WITHOUT, THEOREMS, WITHOUT, Theorem, find, named
 from dpjax.core import Arms, Array, Environment, _check
 from dpjax.environments.families import GAPS
+from dpjax.learners.factories import taken
 from dpjax.report import choice, tables, trends
 from dpjax.study.grid import named as named_factories
-from dpjax.study.grid import taken
 from dpjax.study.study import Study
 from dpjax.study.worst_case import WorstCase, described, worst_case
 

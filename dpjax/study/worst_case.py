@@ -10,9 +10,10 @@ from jax import random as jr
 
 from dpjax.core import Array, Environment, _arrays, _check
 from dpjax.environments.families import Family
+from dpjax.game.batches import simulate_batches
+from dpjax.game.play import simulate
+from dpjax.learners.factories import taken
 from dpjax.report import estimates
-from dpjax.study.grid import taken
-from dpjax.study.simulate import simulate, simulate_batches
 from dpjax.study.study import has_batches
 from dpjax.study.sweep import planned, played, sweep
 

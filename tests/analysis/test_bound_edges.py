@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import bounds, environments, learners
-from dpjax.study.simulate import simulate_batches
+from dpjax.game.batches import simulate_batches
 
 INF = np.inf
 HORIZONS, ARMS, DIMS = [1, 2, 2**18, 2.0**31], [2, 3, 64], [1, 2, 5]

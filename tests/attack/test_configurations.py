@@ -11,6 +11,7 @@ from jax import random as jr
 from dpjax import environments, learners, mechanisms, simulate, sweep
 from dpjax.core._versions import enable_x64
 from dpjax.engine import programs, settings
+from dpjax.study.traces import trace
 from tests.attack.test_keys import ENTRIES
 from tests.test_conformance import make, on_table
 
@@ -125,7 +126,7 @@ def traced(name):
         return learner, on_table(name, np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3))
 
     with settings.own():
-        return programs.trace(game, simulate, np.array([4, 8]), POINTS, jr.key(0).dtype)
+        return trace(game, simulate, np.array([4, 8]), POINTS, jr.key(0).dtype)
 
 
 def same_under_64_bits(name):

@@ -21,6 +21,7 @@ COMMON = """
 import ctypes, gc, json, warnings
 import jax, numpy as np
 from jax import lax, random as jr
+from dpjax.study.traces import trace
 from dpjax import clear_caches, environments, learners, simulate, sweep
 from dpjax.engine import closure_digest, programs
 
@@ -70,7 +71,7 @@ def game(epsilon):
 found = []
 for i in range(100):
     factor = 0.001 * i
-    programs.trace(game, simulate, np.array([8]), np.ones(2, np.float32), jr.key(0).dtype)
+    trace(game, simulate, np.array([8]), np.ones(2, np.float32), jr.key(0).dtype)
     if i % 10 == 9:
         found.append(megabytes())
 print(json.dumps([found, len(closure_digest._entered)]))

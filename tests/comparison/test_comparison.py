@@ -20,8 +20,10 @@ from dpjax.core import Arms, Learner, Policies
 from dpjax.domains.action_sets import check_fit
 from dpjax.environments.families import GAPS
 from dpjax.feedback import bandit, contextual, full
-from dpjax.study import competitors
-from dpjax.study.standard import drawn, sizes, standard
+from dpjax.learners import entrants
+from dpjax.learners.entrants import sizes
+from dpjax.learners.factories import taken
+from dpjax.study.standard import drawn, standard
 from dpjax.study.worst_case import described
 
 # The package exports the function under the module's name.
@@ -61,18 +63,18 @@ LEFT_OUT = {
 def built(name):
     """A built-in learner of standard size, as if it were a user's own."""
     given = sizes(HORIZON) | ({"domain": domains.capped_simplex(5, 2)} if name == "cucb" else {})
-    return competitors.entrant(getattr(learners, name), HORIZON, given).build(HORIZON)
+    return entrants.entrant(getattr(learners, name), HORIZON, given).build(HORIZON)
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_all_that_play_and_see_the_same_compete(name):
-    field = competitors.field_for(built(name), HORIZON)
+    field = entrants.field_for(built(name), HORIZON)
     assert {*field.entrants} == FIELDS[name]
     assert {*field.left_out} == LEFT_OUT.get(name, set())
     counted = len(field.entrants) + len(field.left_out) + field.others
     assert counted == len(learners.__all__)
     for entrant in field.entrants.values():
-        assert entrant.private == ("epsilon" in competitors.taken(entrant.factory))
+        assert entrant.private == ("epsilon" in taken(entrant.factory))
 
 
 def test_every_learner_competes_somewhere():
@@ -102,7 +104,7 @@ def test_who_refuses_the_domain_is_left_out_with_the_reason():
         3, ball.minimizer, centre=np.zeros(3), diameter=2.0, losses=ball.losses, inradius=1.0
     )
     mine = learners.one_point_gradient(HORIZON, own)
-    field = competitors.field_for(mine, HORIZON)
+    field = entrants.field_for(mine, HORIZON)
     assert "barrier" in field.left_out["scrible"]
     assert "scrible" not in field.entrants
 
@@ -251,9 +253,9 @@ def test_a_learner_over_points_and_one_over_features(
 
 def test_sizes_of_ones_own_are_bound_by_partial():
     factory = partial(learners.exp3, arms=7)
-    learner = competitors.entrant(factory, HORIZON).build(HORIZON)
+    learner = entrants.entrant(factory, HORIZON).build(HORIZON)
     assert learner.action_set == Arms(7)
-    assert {*competitors.field_for(learner, HORIZON, ["ucb1"]).entrants} == {"ucb1"}
+    assert {*entrants.field_for(learner, HORIZON, ["ucb1"]).entrants} == {"ucb1"}
     assert sizes(HORIZON)["arms"] == 4
 
 

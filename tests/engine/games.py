@@ -4,9 +4,9 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import domains, simulate
-from dpjax.engine import programs
 from dpjax.learners import factories
 from dpjax.study.standard import drawn
+from dpjax.study.traces import trace
 
 ARMS = 3
 SIZES = {
@@ -32,4 +32,4 @@ def game_of(name, horizon, sizes=SIZES):
 def traced(game, rounds, play=simulate):
     """The traced program of a game with checkpoints at these rounds."""
     points = np.ones(2, np.float32)
-    return programs.trace(game, play, np.array(rounds), points, jr.key(0).dtype)
+    return trace(game, play, np.array(rounds), points, jr.key(0).dtype)

@@ -12,7 +12,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import clear_caches, environments, learners, simulate, sweep
-from dpjax.engine import compile, devices, one_kernel, programs
+from dpjax.engine import compile, devices, one_kernel
+from dpjax.study.traces import trace
 
 SHAPE = jax.ShapeDtypeStruct((8, 32), jnp.float32)
 HORIZON, SIZE = 16, (2, 8)
@@ -25,7 +26,7 @@ def game(mixing):
 
 
 def traced():
-    return programs.trace(game, simulate, np.array([8, HORIZON]), POINTS, jr.key(0).dtype)
+    return trace(game, simulate, np.array([8, HORIZON]), POINTS, jr.key(0).dtype)
 
 
 def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):

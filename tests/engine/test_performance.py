@@ -13,7 +13,7 @@ from jax import random as jr
 from dpjax import clear_caches, domains, environments, learners, sweep
 from dpjax.core._versions import jaxprs_in_params
 from dpjax.engine.devices import cores
-from dpjax.study.simulate import one_round, start
+from dpjax.game.rounds import one_round, start
 from tests.test_conformance import compilations
 
 ARMS, EXPERTS, HORIZON, SEEDS = 4, 10, 64, 32

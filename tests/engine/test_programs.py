@@ -16,8 +16,9 @@ from dpjax import clear_caches, simulate, store, sweep
 from dpjax.core import Arms, Batch, BatchLearner, Outcome, Privacy
 from dpjax.engine import programs
 from dpjax.feedback import bandit
+from dpjax.game.batches import simulate_batches
 from dpjax.maths import exact_sums
-from dpjax.study.simulate import simulate_batches
+from dpjax.study.traces import trace
 from tests.engine import games, notebooks
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
 from tests.test_conformance import compilations
@@ -196,7 +197,7 @@ def test_a_setting_of_jax_makes_another_program(tmp_path):
 def test_what_was_traced_is_what_is_compiled():
     """Even if an array changes in between, for instance before a smaller block is compiled."""
     table = np.ones((4096, 16), np.float32)
-    traced = programs.trace(
+    traced = trace(
         lambda point: game_of(point * jnp.max(jnp.asarray(table))),
         simulate, np.array([2]), POINTS, jr.key(0).dtype,
     )  # fmt: skip
@@ -230,7 +231,7 @@ def test_programs_are_kept_within_bounds(monkeypatch):
     """The most recently used are kept, one of any size, and none after clear_caches."""
     sizes = [(2, seeds) for seeds in (2, 3, 4)]
     clear_caches()
-    traced = programs.trace(game_at(1.0), simulate, np.array([2]), POINTS, jr.key(0).dtype)
+    traced = trace(game_at(1.0), simulate, np.array([2]), POINTS, jr.key(0).dtype)
     first, second, _ = (programs.compiled(traced, size, None) for size in sizes)
     assert len(programs._kept) == 3 and first.bytes_held > 10_000
     monkeypatch.setattr(programs, "_BYTES", 2.5 * first.bytes_held)
@@ -252,7 +253,7 @@ def test_a_program_counts_the_arrays_in_it():
         "few": game_at(1.0),
         "many": lambda point: game_of(point * jnp.max(jnp.asarray(table))),
     }.items():
-        traced = programs.trace(game, simulate, np.array([2]), POINTS, jr.key(0).dtype)
+        traced = trace(game, simulate, np.array([2]), POINTS, jr.key(0).dtype)
         sizes[name] = programs.compiled(traced, (2, 2), None).bytes_held
     assert sizes["many"] >= sizes["few"] + 2 * table.nbytes
 

@@ -1,4 +1,4 @@
-"""Shared by tests of batch learners: releases, ties, and the law of regret in both engines."""
+"""Shared by tests of batch learners: releases, ties, and games of growing batches by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -6,9 +6,13 @@ import numpy as np
 from jax import random as jr
 from scipy import stats
 
-from dpjax import simulate, simulate_batches, sweep
 from dpjax.maths import exact_sums
-from tests.learners.given_noise import perturbed_values
+from tests.learners.given_noise import (
+    laplace_draws,
+    losses_of_games,
+    many_games,
+    perturbed_values,
+)
 
 
 def reusing(learner):
@@ -68,48 +72,61 @@ def told_sums(learner, totals):
     return state, played
 
 
-def told_one(learner, batches, seed, games=6000):
-    """Arms (games, batches) of a learner that sees a sum of 1 after each batch."""
+def check_even_ties(learner):
+    """With all sums 1, arm 0 of four plays first, then the others in a uniformly random order.
+
+    The fifth batch is a tie of all four. The orders of 6000 games are tested by chi-square.
+    """
 
     def arms(key):
         state, batch = learner.init(key)
         played = [batch.action]
-        for i in range(batches - 1):
+        for i in range(4):
             state, batch = learner.step(state, jr.fold_in(key, i), exact_sums.of(1.0))
             played.append(batch.action)
         return jnp.stack(played)
 
-    return np.asarray(jax.jit(jax.vmap(arms))(jr.split(jr.key(seed), games)))
-
-
-def check_even_ties(learner):
-    """With all sums 1, arm 0 of four plays first, then the others in a uniformly random order.
-
-    The fifth batch is a tie of all four. The orders are tested by chi-square.
-    """
-    played = told_one(learner, 5, seed=7)
-    assert (np.sort(played[:, :4], axis=1) == np.arange(4)).all()
+    played = np.asarray(jax.jit(jax.vmap(arms))(jr.split(jr.key(7), 6000)))
     # Each arm plays once at first, so beginning with arm 0 costs nothing.
-    assert (played[:, 0] == 0).all()
+    assert (np.sort(played[:, :4], axis=1) == np.arange(4)).all() and (played[:, 0] == 0).all()
     for column, options in [(1, 3), (2, 3), (4, 4)]:
         counts = np.bincount(played[:, column], minlength=4)[4 - options :]
-        assert stats.chisquare(counts).pvalue > 1e-3
-        assert counts.sum() == len(played)
+        assert stats.chisquare(counts).pvalue > 1e-3 and counts.sum() == len(played)
 
 
-def check_both_engines_agree(game):
-    """Round by round and by batches, final regret has one law at epsilon 2 (Kolmogorov-Smirnov).
+def check_games_by_hand(make, *, ratio, scale, gather, index, games=12, horizon=600):
+    """Batches play an arm of smallest index, and an arm's pulls grow from n to ceil(ratio n).
 
-    The law at epsilon 0.2 is rejected.
+    Args:
+      make: () -> the learner of growing_batches over three arms.
+      ratio, gather: as in growing_batches, with noisy sums.
+      scale: of the noise of a sum.
+      index: (values (K,), pulls (K,), ln of the next round) -> the indices, (K,).
     """
-
-    def final(play, epsilons, seed):
-        result = sweep(
-            game, np.float32(epsilons), 600, jr.key(seed), play=play, checkpoints=1, progress=False
-        )
-        return np.round(result.regret[:, :, 0] * 100)
-
-    by_batch, other = final(simulate_batches, [2.0, 0.2], 1)
-    (by_round,) = final(simulate, [2.0], 2)
-    assert stats.ks_2samp(by_round, by_batch).pvalue > 1e-3
-    assert stats.ks_2samp(by_round, other).pvalue < 1e-6
+    losses, draws = (
+        losses_of_games(1, games, horizon, [0.3, 0.5, 0.6]),
+        laplace_draws(2, games, horizon),
+    )
+    all_arms, states = many_games(make, 3, losses, draws)
+    state, losses, decided = states.learner.inner, np.asarray(losses, np.float64), 0
+    for game, arms in enumerate(all_arms):
+        t, pulls, values = 0, np.zeros(3, int), np.zeros(3)
+        for draw in np.asarray(draws[game], np.float64):
+            arm = arms[t]
+            if (pulls == 0).any():
+                assert pulls[arm] == 0
+            else:
+                now = index(values, pulls, np.log(t + 1))
+                # Float32 cannot decide it, so it counts as a tie.
+                assert now[arm] <= now.min() + 2e-5 * (1 + abs(now.min()))
+                decided += 1
+            rounds = max(1, int(np.ceil(np.float32(ratio - 1) * np.float32(pulls[arm]))))
+            assert (arms[t : t + rounds] == arm).all()
+            total = losses[game, t : t + rounds, arm].sum() + scale * draw
+            t, pulls[arm] = t + rounds, pulls[arm] + rounds
+            if t >= horizon:
+                break
+            values[arm] = gather(values[arm], total, rounds)
+            np.testing.assert_allclose(state.values[game, t - 1], values, rtol=1e-5, atol=1e-4)
+            np.testing.assert_array_equal(state.pulls[game, t - 1], pulls)
+    assert decided > 6 * games

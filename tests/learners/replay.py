@@ -1,7 +1,5 @@
 """A learner with value feedback on given losses, and a mechanism with given releases."""
 
-from typing import Any, NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -18,42 +16,6 @@ def played(learner, losses, key):
     """As :func:`play`, with the number of clipped losses."""
     game = play_table(learner, losses, key)
     return game.actions[:-1], game.seen, game.last, game.clipped
-
-
-class Recorded(NamedTuple):
-    count: Any  # () int32, values so far
-    values: Any  # (horizon, *shape), in order of arrival
-
-
-def given_releases(releases, like, asked=None):
-    """A factory of mechanisms that records its values and returns the given releases, (n, *shape).
-
-    Its declared sensitivity is that of the factory ``like``; (horizon, scale) are added to
-    ``asked``.
-    """
-
-    def factory(horizon, *, noise):
-        inner = like(horizon, noise=noise)
-
-        def stream(shape, *, scale):
-            if asked is not None:
-                asked.append((horizon, scale))
-
-            def init(key):
-                zero = jnp.zeros((), jnp.int32)
-                return Recorded(zero, jnp.zeros((horizon, *shape), jnp.float32)), jnp.zeros(shape)
-
-            def step(state, key, value):
-                here = jnp.arange(horizon) == state.count
-                here = here.reshape(-1, *[1] * len(shape))
-                values = jnp.where(here, value[None], state.values)
-                return Recorded(state.count + 1, values), releases[state.count]
-
-            return inner.stream(shape, scale=scale)._replace(init=init, step=step)
-
-        return inner._replace(stream=stream)
-
-    return factory
 
 
 def changed_rounds(losses, other):

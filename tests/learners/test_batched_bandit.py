@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, every_round, noise, simulate_batches, sweep
-from dpjax.feedback import seen_inside
+from dpjax import bounds, environments, every_round, sweep
 from dpjax.learners import batched_bandit, exp2
 from dpjax.learners.batched_bandit import batch_rounds, htinf
-from dpjax.maths import exact_sums
 from tests.learners.test_tsallis_inf import by_bisection
-from tests.play import play_table, told
+from tests.play import play_table
 
 
 @pytest.mark.parametrize(
     ("epsilon", "rounds"),
-    [(1e-9, 1000), (1e-3, 1000), (0.1, 10), (0.3, 4), (1.0, 1), (7.0, 1), (np.inf, 1)],
+    [(1e-9, 1000), (0.1, 10), (0.3, 4), (7.0, 1), (np.inf, 1)],
 )
 def test_rounds_of_a_batch(epsilon, rounds):
     """ceil(1 / epsilon), clipped to 1 .. T before the cast to an integer."""
@@ -26,44 +24,7 @@ def test_rounds_of_a_batch(epsilon, rounds):
     assert batch.rounds == rounds and batch.rounds.dtype == jnp.int32
 
 
-@pytest.mark.parametrize("base", ["htinf", "exp2"])
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 5.0])
-def test_one_loss_moves_a_noisy_average_by_epsilon(monkeypatch, epsilon, base):
-    """The change of the released value for one replaced loss, over the noise scale."""
-    asked = []
-
-    def asked_total(law, key, total, scale):
-        assert law is noise.laplace
-        del key
-        asked.append((float(exact_sums.to_float(total)), float(scale)))
-        return total
-
-    monkeypatch.setattr(noise.Law, "total", asked_total)
-    learner = batched_bandit(1000, 3, epsilon=epsilon, base=base)
-    state, batch = learner.init(jr.key(0))
-    rounds = int(batch.rounds)
-    for last in (0.0, 1.0):
-        learner.step(state, jr.key(1), exact_sums.of(0.5 * (rounds - 1) + last))
-    (low, scale), (high, _) = asked
-    assert (high - low) / scale == pytest.approx(epsilon, rel=1e-6)
-    # Change of the average.
-    assert scale / rounds <= 1.0 + 1e-6
-
-
-def test_losses_are_clipped_before_they_are_averaged():
-    """A loss of 9 counts as 1; otherwise it would change the average by more than 1 / tau."""
-    learner = batched_bandit(100, 2, epsilon=0.2)
-    assert seen_inside(learner, jnp.array([9.0, -3.0]), 0)[0] == 1.0
-    assert seen_inside(learner, jnp.array([9.0, -3.0]), 1)[0] == 0.0
-
-
-@pytest.mark.slow
-def test_unfinished_batches_teach_nothing():
-    """7 rounds in batches of 5 give one noisy average."""
-    assert told(batched_bandit(7, 2, epsilon=0.2), [0.5] * 7).last.learner.round == 2
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 6.0, np.inf])
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_batches_of_one_round_over_exp2_are_exp2(epsilon):
     """The same arms under the same key."""
     batched = every_round(batched_bandit(60, 3, epsilon=epsilon, base="exp2"))
@@ -101,18 +62,6 @@ def test_htinf_by_hand():
     assert 0 < states.skipped[:, -1].mean() < 3
 
 
-def test_symmetric_noise_beyond_a_threshold_has_no_negative_mean():
-    """E[(l + Z) 1{|l + Z| > r}] >= 0 for l >= 0, as HTINF needs; it fails for centred losses."""
-    draws = np.random.default_rng(0).laplace(size=400_000)
-    for loss in (0.0, 0.4, 1.0):
-        for r in (0.1, 0.5, 2.0):
-            value = loss + draws
-            beyond = np.where(np.abs(value) > r, value, 0.0)
-            assert beyond.mean() > -4 * beyond.std() / 400_000**0.5
-    value = -0.5 + draws
-    assert np.where(np.abs(value) > 0.5, value, 0.0).mean() < -0.1
-
-
 EPSILONS = np.array([0.03, 0.3, np.inf], np.float32)
 
 
@@ -130,24 +79,3 @@ def test_regret_is_below_the_bound(base):
     assert (upper < bounds.batched_bandit(16_384, 3, EPSILONS, base=base)).all()
     uniform = 0.4 * 2 / 3 * 16_384
     assert (upper < np.array([1.05, 0.9 if base == "exp2" else 0.35, 0.35]) * uniform).all()
-
-
-def test_small_epsilon_over_many_rounds():
-    """10^8 rounds at epsilon = 1e-5, below T^(-1/2) / 10: a third of uniform play's regret."""
-    learner = batched_bandit(10**8, 2, epsilon=1e-5)
-    environment = environments.bernoulli([0.1, 0.9], regret="pseudo")
-
-    def play(key):
-        return simulate_batches(learner, environment, key, checkpoints=1).regret[-1]
-
-    regret = jax.jit(jax.vmap(play))(jr.split(jr.key(0), 8))
-    assert regret.mean() < 0.33 * 0.4 * 10**8
-
-
-def test_declaration():
-    """Pure and central; the requested epsilon, not that of an average."""
-    for epsilon in (0.01, 1.0, np.inf):
-        privacy = batched_bandit(100, 3, epsilon=epsilon).privacy
-        assert (privacy.epsilon, privacy.delta) == (epsilon, 0.0)
-        assert (privacy.model, privacy.neighbours, privacy.unit) == ("central", "replace", "round")
-        assert privacy.loss_range == (0.0, 1.0)

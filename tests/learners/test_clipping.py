@@ -9,20 +9,13 @@ from dpjax import learners
 from tests.play import told
 
 # Learners with bandit feedback, and the arguments that their factories need.
+PLAIN = {"epsilon": np.inf}
 LEARNERS = {
-    "dp_ts_ucb": {},
-    "dp_ucb": {"epsilon": np.inf},
-    "dp_ucb_bound": {"epsilon": np.inf},
-    "dp_ucb_int": {"epsilon": np.inf},
-    "exp3": {"mixing": 0.3},
-    "gaussian_thompson": {},
-    "kl_ucb": {},
-    "lazy_thompson": {"epsilon": np.inf},
-    "lazy_ucb": {"epsilon": np.inf},
-    "thompson": {},
-    "tsallis_inf": {},
-    "ucb1": {},
-}
+    "adap_ucb": PLAIN, "batched_bandit": {"epsilon": np.inf, "tau": 2}, "dp_ts_ucb": {},
+    "dp_ucb": PLAIN, "dp_ucb_bound": PLAIN, "dp_ucb_int": PLAIN, "exp2": PLAIN,
+    "exp3": {"mixing": 0.3}, "exp3_minibatch": {"tau": 2}, "gaussian_thompson": {}, "kl_ucb": {},
+    "lazy_thompson": PLAIN, "lazy_ucb": PLAIN, "thompson": {}, "tsallis_inf": {}, "ucb1": {},
+}  # fmt: skip
 
 
 @pytest.mark.usefixtures("quick_compilation")

@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import mechanisms, noise
+from dpjax import noise
 from dpjax.learners import dp_ucb_bound
 from tests.learners.given_noise import games_of_indices, losses_of_games, play
 
@@ -54,52 +54,6 @@ def test_games_by_hand(epsilon, unit_noise):
     released = np.reshape([release(*row) for row in rows], games.sums.shape)
     np.testing.assert_allclose(games.states.sums, released, rtol=1e-5, atol=1e-4)
     assert len(np.unique(games.arms)) == ARMS
-
-
-def test_the_noise_of_a_counter_has_its_variance():
-    """Sums minus exact sums in 4000 games against twice the squared scales; z-test.
-
-    Half the scale is rejected.
-    """
-    games, epsilon, rounds = 4000, 0.5, 24
-    learner = dp_ucb_bound(64, 2, epsilon=epsilon)
-    losses = jnp.zeros((rounds, 2))
-    run = jax.jit(jax.vmap(lambda key: play(learner, losses, key)[1]))
-    states = jax.device_get(run(jr.split(jr.key(4), games)))
-
-    def variance(n):
-        k = n.bit_length() - 1
-        return 8 / epsilon**2 * (k + 1 + (n - 2**k).bit_count() * k**2)
-
-    # Later pulls depend on the noise; after two rounds each arm has one loss in any case.
-    second = states.sums[:, 1].ravel().astype(np.float64)
-    assert (states.pulls[:, 1] == 1).all()
-    square = second**2
-    error = square.std() / np.sqrt(len(square))
-    assert abs(square.mean() - variance(1)) < 4 * error
-    assert abs(square.mean() - variance(1) / 4) > 10 * error
-    # The law of later sums, from the mechanism alone.
-    counter = mechanisms.hybrid(64, totals="separate")
-    declared = 2 * counter.variance() / epsilon**2
-    np.testing.assert_allclose(declared[1:], [variance(n) for n in range(1, 64)], rtol=1e-6)
-
-
-def test_the_counter_spends_epsilon():
-    """With scale 1 / epsilon, the largest sum of |C| over a loss is 1: half total, half tree."""
-    for horizon in (8, 64, 1000):
-        assert mechanisms.hybrid(horizon, totals="separate").sensitivity[0] == 1.0
-    learner = dp_ucb_bound(64, 2, epsilon=0.3)
-    assert learner.privacy.epsilon == 0.3 and learner.privacy.delta == 0.0
-
-
-def test_a_loss_enters_the_counter_of_its_arm_alone():
-    """Exact sums after a round differ only in the played arm, on that arm's clock."""
-    losses = losses_of_games(2, 1, 50, [0.4, 0.5, 0.6])[0] * 0.75
-    arms, states = play(dp_ucb_bound(50, 3, epsilon=1.0), losses, jr.key(1))
-    totals = np.asarray(states.counters.total)
-    expected = np.where(np.arange(3) == np.asarray(arms)[:, None], np.asarray(losses), 0.0)
-    np.testing.assert_allclose(np.diff(totals, axis=0, prepend=0), expected, atol=1e-5)
-    np.testing.assert_array_equal(states.counters.noise.round, states.pulls)
 
 
 def test_counters_have_noises_of_their_own():

@@ -1,7 +1,4 @@
-"""DP-UCB-Int: its accounting against direct sums, its bounds by hand, its releases."""
-
-import sys
-from functools import partial
+"""DP-UCB-Int: its accounting against direct sums, its interval, its bounds by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -10,22 +7,13 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, privacy
+from dpjax import audit
 from dpjax.learners import dp_ucb_int
 from dpjax.learners.dp_ucb_int import derived_interval, interval_spending, most_releases
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-    perturbed_values,
-    play,
-)
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, play
 from tests.zcdp import least_epsilon
 
 ARMS = 3
-LONG = pytest.mark.slow
-# The module and the factory have the same name.
-dp_ucb_int_module = sys.modules["dpjax.learners.dp_ucb_int"]
 
 
 def by_hand(horizon, arms, interval, delta, exponent):
@@ -65,11 +53,8 @@ def interval_of(**arguments):
     return int(samples[samples > 0][0]) if samples.any() else horizon
 
 
-SIZES = [(2, 2), (8, 2), (100, 2), (300, 7), (2048, 3)]
-
-
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(("horizon", "arms"), [*SIZES, pytest.param(125_000, 5, marks=LONG)])
+@pytest.mark.parametrize(("horizon", "arms"), [(2, 2), (8, 2), (300, 7), (2048, 3)])
 def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
     """Every f is tried, with the epsilons of the direct sums, which fall as f grows."""
     epsilons = np.array([1e-3, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0], np.float32)
@@ -89,53 +74,27 @@ def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
                 assert f == 1 or cost[f - 2] > epsilon * (1 - 1e-5)
 
 
-def test_most_of_the_epsilon_is_declared():
-    """Counting infinitely many releases gave f = 18628, which declared 0.0465 of 0.1."""
-    interval = int(derived_interval(125_000, 5, 0.1, 125_000.0**-2, 1.1))
-    assert interval == 3473
-    declared = dp_ucb_int(125_000, 5, epsilon=0.1).privacy
-    rho, epsilon = by_hand(125_000, 5, interval, 125_000.0**-2, 1.1)
-    assert float(declared.rho) == pytest.approx(rho, rel=1e-5)
-    assert float(declared.epsilon) == pytest.approx(epsilon, rel=1e-5)
-    assert 0.099 < epsilon <= 0.1
-
-
 @pytest.mark.slow
-def test_a_replay_spends_what_is_declared_and_a_shorter_interval_more_than_asked(monkeypatch):
+def test_a_replay_spends_what_is_declared():
     """Only arm 0 has no losses, so it plays on after the first K f rounds.
 
-    All epsilons are traced at once. One round less for f, or half the noise, fails.
+    All epsilons are traced at once.
     """
-    horizon = 96
-    epsilons = jnp.array([0.05, 0.3, 1.0, 2.0, 5.0])
+    horizon, epsilons = 96, jnp.array([0.05, 0.3, 1.0, 2.0, 5.0])
     losses = jnp.ones((horizon, 2)).at[:, 0].set(0.0)
     pair = audit.Pair(losses, losses.at[0, 0].set(1.0))
-    keys = jr.split(jr.key(1), 24)
 
-    def spending(epsilon, key, mutant=None):
+    def spending(epsilon, key):
         learner = dp_ucb_int(horizon, 2, epsilon=epsilon, exploration=1e-3)
         declared = learner.privacy
-        if mutant:
-            learner = audit.mutants(learner, losses)[mutant]
-        replayed = audit.replay(learner, pair, key)
-        return declared.epsilon, audit.spent(replayed, declared.delta)
+        return declared.epsilon, audit.spent(audit.replay(learner, pair, key), declared.delta)
 
-    def of_all(mutant=None):
-        each = partial(spending, mutant=mutant)
-        found = jax.jit(jax.vmap(jax.vmap(each, (None, 0)), (0, None)))(epsilons, keys)
-        declared, spent = np.asarray(found)
-        return declared[:, 0], spent.max(axis=1)
-
-    declared, spent = of_all()
-    np.testing.assert_allclose(spent, declared, rtol=1e-5)
+    each = jax.jit(jax.vmap(jax.vmap(spending, (None, 0)), (0, None)))
+    declared, spent = np.asarray(each(epsilons, jr.split(jr.key(1), 24)))
+    declared = declared[:, 0]
+    np.testing.assert_allclose(spent.max(axis=1), declared, rtol=1e-5)
     assert (declared <= epsilons).all() and (declared[2:] > 0.8 * epsilons[2:]).all()
     assert declared[0] == 0.0  # There is no release.
-    _, spent = of_all("noise halved")
-    assert (spent[1:] > 1.5 * declared[1:]).all()
-    smallest = dp_ucb_int_module.derived_interval
-    monkeypatch.setattr(dp_ucb_int_module, "derived_interval", lambda *given: smallest(*given) - 1)
-    _, spent = of_all()
-    assert (spent > epsilons).all()
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -202,67 +161,12 @@ def test_games_by_hand(epsilon, exponent):
     assert len(np.unique(all_arms)) == ARMS
 
 
-def test_a_loss_is_in_every_later_release_of_its_arm_and_rho_is_their_sum():
-    """Each round's loss is replaced in turn, with fixed releases.
-
-    The sum of release n changes by 1 under noise of scale n^(v / 2), which costs n^(-v / 2). Half
-    the squares add up to at most the declared rho. The first loss of an arm that plays to the end
-    attains it.
-    """
-    horizon, exponent, interval = 60, 1.2, 3
-    losses = losses_of_games(4, 1, horizon, [0.2, 0.5, 0.9])[0]
-    # Arm 1 is the best from its first release on, for any losses.
-    released = jnp.where(jnp.arange(horizon) < 2 * interval - 1, 1e3, -1e6)
-
-    def make():
-        return dp_ucb_int(horizon, 2, epsilon=0.35, exponent=exponent, calibration="printed")
-
-    losses = losses[:, :2]
-    (arms, base), (all_arms, others) = perturbed_values(make, losses, released, jr.key(5))
-    np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
-    pulls = base.inner.sums.pulls[np.arange(horizon), arms]
-    # No action follows the release of the last round.
-    made = (pulls % interval == 0) & (np.arange(horizon) < horizon - 1)
-    change = np.abs(others.log.value - base.log.value)[:, made]
-    n = pulls[made]
-    np.testing.assert_array_equal(change, np.where(change > 0, 1.0, 0.0))
-    np.testing.assert_allclose(base.log.scale[made], n ** (exponent / 2), rtol=1e-5)
-    spent = 0.5 * ((change / base.log.scale[made]) ** 2).sum(axis=1)
-    declared = float(make().privacy.rho)
-    assert declared == pytest.approx(by_hand(horizon, 2, interval, 0.1, exponent)[0], rel=1e-5)
-    # Arm 0 is played only in the first 2 f rounds.
-    assert np.bincount(arms).tolist() == [interval, horizon - interval]
-    assert spent.max() == pytest.approx(declared, rel=1e-5)
-    # With half the noise scale it would be four times as much.
-    assert 4 * spent.max() > declared
-
-
 def test_ties_are_broken_evenly():
     """Among three arms with equal means of one loss; the fourth arm is worse."""
     learner = dp_ucb_int(50, 4, epsilon=np.inf)
-    state, _ = learner.init(jr.key(0))
-    state = state._replace(
+    state = learner.init(jr.key(0))[0]._replace(
         round=jnp.int32(20), means=jnp.full(4, 0.25), samples=jnp.ones(4, jnp.int32)
     )
     step = jax.jit(jax.vmap(lambda key: learner.step(state, key, jnp.float32(1.0))[1]))
     counts = np.bincount(np.asarray(step(jr.split(jr.key(7), 6000))), minlength=4)
-    assert counts[0] == 0
-    assert stats.chisquare(counts[1:]).pvalue > 1e-3
-
-
-@pytest.mark.usefixtures("quick_compilation")
-def test_a_traced_epsilon_gives_the_same_declaration():
-    """Under vmap, for both calibrations."""
-    epsilons = jnp.array([1e-3, 0.1, 1.0, 10.0, np.inf], jnp.float32)
-    for calibration in ("derived", "printed"):
-
-        def declared(epsilon, calibration=calibration):
-            made = dp_ucb_int(10**4, 2, epsilon=epsilon, calibration=calibration)
-            return made.privacy.epsilon
-
-        traced = jax.jit(jax.vmap(declared))(epsilons)
-        plain = [float(declared(float(epsilon))) for epsilon in epsilons]
-        np.testing.assert_allclose(traced, plain, rtol=1e-5)
-        if calibration == "derived":
-            assert (np.asarray(traced) <= np.asarray(epsilons) * (1 + 1e-6)).all()
-    assert privacy.zcdp_epsilon(0.0, 0.5) == 0.0
+    assert counts[0] == 0 and stats.chisquare(counts[1:]).pvalue > 1e-3

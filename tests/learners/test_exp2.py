@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, domains, environments, learners, noise, sweep
+from dpjax import bounds, domains, environments, noise, sweep
 from dpjax.learners import exp2
 from dpjax.learners.exp2 import (
     arms_as_actions,
@@ -17,7 +17,6 @@ from dpjax.learners.exp2 import (
     printed_rates,
     vectors_as_actions,
 )
-from tests.play import told
 
 VECTORS = np.array([[1.0, 0.2], [-0.3, 1.0], [0.0, -1.0], [0.8, 0.7], [-1.0, 0.1]])
 # In R^3 but in one plane; two of them are equal.
@@ -48,11 +47,6 @@ def test_estimates_are_unbiased(actions, features, exponents):
     seen = features @ loss
     scores = np.stack([actions.scores(jnp.asarray(p, jnp.float32), j) for j in range(count)])
     np.testing.assert_allclose((p * seen) @ scores, seen, atol=2e-5)
-    # And <a_i, P^+ a_j> itself.
-    matrix = features.T @ (p[:, None] * features)
-    np.testing.assert_allclose(
-        scores, features @ np.linalg.pinv(matrix, 1e-10) @ features.T, rtol=1e-4, atol=1e-4
-    )
 
 
 def test_the_arm_is_drawn_from_p():
@@ -87,42 +81,23 @@ def test_three_rounds_by_hand(monkeypatch):
         np.testing.assert_allclose(state.base.exponents, exponents - exponents.max(), atol=1e-6)
 
 
-GRID = [
-    (horizon, arms, epsilon)
-    for horizon in (10, 1000, 10**6)
-    for arms in (2, 10, 100)
-    for epsilon in (0.01, 0.3, 1.0, 10.0, np.inf)
-]
-
-
-def test_derived_rates_keep_the_condition_and_printed_ones_do_not():
-    """Ours satisfy gamma >= eta N (M + 2 lambda ln T).
-
-    The printed proof requires gamma >= eta N (1 + 4 lambda ln NT), which its own gamma never
-    satisfies with noise.
-    """
-    failures = 0
-    for horizon, arms, epsilon in GRID:
-        actions, scale = arms_as_actions(arms), jnp.float32(2 / epsilon)
+@pytest.mark.parametrize("horizon", [10, 1000, 10**6])
+@pytest.mark.parametrize("arms", [2, 100])
+def test_rates_keep_their_conditions(horizon, arms):
+    """Derived: gamma >= eta N (M + 2 lambda ln T). Printed: scaled from losses in [-1, 1]."""
+    actions = arms_as_actions(arms)
+    for epsilon in (0.01, 0.3, 1.0, 10.0, np.inf):
+        scale = jnp.float32(2 / epsilon)
         eta, gamma, capped = derived_rates(horizon, actions, (-1.0, 1.0), scale, 0.0)
         reach = arms * (1 + 2 * float(scale) * np.log(horizon))
         assert float(gamma) * (1 + 1e-5) >= float(eta) * reach
         assert bool(capped) == (float(gamma) == 0.5)
-        eta, gamma, _ = printed_rates(horizon, actions, (-1.0, 1.0), scale)
-        asked = float(eta) * arms * (1 + 4 * float(scale) * np.log(arms * horizon))
-        failures += float(gamma) < asked * (1 - 1e-5)
-        assert (float(gamma) < asked * (1 - 1e-5)) == (epsilon < np.inf) or asked > 1
-    assert failures >= 36
-
-
-def test_printed_rates_by_hand():
-    """N = 4, T = 1000, lambda = 2, and the same scaled to losses in [-3, 3]."""
-    inflation = 1 + 8 * np.log(4000)
-    eta = np.sqrt(np.log(4) / (8000 * inflation))
-    got = printed_rates(1000, arms_as_actions(4), (-1.0, 1.0), jnp.float32(2.0))
-    np.testing.assert_allclose(got[:2], [eta, eta * 4 * np.sqrt(inflation)], rtol=1e-5)
-    got = printed_rates(1000, arms_as_actions(4), (-3.0, 3.0), jnp.float32(6.0))
-    np.testing.assert_allclose(got[:2], [eta / 3, eta * 4 * np.sqrt(inflation)], rtol=1e-5)
+        eta, gamma, _ = printed_rates(horizon, actions, (-3.0, 3.0), 3.0 * scale)
+        inflation = 1 + 2 * float(scale) ** 2 * np.log(arms * horizon)
+        expected = np.sqrt(np.log(arms) / (2 * arms * horizon * inflation))
+        assert float(eta) == pytest.approx(expected / 3, rel=1e-5)
+        wanted = min(1.0, expected * arms * np.sqrt(inflation))
+        assert float(gamma) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_derived_rates_give_the_bound():
@@ -156,12 +131,6 @@ def test_violations_and_the_cap_are_reported(monkeypatch):
     assert learner.report(learner.init(jr.key(0))[0]).capped == 1
 
 
-def test_losses_out_of_range_are_counted():
-    learner = exp2(10, 3, epsilon=jnp.inf, loss_range=(-1.0, 2.0))
-    assert told(learner, [-1.0, 2.0, 2.5, -9.0]).clipped == 2
-    assert learner.privacy.loss_range == (-1.0, 2.0)
-
-
 def test_g_optimal_design():
     """Known designs, a random set and a flat one: the spread equals the rank, to 1 %."""
     cross = np.concatenate([np.eye(3), -np.eye(3)])
@@ -175,11 +144,6 @@ def test_g_optimal_design():
         assert white.shape == (len(vectors), rank)
         leverage = np.sum(vectors @ np.linalg.pinv(vectors.T * mu @ vectors, 1e-10) * vectors, 1)
         assert leverage.max() == pytest.approx(spread)
-    # Uniform exploration is worse there.
-    uniform = np.full(200, 1 / 200)
-    vectors = np.random.default_rng(0).normal(size=(200, 6))
-    inverse = np.linalg.inv(vectors.T * uniform @ vectors)
-    assert np.max(np.sum(vectors @ inverse * vectors, axis=1)) > 1.5 * 6
 
 
 EPSILONS = np.array([0.3, 1.0, np.inf], np.float32)
@@ -198,8 +162,8 @@ def test_regret_over_arms_is_below_the_bound():
 
 
 @pytest.mark.slow
-def test_corners_of_a_square_against_moving_losses():
-    """Points from value feedback, against each kind of adversary; i.i.d. losses are learned."""
+def test_corners_of_a_square():
+    """Points from value feedback: i.i.d. losses are learned."""
     corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
     square = domains.cube(2)
 
@@ -211,46 +175,3 @@ def test_corners_of_a_square_against_moving_losses():
     best = -np.abs(np.asarray(result.tally.loss)).sum(axis=-1)
     uniform = -best.mean(axis=1)
     assert (result.regret[..., 0].mean(axis=1) < [0.9, 0.5] * uniform).all()
-    for kind in ("drifting", "switching", "alternating", "adaptive"):
-        environment = environments.linear_losses(square, kind)
-        regret = sweep(
-            lambda epsilon, environment=environment: (
-                exp2(64, corners, epsilon=epsilon), environment
-            ),
-            EPSILONS, 2, jr.key(0), checkpoints=1, progress=False,
-        ).regret  # fmt: skip
-        assert np.isfinite(regret).all()
-
-
-def test_at_infinite_epsilon_it_is_plain_exp2():
-    """The weights with their own rates, step by step under the same inner key."""
-    private = exp2(50, 3, epsilon=jnp.inf)
-    rates = derived_rates(50, arms_as_actions(3), (0.0, 1.0), jnp.float32(0.0), 0.5)
-    plain = exponential_weights(50, arms_as_actions(3), rates, 0.5)
-    np.testing.assert_allclose(rates[0], np.sqrt(np.log(3) / (50 * 3 * 0.75)), rtol=1e-6)
-    state, other = private.init(jr.key(0))[0], plain.init(jr.key(0))[0]
-    for t in range(1, 6):
-        key, loss = jr.key(t), jnp.float32(0.15 * t)
-        state, arm = private.step(state, key, loss)
-        other, same = plain.step(other, jr.split(key)[1], loss)
-        assert arm == same
-        np.testing.assert_array_equal(state.base.exponents, other.exponents)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("epsilon", {"epsilon": 0.0}),
-        ("arms", {"arms": 1}),
-        ("arms", {"arms": np.zeros((3, 2))}),
-        ("arms", {"arms": np.ones((1, 2))}),
-        ("arms", {"arms": np.full((3, 2), np.nan)}),
-        ("loss_range", {"loss_range": (1.0, 0.0)}),
-        ("calibration", {"calibration": "tight"}),
-        ("calibration", {"calibration": "printed", "arms": VECTORS}),
-    ],
-)
-def test_bad_arguments_are_named(name, arguments):
-    arguments = {"arms": 3, "epsilon": 1.0, **arguments}
-    with pytest.raises(ValueError, match=rf"\b{name}\b"):
-        learners.exp2(10, **arguments)

@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, domains, environments, learners, mechanisms, simulate, sweep
+from dpjax import domains, environments, learners, mechanisms, simulate, sweep
 from tests.play import play_table
 
 HORIZON = 64
@@ -42,31 +42,18 @@ def table(name):
     return jax.vmap(losses.maximizer)(directions)
 
 
-@pytest.mark.parametrize("name", DOMAINS)
-def test_without_privacy_it_is_ftrl(name):
+@pytest.mark.parametrize(
+    ("name", "mechanism"),
+    [("simplex", "tree"), ("cube", "tree"), *(("ball", name) for name in mechanisms.__all__)],
+)
+def test_without_privacy_it_is_ftrl(name, mechanism):
     """Exponential weights and lazy projections, in float64; the default rate is explicit."""
     rate = {"simplex": np.sqrt(8 * np.log(3) / 64), "ball": 2 / 8, "cube": np.sqrt(4 * 3 / 64)}
-    learner = learners.ftrl(HORIZON, DOMAINS[name], epsilon=np.inf)
+    learner = learners.ftrl(
+        HORIZON, DOMAINS[name], epsilon=np.inf, mechanism=getattr(mechanisms, mechanism)
+    )
     expected = numpy_ftrl(name, np.asarray(table(name), np.float64), rate[name])
     np.testing.assert_allclose(play(learner, table(name), jr.key(0)), expected, atol=2e-6)
-    wrong = numpy_ftrl(name, np.asarray(table(name), np.float64), 2 * rate[name])
-    assert np.abs(wrong - expected).max() > 0.01
-
-
-@cache
-def exactly_played():
-    learner = learners.ftrl(HORIZON, DOMAINS["ball"], epsilon=1.0, mechanism=mechanisms.exact)
-    assert learner.privacy.epsilon == np.inf
-    return play(learner, table("ball"), jr.key(1))
-
-
-@pytest.mark.parametrize("mechanism", mechanisms.__all__)
-def test_any_mechanism_without_noise_is_exact(mechanism):
-    learner = learners.ftrl(
-        HORIZON, DOMAINS["ball"], epsilon=np.inf, mechanism=getattr(mechanisms, mechanism)
-    )
-    points = play(learner, table("ball"), jr.key(0))
-    np.testing.assert_allclose(points, exactly_played(), atol=1e-6)
     assert learner.privacy.epsilon == np.inf
 
 
@@ -88,7 +75,7 @@ def one_shot_regrets(name, scale, levels, trials):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DOMAINS)
+@pytest.mark.parametrize("name", ["simplex", "cube"])
 def test_expected_regret_is_that_of_noise_drawn_once(name):
     """The paper's key lemma, with one noise law for all rounds: two means of 40 000 trials each.
 
@@ -110,24 +97,20 @@ def test_expected_regret_is_that_of_noise_drawn_once(name):
     assert abs(ours.mean() - fewer.mean()) > 6 * error
 
 
-def swept(kind, name, epsilon, **options):
-    """Final regrets of 400 trials."""
-
-    def game(epsilon):
-        learner = learners.ftrl(HORIZON, DOMAINS[name], epsilon=epsilon, mechanism=TREE, **options)
-        return learner, environments.linear_losses(DOMAINS[name], kind, period=16)
-
-    points = np.array(epsilon, np.float32)
-    return sweep(game, points, 400, jr.key(2), checkpoints=1, progress=False).regret[..., -1]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOMAINS)
 def test_the_regret_bound_holds_against_oblivious_losses(name):
     """2 sqrt(D_R S T) + E[max <Z, x> - min <Z, x>], for the mean of 400 trials."""
     epsilons = [0.5, 4.0, np.inf]
-    for kind in ("iid", "drifting", "switching", "alternating"):
-        regret = swept(kind, name, epsilons)
+    for kind in ("iid", "switching"):
+
+        def game(epsilon, kind=kind):
+            learner = learners.ftrl(HORIZON, DOMAINS[name], epsilon=epsilon, mechanism=TREE)
+            return learner, environments.linear_losses(DOMAINS[name], kind, period=16)
+
+        points = np.array(epsilons, np.float32)
+        found = sweep(game, points, 400, jr.key(2), checkpoints=1, progress=False)
+        regret = found.regret[..., -1]
         losses = DOMAINS[name].losses
         plain = 2 * np.sqrt(
             DOMAINS[name].regularizer.range * DOMAINS[name].regularizer.stability(losses) * HORIZON
@@ -141,50 +124,6 @@ def test_the_regret_bound_holds_against_oblivious_losses(name):
         scale = 6 * losses.diameters[0] / np.array(epsilons)
         means, errors = regret.mean(axis=1), stats.sem(regret, axis=1)
         assert (means + 4 * errors < plain + scale * spread).all()
-
-
-def test_half_the_noise_shows():
-    """In the mean regret and in the law of x_T: KS rejects at 2000 trials; the same law passes."""
-    domain = DOMAINS["ball"]
-
-    def last(epsilon, key):
-        learner = learners.ftrl(HORIZON, domain, epsilon=epsilon)
-        return play(learner, table("ball"), key)[-1, 0]
-
-    draw = jax.jit(jax.vmap(last, (None, 0)))
-    keys = jr.split(jr.key(1), 4000)
-    law = np.asarray(draw(8.0, keys[:2000]))
-    again, half = np.asarray(draw(8.0, keys[2000:])), np.asarray(draw(16.0, keys[2000:]))
-    assert stats.ks_2samp(law, again).pvalue > 1e-3
-    assert stats.ks_2samp(law, half).pvalue < 1e-6
-    regret = swept("iid", "ball", [8.0, 16.0])
-    difference = regret[0] - regret[1]
-    assert difference.mean() > 4 * stats.sem(difference)
-
-
-def test_regret_on_losses_and_on_noisy_losses_agree_in_expectation():
-    """Lemma 4.3: with inputs l_t + n_t (independent noise of mean 0), regrets on l and l + n agree.
-
-    20 000 trials along the same runs; noise with a nonzero mean makes them differ.
-    """
-    domain = DOMAINS["ball"]
-    learner = learners.ftrl(
-        HORIZON, domain._replace(losses=domains.ball_losses(3, 10.0)), epsilon=np.inf
-    )
-    losses = table("ball")
-    best = -jnp.ones(3) / 3**0.5  # a fixed point
-
-    def difference(key, shift):
-        noise = jr.laplace(key, losses.shape) + shift * jnp.linspace(0, 1, HORIZON)[:, None]
-        noisy = losses + noise
-        points = play(learner, noisy, key)
-        return jnp.sum((points - best[None]) * losses) - jnp.sum((points - best[None]) * noisy)
-
-    keys = jr.split(jr.key(9), 20_000)
-    centred = np.asarray(jax.jit(jax.vmap(lambda k: difference(k, 0.0)))(keys))
-    assert abs(centred.mean()) < 4 * stats.sem(centred)
-    shifted = np.asarray(jax.jit(jax.vmap(lambda k: difference(k, 0.5)))(keys))
-    assert abs(shifted.mean()) > 6 * stats.sem(shifted)
 
 
 def test_ones_own_regularizer_and_domain_play():
@@ -211,7 +150,7 @@ def test_ones_own_regularizer_and_domain_play():
     np.testing.assert_allclose(own.argmin(s), -s / curvature, atol=1e-5)
 
 
-def test_printed_scale_and_where_it_is_refused():
+def test_printed_scale():
     """|Y|_1 log2 T / epsilon: half of ours for symmetric losses at T = 64, ours for [0, 1]."""
     domain = domains.simplex(3)._replace(losses=domains.box_losses(3))
     printed = learners.ftrl(64, domain, epsilon=1.0, calibration="printed")
@@ -226,45 +165,3 @@ def test_printed_scale_and_where_it_is_refused():
 
     derived = learners.ftrl(64, domain, epsilon=1.0)
     assert spread(derived) / spread(printed) == pytest.approx(2.0, rel=0.05)
-    with pytest.raises(ValueError, match="calibration"):
-        learners.ftrl(64, domain, epsilon=1.0, calibration="printed", noise="gaussian", delta=1e-6)
-    with pytest.raises(ValueError, match="calibration"):
-        learners.ftrl(64, domain, epsilon=1.0, calibration="printed", mechanism=mechanisms.kary)
-
-
-def test_the_bound_as_a_curve_is_the_one_of_these_rates():
-    """Without noise, bounds.ftrl is 2 sqrt(D_R S T) on the paper's instances."""
-    instances = {
-        "simplex": (domains.simplex(5), domains.box_losses(5)),
-        "ball": (domains.ball(5), domains.ball_losses(5)),
-        "cube": (domains.cube(5), domains.l1_losses(5)),
-    }
-    for name, (domain, losses) in instances.items():
-        regularizer = domain.regularizer
-        value = 2 * np.sqrt(regularizer.range * regularizer.stability(losses) * 200)
-        assert bounds.ftrl(200, 5, np.inf, domain=name) == pytest.approx(value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"domain": domains.simplex(3)._replace(losses=domains.box_losses(4))},
-            "losses must have the dimension of the domain, 3, got 4",
-        ),
-        ({"domain": domains.simplex(3)._replace(losses="box")}, "losses must be a LossSet"),
-        ({"rate": 0.0}, "rate must be greater than 0"),
-        ({"calibration": "paper"}, "calibration must be one of"),
-        ({"noise": "gaussian"}, "delta must be given"),
-    ],
-)
-def test_bad_arguments_are_named(changes, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        learners.ftrl(8, **{"domain": domains.simplex(3), "epsilon": 1.0, **changes})
-
-
-def test_a_regularizer_of_another_dimension_is_refused():
-    simplex = domains.simplex(3)
-    norm = domains.squared_norm(simplex.project, simplex.centre, simplex.radius)
-    with pytest.raises(ValueError, match="regularizer must be for vectors of dimension 4"):
-        learners.ftrl(8, domains.spectrahedron(2)._replace(regularizer=norm), epsilon=1.0)

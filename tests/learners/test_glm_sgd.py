@@ -1,6 +1,5 @@
 """Private logistic SGD: its gradients, its messages, their privacy, and its regret."""
 
-import sys
 from functools import partial
 
 import jax
@@ -9,15 +8,13 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, bounds, environments, learners, privacy, sweep
+from dpjax import audit, bounds, learners, privacy, sweep
 from dpjax.bounds import theorems
 from dpjax.cli import audits
 from dpjax.learners.glm_sgd import coin_lead, coin_message, coin_stretch
 from dpjax.maths.logistic import gradient_ball
 from tests.play import play_table
 
-# The package exports the factory under the module's name.
-MODULE = sys.modules[coin_message.__module__]
 DELTA = 1e-3
 
 
@@ -32,7 +29,7 @@ def joint(horizon=16, dim=3, **options):
 # Gradients
 
 
-@pytest.mark.parametrize("length", [0.0, 0.5, 1.0, 2.0, 5.0, 40.0])
+@pytest.mark.parametrize("length", [0.0, 1.0, 5.0, 40.0])
 def test_the_ball_holds_all_gradients_and_no_smaller_one_does(length):
     """By brute force over features of any length up to 1, in the plane of theta and x."""
     centre, radius = map(float, gradient_ball(length))
@@ -53,50 +50,22 @@ def test_the_ball_holds_all_gradients_and_no_smaller_one_does(length):
         assert np.linalg.norm(gradients, axis=1).max() > radius + 0.1
 
 
-def test_the_diameter_by_hand():
-    """It is 1, 1.099, 1.270, 1.419 and 1.617, not 2 as for unit vectors."""
-    found = [2.0 * float(gradient_ball(length)[1]) for length in (0.0, 1.0, 2.0, 3.0, 5.0)]
-    np.testing.assert_allclose(found, [1.0, 1.099, 1.270, 1.419, 1.617], atol=1e-3)
-
-
 # The local message
-
-
-@partial(jax.jit, static_argnames="count")
-def messages(offset, radius, epsilon, count=2**17):
-    lead = coin_lead(jnp.float32(epsilon))
-    return jax.vmap(lambda key: coin_message(key, offset, radius, lead))(jr.split(jr.key(0), count))
-
-
-def bias(offset, radius, epsilon):
-    """The largest deviation of an entry's mean, in standard errors."""
-    drawn = np.asarray(messages(jnp.asarray(offset, jnp.float32), radius, epsilon), np.float64)
-    return np.abs((drawn.mean(axis=0) - offset) / drawn.std(axis=0) * len(drawn) ** 0.5).max()
 
 
 @pytest.mark.parametrize("offset", [[0.2, -0.1, 0.4], [0.0, 0.0, 0.0], [0.55, 0.0], [-0.3]])
 def test_messages_are_unbiased_and_have_one_length(offset):
-    radius, epsilon, dim = 0.55, 1.5, len(offset)
-    assert bias(np.array(offset), radius, epsilon) < 4.0
-    lengths = np.linalg.norm(messages(jnp.asarray(offset, jnp.float32), radius, epsilon), axis=1)
-    expected = radius * float(coin_stretch(dim)) / np.tanh(0.5 * epsilon)
-    np.testing.assert_allclose(lengths, expected, rtol=1e-5)
+    radius, epsilon, count = 0.55, 1.5, 2**17
+    lead = coin_lead(jnp.float32(epsilon))
+    draw = jax.jit(jax.vmap(lambda key: coin_message(key, jnp.float32(offset), radius, lead)))
+    drawn = np.asarray(draw(jr.split(jr.key(0), count)), np.float64)
+    errors = drawn.std(axis=0) / count**0.5
+    assert (np.abs(drawn.mean(axis=0) - offset) < 4.0 * errors).all()
+    expected = radius * float(coin_stretch(len(offset))) / np.tanh(0.5 * epsilon)
+    np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), expected, rtol=1e-5)
 
 
-def test_a_radius_that_is_too_small_is_private_and_biased():
-    """The coin saturates. A replay cannot see this, but the mean shows it."""
-    assert bias(np.array([0.2, -0.1, 0.4]), 0.55 / 2.0, 1.5) > 50.0
-
-
-def test_second_moments_by_hand():
-    """Without centring, at S = 1 in five dimensions: 63, 17.8 and 4.1 at epsilon = 0.5, 1 and 4."""
-    length = logistic(1.0) * float(coin_stretch(5)) / np.tanh(0.5 * np.array([0.5, 1.0, 4.0]))
-    np.testing.assert_allclose(length**2, [63.4, 17.8, 4.1], rtol=5e-3)
-    # Centring reduces the variance by 43 %: R = 0.550 instead of 0.731.
-    assert (float(gradient_ball(1.0)[1]) / logistic(1.0)) ** 2 == pytest.approx(0.565, abs=1e-3)
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 3.0, 10.0, 20.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 10.0, 20.0])
 def test_the_coin_has_its_epsilon(epsilon):
     """In float32 the ratio of its probabilities is at most e^epsilon, and close to it up to 15."""
     half, lead = np.float64(0.5), np.float64(coin_lead(jnp.float32(epsilon)))
@@ -108,65 +77,26 @@ def test_the_coin_has_its_epsilon(epsilon):
 # Privacy
 
 
-def found(learner, pairs=None):
-    pairs = audit.pairs_for(learner, 32, audits.keys()[0]) if pairs is None else pairs
-    return audits.replays(learner, pairs), pairs
+def found(learner):
+    return audits.replays(learner, audit.pairs_for(learner, 32, audits.keys()[0]))
 
 
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("epsilon", [0.1, 5.0])
-def test_the_local_learner_spends_one_coin(epsilon, monkeypatch):
-    """With the coin of another epsilon it is found: its radius is that of all gradients."""
-    made, pairs = found(learners.glm_sgd(16, 3, epsilon=epsilon))
-    assert (made.failed, made.touched) == ((), 1)
-    assert made.spent.max() == pytest.approx(epsilon, rel=1e-3)
-    monkeypatch.setattr(MODULE, "coin_lead", lambda value: coin_lead(2.0 * value))
-    wrong, _ = found(learners.glm_sgd(16, 3, epsilon=epsilon), pairs)
-    assert wrong.failed == ("epsilon",)
-    assert wrong.spent.max() == pytest.approx(2.0 * epsilon, rel=1e-3)
-
-
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("epsilon", [20.0, 1e3])
-def test_a_coin_at_a_large_epsilon_falls_both_ways(epsilon):
+@pytest.mark.parametrize("epsilon", [5.0, 1e3])
+def test_the_local_learner_spends_one_coin(epsilon):
     """e^-1000 is 0 in float32. If the coin always fell one way, a replay would spend inf."""
-    made, _ = found(learners.glm_sgd(16, 3, epsilon=epsilon))
+    made = found(learners.glm_sgd(16, 3, epsilon=epsilon))
     assert (made.failed, made.touched) == ((), 1)
-    assert made.spent.max() == pytest.approx(23 * np.log(2), rel=1e-3)
+    assert made.spent.max() == pytest.approx(min(epsilon, 23 * np.log(2)), rel=1e-3)
 
 
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("model", ["joint", "shuffle"])
-def test_a_round_is_in_one_noisy_sum(model, monkeypatch):
-    """Noise for the radius instead of the diameter spends four times rho."""
-    learner = joint(epsilon=1.0, model=model, batch=4)
-    made, pairs = found(learner)
+def test_a_round_is_in_one_noisy_sum(model):
+    """It spends all of epsilon; noise for the radius instead of the diameter would spend more."""
+    made = found(joint(epsilon=1.0, model=model, batch=4))
     assert (made.failed, made.touched) == ((), 1)
     assert made.spent.max() == pytest.approx(1.0, rel=1e-3)
-    monkeypatch.setattr(MODULE, "gradient_ball", lambda length: (0.0, gradient_ball(length)[1] / 2))
-    wrong, _ = found(joint(epsilon=1.0, model=model, batch=4), pairs)
-    assert set(wrong.failed) == {"epsilon", "rho"}
-    half = privacy.gaussian_epsilon(2.0 * np.sqrt(2.0 * float(learner.privacy.rho)), DELTA)
-    assert wrong.spent.max() == pytest.approx(float(half), rel=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("quick_compilation")
-def test_every_mutant_of_the_batches_is_caught():
-    learner = joint(epsilon=1.0, batch=4)
-    pairs = audit.pairs_for(learner, 16, audits.keys()[0])
-    mutants = audit.replayed_mutants(learner, pairs, audits.keys()[1])
-    assert len(mutants) == 4 and all(each.failed for each in mutants.values()), mutants
-
-
-def test_declarations():
-    local = learners.glm_sgd(100, 3, epsilon=2.0).privacy
-    assert (local.epsilon, local.delta, local.model) == (2.0, 0.0, "local")
-    declared = learners.glm_sgd(100, 3, epsilon=2.0, model="joint").privacy
-    assert (declared.delta, declared.released) == (1e-4, "policies 1..T")
-    assert declared.loss_range == (0.0, 1.0) and declared.sums.over == "releases"
-    mu = np.sqrt(2.0 * float(declared.rho))
-    assert float(privacy.gaussian_epsilon(mu, 1e-4)) == pytest.approx(2.0, rel=1e-4)
 
 
 # The algorithm
@@ -201,7 +131,7 @@ def in_numpy(features, losses, batch, m, bound):
     return np.array(thetas), j, cut
 
 
-@pytest.mark.parametrize(("batch", "model"), [(1, "joint"), (7, "shuffle"), (None, "local")])
+@pytest.mark.parametrize(("batch", "model"), [(7, "shuffle"), (None, "local")])
 def test_without_privacy_it_is_greedy_sgd(batch, model):
     features, losses = table(200, 5, 3)
     learner = learners.glm_sgd(
@@ -212,41 +142,6 @@ def test_without_privacy_it_is_greedy_sgd(batch, model):
     np.testing.assert_allclose(game.actions.args[0], thetas, atol=1e-4)
     report = learner.report(game.last)
     assert (report.updates, report.cut) == (updates, cut) and cut > 0
-
-
-@partial(jax.jit, static_argnames="learner_of")
-def first_thetas(learner_of, features, losses, keys):
-    def one(key):
-        return play_table(learner_of(), (features, losses), key).actions.args[0][-1]
-
-    return jax.vmap(one)(keys)
-
-
-@pytest.mark.parametrize("batch", [1, 4])
-def test_the_noise_of_a_batch_has_its_scale(batch):
-    """A step of length s has noise s D sigma / n with D = 1 at theta = 0; half is rejected."""
-    features, losses = table(batch, 3, 3)
-    make = partial(joint, batch, epsilon=5.0, batch=batch, strength=10.0, parameter_bound=100.0)
-    drawn = np.asarray(first_thetas(make, features, losses, jr.split(jr.key(1), 4000)))
-    sigma = float(privacy.gaussian_scale(1.0, 5.0, DELTA))
-    expected = sigma / batch / (10.0 * 1.025)
-    assert drawn.std(axis=0) == pytest.approx(expected, rel=0.05)
-    assert drawn.std(axis=0) != pytest.approx(0.5 * expected, rel=0.05)
-    plain, *_ = in_numpy(features, losses, batch, 10.0, 100.0)
-    assert np.abs(drawn.mean(axis=0) - plain[-1]).max() < 4.0 * expected / 4000**0.5
-
-
-def test_a_policy_stays_for_a_batch_and_a_batch_that_is_cut_short_is_not_opened():
-    features, losses = table(10, 3, 3)
-    other = losses.copy()
-    other[8:] = 1.0 - other[8:]
-    learner = joint(10, epsilon=1.0, batch=4)
-    ours, theirs = (
-        play_table(learner, (features, each), jr.key(0)).actions.args[0] for each in (losses, other)
-    )
-    np.testing.assert_array_equal(ours, theirs)
-    changes = (np.diff(ours, axis=0) != 0.0).any(axis=1)
-    assert np.flatnonzero(changes).tolist() == [3, 7]
 
 
 @pytest.mark.parametrize(("epsilon", "dim"), [(0.3, 4), (1.0, 4), (3.0, 10)])
@@ -260,59 +155,17 @@ def test_the_default_batch_is_near_the_least_bound(epsilon, dim):
 # Regret
 
 
-def regrets(learner_of, environment, epsilons, seeds=16):
-    def game(epsilon):
-        return learner_of(epsilon), environment
-
-    return sweep(
-        game, np.array(epsilons, np.float32), seeds, jr.key(0), checkpoints=1, progress=False
-    ).regret[..., -1]
-
-
 @pytest.mark.parametrize("name", ["glm_sgd", "glm_sgd-joint"])
 def test_regret_is_below_its_theorem_and_grows_with_privacy(name):
     horizon, epsilons = 2**12, (1.0, 10.0, np.inf)
     theorem = theorems.find(name)
     (kind,) = theorem.environments.values()
-    found = regrets(
-        lambda epsilon: theorem.learner(horizon, 2, epsilon), kind(2), epsilons
-    ).mean(axis=1)  # fmt: skip
+    played = sweep(
+        lambda epsilon: (theorem.learner(horizon, 2, epsilon), kind(2)), np.float32(epsilons), 16,
+        jr.key(0), checkpoints=1, progress=False,
+    ).regret[..., -1].mean(axis=1)  # fmt: skip
     bound = np.array([theorem.bounds["derived"](horizon, epsilon) for epsilon in epsilons])
-    assert (found < bound).all() and found[0] > 2.0 * found[1:].max()
-
-
-def test_trusting_the_shuffler_or_the_server_pays():
-    horizon = 2**12
-    environment = environments.glm_arms(4, 10, scale=2.0)
-
-    def cost(model):
-        return regrets(
-            lambda epsilon: learners.glm_sgd(
-                horizon, 4, epsilon=epsilon, model=model, parameter_bound=2.0
-            ),
-            environment, [1.0],
-        )[0]  # fmt: skip
-
-    local, batched = cost("local"), cost("joint")
-    error = np.hypot(local.std(), batched.std()) / 4.0
-    assert local.mean() > 3.0 * batched.mean() + 4.0 * error
-
-
-def test_features_that_do_not_spread_break_it():
-    """The first arm looks better than an unseen arm forever: regret is linear in T."""
-    gap = logistic(-1.0) - logistic(-1.5)
-
-    def regret(horizon):
-        features = np.broadcast_to(np.eye(2), (horizon, 2, 2))
-        losses = np.broadcast_to(logistic(np.array([-1.0, -1.5])), (horizon, 2))
-        environment = environments.contextual_table(features, losses)
-        return regrets(
-            lambda epsilon: learners.glm_sgd(horizon, 2, epsilon=epsilon, parameter_bound=2.0),
-            environment, [np.inf], 1,
-        ).item()  # fmt: skip
-
-    assert regret(256) == pytest.approx(256 * gap, rel=1e-3)
-    assert regret(1024) == pytest.approx(1024 * gap, rel=1e-3)
+    assert (played < bound).all() and played[0] > 2.0 * played[1:].max()
 
 
 def test_rows_out_of_range_are_clipped_and_counted():
@@ -357,20 +210,3 @@ def test_the_bounds_by_hand():
     noise = np.sqrt(10.0 * variance) / 0.05 * (np.sqrt(105.0) - np.sqrt(6.0))
     batched = bounds.glm_sgd_batched(1000, 3, 2.0, 0.05, batch=10)
     assert batched == pytest.approx(start + noise, rel=1e-4)
-
-
-BAD = {
-    "horizon": (0, 2.5), "dim": (0, 2.5), "epsilon": (0.0, -1.0, np.nan), "delta": (0.0, 1.0),
-    "model": ("central", None), "batch": (0.5, np.nan), "strength": (0.0, np.inf, np.nan),
-    "parameter_bound": (0.0, np.inf, np.nan),
-}  # fmt: skip
-
-
-def test_bad_arguments_are_named():
-    for name, values in BAD.items():
-        for value in values:
-            with pytest.raises((ValueError, TypeError), match=rf"^{name} must be"):
-                joint(**{"horizon": 64, "dim": 3, "epsilon": 1.0, name: value})
-    for name, value in {"delta": 1e-6, "batch": 4}.items():
-        with pytest.raises(ValueError, match=rf"^{name} must be left out if model is 'local'"):
-            learners.glm_sgd(64, 3, epsilon=1.0, **{name: value})

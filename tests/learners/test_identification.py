@@ -3,10 +3,9 @@
 import jax
 import numpy as np
 import pytest
-from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, environments, learners, simulate
+from dpjax import bounds
 from dpjax.maths import transport
 from tests.learners.identified import Case, played
 
@@ -15,7 +14,6 @@ GAINS = (0.7, 0.5, 0.3)
 INSTANCES = [
     Case(GAINS, 0.1, 0.1), Case((0.6, 0.5, 0.4), 1.0, 0.1), Case((0.95, 0.8, 0.1), 0.01, 0.1)
 ]  # fmt: skip
-TRIALS = 7000
 
 
 # Errors ---------------------------------------------------------------------------------------
@@ -30,22 +28,16 @@ def check_errors(found, cases):
         assert interval.high <= case.failure
 
 
-@pytest.mark.parametrize("name", ["adap_tt", "dp_tt"])
-def test_errors_are_rarer_than_failure(name):
-    check_errors(played(name, INSTANCES, TRIALS), INSTANCES)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "options", "least"),
     [
-        ("dp_tt", {"forget": False}), ("adap_tt", {"forget": False, "ratio": 1.5}),
-        ("adap_tt", {"rule": "printed"}), ("ctb_tt", {}), ("ttucb", {}), ("lucb", {}),
-        ("track_and_stop", {}),
+        ("adap_tt", {}, 0.0), ("dp_tt", {}, 0.0), ("dp_tt", {"forget": False}, 0.3),
+        ("adap_tt", {"forget": False, "ratio": 1.5}, 0.3), ("adap_tt", {"rule": "printed"}, 0.3),
+        ("ctb_tt", {}, 0.3), ("ttucb", {}, 0.3), ("lucb", {}, 0.3), ("track_and_stop", {}, 0.3),
     ],
 )  # fmt: skip
-def test_errors_of_the_others_are_rarer_than_failure(name, options):
-    cases = [case._replace(epsilon=max(case.epsilon, 0.3)) for case in INSTANCES]
+def test_errors_are_rarer_than_failure(name, options, least):
+    cases = [case._replace(epsilon=max(case.epsilon, least)) for case in INSTANCES]
     check_errors(played(name, cases, 1000, **options), cases)
 
 
@@ -91,14 +83,6 @@ def test_stopping_times_scale_with_epsilon():
             assert mean == pytest.approx(other[0], abs=4.0 * (1.2 * other[1]))
 
 
-def test_stopping_times_have_no_long_tail():
-    """No trial fails to end because the best arm looked bad at first."""
-    gains = (0.95, 0.9, 0.9, 0.9, 0.5)
-    found = played("adap_tt", [Case(gains, 0.1, 0.01)], 1000)
-    assert found.stopped.all()
-    assert found.stopping_time.max() < 10 * np.median(found.stopping_time)
-
-
 FAILURES = (1e-2, 1e-12, 1e-30)
 # A factor r if everything is kept, 4 if all but the latest phase is forgotten.
 FACTORS = [("adap_tt", {}, 4.0), ("ttucb", {}, 1.1)]
@@ -130,62 +114,10 @@ def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
 @pytest.mark.parametrize("name", ["adap_tt", "ttucb"])
 def test_the_horizon_changes_nothing_before_the_stop(name):
     """The rest of a stopped game is one batch of any length."""
-    reports, steps = [], []
-    for horizon in (10**6, 10**8):
-        keywords = {"epsilon": 1.0} if name == "adap_tt" else {}
-        learner = getattr(learners, name)(horizon, 3, failure=0.3, **keywords)
-        environment = environments.bernoulli(1.0 - np.array(GAINS), regret="pseudo")
-
-        @jax.jit
-        def step(carry, key, learner=learner, environment=environment):
-            (state, (arm, rounds)), nature = carry
-            nature, total, _ = environment.batch(nature, key, arm, rounds, learner.feedback)
-            return learner.step(state, key, total), nature
-
-        carry = jax.jit(learner.init)(jr.key(5)), environment.init(jr.key(0))
-        rounds, count = 0, 0
-        while True:
-            rounds, count = rounds + int(carry[0][1].rounds), count + 1
-            if rounds >= horizon:
-                break
-            carry = step(carry, jr.fold_in(jr.key(6), count))
-        assert rounds == horizon
-        state, batch = carry[0]
-        report = learner.report(state)
-        assert report.stopped and batch.action == report.recommendation
-        assert batch.rounds == horizon - report.stopping_time
-        # The last batch ends at the horizon and is processed. It changes nothing.
-        after = step(carry, jr.key(7))[0][0]
-        for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
-            np.testing.assert_array_equal(one, other)
-        reports.append([int(report.stopping_time), int(report.recommendation)])
-        steps.append(count)
-    assert reports[0] == reports[1] and steps[0] == steps[1] < 300
-
-
-def test_the_same_reports_at_two_horizons():
-    """For whole sweeps."""
     cases = [Case(GAINS, 1.0, 0.3)]
-    short, long = (played("adap_tt", cases, 200, horizon=n) for n in (10**6, 10**8))
+    short, long = (played(name, cases, 200, horizon=n) for n in (10**6, 10**8))
     assert short.stopped.all()
     jax.tree.map(np.testing.assert_array_equal, short, long)
-
-
-# The two engines ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["adap_tt", pytest.param("ctb_tt", marks=pytest.mark.slow)])
-def test_batch_play_and_round_play_have_one_law(name):
-    """Kolmogorov-Smirnov on stopping times; another epsilon is rejected."""
-    gains, horizon, trials = (0.9, 0.1, 0.2), 3000, 500
-    cases = [Case(gains, epsilon, 0.3) for epsilon in (0.5, 1.0)]
-    by_batch = played(name, cases, trials, horizon=horizon)
-    by_round = played(name, cases, trials, horizon=horizon, seed=1, play=simulate)
-    assert by_batch.stopped.mean() > 0.9
-    for i in range(2):
-        own, other = by_batch.stopping_time[i], by_batch.stopping_time[1 - i]
-        assert stats.ks_2samp(by_round.stopping_time[i], own).pvalue > 1e-3
-        assert stats.ks_2samp(by_round.stopping_time[i], other).pvalue < 1e-6
 
 
 # Sequential elimination and halving -----------------------------------------------------------
@@ -198,14 +130,6 @@ def test_successive_elimination_stops_when_one_arm_is_left():
     found = played("successive_elimination", cases, 100)
     np.testing.assert_array_equal(found.stopping_time.T, np.tile([60815, 5315, 5315], (100, 1)))
     assert found.stopped.all() and (found.recommendation == 4).all() and (found.active == 1).all()
-    case = Case(GAINS, np.inf, 0.01)
-    found = played("successive_elimination", [case], 200)
-    assert (found.stopping_time == 2994).all() and (found.recommendation == 0).all()
-
-
-def test_successive_elimination_that_is_cut_has_not_stopped():
-    found = played("successive_elimination", [Case(GAINS, 1.0, 0.01)], 50, horizon=2000)
-    assert not found.stopped.any() and (found.stopping_time == 2000).all()
     # A horizon at which the first epoch just ends, and one that is a round shorter.
     for horizon, stopped in ((2994, True), (2993, False)):
         case = Case(GAINS, np.inf, 0.01)

@@ -12,8 +12,21 @@ from dpjax.learners.parts import identification, top_two
 from tests.play import play_table
 
 
-def reference(losses, failure, ratio, forget):
-    """(arms (T,), stopping time, recommendation) of AdaP-TT with Hoeffding's rule, epsilon = inf.
+def decided(rule, means, samples, phases, best, failure):
+    """Whether each arm is worse than the best one by this rule, at epsilon = inf."""
+    arms, gaps, spread = len(means), means - means[best], 1.0 / samples[best] + 1.0 / samples
+    if rule == "hoeffding":  # at ln((K - 1) j (j + 1) j' (j' + 1) / failure)
+        shares = phases * (phases + 1)
+        exponents = np.log((arms - 1) * shares[best] * shares / failure)
+        return gaps >= np.sqrt(exponents / 2.0 * spread)
+    last = np.maximum(phases[best], phases)
+    half = np.log((arms - 1) * np.pi**2 / 6 * last**2 / failure) / 2
+    slow = 2 * np.log(4 + np.log(samples[best])) + 2 * np.log(4 + np.log(samples))
+    return gaps**2 / 2 / spread >= 2 * (half + np.log(half)) + slow
+
+
+def reference(losses, failure, ratio, forget, rule):
+    """(arms (T,), stopping time, recommendation) of AdaP-TT at epsilon = inf.
 
     It plays by batches, like the learner, and reads the losses round by round.
     """
@@ -43,11 +56,8 @@ def reference(losses, failure, ratio, forget):
             arm = int(np.argmin(phases))
             length = room(arm)
             continue
-        # Hoeffding's radius at ln((K - 1) j (j + 1) j' (j' + 1) / failure).
-        shares = phases * (phases + 1)
-        exponents = np.log((arms - 1) * shares[best] * shares / failure)
-        radii = np.sqrt(exponents / 2.0 * (1.0 / samples[best] + 1.0 / samples))
-        if complete and np.all((means - means[best] >= radii) | (np.arange(arms) == best)):
+        worse = decided(rule, means, samples, phases, best, failure)
+        if complete and np.all(worse | (np.arange(arms) == best)):
             return np.array(played + [best] * (horizon - len(played))), len(played), best
         t = (pulls - waiting).sum()
         leader = int(np.argmin(means - np.sqrt(np.log(t) / (2.0 * samples))))
@@ -64,22 +74,28 @@ def reference(losses, failure, ratio, forget):
         own[leader] += length if leads else 0
 
 
-@pytest.mark.parametrize(("forget", "ratio"), [(True, 2.0), (False, 1.5)])
-def test_games_by_hand(forget, ratio, monkeypatch):
+@pytest.mark.parametrize(
+    ("forget", "ratio", "rule", "horizon"),
+    [
+        (True, 2.0, "hoeffding", 700), (False, 1.5, "hoeffding", 700),
+        (False, 1.5, "printed", 2500),
+    ],
+)  # fmt: skip
+def test_games_by_hand(forget, ratio, rule, horizon, monkeypatch):
     """With real-valued losses, ties are rare after the first ones, which are broken in order."""
     for module in (identification, top_two):
         monkeypatch.setattr(module, "smallest", lambda key, x: jnp.argmin(x).astype(jnp.int32))
-    horizon, games, failure = 700, 12, 0.25
+    games, failure = 12, 0.25
     tables = np.random.default_rng(0).random((games, horizon, 3), np.float32)
     tables = (tables * [0.2, 0.9, 1.0]).astype(np.float32)
     learner = learners.adap_tt(
-        horizon, 3, epsilon=np.inf, failure=failure, forget=forget, ratio=ratio
+        horizon, 3, epsilon=np.inf, failure=failure, forget=forget, ratio=ratio, rule=rule
     )
     game = jax.jit(jax.vmap(lambda losses: play_table(learner, losses, jr.key(0))))(tables)
     reports = jax.vmap(as_learner(learner).report)(game.last)
     stops = []
     for i, table in enumerate(tables.astype(np.float64)):
-        arms, stopping_time, best = reference(table, failure, ratio, forget)
+        arms, stopping_time, best = reference(table, failure, ratio, forget, rule)
         np.testing.assert_array_equal(game.actions[i][:horizon], arms)
         if stopping_time < horizon:
             assert reports.stopped[i] and int(reports.recommendation[i]) == best

@@ -66,18 +66,3 @@ def test_the_change_of_a_rounded_estimate_is_that_of_the_estimate(size):
     assert moved.sum(axis=1).max() <= l1
     assert np.linalg.norm(moved, axis=1).max() > 0.95 * change
     assert change > 2.0 * 3**0.5  # the change of a rounded loss in [-1, 1], which is too small
-
-
-@pytest.mark.slow
-def test_a_traced_radius_has_the_noise_of_a_plain_one():
-    def scale(smoothing):
-        made = learners.private_one_point(
-            8, domains.ball(2), epsilon=1.0, noise="discrete_laplace", smoothing=smoothing,
-            rate=1.0,
-        )  # fmt: skip
-        state, _ = made.init(jr.key(0))
-        _, state = jax.lax.scan(lambda s, _: (made.step(s, jr.key(1), 0.5)[0], s), state, None, 3)
-        return state.sums
-
-    plain, traced = scale(0.25), jax.jit(scale)(jnp.float32(0.25))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), plain, traced)

@@ -78,11 +78,6 @@ def test_what_the_optimizer_sees_sums_to_the_release():
     np.testing.assert_allclose(game.actions[1:], -game.states.release[1:], rtol=1e-4, atol=1e-3)
 
 
-def test_an_optimizer_that_is_none_is_refused():
-    with pytest.raises(TypeError, match=r"optimizer must be an optax.GradientTransformation"):
-        learners.online_gradient(8, domains.ball(2), 0.1, epsilon=1.0)
-
-
 @pytest.mark.parametrize(
     ("optimizer", "needed"),
     [

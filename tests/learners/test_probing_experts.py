@@ -1,5 +1,7 @@
 """Probing experts: their exact law, what it reveals, estimates, and the parameters of the bound."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,6 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import audit, bounds, environments, learners, noise, sweep
-from dpjax.audit.verdicts import replayed_mutants
 from dpjax.feedback import contextual
 from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.probing import Setting
@@ -37,114 +38,33 @@ def fixed(monkeypatch, setting, horizon=16, **changes):
 # The exact law ----------------------------------------------------------------------------------
 
 
-def log_ratios(weight, restart, budget, rounds=3):
-    """The largest log-ratios of all sequences of experts and draws: one way, and any replacement.
+def largest_log_ratio(weight, restart, budget, rounds=3):
+    """Of all sequences of experts and draws.
 
     A batch has one probe, which moves the sums of some of three experts by 1. A replaced loss moves
-    all that its arm's advice names the same way; replaced advice, too, any to any.
+    all that its arm's advice names the same way.
     """
     law = game_law(all_tables(rounds, 3), -np.expm1(-weight), restart, budget)[1]
     logs = np.log(law).reshape(*[8] * rounds, -1)
     rows = all_tables(1, 3)[:, 0]
-    one_way, any_way = 0.0, 0.0
-    for axis in range(rounds):
-        for i, j in np.ndindex(8, 8):
-            found = np.max(np.take(logs, i, axis) - np.take(logs, j, axis))
-            any_way = max(any_way, found)
-            if (rows[i] <= rows[j]).all() or (rows[i] >= rows[j]).all():
-                one_way = max(one_way, found)
-    return one_way, any_way
+    return max(
+        np.abs(np.take(logs, i, axis) - np.take(logs, j, axis)).max()
+        for axis in range(rounds)
+        for i, j in np.ndindex(8, 8)
+        if (rows[i] <= rows[j]).all()
+    )
 
 
-def declared_at(*parameters, spread=1.0):
-    thrown = probing.throws(setting_of(*parameters))
-    return float(dartboard.pure_epsilon(thrown, spread=spread))
+def declared_at(*parameters):
+    return float(dartboard.pure_epsilon(probing.throws(setting_of(*parameters)), spread=1.0))
 
 
 @pytest.mark.parametrize("parameters", [(0.2, 0.2, 3), (0.2, 0.2, 2), (0.7, 0.5, 3), (0.1, 0.5, 4)])
 def test_all_sequences_of_a_small_game_are_within_the_declared_epsilon(parameters):
-    """Half the weight is too little. Replaced advice needs the range of the plain dartboard."""
+    """Half the weight is too little."""
     weight, *rest = parameters
-    one_way, any_way = log_ratios(*parameters)
-    assert one_way <= declared_at(*parameters) * (1 + 1e-6)
-    assert one_way > declared_at(weight / 2, *rest)
-    assert any_way <= declared_at(*parameters, spread=2.0) * (1 + 1e-6)
-
-
-def test_numbers_of_the_small_game():
-    """At w = p = 0.2 and M = 3: 0.84 of 0.95; advice that is replaced reaches 1.13 of 1.35."""
-    found = (*log_ratios(0.2, 0.2, 3), declared_at(0.2, 0.2, 3), declared_at(0.1, 0.2, 3))
-    np.testing.assert_allclose(found, [0.8446, 1.1282, 0.9453, 0.5226], atol=1e-4)
-    assert declared_at(0.2, 0.2, 3, spread=2.0) == pytest.approx(1.3453, abs=1e-4)
-    assert found[1] > found[2]  # public advice is needed for the smaller range
-
-
-@pytest.mark.parametrize("budget", [2, 6])
-def test_the_sum_of_log_ratios_is_tight(budget):
-    """Expert 0 is far ahead and loses one probe; then each draw takes another expert.
-
-    The log-ratio is the coin's and M - 1 draws', each of w. With 2 w the claim would be loose.
-    """
-    weight, restart, before = 0.2, 0.05, 80
-    ours = np.outer(np.ones(before + budget), [0.0, 1.0, 1.0])
-    theirs = ours.copy()
-    theirs[before - 1] = [0.0, 0.0, 0.0]
-    ours[before - 1] = [1.0, 0.0, 0.0]  # of an arm that expert 0 alone advises
-    gone = [0.0, 0.0]
-    for k, losses in enumerate((ours, theirs)):
-        total = losses[:before].sum(axis=0)
-        gone[k] += np.log(1 - (1 - restart) * np.exp(-weight * losses[before - 1, 0]))
-        for step in range(budget - 1):
-            total = total + losses[before + step] * (step > 0)
-            law = np.exp(-weight * (total - total.min()))
-            gone[k] += np.log(law[1 + step % 2] / law.sum())
-    exact, claim = gone[0] - gone[1], declared_at(weight, restart, budget)
-    assert 0.999 * claim < exact <= claim * (1 + 1e-6)
-
-
-def play(learner, losses, keys):
-    """(experts in play, arms) of each round, (n, T), by the learner's own steps."""
-    advice = jnp.asarray(ADVICE.T)
-
-    def game(key):
-        def one(carry, inputs):
-            t, loss = inputs
-            state, policy = carry
-            shown = jnp.argmax(policy.args[0].weights), policy(advice)
-            seen = contextual((advice, loss), policy)
-            return learner.step(state, jr.fold_in(key, t), seen), shown
-
-        first = learner.init(jr.fold_in(key, 0))
-        return jax.lax.scan(one, first, (jnp.arange(1, 1 + len(losses)), jnp.asarray(losses)))
-
-    (state, _), shown = jax.jit(jax.vmap(game))(keys)
-    return jax.tree.map(np.asarray, (state, *shown))
-
-
-def test_experts_have_the_exact_law(monkeypatch):
-    """Chi-square of 40 000 games by their arms and experts; half the weight fails."""
-    losses = np.array([[1.0, 0.5], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]], np.float32)
-    learner = fixed(monkeypatch, setting_of(1.5, 0.2, 3), horizon=4)
-    _, experts, arms = play(learner, losses, jr.split(jr.key(0), 40_000))
-    cells = np.ravel_multi_index((*arms[:, :3].T, *experts.T), [2] * 3 + [3] * 4)
-    counts = np.bincount(cells, minlength=8 * 81)
-
-    def law(weight):
-        found = np.zeros((2, 2, 2, 3, 3, 3, 3))
-        for played in np.ndindex(2, 2, 2):
-            batch = np.stack([ADVICE[:, a] * losses[t, a] for t, a in enumerate(played)])
-            paths, p = game_law(batch[None].astype(np.float64), -np.expm1(-weight), 0.2, 3)
-            np.add.at(found[played], tuple(paths.T), p[0] / 8)
-        return found.ravel()
-
-    def fits(p):
-        large = 40_000 * p > 5
-        seen = np.append(counts[large], counts[~large].sum())
-        expected = 40_000 * np.append(p[large], p[~large].sum())
-        return stats.chisquare(seen, expected * seen.sum() / expected.sum()).pvalue
-
-    assert fits(law(1.5)) > 1e-3
-    assert fits(law(0.75)) < 1e-9
+    found = largest_log_ratio(*parameters)
+    assert declared_at(weight / 2, *rest) < found <= declared_at(*parameters) * (1 + 1e-6)
 
 
 # Estimates and steps ----------------------------------------------------------------------------
@@ -152,18 +72,20 @@ def test_experts_have_the_exact_law(monkeypatch):
 
 def test_estimates_are_unbiased_and_use_probes_alone(monkeypatch):
     """The mean of K / gamma E_ia l_a over 2^14 rounds is <E_i, l>, within 4 standard errors."""
-    runs, mixing, loss = 2**14, 0.25, np.array([[0.9, 0.2]], np.float32)
+    runs, mixing, loss = 2**14, 0.25, np.array([0.9, 0.2], np.float32)
     learner = fixed(monkeypatch, setting_of(budget=1, batch=1.0, mixing=mixing), horizon=1)
-    state, _, arms = play(learner, loss, jr.split(jr.key(1), runs))
-    found = np.asarray(exact_sums.to_float(state.learned)) * ARMS / mixing
+
+    def learned(key):
+        first, second = jr.split(key)
+        state, policy = learner.init(first)
+        seen = contextual((jnp.asarray(ADVICE.T), jnp.asarray(loss)), policy)
+        return exact_sums.to_float(learner.step(state, second, seen)[0].learned)
+
+    found = np.asarray(jax.jit(jax.vmap(learned))(jr.split(jr.key(1), runs))) * ARMS / mixing
     error = found.std(axis=0, ddof=1) / np.sqrt(runs)
-    assert (np.abs(found.mean(axis=0) - ADVICE @ loss[0]) < 4 * error).all()
+    assert (np.abs(found.mean(axis=0) - ADVICE @ loss) < 4 * error).all()
     probed = found.any(axis=1)
     assert abs(probed.mean() - mixing) < 4 * np.sqrt(mixing / runs)
-    # Of all rounds the estimates would be biased: most arms are those of the expert in play.
-    every = (ADVICE[:, arms[:, 0]] * loss[0, arms[:, 0]]).T * ARMS
-    error = every.std(axis=0, ddof=1) / np.sqrt(runs)
-    assert (np.abs(every.mean(axis=0) - ADVICE @ loss[0]) > 4 * error).any()
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -208,37 +130,7 @@ def test_rounds_by_hand(monkeypatch):
 # Privacy by replays -----------------------------------------------------------------------------
 
 
-def pairs_of(learner, count=12):
-    return audit.pairs_for(learner, count, jr.key(5))
-
-
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("mistake", ["none", "range forgotten", "budget ignored", "weight doubled"])
-def test_mistakes_spend_more_than_is_declared(monkeypatch, mistake):
-    """K / gamma forgotten, no budget, and twice the weight; with none of them nothing is found."""
-    setting = setting_of(0.2, 0.5, 3, mixing=0.5)
-    changes = {
-        "none": {}, "range forgotten": {"weight": jnp.float32(0.2 * ARMS / 0.5)},
-        "budget ignored": {"budget": jnp.int32(16)}, "weight doubled": {"weight": jnp.float32(0.4)},
-    }[mistake]  # fmt: skip
-    learner = fixed(monkeypatch, setting, **changes)
-    verdict = audit.verdict(learner, pairs_of(learner), jr.key(6))
-    declared = float(learner.privacy.epsilon)
-    if mistake == "none":
-        assert not verdict.failed and verdict.spent.max() > 0.5 * declared
-    else:
-        assert "epsilon" in verdict.failed and verdict.spent.max() > 1.1 * declared
-
-
-@pytest.mark.usefixtures("quick_compilation")
-def test_mutants_are_caught(monkeypatch):
-    """Draws sharper, and draws without any randomness; there is no noise to halve."""
-    learner = fixed(monkeypatch, setting_of(0.2, 0.5, 3, mixing=0.5))
-    found = replayed_mutants(learner, pairs_of(learner), jr.key(6))
-    assert "draws sharper" in found and "noise halved" not in found
-    assert all(each.failed for each in found.values())
-
-
 def test_advice_beyond_1_is_clipped(monkeypatch):
     """The range of a probe does not depend on the environment."""
     learner = fixed(monkeypatch, setting_of(0.2, 0.5, 3))
@@ -251,32 +143,23 @@ def test_advice_beyond_1_is_clipped(monkeypatch):
 # Parameters -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 2**20, 2**31 - 1])
-@pytest.mark.parametrize("epsilon", [1e-12, 1.0, 1e4])
-def test_the_sum_of_log_ratios_is_private_at_the_edges(horizon, epsilon):
-    """In float64. Twice the weight would spend more, unless a smaller one has less regret."""
-    setting = probing.best_setting(horizon, 4, 16, jnp.float32(epsilon), None)
-    w, p, budget, batch, gamma = (float(x) for x in setting)
-
-    def exact(w):
-        leave = np.log1p((1 - p) * -np.expm1(-w) / p)
-        return max(leave, w) + (budget - 1) * w if budget > 1 else 0.0
-
-    assert exact(w) <= epsilon * (1 + 1e-5)
-    useful = float(probing.useful_weight(horizon, 4, 16, batch, gamma))
-    assert exact(2.0 * w) > epsilon or w == pytest.approx(useful, rel=1e-5) or budget <= 1
-
-
-@pytest.mark.parametrize("delta", [None, 1e-6])
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, np.inf])
-def test_the_setting_is_private_and_the_largest_or_of_no_use(delta, epsilon):
+@pytest.mark.parametrize(
+    ("horizon", "epsilon", "delta"),
+    [
+        *itertools.product([2**14], [0.05, 1.0, np.inf], [None, 1e-6]),
+        *itertools.product([1, 2, 2**31 - 1], [1e-12, 1e4], [None]),
+    ],
+)
+def test_the_setting_is_private_and_the_largest_or_of_no_use(horizon, epsilon, delta):
     """Its epsilon in float64, which 1 % more would exceed; or else w minimizes the bound."""
-    horizon, arms, experts = 2**14, 4, 16
+    arms, experts = 4, 16
     setting = probing.best_setting(horizon, arms, experts, jnp.float32(epsilon), delta)
     w, p, budget, batch, gamma = (float(x) for x in setting)
     declared = learners.probing_experts(horizon, arms, experts, epsilon=epsilon, delta=delta)
 
     def exact(w):
+        if budget <= 1:
+            return 0.0
         leave = np.log1p((1 - p) * -np.expm1(-w) / p)
         pure = max(leave, w) + (budget - 1) * w
         if delta is None:
@@ -286,7 +169,9 @@ def test_the_setting_is_private_and_the_largest_or_of_no_use(delta, epsilon):
     assert float(declared.privacy.epsilon) == pytest.approx(exact(w), rel=1e-4)
     assert exact(w) <= epsilon * (1 + 1e-4)
     useful = float(probing.useful_weight(horizon, arms, experts, batch, gamma))
-    assert exact(1.01 * w) > epsilon or w == pytest.approx(useful, rel=1e-6)
+    assert exact(1.01 * w) > epsilon or w == pytest.approx(useful, rel=1e-5) or budget <= 1
+    if horizon != 2**14:
+        return
     if np.isinf(epsilon):
         assert budget == np.ceil(horizon / batch) and w == pytest.approx(useful, rel=1e-6)
     else:
@@ -321,32 +206,6 @@ def test_the_bound_by_hand_and_of_no_other_point_of_the_grid_less():
         useful = probing.useful_weight(horizon, arms, experts, other.batch, other.mixing)
         other = other._replace(weight=jnp.minimum(private, useful))
         assert float(probing.regret_bound(horizon, arms, experts, other)) >= 0.999 * by_hand
-
-
-def test_a_second_moment_is_at_most_that_of_the_proof():
-    """E[y^2] <= 1 + K / (gamma B) for means of B estimates, exactly; without K it is exceeded."""
-    mixing, batch = 0.25, 8
-    for loss in ([1.0, 1.0], [0.0, 1.0], [0.3, 0.9]):
-        per_round = ADVICE * np.array(loss) * ARMS / mixing
-        mean, square = (mixing / ARMS * (per_round**k).sum(axis=1) for k in (1, 2))
-        moment = mean**2 + (square - mean**2) / batch
-        assert (moment <= 1 + ARMS / (mixing * batch)).all()
-    assert moment.max() > 1.0 / (mixing * batch)
-
-
-def test_probes_pay_below_exp4_at_small_epsilon_as_the_docstring_says():
-    horizon, arms, experts = 2**18, 4, 16
-
-    def ratio(epsilon, delta):
-        setting = probing.best_setting(horizon, arms, experts, jnp.float32(epsilon), delta)
-        bound = float(probing.regret_bound(horizon, arms, experts, setting))
-        return bound / bounds.exp4(horizon, arms, experts, epsilon)
-
-    assert ratio(CROSSING[None] * 0.9, None) < 1.0 < ratio(CROSSING[None] * 1.1, None)
-    assert ratio(CROSSING[1e-6] * 0.9, 1e-6) < 1.0 < ratio(CROSSING[1e-6] * 1.1, 1e-6)
-
-
-CROSSING = {None: 0.05, 1e-6: 0.13}
 
 
 def test_regret_is_below_the_bound_and_below_uniform_play():

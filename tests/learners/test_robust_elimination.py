@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, bounds, environments, simulate, sweep
+from dpjax import audit, bounds, environments, sweep
 from dpjax.environments.heavy_tailed import largest_moment
 from dpjax.learners import robust_elimination
 from dpjax.maths.clipped_means import clipped_mean
@@ -37,31 +37,6 @@ def test_the_rounds_give_the_radius_and_no_level_needs_fewer(order, model):
         assert by_hand(level, 0.9 * rounds, *at[1:]) > 0.2 * 1.001
 
 
-@pytest.mark.parametrize("order", [1.2, 1.5, 2.0])
-def test_the_bias_of_clipping_is_attained(order):
-    """A loss x with probability u / x^p is off by v^v / (1+v)^(1+v) u / B^v at the worst x."""
-    v, level = order - 1.0, 3.0
-    x = np.linspace(level, 60 * level, 10**6)
-    constant = v**v / (1 + v) ** (1 + v)
-    assert np.max((x - level) / x**order) == pytest.approx(constant * level**-v, rel=1e-4)
-
-
-@pytest.mark.parametrize(("tail", "order"), [(2.1, 1.9), (3.0, 2.0)])
-def test_coverage(tail, order):
-    """Of 400 private means at most 3 are off. With a thirtieth of the rounds, more than 12 are."""
-    moment = largest_moment([0.5, 0.5], order, tail=tail)
-    level, rounds = clipped_mean(0.5, np.log(60.0), moment, order, 1.0)
-    rng, count = np.random.default_rng(0), int(np.ceil(float(rounds)))
-
-    def errors(count):
-        draws = rng.pareto(tail, (400, count)) + 1.0 - tail / (tail - 1.0) + 0.5
-        clipped = np.clip(draws, -float(level), float(level)).mean(axis=1)
-        return np.abs(clipped + rng.laplace(0.0, 2.0 * float(level) / count, 400) - 0.5)
-
-    assert (errors(count) > 0.5).sum() <= 3
-    assert (errors(count // 30) > 0.5).sum() > 12
-
-
 def test_moments():
     """Against closed forms."""
     found = largest_moment([0.5, 0.0], 2.0, tail=2.1)
@@ -86,18 +61,13 @@ def test_the_law_of_losses(family):
     assert stats.kstest(draws, law(1.9).cdf).pvalue < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "model"),
-    [(1.0, "central"), (2.0, "central"), pytest.param(1.0, "local", marks=pytest.mark.slow)],
-)
-def test_replay(epsilon, model):
-    """A replaced loss spends epsilon if it changes from -B to B.
-
-    At epsilon = 2, which is the mutant with half the noise of epsilon = 1, it spends 2.
-    """
-    learner = robust_elimination(4, 2, epsilon=epsilon, model=model)
+@pytest.mark.parametrize("model", ["central", pytest.param("local", marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("quick_compilation")
+def test_replay(model):
+    """A replaced loss spends epsilon if it changes from -B to B."""
+    learner = robust_elimination(4, 2, epsilon=2.0, model=model)
     pairs = audit.pairs_for(learner, 4, jr.key(0))
-    assert float(audit.verdict(learner, pairs, jr.key(1)).spent.max()) == pytest.approx(epsilon)
+    assert float(audit.verdict(learner, pairs, jr.key(1)).spent.max()) == pytest.approx(2.0)
 
 
 def test_regret_against_heavy_tails_is_below_the_bound():
@@ -115,19 +85,3 @@ def test_regret_against_heavy_tails_is_below_the_bound():
     assert (regret.mean(axis=1) < bound).all()
     assert (bound < 0.6 * horizon).all()
     assert (regret.mean(axis=1) > 0.2 * bound).all()
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [("order", 1.0), ("order", 2.5), ("moment", 0.0), ("largest_gap", -1.0), ("failure", 1.0),
-     ("model", "joint"), ("epsilon", 0.0)],
-)  # fmt: skip
-def test_arguments(argument, value):
-    with pytest.raises(ValueError, match=argument):
-        robust_elimination(10, 2, **{"epsilon": 1.0, argument: value})
-
-
-def test_horizon_one():
-    learner = robust_elimination(1, 2, epsilon=1.0)
-    result = simulate(learner, environments.heavy_tailed([0.0, 1.0]), jr.key(0))
-    assert result.regret.shape == (1,)

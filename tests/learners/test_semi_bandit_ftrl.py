@@ -8,11 +8,10 @@ import scipy
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, bounds, domains, environments, noise, privacy, sweep
+from dpjax import bounds, domains, environments, noise, privacy, sweep
 from dpjax.combinators import as_learner
 from dpjax.domains import lotteries
 from dpjax.learners import semi_bandit_ftrl
-from dpjax.learners.tsallis_inf import probabilities
 from tests.learners.test_cucb import CATALOGUE, paired, spent
 from tests.play import play_table
 
@@ -49,13 +48,6 @@ def test_marginals_are_the_minimizer_by_a_root_finder(k, size):
     assert found.sum() == k
 
 
-@quickly
-def test_one_of_k_has_the_law_of_tsallis_inf():
-    _, found = drawn(domains.simplex(7), S, 1)
-    expected = probabilities(jnp.asarray(S - S.min(), jnp.float32), 1.0)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("name", ON)
 @quickly
 def test_draws_are_vertices_with_these_marginals(name):
@@ -70,7 +62,7 @@ def test_draws_are_vertices_with_these_marginals(name):
     assert (np.abs(actions.mean(axis=0) - marginals) <= 5 * error + 1e-9).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_sampling_has_its_marginals_exactly(seed):
     """Over all values of u, for difficult marginals: near 0, near 1, and with an inexact sum."""
     rng = np.random.default_rng(seed)
@@ -111,37 +103,14 @@ def test_the_walk_has_the_law_of_exponential_weights_over_all_paths(size):
 
 
 def test_other_domains_are_refused():
-    pairs = ON["sets"]
-    for domain in (domains.ball(3), CATALOGUE["trees"][0], CATALOGUE["at most two"][0],
-                   domains.shrunk(pairs, 0.5)):  # fmt: skip
+    for domain in (domains.ball(3), CATALOGUE["trees"][0], domains.shrunk(ON["sets"], 0.5)):
         with pytest.raises(ValueError, match=r"^domain must be sets"):
             semi_bandit_ftrl(8, domain, epsilon=1.0)
     with pytest.raises(ValueError, match=r"^read must be 'one' on this domain"):
         semi_bandit_ftrl(8, ON["paths"], epsilon=1.0, read="all")
-    for argument, value in (("read", "two"), ("model", "shuffle"), ("delta", 0.0)):
-        with pytest.raises(ValueError, match=f"^{argument} "):
-            semi_bandit_ftrl(8, pairs, epsilon=1.0, **{argument: value})
 
 
 # Estimates --------------------------------------------------------------------------------------
-
-
-def estimates(domain, losses, read, epsilon=1.0, count=2**16, start=None, horizon=10**9):
-    """The change of L in a round (count, d), and the round's marginals."""
-    learner = semi_bandit_ftrl(horizon, domain, epsilon=epsilon, read=read)
-    start = jnp.zeros(domain.dim) if start is None else start
-
-    def one(key):
-        first, second, third = jr.split(key, 3)
-        state, _ = learner.init(first)
-        # A step on loss 0 from L = start, without noise on what is read, draws the action.
-        state = state._replace(estimates=start, reads=jnp.zeros(domain.dim, bool))
-        state, action = learner.step(state, second, jnp.zeros(domain.dim))
-        after, _ = learner.step(state, third, jnp.asarray(losses, jnp.float32) * action)
-        return after.estimates - state.estimates, state.marginals
-
-    added, marginals = jax.jit(jax.vmap(one))(jr.split(jr.key(1), count))
-    return np.asarray(added, np.float64), np.asarray(marginals[0], np.float64)
 
 
 @pytest.mark.parametrize(
@@ -156,35 +125,21 @@ def test_estimates_are_unbiased(name, read):
     rate = np.sqrt(lottery.penalty / lottery.stability / 1e9 / moment[read])
     rate /= np.sqrt(lottery.ones) if read == "one" else 1.0
     start = jnp.asarray(S[:5] / rate / 4, jnp.float32)
-    added, marginals = estimates(ON[name], losses, read, start=start)
-    assert marginals.min() < 0.6 * marginals.max() and learner.horizon == 10**9
+
+    def one(key):
+        first, second, third = jr.split(key, 3)
+        state, _ = learner.init(first)
+        # A step on loss 0 from L = start, without noise on what is read, draws the action.
+        state = state._replace(estimates=start, reads=jnp.zeros(5, bool))
+        state, action = learner.step(state, second, jnp.zeros(5))
+        after, _ = learner.step(state, third, jnp.asarray(losses, jnp.float32) * action)
+        return after.estimates - state.estimates, state.marginals
+
+    added, marginals = jax.jit(jax.vmap(one))(jr.split(jr.key(1), 2**16))
+    added = np.asarray(added, np.float64)
+    assert marginals[0].min() < 0.6 * marginals[0].max()
     error = added.std(axis=0) / np.sqrt(len(added))
     assert (np.abs(added.mean(axis=0) - losses) <= 4.5 * error).all()
-
-
-@pytest.mark.parametrize(("read", "expected"), [("one", 63.0), ("all", 133.0)])
-@quickly
-def test_second_moments_of_estimates(read, expected):
-    """sum_i x_i y_i^2 at d = 7, k = 3, epsilon = 1 and losses of 1: d k 3, or d (1 + 2 k^2)."""
-    added, x = estimates(domains.capped_simplex(7, 3), np.ones(7), read)
-    values = np.sum(x * added**2, axis=1)
-    assert np.abs(values.mean() - expected) <= 4.5 * values.std() / np.sqrt(len(values))
-
-
-def test_a_step_costs_what_the_proof_says():
-    """max_z <y, x - z> - D(z, x) for the Tsallis entropy is eta x^1.5 y^2 / (1 + u)."""
-    eta, x = 0.3, 0.2
-    for u in (-0.5, -0.2, 0.4, 3.0):
-        y = u / eta / np.sqrt(x)
-
-        def cost(root, y=y):
-            z = root**2
-            divergence = (2 / eta) * (np.sqrt(x) - root) + (z - x) / (eta * np.sqrt(x))
-            return y * (z - x) + divergence
-
-        found = -scipy.optimize.minimize_scalar(cost, (0.1, 0.5), tol=1e-12).fun
-        assert found == pytest.approx(eta * x**1.5 * y**2 / (1 + u), rel=1e-6)
-        assert found <= 2 * eta * x**1.5 * y**2 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", ["sets", "paths"])
@@ -212,48 +167,17 @@ def test_large_estimates_are_skipped_and_counted(name):
 
 @pytest.mark.parametrize(
     ("read", "model", "delta"),
-    [("one", "local", None), ("all", "local", None), ("one", "central", None),
-     ("all", "central", 1e-3)],
-)  # fmt: skip
+    [("all", "local", None), ("one", "central", None), ("all", "central", 1e-3)],
+)
 @quickly
 def test_a_replaced_round_spends_epsilon_and_not_more(read, model, delta):
-    """All entries change; with "all", by k together. Half of the noise spends twice as much."""
+    """All entries change; with "all", by k together."""
     domain, horizon = ON["sets"], 12
     pair = paired(np.zeros(5), np.ones(5), horizon)
     learner = as_learner(
         semi_bandit_ftrl(horizon, domain, epsilon=0.7, delta=delta, read=read, model=model)
     )
     assert spent(learner, pair) == pytest.approx(0.7, rel=1e-3)
-    halved = spent(audit.mutants(learner, pair.losses)["noise halved"], pair)
-    mu = 2.0 / float(privacy.gaussian_inverse_mu(0.7, 1e-3))
-    doubled = 1.4 if delta is None else float(privacy.gaussian_epsilon(mu, 1e-3))
-    assert halved == pytest.approx(doubled, rel=1e-3) and halved >= 1.4 - 1e-4
-    if read == "all" and delta is None:
-        for_one = semi_bandit_ftrl(horizon, domain, epsilon=1.4, read=read, model=model)
-        wrong = as_learner(for_one)._replace(privacy=learner.privacy)
-        assert spent(wrong, pair) == pytest.approx(1.4, rel=1e-4)
-
-
-@pytest.mark.parametrize(("name", "model"), [("partition", "central"), ("paths", "local")])
-@quickly
-def test_no_pair_spends_more_over_the_catalogue(name, model):
-    learner = as_learner(semi_bandit_ftrl(16, ON[name], epsilon=1.0, model=model))
-    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(1)), jr.key(2))
-    assert found.failed == () and found.spent.max() <= 1.0 + 1e-4
-
-
-@quickly
-def test_noise_whose_scale_follows_the_marginals_is_caught():
-    """A mutant of the estimate: noise on f / x instead of f, as large as for x = 1."""
-    learner = semi_bandit_ftrl(12, ON["sets"], epsilon=0.7)
-
-    def step(state, key, loss):
-        scaled = state._replace(marginals=jnp.ones(5))
-        return learner.step(scaled, key, loss / state.marginals)
-
-    wrong = learner._replace(step=step)
-    pair = paired(np.zeros(5), np.ones(5), 12)
-    assert spent(wrong, pair) > 1.2 * 0.7
 
 
 # Games ------------------------------------------------------------------------------------------
@@ -306,18 +230,11 @@ def test_regret_is_below_the_bound_and_far_below_uniform_play(name, read, model)
 
 def test_the_bound_by_hand():
     """In closed form: V = k (1 + 2 / epsilon^2) or 1 + 2 k^2 / epsilon^2, in batches for tau."""
-    one, every = bounds.semi_bandit_ftrl(900, 5, 2, 0.5), 1 + 8 / 0.25
-    assert one == pytest.approx(np.sqrt(32 * 5 * 2 * 900 * 2 * 9))
-    assert bounds.semi_bandit_ftrl(900, 5, 2, 0.5, read="all") == pytest.approx(
-        np.sqrt(32 * 5 * 2 * 900 * every)
-    )
-    assert bounds.semi_bandit_ftrl(900, 5, 3, 0.5, paths=3) == pytest.approx(
-        np.sqrt(8 * np.log(3) * 5 * 900 * 3 * 9)
-    )
     tau = 3.0  # 2 sqrt 2, rounded up
-    assert bounds.semi_bandit_ftrl(900, 5, 2, 0.5, model="central") == pytest.approx(
-        tau * np.sqrt(32 * 5 * 2 * 300 * 2 * (1 + 2 / 1.5**2)) + 2 * tau
-    )
-    for argument in ({"read": "two"}, {"model": "joint"}):
-        with pytest.raises(ValueError, match=next(iter(argument))):
-            bounds.semi_bandit_ftrl(10, 5, 2, 1.0, **argument)
+    for ones, options, expected in [
+        (2, {}, np.sqrt(32 * 5 * 2 * 900 * 2 * 9)),
+        (2, {"read": "all"}, np.sqrt(32 * 5 * 2 * 900 * (1 + 8 / 0.25))),
+        (3, {"paths": 3}, np.sqrt(8 * np.log(3) * 5 * 900 * 3 * 9)),
+        (2, {"model": "central"}, tau * np.sqrt(320 * 300 * 2 * (1 + 2 / 1.5**2)) + 2 * tau),
+    ]:
+        assert bounds.semi_bandit_ftrl(900, 5, ones, 0.5, **options) == pytest.approx(expected)

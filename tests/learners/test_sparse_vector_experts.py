@@ -1,16 +1,17 @@
 """Sparse vector experts: the exact law of small games, the cost of comparisons, and regret."""
 
 import itertools
+from collections import defaultdict
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
+from scipy import stats
 
-from dpjax import audit, bounds, environments, noise, sweep
+from dpjax import bounds, environments, sweep
 from dpjax.audit import comparisons
-from dpjax.cli import audits
 from dpjax.learners import sparse_vector_experts
 from dpjax.learners.sparse_vector_experts import draw_budget, noise_width, split
 from tests.play import play_table
@@ -34,15 +35,15 @@ def answers(values, level, scale, exceeded):
 
 
 def law(losses, level, scale, gamma, budget):
-    """{((whether drawn anew, arm) per round): probability} on losses (T - 1, K), in float64."""
-    losses = np.asarray(losses, float)
+    """{arms of the T rounds: probability} on losses (T - 1, K), in float64."""
     rounds, arms = losses.shape
     choices = [(False, 0), *((True, arm) for arm in range(arms))]
-    found = {}
+    found = defaultdict(float)
     for first in range(arms):
         for path in itertools.product(choices, repeat=rounds):
-            arm, start, left, p = first, 0, budget, 1.0 / arms
+            arm, start, left, p, played = first, 0, budget, 1.0 / arms, [first]
             for t, (anew, other) in enumerate(path):
+                played.append(other if anew else played[-1])
                 if not anew:
                     continue
                 if left == 0:
@@ -54,25 +55,9 @@ def law(losses, level, scale, gamma, budget):
                 arm, start, left = other, t + 1, left - 1
             if p > 0.0 and left > 0 and start < rounds:
                 p *= answers(losses[start:, arm].cumsum(), level, scale, False)
-            found[(first, *path)] = p
+            if p > 0.0:
+                found[tuple(played)] += p
     return found
-
-
-def arms_of(path):
-    first, *rest = path
-    played = [first]
-    for anew, arm in rest:
-        played.append(arm if anew else played[-1])
-    return tuple(played)
-
-
-SMALL = {"level": 1.0, "budget": 2}
-
-
-def small_law(losses, epsilon, factor=1.0):
-    """For a game of two arms with two draws; ``factor`` scales the calibrated noise."""
-    first, gamma = split(epsilon, 2.0)
-    return law(losses, scale=factor / first, gamma=gamma / factor, **SMALL)
 
 
 def test_games_have_their_law():
@@ -86,34 +71,13 @@ def test_games_have_their_law():
     seen = dict(zip(map(tuple, played.tolist()), count / runs, strict=True))
 
     def off(factor):
-        expected: dict = {}
-        for path, p in small_law(losses[:-1], epsilon, factor).items():
-            arms = arms_of(path)
-            expected[arms] = expected.get(arms, 0.0) + p
+        first, gamma = split(epsilon, 2.0)
+        expected = law(losses[:-1], 1.0, factor / first, gamma / factor, 2)
         assert sum(expected.values()) == pytest.approx(1.0, abs=1e-4)
-        errors = [abs(seen.get(a, 0) - p) / np.sqrt(p / runs) for a, p in expected.items() if p > 0]
-        return max(errors)
+        return max(abs(seen.get(a, 0) - p) / np.sqrt(p / runs) for a, p in expected.items())
 
     assert off(1.0) < 4.5
     assert off(0.5) > 20
-
-
-def worst(epsilon, factor=1.0):
-    """The largest log-ratio of a path over all 0/1 losses of 3 rounds, two arms."""
-    rows = list(itertools.product([0.0, 1.0], repeat=2))
-    tables = list(itertools.product(rows, repeat=3))
-    logs = np.array(
-        [np.log(np.fromiter(small_law(t, epsilon, factor).values(), float) + 1e-300)
-         for t in tables]
-    ).reshape(4, 4, 4, -1)  # fmt: skip
-    return max((logs.max(axis) - logs.min(axis)).max() for axis in range(3))
-
-
-def test_log_ratios_of_all_small_games():
-    """Paths of 4 rounds, exactly: within epsilon, and above it with half the noise."""
-    epsilon = 1.0
-    assert 0.6 * epsilon < worst(epsilon) <= epsilon * (1 + 1e-4)
-    assert worst(epsilon, 0.5) > 1.1 * epsilon
 
 
 def test_comparisons_cost_no_less_than_their_exact_law():
@@ -160,40 +124,6 @@ def test_each_armed_threshold_is_charged_once():
     assert charged([0, 1, 1, 1], none, [7, 8, 7, 8]) == (2.0, [True, False, True, False])
 
 
-@pytest.mark.usefixtures("quick_compilation")
-def test_replay_finds_a_threshold_that_is_not_renewed_or_that_is_known():
-    """And a declaration for half the noise; the learner itself passes."""
-    learner = audits.build("sparse_vector_experts", "", 16, 1.0)
-    pairs = audit.pairs_for(learner, 8, audits.keys()[0])
-    assert audits.replays(learner, pairs).failed == ()
-
-    def step(state, key, loss):
-        after, arm = learner.step(state, key, loss)
-        return after._replace(armed=state.armed), arm
-
-    assert "fresh_keys" in audits.replays(learner._replace(step=step), pairs).failed
-
-    def init(key):
-        state, arm = learner.init(key)
-        return state._replace(armed=jnp.zeros_like(state.armed)), arm
-
-    assert "fresh_keys" in audits.replays(learner._replace(init=init), pairs).failed
-    sharper = audits.build("sparse_vector_experts", "", 16, 2.0)._replace(privacy=learner.privacy)
-    assert "epsilon" in audits.replays(sharper, pairs).failed
-
-
-def test_a_comparison_has_its_law():
-    """P(1 + Z > 0.5 + B) with two Laplace draws of scale 2, by 10^5 draws; the threshold stays."""
-    keys = jr.split(jr.key(3), 100_000)
-    words = jax.vmap(jr.key_data)(jr.split(jr.key(4), 100_000))
-    half = jnp.float32(0.5)
-    ask = jax.jit(jax.vmap(lambda key, armed: noise.exceeds(key, armed, half, 2 * half, 4 * half)))
-    found = np.asarray(ask(keys, words)).mean()
-    assert found == pytest.approx(answers([1.0], 0.5, 2.0, True), abs=4 * 0.5 / 100_000**0.5)
-    one = np.asarray(ask(keys, jnp.broadcast_to(words[0], words.shape))).mean()
-    assert abs(one - found) > 0.02
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, np.inf])
 def test_regret_is_within_its_bound_where_one_expert_has_no_loss(epsilon):
     """Experts die one after the other; regret does not grow with T after that."""
@@ -218,8 +148,6 @@ def test_regret_is_within_its_bound_where_one_expert_has_no_loss(epsilon):
 
 def test_the_budget_is_what_the_bound_needs():
     """M fair coins show fewer heads with probability below 1 / T; the bound uses the same M."""
-    from scipy import stats
-
     for horizon, arms in [(2**10, 4), (2**14, 100), (2**20, 1000)]:
         draws, heads = draw_budget(horizon, arms), np.log(arms) / np.log(1.6) + 1
         assert stats.binom.cdf(np.ceil(heads) - 1, draws, 0.5) <= 1 / horizon

@@ -94,8 +94,3 @@ def test_a_fractional_loss_counts_as_one_with_that_probability():
     for loss, expected in [(0.0, 0), (1.0, 1)]:
         states, _ = step_from([0, 0, 0], [0, 0, 0], loss, 5)
         assert (states.ones[:, 0] == expected).all()
-
-
-def test_the_first_arm_is_uniform():
-    arms = jax.jit(jax.vmap(lambda key: thompson(10, 4).init(key)[1]))(jr.split(jr.key(6), 8000))
-    assert stats.chisquare(np.bincount(arms, minlength=4)).pvalue > 1e-3

@@ -9,7 +9,7 @@ from jax import random as jr
 from dpjax import bounds, environments, sweep
 from dpjax.learners import tsallis_inf
 from dpjax.learners.tsallis_inf import probabilities
-from tests.play import play_table, told
+from tests.play import play_table
 
 
 def by_bisection(estimates, rate):
@@ -68,15 +68,3 @@ def test_regret_is_below_the_bound_and_has_its_rate():
     final = sweep(game, np.zeros(1), 64, jr.key(0), checkpoints=1, progress=False).regret
     assert final.mean() + 4 * final.std() / 8 < bounds.tsallis_inf(4096, 4)
     assert final.mean() + 4 * final.std() / 8 < 0.15 * 0.75 * 4096 / 3
-
-
-def test_clips_and_counts():
-    learner = tsallis_inf(8, 2)
-    assert told(learner, [0.0, 1.0, -2.0, 1.5, 0.5]).clipped == 2
-    assert np.isinf(learner.privacy.epsilon)
-
-
-@pytest.mark.parametrize(("horizon", "arms", "name"), [(0, 3, "horizon"), (8, 1, "arms")])
-def test_bad_sizes_are_named(horizon, arms, name):
-    with pytest.raises(ValueError, match=rf"\b{name}\b"):
-        tsallis_inf(horizon, arms)

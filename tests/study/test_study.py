@@ -480,7 +480,7 @@ def test_the_bar_says_what_is_compiled_and_played(monkeypatch, capsys):
 def test_a_long_run_begins_with_its_cost(trials, said, measured, monkeypatch, capsys):
     """The long one is not played: it is interrupted when its cost is known."""
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Study, "_plan", interrupted)
@@ -488,3 +488,25 @@ def test_a_long_run_begins_with_its_cost(trials, said, measured, monkeypatch, ca
     with pytest.raises(KeyboardInterrupt):
         study.run()
     assert ("dpjax: 1 programs, " in capsys.readouterr().err) == said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("grid", "calls"),
+    [
+        ({"horizon": 32, "epsilon": [0.1, 1.0, 2.0, 4.0]}, 4 + 1),  # each point, and the trace
+        ({"horizon": [32, 40, 48, 56], "epsilon": 1.0}, 4 + 4),
+    ],
+)
+def test_a_run_builds_each_learner_once_for_each_trace(grid, calls):
+    """And once more, at the horizon with which all programs are compared."""
+    built = []
+
+    def mine(horizon, arms, *, epsilon):
+        built.append(horizon)
+        return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+
+    made = Study(mine, {"coins": environments.bernoulli([0.1, 0.9])}, {**grid, "arms": 2}, trials=2)
+    built.clear()
+    made.run(progress=False)
+    assert len(built) == calls + 1

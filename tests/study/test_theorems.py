@@ -13,8 +13,8 @@ import xarray
 from dpjax import learners, papers
 from dpjax.cli import main
 from dpjax.cli.theorem import readme, searched_page
+from dpjax.learners.factories import taken
 from dpjax.study import theorems
-from dpjax.study.grid import taken
 from dpjax.study.study import Study
 
 DOCS = Path(__file__).parents[2] / "docs" / "theorems"

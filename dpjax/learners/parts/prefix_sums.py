@@ -16,7 +16,7 @@ from dpjax import mechanisms
 from dpjax.core import Array, Clip, Mechanism, Number, Privacy, _check
 from dpjax.domains import LossSet, clipped, sensitivity
 from dpjax.learners.parts.arm_sums import check_delta_of
-from dpjax.mechanisms.prefix import LAWS
+from dpjax.noise import LAWS, LawName, name_of
 
 
 class PrefixSums(NamedTuple):
@@ -106,7 +106,7 @@ def calibrate(
     epsilon: Number,
     delta: Number | None,
     mechanism: Callable,
-    noise: str,
+    noise: LawName,
     value_range: tuple[Number, Number],
     loss_range: tuple[float, float],
     neighbours: str = "replace",
@@ -131,7 +131,7 @@ def calibrate(
       delta: in (0, 1); None for pure-DP noise (:class:`dpjax.noise.Law`).
       mechanism: a factory in :mod:`dpjax.mechanisms`, or a similar one; it is called with the
         horizon and ``noise``.
-      noise: a name of ``dpjax.noise.LAWS``.
+      noise: a name of ``dpjax.noise.LAWS``, or a law itself.
       value_range: (low, high) of the entries of the summed values. Integer noise needs it, since
         the entries are rounded. It has no default, since the values need not be losses.
       loss_range: the declared range of losses.
@@ -153,7 +153,8 @@ def calibrate(
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
-    _check.one_of(*LAWS, noise=noise)
+    noise = name_of(noise)
+    _check.one_of(*(law.name for law in LAWS.values() if law.calibrate is not None), noise=noise)
     _check.factory("mechanisms.tree", mechanism=mechanism)
     law = LAWS[noise]
     check_delta_of(noise, law.pure, delta)
@@ -220,7 +221,7 @@ def prefix_sums(
     epsilon: Number,
     delta: Number | None,
     mechanism: Callable,
-    noise: str,
+    noise: LawName,
     neighbours: str = "replace",
     unit: str = "round",
     printed_scale: Number | None = None,
@@ -238,7 +239,7 @@ def prefix_sums(
       delta: in (0, 1); None for pure-DP noise (:class:`dpjax.noise.Law`).
       mechanism: a factory in :mod:`dpjax.mechanisms`, or a similar one; it is called with the
         horizon and ``noise``.
-      noise: a name of ``dpjax.noise.LAWS``.
+      noise: a name of ``dpjax.noise.LAWS``, or a law itself.
       neighbours: "replace" or "zero_out".
       unit: "round" or "entry".
       printed_scale: as in :func:`calibrate`.

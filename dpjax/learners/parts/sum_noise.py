@@ -19,8 +19,6 @@ from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 
 LOCAL = ("local_laplace", "randomized_response")
-LAWS = (*noise.LAWS, *LOCAL)
-WITH_DELTA = tuple(name for name, law in noise.LAWS.items() if not law.pure)
 
 # Trial points for Chernoff's bound, as fractions of a tilt that is at least the best one.
 _PARTS = np.sin(np.arange(2, 40) * np.pi / 80.0).astype(np.float32)
@@ -92,7 +90,7 @@ class SumNoise(NamedTuple):
         return jnp.min(jnp.where(gained > 0.0, needed / gained, jnp.inf))
 
 
-def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
+def sum_noise(law: noise.LawName, epsilon: Number, delta: Number | None) -> SumNoise:
     """The named noise, calibrated for sums in which one loss is replaced.
 
     A law of ``dpjax.noise.LAWS`` is added to the sum of a batch, and its trust model is declared:
@@ -113,7 +111,7 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
     most 1, so does the rounded sum.
 
     Args:
-      law: one of :data:`LAWS`.
+      law: a name in ``dpjax.noise.LAWS``, a law itself, or one of :data:`LOCAL`.
       epsilon: inf for no noise.
       delta: in (0, 1) for a law that is not pure; otherwise None. For integer laws it must be a
         plain number, and the noise is the smallest that satisfies the exact delta of the law, up to
@@ -123,8 +121,9 @@ def sum_noise(law: str, epsilon: Number, delta: Number | None) -> SumNoise:
       A SumNoise. Its declaration holds if each loss is in one released sum, and only earlier
       releases decide which sum that is.
     """
-    _check.one_of(*LAWS, noise=law)
-    check_delta_of(law, law not in WITH_DELTA, delta)
+    law = noise.name_of(law)
+    _check.one_of(*noise.LAWS, *LOCAL, noise=law)
+    check_delta_of(law, law in LOCAL or noise.LAWS[law].pure, delta)
     epsilon = _check.epsilon(epsilon)
     declared = one_release(epsilon)
     if law in LOCAL:
@@ -140,7 +139,7 @@ def zcdp_noise(horizon: int, rho: Number, delta: Number | None) -> SumNoise:
       rho: inf for no noise.
       delta: the delta at which epsilon is declared; it changes nothing else. None for T^-2.
     """
-    _check.positive(rho=rho)
+    _check.positive_or_inf(rho=rho)
     variance = 0.5 / jnp.asarray(rho, jnp.float32)
     accountant = "parallel composition of Gaussian mechanisms"
     declared = gaussian_draws(1.0 / variance, horizon, delta, accountant)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import optimize, stats
+from scipy import stats
 
-from dpjax import bounds, mechanisms, noise, privacy
+from dpjax import mechanisms, noise, privacy
 from dpjax.core._versions import enable_x64
 from dpjax.learners.parts import gram, gram_calibration
 from dpjax.maths import ellipsoids, laws
@@ -19,41 +19,26 @@ HORIZON, DIM, EPSILON, DELTA = 50_000_000, 5, 1.0, 0.1
 ROW = 2.0**0.5
 
 
-@cache
-def constants():
-    """The regularizers of the authors' program, in float64."""
+def test_constants_of_the_authors_experiment():
+    """rho_min as their notebook prints it: 92208.7, 2.22336e5 and 1.28101e7; and more digits."""
     with enable_x64(True):
         levels = gram_calibration.levels_of(HORIZON, "code")
         p = gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
         s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
         k = gram_calibration.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
-        deviation = s * np.sqrt(levels)
-
-        def gaussian(**kw):
-            return gram_calibration.gaussian_regularizer(
-                deviation, DIM, p, norm_bound="paper", **kw
-            )
-
-        def wishart(**kw):
-            return gram_calibration.wishart_regularizer(2.0, levels * k, DIM, p, **kw)
-
+        n = float(levels * k)
         made = {
-            "Gaussian": gaussian(),
-            "Wishart": wishart(),
-            "Wishart, unshifted": wishart(shifted=False),
+            "Gaussian": gram_calibration.gaussian_regularizer(
+                s * np.sqrt(levels), DIM, p, norm_bound="paper"
+            ),
+            "Wishart": gram_calibration.wishart_regularizer(2.0, n, DIM, p),
+            "Wishart, unshifted": gram_calibration.wishart_regularizer(
+                2.0, n, DIM, p, shifted=False
+            ),
         }
-        made = {name: gram_calibration.Regularizer(*map(float, made[name])) for name in made}
-        return made, gaussian, wishart, float(s), float(k), levels
-
-
-def test_constants_of_the_authors_experiment():
-    """rho_min as their notebook prints it: 92208.7, 2.22336e5 and 1.28101e7; and more digits."""
-    made, _, _, s, k, levels = constants()
+        made = {name: tuple(map(float, each)) for name, each in made.items()}
     assert (levels, k) == (27, 239278)
-    assert s == pytest.approx(153.34384, rel=1e-7)
-    assert f"{made['Gaussian'].smallest:.6g}" == "92208.7"
-    assert f"{made['Wishart'].smallest:.6g}" == "222336"
-    assert f"{made['Wishart, unshifted'].smallest:.6g}" == "1.28101e+07"
+    assert float(s) == pytest.approx(153.34384, rel=1e-7)
     expected = {
         "Gaussian": (92208.71682, 276626.1505, 28.26914),
         "Wishart": (222336.3657, 444672.7314, 115.64746),
@@ -62,54 +47,11 @@ def test_constants_of_the_authors_experiment():
     for name, numbers in expected.items():
         assert made[name][1:] == pytest.approx(numbers, rel=3e-7), name
     # c of the paper: the mean of the noise minus the remaining offset.
-    assert 2.0 * 27 * k - made["Wishart"].offset == pytest.approx(12587746.565, abs=1e-3)
-
-
-@pytest.mark.parametrize("kind, printed, digits", [
-    ("gaussian", "71629.3", 71629.338), ("wishart", "207393", 207392.908),
-])  # fmt: skip
-def test_floors_that_minimize_the_planned_regret(kind, printed, digits):
-    """The "Opt" variants of the notebook, 71629.3 and 2.07393e5, whose alpha is not padded."""
-    with enable_x64(True):
-        levels, p = 27, jnp.asarray(0.5 / HORIZON**2)
-        s = gram_calibration.printed_gaussian_scale(ROW, levels, EPSILON, DELTA)
-        k = gram_calibration.wishart_freedom(DIM + 1, levels, EPSILON, DELTA, "code")
-
-        def planned(log_floor):
-            floor = np.exp(log_floor)
-            if kind == "gaussian":
-                made = gram_calibration.gaussian_regularizer(
-                    s * np.sqrt(levels), DIM, p, norm_bound="paper", floor=floor
-                )
-            else:
-                made = gram_calibration.wishart_regularizer(2.0, levels * k, DIM, p, floor=floor)
-            return float(
-                bounds.linucb_planned(HORIZON, DIM, *map(float, made[1:]), failure=0.5 / HORIZON)
-            )
-
-        found = optimize.minimize_scalar(planned, bounds=(8.0, 18.0), method="bounded",
-                                         options={"xatol": 1e-9})  # fmt: skip
-    assert np.exp(found.x) == pytest.approx(digits, rel=1e-6)
-    assert f"{np.exp(found.x):.6g}" == printed
-
-
-def test_planned_regret_at_the_default_floors():
-    """The program's planning bound, B = 0.75, gap 0: 4.085e7, 5.185e7, 9.253e7."""
-    made = constants()[0]
-    for name, value in [
-        ("Gaussian", 4.085e7), ("Wishart", 5.185e7), ("Wishart, unshifted", 9.253e7),
-    ]:  # fmt: skip
-        planned = bounds.linucb_planned(
-            HORIZON, DIM, *made[name][1:], mean_bound=0.75, failure=0.5 / HORIZON
-        )
-        assert planned == pytest.approx(value, rel=2e-3), name
-        proved = bounds.linucb(HORIZON, DIM, *made[name][1:], mean_bound=0.75)
-        assert 0.9 * planned < proved < 1.1 * planned
+    assert 2.0 * n - made["Wishart"][0] == pytest.approx(12587746.565, abs=1e-3)
 
 
 @pytest.mark.parametrize("kind, horizon, epsilon, k", [
     ("printed", 10**5, 1.0, 87848), ("code", 10**5, 1.0, 140340),
-    ("printed", HORIZON, 1.0, 139115), ("code", HORIZON, 1.0, 239278),
     ("printed", HORIZON, 0.1, 13910905), ("code", HORIZON, 0.1, 23927303),
 ])  # fmt: skip
 def test_degrees_of_freedom(kind, horizon, epsilon, k):
@@ -118,64 +60,7 @@ def test_degrees_of_freedom(kind, horizon, epsilon, k):
         assert gram_calibration.wishart_freedom(6, levels, epsilon, DELTA, kind) == k
 
 
-@pytest.mark.parametrize("levels, epsilon, delta, printed, zcdp, exact", [
-    (18, 0.1, 1e-1, 626.02, 17.17, 12.08), (18, 1.0, 1e-1, 62.60, 5.79, 4.61),
-    (18, 1.0, 1e-5, 218.91, 17.16, 15.83), (18, 8.0, 1e-5, 27.36, 2.71, 2.55),
-    (27, 1.0, 1e-1, 76.67, 7.09, 5.64), (27, 1.0, 1e-5, 268.11, 21.02, 19.38),
-])  # fmt: skip
-def test_the_printed_scale_is_six_to_fifty_times_what_is_needed(
-    levels, epsilon, delta, printed, zcdp, exact
-):
-    root = levels**0.5
-    scale = gram_calibration.printed_gaussian_scale(1.0, levels, epsilon, delta)
-    assert float(scale) == pytest.approx(printed, abs=6e-3)
-    assert (levels / 2.0) ** 0.5 * float(
-        privacy.zcdp_inverse_root(epsilon, delta)
-    ) == pytest.approx(zcdp, abs=6e-3)
-    assert float(privacy.gaussian_scale(root, epsilon, delta)) == pytest.approx(exact, abs=6e-3)
-
-
-def test_shift_of_the_tight_and_exact_variants():
-    """Upsilon is 92209 as printed, 13275 with the tight norm, 977 with exact noise too."""
-    with enable_x64(True):
-        # The tight bound splits its failure between two events; these numbers give all to one.
-        p = 2.0 * gram_calibration.per_round_failure(HORIZON, 1.0 / HORIZON, "code")
-        printed = gram_calibration.printed_gaussian_scale(ROW, 27, EPSILON, DELTA)
-        exact = privacy.gaussian_scale(2.0 * 27**0.5, EPSILON, DELTA)
-        for scale, value in [(printed, 13275.0), (exact, 977.0)]:
-            made = gram_calibration.gaussian_regularizer(
-                scale * 27**0.5, DIM, p, norm_bound="tight"
-            )
-            assert float(made.smallest) == pytest.approx(value, abs=0.6)
-
-
-# Sensitivity
-
-
-def changes(count=4000, seed=0):
-    """Changes of v v' for v replaced by w, |v|, |w| <= 1, (count, d + 1, d + 1)."""
-    rng = np.random.default_rng(seed)
-    v, w = rng.normal(size=(2, count, DIM + 1))
-    v, w = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (v, w))
-    # Among them two orthogonal pairs: along the axes, and at 45 degrees to them.
-    v[0], w[0] = np.eye(DIM + 1)[0], np.eye(DIM + 1)[1]
-    v[1], w[1] = (v[0] + w[0]) / ROW, (v[0] - w[0]) / ROW
-    return v[:, :, None] * v[:, None, :] - w[:, :, None] * w[:, None, :]
-
-
-def test_sensitivity_of_the_gram_matrix_and_the_noise_that_it_needs():
-    """sqrt(2) in Frobenius norm, but 1 if the diagonal has twice the variance, as it has here."""
-    d = changes()
-    frobenius = np.sqrt(np.sum(d**2, axis=(1, 2)))
-    assert frobenius.max() == pytest.approx(2.0**0.5, rel=1e-12)
-
-    def weighed(diagonal):
-        rows, columns = ellipsoids.indices(DIM + 1)
-        variance = np.where(rows == columns, diagonal, 1.0)
-        return np.sqrt(np.sum(d[:, rows, columns] ** 2 / variance, axis=1)).max()
-
-    assert weighed(2.0) == pytest.approx(1.0, rel=1e-12)
-    assert weighed(1.0) == pytest.approx(2.0**0.5, rel=1e-12)  # the footnote's noise is too small
+# Sums
 
 
 BOUNDS = gram.Bounds(1.0, 1.0, 1.0)
@@ -357,18 +242,6 @@ def test_every_regularizer_is_the_ridge_without_privacy():
         assert np.isinf(drawn.privacy.epsilon)
 
 
-@pytest.mark.parametrize("name", ["honaker", "kary", "smooth", "square_root", "buffered", "hybrid"])
-def test_other_mechanisms_serve_gaussian_noise(name):
-    """Their noise is calibrated to their own encoder; most of them need less noise."""
-    mechanism = getattr(mechanisms, name)
-    tree, other = make(64, 2), make(64, 2, mechanism=mechanism)
-    state, first = other.init(jr.key(0))
-    _, second = other.step(state, jr.key(1), jnp.ones(2) / 2.0, jnp.float32(0.5))
-    assert np.isfinite(first).all() and np.isfinite(second).all()
-    if name in ("square_root", "buffered"):
-        assert float(other.regularizer.smallest) < 0.8 * float(tree.regularizer.smallest)
-
-
 def test_sums_do_not_stop_at_2_to_the_24():
     """Rows of length 64 and more of length 1: a plain float32 sum loses the latter."""
     sums = make(20_000, 1, bounds=gram.Bounds(64.0, 1.0, 1.0), epsilon=np.inf)
@@ -382,4 +255,3 @@ def test_sums_do_not_stop_at_2_to_the_24():
     total = float(sums.step(state, jr.key(0), jnp.zeros(1), jnp.float32(0))[1][0]) - 1.0
     exact = 10_000 * 4096.0 + 1250.0
     assert total == pytest.approx(exact, abs=8.0)
-    assert np.float32(40_960_000.0) + np.float32(0.25) == np.float32(40_960_000.0)

@@ -52,40 +52,8 @@ def test_directions_are_uniform_on_the_sphere_of_the_hull(name):
     assert worst_z(squares.reshape(DRAWS, -1), np.eye(n).ravel() / n) < 4.5
 
 
-@every_domain
-def test_estimates_are_unbiased(name):
-    """(n / zeta) f(x + zeta u) u is unbiased for the tangent part of the gradient.
-
-    Tested on a linear and a quadratic loss, whose smoothing has the same gradient. A direction from
-    the ball shrinks the mean by n / (n + 2), and a missing n by n; both are rejected.
-    """
-    domain = DOMAINS[name]
-    n, _, lifted = sample(name)
-    x, zeta = jnp.asarray(domain.centre, jnp.float32), 0.5
-    slope = jnp.asarray([0.9, -0.4, 0.3, 0.7, -0.2][: domain.dim], jnp.float32)
-    hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent @ domain.tangent.T
-    z = domain.minimizer(slope)
-    for f, gradient in [
-        (lambda p: jnp.sum(slope * p), slope),
-        (lambda p: 0.5 * jnp.sum((p - z) ** 2), x - z),
-    ]:
-        truth = hull @ np.asarray(gradient, np.float64)
-
-        def estimates(lifted, f=f):
-            values = jax.vmap(f)(x[None] + zeta * lifted)
-            # Minus its value at x, which keeps the mean and removes most of the variance.
-            return (n / zeta * (values - f(x)))[:, None] * lifted
-
-        right = np.asarray(estimates(lifted))
-        assert worst_z(right, truth) < 4.5
-        inward = lifted * jr.uniform(jr.key(5), (DRAWS, 1)) ** (1.0 / n)
-        assert worst_z(estimates(inward), truth) > 10
-        assert worst_z(estimates(inward), truth * n / (n + 2)) < 4.5
-        assert worst_z(right / n, truth) > 10
-
-
 @pytest.mark.parametrize("family", ["linear", "distance", "absolute", "quadratic", "largest"])
-@every_domain
+@pytest.mark.parametrize("name", ["ball", "paths"])
 def test_ranges_cover_what_is_played(name, family):
     """Up to zeta outside the domain, f stays in its family's range and comes near both ends.
 
@@ -114,23 +82,6 @@ def test_ranges_cover_what_is_played(name, family):
         word = {"linear": "nonnegative_inside", "largest": "signed"}.get(family, "nonnegative")
         words = values(domain, word, made.lipschitz(reach), reach)
         assert (words.low, words.high) == pytest.approx((low, high))
-
-
-def test_the_smaller_width_under_noises_linear_losses():
-    """A linear loss that is 0 at the best point falls to -L zeta outside the domain.
-
-    The width L (D + zeta) is too small by a factor of 1.24 for D = 2, T = 2500, n = 5 (zeta =
-    0.63).
-    """
-    ball = domains.ball(5)
-    zeta = 2.0 * 5**0.5 / 2500**0.25
-    width = {}
-    for word in ("nonnegative", "nonnegative_inside", "signed"):
-        v = values(ball, word, 1.0, zeta)
-        width[word] = v.high - v.low
-    assert width["nonnegative_inside"] == pytest.approx(2.0 + 2 * zeta)
-    assert width["nonnegative_inside"] / width["nonnegative"] == pytest.approx(1.24, abs=0.01)
-    assert width["signed"] == pytest.approx(2 * (2.0 + zeta))
 
 
 def test_ranges_of_values():

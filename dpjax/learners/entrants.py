@@ -1,17 +1,30 @@
-"""The learners of a comparison: a user's factory, and all built-in learners that fit it."""
+"""Learners that take part in an audit or a comparison: a user's factory, or built-in ones that fit.
 
+A factory that requires arguments gets them in standard sizes.
+"""
+
+import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dpjax import learners
+import numpy as np
+
+from dpjax import domains, learners
 from dpjax.combinators import _returned, as_learner
-from dpjax.core import Arms, BatchLearner, Learner, Policies
+from dpjax.core import Arms, BatchLearner, Learner, Pairs, Policies
 from dpjax.domains import Domain
 from dpjax.domains.action_sets import example_loss, fits
 from dpjax.learners import factories
-from dpjax.study.grid import taken
-from dpjax.study.standard import sizes, sizes_of
+from dpjax.learners.factories import taken
+from dpjax.privacy import default_delta
+
+ARMS, DIM = 4, 5  # of the standard sizes
+
+
+class UserError(ValueError):
+    """An error of a user's learner; its cause is what the learner's code raised."""
 
 
 class Entrant(NamedTuple):
@@ -124,3 +137,65 @@ def field_for(mine, horizon, against=None) -> Field:
     if not found:
         raise ValueError("against: no learner of dpjax plays these actions with this feedback")
     return Field(found, left_out, len(names) - len(found) - len(left_out))
+
+
+def sizes(horizon) -> dict[str, Any]:
+    """The arguments that a factory may require: four arms, a ball or features in R^5.
+
+    The actions of a linear learner are the unit vectors. If delta is required, it is T^-2.
+    """
+    return {
+        "arms": ARMS, "domain": domains.ball(DIM), "dim": DIM, "actions": np.eye(ARMS),
+        "epsilon": 1.0, "delta": default_delta(horizon),
+    }  # fmt: skip
+
+
+def sizes_of(actions, horizon) -> dict[str, Any]:
+    """The arguments of a factory whose learner is to have the given actions."""
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
+    if isinstance(actions, Pairs):
+        return given | {"arms": actions.players}
+    if isinstance(actions, Arms):
+        return given | {"arms": actions.count, "actions": np.eye(actions.count)}
+    if isinstance(actions, Domain):
+        return given | {"domain": actions}
+    advised = actions.arms is not None
+    return given | ({"arms": actions.arms, "experts": actions.dim} if advised else
+                    {"dim": actions.dim})  # fmt: skip
+
+
+def name_of(factory: Callable) -> str:
+    """The name of a user's learner in tables, different from those of the built-in learners."""
+    name = getattr(factory, "__name__", "mine")
+    return f"{name} (mine)" if name in learners.__all__ else name
+
+
+def prepared(factory: Callable, *horizons: int) -> Entrant:
+    """The entrant of a user's factory, after a check that its learner can be built and traced
+    at all of these horizons.
+
+    Raises:
+      UserError: the learner cannot be built or traced. The message names the factory and quotes
+        its error.
+    """
+    with named(name_of(factory)):
+        mine = entrant(factory, horizons[0])
+        for horizon in {*horizons}:
+            check_learner(mine.build(horizon))
+    return mine
+
+
+@contextmanager
+def named(name):
+    """Turn any exception of a user's code into a UserError that begins with ``name``.
+
+    Runtime warnings are suppressed, because a regret that is NaN is an error anyway.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except Exception as error:
+        kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"{name}: {kind}{first}") from error
