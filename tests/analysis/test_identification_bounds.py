@@ -236,11 +236,7 @@ def test_stopping_times():
 
 def test_stopping_times_under_local_privacy():
     """Golden numbers; randomized response only increases them; tiny epsilon costs 1 / epsilon^2."""
-    golden = {
-        "mu1": [598026, 5909.91],
-        "mu2": [720826, 8054.35],
-        "mu4": [57262.4, 649.621],
-    }
+    golden = {"mu1": [598026, 5909.91], "mu2": [720826, 8054.35], "mu4": [57262.4, 649.621]}
     factor = bounds.stopping_time_lower([0.2, 0.4], np.inf, 0.01) / 41.350947
     for name, row in golden.items():
         means = INSTANCES[name]

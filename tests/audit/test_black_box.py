@@ -98,14 +98,8 @@ class Commits:
             {"pair": audit.Pair(np.ones((3, 1)), np.ones((3, 1)))},
             r"^Commit: select\(\) returned 1 in round 2; ",
         ),
-        (
-            {"make": lambda seed: Commits(True)},
-            r"^Commits: select\(\) returned True in",
-        ),
-        (
-            {"make": lambda seed: Commits(0.5)},
-            r"returned 0.5 in round 1; it must return",
-        ),
+        ({"make": lambda seed: Commits(True)}, r"^Commits: select\(\) returned True in"),
+        ({"make": lambda seed: Commits(0.5)}, r"returned 0.5 in round 1; it must return"),
         ({"epsilon": 0.0}, "epsilon must be"),
     ],
 )

@@ -181,10 +181,7 @@ def test_no_history_shows_more_than_is_declared(name):
     assert found.shown.max() <= found.declared * (1 + audit.verdicts.ROUNDING)
 
 
-@pytest.mark.parametrize(
-    "name",
-    learners.__all__,
-)
+@pytest.mark.parametrize("name", learners.__all__)
 def test_no_history_shows_more_than_its_replays_spend(name):
     found = found_of(name)
     more = np.flatnonzero(found.shown > found.spent * (1 + audit.verdicts.ROUNDING))

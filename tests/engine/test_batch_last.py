@@ -236,8 +236,7 @@ def test_twice():
 
 
 @pytest.mark.parametrize(
-    ("batched", "arguments"),
-    [((False,), (VECTOR,)), ((True, True), (VECTOR, VECTOR[:, :2]))],
+    ("batched", "arguments"), [((False,), (VECTOR,)), ((True, True), (VECTOR, VECTOR[:, :2]))]
 )
 def test_bad_batches_are_refused(batched, arguments):
     with pytest.raises(ValueError, match="one common last axis"):

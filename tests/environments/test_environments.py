@@ -44,9 +44,7 @@ EXAMPLES = {
     },
     "fully_oblivious": {"": lambda: environments.fully_oblivious(ARMS)},
     "gaussian": {"pseudo": lambda: environments.gaussian(MEANS, deviation=0.5)},
-    "heavy_tailed": {
-        "pseudo": lambda: environments.heavy_tailed(MEANS, tail=1.6),
-    },
+    "heavy_tailed": {"pseudo": lambda: environments.heavy_tailed(MEANS, tail=1.6)},
     "memory": {
         "m=0": lambda: environments.memory(MEANS, rounds=0),
         "m=2": lambda: environments.memory(MEANS, rounds=2),

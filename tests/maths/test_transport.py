@@ -190,10 +190,7 @@ def test_thresholds():
         np.testing.assert_allclose(kept, golden, rtol=3e-3)
     exponents = np.float32([1e-2, 0.5, 3, 10, 40, 60])
     plain, one = np.array([1.0, 1.0]), np.array([1.0, 1.0, 0.75, 0.25])
-    for function, row in [
-        (transport_threshold_plain, plain),
-        (transport_threshold, one),
-    ]:
+    for function, row in [(transport_threshold_plain, plain), (transport_threshold, one)]:
         for exponent, c in zip(exponents, function(exponents), strict=True):
             assert -np.log(tail(row, float(c))) == pytest.approx(exponent, rel=2e-6, abs=5e-6)
     table = transport.threshold_coefficients()

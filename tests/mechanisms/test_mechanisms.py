@@ -53,9 +53,7 @@ def play(factory, horizon, key, scale, values):
     state, first = stream.init(jr.fold_in(key, 0))
     rounds = jnp.arange(1, len(values) + 1)
     _, rest = lax.scan(
-        lambda state, at: stream.step(state, jr.fold_in(key, at[0]), at[1]),
-        state,
-        (rounds, values),
+        lambda state, at: stream.step(state, jr.fold_in(key, at[0]), at[1]), state, (rounds, values)
     )
     return jnp.concatenate([first[None], rest])
 
