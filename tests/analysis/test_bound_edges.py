@@ -155,7 +155,12 @@ LONG = {
     "characteristic_time", "robust_elimination", "stopping_time_lower", "azize_2023_lower",
     "stopping_time_lower_local", "linear_elimination",
 }  # fmt: skip
-EACH = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in SETTINGS]
+
+
+def of(names):
+    return pytest.mark.parametrize("name", [
+        pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in names
+    ])  # fmt: skip
 
 
 def value(name, **arguments):
@@ -175,7 +180,7 @@ def test_every_bound_has_its_edges():
     assert sorted(SETTINGS) == sorted(bounds.__all__)
 
 
-@pytest.mark.parametrize("name", EACH)
+@of(SETTINGS)
 def test_no_bound_is_negative_or_not_a_number(name):
     for point in settings(name):
         found = value(name, **point)
@@ -192,14 +197,7 @@ FALLS = {
 LONGER = [1, 2, 3, 4, 5, 7, 8, 9, 100, 1000, 1023, 1024, 1025, 2.0**18, 2.0**31]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name in LONG else ())
-        for name, axes in SETTINGS.items()
-        if "horizon" in axes and name not in FALLS
-    ],
-)
+@of(name for name, axes in SETTINGS.items() if "horizon" in axes and name not in FALLS)
 def test_a_longer_game_has_no_smaller_bound(name):
     points = [point for point in settings(name, horizon=0) if point.get("epsilon", 1.0) >= 1e-3]
     for point in points[:: max(len(points) // 12, 1)]:
@@ -208,10 +206,7 @@ def test_a_longer_game_has_no_smaller_bound(name):
         assert all(rises), (point, found)
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow if name in LONG else ())
-    for name, axes in SETTINGS.items() if "epsilon" in axes
-])  # fmt: skip
+@of(name for name, axes in SETTINGS.items() if "epsilon" in axes)
 def test_infinite_epsilon_is_the_limit_of_large_ones(name):
     """For arms with distinct means; not for equal means, nor without a budget of switches."""
     if name in ("glm_sgd", "shrinking_dartboard_pure"):
@@ -226,22 +221,15 @@ def test_infinite_epsilon_is_the_limit_of_large_ones(name):
         np.testing.assert_allclose(near, limit, rtol=1e-2, atol=1e-9, err_msg=str(point))
 
 
-BY_GAPS = [name for name, axes in SETTINGS.items() if "means" in axes]
-
-
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in BY_GAPS
-])  # fmt: skip
+@of(name for name, axes in SETTINGS.items() if "means" in axes)
 def test_a_gap_of_1_and_one_of_a_half_are_limits(name):
     """From below at 1, from above at 1/2, since an arm with gap 2^-e needs e epochs."""
     for near, edge in (
         ([1e-12, 1.0 - 1e-12, 1.0 - 1e-12], [1e-12, 1.0, 1.0]),
         ([0.25, 0.75 + 1e-12], [0.25, 0.75]),
     ):
-        points = [
-            point for point in settings(name, means=edge)
-            if point.get("horizon", 2**18) == 2**18
-        ]  # fmt: skip
+        points = settings(name, means=edge)
+        points = [point for point in points if point.get("horizon", 2**18) == 2**18]
         for point in points[:: max(len(points) // 8, 1)]:
             found = value(name, **point), value(name, **point | {"means": near})
             np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-6, err_msg=str(point))

@@ -14,7 +14,6 @@ from jax import random as jr
 from dpjax import clear_caches, environments, learners, simulate, sweep
 from dpjax.engine import compile, devices, one_kernel, programs
 
-SHAPE = jax.ShapeDtypeStruct((8, 32), jnp.float32)
 HORIZON, SIZE = 16, (2, 8)
 POINTS = np.array([0.1, 0.2], np.float32)
 
@@ -121,14 +120,6 @@ def test_a_layout_that_fails_is_logged(error, level, monkeypatch, caplog):
     assert compile.compile_block(traced(), (2, 8), None)
     message = f"kernel cannot be used: {type(error).__name__}: {error}"
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [(level, message)]
-
-
-def test_a_compiler_says_why_it_does_not_serve():
-    def sorts(x):
-        return jnp.sort(x, axis=0)
-
-    with pytest.raises(one_kernel.Unfit, match="^XLA cannot compile sort within"):
-        one_kernel.as_one_kernel(sorts, [SHAPE], [True], lambda function: function)
 
 
 @pytest.mark.parametrize("meshed", [False, True])

@@ -99,15 +99,8 @@ def test_losses_of_gap_arms_have_their_means_and_the_tally_is_the_gap(losses):
 
 
 def test_paper_has_as_many_arms_as_the_square_of_the_dimension():
-    features, losses = jax.eval_shape(
-        lambda key: (
-            environments.gap_arms(4)
-            .step(environments.gap_arms(4).init(key), key, always(0))[1]
-            .loss
-        ),
-        jr.key(0),
-    )
-    assert features.shape == (16, 4) and losses.shape == (16,)
+    _, outcomes = rounds(environments.gap_arms(4), always(0), 1)
+    assert [each.shape for each in outcomes.loss] == [(1, 1, 16, 4), (1, 1, 16)]
 
 
 def test_fixed_actions():
