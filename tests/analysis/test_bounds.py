@@ -190,18 +190,6 @@ def test_batched_bandit_by_hand():
     assert bounds.batched_bandit(100, 4, np.inf) == pytest.approx(30 * math.sqrt(404) + 1)
 
 
-def test_batches_beat_noise_on_each_loss_where_epsilon_is_small():
-    """Table 2: T^(1/2) against T^(2/3). Batches are sublinear below epsilon = T^(-1/2)."""
-    rounds = 10.0 ** np.arange(4, 13)
-    ratio = bounds.before_bandits(rounds, 0.1, arms=4) / bounds.exp2_rate(rounds, 4, 0.1)
-    assert (np.diff(ratio) > 0).all() and ratio[-1] > 10
-    epsilon = 10.0 * rounds**-0.75
-    batched = bounds.batched_bandit(rounds, 2, epsilon, base="exp2") / rounds
-    local = bounds.exp2(rounds, 2, epsilon) / rounds
-    assert (np.diff(batched) < 0).all()
-    assert local[-1] > 1
-
-
 @pytest.mark.parametrize("domain", ["simplex", "ball", "cube"])
 def test_the_printed_theorem_on_ftrl_is_below_ours_by_a_root_of_two(domain):
     """Only in its first term: sqrt(T ln N), sqrt(T / 2), sqrt(N T / 2)."""

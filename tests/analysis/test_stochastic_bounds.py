@@ -183,24 +183,6 @@ def test_linear_elimination_by_hand():
         assert computed == pytest.approx(total + left * gap, rel=1e-9)
 
 
-def test_linear_elimination_grows_as_the_theorem_says():
-    """As sqrt(T) and as 1 / epsilon; local noise costs sqrt(T) / epsilon; arguments broadcast."""
-    horizons, epsilons = np.array([[1e8], [1e12]]), np.array([1e-3, 1e-2, np.inf])
-    values = bounds.linear_elimination(horizons, 20, 5, epsilons)
-    assert values.shape == (2, 3)
-    plain = values[:, 2]
-    assert 0.45 < np.log(plain[1] / plain[0]) / np.log(1e4) < 0.6
-    privacy = values[1, :2] - plain[1]
-    assert 8 < privacy[0] / privacy[1] < 10.5
-    local = bounds.linear_elimination(horizons, 20, 5, 0.1, model="local")[:, 0]
-    assert 0.45 < np.log(local[1] / local[0]) / np.log(1e4) < 0.6
-    assert local[1] > 5 * plain[1]
-    for i, j in np.ndindex(2, 3):
-        single = bounds.linear_elimination(horizons[i, 0], 20, 5, epsilons[j])
-        assert values[i, j] == pytest.approx(single, rel=1e-12)
-    assert (np.diff(bounds.linear_elimination(1e8, 20, 5, [0.01, 0.1, 1.0, 10.0])) < 0).all()
-
-
 def test_other_bounds_of_linear_bandits():
     printed = np.sqrt(1e6 * np.log(1e6)) + np.log(1e6) ** 2 / 0.5
     assert bounds.linear_elimination_printed(1e6, 0.5) == pytest.approx(printed)

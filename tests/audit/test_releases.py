@@ -136,13 +136,6 @@ def in_a_scan_that_is_mapped(key, loss, scale):
     return jnp.sum(jax.vmap(lambda own: in_a_scan(own, loss, scale))(keys))
 
 
-def in_a_map_that_is_scanned(key, loss, scale):
-    def one(total, own):
-        return total + side_by_side(own, loss, scale), None
-
-    return lax.scan(one, 0.0 * loss, jr.split(key, 2))[0]
-
-
 def as_exact_sums(key, loss, scale):
     return jnp.sum(totals(jr.split(key, 3), loss * WEIGHTS, scale))
 
@@ -199,7 +192,6 @@ SEEN = {
     of_one_value: 3.0,
     in_two_maps: 18.0,
     in_a_scan_that_is_mapped: 12.0,
-    in_a_map_that_is_scanned: 12.0,
     as_exact_sums: 6.0,
     as_sums_of_draws: 5.0,
     as_noise_of_vectors: 1.0,
@@ -488,18 +480,6 @@ def test_a_loss_beside_noise_on_zeros_is_no_release(share):
     for release in (only, beside):
         replayed = audit.replay(learner_of(release, 1.0), PAIR, jr.key(0))
         assert audit.spent(replayed, 0.0) == np.inf
-
-
-def test_a_release_in_a_loop_of_fixed_length_is_counted():
-    """The loop with fixed bounds: each of its three releases spends ten times as much."""
-
-    def again(key, loss, scale):
-        def one(i, total):
-            return total + noise.laplace(jr.fold_in(key, i), loss, scale)
-
-        return lax.fori_loop(0, 3, one, 0.0 * loss)
-
-    assert spent_by(beside_a_release(again), 1.0) == pytest.approx([1.0 + 3 * 10.0], rel=1e-5)
 
 
 @pytest.mark.parametrize("release", [until_it_is_small, in_a_long_scan, in_a_checkpoint])

@@ -8,28 +8,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.engine.batch_last import batch_last
-from tests.engine.beside_vmap import INDEX, KEYS, MATRIX, VECTOR, B, both, check
-
-
-def test_a_place_of_each_members_own():
-    """Among few places, also out of range, which jax clamps; among many; and of keys."""
-    many = np.zeros((1100, B), np.float32)
-
-    def function(m, v, i, key, many):
-        keys = jr.split(key, 3)
-        return (
-            lax.dynamic_update_index_in_dim(m, v, i, 0),
-            lax.dynamic_update_index_in_dim(m, v, 2 * i - 1, 0),
-            lax.dynamic_update_index_in_dim(m, v, 4 * i, 0),
-            lax.dynamic_update_slice(m, v[:1, None], (i, i + 1)),
-            lax.dynamic_update_slice(m, m[:2, :1], (i, jnp.int32(1))),
-            lax.dynamic_update_slice(v, v[:1], (i,)),
-            lax.dynamic_update_index_in_dim(keys, key, i, 0),
-            lax.dynamic_update_slice(many, v[:1], (i + 7,)),
-        )
-
-    check(function, MATRIX, VECTOR, INDEX, KEYS, many)
-
+from tests.engine.beside_vmap import INDEX, MATRIX, B, both, check
 
 NUMBERS = lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers
 MODES = ("clip", "fill", "promise_in_bounds")

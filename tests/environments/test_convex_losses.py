@@ -186,25 +186,3 @@ def test_a_vector_stands_for_its_linear_loss():
     x, loss = jnp.array([1.0, 2.0]), jnp.array([3.0, -1.0])
     assert float(value(loss, x)) == 1.0
     assert float(value(jax.tree_util.Partial(jnp.vdot, loss), x)) == 1.0
-
-
-DISTANCE = loss_families.distance(BALL)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (("iid", DISTANCE), {}, "domain must be a Domain"),
-        ((BALL, "distance"), {}, "family must be a Family or a function"),
-        ((BALL, lambda p, x: 0.0), {}, "parameters must be given"),
-        ((BALL, DISTANCE, "rows"), {}, "parameters must be given"),
-        ((BALL, DISTANCE, "often"), {}, "kind must be one of"),
-        ((BALL, DISTANCE), {"spread": 2.0}, "spread must be in"),
-        ((BALL, DISTANCE), {"parameters": (jnp.ones(3), jnp.ones((2, 3)))}, "common leading axis"),
-        ((BALL, DISTANCE), {"parameters": np.full((2, 3), np.nan)}, "parameters must be finite"),
-        ((BALL, lambda p, x: p * x), {"parameters": jnp.ones((2, 3))}, "must return one number"),
-    ],
-)
-def test_bad_input(arguments, options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        environments.convex_losses(*arguments, **options)

@@ -290,22 +290,6 @@ def test_each_segment_has_its_own_means():
     assert np.abs(error / np.sqrt(means * (1 - means) / games)).max() < 4.5
 
 
-@pytest.mark.parametrize(
-    ("means", "ends", "name"),
-    [
-        ([0.2, 0.5], [4], "means must have shape"),
-        ([[0.2, 1.5]], [4], "means: row 1, column 2 is 1.5"),
-        ([[0.2, 0.5]], [4, 8], "ends must be"),
-        ([[0.2, 0.5]] * 2, [4, 4], "ends must be"),
-        ([[0.2, 0.5]], [0], "ends must be"),
-        ([[0.2, 0.5]], [4.5], "ends must be"),
-    ],
-)
-def test_bad_segments_are_refused(means, ends, name):
-    with pytest.raises((ValueError, TypeError), match=name):
-        environments.piecewise(means, ends)
-
-
 # --- from_means ---
 
 
@@ -329,21 +313,6 @@ def test_means_may_depend_on_traced_numbers():
 
     gaps = np.array([1.0 - 1 / 2, 1 / 2 - 1 / 3, 1 / 3 - 1 / 4])
     assert jax.jit(regret)(0.5) == pytest.approx(0.5 * gaps.sum(), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("means", "message"),
-    [
-        (lambda t: jnp.array([0.5]), r"means must return the shape \(K,\) with K at least 2"),
-        (lambda t: 0.5, r"means must return the shape \(K,\)"),
-        (lambda t: jnp.array([0.5, t / 8]), "got 1.125 for arm 1 in round 9"),
-        (lambda t: jnp.array([jnp.nan, 0.5]), "got nan for arm 0 in round 1"),
-        ([0.2, 0.5], "means must be a function of the round, got a list"),
-    ],
-)
-def test_bad_means_are_refused(means, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        environments.from_means(means, 10)
 
 
 # --- gaussian ---
@@ -622,64 +591,6 @@ def test_a_table_is_replayed_row_by_row():
         rows = np.asarray(losses, np.float32)
         np.testing.assert_array_equal(outcomes.loss, rows)
         np.testing.assert_array_equal(outcomes.tally, rows[:, 1:] - rows)
-
-
-def spoiled(row, column, value):
-    losses = np.full((3, 4), 0.5)
-    losses[row, column] = value
-    return losses
-
-
-BAD_TABLES = [
-    (spoiled(1, 3, np.nan), r"row 2, column 4 is missing; losses must"),
-    (spoiled(0, 0, np.inf), r"row 1, column 1 is inf; losses must lie in \[0, 1\]"),
-    (spoiled(2, 2, -np.inf), r"row 3, column 3 is -inf"),
-    (spoiled(2, 0, 1.5), r"row 3, column 1 is 1\.5; losses must lie in \[0, 1\]"),
-    (spoiled(0, 2, -0.25), r"row 1, column 3 is -0\.25"),
-    (spoiled([2, 1], [0, 1], 7.0), r"row 2, column 2 is 7"),  # the first of several
-    *((np.zeros(shape), message) for shape, message in [
-        (5, r"must have shape \(T, K\), got \(5,\)"), ((), r"must have shape \(T, K\), got \(\)"),
-        ((2, 3, 4), r"must have shape \(T, K\), got \(2, 3, 4\)"), ((0, 3), r"has no rows"),
-        ((5, 1), r"has 1 arm; at least 2 are needed"), ((5, 0), r"has 0 arm"),
-    ]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("losses", "message"), BAD_TABLES, ids=[each[1] for each in BAD_TABLES])
-def test_a_bad_table_is_refused_in_one_sentence(losses, message):
-    """Rows and columns are counted from 1."""
-    with pytest.raises(ValueError, match=f"^losses: {message}"):
-        environments.table(losses)
-
-
-# --- arguments ---
-
-BAD_MEANS = [[0.5, np.nan], [0.5], 0.5, [[0.5, 0.5]]]
-# Name, factory, arguments, keywords.
-BAD_ARGUMENTS = [
-    *(("means", "bernoulli", (means,), {}) for means in [*BAD_MEANS, [0.5, 1.5], [-0.1, 0.5]]),
-    ("regret", "bernoulli", (MEANS,), {"regret": "expected"}),
-    *(("means", "gaussian", (means,), {"deviation": 1.0}) for means in [*BAD_MEANS, [0.5, np.inf]]),
-    *(("deviation", "gaussian", (MEANS,), {"deviation": bad}) for bad in (-0.1, np.nan, np.inf)),
-    *(("arms", "deterministic", (arms,), {}) for arms in (2, 4.0)),
-    ("arms", "fully_oblivious", (1,), {}),
-    *(("half_width", "fully_oblivious", (3,), {"half_width": bad}) for bad in (0.3, np.nan)),
-    ("arms", "oblivious", (1,), {}),
-    *(("period", "oblivious", (3, bad), {}) for bad in (0, 2.5)),
-    ("half_width", "oblivious", (3,), {"half_width": -0.01}),
-    *(("horizon", "switching_cost", (bad, 3), {}) for bad in (0, 1e3)),
-    ("arms", "switching_cost", (8, 1), {}),
-    ("walk", "switching_cost", (8, 3), {"walk": "brownian"}),
-    *(("means", "memory", (means,), {"rounds": 1}) for means in BAD_MEANS[:2]),
-    *(("rounds", "memory", (MEANS,), {"rounds": bad}) for bad in (-1, np.nan, np.inf)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("argument", "factory", "given", "options"), BAD_ARGUMENTS)
-def test_bad_arguments_are_refused_by_name(argument, factory, given, options):
-    """One sentence that names the argument."""
-    with pytest.raises((ValueError, TypeError), match=rf"^{argument}\b"):
-        getattr(environments, factory)(*given, **options)
 
 
 @pytest.mark.parametrize("integer", [np.int32, np.int64])

@@ -50,12 +50,3 @@ def test_a_traced_scale_has_the_arms_of_a_plain_one():
     plain, traced = features(2.0), jax.jit(features)(jnp.float32(2.0))
     assert plain.loss[0].shape == (10, 3)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), plain, traced)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("dim", 0), ("arms", 1), ("scale", 0.0), ("scale", np.inf), ("scale", np.nan)],
-)
-def test_bad_arguments_are_refused_by_name(name, value):
-    with pytest.raises((ValueError, TypeError), match=rf"^{name} must be"):
-        environments.glm_arms(**{"dim": 3, name: value})
