@@ -372,16 +372,6 @@ def test_the_chains_are_those_of_their_set_functions():
         np.testing.assert_allclose(domains.directed_cut(ARCS)(jax_order), cut, rtol=1e-5, atol=1e-6)
 
 
-def test_equal_weights_give_a_permutahedron():
-    """F(S) = sqrt(|S|): the increments of the square root, in all orders."""
-    base = domains.base_polytope(4, domains.concave_of_weights(np.ones(4)))
-    same = domains.permutahedron(np.diff(np.sqrt(np.arange(5.0))))
-    g = jr.normal(jr.key(0), (50, 4))
-    both = [jax.vmap(domain.minimizer)(g) for domain in (base, same)]
-    np.testing.assert_allclose(*both, atol=1e-6)
-    assert base.inradius == pytest.approx(same.inradius, rel=1e-5)
-
-
 def test_a_traced_game_may_make_a_domain_of_loops():
     """jax 0.7 cannot evaluate such a chain in jax.ensure_compile_time_eval."""
 

@@ -350,23 +350,23 @@ def test_deterministic_against_the_text(arms):
 # --- fully oblivious, oblivious ---
 
 
-def test_fully_oblivious_is_bernoulli_in_law():
-    """All 2^4 loss vectors over 2e5 rounds, by chi-square; half_width = .04 is rejected."""
-    law = [0.45, 0.5, 0.5, 0.5]
-    for environment in (environments.fully_oblivious(4), environments.bernoulli(law)):
-        assert joint_p(sampled_outcomes(environment, jr.key(6)).loss, law) > 1e-3
-    other = environments.fully_oblivious(4, half_width=0.04)
-    losses = sampled_outcomes(other, jr.key(6)).loss
-    assert joint_p(losses, law) < 1e-6
-    assert joint_p(losses, [0.46, 0.5, 0.5, 0.5]) > 1e-3
-
-
-def test_the_half_width_sets_the_first_arms_gain():
-    """e = 0: all arms alike. e = 1/4: the first arm's gains are 1/2 to 1, its mean loss is 1/4."""
-    for half_width, first in [(0.0, 0.5), (0.25, 0.25)]:
-        environment = environments.fully_oblivious(3, half_width=half_width)
-        losses = sampled_outcomes(environment, jr.key(7)).loss
-        assert joint_p(losses, [first, 0.5, 0.5]) > 1e-3
+@pytest.mark.parametrize(
+    ("half_width", "law"),
+    [
+        (None, [0.45, 0.5, 0.5, 0.5]), (0.04, [0.46, 0.5, 0.5, 0.5]), (0.0, [0.5] * 3),
+        (0.25, [0.25, 0.5, 0.5]),
+    ],
+)  # fmt: skip
+def test_fully_oblivious_is_bernoulli_in_law(half_width, law):
+    """All loss vectors over 2e5 rounds, by chi-square; a mean off by 0.01 is rejected."""
+    options = {} if half_width is None else {"half_width": half_width}
+    environment = environments.fully_oblivious(len(law), **options)
+    losses = sampled_outcomes(environment, jr.key(6)).loss
+    assert joint_p(losses, law) > 1e-3
+    assert joint_p(losses, [law[0] + 0.01, *law[1:]]) < 1e-6
+    if half_width is None:
+        losses = sampled_outcomes(environments.bernoulli(law), jr.key(6)).loss
+        assert joint_p(losses, law) > 1e-3
 
 
 @cache
@@ -416,74 +416,44 @@ SWITCHING = np.resize([0, 0, 1, 1, 0, 0, 3], 100)
 
 @pytest.fixture(scope="module")
 def long_games():
-    """The first 100 rounds of 2^18 for each walk: outcomes of the four fixed arms and of SWITCHING.
-
-    Also returns the normal draws xi_1, xi_2, ... under the same keys.
+    """The first 100 rounds of 2^18 for each walk: (losses of the four fixed arms (100, 4),
+    (losses, tallies) of SWITCHING), and the normal draws xi_1, xi_2, ... under the same keys.
     """
     arms = np.concatenate([np.tile(np.arange(4)[:, None], 100), SWITCHING[None]]).astype(np.int32)
 
     def games(nature):
-        played = []
+        found = {}
         for walk in WALKS:
             environment = environments.switching_cost(LONG, 4, walk=walk)
-            played.append(jax.vmap(lambda a, e=environment: play(e, a, nature)[0])(arms))
+            played = jax.vmap(lambda a, e=environment: play(e, a, nature)[0])(arms)
+            fixed = jnp.stack([played.loss[arm, :, arm] for arm in range(4)], axis=1)
+            found[walk] = fixed, (played.loss[4], played.tally[4])
         normals = jax.vmap(lambda t: laws.normal(jr.fold_in(nature, t)))(jnp.arange(1, 101))
-        return dict(zip(WALKS, played, strict=True)), normals
+        return found, normals
 
     return jax.tree.map(lambda x: np.asarray(x, np.float64), jax.jit(games)(jr.key(9)))
 
 
-def fixed_arm_losses(outcomes):
-    """Losses (100, 4) of each arm if it is played throughout."""
-    return np.stack([outcomes.loss[arm, :, arm] for arm in range(4)], axis=1)
-
-
-def parent(t, walk):
-    return t & (t - 1) if walk == "multiscale" else t - 1
-
-
 @every_walk
 def test_the_walk_against_its_recursion(walk, long_games):
-    """W_t = W_rho(t) + sigma xi_t with independently drawn xi; the other recursion is far off."""
+    """W_t = W_rho(t) + sigma xi_t with independently drawn xi, and the gap of the best arm."""
     games, normals = long_games
-    expected = {name: np.zeros(101) for name in WALKS}
+    w = np.zeros(101)
     for t in range(1, 101):
-        for name, w in expected.items():
-            w[t] = w[parent(t, name)] + SIGMA * normals[t - 1]
-    measured = fixed_arm_losses(games[walk]).max(axis=1) - 0.5  # any arm but the best
-    (other,) = set(WALKS) - {walk}
+        w[t] = w[t & (t - 1) if walk == "multiscale" else t - 1] + SIGMA * normals[t - 1]
+    losses = games[walk][0]
+    best = losses.mean(axis=0).argmin()
+    expected = 0.5 + w[1:, None] - GAP * (np.arange(4) == best)
     # At most 100 sums, each rounded to 2^-25 near 1/2 or less.
-    np.testing.assert_allclose(measured, expected[walk][1:], atol=100 * 2**-25)
-    assert np.abs(measured - expected[other][1:]).max() > 3 * SIGMA
-
-
-@every_walk
-def test_sigma_and_gap_of_the_first_papers_experiment(walk, long_games):
-    """sigma = 1/162 and gap = 1.531058e-4 at T = 2^18, K = 4, recovered from observed losses."""
-    games, normals = long_games
-    losses = fixed_arm_losses(games[walk])
-    w = np.concatenate([[0.5], losses.max(axis=1)])
-    steps = w[1:] - w[[parent(t, walk) for t in range(1, 101)]]
-    # Least squares; 100 losses are rounded to 2^-25 each, over |xi| = 10.
-    assert steps @ normals / (normals @ normals) == pytest.approx(SIGMA, rel=1e-5)
-    # Losses near 1/2 are rounded to 2^-25: the mean of 100 differences has 4e-9, or 3e-5 of the
-    # gap.
-    assert (losses.max(axis=1) - losses.min(axis=1)).mean() == pytest.approx(GAP, rel=2e-4)
-    # All arms except the best share the walk; the best is the same throughout.
-    best = losses.argmin(axis=1)
-    assert (best == best[0]).all()
-    others = np.delete(losses, best[0], axis=1)
-    np.testing.assert_allclose(
-        others, np.broadcast_to(others[:, :1], others.shape), rtol=0, atol=2**-24
-    )
+    np.testing.assert_allclose(losses, expected, rtol=0, atol=100 * 2**-25)
+    # The mean of 100 differences has an error of 4e-9, or 3e-5 of the gap.
+    assert (losses.max(axis=1) - losses[:, best]).mean() == pytest.approx(GAP, rel=2e-4)
 
 
 @every_walk
 def test_a_switch_costs_the_whole_loss_and_the_comparator_pays_none(walk, long_games):
     """Loss 1 in a switching round, the fixed arm's loss otherwise; tallies against L_t."""
-    outcomes = long_games[0][walk]
-    fixed = fixed_arm_losses(outcomes)
-    losses, tally = outcomes.loss[4], outcomes.tally[4]
+    fixed, (losses, tally) = long_games[0][walk]
     rounds = np.arange(100)
     switched = np.append(False, SWITCHING[1:] != SWITCHING[:-1])
     np.testing.assert_array_equal(switched[:9], [0, 0, 1, 0, 1, 0, 1, 1, 0])
