@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import learners, simulate
+from dpjax import simulate
 from dpjax.engine.batch_last import batch_last
 from tests import test_conformance as conformance
 from tests.engine.beside_vmap import (
@@ -213,17 +213,16 @@ def test_bad_batches_are_refused(batched, arguments):
         batch_last(lambda *xs: xs, batched)(*arguments)
 
 
-EPSILONS = np.array([0.1, 1.0, np.inf], np.float32)
-
-
-def check_game(learner, environment, points):
-    """A game over points and then seeds: its actions and final state, and its regret."""
+@pytest.mark.parametrize("name", ["ftrl", "successive_elimination", "scrible", "linucb"])
+def test_games(name):
+    """Over points and then seeds: actions, final states and regret; test_conformance.py has all."""
+    environment = conformance.on_table(name, conformance.table())
 
     def cell(point, seed):
-        played = conformance.recorded(learner(point), environment)
+        played = conformance.recorded(conformance.make(name, epsilon=point), environment)
         return simulate(*played, jr.fold_in(jr.key(3), seed), checkpoints=3)
 
-    seeds = jnp.arange(9)
+    points, seeds = np.array([0.1, 1.0, np.inf], np.float32), jnp.arange(9)
     inner = jax.vmap(cell, in_axes=(0, None), out_axes=-1)
     expected = compiled(jax.vmap(inner, in_axes=(None, 0), out_axes=-1), points, seeds)
     inner = batch_last(cell, (True, False))
@@ -235,18 +234,3 @@ def check_game(learner, environment, points):
         a, b = data(a), data(b)
         largest = float(np.max(np.abs(a), initial=0.1, where=np.isfinite(a)))
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6 * largest)
-
-
-QUICK = ("ftrl", "successive_elimination")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
-        for name in learners.__all__
-    ],
-)
-def test_every_learner(name):
-    environment = conformance.on_table(name, conformance.table())
-    check_game(lambda e: conformance.make(name, epsilon=e), environment, EPSILONS)
