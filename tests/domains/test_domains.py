@@ -288,9 +288,9 @@ def test_range_is_the_largest_less_the_least(name):
 
 
 def test_exponential_weights_stay_finite_where_the_noise_is_huge():
-    """s of 1e11, scaled within a compiled program, for 200 draws one by one and at once."""
+    """s of 1e11, scaled within a compiled program, for 20 draws one by one and at once."""
     argmin = domains.simplex(5).regularizer.argmin
-    s = 1e11 * jr.normal(jr.key(0), (200, 5))
+    s = 1e11 * jr.normal(jr.key(0), (20, 5))
     alone = jax.jit(lambda s, rate: argmin(s, rate))
     for x in [jax.vmap(lambda s: argmin(s, 0.3))(s), jnp.stack([alone(row, 0.3) for row in s])]:
         np.testing.assert_allclose(jnp.sum(x, axis=1), 1.0, rtol=1e-6)
