@@ -69,10 +69,8 @@ def test_the_mean_is_known_to_the_asked_accuracy(epsilon):
     # With far less accuracy, far more than 5 % of the trials are off by as much.
     loose = stop_times(0.2, epsilon=epsilon, accuracy=50.0, failure=0.999)
     assert (np.abs(loose.mean - 0.2) > 0.5 * 0.2).mean() > 0.05
-
-
-def test_a_stream_of_mean_0_is_hardly_ever_stopped():
-    assert stop_times(0.0, epsilon=1.0).stopped.mean() < 0.05
+    # A stream of mean 0 is hardly ever stopped.
+    assert stop_times(0.0, epsilon=epsilon).stopped.mean() < 0.05
 
 
 @pytest.mark.slow
@@ -161,28 +159,3 @@ def test_recorded_values_are_clipped():
     # In units of the bound.
     assert float(exact_sums.to_float(stream(None, 0, 3))) == 0.125
     assert float(exact_sums.to_float(stream(None, 1, 1))) == -1.0
-
-
-BAD = {
-    "horizon": [0, 1.5],
-    "epsilon": [0.0, -1.0, float("nan")],
-    "accuracy": [0.0, -1.0],
-    "failure": [0.0, 1.0],
-    "bound": [0.0],
-    "queries": ["often"],
-}
-
-
-@pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in BAD.items() for v in vs])
-def test_bad_arguments_are_refused_by_name(name, value):
-    good = {"horizon": 4, "epsilon": 1.0, "accuracy": 0.5, "failure": 0.1} | {name: value}
-    horizon = good.pop("horizon")
-    with pytest.raises((ValueError, TypeError), match=rf"\b{name}\b"):
-        stopping.private_mean(jr.key(0), stopping.recorded([1.0] * 4), horizon, **good)
-
-
-def test_bad_streams_are_refused():
-    with pytest.raises(ValueError, match="values"):
-        stopping.recorded(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="probability"):
-        stopping.two_valued(1.5)

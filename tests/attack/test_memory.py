@@ -1,8 +1,6 @@
 """Memory that a process keeps: programs up to a number of bytes, and traces in contexts.
 
-    pytest -m slow tests/attack/test_memory.py -n 0 -s
-
-prints what was measured.
+pytest -m slow tests/attack/test_memory.py -n 0 -s  # prints what was measured
 """
 
 import json
