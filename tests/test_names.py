@@ -93,13 +93,12 @@ def gone(text) -> list[str]:
     """``line: module.name`` for each attribute that a module of the package lacks."""
     tree = ast.parse(text)
     modules = modules_of(tree)
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    uses = [(node.lineno, getattr(node.value, "id", None), node.attr) for node in uses]
     return [
-        f"{node.lineno}: {node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in modules
-        and not hasattr(modules[node.value.id], node.attr)
+        f"{line}: {name}.{attribute}"
+        for line, name, attribute in uses
+        if name in modules and not hasattr(modules[name], attribute)
     ]
 
 

@@ -198,8 +198,9 @@ def test_advanced_composition():
 def test_bounded_range_rho():
     """count width^2 / 8, additive over draws, covers softmax pairs of bounded range.
 
-    This is Lemma 3.2 of Cesar & Rogers 2021. An extreme pair changes the exponent of one of two actions, for any odds of the two. At small
-    widths 1 / 8.001 is exceeded, so 1/8 is the smallest such constant.
+    This is Lemma 3.2 of Cesar & Rogers 2021. An extreme pair changes the exponent of one of two
+    actions, for any odds of the two. At small widths 1 / 8.001 is exceeded, so 1/8 is the smallest
+    such constant.
     """
     for width, count, rho in ((2.0, 1, 0.5), (2.0, 3, 1.5), (0.0, 100.0, 0.0), (0.5, 64.0, 2.0)):
         assert privacy.bounded_range_rho(width, count) == rho

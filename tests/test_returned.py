@@ -149,20 +149,17 @@ PLAYS = {
 }
 
 
-@pytest.mark.parametrize("play", PLAYS)
-@pytest.mark.parametrize("name", OF_LEARNERS)
-def test_a_learner_that_returns_something_else_is_refused(name, play):
-    learner, sentence = OF_LEARNERS[name]
-    named = "mine, own, horizon = 8: " if play == "study" else ""
-    assert said(PLAYS[play], learner, COINS).startswith(named + sentence)
+GAMES = {name: (learner, COINS, sentence) for name, (learner, sentence) in OF_LEARNERS.items()}
+GAMES |= {f"{name}, of an environment": (own(), given, sentence)
+          for name, (given, sentence) in OF_ENVIRONMENTS.items()}  # fmt: skip
 
 
 @pytest.mark.parametrize("play", PLAYS)
-@pytest.mark.parametrize("name", OF_ENVIRONMENTS)
-def test_an_environment_that_returns_something_else_is_refused(name, play):
-    given, sentence = OF_ENVIRONMENTS[name]
+@pytest.mark.parametrize("name", GAMES)
+def test_what_returns_something_else_is_refused(name, play):
+    *game, sentence = GAMES[name]
     named = "mine, own, horizon = 8: " if play == "study" else ""
-    assert said(PLAYS[play], own(), given) == named + sentence
+    assert said(PLAYS[play], *game).startswith(named + sentence)
 
 
 @pytest.mark.parametrize("play", [play for play in PLAYS if play != "jit"])
@@ -172,14 +169,11 @@ def test_an_action_that_does_not_exist_is_refused(name, play):
     assert RANGE.format(t) + sentence in said(PLAYS[play], learner, given)
 
 
-def test_a_batch_has_rounds():
+def test_a_batch_has_rounds_and_that_of_an_environment_is_a_triple():
     learner = own(((), Batch(ZERO, 0)), ((), Batch(ZERO, 0)), BatchLearner)
     sentence = "learner: a batch must have at least 1 round, got 0"
     assert said(PLAYS["simulate"], learner, COINS) == sentence
     assert said(dpjax.simulate_batches, learner, COINS, KEY) == sentence
-
-
-def test_the_batch_of_an_environment_is_a_triple():
     learner = own(((), Batch(ZERO, 4)), ((), Batch(ZERO, 4)), BatchLearner)
     given = environment(batch=lambda *_: ((), LOSSES))
     assert said(dpjax.simulate_batches, learner, given, KEY) == (
@@ -204,8 +198,9 @@ def test_numbers_of_python_and_other_integers_are_accepted():
 
 
 def test_each_program_of_own_learners_is_checked_once(monkeypatch):
-    played = []
-    monkeypatch.setattr(dpjax.combinators._returned, "within", _counting(played))
+    played, within = [], combinators._returned.within
+    counting = lambda *arguments: played.append(arguments) or within(*arguments)  # noqa: E731
+    monkeypatch.setattr(combinators._returned, "within", counting)
     learner = own()
     made = Study({"mine": lambda horizon: learner}, {"own": COINS}, {"horizon": 8}, trials=2)
     for _ in range(2):
@@ -218,13 +213,3 @@ def test_learners_of_the_package_are_not_checked_again():
     for learner, known in ((tested, True), (own(), False), (tested._replace(step=cycle), False)):
         assert _check.is_tested(learner) == known
         assert _check.is_tested(combinators.minibatch(learner, 32, tau=4)) == known
-
-
-def _counting(played):
-    within = dpjax.combinators._returned.within
-
-    def counting(*arguments):
-        played.append(arguments)
-        return within(*arguments)
-
-    return counting

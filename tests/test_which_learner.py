@@ -55,8 +55,7 @@ def regret(apart=1.0):
     )  # fmt: skip
 
 
-def cell(found, epsilon, trust):
-    return which._cell(found, epsilon, trust)
+cell = which._cell
 
 
 def test_learners_compete_if_their_declaration_and_their_model_allow_it():

@@ -38,9 +38,7 @@ def play(number):
     sweep(game_of(number), np.ones(2), 2, jr.key(0), checkpoints=1, progress=False)
 """
 
-PROGRAMS = (
-    COMMON
-    + """
+PROGRAMS = """
 for number in range(3):
     play(number)
 clear_caches()
@@ -55,11 +53,8 @@ bounded, kept = megabytes() - begin, sum(p.bytes_held for p in programs._kept.va
 clear_caches()
 print(json.dumps([free, estimate, bounded, kept, megabytes() - begin]))
 """
-)
 
-TRACES = (
-    COMMON
-    + """
+TRACES = """
 factor = 0.0
 def game(epsilon):
     learner, environment = game_of(1)(epsilon)
@@ -73,13 +68,11 @@ for i in range(100):
         found.append(megabytes())
 print(json.dumps([found, len(closure_digest._entered)]))
 """
-)
 
 
 def measured(program):
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=True
-    )
+    command = [sys.executable, "-c", COMMON + program]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
     return json.loads(out.stdout.splitlines()[-1])
 
 
@@ -97,9 +90,6 @@ def test_the_bytes_of_programs_are_those_of_the_process():
 def test_a_game_that_changes_at_each_call_takes_a_megabyte_a_call():
     """A warning says so after 256 contexts."""
     found, contexts = measured(TRACES)
-    print(
-        f"traces: 100 games that changed, {found[0]:.0f} MB after 10, {found[-1]:.0f} MB after "
-        f"100, {contexts} contexts"
-    )
+    print(f"100 games that changed: {found[0]:.0f} MB after 10, {found[-1]:.0f} MB after 100")
     assert contexts == 99
     assert found[-1] - found[0] < 90.0
