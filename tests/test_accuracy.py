@@ -166,8 +166,7 @@ FEW = ["dp_ucb_bound", "private_ftal", "successive_elimination", "ucb1"]
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(x, marks=[] if x in FEW else pytest.mark.slow) for x in learners.__all__],
+    "name", [pytest.param(x, marks=[] if x in FEW else pytest.mark.slow) for x in learners.__all__]
 )
 def test_counters_and_schedules_are_exact_past_what_float32_counts(name):
     """Starts a learner a few rounds before 2^24, above which float32 has no odd numbers.

@@ -1,13 +1,12 @@
 """The reduction of Agarwal & Singh: its base's inputs, and how much the noise hides."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import combinators, domains, learners, noise
+from dpjax import domains, learners, noise
 from dpjax.combinators import private_reduction
 from dpjax.core import Arms
 from dpjax.feedback import linear, unclipped
@@ -92,32 +91,6 @@ def test_vector_noise_clips_to_what_the_point_allows():
     assert value.tolist() == [0.0]
 
 
-@pytest.mark.parametrize(("calibration", "factor"), [("derived", 1.0), ("printed", 2.0)])
-def test_sampled_epsilon_on_the_worst_pair(calibration, factor):
-    """EXP2 on losses -1 and 1: odds of an input above 1 differ by epsilon, or 2 epsilon.
-
-    The step of the exponents reveals the input; 4 standard errors of the log-ratio.
-    """
-    n, epsilon = 200_000, 1.0
-    learner = learners.exp2(4, 2, epsilon=epsilon, loss_range=(-1.0, 1.0), calibration=calibration)
-    start, _ = learner.init(jr.key(0))
-    arm = int(np.argmax(start.base.scores))
-
-    def exponents(key, loss):
-        return learner.step(start, key, loss)[0].base.exponents
-
-    steps = jax.jit(jax.vmap(exponents, (0, None)))
-    rows = [steps(jr.split(jr.key(s), n), jnp.float32(loss)) for s, loss in ((3, 1.0), (4, -1.0))]
-    move = [np.asarray(row[:, arm] - row[:, 1 - arm], np.float64) for row in rows]
-    # In half of the rounds the noise is positive, which marks the loss 1.
-    edge = np.median(move[0])
-    hits = [np.sum(m <= edge) for m in move]
-    ratio = np.log(hits[0] / hits[1])
-    error = np.sqrt(1 / hits[0] + 1 / hits[1])
-    assert abs(ratio - factor * epsilon) < 4 * error
-    assert error < 0.02
-
-
 def log_density(value, point, scale):
     """ln of the density of <Z, x> for independent Laplace Z, with distinct nonzero |x_i|.
 
@@ -157,20 +130,6 @@ def test_exact_epsilon_of_vector_noise(monkeypatch, calibration, factor):
     assert abs(inside.mean() - mass) < 4 * 0.5 / 200_000**0.5 + 1e-3
 
 
-def test_no_noise_at_infinite_epsilon():
-    """The base under the second half of the key, bit for bit."""
-    learner = learners.tsallis_inf(16, 3)
-    reduced = private_reduction(learner, epsilon=jnp.inf, loss_range=(0.0, 1.0))
-    state, other = learner.init(jr.key(0))[0], reduced.init(jr.key(0))[0]
-    for t in range(1, 5):
-        key = jr.fold_in(jr.key(1), t)
-        state, arm = learner.step(state, jr.split(key)[1], jnp.float32(0.1 * t))
-        other, same = reduced.step(other, key, jnp.float32(0.1 * t))
-        assert arm == same
-        for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(other.base), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
 def test_declaration():
     """Pure, local, for the given range; horizon and feedback are the base's.
 
@@ -191,19 +150,3 @@ def test_declaration():
     assert learner.privacy.loss_range == (-2.0, 1.0)
     assert (learner.privacy.model, learner.privacy.calibration) == ("local", "printed")
     assert (learner.horizon, learner.feedback) == (base.horizon, base.feedback)
-
-
-def test_learners_that_see_more_than_a_number_are_refused():
-    """The noise is for one number; a vector would need more."""
-    for base in (
-        learners.ftrl(8, domains.simplex(3), epsilon=1.0),
-        learners.hedge(8, 3, epsilon=1.0),
-    ):
-        for wrap in (
-            lambda base: private_reduction(base, epsilon=1.0),
-            lambda base: combinators.laplace_feedback(
-                base, epsilon=1.0, threshold=1.0, null_loss=0.5
-            ),
-        ):
-            with pytest.raises(ValueError, match="must see one number a round"):
-                wrap(base)

@@ -51,12 +51,9 @@ def by_batches(key):
     return simulate_batches(learners.exp3_minibatch(8, 3, epsilon=1.0), environment, key)
 
 
-def two_sequences(count=None):
-    losses = np.zeros((8, 3), np.float32)
-    others = losses.copy()
-    others[0, 0] = 1.0
-    pair = audit.Pair(losses, others)
-    return pair if count is None else jax.tree.map(lambda x: np.stack([x] * count), pair)
+NONE = np.zeros((8, 3), np.float32)
+PAIR = audit.Pair(NONE, np.eye(8, 3, dtype=np.float32)[:, :1] * np.eye(1, 3, dtype=np.float32))
+BOTH = jax.tree.map(lambda x: np.stack([x, x]), PAIR)
 
 
 def study(key, factory=learners.ucb1):
@@ -123,9 +120,9 @@ ENTRIES = {
     "simulate_batches": by_batches,
     "sweep": swept,
     "pairs": lambda key: audit.pairs(key, 8, LOSSES, 2),
-    "replay": lambda key: audit.replay(game(1.0)[0], two_sequences(), key),
-    "most_visible": lambda key: audit.most_visible(game(1.0)[0], two_sequences(2), key),
-    "epsilon": lambda key: audit.epsilon(game(1.0)[0], two_sequences(), key, runs=8),
+    "replay": lambda key: audit.replay(game(1.0)[0], PAIR, key),
+    "most_visible": lambda key: audit.most_visible(game(1.0)[0], BOTH, key),
+    "epsilon": lambda key: audit.epsilon(game(1.0)[0], PAIR, key, runs=8),
     "private_mean": lambda key: stopping.private_mean(
         key, stopping.two_valued(0.5), 8, epsilon=1.0, accuracy=1.0, failure=0.1
     ),
