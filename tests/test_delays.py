@@ -68,15 +68,13 @@ def test_without_delay_it_is_the_learner_itself_bit_for_bit():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_replays_spend_what_one_copy_declares():
-    """For noise on each loss, on prefix sums, which draw before the first round, and on each point.
+    """For noise on sums of an arm, and on prefix sums, which draw before the first round.
 
     A copy's play after the last round is neither released nor stored (``dp_ucb_int``).
     """
     for make in (
         partial(learners.dp_ucb_int, arms=2, epsilon=1.0),
-        partial(learners.dp_exp3_lap, arms=3, epsilon=1.0),
         partial(learners.ftrl, domain=domains.simplex(3), epsilon=1.0),
-        partial(learners.private_giga, domain=domains.ball(3), epsilon=1.0, delta=1e-3),
     ):
         learner = interleave(make, 14, 2)
         assert learner.privacy.epsilon == make(5).privacy.epsilon

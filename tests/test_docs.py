@@ -12,7 +12,7 @@ import pytest
 
 import dpjax
 from dpjax import environments, learners, mechanisms
-from tests import ROOT
+from tests import ROOT, script
 
 DOCS, PACKAGE = ROOT / "docs", Path(dpjax.__file__).parent
 PAGES = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *DOCS.rglob("*.md")])
@@ -198,14 +198,6 @@ NOT_MEASURED = {
 }  # fmt: skip
 
 
-def script(name):
-    """A script of docs as a module."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_every_figure_has_its_command_beneath_it():
     """In the gallery, the lines that draw a figure are above it."""
     for page in PAGES:
@@ -219,7 +211,7 @@ def test_every_figure_has_its_command_beneath_it():
 
 def test_every_section_of_the_gallery_draws_its_figure():
     page = (DOCS / "gallery.md").read_text()
-    sections = script("gallery").sections()
+    sections = script("docs/gallery.py").sections()
     assert len(sections) == page.count("\n## ") == len(programs(DOCS / "gallery.md"))
     for name, code in sections.items():
         assert f"](gallery/{name}.png)" in page and len(code.strip().split("\n")) <= 20
@@ -228,7 +220,7 @@ def test_every_section_of_the_gallery_draws_its_figure():
 
 
 def test_every_measured_table_has_its_command_and_can_be_had_as_csv():
-    tables = script("tables").tables
+    tables = script("docs/tables.py").tables
     for page in PAGES:
         name, text = page.relative_to(ROOT).as_posix(), page.read_text()
         if name in NOT_MEASURED or not tables(text):
@@ -244,13 +236,13 @@ def test_tables_of_a_page_as_csv(tmp_path, capsys):
         "# A *page*: one\n\n```\n| no | table |\n|---|---|\n```\n| a | L\\* |\n|:--|--:|\n"
         "| `x \\| y` | 1, 2 |\n|  | [two](far.md) |\n\ntext\n\n| b |\n|---|\n| 3 |\n"
     )
-    script("tables").main([str(page), "--out", str(tmp_path)])
+    script("docs/tables.py").main([str(page), "--out", str(tmp_path)])
     names = ["a-page-one.csv", "a-page-one-2.csv"]
     assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in names]
     first, second = ((tmp_path / name).read_text() for name in names)
     assert first == 'a,L*\nx | y,"1, 2"\n,two\n' and second == "b\n3\n"
     for page in PAGES:
-        for name, (head, *rows) in script("tables").tables(page.read_text()).items():
+        for name, (head, *rows) in script("docs/tables.py").tables(page.read_text()).items():
             assert rows and {len(row) for row in rows} == {len(head)}, (page, name)
 
 
