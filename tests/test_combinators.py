@@ -135,7 +135,7 @@ def test_minibatch_plays_a_whole_number_of_rounds(tau, rounds):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("law", ["binomial", "skellam", "discrete_gaussian", "discrete_laplace"])
+@pytest.mark.parametrize("law", ["binomial", "discrete_laplace"])
 def test_minibatch_over_integer_noise_spends_what_it_declares(law):
     """Averages are not bits, so integer noise alone would not hide them. Half of it is found."""
     delta = None if law == "discrete_laplace" else 1e-3
@@ -208,7 +208,7 @@ def least_losses(losses, shifts):
     return losses[np.arange(rounds), sequences[few]].sum(axis=1).min()
 
 
-@pytest.mark.parametrize("shifts", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize("shifts", [0, 2, 9])
 def test_tracking_regret_is_that_of_all_sequences(shifts):
     """Against brute force over 3^6 sequences of arms, after each round of several games."""
     losses = np.random.default_rng(1).random((6, 3)).astype(np.float32)
@@ -274,7 +274,7 @@ def test_sample_arms_draws_from_the_point_that_the_base_plays():
 
 def test_arms_are_drawn_from_points_outside_of_the_simplex():
     """Negative entries count as 0 and the rest is rescaled, so no probability is negative."""
-    point = jnp.array([1.5, -0.5, 0.5])
+    point = jnp.array([15.0, -5.0, 5.0])
     outside = learners.hedge(8, 3, epsilon=1.0)._replace(
         action_set=domains.simplex(3), init=lambda key: ((), point),
         step=lambda state, key, loss: ((), point),

@@ -45,6 +45,8 @@ def test_a_simulation_is_differentiated_in_forward_mode():
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
 def test_a_gradient_of_a_simulation_is_refused_in_a_sentence(wrap):
-    with pytest.raises(TypeError, match="simulate cannot be .* use dpjax.trajectory") as error:
+    with pytest.raises(
+        TypeError, match="simulate cannot be .* records of dpjax.trajectory"
+    ) as error:
         wrap(jax.grad(regret))(0.3)
     assert "while" not in str(error.value)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from jax import lax
 from jax import random as jr
-from scipy import stats
 
 from dpjax import environments, learners, noise, simulate, sweep
 from dpjax.core._versions import enable_x64
@@ -131,27 +130,3 @@ def test_a_sweep_under_such_a_key():
         assert 0 < abs(ours.mean() - theirs.mean()) < 4 * error
         # A tenth more regret would be found.
         assert 0.1 * theirs.mean() > 4 * error
-
-
-@pytest.mark.parametrize("rounds", [13, 20])
-def test_words_as_trajectories_draw_them(rounds):
-    """Frequencies of each bit, and of pairs of neighbouring bits, over 2^15 keys and 3 words.
-
-    The sum of squared z-scores is a chi-square. With 3 rounds it rejects. The battery of
-    benchmarks/battery.c is the thorough test; this one only shows that it has power.
-    """
-
-    def p_value(rounds):
-        t = np.arange(2**15, dtype=np.uint32)
-        keys = threefry2x32(np.uint32(3), np.uint32(5), np.uint32(0), t, rounds)
-        first, second = threefry2x32(*keys, np.uint32(0), np.uint32(0), rounds)
-        others = threefry2x32(*keys, np.uint32(0), np.uint32(1), rounds)
-        columns = np.stack([first ^ second, *others])
-        bits = np.unpackbits(columns.T.copy().view(np.uint8), axis=1).astype(np.float64) - 0.5
-        rows = np.concatenate([bits, np.roll(bits, 1, axis=0)], axis=1)
-        scores = 4.0 * rows.T @ rows / np.sqrt(len(rows))
-        scores = scores[np.triu_indices(len(scores), 1)]
-        return stats.chi2.sf(np.sum(scores**2), len(scores))
-
-    assert 1e-3 < p_value(rounds) < 1 - 1e-3
-    assert p_value(3) < 1e-9

@@ -10,22 +10,25 @@ from dpjax import noise
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums
 
-TRIALS, HORIZON = 2000, 2**16
-KEYS = jr.split(jr.key(3), TRIALS)
+HORIZON, KEYS = 2**16, jr.split(jr.key(3), 500)
 
 
-def stop_times(mean, *, queries="powers_of_two", keys=KEYS, accuracy=0.5, failure=0.05, **epsilon):
-    """The outcome for each key, on values of -1 and 1."""
+def run(stream, horizon, keys=None, *, epsilon=1.0, accuracy=0.5, failure=0.1, **arguments):
+    """The outcome of one run, or for each key."""
 
-    def one(key, mean, epsilon):
-        stream = stopping.two_valued((1.0 + mean) / 2.0)
+    def one(key):
         return stopping.private_mean(
-            key, stream, HORIZON,
-            epsilon=epsilon, accuracy=accuracy, failure=failure, queries=queries,
-        )  # fmt: skip
+            key, stream, horizon, epsilon=epsilon, accuracy=accuracy, failure=failure, **arguments
+        )
 
-    run = jax.jit(jax.vmap(one, (0, None, None)))
-    return jax.tree.map(np.asarray, run(keys, jnp.float32(mean), jnp.float32(epsilon["epsilon"])))
+    found = one(jr.key(0)) if keys is None else jax.jit(jax.vmap(one))(keys)
+    return jax.tree.map(np.asarray, found)
+
+
+def stop_times(mean, **arguments):
+    """The outcome for each key, on values of -1 and 1."""
+    stream = stopping.two_valued((1.0 + mean) / 2.0)
+    return run(stream, HORIZON, KEYS, queries="powers_of_two", **{"failure": 0.05, **arguments})
 
 
 def limit(t, query, accuracy, failure, epsilon, bound=1.0):
@@ -45,10 +48,7 @@ def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, mo
     monkeypatch.setattr(noise.Law, "total", lambda law, key, total, scale: total)
     monkeypatch.setattr(noise.Law, "__call__", lambda law, key, value, scale: jnp.asarray(value))
     values = np.random.default_rng(0).choice([-1.0, 1.0], p=[0.25, 0.75], size=4096)
-    stopped = stopping.private_mean(
-        jr.key(0), stopping.recorded(values), 4096,
-        epsilon=epsilon, accuracy=0.5, failure=0.1, queries=queries,
-    )  # fmt: skip
+    stopped = run(stopping.recorded(values), 4096, epsilon=epsilon, queries=queries)
     times = np.arange(1, 4097) if queries == "every_round" else 2 ** np.arange(13)
     number = np.arange(1, len(times) + 1)
     large = np.abs(np.cumsum(values))[times - 1] >= limit(times, number, 0.5, 0.1, epsilon)
@@ -73,16 +73,6 @@ def test_the_mean_is_known_to_the_asked_accuracy(epsilon):
     assert stop_times(0.0, epsilon=epsilon).stopped.mean() < 0.05
 
 
-@pytest.mark.slow
-def test_asking_at_powers_of_two_does_not_cost_a_factor_of_two():
-    """At most the next power of two, and a smaller union bound: 64 trials each."""
-    rare = stop_times(0.3, epsilon=1.0, keys=KEYS[:64]).rounds
-    often = stop_times(0.3, epsilon=1.0, keys=KEYS[:64], queries="every_round").rounds
-    assert rare.mean() < 2.0 * often.mean()
-    assert set(rare.tolist()) <= {2**k for k in range(17)}
-    assert len(set(often.tolist())) > 32
-
-
 def test_noise_scales_against_the_sensitivities(monkeypatch):
     """Sparse vector technique: 2R / s + 2 (2R) / s, and 2R for the mean: epsilon in total."""
     drawn = []
@@ -95,10 +85,7 @@ def test_noise_scales_against_the_sensitivities(monkeypatch):
     monkeypatch.setattr(noise.Law, "total", recording)
     bound, epsilon = 3.0, 0.7
     with jax.disable_jit():
-        stopping.private_mean(
-            jr.key(0), stopping.recorded(np.full(4, 3.0), bound), 4,
-            epsilon=epsilon, accuracy=0.5, failure=0.1, bound=bound,
-        )  # fmt: skip
+        run(stopping.recorded(np.full(4, 3.0), bound), 4, epsilon=epsilon, bound=bound)
     threshold, *queries, mean = drawn
     sensitivity = 2.0  # of sums in units of the bound
     assert len(queries) == 4 and len(set(queries)) == 1
@@ -116,13 +103,9 @@ def test_log_ratio_of_stopping_at_once_on_the_worst_pair():
     keys = jr.split(jr.key(11), 400_000)
 
     def share(values, epsilon):
-        def one(key):
-            stopped = stopping.private_mean(
-                key, stopping.recorded(values), 2, epsilon=epsilon, accuracy=50.0, failure=0.999
-            )
-            return stopped.stopped & (stopped.rounds == 2)
-
-        return float(jnp.mean(jax.jit(jax.vmap(one))(keys)))
+        arguments = {"epsilon": epsilon, "accuracy": 50.0, "failure": 0.999}
+        found = run(stopping.recorded(values), 2, keys, **arguments)
+        return np.mean(found.stopped & (found.rounds == 2))
 
     def log_ratio(epsilon):
         large, small = share([1.0, 1.0], epsilon), share([1.0, -1.0], epsilon)
@@ -139,16 +122,7 @@ def test_log_ratio_of_stopping_at_once_on_the_worst_pair():
 def test_sums_of_a_billion_values_are_31_queries():
     """The pull of 2^30 values keeps its digits: mean 3e-4, standard error 3e-5."""
     stream = stopping.two_valued(0.5 + 1.5e-4)
-
-    @jax.jit
-    @jax.vmap
-    def run(key):
-        return stopping.private_mean(
-            key, stream, 2**30,
-            epsilon=1.0, accuracy=0.5, failure=0.05, queries="powers_of_two",
-        )  # fmt: skip
-
-    stopped = run(KEYS[:64])
+    stopped = run(stream, 2**30, KEYS[:64], failure=0.05, queries="powers_of_two")
     assert int(stopped.rounds.max()) == 2**30
     error = float(jnp.mean(stopped.mean)) - 3e-4
     assert abs(error) < 4 * 2.0**-15 / 8

@@ -71,8 +71,12 @@ def test_a_context_changes_nothing(name):
             np.testing.assert_allclose(played(), expected[1], rtol=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", UPDATES)
+QUICK = ["jax_disable_jit", "jax_transfer_guard"]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in UPDATES]
+)
 def test_an_option_changes_nothing_in_threads_either(name):
     key, before, expected = jr.key(0), getattr(jax.config, name), usual()
     jax.config.update(name, UPDATES[name])
@@ -81,12 +85,6 @@ def test_an_option_changes_nothing_in_threads_either(name):
     finally:
         jax.config.update(name, before)
     np.testing.assert_array_equal(found, expected[0])
-
-
-@pytest.mark.parametrize("name", ["jax_disable_jit", "jax_transfer_guard"])
-def test_a_sweep_computes_under(name):
-    """Sweeps under the quick settings."""
-    test_an_option_changes_nothing_in_threads_either(name)
 
 
 @pytest.mark.slow
