@@ -51,8 +51,7 @@ def by_batches(key):
     return simulate_batches(learners.exp3_minibatch(8, 3, epsilon=1.0), environment, key)
 
 
-NONE = np.zeros((8, 3), np.float32)
-PAIR = audit.Pair(NONE, np.eye(8, 3, dtype=np.float32)[:, :1] * np.eye(1, 3, dtype=np.float32))
+PAIR = audit.Pair(np.zeros((8, 3), np.float32), np.eye(24, dtype=np.float32)[0].reshape(8, 3))
 BOTH = jax.tree.map(lambda x: np.stack([x, x]), PAIR)
 
 
