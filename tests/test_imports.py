@@ -1,6 +1,7 @@
 """Allowed imports inside the package, read from the source."""
 
 import ast
+import functools
 import pydoc
 import re
 import subprocess
@@ -57,6 +58,7 @@ def room_of(path):
     return room(path.relative_to(ROOT).with_suffix("").parts)
 
 
+@functools.cache
 def imports(path):
     """The imports of a file: (rooms of dpjax, packages)."""
     inside, outside = set(), set()
