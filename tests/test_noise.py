@@ -235,7 +235,7 @@ def realised(function, monkeypatch, argument, count):
 
 @pytest.mark.parametrize("count", [2, 9, 1000])
 def test_running_sums_of_two_words_are_exact(count):
-    """Long arrays are summed by rows, which compile in seconds for draws of more than 8 indices."""
+    """Arrays of more than 8 numbers are summed by rows."""
     places, rng = laws._places(count), np.random.default_rng(count)
     high = rng.integers(0, 2**29 // count, count).astype(np.int32)
     low = rng.integers(-(2**places) + 1, 2**places, count).astype(np.int32)

@@ -180,7 +180,9 @@ def test_kl_ucb_plays_as_without_privacy_on_the_means_of_the_bits():
     "make",
     [
         lambda epsilon: randomized_response(learners.kl_ucb(12, 3), epsilon=epsilon),
-        lambda epsilon: randomized_response(learners.ttucb(12, 3), epsilon=epsilon),
+        lambda epsilon: randomized_response(
+            minibatch(learners.kl_ucb(4, 3), 12, 3), epsilon=epsilon
+        ),
         lambda epsilon: randomized_coordinate(hedge(12, 3), epsilon=epsilon),
     ],
     ids=["rounds", "batches", "coordinate"],

@@ -1,5 +1,7 @@
 """DP-NAS: its stopping time, the accuracy of its mean, and the cost of each release."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from dpjax import noise
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums
 
-HORIZON, KEYS = 2**16, jr.split(jr.key(3), 500)
+KEYS = jr.split(jr.key(3), 2000)
 
 
 def run(stream, horizon, keys=None, *, epsilon=1.0, accuracy=0.5, failure=0.1, **arguments):
@@ -25,10 +27,14 @@ def run(stream, horizon, keys=None, *, epsilon=1.0, accuracy=0.5, failure=0.1, *
     return jax.tree.map(np.asarray, found)
 
 
-def stop_times(mean, **arguments):
-    """The outcome for each key, on values of -1 and 1."""
-    stream = stopping.two_valued((1.0 + mean) / 2.0)
-    return run(stream, HORIZON, KEYS, queries="powers_of_two", **{"failure": 0.05, **arguments})
+@jax.jit
+@partial(jax.vmap, in_axes=(0, None, None, None, None))
+def trials(key, mean, epsilon, accuracy, failure):
+    """One program for all means, privacies and accuracies, on values of -1 and 1."""
+    return stopping.private_mean(
+        key, stopping.two_valued((1.0 + mean) / 2.0), 2**16,
+        epsilon=epsilon, accuracy=accuracy, failure=failure, queries="powers_of_two",
+    )  # fmt: skip
 
 
 def limit(t, query, accuracy, failure, epsilon, bound=1.0):
@@ -63,14 +69,14 @@ def test_it_stops_where_the_sum_passes_the_papers_threshold(queries, epsilon, mo
 )
 def test_the_mean_is_known_to_the_asked_accuracy(epsilon):
     """With failure 0.05; the union bound is far from tight, so none fails."""
-    stopped = stop_times(0.2, epsilon=epsilon)
+    stopped = trials(KEYS, 0.2, epsilon, 0.5, 0.05)
     assert stopped.stopped.all()
     assert (np.abs(stopped.mean - 0.2) > 0.5 * 0.2).mean() < 0.05
     # With far less accuracy, far more than 5 % of the trials are off by as much.
-    loose = stop_times(0.2, epsilon=epsilon, accuracy=50.0, failure=0.999)
+    loose = trials(KEYS, 0.2, epsilon, 50.0, 0.999)
     assert (np.abs(loose.mean - 0.2) > 0.5 * 0.2).mean() > 0.05
     # A stream of mean 0 is hardly ever stopped.
-    assert stop_times(0.0, epsilon=epsilon).stopped.mean() < 0.05
+    assert trials(KEYS, 0.0, epsilon, 0.5, 0.05).stopped.mean() < 0.05
 
 
 def test_noise_scales_against_the_sensitivities(monkeypatch):
