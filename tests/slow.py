@@ -23,7 +23,7 @@ import pytest
 
 from tests import ROOT
 
-PARTS = 16
+PARTS = 4
 PASSED = ROOT / "tests" / "passed.csv"
 GONE = pytest.StashKey[list[str]]()  # lines of slow.txt that match no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
