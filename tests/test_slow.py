@@ -87,8 +87,8 @@ def test_a_part_that_passes_is_recorded(monkeypatch, tmp_path):
     assert slow.run(0, []) and not slow.run(2, [])
     assert list(slow.passed()) == [0, 1] and slow.passed()[0]["commit"] == "89abcdef"
     lines = slow.table().splitlines()
-    assert lines[1].startswith("0/16   89abcdef") and lines[2].endswith("60  7")
-    assert lines[3] == "2/16   never"
+    assert lines[1].startswith("0/4   89abcdef") and lines[2].endswith("60  7")
+    assert lines[3] == "2/4   never"
     answers["status"] = " M dpjax/core/_check.py"
     slow.PASSED.write_text("part,commit,day,seconds\n")
     assert slow.run(0, []) and slow.passed() == {}

@@ -11,6 +11,7 @@ from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import adac_ucb, adap_klucb, adap_ucb
 from dpjax.maths.laws import smallest
 from tests.learners.batches import check_even_ties, check_games_by_hand
+from tests.maths.test_divergences import lower_by_hand
 
 ALPHA = 2.0
 
