@@ -290,8 +290,8 @@ NUMBERS += ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixte
         ("docs/attacks.md", "{} draws of `dpjax.noise`", len(test_keys.DRAWS)),
         ("docs/attacks.md", "and {} learners were called", len(test_keys.MADE)),
         ("docs/attacks.md", "each of {} JAX transformations", len(test_configurations.WITHIN)),
-        (".ci/run", "a {}th of the slow tests", slow.PARTS),
-        ("docs/contributing.md", "a {}th of the slow tests", slow.PARTS),
+        (".ci/run", "one of {} parts of the slow tests", slow.PARTS),
+        ("docs/contributing.md", "one of {} parts of the slow tests", slow.PARTS),
     ],
 )  # fmt: skip
 def test_counts(page, sentence, count):
