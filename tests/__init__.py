@@ -1,3 +1,4 @@
+import importlib.util
 import os
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -14,6 +15,14 @@ if "XLA_FLAGS" not in os.environ and version("jaxlib").startswith("0.10."):
     os.environ["XLA_FLAGS"] = (
         "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
+
+
+def script(path):
+    """The program in a file below the root, as a module."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextmanager

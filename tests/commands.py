@@ -112,7 +112,7 @@ INSTEAD = {
     "dpjax audit greedy --merge --out docs/audit": f"{AUDIT} && dpjax audit hedge --merge "
     "--out docs/audit",
     "dpjax theorem greedy --epsilon 1,10,inf --trials 100 --merge --out docs/theorems": THEOREM
-    + " --merge --out docs/theorems --overwrite",
+    + " --out docs/theorems --overwrite",
     "dpjax audit mine.py": "dpjax audit examples/mine.py --no-attack",
     "dpjax audit mine.py:name": "dpjax audit examples/mine.py:greedy --no-attack",
     "dpjax audit linucb": AUDIT,

@@ -230,7 +230,8 @@ NEAR = {
     "learners/top_two.py": "test_golden.py learners/test_identification*.py -k identification",
     "combinators": "test_combinators.py -k {module}",
     "combinators/_returned.py": "test_returned.py",
-    "combinators/batches.py": "test_batches.py test_combinators.py learners/test_exp3_minibatch.py",
+    "combinators/batches.py": "test_batches.py test_combinators.py test_wrong_uses.py "
+    "learners/test_exp3_minibatch.py -k batch or combinators or exp3",
     "combinators/delays.py": "test_delays.py",
     "combinators/duels.py": "learners/test_dueling_elimination.py -k sparring",
     "combinators/environments.py": "test_combinators.py environments test_grids_and_features.py",

@@ -23,7 +23,11 @@ import pytest
 
 from tests import ROOT
 
-PARTS = 16
+PARTS = 4
+# Files whose tests have no common programs, although they are of one function.
+APART = (
+    "test_audit.py", "test_commands.py", "test_entries.py", "test_histories.py", "test_play.py",
+)  # fmt: skip
 PASSED = ROOT / "tests" / "passed.csv"
 GONE = pytest.StashKey[list[str]]()  # lines of slow.txt that match no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
@@ -46,7 +50,7 @@ def learner_of(test: str) -> str:
 
 def part_of(test: str) -> int:
     """The part of a test: tests with common programs are in one part."""
-    if "test_commands.py" in test:
+    if any(file in test for file in APART):
         shared = test
     else:
         shared = learner_of(test) if "test_conformance.py" in test else function_of(test)

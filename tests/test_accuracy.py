@@ -2,7 +2,6 @@
 
 import sys
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from dpjax.feedback import seen_inside
 from dpjax.maths.two_words import add_compensated
 from dpjax.study.standard import drawn
 from tests.shadow import in_float64, shadowed
-from tests.test_conformance import ARMS, KINDS, every_learner, make, plays
+from tests.test_conformance import ARMS, KINDS, make, plays
 
 
 def real_losses(name):
@@ -34,14 +33,6 @@ def real_losses(name):
     return Environment(lambda key: (), step, lambda state, tally: jnp.max(tally), Arms(ARMS))
 
 
-class Played(NamedTuple):
-    """A game played in float32, and its float64 arithmetic for the same play."""
-
-    regret: tuple  # ((n,) float32, (n,) float64)
-    tally: tuple
-    state: tuple  # of the learner at the end
-
-
 def long(name, horizon):
     """The learner, unless it refuses a horizon that float32 does not support."""
     try:
@@ -52,14 +43,11 @@ def long(name, horizon):
 
 
 def both(name, horizon, environment=None, checkpoints=4):
-    learner = long(name, horizon)
-    showing = learner._replace(report=lambda state: state)
-
-    def play(key):
-        result = simulate(showing, environment or real_losses(name), key, checkpoints=checkpoints)
-        return result.regret, result.tally, result.report
-
-    return Played(*zip(*shadowed(play, jr.key(0)), strict=True))
+    """The result in float32, and in float64 arithmetic for the same play, with the last state."""
+    showing = long(name, horizon)._replace(report=lambda state: state)
+    environment = environment or real_losses(name)
+    play = partial(simulate, showing, environment, checkpoints=checkpoints)
+    return shadowed(play, jr.key(0))
 
 
 LONG = 2**20
@@ -71,10 +59,10 @@ DRIFT, STATE_DRIFT = 1e-2, 5e-2
 
 def error_of_regret(name, played):
     """(the largest error over the checkpoints, the allowed error)."""
-    regret, exact = played.regret
-    size = max(np.max(np.abs(leaf)) for leaf in jax.tree.leaves(played.tally[1]))
-    drift = DRIFT * np.max(np.abs(exact)) if plays(name, Domain) else 0.0
-    return np.max(np.abs(regret - exact)), WORST * max(size, 1.0) + drift
+    found, exact = played
+    size = max(np.max(np.abs(leaf)) for leaf in jax.tree.leaves(exact.tally))
+    drift = DRIFT * np.max(np.abs(exact.regret)) if plays(name, Domain) else 0.0
+    return np.max(np.abs(found.regret - exact.regret)), WORST * max(size, 1.0) + drift
 
 
 # For these learners, with p_i(L) and no floor, a difference in L grows as fast as the estimates. So
@@ -87,16 +75,14 @@ def drift_of_state(played):
 
     Excludes the rounding errors carried by compensated sums, which change by their own size.
     """
-    found = {}
-    state, exact = played.state
+    largest, (state, exact) = 0.0, (result.report for result in played)
     leaves = jax.tree_util.tree_leaves_with_path(state)
     for (path, leaf), wide in zip(leaves, jax.tree.leaves(exact), strict=True):
-        name = jax.tree_util.keystr(path)
-        if leaf.dtype == np.float32 and not name.endswith(".error"):
+        if leaf.dtype == np.float32 and not jax.tree_util.keystr(path).endswith(".error"):
             finite = np.isfinite(leaf)
             size = max(np.max(np.abs(wide), where=finite, initial=0.0), 1e-3)
-            found[name] = np.max(np.abs(leaf - wide), where=finite, initial=0.0) / size
-    return max(found.values(), default=0.0)
+            largest = max(largest, np.max(np.abs(leaf - wide), where=finite, initial=0.0) / size)
+    return largest
 
 
 @pytest.mark.parametrize("name", ["dp_exp3_lap", "hedge"])
@@ -143,24 +129,25 @@ def test_a_shadow_sees_what_rounding_does():
 
 def start(learner, environment, rounds=24):
     """The state and the action after some rounds, and the states of these rounds, (rounds, ...)."""
+    one = one_round(learner, environment, jr.key(0))
+    (last, (states, _)) = jax.jit(lambda start: jax.lax.scan(one, start, jnp.arange(rounds)))(
+        learner.init(jr.key(0))
+    )
+    return last, states
+
+
+def one_round(learner, environment, key):
+    """The body of a scan over rounds t, which also returns the states and actions."""
     nature = environment.init(jr.key(2))
 
-    @jax.jit
-    def play():
-        def one(carry, t):
-            state, action = carry
-            loss = seen(learner, environment, nature, t, action)
-            state, action = learner.step(state, jr.fold_in(jr.key(0), t), loss)
-            return (state, action), state
+    def one(carry, t):
+        state, action = carry
+        outcome = environment.step(nature, jr.fold_in(jr.key(1), t), action)[1]
+        loss, _ = seen_inside(learner, outcome.loss, action)
+        after = learner.step(state, jr.fold_in(key, t), loss)
+        return after, after
 
-        return jax.lax.scan(one, learner.init(jr.key(0)), jnp.arange(rounds))
-
-    return play()
-
-
-def seen(learner, environment, nature, t, action):
-    outcome = environment.step(nature, jr.fold_in(jr.key(1), t), action)[1]
-    return seen_inside(learner, outcome.loss, action)[0]
+    return one
 
 
 def counts(states):
@@ -175,23 +162,13 @@ def counts(states):
 
 FAR = jnp.array([2**24, 2**25])
 AFTER = 8  # rounds played after the jump
-
-
 FEW = ["dp_ucb_bound", "private_ftal", "successive_elimination", "ucb1"]
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[] if x in FEW else pytest.mark.slow) for x in learners.__all__]
+)
 def test_counters_and_schedules_are_exact_past_what_float32_counts(name):
-    check_counters(name)
-
-
-@pytest.mark.slow
-@every_learner
-def test_counters_and_schedules_of_every_learner(name):
-    check_counters(name)
-
-
-def check_counters(name):
     """Starts a learner a few rounds before 2^24, above which float32 has no odd numbers.
 
     And before 2^25. From there each counter grows by one per round, and all other integers,
@@ -200,7 +177,6 @@ def check_counters(name):
     such a length may be off by one and by its last bit.
     """
     learner, environment = long(name, 2**25 + 64), real_losses(name)
-    nature = environment.init(jr.key(2))
     (state, action), states = start(learner, environment)
     counting = counts(states)
 
@@ -215,12 +191,7 @@ def check_counters(name):
 
     @partial(jax.vmap, in_axes=(0, 0, None))
     def play(far, state, action):
-        def one(carry, t):
-            state, action = carry
-            loss = seen(learner, environment, nature, t, action)
-            state, action = learner.step(state, jr.fold_in(jr.key(3), t), loss)
-            return (state, action), (state, action)
-
+        one = one_round(learner, environment, jr.key(3))
         return jax.lax.scan(one, (state, action), far - 4 + jnp.arange(AFTER))[1]
 
     states, actions = jax.jit(play)(FAR, state, action)

@@ -25,31 +25,53 @@ from dpjax.feedback import bandit, full, seen_inside, to_bit
 from dpjax.maths import exact_sums
 from dpjax.maths.two_words import add_compensated
 
+ZERO = jnp.zeros((), jnp.int32)
+
+
+def coins(*means):
+    return environments.bernoulli(means, regret="pseudo")
+
+
+def batch_learner(init, step, horizon, feedback=bandit):
+    """A BatchLearner over two arms that reports its state."""
+    state = lambda state: state  # noqa: E731
+    return BatchLearner(init, step, feedback, Arms(2), horizon, Privacy(), state)
+
 
 def doubling(horizon, first=1):
     """Alternates between two arms in batches of growing length, and sums its observations."""
 
-    def init(key):
-        del key
-        state = (jnp.zeros((), jnp.int32), exact_sums.nothing())
-        return state, Batch(jnp.zeros((), jnp.int32), jnp.int32(first))
-
     def step(state, key, total):
-        del key
         count, told = state
         rounds = jnp.minimum(2.0 ** (count + 1).astype(jnp.float32) * first, horizon)
         batch = Batch((count + 1) % 2, rounds.astype(jnp.int32))
         return (count + 1, exact_sums.add(told, total)), batch
 
-    report = lambda state: state  # noqa: E731
-    return BatchLearner(init, step, bandit, Arms(2), horizon, Privacy(), report)
+    return batch_learner(
+        lambda key: ((ZERO, exact_sums.nothing()), Batch(ZERO, jnp.int32(first))), step, horizon
+    )
+
+
+def telling(horizon, lengths, feedback=bandit):
+    """Plays arms 0, 1, 0, ... in batches of the given lengths; reports its observations."""
+    lengths = jnp.array([*lengths, horizon])
+    index = jnp.arange(len(lengths))
+
+    def step(state, key, total):
+        count, told = state
+        told = jnp.where(index == count, exact_sums.to_float(total), told)
+        following = jnp.sum(jnp.where(index == count + 1, lengths, 0))
+        return (count + 1, told), Batch((count + 1) % 2, jnp.maximum(following, 1))
+
+    start = (ZERO, jnp.full(lengths.shape, -1.0)), Batch(ZERO, lengths[0])
+    made = batch_learner(lambda key: start, step, horizon, feedback)
+    return made._replace(report=lambda state: state[1])
 
 
 def spy(horizon, arms=2):
     """An environment that records arm + 1 of each round; arm 1 has loss 1/4."""
 
     def step(t, key, arm):
-        del key
         loss = jnp.where(jnp.arange(arms) == 1, 0.25, 0.0)
         return t + 1, Outcome(loss, jnp.where(jnp.arange(horizon) == t, arm + 1, 0))
 
@@ -58,28 +80,29 @@ def spy(horizon, arms=2):
     )
 
 
-def test_every_round_plays_each_batch_to_its_end():
-    """Batches of 1, 2, 4, 8, ... rounds; 12 rounds cut the fourth one, which is not reported."""
-    result = simulate(doubling(12), spy(12), jr.key(0))
-    np.testing.assert_array_equal(result.tally, [1, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2, 2])
-    steps, told = result.report
-    assert steps == 3
-    assert (
-        exact_sums.to_float(told) == 0.5
-    )  # the second batch's two rounds at 1/4, without the five of the fourth
-
-
-def test_a_batch_that_ends_with_the_horizon_is_reported():
-    result = simulate(doubling(15), spy(15), jr.key(0))
-    assert result.report[0] == 4
-    assert exact_sums.to_float(result.report[1]) == 0.5 + 8 * 0.25
+@pytest.mark.parametrize(
+    ("horizon", "batches", "told"),
+    [
+        (12, 3, 0.5),  # The fourth batch is cut, so its five rounds at 1/4 are not reported.
+        (15, 4, 2.5),  # It ends with the horizon.
+    ],
+)
+def test_every_round_plays_each_batch_to_its_end(horizon, batches, told):
+    """Batches of 1, 2, 4, 8, ... rounds."""
+    base = doubling(horizon)
+    learner = every_round(base)
+    assert (learner.privacy, learner.horizon) == (base.privacy, horizon)
+    result = simulate(base, spy(horizon), jr.key(0))
+    assert result.tally.tolist() == [1, 2, 2, 1, 1, 1, 1, *[2] * (horizon - 7)]
+    assert result.report[0] == batches and exact_sums.to_float(result.report[1]) == told
 
 
 def test_simulate_batches_plays_the_same_batches():
     """Pseudo-regret is exact at every checkpoint, also within a batch."""
-    environment = environments.bernoulli([0.0, 0.25], regret="pseudo")
-    by_batch = simulate_batches(doubling(12), environment, jr.key(0), checkpoints=12)
-    by_round = simulate(doubling(12), environment, jr.key(0), checkpoints=12)
+    by_batch, by_round = (
+        play(doubling(12), coins(0.0, 0.25), jr.key(0), checkpoints=12)
+        for play in (simulate_batches, simulate)
+    )
     np.testing.assert_array_equal(by_batch.rounds, by_round.rounds)
     np.testing.assert_allclose(by_batch.regret, by_round.regret, rtol=1e-6)
     assert by_batch.report[0] == by_round.report[0] == 3
@@ -90,27 +113,23 @@ def test_the_two_engines_agree_in_law():
 
     The test has power: batches of 12 rounds instead of 7 are rejected.
     """
-    environment = environments.bernoulli([0.2, 0.6, 0.7], regret="pseudo")
 
     def final(engine, tau, seed):
         def one(key):
             learner = learners.exp3_minibatch(600, 3, tau=tau)
-            return engine(learner, environment, key, checkpoints=1).regret[0]
+            return engine(learner, coins(0.2, 0.6, 0.7), key, checkpoints=1).regret[0]
 
         return jax.jit(jax.vmap(one))(jr.split(jr.key(seed), 4000))
 
     by_round = final(simulate, 7, 1)
-    by_batch = final(simulate_batches, 7, 2)
-    longer = final(simulate_batches, 12, 3)
-    assert stats.ks_2samp(by_round, by_batch).pvalue > 1e-3
-    assert stats.ks_2samp(by_round, longer).pvalue < 1e-6
+    assert stats.ks_2samp(by_round, final(simulate_batches, 7, 2)).pvalue > 1e-3
+    assert stats.ks_2samp(by_round, final(simulate_batches, 12, 3)).pvalue < 1e-6
 
 
 def test_a_billion_rounds_in_thirty_batches():
     """Counts are exact beyond 2^24, and the batches' losses sum to their mean."""
     horizon = 10**9
-    environment = environments.bernoulli([0.5, 0.25], regret="pseudo")
-    result = jax.jit(lambda: simulate_batches(doubling(horizon), environment, jr.key(0)))()
+    result = jax.jit(lambda: simulate_batches(doubling(horizon), coins(0.5, 0.25), jr.key(0)))()
     assert result.rounds[-1] == horizon
     steps, told = result.report
     assert steps == 29  # 2^29 - 1 < 10^9 < 2^30 - 1
@@ -131,62 +150,40 @@ def test_every_round_of_a_traced_length_under_vmap():
 
     arms = np.asarray(jax.vmap(switches)(jnp.array([1.0, 4.0, 5.0, 24.0])))
     for row, tau in zip(arms, [1, 4, 5, 24], strict=True):
-        starts = np.flatnonzero(np.diff(row)) + 1
-        assert (starts % tau == 0).all()
+        assert ((np.flatnonzero(np.diff(row)) + 1) % tau == 0).all()
     assert len(set(arms[0])) == 3
 
 
-def test_batch_play_is_refused_where_it_would_be_wrong():
-    environment = environments.bernoulli([0.2, 0.6], regret="pseudo")
-    with pytest.raises(TypeError, match="BatchLearner"):
-        simulate_batches(learners.exp3(8, 2), environment, jr.key(0))
-    learner = learners.exp3_minibatch(8, 2, tau=2)
-    with pytest.raises(ValueError, match="no batch play"):
-        simulate_batches(learner, environments.bernoulli([0.2, 0.6]), jr.key(0))
-    with pytest.raises(ValueError, match="bandit feedback"):
-        whole = learner._replace(feedback=full)
-        simulate_batches(whole, environment, jr.key(0))
-
-
-def test_every_round_hands_on_the_declaration():
-    batch_learner = learners.exp3_minibatch(8, 2, tau=2)
-    learner = every_round(batch_learner)
-    assert learner.privacy == batch_learner.privacy
-    assert learner.horizon == 8
+@pytest.mark.parametrize(
+    ("learner", "environment", "message"),
+    [
+        (learners.adap_ucb(8, 2, epsilon=1.0), environments.bernoulli([0.2, 0.6]), "no batch play"),
+        (learners.adap_ucb(8, 2, epsilon=1.0), environments.gaussian([0.2, 0.6], deviation=1.0),
+         "environment has no batch"),
+        (learners.exp3_minibatch(8, 2, tau=2)._replace(feedback=full), coins(0.2, 0.6),
+         "bandit feedback"),
+        (learners.ucb1(8, 2), coins(0.2, 0.6), "learner must be a BatchLearner"),
+    ],
+)  # fmt: skip
+def test_batch_play_is_refused_where_it_would_be_wrong(learner, environment, message):
+    """Alone and, before anything is compiled, in a sweep."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        simulate_batches(learner, environment, jr.key(0))
+    arguments = {"play": simulate_batches, "progress": False}
+    with pytest.raises((TypeError, ValueError), match=message):
+        sweep(lambda point: (learner, environment), np.ones(2), 2, jr.key(0), **arguments)
 
 
 # --- feedback other than the plain loss ---
 
 
-def telling(horizon, lengths, feedback=bandit):
-    """Plays arms 0, 1, 0, ... in batches of the given lengths; reports its observations."""
-    lengths = jnp.array([*lengths, horizon])
-
-    def init(key):
-        del key
-        told = jnp.full(lengths.shape, -1.0)
-        return (jnp.zeros((), jnp.int32), told), Batch(jnp.zeros((), jnp.int32), lengths[0])
-
-    def step(state, key, total):
-        del key
-        count, told = state
-        here = jnp.arange(lengths.shape[0]) == count
-        told = jnp.where(here, exact_sums.to_float(total), told)
-        count = count + 1
-        following = jnp.sum(jnp.where(jnp.arange(lengths.shape[0]) == count, lengths, 0))
-        return (count, told), Batch(count % 2, jnp.maximum(following, 1))
-
-    report = lambda state: state[1]  # noqa: E731
-    return BatchLearner(init, step, feedback, Arms(2), horizon, Privacy(), report)
-
-
+PLAIN = telling(30, [10, 15])
 FEEDBACK = {
-    "plain": lambda: telling(30, [10, 15]),
-    "to bits": lambda: rescale_losses(telling(30, [10, 15])._replace(clip=to_bit), -0.25, 0.5),
-    "rescaled": lambda: rescale_losses(telling(30, [10, 15]), -1.0, 3.0),
+    "plain": PLAIN,
+    "to bits": rescale_losses(PLAIN._replace(clip=to_bit), -0.25, 0.5),
     # Losses above 1/2 are clipped: 0 and 1 become 1/3 and 1.
-    "rescaled and clipped": lambda: rescale_losses(telling(30, [10, 15]), -0.25, 0.5),
-    "squared": lambda: telling(
+    "rescaled and clipped": rescale_losses(PLAIN, -0.25, 0.5),
+    "squared": telling(
         30, [10, 15], Feedback("bandit", lambda loss, arm: bandit(loss, arm) ** 2 / 2)
     ),
 }
@@ -195,12 +192,10 @@ FEEDBACK = {
 @pytest.mark.parametrize("name", FEEDBACK)
 def test_any_feedback_sums_alike_by_batch_and_by_round(name):
     """Sums of two batches: means and laws (Kolmogorov-Smirnov) of 4000 games each."""
-    means = np.array([0.3, 0.6])
-    environment = environments.bernoulli(means, regret="pseudo")
-    learner = FEEDBACK[name]()
+    means, learner = np.array([0.3, 0.6]), FEEDBACK[name]
 
     def told(engine, seed):
-        one = lambda key: engine(learner, environment, key, checkpoints=1).report  # noqa: E731
+        one = lambda key: engine(learner, coins(*means), key, checkpoints=1).report  # noqa: E731
         return np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(seed), 4000)), np.float64)
 
     by_batch, by_round = told(simulate_batches, 1), told(simulate, 2)
@@ -220,38 +215,34 @@ def test_any_feedback_sums_alike_by_batch_and_by_round(name):
 
 def test_a_batch_cut_by_the_horizon_draws_and_tells_nothing():
     """In the last 5 of 30 rounds no loss is drawn, and the third batch reports nothing."""
-    drawn = []
-    plain = environments.bernoulli([0.3, 0.6], regret="pseudo")
+    drawn, plain = [], coins(0.3, 0.6)
 
     def batch(state, key, arm, rounds, feedback):
         jax.debug.callback(lambda rounds: drawn.append(int(rounds)), rounds)
         return plain.batch(state, key, arm, rounds, feedback)
 
-    result = simulate_batches(telling(30, [10, 15]), plain._replace(batch=batch), jr.key(0))
+    result = simulate_batches(PLAIN, plain._replace(batch=batch), jr.key(0))
     jax.effects_barrier()
     assert drawn == [10, 15, 0]
     assert (result.report[:2] >= 0).all() and result.report[2] == -1
     # The regret of its rounds counts: 15 rounds of arm 1, and none of arm 0.
     assert float(result.regret[-1]) == pytest.approx(15 * 0.3, rel=1e-6)
-    by_round = simulate(telling(30, [10, 15]), plain, jr.key(0))
-    assert by_round.report[2] == -1
-
-
-def sweeping(point):
-    learner = learners.adap_ucb(5000, 3, epsilon=point)
-    return learner, environments.bernoulli([0.2, 0.5, 0.7], regret="pseudo")
+    assert simulate(PLAIN, plain, jr.key(0)).report[2] == -1
 
 
 @pytest.mark.slow
 def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
     """Also bit-identical in any chunk and with fewer seeds."""
+
+    def game(point):
+        return learners.adap_ucb(5000, 3, epsilon=point), coins(0.2, 0.5, 0.7)
+
     points = np.array([0.5, 2.0, np.inf], np.float32)
     arguments = {"play": simulate_batches, "checkpoints": 5, "progress": False}
-    whole = sweep(sweeping, points, 7, jr.key(1), **arguments)
+    whole = sweep(game, points, 7, jr.key(1), **arguments)
 
     def cell(point, seed):
-        key = jr.fold_in(jr.key(1), seed)
-        return simulate_batches(*sweeping(point), key, checkpoints=5)
+        return simulate_batches(*game(point), jr.fold_in(jr.key(1), seed), checkpoints=5)
 
     by_hand = jax.jit(jax.vmap(jax.vmap(cell, (None, 0)), (0, None)))(points, jnp.arange(7))
     # Another program, so tallies may be fused differently.
@@ -259,45 +250,23 @@ def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
     np.testing.assert_array_equal(whole.report.episodes, by_hand.report.episodes)
     np.testing.assert_array_equal(whole.rounds, by_hand.rounds[0, 0])
     for seeds, chunk in [(7, 4), (4, None)]:
-        part = sweep(sweeping, points, seeds, jr.key(1), chunk=chunk, **arguments)
+        part = sweep(game, points, seeds, jr.key(1), chunk=chunk, **arguments)
         for a, b in zip(jax.tree.leaves(part[1:]), jax.tree.leaves(whole[1:]), strict=True):
             np.testing.assert_array_equal(a, b[:, :seeds])
 
 
-def test_batch_play_is_refused_before_a_sweep():
-    """The message names the cause: realised regret, Gaussian losses, no batches."""
-    realised, pseudo = (
-        environments.bernoulli([0.2, 0.6], regret=r) for r in ("realised", "pseudo")
-    )
-    gaussian = environments.gaussian([0.2, 0.6], deviation=1.0)
-    for learner, environment, error, message in [
-        (learners.adap_ucb(8, 2, epsilon=1.0), realised, ValueError, "^environment has no batch"),
-        (learners.adap_ucb(8, 2, epsilon=1.0), gaussian, ValueError, "^environment has no batch"),
-        (learners.ucb1(8, 2), pseudo, TypeError, "^learner must be a BatchLearner"),
-    ]:
-
-        def game(point, learner=learner, environment=environment):
-            return learner, environment
-
-        with pytest.raises(error, match=message):
-            sweep(game, np.ones(2), 2, jr.key(0), play=simulate_batches, progress=False)
-
-
-# --- compensated sums ---
+# --- exact sums ---
 
 
 def test_add_compensated_goes_on_where_float32_stops():
     """2000 ones added to 2^24, and 10^5 tenths: against float64."""
-    big = jnp.float32(2**24)
-    ones = jnp.ones(2000)
 
     def add(carry, value):
         return add_compensated(*carry, value), ()
 
     scan = jax.jit(lambda start, values: jax.lax.scan(add, (start, jnp.zeros(())), values)[0])
-    total, _ = scan(big, ones)
-    assert float(total) == 2**24 + 2000
-    assert float(big + ones[0]) == 2**24
+    total, _ = scan(jnp.float32(2**24), jnp.ones(2000))
+    assert float(total) == 2**24 + 2000 and jnp.float32(2**24) + 1.0 == 2**24
     total, error = scan(jnp.zeros(()), jnp.full(10**5, 0.1))
     exact = 10**5 * float(np.float32(0.1))
     assert float(total) == pytest.approx(exact, rel=1.2e-7)
@@ -328,19 +297,18 @@ def test_every_round_sums_exactly_however_long_the_batch_is(before):
 def test_a_batch_of_more_than_2_to_the_24_rounds():
     """Round by round, each with a loss of 1: the sum is the number of rounds."""
     rounds = 2**24 + 1000
-    ones = environments.bernoulli([1.0, 1.0], regret="pseudo")
-    result = jax.jit(lambda: simulate(telling(rounds + 1, [rounds]), ones, jr.key(0)))()
+    learner = telling(rounds + 1, [rounds])
+    result = jax.jit(lambda: simulate(learner, coins(1.0, 1.0), jr.key(0)))()
     assert float(result.report[0]) == rounds
 
 
 def test_64_bits_change_no_number():
     """Batches are played in 32 bits, whatever the default types of JAX."""
     learner = learners.successive_elimination(2000, 3, epsilon=1.0)
-    environment = environments.bernoulli([0.3, 0.5, 0.6], regret="pseudo")
-    key = jr.key(1)
-    plain = simulate_batches(learner, environment, key, checkpoints=4)
+    arguments = learner, coins(0.3, 0.5, 0.6), jr.key(1)
+    plain = simulate_batches(*arguments, checkpoints=4)
     with enable_x64(True):
-        wide = simulate_batches(learner, environment, key, checkpoints=4)
+        wide = simulate_batches(*arguments, checkpoints=4)
     assert wide.regret.dtype == jnp.float32
     jax.tree.map(np.testing.assert_array_equal, plain, wide)
 

@@ -18,7 +18,7 @@ from dpjax import (
     trajectory,
 )
 from dpjax.cli import audits
-from dpjax.combinators import count_plays, interleave, user_level
+from dpjax.combinators import count_plays, interleave
 from dpjax.core import BatchLearner, Learner
 from dpjax.learners import explore_then_commit
 from tests.play import play_table
@@ -68,15 +68,13 @@ def test_without_delay_it_is_the_learner_itself_bit_for_bit():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_replays_spend_what_one_copy_declares():
-    """For noise on each loss, on prefix sums, which draw before the first round, and on each point.
+    """For noise on sums of an arm, and on prefix sums, which draw before the first round.
 
     A copy's play after the last round is neither released nor stored (``dp_ucb_int``).
     """
     for make in (
         partial(learners.dp_ucb_int, arms=2, epsilon=1.0),
-        partial(learners.dp_exp3_lap, arms=3, epsilon=1.0),
         partial(learners.ftrl, domain=domains.simplex(3), epsilon=1.0),
-        partial(learners.private_giga, domain=domains.ball(3), epsilon=1.0, delta=1e-3),
     ):
         learner = interleave(make, 14, 2)
         assert learner.privacy.epsilon == make(5).privacy.epsilon
@@ -88,21 +86,6 @@ def test_replays_spend_what_one_copy_declares():
         )
         halved = audit.mutants(learner, jax.tree.map(lambda x: x[0], pairs.losses))["noise halved"]
         assert "epsilon" in audits.replays(halved, pairs).failed
-
-
-def test_bad_arguments_are_named():
-    exp3 = partial(learners.exp3, arms=2)
-    for horizon, delay in ((0, 1), (2.5, 1), (8, -1), (8, 0.5)):
-        with pytest.raises((ValueError, TypeError), match="^(horizon|delay) must be"):
-            interleave(exp3, horizon, delay)
-    with pytest.raises(TypeError, match="^make must return a Learner of horizon 4"):
-        interleave(lambda horizon: exp3(7), 8, 1)
-
-    def of_users(horizon):
-        return user_level(learners.dp_exp3_lap(horizon, 2, epsilon=1.0), rounds_per_user=2)
-
-    with pytest.raises(ValueError, match="^make must declare privacy of one round"):
-        interleave(of_users, 8, 1)
 
 
 @pytest.mark.parametrize("by_batches", [False, True])
@@ -125,8 +108,3 @@ def test_plays_are_counted_and_the_game_stays_as_it_is(by_batches):
         arms = trajectory(every_round(learner), environment, jr.key(0), record=lambda p: p.action)
         single = simulate(learner, count_plays(environment), jr.key(0))
         np.testing.assert_array_equal(single.tally.plays, np.bincount(arms, minlength=3))
-
-
-def test_plays_are_counted_of_arms_alone():
-    with pytest.raises(ValueError, match="^environment must be over arms, to count their plays"):
-        count_plays(environments.linear_losses(domains.ball(2), "iid"))

@@ -12,7 +12,7 @@ import pytest
 
 import dpjax
 from dpjax import environments, learners, mechanisms
-from tests import ROOT
+from tests import ROOT, script
 
 DOCS, PACKAGE = ROOT / "docs", Path(dpjax.__file__).parent
 PAGES = sorted([ROOT / "README.md", ROOT / "benchmarks" / "README.md", *DOCS.rglob("*.md")])
@@ -32,15 +32,14 @@ def identified(names):
     assert (found["time"].diff("epsilon") < 0).all()  # more privacy, more rounds
 
 
-def swept(names):
-    assert names["result"].regret.shape == (3, 1000, 100)
-    assert (np.diff(names["result"].regret[:, :, -1].mean(axis=1)) < 0).all()  # more privacy
+def swept(name, shape):
+    """A result of a sweep over epsilon: more privacy, more regret."""
 
+    def check(names):
+        assert names[name].regret.shape == shape
+        assert (np.diff(names[name].regret[:, :, -1].mean(axis=1)) < 0).all()
 
-def summed(names):
-    result = names["private_result"]
-    assert result.regret.shape == (3, 200, 100)
-    assert (np.diff(result.regret[:, :, -1].mean(axis=1)) < 0).all()
+    return check
 
 
 def stored(names):
@@ -62,23 +61,26 @@ def of_python(names):
             super().__init__(*sizes)
             self.noise = self.noise / 2
 
-    for make, refuted in ((commit, False), (Half, True)):
-        found = names["audit"].black_box(
-            lambda seed, make=make: make(3, 2, 1.0, seed),
-            names["pair"], names["jax"].random.key(0),
+    key = names["jax"].random.key(0)
+    passed, half = (
+        names["audit"].black_box(
+            lambda seed, make=make: make(3, 2, 1.0, seed), names["pair"], key,
             epsilon=1.0, limit=2**11,
-        )  # fmt: skip
-        assert found.refuted == refuted
-    assert found.runs == 512
+        )
+        for make in (commit, Half)
+    )  # fmt: skip
+    assert not passed.refuted and half.refuted and half.runs == 512
 
 
 # The state after each program; for the others it suffices that they run.
 LEAVES = {
     "guides/audits.md": audited,
     "guides/clusters.md": lambda names: names["study"].run("spread", part=(1, 4), progress=False),
-    "guides/identification.md": identified, "guides/mechanisms.md": summed,
-    "guides/python_learners.md": of_python,
-    "guides/stores.md": stored, "guides/studies.md": studied, "guides/sweeps.md": swept,
+    "guides/identification.md": identified,
+    "guides/mechanisms.md": swept("private_result", (3, 200, 100)),
+    "guides/python_learners.md": of_python, "guides/stores.md": stored,
+    "guides/studies.md": studied,
+    "guides/sweeps.md": swept("result", (3, 1000, 100)),
 }  # fmt: skip
 WITH_PROGRAMS = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if programs(page)]
 
@@ -190,18 +192,10 @@ def test_every_table_and_figure_of_a_paper_is_linked_from_its_page():
 
 COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
 # Pages whose tables have no measured numbers: names, notation, declarations, links.
-NOT_MEASURED = {"README.md", "docs/concepts.md", "docs/engine.md",
-                "docs/guides/trust.md", "docs/index.md", "docs/learners.md",
-                "docs/notebooks.md", "docs/papers/index.md",
-                "docs/reference/index.md"}  # fmt: skip
-
-
-def script(name):
-    """A script of docs as a module."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+NOT_MEASURED = {
+    "README.md", "docs/concepts.md", "docs/engine.md", "docs/guides/trust.md", "docs/index.md",
+    "docs/learners.md", "docs/notebooks.md", "docs/papers/index.md", "docs/reference/index.md",
+}  # fmt: skip
 
 
 def test_every_figure_has_its_command_beneath_it():
@@ -217,7 +211,7 @@ def test_every_figure_has_its_command_beneath_it():
 
 def test_every_section_of_the_gallery_draws_its_figure():
     page = (DOCS / "gallery.md").read_text()
-    sections = script("gallery").sections()
+    sections = script("docs/gallery.py").sections()
     assert len(sections) == page.count("\n## ") == len(programs(DOCS / "gallery.md"))
     for name, code in sections.items():
         assert f"](gallery/{name}.png)" in page and len(code.strip().split("\n")) <= 20
@@ -226,7 +220,7 @@ def test_every_section_of_the_gallery_draws_its_figure():
 
 
 def test_every_measured_table_has_its_command_and_can_be_had_as_csv():
-    tables = script("tables").tables
+    tables = script("docs/tables.py").tables
     for page in PAGES:
         name, text = page.relative_to(ROOT).as_posix(), page.read_text()
         if name in NOT_MEASURED or not tables(text):
@@ -242,13 +236,13 @@ def test_tables_of_a_page_as_csv(tmp_path, capsys):
         "# A *page*: one\n\n```\n| no | table |\n|---|---|\n```\n| a | L\\* |\n|:--|--:|\n"
         "| `x \\| y` | 1, 2 |\n|  | [two](far.md) |\n\ntext\n\n| b |\n|---|\n| 3 |\n"
     )
-    script("tables").main([str(page), "--out", str(tmp_path)])
+    script("docs/tables.py").main([str(page), "--out", str(tmp_path)])
     names = ["a-page-one.csv", "a-page-one-2.csv"]
     assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in names]
     first, second = ((tmp_path / name).read_text() for name in names)
     assert first == 'a,L*\nx | y,"1, 2"\n,two\n' and second == "b\n3\n"
     for page in PAGES:
-        for name, (head, *rows) in script("tables").tables(page.read_text()).items():
+        for name, (head, *rows) in script("docs/tables.py").tables(page.read_text()).items():
             assert rows and {len(row) for row in rows} == {len(head)}, (page, name)
 
 
@@ -264,3 +258,44 @@ def test_the_site_is_built_without_warnings(tmp_path):
     learner = (tmp_path / "reference" / "learners" / "index.html").read_text()
     assert all(f'id="dpjax.learners.{name}"' in learner for name in learners.__all__)
     assert ":func:<code>" not in learner  # roles are links
+
+
+# README.md ------------------------------------------------------------------------------------
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 140
+
+
+def test_the_study_of_the_readme_draws_a_figure(tmp_path, monkeypatch, capsys):
+    matplotlib.use("agg")
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 15
+    names = {}
+    exec(block, names)
+    assert names["data"].final_regret.shape == (2, 2, 4, 200)
+    assert (tmp_path / "mine.png").stat().st_size > 10000
+    assert "DP-EXP3-Lap" in capsys.readouterr().out
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    """.ci/run looks for the one line of README.md, which sets everything up by itself."""
+    (command,) = [line for line in README.splitlines() if "bin/pytest" in line and "&&" in line][:1]
+    assert command.startswith("python3 -m venv .venv && ")
+    assert README.index(command) == README.index("bin/pytest") - command.index("bin/pytest")
+    assert "grep -m 1 'bin/pytest' README.md" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_numbers_of_the_findings_stand_on_the_pages_that_they_link():
+    findings = README[README.index("## Seven findings") : README.index("## How to read privacy")]
+    bullets = findings.split("\n- ")[1:]
+    assert len(bullets) == 7
+    for bullet in bullets:
+        (path,) = re.findall(r"\]\((docs/[^)]*)\)", bullet)
+        page = (ROOT / path).read_text()
+        said = bullet.split(path)[1]
+        for number in re.findall(r"\d[\d.^]*\d|\d", said):
+            assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", page), (path, number)

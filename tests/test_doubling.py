@@ -79,10 +79,3 @@ def test_it_learns_without_knowing_the_horizon():
     means = [result.regret.mean() for result in final]
     assert means[0] < 2.5 * means[1]
     assert means[0] < 0.5 * np.linalg.norm(final[0].tally.loss, axis=-1).mean()
-
-
-def test_bad_input():
-    with pytest.raises(TypeError, match="make must return a Learner of horizon 64"):
-        combinators.doubling(lambda horizon: make(7 * horizon), 100)
-    with pytest.raises(ValueError, match="first must be"):
-        combinators.doubling(make, 100, first=0)

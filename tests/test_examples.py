@@ -1,27 +1,17 @@
 """The examples run, and show the stated results."""
 
-import importlib.util
-
 import jax
 import numpy as np
 import pytest
 
 from dpjax import audit, environments, simulate
 from dpjax.cli.learner_files import find_factory
-from tests import ROOT
-
-
-def example(name):
-    """The module of an example."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests import ROOT, script
 
 
 def test_a_classification_data_set_becomes_a_contextual_bandit():
     """Two linearly separable classes, with fewer mistakes than by chance."""
-    module = example("classification")
+    module = script("examples/classification.py")
     rng = np.random.default_rng(0)
     measured = rng.normal(size=(300, 2))
     labels = (measured @ [1.0, -1.0] > 0).astype(int)
@@ -44,7 +34,7 @@ def test_the_learner_of_a_file_learns_and_spends_what_it_declares():
 
 def test_a_recording_is_easier_than_its_adversary(capsys):
     """The dartboard plays both, at a small size; the more it switches, the smaller its regret."""
-    module = example("own_recording")
+    module = script("examples/own_recording.py")
     assert len((ROOT / "examples" / "own_recording.py").read_text().splitlines()) <= 100
     live, again = module.main(horizon=64, trials=3, shares=2).axes[1].get_lines()[:2]
     regret = live.get_ydata()
@@ -55,7 +45,7 @@ def test_a_recording_is_easier_than_its_adversary(capsys):
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
     """With 4 of 16 entries and epsilon = 1, at a small size, trial by trial."""
-    module = example("semi_bandits")
+    module = script("examples/semi_bandits.py")
     module.SETS = {4: module.SETS[4]}
     _, table = module.main(1024, trials=8, epsilons=(1.0,))
     (row,) = table.to_dict("records")
@@ -65,7 +55,7 @@ def test_one_loss_with_less_noise_is_worth_more_than_all_of_a_semi_bandit():
 
 def test_regret_stops_growing_at_the_knee(capsys):
     """At a small size: all three selectors are printed, with the standard errors."""
-    module = example("knee_of_gaps")
+    module = script("examples/knee_of_gaps.py")
     module.main(horizons=(64, 256), gaps=(0.4, 0.8))
     printed = capsys.readouterr().out
     assert all(printed.count(selector) == 2 for selector in module.SELECTORS)
@@ -75,7 +65,7 @@ def test_regret_stops_growing_at_the_knee(capsys):
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_lower_threshold_is_better_until_its_draws_run_out():
     """At a small size: it wins if the best expert has no losses, and loses if it has many."""
-    module = example("near_realizable")
+    module = script("examples/near_realizable.py")
     module.LEARNERS = {name: module.LEARNERS[name] for name in ("sparse vector", "lower")}
     _, table = module.main(horizon=2048, trials=16, best=(0.0, 0.2), epsilons=(10,))
     safe, low = (table.sel(learner=name).values.ravel() for name in ("sparse vector", "lower"))
@@ -85,7 +75,7 @@ def test_a_lower_threshold_is_better_until_its_draws_run_out():
 @pytest.mark.usefixtures("quick_compilation")
 def test_printed_experts_state_what_they_do_not_have(capsys):
     """At a small size: one row per calibration, and Hedge has less epsilon than it states."""
-    module = example("printed_experts")
+    module = script("examples/printed_experts.py")
     module.FACTORIES = {"hedge": module.FACTORIES["hedge"]}
     module.main(horizon=256, trials=4, epsilons=(1.0,))
     derived, printed = capsys.readouterr().out.splitlines()[-2:]

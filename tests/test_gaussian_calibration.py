@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
+from dp_accounting import get_sigma_gaussian
 from scipy import stats
 
 from dpjax import privacy
@@ -16,26 +16,19 @@ from dpjax.core._versions import enable_x64
 EPSILONS = (1e-6, 1e-4, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0)
 DELTAS = (1e-10, 1e-8, 1e-6, 1e-4, 0.01, 0.1, 0.5)
 GRID = np.array(list(itertools.product(EPSILONS, DELTAS)))
-CASES = {"float32": (False, np.float32, 2e-4), "float64": (True, np.float64, 1e-9)}
-
-
-def oracle(epsilon, delta):
-    return get_sigma_gaussian(float(epsilon), float(delta))
+CASES = {"float32": (False, np.float32, 1e-5), "float64": (True, np.float64, 1e-9)}
 
 
 @pytest.mark.parametrize("precision", CASES)
 def test_scale_is_that_of_dp_accounting(precision):
-    """70 pairs at once under jit: within 2e-4 in float32, 1e-9 in float64."""
+    """70 pairs at once under jit: within 1e-5 in float32, 1e-9 in float64."""
     wide, dtype, tolerance = CASES[precision]
     with enable_x64(wide):
         epsilon, delta = GRID.astype(dtype).T
         scale = jax.jit(lambda e, d: privacy.gaussian_scale(1.0, e, d))(epsilon, delta)
         assert scale.dtype == dtype
-    expected = [oracle(e, d) for e, d in zip(epsilon, delta, strict=True)]
+    expected = [get_sigma_gaussian(float(e), float(d)) for e, d in zip(epsilon, delta, strict=True)]
     np.testing.assert_allclose(scale, expected, rtol=tolerance)
-    # In float32 it is far better than required: the worst error was 1.4e-6.
-    if precision == "float32":
-        np.testing.assert_allclose(scale, expected, rtol=1e-5)
 
 
 def test_delta_is_that_of_the_normal_law():
@@ -58,14 +51,6 @@ def test_delta_of_the_scale_is_delta_and_of_half_of_it_is_not():
     assert (np.asarray(privacy.gaussian_delta(2 / inverse, epsilon)) > 1.5 * delta).all()
 
 
-def test_epsilon_at_the_scale_is_that_of_dp_accounting_too():
-    """dp-accounting returns epsilon for this scale, but not for half of it."""
-    for epsilon, delta in [(0.1, 1e-8), (1.0, 1e-6), (10.0, 1e-4)]:
-        scale = float(privacy.gaussian_scale(1.0, epsilon, delta))
-        assert get_epsilon_gaussian(scale, delta) == pytest.approx(epsilon, rel=1e-4)
-        assert get_epsilon_gaussian(scale / 2, delta) > 1.9 * epsilon
-
-
 def test_finite_from_tiny_to_huge_epsilon_and_no_noise_at_infinity():
     epsilon = np.array([1e-9, 1e-6, 1.0, 1e3, 1e6, np.inf], np.float32)
     scale = np.asarray(privacy.gaussian_scale(3.0, epsilon, 1e-6))
@@ -75,13 +60,6 @@ def test_finite_from_tiny_to_huge_epsilon_and_no_noise_at_infinity():
     assert scale[4] == pytest.approx(3.0 / math.sqrt(2e6), rel=0.01)
     # For epsilon near 0, delta = 2 Phi(mu / 2) - 1.
     assert scale[0] == pytest.approx(3.0 / (2 * stats.norm.isf(0.5 - 0.5e-6)), rel=0.01)
-
-
-def test_more_privacy_needs_more_noise():
-    """Decreasing in epsilon and in delta over the whole grid."""
-    epsilon, delta = np.array(EPSILONS, np.float32), np.array(DELTAS, np.float32)
-    scale = np.asarray(privacy.gaussian_scale(1.0, epsilon[:, None], delta[None, :]))
-    assert (np.diff(scale, axis=0) < 0).all() and (np.diff(scale, axis=1) < 0).all()
 
 
 def test_never_more_noise_than_zcdp_or_the_classic_formula():
@@ -95,16 +73,6 @@ def test_never_more_noise_than_zcdp_or_the_classic_formula():
     assert (exact[small] < classic).all()
     rho = 0.5 / zcdp**2
     np.testing.assert_allclose(privacy.zcdp_epsilon(rho, delta), epsilon, rtol=1e-3, atol=2e-6)
-
-
-def test_one_value_under_jit_and_vmap_is_the_one_outside():
-    """Traced or not, alone or mapped: equal up to rounding, with one trace for all."""
-    epsilon, delta = GRID[::9].astype(np.float32).T
-    alone = [float(privacy.gaussian_inverse_mu(e, d)) for e, d in zip(epsilon, delta, strict=True)]
-    mapped = jax.jit(jax.vmap(privacy.gaussian_inverse_mu))(epsilon, delta)
-    np.testing.assert_allclose(mapped, alone, rtol=1e-5)
-    few = jax.jit(jax.vmap(privacy.gaussian_inverse_mu))(epsilon[:3], delta[:3])
-    np.testing.assert_array_equal(few, mapped[:3])  # whatever is computed with it
 
 
 def test_delta_does_not_overflow_or_become_nan_far_out():

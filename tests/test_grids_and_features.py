@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import combinators, domains, environments, learners, simulate, sweep, trajectory
+from dpjax import combinators, domains, environments, learners, simulate, trajectory
 
 SEGMENT = domains.cube(1)
 CENTRES = jnp.array([[-0.5], [0.6]])
@@ -39,29 +39,6 @@ def test_a_learner_over_arms_finds_the_deeper_well():
     of_rows = jax.vmap(jax.vmap(wells, (None, 0)), (0, None))((CENTRES, DEPTHS), jnp.array(GRID))
     away = np.abs(losses[:, None] - np.asarray(of_rows)[None]).max(axis=2)
     assert away.min(axis=1).max() < 1e-6 and set(away.argmin(axis=1)) == {0, 1}
-
-
-def test_a_grid_may_be_made_in_a_game():
-    def game(epsilon):
-        return learners.hedge(16, 9, epsilon=epsilon), combinators.on_grid(two_wells(), GRID)
-
-    result = sweep(game, np.array([1.0, np.inf]), 2, jr.key(0), checkpoints=1, progress=False)
-    assert np.isfinite(result.regret).all()
-
-
-@pytest.mark.parametrize(
-    ("environment", "points", "message"),
-    [
-        (environments.bernoulli([0.1, 0.5]), GRID, "environment must be over points of a domain"),
-        (two_wells(), GRID[:, 0], r"points must have shape \(N, 1\) with N at least 2, got \(9,\)"),
-        (two_wells(), GRID[:1], r"points must have shape \(N, 1\)"),
-        (two_wells(), [[0.0], [np.nan]], "points: row 2, column 1 is missing"),
-        (two_wells(), [[0.0], [1.5]], "points: row 2 is outside of the domain"),
-    ],
-)
-def test_bad_grids_are_refused(environment, points, message):
-    with pytest.raises(ValueError, match=message):
-        combinators.on_grid(environment, points)
 
 
 # Random Fourier features ----------------------------------------------------------------------
@@ -133,22 +110,4 @@ def test_a_policy_is_asked_with_the_features():
     policy = jax.tree_util.Partial(lambda w, x: jnp.argmax(x @ w), jnp.arange(6.0))
     _, outcome = kernel.step(kernel.init(None), jr.key(0), policy)
     features, losses = outcome.loss
-    assert features.shape == (8, 6)
     assert float(outcome.tally.suffered) == float(losses[policy(features)])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"environment": environments.bernoulli([0.1, 0.5])}, "environment must be contextual"),
-        ({"count": 7}, "count must be even, got 7"),
-        ({"count": 0}, "count must be an integer of at least 2"),
-        ({"scale": 0.0}, "scale must be"),
-        ({"key": 3}, "key must be"),
-    ],
-)
-def test_bad_features_are_refused(change, message):
-    plain = environments.contextual_table(*table(1))
-    given = {"environment": plain, "count": 8, "scale": 1.0, "key": jr.key(0), **change}
-    with pytest.raises((ValueError, TypeError), match=message):
-        combinators.fourier_features(**given)

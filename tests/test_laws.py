@@ -25,6 +25,12 @@ every_law = pytest.mark.parametrize(
 )
 
 
+def test_the_record_names_itself():
+    for name, law in noise.LAWS.items():
+        assert law.name == name and getattr(noise, name) is law and repr(law) == f"noise.{name}"
+    assert noise.discrete_gaussian.title == "discrete Gaussian"
+
+
 def scale_of(law):
     return SCALES.get(law.name, 10.0)
 
@@ -34,30 +40,23 @@ def fewer(law, scale):
     return scale / 4.0 if law.name == "binomial" else scale / 2.0
 
 
-def amount(law, scale):
-    return int(scale) if law.name == "binomial" else float(scale)
-
-
 def draws(law, scale, count=2**17):
     keys = jr.split(jr.key(0), count)
     draw = jax.jit(jax.vmap(lambda key: law.draw(key, jnp.float32(scale), ())))
     return np.asarray(draw(keys), np.float64)
 
 
-def test_the_record_names_itself():
-    for name, law in noise.LAWS.items():
-        assert law.name == name and getattr(noise, name) is law
-        assert repr(law) == f"noise.{name}"
-    assert noise.discrete_gaussian.title == "discrete Gaussian"
-
-
 @every_law
 def test_variance_and_cumulant_are_those_of_the_draws(law):
     """To six standard errors, plus a thousandth for integers; half the deviation is rejected.
 
-    The noise is centred.
+    The noise is centred. The cumulant is finite below the pole.
     """
     scale = scale_of(law)
+    pole = float(law.pole(jnp.float32(scale)))
+    finite = [np.isfinite(law.cumulant(jnp.float32(x * min(pole, 0.5)), jnp.float32(scale)))
+              for x in (0.999, 1.0)]  # fmt: skip
+    assert finite == [True, np.isinf(pole)]
     found, variance = draws(law, scale), float(law.variance(jnp.float32(scale)))
     root = len(found) ** 0.5
     assert abs(found.mean()) < 6.0 * found.std() / root
@@ -65,7 +64,7 @@ def test_variance_and_cumulant_are_those_of_the_draws(law):
     assert abs(np.mean(found**2) - variance) < error < 0.1 * variance
     if law.integers:
         assert (found % 1.0 == found[0] % 1.0).all()
-    for tilt in (-0.4, 0.2, 0.4):
+    for tilt in (-0.4, 0.4):
         tilt /= variance**0.5
         powers = np.exp(tilt * found)
         error = 6.0 * np.std(powers) / root / np.mean(powers)
@@ -93,17 +92,6 @@ def test_little_noise_has_no_more_variance_and_no_larger_cumulant(law, size):
 
 
 @every_law
-def test_the_cumulant_is_finite_below_the_pole(law):
-    scale = jnp.float32(scale_of(law))
-    pole = float(law.pole(scale))
-    if np.isinf(pole):
-        assert np.isfinite(law.cumulant(jnp.float32(5.0 / scale), scale))
-    else:
-        assert np.isfinite(law.cumulant(jnp.float32(0.999 * pole), scale))
-        assert not np.isfinite(law.cumulant(jnp.float32(pole), scale))
-
-
-@every_law
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
 def test_the_scale_for_one_number_keeps_delta(law, epsilon):
     """By the law's exact delta if it has one; noise with half the deviation exceeds it."""
@@ -113,7 +101,7 @@ def test_the_scale_for_one_number_keeps_delta(law, epsilon):
 
     def delta_of(scale):
         if law.delta is not None:
-            return law.delta(amount(law, scale), epsilon)
+            return law.delta(int(scale) if law.name == "binomial" else float(scale), epsilon)
         if law.pure:  # for continuous Laplace noise
             return -np.expm1(min(0.5 * (epsilon - 1.0 / scale), 0.0))
         return float(privacy.gaussian_delta(1.0 / scale, epsilon))
@@ -124,17 +112,12 @@ def test_the_scale_for_one_number_keeps_delta(law, epsilon):
     assert float(law.single(np.inf, delta).scale) == 0.0
     traced = jax.jit(lambda e: law.single(e, delta).scale)(np.float32(epsilon))
     assert float(traced) == pytest.approx(float(found.scale), rel=1e-5)
-
-
-@every_law
-def test_laws_of_integers_know_their_least_scale_and_epsilon(law):
-    """Least scales are least, and epsilons match deltas. Continuous laws have neither."""
+    # Least scales are least, and epsilons match deltas. Continuous laws have neither.
     assert (law.least_scale is None) == (not law.integers) == (law.delta is None)
-    if law.least_scale is None:
-        return
-    least = law.least_scale(0.5, DELTA)
-    less = least - 1 if isinstance(least, int) else (1.0 - 1e-6) * least
-    assert law.delta(least, 0.5) <= DELTA < law.delta(less, 0.5)
+    if law.integers:
+        least = law.least_scale(epsilon, DELTA)
+        less = least - 1 if isinstance(least, int) else (1.0 - 1e-6) * least
+        assert law.delta(least, epsilon) <= DELTA < law.delta(less, epsilon)
     if law.epsilon is not None:
         assert law.delta(least, law.epsilon(least, DELTA, 2), 2) == pytest.approx(DELTA, rel=1e-6)
 
@@ -227,17 +210,20 @@ RELEASES = {
 def test_a_release_has_the_same_bits_eagerly_compiled_mapped_and_scanned(name):
     """And different bits under another key."""
     release = RELEASES[name]
-    eager = [jax.tree.leaves(release(*each)) for each in zip(KEYS, VALUES, strict=True)]
-    once = jax.jit(release)
-    compiled = [jax.tree.leaves(once(*each)) for each in zip(KEYS, VALUES, strict=True)]
-    mapped = jax.tree.leaves(jax.vmap(release)(KEYS, VALUES))
-    both = jax.tree.leaves(jax.jit(jax.vmap(release))(KEYS, VALUES))
-    scanned = jax.tree.leaves(lax.map(lambda each: release(*each), (KEYS, VALUES)))
-    for i in range(len(KEYS)):
-        for found in (compiled[i], *([leaf[i] for leaf in x] for x in (mapped, both, scanned))):
-            for ours, theirs in zip(eager[i], found, strict=True):
-                assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-                np.testing.assert_array_equal(ours, theirs)
+
+    def one_by_one(draw):
+        return jax.tree.map(lambda *x: jnp.stack(x), *map(draw, KEYS, VALUES))
+
+    eager = jax.tree.leaves(one_by_one(release))
+    for found in (
+        one_by_one(jax.jit(release)),
+        jax.vmap(release)(KEYS, VALUES),
+        jax.jit(jax.vmap(release))(KEYS, VALUES),
+        lax.map(lambda each: release(*each), (KEYS, VALUES)),
+    ):
+        for ours, theirs in zip(eager, jax.tree.leaves(found), strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs, strict=True)
     others = jax.tree.leaves(jax.vmap(release)(jr.split(jr.key(6), 64), jnp.full(64, 0.3)))
     assert max(len(np.unique(leaf)) for leaf in others) > 1
 
@@ -254,17 +240,19 @@ def test_derivatives_at_a_fixed_draw(law):
     exact = 2.0 * float(law(key, value, scale))
     for derivative in (jax.grad(squared), jax.jacfwd(squared), jax.jit(jax.grad(squared))):
         assert float(derivative(value)) == pytest.approx(exact, rel=1e-6)
-    mapped = jax.vmap(jax.grad(squared))(jnp.stack([value, 2.0 * value]))
-    np.testing.assert_allclose(mapped, [exact, exact + 2.0 * float(value)], rtol=1e-5)
-    of_mapped = jax.grad(lambda values: jnp.sum(jax.vmap(squared)(values)))
-    np.testing.assert_allclose(of_mapped(jnp.stack([value, 2.0 * value])), mapped, rtol=1e-6)
+    values, expected = jnp.stack([value, 2.0 * value]), [exact, exact + 2.0 * float(value)]
+    for mapped in (jax.vmap(jax.grad(squared)), jax.grad(lambda x: jax.vmap(squared)(x).sum())):
+        np.testing.assert_allclose(mapped(values), expected, rtol=1e-5)
     assert float(jax.grad(jax.grad(squared))(value)) == pytest.approx(2.0)
 
 
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(
     "law",
-    [noise.laplace, pytest.param(noise.gaussian, marks=pytest.mark.slow)],
+    [
+        noise.laplace,
+        *(pytest.param(x, marks=pytest.mark.slow) for x in (noise.gaussian, noise.logistic)),
+    ],
     ids=lambda law: law.name,
 )
 def test_derivatives_by_the_scale_and_the_weights(law):
@@ -285,21 +273,6 @@ def test_derivatives_by_the_scale_and_the_weights(law):
     for derivative in (jax.grad(along), jax.jacrev(along), jax.jacfwd(along)):
         draws = 2.0 * law(key, jnp.zeros(3), 1.0)
         np.testing.assert_allclose(derivative(weights), draws, rtol=1e-5)
-
-
-@pytest.mark.usefixtures("quick_compilation")
-def test_derivatives_through_a_scan_of_releases():
-    def run(rate):
-        def one(point, key):
-            return point - rate * noise.gaussian(key, point, 0.3), None
-
-        return lax.scan(one, jnp.float32(1.0), jr.split(jr.key(3), 4))[0]
-
-    rate, step = jnp.float32(0.1), 1e-2
-    both = [float(run(rate + side * step)) for side in (1.0, -1.0)]
-    numeric = (both[0] - both[1]) / (2.0 * step)
-    for derivative in (jax.grad(run), jax.jacfwd(run)):
-        assert float(derivative(rate)) == pytest.approx(numeric, rel=1e-3)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ Slow tests run in turn and prose does not run, so otherwise a mistake would be f
 """
 
 import ast
-import csv
 import functools
 import importlib
 import inspect
@@ -49,20 +48,20 @@ FOREIGN = {
 
 
 @functools.cache
-def text_of(name):
-    """The text of a file; of a notebook, that of its cells."""
+def text_of(name, kinds=("code", "markdown")):
+    """The text of a file; of a notebook, that of its cells of these kinds."""
     text = (ROOT / name).read_text()
     if not name.endswith(".ipynb"):
         return text
-    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] in kinds]
+    return "\n".join("".join(cell["source"]) for cell in cells)
 
 
 def program_of(name):
     """The Python program of a file; of a notebook, that of its code cells."""
+    code = text_of(name, ("code",))
     if not name.endswith(".ipynb"):
-        return text_of(name)
-    cells = json.loads((ROOT / name).read_text())["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        return code
     return re.sub(r"^( *)[%!]\w.*", r"\1pass", code, flags=re.MULTILINE)
 
 
@@ -93,13 +92,12 @@ def gone(text) -> list[str]:
     """``line: module.name`` for each attribute that a module of the package lacks."""
     tree = ast.parse(text)
     modules = modules_of(tree)
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    uses = [(node.lineno, getattr(node.value, "id", None), node.attr) for node in uses]
     return [
-        f"{node.lineno}: {node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in modules
-        and not hasattr(modules[node.value.id], node.attr)
+        f"{line}: {name}.{attribute}"
+        for line, name, attribute in uses
+        if name in modules and not hasattr(modules[name], attribute)
     ]
 
 
@@ -270,17 +268,10 @@ def test_a_statement_that_is_wrong_is_found(check, text, lost):
     assert check(text) == ({lost} if lost else set())
 
 
-def diagnoses():
-    with (ROOT / "tests" / "data" / "diagnoses.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-def clones():
-    """The scripts that compare dpjax with a clone."""
-    scripts = [name for name in FILES if name.startswith("benchmarks/referees/")]
-    return [name for name in scripts if name.endswith(".py") and " --clone " in text_of(name)]
-
-
+DIAGNOSES = (ROOT / "tests" / "data" / "diagnoses.csv").read_text().splitlines()
+# The scripts that compare dpjax with a clone.
+CLONES = [name for name in FILES if re.fullmatch(r"benchmarks/referees/\w+\.py", name)
+          and " --clone " in text_of(name)]  # fmt: skip
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 NUMBERS += ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"]
 
@@ -290,16 +281,17 @@ NUMBERS += ["ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixte
     [
         ("README.md", "More than {} [learners]", (len(learners.__all__) - 1) // 10 * 10),
         ("README.md", "[{} papers](docs/papers/index.md)", len(papers.__all__)),
-        ("README.md", "the public code of {} papers", len(clones())),
-        ("docs/referees.md", "with {} other libraries and repositories", len(clones()) + 4),
-        *((page, sentence, count) for page in ("README.md", "docs/guides/losses.md")
-          for sentence, count in (("{} patients (rounds)", len(diagnoses())),
-                                  ("{} diagnostic rules (arms)", len(diagnoses()[0])))),
+        ("README.md", "the public code of {} papers", len(CLONES)),
+        ("docs/referees.md", "with {} other libraries and repositories", len(CLONES) + 4),
+        ("README.md", "{} patients (rounds)", len(DIAGNOSES) - 1),
+        ("docs/guides/losses.md", "{} patients (rounds)", len(DIAGNOSES) - 1),
+        ("README.md", "{} diagnostic rules (arms)", DIAGNOSES[0].count(",") + 1),
+        ("docs/guides/losses.md", "{} diagnostic rules (arms)", DIAGNOSES[0].count(",") + 1),
         ("docs/attacks.md", "{} draws of `dpjax.noise`", len(test_keys.DRAWS)),
         ("docs/attacks.md", "and {} learners were called", len(test_keys.MADE)),
         ("docs/attacks.md", "each of {} JAX transformations", len(test_configurations.WITHIN)),
-        (".ci/run", "a {}th of the slow tests", slow.PARTS),
-        ("docs/contributing.md", "a {}th of the slow tests", slow.PARTS),
+        (".ci/run", "one of {} parts of the slow tests", slow.PARTS),
+        ("docs/contributing.md", "one of {} parts of the slow tests", slow.PARTS),
     ],
 )  # fmt: skip
 def test_counts(page, sentence, count):

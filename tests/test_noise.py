@@ -51,17 +51,14 @@ def test_draws_are_quantiles_of_their_words(draws, law, furthest):
     assert np.mean(np.abs(other - exact)[middle] > tolerance[middle]) > 0.9
 
 
-@pytest.mark.parametrize("shape", [(2,), (5,), (3, 4)])
-def test_both_words_of_a_block_are_used(shape):
-    key, count = jr.key(3), int(np.prod(shape))
-    words = np.asarray(jax.jit(laws.random_words, static_argnums=1)(key, shape))
-    blocks = np.asarray(jr.key_data(jr.split(key, -(-count // 2))))
-    np.testing.assert_array_equal(words.ravel(), blocks.ravel()[:count])
-    np.testing.assert_array_equal(laws.random_words(key, ()), jr.bits(key))
-
-
 def test_words_of_a_key_are_independent():
-    """Correlations of uniform numbers, neighbours and keys; a word used twice is rejected."""
+    """Correlations of uniform numbers, neighbours and keys; a word used twice is rejected.
+
+    Both words of a block are used.
+    """
+    words = laws.random_words(jr.key(3), (5,))
+    np.testing.assert_array_equal(words, jr.key_data(jr.split(jr.key(3), 3)).ravel()[:5])
+    np.testing.assert_array_equal(laws.random_words(jr.key(3), ()), jr.bits(jr.key(3)))
     keys = jr.split(jr.key(4), 50_000)
     words = np.asarray(jax.vmap(lambda key: laws.random_words(key, (6,)))(keys))
     uniform = np.sqrt(12.0) * (words / 2.0**32 - 0.5)
@@ -72,75 +69,54 @@ def test_words_of_a_key_are_independent():
     assert stats.norm.sf(np.sqrt(len(keys)) * twice) < 1e-9
 
 
-# --- laplace ---
+# --- continuous noise ---
 
-laplace = jax.jit(noise.laplace)
-
-
-@pytest.fixture(scope="module")
-def many_zeros():
-    return jnp.zeros(DRAWS, jnp.float32)
+CONTINUOUS = {"laplace": stats.laplace, "gaussian": stats.norm, "logistic": stats.logistic}
+continuous = pytest.mark.parametrize("name", CONTINUOUS)
+MANY = jnp.zeros(DRAWS, jnp.float32)
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 250.0])
-def test_laplace_has_its_law(scale, many_zeros):
-    """Kolmogorov-Smirnov on 1e5 draws; scales off by 3/2, 2/3 or 1/2 are rejected."""
-    law = stats.laplace(scale=scale).cdf
-    draws = laplace(jr.key(0), many_zeros, scale)
-    assert draws.dtype == jnp.float32
-    assert stats.kstest(np.asarray(draws, np.float64), law).pvalue > 1e-3
-    for factor in (1 / 2, 2 / 3, 3 / 2):
-        wrong = laplace(jr.key(0), many_zeros, factor * scale)
-        assert stats.kstest(np.asarray(wrong, np.float64), law).pvalue < 1e-6
+def ks(draws, law):
+    """The p-value of Kolmogorov and Smirnov."""
+    return stats.kstest(np.asarray(draws, np.float64), law.cdf).pvalue
 
 
-def test_laplace_is_centred_at_the_value(many_zeros):
-    """Noise is added to the value, entry by entry."""
-    centred = laplace(jr.key(1), many_zeros + 5.0, 2.0)
-    assert stats.kstest(np.asarray(centred, np.float64), stats.laplace(5.0, 2.0).cdf).pvalue > 1e-3
-    # The same draw, up to the rounding of numbers below 64.
-    np.testing.assert_allclose(centred - 5.0, laplace(jr.key(1), many_zeros, 2.0), atol=64 * 2**-23)
+@continuous
+def test_noise_has_its_law_and_entries_and_keys_are_independent(name):
+    """With the value and the scale of each entry; a tenth more noise is rejected.
+
+    Keys are split or folded. Correlations of 3 entries and of keys in turn are below 4 / sqrt(n).
+    """
+    law, n = getattr(noise, name), DRAWS
+    values, scales = jnp.array([5.0, 0.0, 0.0]), jnp.array([2.0, 0.01, 250.0])
+    draws = jax.jit(jax.vmap(lambda key: law(key, values, scales)))
+    keys = jr.split(jr.key(13), n), jax.vmap(jr.fold_in, (None, 0))(jr.key(5), jnp.arange(n))
+    split, folded = (np.asarray(draws(each)) - np.asarray(values) for each in keys)
+    for entry, scale in zip(split.T, scales, strict=True):
+        assert entry.dtype == np.float32
+        assert ks(entry, CONTINUOUS[name](scale=float(scale))) > 1e-3
+        assert ks(1.1 * entry, CONTINUOUS[name](scale=float(scale))) < 1e-6
+    # Of the draws and, for dependence in size, of their absolute values.
+    turned = [np.roll(x[:, :1].T, 1) for x in (split, folded)]
+    both = np.concatenate([split.T, folded.T, *turned])
+    for numbers in (both, np.abs(both)):
+        correlation = np.corrcoef(numbers)[np.triu_indices(len(both), 1)]
+        assert np.abs(correlation).max() < 4 / np.sqrt(n)
 
 
-def test_laplace_at_scale_0_returns_the_value_exactly():
-    """No noise at epsilon = inf, bit for bit, including negative zero and large numbers."""
+@continuous
+def test_noise_keeps_the_value_at_scale_0_and_its_dtype(name):
+    """No noise at epsilon = inf, bit for bit; a float64 scale leaves a float32 value float32."""
+    law = getattr(noise, name)
     for value in (jnp.float32(0.1), jnp.array([-0.0, 1e30, 1e-30], jnp.float32)):
         for scale in (0.0, jnp.float32(0.0), 1.0 / jnp.float32(np.inf)):
-            np.testing.assert_array_equal(laplace(jr.key(2), value, scale), value)
-    assert noise.laplace(jr.key(2), 0.25, 0.0) == 0.25  # a plain number
-
-
-def test_laplace_keeps_shape_and_dtype():
-    """Shapes () and (3,), with one scale for all or one per entry."""
-    assert laplace(jr.key(0), jnp.float32(0.5), 1.0).shape == ()
-    vector = laplace(jr.key(0), jnp.zeros(3), jnp.array([0.0, 1.0, 100.0]))
-    assert vector.shape == (3,) and vector.dtype == jnp.float32
-    assert vector[0] == 0.0 and len(np.unique(vector)) == 3
-
-
-def test_laplace_entries_are_independent_and_scaled_each_by_itself():
-    """Correlations of the three entries over 3e4 keys: z below 4, standard error 1/sqrt(n)."""
-    keys = jr.split(jr.key(13), 30_000)
-    scales = jnp.array([1.0, 2.0, 0.5])
-    draws = jax.jit(jax.vmap(lambda key: noise.laplace(key, jnp.zeros(3), scales)))(keys)
-    draws = np.asarray(draws, np.float64)
-    for entry, scale in zip(draws.T, scales, strict=True):
-        assert stats.kstest(entry, stats.laplace(scale=float(scale)).cdf).pvalue > 1e-3
-    # Of the draws and, for dependence in size, of their absolute values.
-    for values in (draws, np.abs(draws)):
-        correlation = np.corrcoef(values.T)[np.triu_indices(3, 1)]
-        assert np.abs(correlation).max() < 4 / np.sqrt(len(keys))
-
-
-def test_laplace_under_different_keys_is_independent(many_zeros):
-    """Split and folded keys: uncorrelated draws and sizes; equal keys give equal draws."""
-    # (A key is either split or folded: fold_in(key, 1) and split(key)[1] are equal.)
-    keys = [*jr.split(jr.key(4)), jr.fold_in(jr.key(5), 1), jr.fold_in(jr.key(5), 2), jr.key(6)]
-    draws = np.array([laplace(key, many_zeros, 1.0) for key in keys], np.float64)
-    for values in (draws, np.abs(draws)):
-        correlation = np.corrcoef(values)[np.triu_indices(len(keys), 1)]
-        assert np.abs(correlation).max() < 4 / np.sqrt(DRAWS)
-    np.testing.assert_array_equal(laplace(jr.key(6), many_zeros, 1.0), draws[-1])
+            np.testing.assert_array_equal(jax.jit(law)(jr.key(2), value, scale), value)
+    assert law(jr.key(2), 0.25, 0.0) == 0.25  # a plain number
+    with enable_x64(True):
+        for dtype in (jnp.float32, jnp.float64):
+            vector = law(jr.key(0), jnp.zeros(3, dtype), jnp.array([0.0, 1.0, 100.0], jnp.float64))
+            assert vector.shape == (3,) and vector.dtype == dtype
+            assert vector[0] == 0.0 and len(np.unique(vector)) == 3
 
 
 # --- sums of laplace draws ---
@@ -176,7 +152,7 @@ def test_log_gamma_ends_where_it_is_mapped():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_laplace_sum_of_a_few_has_its_law(count, many_zeros):
+def test_laplace_sum_of_a_few_has_its_law(count):
     """Kolmogorov-Smirnov with the exact law; half the scale, or one draw more, is rejected."""
     # The tail is e^-|x| times a polynomial: the sum is a difference of two Gamma variables.
     polynomial = {1: [1 / 2], 2: [1 / 4, 1 / 2], 3: [1 / 16, 5 / 16, 1 / 2]}[count]
@@ -185,84 +161,19 @@ def test_laplace_sum_of_a_few_has_its_law(count, many_zeros):
         tail = np.exp(-np.abs(x)) * np.polyval(polynomial, np.abs(x))
         return np.where(x < 0, tail, 1.0 - tail)
 
-    draws = np.asarray(laplace_sum(jr.key(7), many_zeros, 0.5, count), np.float64)
+    draws, more = (laplace_sum(jr.key(7), MANY, *x) for x in ((0.5, count), (1.0, count + 1)))
     assert stats.kstest(draws / 0.5, law).pvalue > 1e-3
     assert stats.kstest(draws, law).pvalue < 1e-6
-    more = np.asarray(laplace_sum(jr.key(7), many_zeros, 1.0, count + 1), np.float64)
     assert stats.kstest(more, law).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("count", [10**4, 10**6, 2**31 - 1])
-def test_laplace_sum_of_many_is_gaussian(count, many_zeros):
+@pytest.mark.parametrize("count", [10**4, 2**31 - 1])
+def test_laplace_sum_of_many_is_gaussian(count):
     """With variance 2 n scale^2; 3 % more is rejected."""
-    draws = np.asarray(laplace_sum(jr.key(8), many_zeros, 3.0, count), np.float64)
-    deviation = 3.0 * np.sqrt(2.0 * count)
-    assert stats.kstest(draws, stats.norm(scale=deviation).cdf).pvalue > 1e-3
-    assert stats.kstest(1.03 * draws, stats.norm(scale=deviation).cdf).pvalue < 1e-3
+    draws = laplace_sum(jr.key(8), MANY, 3.0, count)
+    law = stats.norm(scale=3.0 * np.sqrt(2.0 * count))
+    assert ks(draws, law) > 1e-3 > ks(1.03 * draws, law)
     assert laplace_sum(jr.key(8), 0.25, 0.0, count) == 0.25
-
-
-# --- gaussian ---
-
-gaussian = jax.jit(noise.gaussian)
-
-
-@pytest.mark.parametrize("scale", [0.01, 1.0, 250.0])
-def test_gaussian_has_its_law(scale, many_zeros):
-    """Kolmogorov-Smirnov on 1e5 draws; scales off by 3/2, 2/3 or 1/2 are rejected."""
-    law = stats.norm(scale=scale).cdf
-    draws = gaussian(jr.key(0), many_zeros, scale)
-    assert draws.dtype == jnp.float32
-    assert stats.kstest(np.asarray(draws, np.float64), law).pvalue > 1e-3
-    for factor in (1 / 2, 2 / 3, 3 / 2):
-        wrong = gaussian(jr.key(0), many_zeros, factor * scale)
-        assert stats.kstest(np.asarray(wrong, np.float64), law).pvalue < 1e-6
-    # Neither is it Laplace noise of the same variance.
-    laplacian = laplace(jr.key(0), many_zeros, scale / np.sqrt(2))
-    assert stats.kstest(np.asarray(laplacian, np.float64), law).pvalue < 1e-6
-
-
-def test_gaussian_is_centred_at_the_value(many_zeros):
-    """Noise is added to the value, entry by entry."""
-    centred = gaussian(jr.key(1), many_zeros + 5.0, 2.0)
-    assert stats.kstest(np.asarray(centred, np.float64), stats.norm(5.0, 2.0).cdf).pvalue > 1e-3
-    # The same draw, up to the rounding of numbers below 64.
-    expected = gaussian(jr.key(1), many_zeros, 2.0)
-    np.testing.assert_allclose(centred - 5.0, expected, atol=64 * 2**-23)
-
-
-def test_gaussian_at_scale_0_returns_the_value_exactly():
-    """No noise at epsilon = inf, bit for bit, including negative zero and large numbers."""
-    for value in (jnp.float32(0.1), jnp.array([-0.0, 1e30, 1e-30], jnp.float32)):
-        for scale in (0.0, jnp.float32(0.0), 1.0 / jnp.float32(np.inf)):
-            np.testing.assert_array_equal(gaussian(jr.key(2), value, scale), value)
-    assert noise.gaussian(jr.key(2), 0.25, 0.0) == 0.25  # a plain number
-
-
-def test_gaussian_entries_are_independent_and_scaled_each_by_itself():
-    """Correlations of the three entries over 3e4 keys: z below 4, standard error 1/sqrt(n)."""
-    keys = jr.split(jr.key(13), 30_000)
-    scales = jnp.array([1.0, 2.0, 0.5])
-    draws = jax.jit(jax.vmap(lambda key: noise.gaussian(key, jnp.zeros(3), scales)))(keys)
-    draws = np.asarray(draws, np.float64)
-    for entry, scale in zip(draws.T, scales, strict=True):
-        assert stats.kstest(entry, stats.norm(scale=float(scale)).cdf).pvalue > 1e-3
-    # Of the draws and, for dependence in size, of their absolute values.
-    for values in (draws, np.abs(draws)):
-        correlation = np.corrcoef(values.T)[np.triu_indices(3, 1)]
-        assert np.abs(correlation).max() < 4 / np.sqrt(len(keys))
-
-
-@pytest.mark.parametrize("sample", [noise.laplace, noise.gaussian])
-def test_noise_has_the_dtype_and_the_shape_of_the_value(sample):
-    """A float32 value stays float32 with a float64 scale, and a float64 value float64."""
-    assert sample(jr.key(0), jnp.float32(0.5), 1.0).shape == ()
-    with enable_x64(True):
-        scale = jnp.array([0.0, 1.0, 100.0], jnp.float64)
-        for dtype in (jnp.float32, jnp.float64):
-            vector = sample(jr.key(0), jnp.zeros(3, dtype), scale)
-            assert vector.shape == (3,) and vector.dtype == dtype
-            assert vector[0] == 0.0 and len(np.unique(vector)) == 3
 
 
 # --- choose ---
@@ -290,21 +201,8 @@ def test_choose_draws_each_index_with_its_probability(name):
     assert counts.sum() == DRAWS and len(counts) == 4
     if (probabilities > 0).sum() > 1:
         assert chi_square_p(counts, probabilities) > 1e-3
-
-
-def test_the_chi_square_test_of_choose_has_power():
-    """Draws with a hundredth moved from one index to another are rejected."""
-    wrong = jnp.array([0.11, 0.2, 0.39, 0.3], jnp.float32)
-    counts = np.bincount(choose(jr.split(jr.key(5), DRAWS), wrong), minlength=4)
-    assert chi_square_p(counts, PROBABILITIES["general"]) < 1e-6
-
-
-def test_choose_is_the_inverse_of_the_cumulative_sums():
-    """The index is the number of cumulative sums that one uniform draw reaches."""
-    keys = jr.split(jr.key(6), DRAWS)
-    levels = np.asarray(jax.jit(jax.vmap(jr.uniform))(keys))
-    draws = choose(keys, jnp.array([0.25, 0.0, 0.5, 0.25]))  # sums without rounding
-    np.testing.assert_array_equal(draws, np.searchsorted([0.25, 0.25, 0.75], levels, side="right"))
+    if name == "general":  # A hundredth moved from one index to another is rejected.
+        assert chi_square_p(counts, [0.11, 0.2, 0.39, 0.3]) < 1e-6
 
 
 def keys_of(level):
@@ -335,17 +233,15 @@ def realised(function, monkeypatch, argument, count):
     return [y - x for x, y in itertools.pairwise(edges)]
 
 
-@pytest.mark.parametrize("count", [2, 8, 9, 1000])
+@pytest.mark.parametrize("count", [2, 9, 1000])
 def test_running_sums_of_two_words_are_exact(count):
-    places = laws._places(count)
-    rng = np.random.default_rng(count)
+    """Arrays of more than 8 numbers are summed by rows."""
+    places, rng = laws._places(count), np.random.default_rng(count)
     high = rng.integers(0, 2**29 // count, count).astype(np.int32)
     low = rng.integers(-(2**places) + 1, 2**places, count).astype(np.int32)
-    found = laws._running_words(jnp.array(high), jnp.array(low), places)
-    numbers = [[int(x) << places for x in high], [int(x) for x in low]]
-    expected = np.cumsum(np.array(numbers, object).sum(0))
-    first, second = (np.array([int(x) for x in part], object) for part in found)
-    np.testing.assert_array_equal(first * 2**places + second, expected)
+    first, second = laws._running_words(jnp.array(high), jnp.array(low), places)
+    found = np.asarray(first, np.int64) * 2**places + np.asarray(second, np.int64)
+    np.testing.assert_array_equal(found, np.cumsum(high.astype(np.int64) * 2**places + low))
     assert (second < 2**places).all()
 
 
@@ -424,13 +320,6 @@ def test_a_coin_tells_neighbours_apart_by_what_is_charged(monkeypatch, base):
             assert abs(found - charged) <= 1e-6 * abs(charged) + 1e-8 * (base == 1e-9)
 
 
-def test_choose_of_one_key_is_a_scalar():
-    """() int32, also if there is only one index."""
-    for probabilities in ([1.0], [0.5, 0.5]):
-        index = noise.choose(jr.key(0), jnp.array(probabilities))
-        assert index.shape == () and index.dtype == jnp.int32
-
-
 # --- binomial ---
 
 binomial = jax.jit(jax.vmap(laws.binomial, (0, None, None)))
@@ -438,11 +327,7 @@ LANES = 16_384
 
 
 def law_p_values(draws, count, probability):
-    """Two-sided p-values of mean and variance, for draws that are nearly normal.
-
-    The mean of n draws has variance v/n. Their sum of squares around the true mean is v times
-    chi-square with n degrees of freedom, where v = count p (1 - p) and p is rounded to float32.
-    """
+    """Two-sided p-values of mean and variance, for draws that are nearly normal."""
     p = float(np.float32(probability))
     centred = np.asarray(draws, np.float64) - count * p
     variance, n = count * p * (1 - p), len(centred)
@@ -486,51 +371,25 @@ def test_binomial_is_exact_where_one_float32_draw_is_not():
     assert min(law_p_values(single, count, probability)) < 1e-6
 
 
-@pytest.fixture(scope="module")
-def billion():
-    """256 draws of 1e9 trials in one run: the first 240 at 0.3, then 8 at 0 and 8 at 1."""
-    probabilities = jnp.array([0.3] * 240 + [0.0] * 8 + [1.0] * 8, jnp.float32)
-    keys = jr.split(jr.key(9), 256)
-    return np.asarray(jax.jit(jax.vmap(laws.binomial, (0, None, 0)))(keys, 10**9, probabilities))
+def test_binomial_of_a_billion_trials():
+    """240 draws at 0.3: mean and variance; a probability off by 1e-5 is rejected.
 
-
-def test_binomial_of_a_billion_trials(billion):
-    """Mean and variance of 240 draws; a probability off by 1e-5 is rejected.
-
-    That is 1e4 successes, 10.7 standard errors of 14 491 / sqrt(240).
+    That is 1e4 successes, 10.7 standard errors of 14 491 / sqrt(240). At 0 and 1 it is exact.
     """
+    probabilities = jnp.array([0.3] * 240 + [0.0] * 8 + [1.0] * 8, jnp.float32)
+    keys, mean = jr.split(jr.key(9), 256), 10**9 * float(np.float32(0.3))
+    drawn = jax.jit(jax.vmap(laws.binomial, (0, None, 0)))
+    billion = np.asarray(drawn(keys, 10**9, probabilities))
     assert billion.dtype == np.int32
     assert min(law_p_values(billion[:240], 10**9, 0.3)) > 1e-3
     assert law_p_values(billion[:240], 10**9, 0.30001)[0] < 1e-6
     # Half or twice the variance, as with too few distinct pieces or trials.
     for factor in (0.5, 2.0):
-        centred = (billion[:240] - 10**9 * float(np.float32(0.3))) * np.sqrt(factor)
-        assert law_p_values(centred + 10**9 * float(np.float32(0.3)), 10**9, 0.3)[1] < 1e-6
-
-
-def test_binomial_with_probability_0_or_1_is_exact(billion):
-    """Never or always, in a billion trials and at the largest int32."""
-    np.testing.assert_array_equal(billion[240:248], 0)
-    np.testing.assert_array_equal(billion[248:], 10**9)
-    largest = jax.jit(laws.binomial)(jr.key(0), 2**31 - 1, 1.0)
-    assert largest.dtype == jnp.int32 and int(largest) == 2**31 - 1
-
-
-def test_binomial_of_no_trials_is_0():
-    """For any probability."""
-    for probability in (0.0, 0.5, 1.0):
-        drawn = binomial(jr.split(jr.key(10), LANES), 0, probability)
-        np.testing.assert_array_equal(drawn, 0)
-
-
-def test_binomial_under_different_keys_is_independent():
-    """Neighbouring keys are uncorrelated; z with standard error 1 / sqrt(n)."""
-    draws = np.asarray(binomial(jr.split(jr.key(11), LANES), 200_000, 0.5), np.float64)
-    correlation = np.corrcoef(draws[0::2], draws[1::2])[0, 1]
-    assert abs(correlation) < 4 / np.sqrt(LANES / 2)
-
-
-def test_a_count_beyond_int32_is_refused():
-    """It would wrap around silently."""
-    with pytest.raises(OverflowError):
+        centred = (billion[:240] - mean) * np.sqrt(factor)
+        assert law_p_values(centred + mean, 10**9, 0.3)[1] < 1e-6
+    assert billion[240:].tolist() == [0] * 8 + [10**9] * 8
+    ends = np.asarray(drawn(keys, 2**31 - 1, probabilities))[240:]
+    assert ends.tolist() == [0] * 8 + [2**31 - 1] * 8
+    assert not np.any(drawn(keys, 0, probabilities))
+    with pytest.raises(OverflowError):  # It would wrap around silently.
         laws.binomial(jr.key(0), 2**31, 0.5)

@@ -33,7 +33,7 @@ def test_the_page_has_the_command_and_a_table_of_each_script(script):
     assert rows and {verdict for _, verdict in rows} <= {"agree", "differ"}
 
 
-def test_means_differ_beyond_four_standard_errors():
+def test_means_differ_beyond_four_standard_errors_and_numbers_beyond_the_tolerance():
     random = np.random.default_rng(0)
     ours, theirs = random.laplace(size=(2, 10_000))
     assert frame.compare("squares", ours**2, theirs**2).verdict == "agree"
@@ -42,9 +42,6 @@ def test_means_differ_beyond_four_standard_errors():
     assert shifted.verdict == "differ" and -8.0 < float(shifted.z) < -4.0
     assert frame.compare("constant", [1.0, 1.0], [1.0, 1.0]).verdict == "agree"
     assert frame.compare("constant", [1.0, 1.0], [1.01, 1.01]).verdict == "differ"
-
-
-def test_numbers_differ_beyond_the_tolerance():
     assert frame.equal("near", [1.0, 2.0], [1.0, 2.0 + 1e-9], 1e-8).verdict == "agree"
     far = frame.equal("far", [1.0, 2.0], [1.0, 2.1], 1e-8)
     assert (far.ours, far.theirs, far.verdict) == ("1, 2", "1, 2.1", "differ")
@@ -52,15 +49,12 @@ def test_numbers_differ_beyond_the_tolerance():
     assert frame.between("outside", 3.0, (0.5, 2.0)).verdict == "differ"
 
 
-def test_a_verdict_that_is_not_expected_fails(capsys):
+def test_a_verdict_that_is_not_expected_and_a_clone_that_is_not_there_fail(capsys):
     rows = [frame.equal("far", 1.0, 2.0, 1e-3, "differ"), frame.equal("near", 1.0, 1.0, 1e-3)]
     frame.finish(rows)
     assert capsys.readouterr().out.count("\n") == 4
     with pytest.raises(SystemExit, match="not as expected: far"):
         frame.finish([rows[0]._replace(expected="agree")])
-
-
-def test_a_clone_that_is_not_there_ends_in_one_sentence(capsys):
     with pytest.raises(SystemExit):
         frame.arguments("", "somewhere", ["--clone", "/nowhere"])
     assert "--clone: there is no folder /nowhere" in capsys.readouterr().err

@@ -1,26 +1,15 @@
 """The page that names learners is that of its CSV file, and its rules do what the page says."""
 
-import importlib.util
-
 import numpy as np
 import pandas
 import pytest
 import xarray
 
 from dpjax import learners
-from tests import ROOT
+from tests import ROOT, script
 
 HERE = ROOT / "docs" / "which_learner"
-
-
-def program():
-    spec = importlib.util.spec_from_file_location("which_learner", ROOT / "docs/which_learner.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-which = program()
+which = script("docs/which_learner.py")
 
 
 def test_the_page_is_that_of_its_csv_file():
@@ -55,16 +44,14 @@ def regret(apart=1.0):
     )  # fmt: skip
 
 
-def cell(found, epsilon, trust):
-    return which._cell(found, epsilon, trust)
+cell = which._cell
 
 
 def test_learners_compete_if_their_declaration_and_their_model_allow_it():
     """D declares 2 where 1 is asked for, so it competes without privacy only."""
     found = which.rows("a setting", regret())
-    assert set(found["learner"][(found["epsilon"] == 1.0) & (found["trust"] == "the server")]) == {
-        *"ABC"
-    }
+    served = (found["epsilon"] == 1.0) & (found["trust"] == "the server")
+    assert set(found["learner"][served]) == {*"ABC"}
     assert cell(found, 1.0, "the server").startswith("`B` 1 ± ")
     assert cell(found, 1.0, "no one").startswith("`C` 2")
     assert cell(found, np.inf, "the server").startswith("`D` 0.5")

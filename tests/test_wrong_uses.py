@@ -25,9 +25,9 @@ TABLES = {
 }
 
 
-def uses():
+def uses(file="wrong_uses.txt"):
     """(code, sentence) of each entry."""
-    lines = (DATA / "wrong_uses.txt").read_text().splitlines()
+    lines = (DATA / file).read_text().splitlines()
     lines = [line for line in lines if line and not line.startswith("#")]
     return list(zip(lines[::2], [line.strip() for line in lines[1::2]], strict=True))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpjax import domains
 from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _arrays, _check
-from dpjax.domains.action_sets import fits
+from dpjax.domains.action_sets import fits, words
 from dpjax.feedback import full, values
 from dpjax.maths.places import at
 
@@ -239,7 +239,7 @@ def count_plays(environment: Environment) -> Environment:
     """
     actions = environment.action_set
     if not isinstance(actions, Arms):
-        raise ValueError(f"environment must be over arms, to count their plays; it has {actions!r}")
+        raise ValueError(f"environment must be over arms to count plays; it has {words(actions)}")
 
     def counted(tally, arm):
         return PlaysTally(tally, (jnp.arange(actions.count) == arm).astype(jnp.float32))

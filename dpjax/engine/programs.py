@@ -228,7 +228,7 @@ def clear_caches() -> None:
         _kept.clear()
     closure_digest.forget()
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] == "dpjax":
+        if name.split(".")[0] == "dpjax" and module is not None:
             for value in list(vars(module).values()):
                 if getattr(value, "__module__", None) == name and hasattr(value, "cache_clear"):
                     value.cache_clear()

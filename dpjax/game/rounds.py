@@ -48,7 +48,7 @@ def step_arguments(
 
 
 def first_arguments(learner: Learner, key: Array, loss: Any) -> tuple:
-    """The arguments of ``learner.step`` in round 1, with which it can be traced.
+    """The arguments of ``learner.step`` in round 1, to trace it.
 
     Args:
       learner: a Learner.

@@ -24,7 +24,7 @@ ARMS, DIM = 4, 5  # of the standard sizes
 
 
 class UserError(ValueError):
-    """An error of a user's learner; its cause is what the learner's code raised."""
+    """An error in a user's learner. Its ``__cause__`` is the original exception."""
 
 
 class Entrant(NamedTuple):

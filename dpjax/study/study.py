@@ -216,8 +216,8 @@ class Study:
         # A block has at least two points, unless there is only one, and two trials.
         blocks = sum(-(-program.size // 2) for program in programs) * -(-self.trials // 2)
         parts = min(parts, blocks)
-        built = [program.built() for program in programs]
-        players = [pairs[0][0] for pairs in built]
+        firsts = [program.first() for program in programs]
+        players = [learner for learner, _ in firsts]
         rounds = [program.size * learner.horizon
                   for program, learner in zip(programs, players, strict=True)]  # fmt: skip
         loops = [in_python.is_python(learner) for learner in players]
@@ -229,13 +229,17 @@ class Study:
             programs = kept.located(programs, store)
 
         horizons = Horizons()
-        mine = [(program, pairs, loop, share, self.trials * (share[1] - share[0]) * rounds)
-                for program, pairs, loop, share, rounds in zip(
-                    programs, built, loops, spread.shares(rounds, part), rounds, strict=True)
+        mine = [(program, first, loop, share, self.trials * (share[1] - share[0]) * rounds)
+                for program, first, loop, share, rounds in zip(
+                    programs, firsts, loops, spread.shares(rounds, part), rounds, strict=True)
                 if share[0] < share[1]]  # fmt: skip
         compiled = [program for program, _, loop, *_ in mine if not loop]
-        plans = (horizons.lifted(program, self._plan(program, chunk, mesh, made=pairs))
-                 for program, pairs, loop, *_ in mine if not loop)  # fmt: skip
+        # Only the programs of this part are built at all of their points.
+        plans = (
+            horizons.lifted(program, self._plan(
+                program, chunk, mesh, made=[first] if program.size == 1 else program.built()))
+            for program, first, loop, *_ in mine if not loop
+        )  # fmt: skip
         checked: list[Plan] = []
         if store is not None:
             # All refusals come before the first write. In an empty folder only the first program is

@@ -1,6 +1,6 @@
 """JAX settings of the caller: the results are right, or one sentence refuses."""
 
-import functools
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -8,20 +8,14 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, learners, mechanisms, simulate, sweep
+from dpjax import learners, mechanisms, simulate, sweep
 from dpjax.core._versions import enable_x64
 from dpjax.engine import programs, settings
 from dpjax.study.traces import trace
-from tests.attack.test_keys import ENTRIES
+from tests.attack.test_keys import ENTRIES, POINTS, game
 from tests.test_conformance import make, on_table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-
-POINTS = np.array([0.5, 1.0])
-
-
-def game(epsilon):
-    return learners.dp_exp3_lap(8, 3, epsilon=epsilon), environments.bernoulli([0.1, 0.5, 0.5])
 
 
 def swept(game=game, points=POINTS, key=None, **options):
@@ -33,7 +27,7 @@ def played():
     return simulate(*game(1.0), jr.key(0), checkpoints=2).regret
 
 
-@functools.cache
+@cache
 def usual():
     return swept(), np.asarray(played())
 
@@ -78,8 +72,12 @@ def test_a_context_changes_nothing(name):
             np.testing.assert_allclose(played(), expected[1], rtol=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", UPDATES)
+QUICK = ["jax_disable_jit", "jax_transfer_guard"]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in UPDATES]
+)
 def test_an_option_changes_nothing_in_threads_either(name):
     key, before, expected = jr.key(0), getattr(jax.config, name), usual()
     jax.config.update(name, UPDATES[name])
@@ -88,12 +86,6 @@ def test_an_option_changes_nothing_in_threads_either(name):
     finally:
         jax.config.update(name, before)
     np.testing.assert_array_equal(found, expected[0])
-
-
-@pytest.mark.parametrize("name", ["jax_disable_jit", "jax_transfer_guard"])
-def test_a_sweep_computes_under(name):
-    """Sweeps under the quick settings."""
-    test_an_option_changes_nothing_in_threads_either(name)
 
 
 @pytest.mark.slow
@@ -129,79 +121,46 @@ def traced(name):
         return trace(game, simulate, np.array([4, 8]), POINTS, jr.key(0).dtype)
 
 
-def same_under_64_bits(name):
-    expected = traced(name)
+def under_64_bits(play):
     with enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        assert traced(name).digest == expected.digest
+        return play()
 
 
-@pytest.mark.parametrize("name", ["linucb", "thompson"])
-def test_a_learner_under_64_bits(name):
-    same_under_64_bits(name)
+@pytest.mark.parametrize(
+    "names", [["linucb", "thompson"], pytest.param(learners.__all__, marks=pytest.mark.slow)]
+)
+def test_learners_under_64_bits(names):
+    for name in names:
+        assert under_64_bits(lambda name=name: traced(name).digest) == traced(name).digest
+
+
+def sums(name):
+    """The noisy sums of a mechanism."""
+    stream = getattr(mechanisms, name)(6, noise="laplace").stream((2,), scale=1.0)
+    state, seen = stream.init(jr.key(0))
+    for t in range(1, 6):
+        state, seen = stream.step(state, jr.fold_in(jr.key(0), t), jnp.ones(2, jnp.float32))
+    return np.asarray(seen)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["linucb", "exp2", "thompson"])
-def test_simulate_under_64_bits(name):
-    """The caller compiles it, with a learner built under the caller's settings."""
-
-    def played():
-        losses = np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3)
-        learner, environment = make(name, 8), on_table(name, losses)
-        play = jax.jit(lambda key: simulate(learner, environment, key, checkpoints=2).regret)
-        return np.asarray(play(jr.key(0)))
-
-    expected = played()
-    with enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        found = played()
-    np.testing.assert_array_equal(found, expected)
-    assert found.dtype == np.float32
-
-
-@pytest.mark.slow
-def test_all_learners_under_64_bits():
-    for name in learners.__all__:
-        same_under_64_bits(name)
-    n = len(learners.__all__)
-    print(f"64 bits: {n} learners, {n} with the program of 32 bits, in a sweep")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["simulate_batches", "pairs", "replay", "most_visible", "epsilon"])
-def test_audits_and_batches_under_64_bits(name):
-    key = jr.key(0)
-    expected = ENTRIES[name](key)
-    with enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        found = ENTRIES[name](key)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-
-
-FACTORIES = ["tree", "honaker", "smooth", "hybrid", "kary", "square_root", "buffered"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FACTORIES)
-def test_mechanisms_under_64_bits(name):
-    def sums():
-        mechanism = getattr(mechanisms, name)(6, noise="laplace")
-        stream = mechanism.stream((2,), scale=1.0)
-        state, seen = stream.init(jr.key(0))
-        for t in range(1, 6):
-            state, seen = stream.step(state, jr.fold_in(jr.key(0), t), jnp.ones(2, jnp.float32))
-        return np.asarray(seen), mechanism.sensitivity
-
-    expected = sums()
-    with enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        found = sums()
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-    assert found[0].dtype == np.float32
+@pytest.mark.parametrize(
+    "name", ["simulate", "simulate_batches", "pairs", "replay", "most_visible", "epsilon",
+             *sorted(set(mechanisms.__all__) - {"exact", "stationary", "per_item"})]
+)  # fmt: skip
+def test_games_audits_and_mechanisms_under_64_bits(name):
+    """The caller's own code runs under these settings, too."""
+    play = partial(ENTRIES[name], KEY()) if name in ENTRIES else partial(sums, name)
+    expected = play()
+    found = under_64_bits(play)
+    jax.tree.map(partial(np.testing.assert_array_equal, strict=True), found, expected)
 
 
 def of_rate(epsilon):
     return swept(lambda point: (game(epsilon)[0], game(point)[1])).sum()
 
 
-KEY = functools.cache(lambda: jr.key(0))
+KEY = cache(lambda: jr.key(0))
 WITHIN = {
     "jit": lambda: jax.jit(lambda key: swept(key=key))(KEY()),
     "jit, of nothing": lambda: jax.jit(swept)(),
@@ -240,5 +199,5 @@ def test_games_and_ways_to_play_need_no_hash():
     expected = usual()[0]
     np.testing.assert_array_equal(swept(Equal(game)), expected)
     np.testing.assert_array_equal(swept(play=Equal(simulate)), expected)
-    with_lists = functools.partial(lambda table, point: game(point), [1, {2: 3}])
+    with_lists = partial(lambda table, point: game(point), [1, {2: 3}])
     np.testing.assert_array_equal(swept(with_lists), expected)

@@ -1,8 +1,6 @@
 """Memory that a process keeps: programs up to a number of bytes, and traces in contexts.
 
-    pytest -m slow tests/attack/test_memory.py -n 0 -s
-
-prints what was measured.
+pytest -m slow tests/attack/test_memory.py -n 0 -s  # prints what was measured
 """
 
 import json
@@ -41,9 +39,7 @@ def play(number):
     sweep(game_of(number), np.ones(2), 2, jr.key(0), checkpoints=1, progress=False)
 """
 
-PROGRAMS = (
-    COMMON
-    + """
+PROGRAMS = """
 for number in range(3):
     play(number)
 clear_caches()
@@ -58,11 +54,8 @@ bounded, kept = megabytes() - begin, sum(p.bytes_held for p in programs._kept.va
 clear_caches()
 print(json.dumps([free, estimate, bounded, kept, megabytes() - begin]))
 """
-)
 
-TRACES = (
-    COMMON
-    + """
+TRACES = """
 factor = 0.0
 def game(epsilon):
     learner, environment = game_of(1)(epsilon)
@@ -76,13 +69,11 @@ for i in range(100):
         found.append(megabytes())
 print(json.dumps([found, len(closure_digest._entered)]))
 """
-)
 
 
 def measured(program):
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=True
-    )
+    command = [sys.executable, "-c", COMMON + program]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
     return json.loads(out.stdout.splitlines()[-1])
 
 
@@ -100,9 +91,6 @@ def test_the_bytes_of_programs_are_those_of_the_process():
 def test_a_game_that_changes_at_each_call_takes_a_megabyte_a_call():
     """A warning says so after 256 contexts."""
     found, contexts = measured(TRACES)
-    print(
-        f"traces: 100 games that changed, {found[0]:.0f} MB after 10, {found[-1]:.0f} MB after "
-        f"100, {contexts} contexts"
-    )
+    print(f"100 games that changed: {found[0]:.0f} MB after 10, {found[-1]:.0f} MB after 100")
     assert contexts == 99
     assert found[-1] - found[0] < 90.0

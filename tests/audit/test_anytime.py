@@ -1,7 +1,5 @@
 """Tests valid at any time: the wealth, its level at the true epsilon, and its power."""
 
-from functools import cache
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, noise
+from dpjax import audit, noise, privacy
 from dpjax.audit.anytime import FRACTIONS, most_telling
 from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit
@@ -87,40 +85,42 @@ def test_chosen_events_keep_the_level():
 
 @pytest.mark.parametrize(("true", "most"), [(2.0, 512), (1.5, 1600)])
 def test_too_little_noise_is_found_in_few_runs(true, most):
-    """Medians over 20 tests. A test with a fixed number of runs needs as many, known in advance."""
-    found = [
-        audit.anytime(laplace(true, seed), jr.key(0), epsilon=1.0, limit=2**13)
-        for seed in range(20)
-    ]
+    """Medians over 20 tests; a fixed event of a lower score is likelier on the first input."""
+
+    def made(seed, sign=1, **options):
+        scores = laplace(true, seed)
+        return audit.anytime(
+            lambda side, keys: sign * scores(side, keys), jr.key(0), epsilon=1.0, limit=2**13,
+            **options,
+        )  # fmt: skip
+
+    found = [made(seed) for seed in range(20)]
     assert all(each.refuted and 1.0 < each.epsilon < true + 0.3 for each in found)
     assert np.median([each.runs for each in found]) <= most
-    # The event of a lower score is likelier on the first input.
-    fixed = []
-    for seed in range(20):
-        scores = laplace(true, seed)
-        found = audit.anytime(
-            lambda side, keys, scores=scores: -scores(side, keys), jr.key(0), epsilon=1.0, first=8,
-            threshold=0.0, limit=2**12,
-        )  # fmt: skip
-        fixed.append(found.runs)
+    fixed = [made(seed, -1, first=8, threshold=0.0).runs for seed in range(20)]
     assert np.median(fixed) <= 0.75 * most
+
+
+def test_scores_may_be_compiled_and_one_that_is_no_number_counts_as_low():
+    compiled = jax.jit(lambda side, keys: side + jax.vmap(jr.laplace)(keys) / 3.0)
+    for scores in (compiled, lambda side, keys: np.full(len(keys), np.nan if side else 1.0)):
+        assert audit.anytime(scores, jr.key(0), epsilon=1.0, limit=2**13).refuted
 
 
 def test_gaussian_noise_at_its_delta():
     """mu = 1 declares (epsilon(delta), delta): the right noise is not refuted, half of it is."""
-    from dpjax import privacy
-
     delta = 1e-2
     declared = float(privacy.gaussian_epsilon(1.0, delta))
 
-    def scores(deviation):
+    def found(deviation):
         rng = np.random.default_rng(1)
-        return lambda side, keys: side + deviation * rng.normal(size=len(keys))
+        return audit.anytime(
+            lambda side, keys: side + deviation * rng.normal(size=len(keys)), jr.key(0),
+            epsilon=declared, delta=delta, limit=2**13,
+        )  # fmt: skip
 
-    given = {"epsilon": declared, "delta": delta, "limit": 2**13}
-    right = audit.anytime(scores(1.0), jr.key(0), **given)
-    assert not right.refuted and 0.3 * declared < right.epsilon <= declared
-    assert audit.anytime(scores(0.5), jr.key(0), **given).refuted
+    assert not found(1.0).refuted and 0.3 * declared < found(1.0).epsilon <= declared
+    assert found(0.5).refuted
 
 
 def test_the_event_is_the_best_of_the_past():
@@ -146,24 +146,12 @@ def rounds_of_laplace(scale):
     )  # fmt: skip
 
 
-@cache
-def ends():
-    return audit.Pair(jnp.ones((2, 2)).at[1].set(0.0), jnp.zeros((2, 2)))
-
-
 def test_a_learner_is_audited_until_it_is_refuted():
     """audit.epsilon without a number of runs: it stops early on half the noise."""
-    bound = audit.epsilon(rounds_of_laplace(0.5), ends(), jr.key(0), runs=None, progress=False)
+    ends = audit.Pair(jnp.ones((2, 2)).at[1].set(0.0), jnp.zeros((2, 2)))
+    bound = audit.epsilon(rounds_of_laplace(0.5), ends, jr.key(0), runs=None, progress=False)
     assert 1.0 < bound.epsilon <= 2.0 and bound.runs < 8192
     assert bound.hits / bound.runs > 2.0 * bound.misses / bound.runs
-
-
-def test_scores_may_be_compiled():
-    @jax.jit
-    def scores(side, keys):
-        return side + jax.vmap(jr.laplace)(keys) / 3.0
-
-    assert audit.anytime(scores, jr.key(0), epsilon=1.0, limit=2**13).refuted
 
 
 @pytest.mark.parametrize(
@@ -181,11 +169,3 @@ def test_bad_input(changes, message):
     given = {"scores": laplace(1.0), "key": jr.key(0), "epsilon": 1.0, **changes}
     with pytest.raises((ValueError, TypeError), match=message):
         audit.anytime(given.pop("scores"), given.pop("key"), **given)
-
-
-def test_a_score_that_is_no_number_counts_as_low():
-    nan = audit.anytime(
-        lambda side, keys: np.full(len(keys), np.nan if side else 1.0), jr.key(0), epsilon=1.0,
-        limit=512,
-    )  # fmt: skip
-    assert nan.refuted

@@ -5,7 +5,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import audit, domains, learners, mechanisms
-from dpjax.cli import audits, main
+from dpjax.cli import audits
 from dpjax.combinators import user_level
 
 LOSSES, HORIZON, COUNT = domains.box_losses(3, 0.0, 1.0), 12, 64
@@ -94,18 +94,3 @@ def test_a_replay_of_a_group_counts_no_cancellation():
         replayed = audit.replay(learner, audit.Pair(ours, others), jr.key(0))
         # The changes of two rounds in one coordinate, relative to the L1 change sqrt(2) 2 allowed.
         assert float(audit.spent(replayed, 0.0)) == pytest.approx(2.0 / 2**0.5, rel=1e-3)
-
-
-def test_the_command_audits_groups(tmp_path, capsys, monkeypatch):
-    """It passes the number of changed rounds on, and refuses more than there are rounds."""
-    assert main(["audit", "hedge", "--changed", "16", "--out", str(tmp_path)]) == 2
-    assert "changed must be below the horizon" in capsys.readouterr().err
-    given = {}
-
-    def run(names, out, **options):
-        given.update(options)
-        return "", 0, ""
-
-    monkeypatch.setattr("dpjax.cli.audits.run", run)
-    assert main(["audit", "hedge", "--changed", "2", "--out", str(tmp_path)]) == 0
-    assert given["changed"] == 2

@@ -6,7 +6,6 @@ interval lies above 0 is compared with the epsilon from replays of the same pair
 declared epsilon. A replay depends on its key, so the largest over many keys counts.
 """
 
-from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -164,30 +163,17 @@ def look(learner, *, replays=True):
     return Found(float(declared.epsilon), shown, spent)
 
 
-@cache
-def found_of(name):
-    """The counts and replays of the learner of that name, computed once."""
+@pytest.mark.parametrize("name", learners.__all__)
+def test_no_history_shows_more_than_is_declared_and_its_replays_spend(name):
     learner = build(name)
     if not isinstance(learner.action_set, Arms) or not np.isfinite(learner.privacy.epsilon):
         pytest.skip("it plays no arms, or declares nothing")
     if isinstance(learner.action_set, Pairs):
         pytest.skip("4^8 histories are too many; test_dueling_elimination.py has their exact law")
-    return look(learner)
-
-
-@pytest.mark.parametrize("name", learners.__all__)
-def test_no_history_shows_more_than_is_declared(name):
-    found = found_of(name)
-    assert found.shown.max() <= found.declared * (1 + audit.verdicts.ROUNDING)
-
-
-@pytest.mark.parametrize(
-    "name",
-    learners.__all__,
-)
-def test_no_history_shows_more_than_its_replays_spend(name):
-    found = found_of(name)
-    more = np.flatnonzero(found.shown > found.spent * (1 + audit.verdicts.ROUNDING))
+    found = look(learner)
+    allowed = 1 + audit.verdicts.ROUNDING
+    assert found.shown.max() <= found.declared * allowed
+    more = np.flatnonzero(found.shown > found.spent * allowed)
     assert not len(more), (more, found.shown[more], found.spent[more])
 
 

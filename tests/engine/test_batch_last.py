@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 from jax import random as jr
 
-from dpjax import learners, simulate
+from dpjax import simulate
 from dpjax.engine.batch_last import batch_last
 from tests import test_conformance as conformance
 from tests.engine.beside_vmap import (
@@ -30,47 +30,28 @@ from tests.engine.beside_vmap import (
         lambda m, v, i: (m + v[None], m * 2.0, jnp.exp(m) / jnp.sum(jnp.exp(m)), m[0, 0] * v),
         lambda m, v, i: (m.T, m.reshape(6, 2), m.ravel(), m[1:3, ::2], jnp.flip(m, 1), m[:, None]),
         lambda m, v, i: (
-            jnp.sum(m, 0),
-            jnp.max(m, 1),
-            jnp.argmin(m, 0),
-            jnp.cumsum(m, 1),
-            jnp.all(m),
+            jnp.sum(m, 0), jnp.max(m, 1), jnp.argmin(m, 0), jnp.cumsum(m, 1), jnp.all(m),
         ),
         lambda m, v, i: (
-            jnp.sort(m, 0),
-            jnp.argsort(v),
-            jnp.concatenate([m, m + 1.0]),
-            jnp.stack([v, v]),
+            jnp.sort(m, 0), jnp.argsort(v), jnp.concatenate([m, m + 1.0]), jnp.stack([v, v]),
         ),
         lambda m, v, i: (
-            v[i],
-            m[i],
-            m.at[i].set(v),
-            m.at[2].add(v),
-            lax.dynamic_slice(v, (i,), (2,)),
-        ),
-        lambda m, v, i: (jnp.where(i > 1, v, 0.0), jnp.clip(v, -0.5, i.astype(jnp.float32))),
-        lambda m, v, i: (
-            m @ v,
-            m.T @ m,
-            jnp.linalg.cholesky(m.T @ m + jnp.eye(3)),
-            jnp.linalg.inv(m[:3]),
+            v[i], m[i], m.at[i].set(v), m.at[2].add(v), lax.dynamic_slice(v, (i,), (2,)),
+            jnp.where(i > 1, v, 0.0), jnp.clip(v, -0.5, i.astype(jnp.float32)),
         ),
         lambda m, v, i: (
-            jnp.pad(m, 1),
-            jnp.pad(v, 1, constant_values=v[0]),
-            lax.erf_inv(v / 9.0),
-            jnp.roll(v, 1),
+            m @ v, m.T @ m, jnp.linalg.cholesky(m.T @ m + jnp.eye(3)), jnp.linalg.inv(m[:3]),
         ),
         lambda m, v, i: (
-            lax.bitcast_convert_type(v, jnp.int32),
-            lax.bitcast_convert_type(v, jnp.uint8),
+            jnp.pad(m, 1), jnp.pad(v, 1, constant_values=v[0]), lax.erf_inv(v / 9.0),
+            jnp.roll(v, 1), jax.nn.relu(v), jax.nn.softplus(v),
         ),
-        lambda m, v, i: (jnp.float32(1.0), jnp.arange(3), jax.nn.relu(v), jax.nn.softplus(v)),
-        lambda m, v, i: jnp.split(m, 2),
-        lambda m, v, i: (jnp.unstack(m, axis=1)[0], [*m][1]),
+        lambda m, v, i: (
+            lax.bitcast_convert_type(v, jnp.int32), lax.bitcast_convert_type(v, jnp.uint8),
+            jnp.float32(1.0), jnp.arange(3), jnp.split(m, 2), jnp.unstack(m, axis=1)[0], [*m][1],
+        ),
     ],
-)
+)  # fmt: skip
 def test_operations(function):
     check(function, MATRIX, VECTOR, INDEX)
 
@@ -158,30 +139,19 @@ def test_members_of_a_mapped_loop_stop_apart(batched):
 def random_function(seed):
     """A program of fifteen random equations, with one loop and one condition."""
     rng = np.random.default_rng(seed)
-    unary = [
-        jnp.sin,
-        jnp.abs,
-        jnp.exp,
-        jnp.cumsum,
-        jnp.sort,
-        jnp.flip,
-        jnp.tanh,
-        lambda x: x + jnp.sum(x),
-    ]
+    unary = [jnp.sin, jnp.abs, jnp.exp, jnp.cumsum, jnp.sort, jnp.flip, jnp.tanh,
+             lambda x: x + jnp.sum(x)]  # fmt: skip
     binary = [
-        jnp.add,
-        jnp.multiply,
-        jnp.maximum,
+        jnp.add, jnp.multiply, jnp.maximum,
         lambda x, y: jnp.where(x > y, x, -y),
         lambda x, y: jnp.concatenate([x, y])[::2],
         lambda x, y: lax.cond(x[0] > y[0], jnp.sin, jnp.cos, y),
         lambda x, y: lax.fori_loop(0, 3, lambda t, z: jnp.tanh(z + y * t.astype(jnp.float32)), x),
         lambda x, y: lax.scan(lambda c, r: (c * r, c[0]), x, y)[1] + x,
-    ]
+    ]  # fmt: skip
     plan = []
     for size in range(3, 18):
-        operations = unary if rng.random() < 0.5 else binary
-        count = 1 if operations is unary else 2
+        operations, count = (unary, 1) if rng.random() < 0.5 else (binary, 2)
         plan.append((operations[rng.integers(len(operations))], rng.integers(size, size=count)))
 
     def function(x, y, key):
@@ -236,25 +206,23 @@ def test_twice():
 
 
 @pytest.mark.parametrize(
-    ("batched", "arguments"),
-    [((False,), (VECTOR,)), ((True, True), (VECTOR, VECTOR[:, :2]))],
+    ("batched", "arguments"), [((False,), (VECTOR,)), ((True, True), (VECTOR, VECTOR[:, :2]))]
 )
 def test_bad_batches_are_refused(batched, arguments):
     with pytest.raises(ValueError, match="one common last axis"):
         batch_last(lambda *xs: xs, batched)(*arguments)
 
 
-EPSILONS = np.array([0.1, 1.0, np.inf], np.float32)
-
-
-def check_game(learner, environment, points):
-    """A game over points and then seeds: its actions and final state, and its regret."""
+@pytest.mark.parametrize("name", ["ftrl", "successive_elimination", "scrible", "linucb"])
+def test_games(name):
+    """Over points and then seeds: actions, final states and regret; test_conformance.py has all."""
+    environment = conformance.on_table(name, conformance.table())
 
     def cell(point, seed):
-        played = conformance.recorded(learner(point), environment)
+        played = conformance.recorded(conformance.make(name, epsilon=point), environment)
         return simulate(*played, jr.fold_in(jr.key(3), seed), checkpoints=3)
 
-    seeds = jnp.arange(9)
+    points, seeds = np.array([0.1, 1.0, np.inf], np.float32), jnp.arange(9)
     inner = jax.vmap(cell, in_axes=(0, None), out_axes=-1)
     expected = compiled(jax.vmap(inner, in_axes=(None, 0), out_axes=-1), points, seeds)
     inner = batch_last(cell, (True, False))
@@ -266,19 +234,3 @@ def check_game(learner, environment, points):
         a, b = data(a), data(b)
         largest = float(np.max(np.abs(a), initial=0.1, where=np.isfinite(a)))
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6 * largest)
-
-
-def check_learner(name):
-    environment = conformance.on_table(name, conformance.table())
-    check_game(lambda e: conformance.make(name, epsilon=e), environment, EPSILONS)
-
-
-@pytest.mark.parametrize("name", ["ftrl", "successive_elimination"])
-def test_games(name):
-    check_learner(name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", learners.__all__)
-def test_every_learner(name):
-    check_learner(name)

@@ -59,25 +59,12 @@ def test_draws():
         a, b, c = jr.split(key, 3)
         grid = jr.split(jr.fold_in(b, 7), (2, 2))
         return (
-            jr.uniform(a, (4,)),
-            jr.normal(b),
-            jr.laplace(c, (2,)),
-            jr.gumbel(a),
-            jr.bernoulli(b, 0.3),
-            jr.randint(c, (3,), 0, 9),
-            jr.permutation(a, 4),
-            jr.choice(b, 4),
-            grid,
-            jr.uniform(grid[1, 0]),
-            jr.fold_in(a, i),
-            jr.fold_in(a, jnp.uint8(3)),
-            jr.key_data(a),
-            jr.wrap_key_data(jr.key_data(b)),
-            jnp.where(i > 0, a, b),
-            grid.T.ravel(),
-            jr.clone(a),
-            jr.key(i),
-        )
+            jr.uniform(a, (4,)), jr.normal(b), jr.laplace(c, (2,)), jr.gumbel(a),
+            jr.bernoulli(b, 0.3), jr.randint(c, (3,), 0, 9), jr.permutation(a, 4), jr.choice(b, 4),
+            grid, jr.uniform(grid[1, 0]), grid.T.ravel(), jr.fold_in(a, i),
+            jr.fold_in(a, jnp.uint8(3)), jr.key_data(a), jr.wrap_key_data(jr.key_data(b)),
+            jnp.where(i > 0, a, b), jr.clone(a), jr.key(i),
+        )  # fmt: skip
 
     check(function, KEYS, INDEX)
 

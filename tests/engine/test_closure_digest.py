@@ -45,12 +45,107 @@ def is_traced_anew(game):
         return closure_digest._context.value != closure_digest._since
 
 
+SETTINGS = "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0"
+LIBRARY = "import matplotlib\nmatplotlib.factor = 1.0"
+VARIABLE = "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0'"
+NEW, SET = "factor = 2.0", "settings.factor = 2.0"
+NEW_LIBRARY, NEW_VARIABLE = "matplotlib.factor = 2.0", "os.environ['FACTOR'] = '2.0'"
+# What is read, an expression that reads it, and what changes it.
+READ = {
+    "an array": ("table = np.ones(3)", "jnp.float32(table[2])", "table[2] = 2.0"),
+    "a list": ("table = [1.0]", "table[0]", "table[0] = 2.0"),
+    "a dict": ("table = {'factor': 1.0}", "table['factor']", "table['factor'] = 2.0"),
+    "a set": ("table = {1.0}", "max(table)", "table = {2.0}"),
+    "a deque": (
+        "from collections import deque\ntable = deque([1.0])", "table[0]", "table[0] = 2.0",
+    ),
+    "an array of objects": ("table = np.array([1.0], object)", "table[0]", "table[0] = 2.0"),
+    "a table of pandas": (
+        "import pandas\ntable = pandas.DataFrame({'factor': [1.0]})", "float(table.factor[0])",
+        "table.loc[0, 'factor'] = 2.0",
+    ),
+    "a class": ("class Settings: factor = 1.0", "Settings.factor", "Settings.factor = 2.0"),
+    "slots": (
+        "class Settings: __slots__ = ('factor',)\nsettings = Settings()\nsettings.factor = 1.0",
+        "settings.factor", SET,
+    ),
+    "a property": (
+        "factor = 1.0\nclass Settings:\n    @property\n    def factor(self): return factor\n"
+        "settings = Settings()", "settings.factor", NEW,
+    ),
+    "an operator": (
+        "factor = 1.0\nclass Factor:\n    def __mul__(self, point): return factor * point\n"
+        "one = Factor()", "one", NEW,
+    ),
+    "a helper": ("def helper(): return 1.0", "helper()", "def helper(): return 2.0"),
+    # -1 and -2 have the same hash.
+    "a number with the hash of another": (
+        "def helper(): return -1.0", "helper()", "def helper(): return -2.0",
+    ),
+    "a function within": ("factor = 1.0", "(lambda: factor)()", NEW),
+    "a module": (SETTINGS, "settings.factor", SET),
+    "another module": ("library = np", "library.float32(1.0)", "library = jnp"),
+    "a function of another module": (
+        "import math, cmath\nroot = math.sqrt", "root(1.0).real", "root = cmath.sqrt",
+    ),
+    "a module in a class": (
+        f"{SETTINGS}\nclass Settings: module = settings", "Settings.module.factor", SET,
+    ),
+    "a namespace": (
+        "import types\nsettings = types.SimpleNamespace(factor=1.0)", "settings.factor", SET,
+    ),
+    "a function of a library that keeps a number": (
+        "import optax\nfactor = optax.constant_schedule(1.0)", "factor(0)",
+        "factor = optax.constant_schedule(2.0)",
+    ),
+    "a function that keeps its results": (
+        "import functools\nfactor = 1.0\n@functools.lru_cache\ndef helper(): return factor",
+        "helper()", "factor = 2.0; helper.cache_clear()",
+    ),
+    "a function with the name of another": (
+        "import functools\nfactor = 1.0\n@functools.wraps(jnp.sin)\ndef helper(): return factor",
+        "helper()", NEW,
+    ),
+    "a global by its name": ("factor = 1.0", "globals()['factor']", NEW),
+    "a global by a computed name": (
+        "factor = 1.0\nname = 'tor'", "globals()['fac' + str(name)]", NEW,
+    ),
+    "a global in a string": ("factor = 1.0", "eval('factor + 0.0')", NEW),
+    "an attribute by its name": (SETTINGS, "getattr(settings, 'factor')", SET),
+    "an attribute by a computed name": (
+        f"{SETTINGS}\ndef setting(name): return getattr(settings, name)",
+        "setting('fac' + str('tor'))", SET,
+    ),
+    "an attribute by a name in a tuple": (
+        SETTINGS, "[getattr(settings, x) for x in ('factor', 'real')[:1]][0]", SET,
+    ),
+    "an attribute in the dict of a module": (
+        f"{SETTINGS}\nname = 'fac'", "settings.__dict__[name + 'tor']", SET,
+    ),
+    "a setting of an installed package": (LIBRARY, "matplotlib.factor", NEW_LIBRARY),
+    "a setting of an installed package by name": (
+        LIBRARY, "getattr(matplotlib, 'factor')", NEW_LIBRARY,
+    ),
+    "a setting of an installed package by a computed name": (
+        f"{LIBRARY}\nname = 'fac'", "vars(matplotlib)[name + 'tor']", NEW_LIBRARY,
+    ),
+    "a setting in a module of an installed package": (
+        "import matplotlib.colors\nmatplotlib.colors.factor = 1.0", "matplotlib.colors.factor",
+        "matplotlib.colors.factor = 2.0",
+    ),
+    "an environment variable": (VARIABLE, "float(os.environ['FACTOR'])", NEW_VARIABLE),
+    "an environment variable by its function": (
+        VARIABLE, "float(os.getenv('FACTOR'))", NEW_VARIABLE,
+    ),
+    "an environment variable by another name of its function": (
+        VARIABLE, "float(get('FACTOR'))", NEW_VARIABLE,
+    ),
+}  # fmt: skip
 PLACES = {
     "a closure": (
         "def make():\n    factor = 1.0\n    def cost(point): return factor * point\n"
         "    def change():\n        nonlocal factor\n        factor = 2.0\n"
-        "    return cost, change\ncost, change = make()",
-        "change()",
+        "    return cost, change\ncost, change = make()", "change()",
     ),
     "a default": (
         "def cost(point, factor=1.0): return factor * point", "cost.__defaults__ = (2.0,)",
@@ -59,176 +154,22 @@ PLACES = {
         "def cost(point, *, factor=1.0): return factor * point",
         "cost.__kwdefaults__ = {'factor': 2.0}",
     ),
-    "an array": (
-        "table = np.ones(3)\ndef cost(point): return jnp.float32(table[2]) * point",
-        "table[2] = 2.0",
-    ),
-    "a list": ("table = [1.0]\ndef cost(point): return table[0] * point", "table[0] = 2.0"),
-    "a dict": (
-        "table = {'factor': 1.0}\ndef cost(point): return table['factor'] * point",
-        "table['factor'] = 2.0",
-    ),
-    "a class": (
-        "class Settings: factor = 1.0\ndef cost(point): return Settings.factor * point",
-        "Settings.factor = 2.0",
-    ),
     "an object": (
         "class Cost:\n    def __call__(self, point): return self.factor * point\n"
         "inner = Cost()\ninner.factor = 1.0\ndef cost(point): return inner(point)",
         "inner.factor = 2.0",
     ),
-    "a helper": (
-        "def helper(point): return 1.0 * point\ndef cost(point): return helper(point)",
-        "def helper(point): return 2.0 * point",
-    ),
-    "a function within": (
-        "factor = 1.0\ndef cost(point): return (lambda: factor * point)()", "factor = 2.0"
-    ),
-    "a module": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "def cost(point): return settings.factor * point",
-        "settings.factor = 2.0",
-    ),
-    "another module": (
-        "library = np\ndef cost(point): return library.float32(1.0) * point", "library = jnp"
-    ),
-    "a function of another module": (
-        "import math, cmath\nroot = math.sqrt\ndef cost(point): return root(1.0).real * point",
-        "root = cmath.sqrt",
-    ),
-    "a module in a class": (
-        "import types\nclass Settings: module = types.ModuleType('settings')\n"
-        "Settings.module.factor = 1.0\ndef cost(point): return Settings.module.factor * point",
-        "Settings.module.factor = 2.0",
-    ),
-    "a namespace": (
-        "import types\nsettings = types.SimpleNamespace(factor=1.0)\n"
-        "def cost(point): return settings.factor * point",
-        "settings.factor = 2.0",
-    ),
-    "a property": (
-        "factor = 1.0\nclass Settings:\n    @property\n    def factor(self): return factor\n"
-        "settings = Settings()\ndef cost(point): return settings.factor * point",
-        "factor = 2.0",
-    ),
-    "an operator": (
-        "factor = 1.0\nclass Factor:\n    def __mul__(self, point): return factor * point\n"
-        "one = Factor()\ndef cost(point): return one * point",
-        "factor = 2.0",
-    ),
-    "slots": (
-        "class Settings: __slots__ = ('factor',)\nsettings = Settings()\nsettings.factor = 1.0\n"
-        "def cost(point): return settings.factor * point",
-        "settings.factor = 2.0",
-    ),
-    "a set": ("table = {1.0}\ndef cost(point): return max(table) * point", "table = {2.0}"),
-    "a deque": (
-        "from collections import deque\ntable = deque([1.0])\n"
-        "def cost(point): return table[0] * point",
-        "table[0] = 2.0",
-    ),
-    "an array of objects": (
-        "table = np.array([1.0], object)\ndef cost(point): return table[0] * point",
-        "table[0] = 2.0",
-    ),
-    "a table of pandas": (
-        "import pandas\ntable = pandas.DataFrame({'factor': [1.0]})\n"
-        "def cost(point): return float(table.factor[0]) * point",
-        "table.loc[0, 'factor'] = 2.0",
-    ),
-    "a function of a library that keeps a number": (
-        "import optax\nfactor = optax.constant_schedule(1.0)\n"
-        "def cost(point): return factor(0) * point",
-        "factor = optax.constant_schedule(2.0)",
-    ),
-    "a function that keeps its results": (
-        "import functools\nfactor = 1.0\n@functools.lru_cache\ndef helper(): return factor\n"
-        "def cost(point): return helper() * point",
-        "factor = 2.0; helper.cache_clear()",
-    ),
-    "a function with the name of another": (
-        "import functools\nfactor = 1.0\n@functools.wraps(jnp.sin)\n"
-        "def helper(point): return factor * point\ndef cost(point): return helper(point)",
-        "factor = 2.0",
-    ),
-    "a number with the hash of another": (
-        "def helper(point): return -1.0 * point\ndef cost(point): return helper(point)",
-        "def helper(point): return -2.0 * point",
-    ),
-    "a global by its name": (
-        "factor = 1.0\ndef cost(point): return globals()['factor'] * point", "factor = 2.0"
-    ),
-    "a global by a computed name": (
-        "factor = 1.0\nname = 'tor'\n"
-        "def cost(point): return globals()['fac' + str(name)] * point",
-        "factor = 2.0",
-    ),
-    "a global in a string": (
-        "factor = 1.0\ndef cost(point): return eval('factor + 0.0') * point", "factor = 2.0"
-    ),
-    "an attribute by its name": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "def cost(point): return getattr(settings, 'factor') * point",
-        "settings.factor = 2.0",
-    ),
-    "an attribute by a computed name": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "def setting(name): return getattr(settings, name)\n"
-        "def cost(point): return setting('fac' + str('tor')) * point",
-        "settings.factor = 2.0",
-    ),
-    "an attribute by a name in a tuple": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "def cost(point): return [getattr(settings, x) for x in ('factor', 'real')[:1]][0] * point",
-        "settings.factor = 2.0",
-    ),
-    "an attribute in the dict of a module": (
-        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
-        "name = 'fac'\ndef cost(point): return settings.__dict__[name + 'tor'] * point",
-        "settings.factor = 2.0",
-    ),
     "an attribute of a function": (
-        "def cost(point): return cost.factor * point\ncost.factor = 1.0", "cost.factor = 2.0"
-    ),
-    "a setting of an installed package by a computed name": (
-        "import matplotlib\nmatplotlib.factor = 1.0\nname = 'fac'\n"
-        "def cost(point): return vars(matplotlib)[name + 'tor'] * point",
-        "matplotlib.factor = 2.0",
-    ),
-    "an environment variable by another name of its function": (
-        "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0'\n"
-        "def cost(point): return float(get('FACTOR')) * point",
-        "os.environ['FACTOR'] = '2.0'",
-    ),
-    "a setting of an installed package": (
-        "import matplotlib\nmatplotlib.factor = 1.0\n"
-        "def cost(point): return matplotlib.factor * point",
-        "matplotlib.factor = 2.0",
-    ),
-    "a setting in a module of an installed package": (
-        "import matplotlib.colors\nmatplotlib.colors.factor = 1.0\n"
-        "def cost(point): return matplotlib.colors.factor * point",
-        "matplotlib.colors.factor = 2.0",
-    ),
-    "a setting of an installed package by name": (
-        "import matplotlib\nmatplotlib.factor = 1.0\n"
-        "def cost(point): return getattr(matplotlib, 'factor') * point",
-        "matplotlib.factor = 2.0",
-    ),
-    "an environment variable": (
-        "import os\nos.environ['FACTOR'] = '1.0'\n"
-        "def cost(point): return float(os.environ['FACTOR']) * point",
-        "os.environ['FACTOR'] = '2.0'",
-    ),
-    "an environment variable by its function": (
-        "import os\nos.environ['FACTOR'] = '1.0'\n"
-        "def cost(point): return float(os.getenv('FACTOR')) * point",
-        "os.environ['FACTOR'] = '2.0'",
+        "def cost(point): return cost.factor * point\ncost.factor = 1.0", "cost.factor = 2.0",
     ),
     "an argument": (
         "def helper(low, high): return low\ndef cost(point): return helper(low=point, high=1.0)",
         "def helper(high, low): return high",
     ),
+    **{
+        name: (f"{cell}\ndef cost(point): return {read} * point", edit)
+        for name, (cell, read, edit) in READ.items()
+    },
 }  # fmt: skip
 # They keep the values that they read, and are passed to JAX by name.
 OBJECTS = {
@@ -310,16 +251,6 @@ def test_a_value_that_cannot_be_read_stops_no_game(odd):
     for factor in (2.0, 3.0):
         cells.run(f"factor = {factor}")
         assert play(cells.game) == [2.0 * factor, 6.0 * factor]
-
-
-def test_what_jax_keeps_of_another_game():
-    """The function in cond is the same, but the game that uses it is new."""
-    of_cond = f"def game(point): return game_of({KEPT['cond']})"
-    cells = Notebook(*CALLED, of_cond)
-    assert play(cells.game) == [2.0, 6.0]
-    cells.run("factor = 2.0")
-    cells.run(of_cond)
-    assert play(cells.game) == [4.0, 12.0]
 
 
 def test_clear_caches_leaves_nothing_stale_outside_of_sweeps():

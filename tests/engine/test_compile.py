@@ -15,7 +15,6 @@ from dpjax import clear_caches, environments, learners, simulate, sweep
 from dpjax.engine import compile, devices, one_kernel
 from dpjax.study.traces import trace
 
-SHAPE = jax.ShapeDtypeStruct((8, 32), jnp.float32)
 HORIZON, SIZE = 16, (2, 8)
 POINTS = np.array([0.1, 0.2], np.float32)
 
@@ -51,14 +50,16 @@ def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):
 
 
 def test_a_sweep_asks_for_kernels_only_on_an_accelerator(monkeypatch, caplog):
-    """It plays without kernels if Pallas has changed and cannot be imported."""
+    """It plays the same without kernels, if Pallas has changed and cannot be imported.
+
+    Up to rounding: which products and sums are contracted depends on the surrounding program.
+    """
     monkeypatch.setitem(sys.modules, "dpjax.kernels", None)
     caplog.set_level("INFO", logger="dpjax")
 
-    def played(checkpoints):
-        return sweep(game, POINTS, 2, jr.key(0), checkpoints=checkpoints, progress=False).regret[
-            ..., -1
-        ]
+    def played(checkpoints):  # other checkpoints are another program
+        options = {"chunk": 8, "checkpoints": checkpoints, "progress": False}
+        return sweep(game, POINTS, 12, jr.key(0), **options).regret[..., -1]
 
     expected = played(1)
     assert "kernels" not in caplog.text
@@ -124,14 +125,6 @@ def test_a_layout_that_fails_is_logged(error, level, monkeypatch, caplog):
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [(level, message)]
 
 
-def test_a_compiler_says_why_it_does_not_serve():
-    def sorts(x):
-        return jnp.sort(x, axis=0)
-
-    with pytest.raises(one_kernel.Unfit, match="^XLA cannot compile sort within"):
-        one_kernel.as_one_kernel(sorts, [SHAPE], [True], lambda function: function)
-
-
 @pytest.mark.parametrize("meshed", [False, True])
 @pytest.mark.parametrize("target", ["cuda", "rocm", "tpu"])
 def test_a_block_lowers_for_an_accelerator(target, meshed):
@@ -160,22 +153,6 @@ def test_only_cpu_keeps_draws_in_kernels_of_their_own():
         return str(jax.make_jaxpr(function)(*shapes)).count(" cond[")
 
     assert conditions(compile.CPU) > conditions(compile.ACCELERATOR) == 0
-
-
-def test_a_sweep_compiled_as_for_an_accelerator_has_the_same_numbers(monkeypatch):
-    """Up to rounding: which products and sums are contracted depends on the surrounding program."""
-
-    def played():
-        clear_caches()
-        return sweep(game, POINTS, 12, jr.key(0), chunk=8, checkpoints=4, progress=False)
-
-    expected = played()
-    monkeypatch.setattr(compile, "platform_of", lambda mesh: compile.ACCELERATOR)
-    found = played()
-    clear_caches()
-    jax.tree.map(
-        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4), expected, found
-    )
 
 
 def test_a_warning_about_the_kernels_does_not_reach_users():

@@ -76,15 +76,19 @@ def files(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def process(home, keep=False, devices=1, cwd=ROOT):
-    """(number of programs that a process compiled, a digest of its regret)."""
+def python(code, home, cwd=ROOT):
+    """(the number of programs that a process compiled, a digest of its regret)."""
     inherited = {k: v for k, v in os.environ.items() if k != "DPJAX_CACHE"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(keep=keep, devices=devices)], cwd=cwd,
-        capture_output=True, text=True, check=True, env={**inherited, "XDG_CACHE_HOME": str(home)},
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=True,
+        env={**inherited, "XDG_CACHE_HOME": str(home)},
     )  # fmt: skip
     count, digest = done.stdout.split()
     return int(count), digest
+
+
+def process(home, keep=False, devices=1, cwd=ROOT):
+    return python(PROGRAM.format(keep=keep, devices=devices), home, cwd)
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
@@ -100,18 +104,6 @@ def test_what_jax_read_from_its_own_cache_is_not_copied(tmp_path):
     kept.unlink()
     assert process(tmp_path, keep=True) == process(tmp_path, keep=True) == first
     assert not files(tmp_path / "dpjax" / "executables")
-
-
-def test_bits_are_the_same(folder, compiled):
-    first, second = run(), run()
-    assert len(compiled) == 1 and len(files(folder)) == 1
-    np.testing.assert_array_equal(first, second)
-
-
-def test_nothing_is_kept_if_the_cache_is_off(folder, compiled, monkeypatch):
-    monkeypatch.setenv("DPJAX_CACHE", "off")
-    run(), run()
-    assert len(compiled) == 2 and not files(folder)
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "foreign", "other pickle"])
@@ -137,22 +129,19 @@ def test_a_damaged_file_is_named_and_written_again(folder, compiled, damage):
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("target", ["file", "folder"])
+@pytest.mark.parametrize("target", ["file", "folder", "user"])
 def test_files_that_others_can_write_are_not_loaded(folder, compiled, target, monkeypatch):
     run()
     (kept,) = files(folder)
     monkeypatch.setattr(executables.pickle, "loads", lambda _: pytest.fail("it was loaded"))
-    place = kept if target == "file" else kept.parent
-    place.chmod(place.stat().st_mode | stat.S_IWOTH)
-    with pytest.warns(RuntimeWarning, match="others can write to it"):
-        run()
-    assert len(compiled) == 2
-
-
-def test_files_of_another_user_are_not_loaded(folder, compiled, monkeypatch):
-    run()
-    monkeypatch.setattr(executables.os, "getuid", lambda: -1)
-    with pytest.warns(RuntimeWarning, match="belongs to another user"):
+    message = "others can write to it"
+    if target == "user":
+        message = "belongs to another user"
+        monkeypatch.setattr(executables.os, "getuid", lambda: -1)
+    else:
+        place = kept if target == "file" else kept.parent
+        place.chmod(place.stat().st_mode | stat.S_IWOTH)
+    with pytest.warns(RuntimeWarning, match=message):
         run()
     assert len(compiled) == 2
 
@@ -188,10 +177,7 @@ def test_another_program_has_another_file(folder, compiled, what, monkeypatch):
         monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
     elif what == "sources":
         monkeypatch.setattr(executables, "_sources", lambda: "changed")
-    if what == "setting":
-        with jax.default_matmul_precision("highest"):
-            run()
-    else:
+    with jax.default_matmul_precision("highest" if what == "setting" else None):
         run()
     assert len(compiled) == 2 and len(files(folder)) == 2
 
@@ -211,36 +197,45 @@ def test_programs_that_call_python_are_not_kept(folder):
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "threefry13"])
-def test_programs_of_all_own_generators_are_kept(folder, compiled, impl):
+def test_programs_of_own_generators_are_kept_and_files_outlive_caches(folder, compiled, impl):
     key = jr.key(0, impl=getattr(generators, impl) if impl == "threefry13" else impl)
-    first, second = run(key=key), run(key=key)
+    first = run(key=key)
+    dpjax.clear_caches()
+    second = run(key=key)
     assert len(compiled) == 1 and len(files(folder)) == 1
     np.testing.assert_array_equal(first, second)
 
 
-def test_programs_of_other_generators_are_not_kept(folder, monkeypatch):
-    """Their code is not part of the key."""
-    monkeypatch.setattr(generators, "OWN", generators.OWN - {"key<fry>"})
+@pytest.mark.parametrize("cause", ["the cache is off", "the code of a generator is not in the key"])
+def test_nothing_is_kept(cause, folder, compiled, monkeypatch):
+    if cause == "the cache is off":
+        monkeypatch.setenv("DPJAX_CACHE", "off")
+    else:
+        monkeypatch.setattr(generators, "OWN", generators.OWN - {"key<fry>"})
+    run(), run()
+    assert len(compiled) == 2 and not files(folder)
+
+
+def full(*_):
+    raise OSError("no space left on device")
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value", "message"),
+    [
+        (executables, "serialize", lambda _: pickle.dumps(lambda: None), "pickle"),
+        (executables.os, "replace", full, "no space left on device"),
+    ],
+)
+def test_a_program_that_is_not_kept_is_logged(
+    where, name, value, message, folder, monkeypatch, caplog
+):
+    """And leaves no scratch file."""
+    caplog.set_level("INFO", logger="dpjax")
+    monkeypatch.setattr(where, name, value)
     run()
     assert not files(folder)
-
-
-def test_a_program_that_is_not_kept_is_logged(folder, monkeypatch, caplog):
-    caplog.set_level("INFO", logger="dpjax")
-    monkeypatch.setattr(executables, "serialize", lambda _: pickle.dumps(lambda: None))
-    run()
-    assert not files(folder)
-    assert "a compiled program is not kept: " in caplog.text and "pickle" in caplog.text
-
-
-def test_a_full_disk_leaves_no_scratch_file(folder, monkeypatch, caplog):
-    def full(*_):
-        raise OSError("no space left on device")
-
-    caplog.set_level("INFO", logger="dpjax")
-    monkeypatch.setattr(executables.os, "replace", full)
-    run()
-    assert not files(folder) and "no space left on device" in caplog.text
+    assert "a compiled program is not kept: " in caplog.text and message in caplog.text
 
 
 def test_a_loaded_program_that_fails_is_compiled_again(folder, compiled, monkeypatch):
@@ -279,13 +274,8 @@ def test_a_program_runs_on_the_default_device(tmp_path):
         "found, count", "jax.config.update('jax_default_device', jax.devices()[1])\nfound, count"
     )
     code += "assert dpjax.engine.devices.default() == jax.devices()[1]\n"
-    env = {k: v for k, v in os.environ.items() if k != "DPJAX_CACHE"}
-    env["XDG_CACHE_HOME"] = str(tmp_path)
     before = process(tmp_path, devices=2)
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env
-    )
-    assert done.stdout.split()[1] == before[1]
+    assert python(code, tmp_path)[1] == before[1]
 
 
 def test_the_folder_does_not_grow_for_ever(folder, monkeypatch):
@@ -296,9 +286,3 @@ def test_the_folder_does_not_grow_for_ever(folder, monkeypatch):
     run(lambda epsilon: (game(epsilon)[0], environments.bernoulli([0.3, 0.5, 0.5])))
     (second,) = files(folder)
     assert second != first
-
-
-def test_clear_caches_is_public_and_keeps_files(folder):
-    run()
-    dpjax.clear_caches()
-    assert len(files(folder)) == 1

@@ -8,28 +8,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.engine.batch_last import batch_last
-from tests.engine.beside_vmap import INDEX, KEYS, MATRIX, VECTOR, B, both, check
-
-
-def test_a_place_of_each_members_own():
-    """Among few places, also out of range, which jax clamps; among many; and of keys."""
-    many = np.zeros((1100, B), np.float32)
-
-    def function(m, v, i, key, many):
-        keys = jr.split(key, 3)
-        return (
-            lax.dynamic_update_index_in_dim(m, v, i, 0),
-            lax.dynamic_update_index_in_dim(m, v, 2 * i - 1, 0),
-            lax.dynamic_update_index_in_dim(m, v, 4 * i, 0),
-            lax.dynamic_update_slice(m, v[:1, None], (i, i + 1)),
-            lax.dynamic_update_slice(m, m[:2, :1], (i, jnp.int32(1))),
-            lax.dynamic_update_slice(v, v[:1], (i,)),
-            lax.dynamic_update_index_in_dim(keys, key, i, 0),
-            lax.dynamic_update_slice(many, v[:1], (i + 7,)),
-        )
-
-    check(function, MATRIX, VECTOR, INDEX, KEYS, many)
-
+from tests.engine.beside_vmap import INDEX, MATRIX, B, both, check
 
 NUMBERS = lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers
 MODES = ("clip", "fill", "promise_in_bounds")
@@ -126,21 +105,16 @@ def test_indices_of_other_types(index):
 
 def test_flags_and_keys_at_a_place():
     """The draws of keys, and the values for missing ones, are those of vmap."""
-    flags = MATRIX > 0.0
     keys = jax.vmap(lambda key: jr.split(key, 4), out_axes=-1)(jr.split(jr.key(0), B))
 
     def function(flags, keys, i):
         odd = 3 * i - 2
         return (
-            flags.at[odd].set(True),
-            flags.at[:, odd].min(flags[:, 0]),
-            keys[odd],
-            jr.uniform(keys[odd]),
-            keys.at[odd].set(keys[0]),
-            keys.at[odd].get(mode="clip"),
-        )
+            flags.at[odd].set(True), flags.at[:, odd].min(flags[:, 0]), keys[odd],
+            jr.uniform(keys[odd]), keys.at[odd].set(keys[0]), keys.at[odd].get(mode="clip"),
+        )  # fmt: skip
 
-    check(function, flags, keys, INDEX)
+    check(function, MATRIX > 0.0, keys, INDEX)
 
 
 def test_many_places_and_functions_of_an_entry_are_left_to_vmap():
@@ -148,13 +122,9 @@ def test_many_places_and_functions_of_an_entry_are_left_to_vmap():
 
     def function(many, m, i):
         return (
-            many[i + 1070],
-            many.at[i + 1070].add(m[0, 0]),
-            m.at[i].apply(jnp.square),
-            m[jnp.stack([i, i + 1])],
-            lax.dynamic_slice(m, (i, 0), (2, 3)),
-            lax.complex(m, m)[i],
-        )
+            many[i + 1070], many.at[i + 1070].add(m[0, 0]), m.at[i].apply(jnp.square),
+            m[jnp.stack([i, i + 1])], lax.dynamic_slice(m, (i, 0), (2, 3)), lax.complex(m, m)[i],
+        )  # fmt: skip
 
     check(function, many, MATRIX, INDEX)
 

@@ -115,26 +115,6 @@ def test_a_compiler_that_refuses(monkeypatch):
     np.testing.assert_array_equal(program(example()), jax.jit(looped)(example()))
 
 
-def test_errors_of_the_function_are_its_own():
-    def refuses(x):
-        raise ValueError(f"shape must be (), got {x.shape}")
-
-    with pytest.raises(ValueError, match=r"shape must be \(\), got \(8, 32\)"):
-        compile_for_cpu(refuses, [SHAPE], [True])
-
-
-def test_keys_are_arguments_like_others():
-    def draw(key, x):
-        return x + jr.normal(jr.split(key)[0], x.shape)
-
-    key = jr.key(3)
-    program = compile_for_cpu(draw, [jax.ShapeDtypeStruct((), key.dtype), SHAPE], [False, True])
-    assert is_one_kernel(program)
-    np.testing.assert_allclose(
-        program(key, example()), jax.jit(draw)(key, example()), rtol=1e-6, atol=1e-6
-    )
-
-
 HORIZON, ARMS = 32, 4
 
 

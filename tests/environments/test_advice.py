@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax import random as jr
 
 from dpjax import environments
@@ -56,27 +55,3 @@ def test_tables_are_replayed():
     assert environments.advice([0.5, 0.5], LAWS).horizon == 2
     assert environments.advice([0.5, 0.5], LAWS[0]).horizon is None
     assert float(environment.regret((), jnp.array([2.0, 3.0]))) == 3.0
-
-
-@pytest.mark.parametrize("arguments, words", [
-    (([0.5], 2), r"losses must have shape \(T, K\) or \(K,\), K at least 2, got \(1,\)"),
-    ((np.zeros((2, 2, 2)), 2), "losses must have shape"),
-    (([0.5, 1.5], 2), "losses"),
-    (([0.5, np.nan], 2), "losses"),
-    (([0.5, 0.5], 1), "experts"),
-    (([0.5, 0.5], np.eye(3)), r"experts must be .* \(N, 2\) .* got shape \(3, 3\)"),
-    (([0.5, 0.5], [[0.5, 0.6], [0.5, 0.5]]), "experts: each row"),
-    (([0.5, 0.5], [[1.5, -0.5], [0.5, 0.5]]), "experts: each row"),
-    ((np.zeros((3, 2)), LAWS), "experts must be"),
-])  # fmt: skip
-def test_bad_arguments_are_refused_by_name(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        environments.advice(*arguments)
-
-
-def test_bad_quality_is_refused():
-    for informative in ([0.5], [0.5, 1.5], [[0.5, 0.5]]):
-        with pytest.raises(ValueError, match="informative"):
-            environments.advice([0.5, 0.5], 2, informative=informative)
-    with pytest.raises(ValueError, match="because the advice is given"):
-        environments.advice([0.5, 0.5], LAWS, informative=[0.5, 0.5])

@@ -106,16 +106,3 @@ def test_it_separates_the_dartboard_from_its_own_recording():
         assert adaptive[0] <= live.mean() / horizon <= adaptive[1], name
         assert oblivious[0] <= again.mean() / horizon <= oblivious[1], name
         np.testing.assert_array_equal(best, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"horizon": 0}, "horizon"),
-        ({"horizon": 8, "pairs": 0}, "pairs"),
-        ({"horizon": 8, "flip": 0.6}, "flip must be in"),
-    ],
-)
-def test_bad_input(arguments, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        environments.consensus(**arguments)

@@ -186,31 +186,3 @@ def test_a_vector_stands_for_its_linear_loss():
     x, loss = jnp.array([1.0, 2.0]), jnp.array([3.0, -1.0])
     assert float(value(loss, x)) == 1.0
     assert float(value(jax.tree_util.Partial(jnp.vdot, loss), x)) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("iid",), "domain must be a Domain"),
-        ((BALL, "distance"), "family must be a Family or a function"),
-        ((BALL, lambda p, x: 0.0), "parameters must be given"),
-        ((BALL, loss_families.distance(BALL), "rows"), "parameters must be given"),
-        ((BALL, loss_families.distance(BALL), "often"), "kind must be one of"),
-    ],
-)
-def test_bad_input(arguments, message):
-    given = (*arguments, loss_families.distance(BALL)) if len(arguments) == 1 else arguments
-    with pytest.raises((ValueError, TypeError), match=message):
-        environments.convex_losses(*given)
-
-
-def test_bad_parameters():
-    make = environments.convex_losses
-    with pytest.raises(ValueError, match="spread must be in"):
-        make(BALL, loss_families.distance(BALL), spread=2.0)
-    with pytest.raises(ValueError, match="common leading axis"):
-        make(BALL, loss_families.distance(BALL), parameters=(jnp.ones(3), jnp.ones((2, 3))))
-    with pytest.raises(ValueError, match="parameters must be finite"):
-        make(BALL, loss_families.distance(BALL), parameters=np.full((2, 3), np.nan))
-    with pytest.raises(ValueError, match="must return one number"):
-        make(BALL, lambda p, x: p * x, parameters=jnp.ones((2, 3)))

@@ -90,20 +90,8 @@ def test_batches_have_the_law_of_rounds():
     assert stats.ks_2samp(by_round, other).pvalue < 1e-6
 
 
-@pytest.mark.parametrize(
-    ("preferences", "words"),
-    [
-        (CYCLE, "an arm that no other one beats"), (0.5 * NARROW, "P_ij"), (NARROW[:3], "shape"),
-        ([0.5], "shape"), (0.5, "shape"), ([0.5, 1.5], r"in \[0, 1\]"),
-    ],
-)  # fmt: skip
-def test_bad_preferences(preferences, words):
-    with pytest.raises(ValueError, match=f"^preferences.* must .*{words}"):
-        environments.dueling(preferences)
-    assert environments.dueling(CYCLE, regret="borda").action_set == Pairs(9)
-
-
 def test_pairs_are_arms_that_only_learners_of_pairs_play():
+    assert environments.dueling(CYCLE, regret="borda").action_set == Pairs(9)
     assert isinstance(Pairs(9), Arms) and Pairs(9).players == 3
     from dpjax import learners
 

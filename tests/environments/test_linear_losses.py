@@ -130,46 +130,31 @@ def drawn(environment, state):
     return np.asarray(jax.jit(jax.vmap(step))(jr.split(jr.key(5), DRAWS)), np.float64)
 
 
+def deviations(losses, direction):
+    """Losses (DRAWS, d), less P(entry = 1) = Phi(bias u_i), over their deviation: means below 4."""
+    mean = stats.norm.cdf(0.7 * np.asarray(direction, np.float64))
+    centred = (losses - mean) / np.sqrt(mean * (1 - mean))
+    assert (np.abs(centred.mean(axis=0)) < 4 / DRAWS**0.5).all()
+    assert (np.abs(mean - 0.5) > 10 / DRAWS**0.5).all()  # so entries of noise alone are rejected
+    return centred
+
+
 def test_iid_entries_of_a_box_have_the_law_of_their_direction():
-    """P(entry = 1) = Phi(bias u_i) in 40 000 rounds; entries and rounds are uncorrelated.
-
-    z-tests at four standard errors. Entries that are the sign of bias u_i alone, or of noise alone,
-    are rejected.
-    """
+    """In 40 000 rounds; entries and rounds are uncorrelated. z-tests at four standard errors."""
     environment = environments.linear_losses(DOMAINS["simplex"], "iid", bias=0.7)
-    key = jr.key(7)
-    state = environment.init(jr.fold_in(key, 0))
-    losses = drawn(environment, state)
-    mean = stats.norm.cdf(0.7 * np.asarray(state.directions[0], np.float64))
-    deviation = np.sqrt(mean * (1 - mean))
-    assert (np.abs(losses.mean(axis=0) - mean) < 4 * deviation / DRAWS**0.5).all()
-    assert (np.abs(mean - 0.5) > 20 * deviation / DRAWS**0.5).all()
-    centred = (losses - mean) / deviation
+    state = environment.init(jr.fold_in(jr.key(7), 0))
+    centred = deviations(drawn(environment, state), state.directions[0])
     lagged = centred[1:].T @ centred[:-1] / (DRAWS - 1)
-    assert (np.abs(lagged) < 4 / DRAWS**0.5).all()
     together = np.triu(centred.T @ centred / DRAWS, 1)
-    assert (np.abs(together) < 4 / DRAWS**0.5).all()
-
-
-def test_rounds_of_a_game_are_independent():
-    """4000 consecutive i.i.d. rounds: the game's keys do not correlate successive rounds."""
-    environment = environments.linear_losses(DOMAINS["simplex"], "iid", bias=0.0)
-    losses = games(environment, np.zeros((1, 4000, DIM), np.float32), 1)[0][0, 0]
-    centred = 2 * losses - 1
-    assert (np.abs(centred.mean(axis=0)) < 4 / 4000**0.5).all()
-    assert (np.abs(centred[1:].T @ centred[:-1]) / 3999 < 4 / 3999**0.5).all()
+    assert max(np.abs(lagged).max(), np.abs(together).max()) < 4 / DRAWS**0.5
 
 
 def test_adaptive_entries_of_a_box_have_the_law_of_the_last_action():
-    """P(entry = 1) = Phi(bias sqrt(d) (x - centre)_i / radius) in 40 000 rounds, z below 4."""
+    """Of sqrt(d) (x - centre) / radius: here sqrt(3) times (2, -1, -1) / sqrt(6)."""
     environment = environments.linear_losses(DOMAINS["simplex"], "adaptive", bias=0.7)
     state = environment.init(jr.key(0))
     state, _ = environment.step(state, jr.key(1), jnp.array([1.0, 0.0, 0.0]))
-    # Of length 1: the first vertex minus the centre, over the radius.
-    direction = np.array([2.0, -1.0, -1.0]) / 6**0.5
-    mean = stats.norm.cdf(0.7 * 3**0.5 * direction)
-    error = np.sqrt(mean * (1 - mean) / DRAWS)
-    assert (np.abs(drawn(environment, state).mean(axis=0) - mean) < 4 * error).all()
+    deviations(drawn(environment, state), np.array([2.0, -1.0, -1.0]) / 2**0.5)
 
 
 def test_iid_directions_stay_and_differ_from_game_to_game():
@@ -234,14 +219,11 @@ def follow_the_leader(domain, horizon):
 @pytest.mark.parametrize(
     ("name", "kind", "slope"),
     [
-        ("simplex", "alternating", 0.249),
-        ("ball", "alternating", 0.99),
-        ("cube", "alternating", 0.99),
-        ("simplex", "adaptive", 0.1),
-        ("ball", "adaptive", 0.22),
+        ("simplex", "alternating", 0.249), ("ball", "alternating", 0.99),
+        ("cube", "alternating", 0.99), ("simplex", "adaptive", 0.1), ("ball", "adaptive", 0.22),
         ("cube", "adaptive", 0.27),
     ],
-)
+)  # fmt: skip
 def test_the_leader_suffers_every_round_and_the_regularized_one_does_not(name, kind, slope):
     """Linear regret, after 500 rounds and after 1000, in 8 games; FTRL's is <= 2 sqrt(D_R S T).
 
@@ -260,8 +242,7 @@ def test_the_leader_suffers_every_round_and_the_regularized_one_does_not(name, k
     assert (np.asarray(leader) > slope * np.array([500, 1000])).all()
     stability = domain.regularizer.stability(domain.losses)
     bound = 2 * (domain.regularizer.range * stability * 1000) ** 0.5
-    assert np.max(regularized) <= bound
-    assert slope * 1000 > 2 * bound  # the two are far apart
+    assert np.max(regularized) <= bound < slope * 500  # the two are far apart
 
 
 # --- a user's own ---
@@ -313,16 +294,6 @@ def test_rows_are_checked_while_a_game_is_traced():
         jax.jit(lambda k: first_loss(k, 4 * rows))(jr.key(0))
 
 
-def test_a_longer_game_than_there_are_rows_is_refused():
-    """A game with as many rounds as rows is allowed."""
-    rows = np.full((5, DIM), 0.5)
-    environment = environments.linear_losses(DOMAINS["simplex"], rows)
-    point = np.eye(DIM)[0]
-    assert simulate(constant(point, 5), environment, jr.key(0)).regret.shape == (5,)
-    with pytest.raises(ValueError, match="horizon"):
-        simulate(constant(point, 6), environment, jr.key(0))
-
-
 def test_tallies_stay_accurate_over_many_rounds():
     """2^16 rounds at a fixed point with loss 0.1: within 3e-5 of float64; a plain sum is not."""
     rows = np.random.default_rng(5).uniform(0.05, 0.15, (2**16, DIM)).astype(np.float32)
@@ -339,48 +310,6 @@ def test_tallies_stay_accurate_over_many_rounds():
     assert abs(plain - total[-1, 0]) > 3e-4 * total[-1, 0]
 
 
-# --- arguments ---
-
-
-def spoiled(row, column, value):
-    rows = np.full((4, DIM), 0.25)
-    rows[row, column] = value
-    return rows
-
-
-BAD_LOSSES = {
-    "NaN": (
-        spoiled(2, 1, np.nan),
-        "losses: row 3, column 2 is missing; losses must be finite in float32",
-    ),
-    "outside": (spoiled(1, 0, 1.5), "losses: row 2 lies outside the loss set"),
-    "the first outside": (
-        spoiled([3, 2], [0, 0], [9.0, -1.5]),
-        "losses: row 3 lies outside the loss set",
-    ),
-    "hardly outside": (spoiled(3, 0, -1.0001), "losses: row 4 lies outside the loss set"),
-    "too narrow": (np.zeros((4, 2)), r"losses: must have shape \(T, 3\), got \(4, 2\)"),
-    "one axis": (np.zeros(3), r"losses: must have shape \(T, 3\), got \(3,\)"),
-    "three axes": (np.zeros((1, 2, 3)), r"losses: must have shape \(T, 3\), got \(1, 2, 3\)"),
-    "no rows": (np.zeros((0, 3)), r"losses: must have shape \(T, 3\), got \(0, 3\)"),
-    "an unknown word": (
-        "brownian",
-        r"losses must be an array \(T, d\), a function or one of iid, drifting, switching, "
-        r"alternating, "
-        "adaptive",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD_LOSSES)
-@every_domain
-def test_bad_losses_are_refused_in_one_sentence(name, case):
-    """Rows and columns are counted from 1."""
-    losses, message = BAD_LOSSES[case]
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        environments.linear_losses(DOMAINS[name], losses)
-
-
 def test_rounding_does_not_put_a_row_outside():
     """Unit vectors in float32, and rows up to 5e-6 outside; the set itself does not change."""
     rows = np.random.default_rng(4).normal(size=(1000, DIM))
@@ -389,26 +318,3 @@ def test_rounding_does_not_put_a_row_outside():
     with pytest.raises(ValueError, match="lies outside the loss set"):
         environments.linear_losses(DOMAINS["ball"], rows * np.float32(1 + 1e-4))
     environments.linear_losses(DOMAINS["ball"], 2 * rows, loss_set=domains.ball_losses(DIM, 2.0))
-
-
-BAD_ARGUMENTS = [
-    ("domain", TypeError, lambda: environments.linear_losses("ball", "iid")),
-    ("losses", TypeError, {"loss_set": "box"}),
-    ("losses", ValueError, {"loss_set": domains.box_losses(2)}),
-    ("bias", ValueError, {"bias": -1.0}),
-    ("bias", ValueError, {"bias": np.inf}),
-    ("bias", TypeError, {"bias": "strong"}),
-    ("period", ValueError, {"period": 0}),
-    ("period", TypeError, {"period": 10.0}),
-]
-
-
-@pytest.mark.parametrize("case", range(len(BAD_ARGUMENTS)))
-def test_bad_arguments_are_refused_by_name(case):
-    """One sentence that begins with the argument."""
-    argument, error, changes = BAD_ARGUMENTS[case]
-    with pytest.raises(error, match=rf"^{argument} must [^\n]+$"):
-        if callable(changes):
-            changes()
-        else:
-            environments.linear_losses(DOMAINS["simplex"], "iid", **changes)

@@ -11,38 +11,7 @@ from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,
     many_games,
-    perturbed_values,
 )
-
-
-def reusing(learner):
-    """A mutant that adds the previous batch's sum, so that each loss is released twice."""
-
-    def init(key):
-        state, batch = learner.init(key)
-        return (state, exact_sums.nothing()), batch
-
-    def step(state, key, total):
-        inner, batch = learner.step(state[0], key, exact_sums.add(total, state[1]))
-        return (inner, total), batch
-
-    return learner._replace(init=init, step=step, report=lambda state: ())
-
-
-def changes_of_releases(make, losses, released, key):
-    """The change of each release if the loss l of one round becomes 1 - l, for every round.
-
-    The releases are fixed, (n,), so that all worlds play the same arms, which is checked.
-
-    Returns:
-      The rounds of the releases from 0 (n,), their noise scales (n,), and the changes (T, n), whose
-      row i is for round i.
-    """
-    (arms, base), (all_arms, others) = perturbed_values(make, losses, released, key)
-    np.testing.assert_array_equal(np.broadcast_to(arms, all_arms.shape), all_arms)
-    log, other = base.learner.log, others.learner.log
-    ends = np.flatnonzero(np.diff(log.count, prepend=0))
-    return ends, log.scale[ends], np.abs(other.value[:, ends] - log.value[ends])
 
 
 def with_pulls(environment, arms):

@@ -11,7 +11,7 @@ from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import adac_ucb, adap_klucb, adap_ucb
 from dpjax.maths.laws import smallest
 from tests.learners.batches import check_even_ties, check_games_by_hand
-from tests.maths.test_divergences import kl_lower_by_hand
+from tests.maths.test_divergences import lower_by_hand
 
 ALPHA = 2.0
 
@@ -26,7 +26,7 @@ def indices(name, epsilon):
         bonus = ALPHA * log_t / (epsilon * n)
         if name == "ucb":
             return means - np.sqrt(ALPHA * log_t / (2 * n)) - bonus
-        return np.vectorize(kl_lower_by_hand)(np.clip(means - bonus, 0, 1), ALPHA * log_t / n)
+        return np.vectorize(lower_by_hand)(np.clip(means - bonus, 0, 1), ALPHA * log_t / n, np.inf)
 
     return of
 

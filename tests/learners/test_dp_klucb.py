@@ -7,7 +7,7 @@ from jax import random as jr
 from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import dp_imed, dp_klucb, successive_elimination
 from tests.learners.batches import check_games_by_hand
-from tests.maths.test_divergences import d_epsilon_by_hand, d_epsilon_lower_by_hand
+from tests.maths.test_divergences import d_epsilon_by_hand, lower_by_hand
 
 LEARNERS = {"klucb": dp_klucb, "imed": dp_imed}
 
@@ -16,7 +16,7 @@ def indices(name, epsilon):
     def of(totals, pulls, log_t):
         means = np.clip(totals / pulls, 0.0, 1.0)
         if name == "klucb":
-            return np.vectorize(d_epsilon_lower_by_hand)(means, log_t / pulls, epsilon)
+            return np.vectorize(lower_by_hand)(means, log_t / pulls, epsilon)
         return pulls * np.vectorize(d_epsilon_by_hand)(means, means.min(), epsilon) + np.log(pulls)
 
     return of

@@ -1,7 +1,6 @@
 """Divergences and their inverses in float32 against float64, also at extreme arguments."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import optimize
@@ -30,24 +29,17 @@ def kl_by_hand(x, y):
     return left + right
 
 
-def kl_lower_by_hand(x, radius):
-    """By bisection for ln(y / x)."""
-    if x == 0.0 or radius == 0.0:
-        return x
+def lower_by_hand(x, radius, epsilon):
+    """By root finding for ln(y / x); 0 if no y above 1e-304 x reaches the radius."""
 
     def excess(u):
-        # kl in terms of u = ln(y / x): x (e^u - 1 - u) + (1 - x) f((x - y) / (1 - x)).
-        d = -x * np.expm1(u)
-        left = x * (np.expm1(u) - u) if u < -1e-4 else x * u * u * (0.5 + u / 6)
-        right = (1 - x) * gap_of_log(d / (1 - x)) if x < 1 else d
-        return left + right - radius
+        return d_epsilon_by_hand(x, x * np.exp(u), epsilon) - radius
 
-    low = -1.0
-    while excess(low) < 0:
-        low *= 2
-        if low < -1e11:
-            return 0.0
-    return x * np.exp(optimize.brentq(excess, low, 0.0, xtol=1e-300, rtol=1e-14))
+    if x == 0.0 or radius == 0.0:
+        return x
+    if excess(-700.0) < 0.0:
+        return 0.0
+    return x * np.exp(optimize.brentq(excess, -700.0, 0.0, xtol=1e-300, rtol=1e-14))
 
 
 def d_epsilon_by_search(x, y, epsilon):
@@ -70,27 +62,12 @@ def d_epsilon_by_hand(x, y, epsilon):
         return kl_by_hand(x, y)
     if y == 0.0:
         return epsilon * x
-    touching = 1 / (1 + (1 - y) / y * np.exp(-epsilon))
+    touching = y / (y + (1 - y) * np.exp(-epsilon))
     if touching >= x:
         return kl_by_hand(x, y)
     if epsilon > 1:
         return -epsilon * (1 - x) - np.log(y + (1 - y) * np.exp(-epsilon))
     return epsilon * x - np.log1p(y * np.expm1(epsilon))
-
-
-def d_epsilon_lower_by_hand(x, radius, epsilon):
-    """The inverse of kl if its slope there is at most epsilon, else that of the linear piece."""
-    below = kl_lower_by_hand(x, radius)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = np.log(x) - np.log1p(-x) - np.log(below) + np.log1p(-below)
-    if x == 0.0 or below == x or slope <= epsilon:
-        return below
-    if epsilon * x <= radius:
-        return 0.0
-    budget = epsilon * x - radius
-    if epsilon > 1:
-        return np.exp(budget - epsilon) * np.expm1(-budget) / np.expm1(-epsilon)
-    return np.expm1(budget) / np.expm1(epsilon)
 
 
 def assert_bounds_close(computed, exact, x):
@@ -109,7 +86,7 @@ def test_kl_lower():
     x, radius = (grid.ravel() for grid in np.meshgrid(MEANS, RADII))
     computed = np.asarray(jax.jit(kl_lower)(x, radius))
     x, radius = x.astype(np.float64), radius.astype(np.float64)
-    exact = np.array([kl_lower_by_hand(*pair) for pair in zip(x, radius, strict=True)])
+    exact = np.array([lower_by_hand(*pair, np.inf) for pair in zip(x, radius, strict=True)])
     assert computed.dtype == np.float32
     assert (computed >= 0).all() and (computed <= x).all()
     assert_bounds_close(computed, exact, x)
@@ -117,15 +94,6 @@ def test_kl_lower():
     small = (exact > 1e-30) & (exact < 0.1 * x)
     np.testing.assert_allclose(computed[small], exact[small], rtol=1e-4)
     assert small.sum() > 20
-
-
-def test_kl_lower_falls_with_the_radius():
-    """It rises with x: no step of Newton's method overshoots."""
-    x = jnp.linspace(0.0, 1.0, 201)
-    radius = jnp.geomspace(1e-6, 50.0, 151)
-    values = np.asarray(jax.vmap(lambda r: kl_lower(x, r))(radius))
-    assert (np.diff(values, axis=0) <= 2e-7).all()
-    assert (np.diff(values, axis=1) >= -2e-7).all()
 
 
 def test_kl():
@@ -166,48 +134,13 @@ def test_d_epsilon():
     assert (computed <= most * (1 + 1e-5) + 2e-7).all()
 
 
-def test_d_epsilon_spot_checks():
-    """By hand, for gains: means are mirrored if y > x."""
-    for epsilon, x, y, value in [(0.1, 0.5, 0.75, 0.0240470), (0.5, 0.25, 0.75, 0.2247022)]:
-        assert float(d_epsilon(1 - x, 1 - y, epsilon)) == pytest.approx(value, abs=2e-7)
-    plain = float(d_epsilon(0.3, 0.25, 1.0))
-    assert plain == pytest.approx(0.0064015, abs=2e-7)
-    assert plain == pytest.approx(float(kl(0.3, 0.25)), abs=1e-9)
-
-
 def test_d_epsilon_lower():
     """Against float64 over a grid of means, radii and epsilons; at infinity it is kl_lower."""
     x, radius, epsilon = (grid.ravel() for grid in np.meshgrid(MEANS, RADII, EPSILONS))
     computed = np.asarray(jax.jit(d_epsilon_lower)(x, radius, epsilon))
     cases = zip(x.astype(float), radius.astype(float), epsilon.astype(float), strict=True)
-    exact = np.array([d_epsilon_lower_by_hand(*case) for case in cases])
+    exact = np.array([lower_by_hand(*case) for case in cases])
     assert (computed >= 0).all() and (computed <= x).all()
     assert_bounds_close(computed, exact, x.astype(np.float64))
     infinite = np.isinf(epsilon)
     np.testing.assert_array_equal(computed[infinite], kl_lower(x[infinite], radius[infinite]))
-
-
-def test_d_epsilon_lower_inverts_d_epsilon():
-    """At the bound the divergence equals the radius, if the bound is above 0."""
-    random = np.random.default_rng(1)
-    x, radius, epsilon = random.uniform(0.05, 0.95, 500), 10 ** random.uniform(-3, 0.5, 500), 0
-    epsilon = 10 ** random.uniform(-1, 2, 500)
-    x, radius, epsilon = (value.astype(np.float32) for value in (x, radius, epsilon))
-    y = np.asarray(d_epsilon_lower(x, radius, epsilon), np.float64)
-    cases = zip(x.astype(float), y, epsilon.astype(float), strict=True)
-    reached = np.array([d_epsilon_by_hand(*case) for case in cases])
-    inside = y > 0
-    assert 200 < inside.sum() < 500
-    np.testing.assert_allclose(reached[inside], radius[inside], rtol=2e-3)
-    assert (reached[~inside] <= radius[~inside] * (1 + 1e-6)).all()
-
-
-def test_under_vmap_and_jit_as_by_itself():
-    """The same numbers up to rounding, for any mapped argument."""
-    x, radius = jnp.linspace(0.0, 1.0, 11), jnp.geomspace(1e-3, 2.0, 11)
-    for function in (kl_lower, lambda x, r: d_epsilon_lower(x, r, 0.7)):
-        whole = function(x, radius)
-        mapped = jax.jit(jax.vmap(function))(x, radius)
-        np.testing.assert_allclose(whole, mapped, rtol=1e-5, atol=1e-7)
-        single = [float(function(x[i], radius[i])) for i in (0, 5, 10)]
-        np.testing.assert_allclose(whole[::5], single, rtol=1e-5, atol=1e-7)

@@ -4,13 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 from scipy import optimize
 from scipy.special import gammaincc, xlog1py
 
 from dpjax import bounds
 from dpjax.maths import sampling_phases, transport
-from dpjax.maths.divergences import d_epsilon
 
 transport_cost = jax.jit(transport.transport_cost)
 hoeffding_radius = jax.jit(transport.hoeffding_radius)
@@ -93,33 +91,13 @@ def test_transport_cost():
     np.testing.assert_allclose(computed[apart], cost_by_search(*values), rtol=2e-5)
 
 
-def test_transport_cost_is_a_minimum():
-    """No u in between costs less, and the mirrored game costs the same."""
+def test_transport_cost_is_that_of_the_mirrored_game():
     random = np.random.default_rng(0)
     x, y = np.sort(random.uniform(0, 1, (2, 300)).astype(np.float32), axis=0)
     n, m = np.exp(random.uniform(0, 9, (2, 300))).astype(np.float32)
     epsilon = np.exp(random.uniform(-4, 2, 300)).astype(np.float32)
-    cost = transport_cost(x, y, n, m, epsilon)
     mirrored = transport_cost(1 - y, 1 - x, m, n, epsilon)
-    np.testing.assert_allclose(cost, mirrored, rtol=1e-4)
-    for part in np.linspace(0, 1, 21, dtype=np.float32):
-        u = x + part * (y - x)
-        other = n * d_epsilon(1 - x, 1 - u, epsilon) + m * d_epsilon(y, u, epsilon)
-        assert (cost <= other * (1 + 1e-4) + 3e-7 * (n + m)).all()
-    # It grows with counts, epsilon and the distance.
-    assert (transport_cost(x, y, 2 * n, m, epsilon) >= cost * (1 - 1e-5)).all()
-    assert (transport_cost(x, y, n, m, 2 * epsilon) >= cost * (1 - 1e-5)).all()
-    assert (transport_cost(x / 2, y, n, m, epsilon) >= cost * (1 - 1e-5)).all()
-
-
-def test_transport_cost_is_what_identification_costs():
-    """At the optimal weights it is 1 / T*, for every arm."""
-    means = np.float32([0.25, 0.375, 0.5, 0.625, 0.75])
-    for epsilon in (0.01, 1.0, np.inf):
-        time, weights = bounds.characteristic_time(means, epsilon)
-        weights = weights.astype(np.float32)
-        costs = transport_cost(means[0], means[1:], weights[0], weights[1:], epsilon)
-        np.testing.assert_allclose(costs, 1 / time, rtol=1e-5)
+    np.testing.assert_allclose(transport_cost(x, y, n, m, epsilon), mirrored, rtol=1e-4)
 
 
 def test_hoeffding_radius():
@@ -139,21 +117,19 @@ def test_hoeffding_radius():
 
 
 def test_hoeffding_radius_without_noise():
-    """Hoeffding's radius at infinity, monotone in exponents, counts and epsilon."""
+    """Hoeffding's radius at infinity, monotone in counts and epsilon."""
     n, m = np.float32([1, 100, 1e9]), np.float32([50, 1, 1e9])
     exact = np.sqrt(2 * 7 * 0.25 * (1 / n + 1 / m))
     for epsilon in (np.inf, 1e9):
         radius = hoeffding_radius(n, m, 1, 1, 7, epsilon)
         np.testing.assert_allclose(radius, exact, rtol=1e-5)
-    tiny = hoeffding_radius(1e9, 1, 1, 1, 7, 1e-9)
-    assert 7 / 1e-9 < tiny < 20 / 1e-9
+    assert 7 / 1e-9 < hoeffding_radius(1e9, 1, 1, 1, 7, 1e-9) < 20 / 1e-9
     epsilons = np.geomspace(1e-9, 1e6, 61, dtype=np.float32)
-    in_epsilon = np.asarray(hoeffding_radius(64, 32, 1, 3, 7, epsilons))
-    assert (np.diff(in_epsilon) <= 1e-6 * in_epsilon[1:]).all()
     counts = np.geomspace(1, 1e9, 61, dtype=np.float32)
-    for arguments in ((counts, 32), (32, counts)):
-        in_counts = np.asarray(hoeffding_radius(*arguments, 1, 3, 7, 0.1))
-        assert (np.diff(in_counts) <= 1e-6 * in_counts[1:]).all()
+    for arguments in ((64, 32, 1, 3, 7, epsilons), (counts, 32, 1, 3, 7, 0.1),
+                      (32, counts, 1, 3, 7, 0.1)):  # fmt: skip
+        falls = np.asarray(hoeffding_radius(*arguments))
+        assert (np.diff(falls) <= 1e-6 * falls[1:]).all()
 
 
 def test_threshold_coefficients():
@@ -177,22 +153,18 @@ def test_threshold_coefficients():
 
 def test_thresholds():
     """Golden numbers, and the float64 tail is e^-exponent at every threshold."""
-    small, large = -np.log(1e-4), -np.log(1e-2)
-    for draws, golden in [
-        (0, [11.7564, 6.63835]),
-        (1, [14.6330, 8.81798]),
-        (5, [21.5776, 13.5463]),
-        (10, [27.6954, 17.5629]),
-        (20, [36.8336, 23.4645]),
-    ]:
-        kept = transport_threshold_kept(np.float32([small, large]), draws)
+    two = np.float32([-np.log(1e-4), -np.log(1e-2)])
+    for draws, golden in {
+        0: [11.7564, 6.63835], 1: [14.6330, 8.81798], 5: [21.5776, 13.5463],
+        10: [27.6954, 17.5629], 20: [36.8336, 23.4645],
+    }.items():  # fmt: skip
+        kept = transport_threshold_kept(two, draws)
         assert (kept >= np.array(golden) * (1 - 6e-6)).all()
         np.testing.assert_allclose(kept, golden, rtol=3e-3)
     exponents = np.float32([1e-2, 0.5, 3, 10, 40, 60])
-    plain, one = np.array([1.0, 1.0]), np.array([1.0, 1.0, 0.75, 0.25])
     for function, row in [
-        (transport_threshold_plain, plain),
-        (transport_threshold, one),
+        (transport_threshold_plain, np.array([1.0, 1.0])),
+        (transport_threshold, np.array([1.0, 1.0, 0.75, 0.25])),
     ]:
         for exponent, c in zip(exponents, function(exponents), strict=True):
             assert -np.log(tail(row, float(c))) == pytest.approx(exponent, rel=2e-6, abs=5e-6)
@@ -205,30 +177,10 @@ def test_thresholds():
             reached = -np.log(tail(table[j, k], float(c)))
             assert reached >= exponent * (1 - 2e-6) - 2e-5
             if j == k and exponent < 200:
-                lower = -np.log(tail(table[j, k], 0.997 * float(c)))
-                assert lower < exponent
+                assert -np.log(tail(table[j, k], 0.997 * float(c))) < exponent
     beyond = transport_threshold_kept(5.0, np.array([48, 49, 60]))
     assert np.isfinite(beyond[0]) and np.isinf(beyond[1:]).all()
     assert float(transport_threshold(1e4)) == pytest.approx(1e4 + 3 * np.log(1e4), rel=1e-3)
-
-
-@pytest.mark.parametrize("draws", [1, 3, 7])
-def test_thresholds_are_quantiles_of_their_law(draws):
-    """Two exponential draws and the noise exceed c with probability e^-exponent.
-
-    Without the noise term, or under noise of twice the scale, they do so more often.
-    """
-    random, size = np.random.default_rng(3), 200_000
-    noise = [np.maximum(laplace_sums(random, draws, 1.0, size), 0) for _ in range(2)]
-    chance = random.gamma(2.0, 1.0, size)
-    for exponent in (2.0, 4.0, 6.0):
-        c = float(transport_threshold_kept(exponent, draws))
-        allowed = np.exp(-exponent)
-        error = 5 * np.sqrt(allowed / size) + 0.02 * allowed  # the lines are slightly too high
-        assert np.mean(chance + sum(noise) >= c) == pytest.approx(allowed, abs=error)
-        plain = float(transport_threshold_plain(exponent))
-        assert np.mean(chance + sum(noise) >= plain) > allowed + 2 * error
-        assert np.mean(chance + 2 * sum(noise) >= c) > allowed + 2 * error
 
 
 def private_means(random, mean, n, draws, epsilon, size):
@@ -333,30 +285,3 @@ def test_optimal_weights():
         np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
     tied = weigh(np.float32([0.2, 0.2, 0.6, 0.6, 0.6]), EPSILONS)
     np.testing.assert_allclose(tied[:, :2], 0.5, atol=0.01)
-
-
-def test_inside_jit_vmap_and_scan():
-    """With epsilon traced and infinite for some, thresholds are selected by where."""
-    epsilons = jnp.float32([0.1, 1.0, jnp.inf])
-    means, counts = jnp.float32([0.2, 0.4, 0.45]), jnp.float32([100, 200, 50])
-
-    def test(epsilon):
-        k0 = sampling_phases.first_phase(0.05, 3, epsilon)
-        x = sampling_phases.phase_exponent(0.05, 3, k0 + jnp.arange(3), k0)
-        noisy, plain = transport_threshold(x), transport_threshold_plain(x)
-        threshold = jnp.where(epsilon == jnp.inf, plain, noisy)
-        kept = transport_threshold_kept(x, jnp.arange(3))
-        cost = transport_cost(means[0], means, counts[0], counts, epsilon)
-        radius = hoeffding_radius(counts[0], counts, 1, 2, x, epsilon)
-        return cost, threshold, radius, kept
-
-    mapped = jax.jit(jax.vmap(test))(epsilons)
-    _, scanned = lax.scan(lambda carry, epsilon: (carry, test(epsilon)), None, epsilons)
-    alone = jax.jit(test)
-    single = [alone(epsilon) for epsilon in epsilons]
-    for values in (*mapped, *scanned):
-        assert values.shape == (3, 3) and values.dtype == jnp.float32
-    for i, row in enumerate(single):
-        for whole, other, value in zip(mapped, scanned, row, strict=True):
-            np.testing.assert_allclose(whole[i], value, rtol=1e-5, atol=1e-6)
-            np.testing.assert_allclose(other[i], value, rtol=1e-5, atol=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpjax
-from dpjax.engine import progress
+from dpjax.study import watched
 from tests.engine.test_devices import free_port, run_children
 from tests.study.shared_play import study
 
@@ -20,7 +20,7 @@ def test_two_processes_play_what_one_plays(tmp_path, monkeypatch):
         assert not list(blocks), "a block is played again"
         yield from ()
 
-    monkeypatch.setattr(progress, "compute", read_only)
+    monkeypatch.setattr(watched, "compute", read_only)
     opened = dpjax.open(store)
     read = study().run(store, progress=False)
     assert opened.identical(read)

@@ -15,9 +15,8 @@ from itertools import pairwise
 import pytest
 
 from dpjax import environments, learners
-from dpjax.engine import progress
 from dpjax.store import Store
-from dpjax.study import Study, spread
+from dpjax.study import Study, spread, watched
 from tests import ROOT
 
 pytest.importorskip("cloudpickle", reason="closures are sent by cloudpickle, of dpjax[test]")
@@ -35,7 +34,7 @@ def assert_whole(study, store, monkeypatch):
     """The store has the whole study, and equals a plain run bit for bit."""
     plain = study.run(progress=False)
     with monkeypatch.context() as patch:
-        patch.setattr(progress, "compute", lambda plan, blocks: pytest.fail("played again"))
+        patch.setattr(watched, "compute", lambda plan, blocks: pytest.fail("played again"))
         assert study.run(store, progress=False).identical(plain)
 
 

@@ -494,7 +494,8 @@ def test_a_long_run_begins_with_its_cost(trials, said, measured, monkeypatch, ca
 @pytest.mark.parametrize(
     ("grid", "calls"),
     [
-        ({"horizon": 32, "epsilon": [0.1, 1.0, 2.0, 4.0]}, 4 + 1),  # each point, and the trace
+        # The first and all points, and the trace.
+        ({"horizon": 32, "epsilon": [0.1, 1.0, 2.0, 4.0]}, 1 + 4 + 1),
         ({"horizon": [32, 40, 48, 56], "epsilon": 1.0}, 4 + 4),
     ],
 )
