@@ -13,14 +13,14 @@ from measure import Implementation, c_library, call_c
 
 from dpjax import audit, domains, privacy
 from dpjax.core import generators
-from dpjax.learners.dp_ucb_int import derived_interval
-from dpjax.learners.exp3 import default_mixing
-from dpjax.learners.ftrl import default_rate
-from dpjax.learners.linear_elimination import exact_radii
+from dpjax.learners._dp_ucb_int import derived_interval
+from dpjax.learners._exp3 import default_mixing
+from dpjax.learners._ftrl import default_rate
+from dpjax.learners._linear_elimination import exact_radii
+from dpjax.learners._projection_free import smoothing_radius
+from dpjax.learners._projection_free import step_size as projection_free_rate
+from dpjax.learners._scrible import step_size as scrible_rate
 from dpjax.learners.parts import gram_calibration
-from dpjax.learners.projection_free import smoothing_radius
-from dpjax.learners.projection_free import step_size as projection_free_rate
-from dpjax.learners.scrible import step_size as scrible_rate
 from dpjax.maths import designs
 
 if find_spec("numba"):

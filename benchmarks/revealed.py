@@ -18,7 +18,7 @@ import pandas
 from jax import random as jr
 
 from dpjax import audit, learners
-from dpjax.audit.revealed import (
+from dpjax.audit._revealed import (
     attacked,
     curve,
     enumerated,

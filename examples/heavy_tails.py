@@ -3,7 +3,7 @@
 from functools import partial
 
 from dpjax import Study, environments, learners
-from dpjax.environments.heavy_tailed import largest_moment
+from dpjax.environments._heavy_tailed import largest_moment
 
 MEANS, SPREADS = (0.4, 0.6), (0.0, 1.0)  # Only the worse arm has a Pareto part.
 TAILS = (2.5, 3.0, 6.0)

@@ -190,23 +190,23 @@ NEAR = {
     "noise/integers.py": "test_integer_noise.py",
     "noise/law.py": "test_laws.py test_noise.py test_integer_noise.py audit/test_releases.py",
     "noise/release.py": "test_laws.py test_noise.py",
-    "noise/gaussian.py": "test_laws.py audit/test_users.py -k gaussian or release",
-    "noise/discrete_laplace.py": "test_laws.py audit/test_revealed.py -k laplace or probabilities",
-    "noise/skellam.py": "privacy/test_skellam.py test_integer_noise.py",
-    "noise/wishart.py": "test_noise.py learners/parts/test_gram_sums.py -k wishart",
+    "noise/_gaussian.py": "test_laws.py audit/test_users.py -k gaussian or release",
+    "noise/_discrete_laplace.py": "test_laws.py audit/test_revealed.py -k laplace or probabilities",
+    "noise/_skellam.py": "privacy/test_skellam.py test_integer_noise.py",
+    "noise/_wishart.py": "test_noise.py learners/parts/test_gram_sums.py -k wishart",
     "privacy": "privacy/test_*{module}*.py privacy/test_conversions.py test_privacy.py",
     "privacy/gaussian.py": "test_gaussian_calibration.py test_privacy.py",
     "mechanisms": "mechanisms -k {module}",
     "mechanisms/normalized.py": "mechanisms",
-    "mechanisms/per_item.py": "mechanisms/test_mechanisms.py -k per_item or batch",
+    "mechanisms/_per_item.py": "mechanisms/test_mechanisms.py -k per_item or batch",
     "mechanisms/prefix.py": "mechanisms",
-    "mechanisms/tree.py": "mechanisms -k tree or honaker",
+    "mechanisms/_tree.py": "mechanisms -k tree or honaker",
     "mechanisms/toeplitz.py": "mechanisms -k buffered or square_root",
     "learners": "test_golden.py learners/test_*{module}*.py test_conformance.py "
     "audit/test_declarations.py -k {module}",
     "learners/adap.py": "test_golden.py learners/test_adap.py learners/test_adac.py -k ada",
-    "learners/dp_ucb.py": "learners/test_dp_ucb.py",
-    "learners/exp3.py": "test_golden.py learners/test_exp3.py test_conformance.py -k exp3",
+    "learners/_dp_ucb.py": "learners/test_dp_ucb.py",
+    "learners/_exp3.py": "test_golden.py learners/test_exp3.py test_conformance.py -k exp3",
     "learners/lazy.py": "test_golden.py learners/test_lazy.py -k lazy",
     "learners/parts/arm_sums.py": "learners/test_gaussian_thompson.py learners/test_thompson.py "
     "learners/test_dp_ts_ucb.py learners/test_adac.py",
@@ -301,25 +301,25 @@ ERRORS = {
          "cost = m * _departure(rest, u, part, epsilon) + n *",
          "the transport cost swaps the samples of two arms"),
     ],
-    "noise/laplace.py": [
+    "noise/_laplace.py": [
         ("variance=lambda scale: 2.0 * scale * scale", "variance=lambda scale: scale * scale",
          "the variance of Laplace noise is halved"),
     ],
-    "noise/gaussian.py": [
+    "noise/_gaussian.py": [
         ("return privacy.gaussian_epsilon(privacy.zcdp_mu(rho), delta)",
          "return privacy.gaussian_epsilon(jnp.sqrt(rho), delta)",
          "epsilon of composed Gaussian noise takes sqrt(rho) for mu"),
     ],
-    "noise/discrete_gaussian.py": [
+    "noise/_discrete_gaussian.py": [
         ("scale * (scale / wide)) / scale", "scale / wide) / scale",
          "proposals of discrete Gaussian draws are accepted around a wrong centre"),
     ],
-    "noise/discrete_laplace.py": [
+    "noise/_discrete_laplace.py": [
         ("jnp.log(jnp.tanh(0.5 / scale)) - jnp.abs(noise)",
          "jnp.log(jnp.tanh(1.0 / scale)) - jnp.abs(noise)",
          "the log-density of discrete Laplace noise is not normalized"),
     ],
-    "noise/skellam.py": [
+    "noise/_skellam.py": [
         ("squared + 6.0 * l1)", "squared)", "the Renyi bound of Skellam noise lacks its L1 term"),
     ],
     "noise/choices.py": [
@@ -339,7 +339,7 @@ ERRORS = {
          "return Cost(pure, pure * pure / 2.0, pure * pure / 2.0)",
          "the cost of pure noise counts as Gaussian"),
     ],
-    "noise/wishart.py": [
+    "noise/_wishart.py": [
         ("(jnp.sqrt(k) * (b + b.T) + product)", "(jnp.sqrt(k) * (b + b.T) - product)",
          "Wishart noise subtracts its square"),
     ],
@@ -375,24 +375,24 @@ ERRORS = {
          "taken = [np.arange(first, width, spacing)[:rounds] for first in range(1)]",
          "the columns of a user with fixed spacing start at the first round only"),
     ],
-    "mechanisms/tree.py": [
+    "mechanisms/_tree.py": [
         ("height = (horizon - 1).bit_length()\n\n", "height = (horizon - 2).bit_length()\n\n",
          "the tree has a level too few for horizons of 2^k + 1 rounds"),
         ("weights = 2.0**levels / (2.0 ** (levels + 1) - 1)",
          "weights = 2.0**levels / (2.0 ** (levels + 1) + 1)",
          "honaker's estimates weigh their own sum too little"),
     ],
-    "mechanisms/hybrid.py": [
+    "mechanisms/_hybrid.py": [
         ("nodes = 2.0 * epoch if separate else epoch + 1.0",
          "nodes = 2.0 * epoch if separate else epoch",
          "the hybrid mechanism counts one node too few in an epoch"),
     ],
-    "mechanisms/kary.py": [
+    "mechanisms/_kary.py": [
         ("known = (digit <= 0) & (level < height - 1)",
          "known = (digit < 0) & (level < height - 1)",
          "kary draws a node afresh that was already subtracted"),
     ],
-    "mechanisms/smooth.py": [
+    "mechanisms/_smooth.py": [
         ("used = sum(comb(height - j - 1, ones) <= count for j in range(ones))",
          "used = sum(comb(height - j - 1, ones) < count for j in range(ones))",
          "the smooth tree drops a level at some horizons"),
@@ -402,7 +402,7 @@ ERRORS = {
          "added = geometric_norm(decays, scales, count - t + 1) * fresh",
          "buffered noise with normalized columns uses the weight of the round before"),
     ],
-    "mechanisms/stationary.py": [
+    "mechanisms/_stationary.py": [
         ("float(np.linalg.norm(encoder)) * released", "float(np.abs(encoder).max()) * released",
          "the stationary mechanism takes the largest entry for the L2 sensitivity"),
     ],
@@ -411,7 +411,7 @@ ERRORS = {
          "steps = norms * (norms * np.cumsum(inverse**2) + crossed)",
          "the variance with normalized columns counts a covariance once"),
     ],
-    "mechanisms/per_item.py": [
+    "mechanisms/_per_item.py": [
         ("items == batch,", "items >= batch - 1,", "per_item sends batches of one item less"),
     ],
     "mechanisms/prefix.py": [
@@ -420,34 +420,34 @@ ERRORS = {
         ("rounding_key, key = jr.split(key)", "rounding_key = key",
          "values are rounded to integers with the key of the noise"),
     ],
-    "learners/hedge.py": [
+    "learners/_hedge.py": [
         ("by_sum = epsilon / (2.0 * draws)", "by_sum = epsilon / draws",
          "hedge calibrates its rate to half of the log-ratio of one draw"),
         ("privacy.bounded_range_rho(2.0 * rate, draws)", "privacy.bounded_range_rho(rate, draws)",
          "hedge declares a quarter of its rho"),
     ],
-    "learners/exp3.py": [
+    "learners/_exp3.py": [
         ("return moved - jnp.maximum(moved[arm], 0.0)", "return moved - moved[arm]",
          "exp3 shifts exponents by the current arm, so that others overflow"),
         ("jnp.minimum(sensitivity, 2.0 * cap)", "jnp.minimum(sensitivity, cap)",
          "exp3 bounds the range of a draw by one side of its log-ratios"),
     ],
-    "learners/exp3_minibatch.py": [
+    "learners/_exp3_minibatch.py": [
         ("batches = jnp.ceil(horizon / tau)", "batches = jnp.floor(horizon / tau)",
          "exp3_minibatch forgets the last batch in its composition"),
     ],
-    "learners/exp2.py": [
+    "learners/_exp2.py": [
         ("second_moment = largest * largest + 2.0 * scale * scale",
          "second_moment = largest * largest + scale * scale",
          "exp2 uses the square of a Laplace scale as the variance"),
         ("return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5",
          "return eta, gamma, eta * reach > 0.5", "exp2 does not lower a rate that is capped"),
     ],
-    "learners/exp4.py": [
+    "learners/_exp4.py": [
         ("q = jax.nn.softmax(state.exponents)", "q = jax.nn.softmax(-state.exponents)",
          "exp4 weighs a loss by the probabilities of the opposite exponents"),
     ],
-    "learners/tsallis_inf.py": [
+    "learners/_tsallis_inf.py": [
         ("loss / state.probability)", "loss / jnp.sqrt(state.probability))",
          "tsallis_inf divides by the root of the probability, which biases its estimates"),
     ],
@@ -457,21 +457,21 @@ ERRORS = {
         ("law.variance / samples / samples", "law.variance / samples",
          "adac_ucb adds noise to each loss in its bound instead of to the sum"),
     ],
-    "learners/dp_klucb.py": [
+    "learners/_dp_klucb.py": [
         ("divergences.d_epsilon(means, jnp.min(means), epsilon)",
          "divergences.d_epsilon(jnp.min(means), means, epsilon)",
          "dp_imed swaps the arguments of its divergence"),
     ],
-    "learners/dp_ucb.py": [
+    "learners/_dp_ucb.py": [
         ("epsilon=share,", "epsilon=epsilon,",
          "dp_ucb adds noise for all of epsilon to each arm with split='paper'"),
     ],
-    "learners/dp_ucb_bound.py": [
+    "learners/_dp_ucb_bound.py": [
         ("scale=privacy.laplace_scale(mechanism.sensitivity[0], epsilon)",
          "scale=privacy.laplace_scale(mechanism.sensitivity[1], epsilon)",
          "dp_ucb_bound scales Laplace noise by the L2 sensitivity"),
     ],
-    "learners/dp_ucb_int.py": [
+    "learners/_dp_ucb_int.py": [
         ("noisy = exact_sums.mean(total, jnp.maximum(pulls, 1))",
          "noisy = exact_sums.mean(total, jnp.maximum(t, 1))",
          "dp_ucb_int divides an arm's sum by all rounds"),
@@ -483,96 +483,96 @@ ERRORS = {
         ("noise.laplace.total(noise_key, total, scale)", "noise.laplace.total(key, total, scale)",
          "lazy_ucb draws its noise with the key that it splits"),
     ],
-    "learners/gaussian_thompson.py": [
+    "learners/_gaussian_thompson.py": [
         ("square = max(draws, 0) / max(pulls + 1, 2) / variance",
          "square = max(draws, 0) / max(pulls + 1, 1) / variance",
          "gaussian_thompson composes draws that see no loss"),
     ],
-    "learners/dp_ts_ucb.py": [
+    "learners/_dp_ts_ucb.py": [
         ("count.astype(jnp.float32), float(max(horizon - arms, 0))",
          "count.astype(jnp.float32), float(horizon // arms)",
          "dp_ts_ucb bounds the draws from one mean by the rounds of an average arm"),
     ],
-    "learners/cucb.py": [
+    "learners/_cucb.py": [
         ("scale = privacy.laplace_scale(1.0 if read == \"one\" else float(ones), epsilon)",
          "scale = privacy.laplace_scale(1.0, epsilon)",
          "cucb with read='all' hides one loss instead of all losses of a round"),
     ],
-    "learners/batched_bandit.py": [
+    "learners/_batched_bandit.py": [
         ("threshold = _THRESHOLD * jnp.sqrt(state.probability)",
          "threshold = _THRESHOLD * state.probability",
          "batched_bandit skips losses beyond a threshold that is too small"),
     ],
-    "learners/limited_updates.py": [
+    "learners/_limited_updates.py": [
         ("scale = privacy.laplace_scale(1.0 if printed else 2.0, epsilon)",
          "scale = privacy.laplace_scale(1.0, epsilon)",
          "limited_updates halves the scale of its noisy minimum"),
     ],
-    "learners/sparse_vector_experts.py": [
+    "learners/_sparse_vector_experts.py": [
         ("return 0.5 * epsilon, 0.25 * epsilon / draws",
          "return 0.5 * epsilon, 0.5 * epsilon / draws",
          "sparse_vector_experts spends twice the budget of its draws"),
         ("armed = jnp.where(left, jr.key_data(fresh), state.armed)", "armed = state.armed",
          "sparse_vector_experts reuses the noise of its first threshold"),
     ],
-    "learners/shrinking_dartboard.py": [
+    "learners/_shrinking_dartboard.py": [
         ("granted = asked & (state.draws < budget)", "granted = asked & (state.draws <= budget)",
          "shrinking_dartboard grants one draw beyond its budget"),
     ],
-    "learners/ftpl.py": [
+    "learners/_ftpl.py": [
         ("missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))",
          "missing = jnp.maximum(0.0, needed - jnp.sqrt(private))",
          "ftpl adds deviations of its perturbation instead of variances"),
     ],
-    "learners/ftrl.py": [
+    "learners/_ftrl.py": [
         ("regularizer.range / (regularizer.stability(losses) * horizon)",
          "regularizer.range / (2 * regularizer.stability(losses) * horizon)",
          "ftrl's default rate is divided by the root of two"),
     ],
-    "learners/private_giga.py": [
+    "learners/_private_giga.py": [
         ("jnp.asarray(change * np.sqrt(horizon - 1), jnp.float32)",
          "jnp.asarray(change * np.sqrt(max(horizon - 2, 0)), jnp.float32)",
          "private_giga composes one draw too few"),
     ],
-    "learners/one_point_gradient.py": [
+    "learners/_one_point_gradient.py": [
         ("inner = shrunk(domain, 1.0 - zeta / one_point.inradius_of(domain))", "inner = domain",
          "one_point_gradient plays points outside of the domain"),
     ],
-    "learners/two_point_gradient.py": [
+    "learners/_two_point_gradient.py": [
         ("(2 * n**1.5 * longest, 2 * n * longest)", "(n**1.5 * longest, n * longest)",
          "two_point_gradient hides a loss that disappears instead of a replaced loss"),
     ],
-    "learners/projection_free.py": [
+    "learners/_projection_free.py": [
         ("last_summed = batch * (batches - 2)", "last_summed = batch * (batches - 1)",
          "projection_free sums one batch more than its mechanism covers"),
         ("worst_gap=jnp.where(done, jnp.maximum(state.worst_gap, gap), state.worst_gap)",
          "worst_gap=jnp.where(done, gap, state.worst_gap)",
          "projection_free reports the gap of the last batch instead of the largest"),
     ],
-    "learners/scrible.py": [
+    "learners/_scrible.py": [
         ("variance = 2.0 * jnp.square(privacy.laplace_scale(high - low, epsilon))",
          "variance = jnp.square(privacy.laplace_scale(high - low, epsilon))",
          "scrible's step size counts half of the variance of its noise"),
     ],
-    "learners/semi_bandit_ftrl.py": [
+    "learners/_semi_bandit_ftrl.py": [
         ("times = jnp.sum(state.action) if one else 1.0", "times = 1.0",
          "semi_bandit_ftrl does not correct for the entries that it does not read"),
     ],
-    "learners/sequential_halving.py": [
+    "learners/_sequential_halving.py": [
         ("stay = (jnp.sum(state.active, dtype=jnp.int32) + 1) // 2",
          "stay = jnp.sum(state.active, dtype=jnp.int32) // 2",
          "sequential_halving eliminates the middle of an odd number of arms"),
     ],
-    "learners/linucb.py": [
+    "learners/_linucb.py": [
         ("share = jnp.where(sums.noisy, 2.0 * sums.events, 1.0)",
          "share = jnp.where(sums.noisy, 2.0, 1.0)",
          "linucb uses the confidence of one event for a bound in each round"),
     ],
-    "learners/federated_linucb.py": [
+    "learners/_federated_linucb.py": [
         ("here = jnp.arange(senders) == state.round % senders", "here = jnp.arange(senders) == 0",
          "federated_linucb records all users at the first silo"),
     ],
-    "learners/glm_sgd.py": [
+    "learners/_glm_sgd.py": [
         ("return noise.gaussian(key, total, 2.0 * radius * sigma)",
          "return noise.gaussian(key, total, radius * sigma)",
          "glm_sgd uses a radius instead of a diameter"),
@@ -661,14 +661,14 @@ ERRORS = {
          "squares = rounds // most * most**2",
          "the last incomplete release of a user is not counted"),
     ],
-    "environments/memory.py": [
+    "environments/_memory.py": [
         ("(state.streak >= needed)", "(state.streak > needed)",
          "an arm of the adversary with memory pays off one round too late"),
     ],
-    "environments/piecewise.py": [
+    "environments/_piecewise.py": [
         ("jnp.sum(t > before", "jnp.sum(t >= before", "means change one round too early"),
     ],
-    "environments/dueling.py": [
+    "environments/_dueling.py": [
         ("bernoulli(wins.T.ravel()", "bernoulli(wins.ravel()",
          "the row player of a duel loses when it should win"),
     ],

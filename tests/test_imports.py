@@ -171,6 +171,17 @@ def test_audits_load_no_studies():
     assert loaded("import dpjax.cli.audits", ["dpjax.study", "dpjax.study.study"]) == []
 
 
+def test_no_module_is_hidden_by_an_object_of_its_name():
+    program = (
+        "import pkgutil, types, dpjax\n"
+        "for module in pkgutil.walk_packages(dpjax.__path__, 'dpjax.'):\n"
+        "    if not module.name.endswith('__main__'):\n"
+        "        named = pkgutil.resolve_name(module.name)\n"
+        "        if not isinstance(named, types.ModuleType): print(module.name)"
+    )
+    assert python(program).stdout == ""
+
+
 def test_public_names_are_listed_and_nothing_else_is():
     named = {name for name in dir(dpjax) if not name.startswith("__")}
     internal = {"cli", "engine", "game", "kernels", "maths"}
@@ -210,7 +221,7 @@ def test_importing_computes_nothing_and_a_missing_package_is_named():
 def test_few_files_name_a_law_of_noise():
     """Its own file, the list of laws, and learners that document it; all others use LAWS."""
     naming = [path for path in FILES if "skellam" in path.read_text().lower()]
-    assert ROOT / "noise" / "skellam.py" in naming
+    assert ROOT / "noise" / "_skellam.py" in naming
     assert len(naming) <= 8, naming
 
 

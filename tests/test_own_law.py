@@ -17,7 +17,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import learners, noise
-from dpjax.noise.laplace import calibrate, declare
+from dpjax.noise._laplace import calibrate, declare
 from dpjax.noise.law import of_pure
 
 

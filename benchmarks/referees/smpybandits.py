@@ -17,7 +17,7 @@ from scipy import optimize, special
 
 from benchmarks.referees import frame
 from dpjax import learners
-from dpjax.learners.tsallis_inf import probabilities
+from dpjax.learners._tsallis_inf import probabilities
 
 MEANS = np.array([0.3, 0.5, 0.6, 0.7])  # losses; rewards are 1 minus these
 HORIZON, MIXING = 1000, 0.1

@@ -28,23 +28,13 @@ draws from a reproducible generator.
 
 import inspect
 
-from dpjax.audit.anytime import Anytime, anytime, bound_from_pairs, log_wealth
-from dpjax.audit.arguments import checked
-from dpjax.audit.black_box import black_box
-from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
-from dpjax.audit.epsilon import SELECTION, TRAINING, epsilon, most_visible, play
-from dpjax.audit.mechanisms import (
-    Sensitivity,
-    group_sensitivity,
-    prefix_statistic,
-    releases,
-    sensitivity,
-)
-from dpjax.audit.mutants import mutants
-from dpjax.audit.pairs import Pair, pairs
-from dpjax.audit.reasons import CHECKS, Verdict
-from dpjax.audit.replay import Replay, replay
-from dpjax.audit.revealed import (
+from dpjax.audit._anytime import Anytime, anytime, bound_from_pairs, log_wealth
+from dpjax.audit._black_box import black_box
+from dpjax.audit._epsilon import SELECTION, TRAINING, epsilon, most_visible, play
+from dpjax.audit._mutants import mutants
+from dpjax.audit._pairs import Pair, pairs
+from dpjax.audit._replay import Replay, replay
+from dpjax.audit._revealed import (
     Revealed,
     WorstHistory,
     is_discrete,
@@ -55,6 +45,16 @@ from dpjax.audit.revealed import (
     worst_history,
     worst_rounds,
 )
+from dpjax.audit.arguments import checked
+from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
+from dpjax.audit.mechanisms import (
+    Sensitivity,
+    group_sensitivity,
+    prefix_statistic,
+    releases,
+    sensitivity,
+)
+from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.spending import explain, spent
 from dpjax.audit.verdicts import (
     attack,

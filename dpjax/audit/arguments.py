@@ -7,8 +7,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from dpjax.audit.epsilon import check_actions
-from dpjax.audit.pairs import check_finite, check_pairs
+from dpjax.audit._epsilon import check_actions
+from dpjax.audit._pairs import check_finite, check_pairs
 from dpjax.core import _check
 from dpjax.game.current import current
 

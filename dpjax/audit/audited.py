@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from jax import random as jr
 
-from dpjax.audit.epsilon import check_actions
+from dpjax.audit._epsilon import check_actions
+from dpjax.audit._pairs import Pair
 from dpjax.audit.limits import OutOfTime, limited, report
-from dpjax.audit.pairs import Pair
 from dpjax.audit.reasons import NOTHING, UNDECIDED, VIOLATED, sentences, status
 from dpjax.audit.verdicts import (
     ROUNDING,

@@ -6,10 +6,10 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.audit.epsilon import play
+from dpjax.audit._epsilon import play
+from dpjax.audit._mutants import rewritten, traced_step
+from dpjax.audit._pairs import Pair
 from dpjax.audit.filters import hidden
-from dpjax.audit.mutants import rewritten, traced_step
-from dpjax.audit.pairs import Pair
 from dpjax.combinators import as_learner
 from dpjax.core import Array, BatchLearner, Learner
 from dpjax.engine.settings import FIRST_LEVEL

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import privacy
+from dpjax.audit._replay import Replay
 from dpjax.audit.reasons import CHECKS, Verdict
-from dpjax.audit.replay import Replay
 from dpjax.audit.rules import HOST_LAWS, ONE
 from dpjax.core import Array, _check
 from dpjax.noise.integers import LARGEST_DEVIATION, WIDER

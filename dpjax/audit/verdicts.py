@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax.audit._epsilon import epsilon, most_visible
+from dpjax.audit._mutants import mistakes, rewritten, with_scale_times
+from dpjax.audit._pairs import Pair, changed_rounds, differing, pairs
+from dpjax.audit._replay import Replay, replay
+from dpjax.audit._revealed import attacked, filters_for, is_discrete
 from dpjax.audit.causes import draws_unseen, with_least
 from dpjax.audit.counts import Bound
-from dpjax.audit.epsilon import epsilon, most_visible
 from dpjax.audit.filters import Unknown
-from dpjax.audit.mutants import mistakes, rewritten, with_scale_times
-from dpjax.audit.pairs import Pair, changed_rounds, differing, pairs
 from dpjax.audit.reasons import CHECKS, Verdict, described
-from dpjax.audit.replay import Replay, replay
-from dpjax.audit.revealed import attacked, filters_for, is_discrete
 from dpjax.audit.spending import spent
 from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, _check
 from dpjax.domains import Domain, box_losses

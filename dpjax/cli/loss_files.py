@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dpjax.core import _arrays
-from dpjax.environments.table import check_losses, check_shape
+from dpjax.environments._table import check_losses, check_shape
 
 # The longest line of a CSV file in characters, which holds some million losses.
 LONGEST_LINE = 2**24

@@ -14,7 +14,7 @@ from dpjax.cli.case_files import read_cases
 from dpjax.cli.loss_files import read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Arms, Environment, Policies, _check
-from dpjax.environments.classification import standardised
+from dpjax.environments._classification import standardised
 from dpjax.learners import factories
 from dpjax.learners.entrants import sizes_of
 from dpjax.learners.factories import taken

@@ -4,7 +4,8 @@
 def public(package: dict) -> list[str]:
     """The public functions and classes that a package imports from its own public modules.
 
-    A module or a function whose name begins with an underscore is not public.
+    A function whose name begins with an underscore is not public. A module whose name does holds
+    one public function at most, of the same name without the underscore.
 
     Args:
       package: the package's dictionary, after ``from package.module import *`` for its modules.
@@ -13,6 +14,7 @@ def public(package: dict) -> list[str]:
 
     def is_public(name, value):
         module = getattr(value, "__module__", None) or ""
-        return module.startswith(own) and "_" not in (name[0], module[len(own)])
+        inner = module.removeprefix(own)
+        return inner != module and name[0] != "_" and (inner[0] != "_" or inner == f"_{name}")
 
     return sorted(name for name, value in package.items() if is_public(name, value))

@@ -7,9 +7,9 @@ from optax import projections
 
 from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections
+from dpjax.domains._from_minimizer import _about_zero, from_minimizer
 from dpjax.domains._vectors import bisect, by_optax, check_radius, constant, ranks, unit_vector
 from dpjax.domains.base import Domain
-from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 
 
 def box(low: Numbers, high: Numbers) -> Domain:

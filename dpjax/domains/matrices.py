@@ -5,9 +5,9 @@ import numpy as np
 from optax import projections
 
 from dpjax.core import _check
+from dpjax.domains._from_minimizer import _about_zero, from_minimizer
 from dpjax.domains._vectors import bisect, by_optax, check_radius, unit_vector
 from dpjax.domains.base import Domain, LossSet, Regularizer
-from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 
 
 def _symmetric(x, n):

@@ -8,9 +8,9 @@ from jax import lax
 from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space, within_facets
+from dpjax.domains._from_minimizer import from_minimizer
 from dpjax.domains._vectors import as_edges, bisect, constant, ranks
 from dpjax.domains.base import Domain
-from dpjax.domains.from_minimizer import from_minimizer
 
 
 def capped_simplex(dim: int, k: int) -> Domain:

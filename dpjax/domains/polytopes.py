@@ -10,8 +10,8 @@ import scipy
 
 from dpjax.core import Numbers, _arrays
 from dpjax.domains._facets import null_space, within_facets
+from dpjax.domains._from_minimizer import from_minimizer
 from dpjax.domains.base import Domain, LossSet
-from dpjax.domains.from_minimizer import from_minimizer
 from dpjax.domains.loss_sets import ball_losses
 from dpjax.maths import polytope_barriers
 from dpjax.maths.barriers import add_up

@@ -7,9 +7,9 @@ from optax import projections
 from dpjax.core import _check
 from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._facets import null_space
+from dpjax.domains._from_minimizer import _about_zero, from_minimizer
 from dpjax.domains._vectors import by_optax, check_radius, into_ball, unit_vector
 from dpjax.domains.base import Domain
-from dpjax.domains.from_minimizer import _about_zero, from_minimizer
 from dpjax.domains.loss_sets import box_losses, l1_losses
 from dpjax.domains.regularizers import negative_entropy
 from dpjax.maths import barriers

@@ -9,9 +9,9 @@ import numpy as np
 from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections
 from dpjax.domains._facets import FEW, all_subsets, distance_to_facets, null_space, within_facets
+from dpjax.domains._from_minimizer import from_minimizer
 from dpjax.domains._vectors import constant, ranks
 from dpjax.domains.base import Domain
-from dpjax.domains.from_minimizer import from_minimizer
 
 
 def permutahedron(weights: Numbers) -> Domain:

@@ -15,14 +15,14 @@ import numpy as np
 
 from dpjax.core import Arms, Array, Environment, Number, Numbers, Outcome, _arrays, _check
 from dpjax.domains import Domain, fitting
-from dpjax.environments.advice import advice
+from dpjax.environments._advice import advice
+from dpjax.environments._bernoulli import bernoulli
+from dpjax.environments._dueling import dueling
+from dpjax.environments._glm_arms import glm_arms
+from dpjax.environments._linear_losses import linear_losses
+from dpjax.environments._piecewise import piecewise
 from dpjax.environments.arms import best_fixed_arm
-from dpjax.environments.bernoulli import bernoulli
 from dpjax.environments.contextual import offered
-from dpjax.environments.dueling import dueling
-from dpjax.environments.glm_arms import glm_arms
-from dpjax.environments.linear_losses import linear_losses
-from dpjax.environments.piecewise import piecewise
 from dpjax.maths import laws
 
 GAPS = np.geomspace(0.01, 1.0, 16)  # the gaps at which environments that take one are played

@@ -32,14 +32,14 @@ release has the declared law if sums are below about 2^24 times the noise scale.
 Values here may have any size.
 """
 
-from dpjax.mechanisms.exact import exact
-from dpjax.mechanisms.hybrid import hybrid
-from dpjax.mechanisms.kary import kary
-from dpjax.mechanisms.per_item import per_item
-from dpjax.mechanisms.smooth import smooth
-from dpjax.mechanisms.stationary import stationary
+from dpjax.mechanisms._exact import exact
+from dpjax.mechanisms._hybrid import hybrid
+from dpjax.mechanisms._kary import kary
+from dpjax.mechanisms._per_item import per_item
+from dpjax.mechanisms._smooth import smooth
+from dpjax.mechanisms._stationary import stationary
+from dpjax.mechanisms._tree import honaker, tree
 from dpjax.mechanisms.toeplitz import buffered, square_root
-from dpjax.mechanisms.tree import honaker, tree
 
 __all__ = [
     "buffered",

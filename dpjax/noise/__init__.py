@@ -11,7 +11,14 @@ releases of a learner, also in branches, in scans and under ``jax.vmap``. A law 
 accepted wherever a name in LAWS is.
 """
 
-from dpjax.noise.binomial import binomial
+from dpjax.noise._binomial import binomial
+from dpjax.noise._discrete_gaussian import discrete_gaussian
+from dpjax.noise._discrete_laplace import discrete_laplace
+from dpjax.noise._gaussian import gaussian
+from dpjax.noise._laplace import laplace
+from dpjax.noise._logistic import logistic
+from dpjax.noise._skellam import skellam
+from dpjax.noise._wishart import wishart
 from dpjax.noise.choices import (
     categorical,
     choose,
@@ -20,15 +27,8 @@ from dpjax.noise.choices import (
     least,
     randomized_response,
 )
-from dpjax.noise.discrete_gaussian import discrete_gaussian
-from dpjax.noise.discrete_laplace import discrete_laplace
-from dpjax.noise.gaussian import gaussian
-from dpjax.noise.laplace import laplace
 from dpjax.noise.law import Calibration, Cost, Law
-from dpjax.noise.logistic import logistic
 from dpjax.noise.registry import LAWS, LawName, name_of
-from dpjax.noise.skellam import skellam
-from dpjax.noise.wishart import wishart
 
 __all__ = [
     "LAWS",

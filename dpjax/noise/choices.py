@@ -12,7 +12,7 @@ from dpjax.maths.laws import (
     index_of_powers,
     random_words,
 )
-from dpjax.noise.laplace import laplace
+from dpjax.noise._laplace import laplace
 from dpjax.noise.release import kind, release
 
 

@@ -1,13 +1,13 @@
 """The laws of noise by name."""
 
-from dpjax.noise.binomial import binomial
-from dpjax.noise.discrete_gaussian import discrete_gaussian
-from dpjax.noise.discrete_laplace import discrete_laplace
-from dpjax.noise.gaussian import gaussian
-from dpjax.noise.laplace import laplace
+from dpjax.noise._binomial import binomial
+from dpjax.noise._discrete_gaussian import discrete_gaussian
+from dpjax.noise._discrete_laplace import discrete_laplace
+from dpjax.noise._gaussian import gaussian
+from dpjax.noise._laplace import laplace
+from dpjax.noise._logistic import logistic
+from dpjax.noise._skellam import skellam
 from dpjax.noise.law import Law
-from dpjax.noise.logistic import logistic
-from dpjax.noise.skellam import skellam
 
 _OWN = (laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, binomial, logistic)
 LAWS = {law.name: law for law in _OWN}

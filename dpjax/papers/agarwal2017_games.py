@@ -12,7 +12,7 @@ import xarray
 from dpjax import bounds, domains, environments, learners, mechanisms
 from dpjax.combinators import arms_as_points
 from dpjax.core import Feedback
-from dpjax.learners.hedge import plain_rate
+from dpjax.learners._hedge import plain_rate
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta

@@ -12,8 +12,8 @@ import numpy as np
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.core import Learner, Privacy
 from dpjax.feedback import value
+from dpjax.learners._projection_free import printed_scale, smoothing_radius, step_size
 from dpjax.learners.parts.one_point import directions
-from dpjax.learners.projection_free import printed_scale, smoothing_radius, step_size
 from dpjax.privacy import default_delta
 
 BIAS = 2.0

@@ -18,7 +18,7 @@ from jax import random as jr
 from dpjax import bounds, environments
 from dpjax.combinators import count_switches
 from dpjax.learners import dp_exp3_lap, exp3, exp3_minibatch
-from dpjax.learners.exp3_minibatch import printed_epsilon, switching_cost_tau
+from dpjax.learners._exp3_minibatch import printed_epsilon, switching_cost_tau
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta

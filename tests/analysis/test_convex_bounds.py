@@ -8,12 +8,12 @@ import pytest
 
 from dpjax import bounds, domains, learners, mechanisms, privacy
 from dpjax.bounds import convex
-from dpjax.learners.ftpl import default_perturbation
+from dpjax.learners._ftpl import default_perturbation
+from dpjax.learners._private_ftal import default_convexity as ftal_convexity
+from dpjax.learners._private_giga import default_convexity as giga_convexity
+from dpjax.learners._projection_free import smoothing_radius, step_size
 from dpjax.learners.parts.one_point import flaxman_radius
 from dpjax.learners.parts.prefix_sums import prefix_sums
-from dpjax.learners.private_ftal import default_convexity as ftal_convexity
-from dpjax.learners.private_giga import default_convexity as giga_convexity
-from dpjax.learners.projection_free import smoothing_radius, step_size
 
 DIM = 5
 BALL = domains.ball(DIM)

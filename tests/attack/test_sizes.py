@@ -12,7 +12,7 @@ from jax import random as jr
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.combinators import as_learner
 from dpjax.learners.parts.prefix_sums import sampled_rounds
-from dpjax.mechanisms.kary import best_branching
+from dpjax.mechanisms._kary import best_branching
 from tests import test_conformance as conformance
 
 LONGEST = 2**31 - 1

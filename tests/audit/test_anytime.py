@@ -8,7 +8,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import audit, noise, privacy
-from dpjax.audit.anytime import FRACTIONS, most_telling
+from dpjax.audit._anytime import FRACTIONS, most_telling
 from dpjax.core import Arms, Learner, Privacy
 from dpjax.feedback import bandit
 

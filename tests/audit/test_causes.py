@@ -11,9 +11,9 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import Learner, Privacy, audit, feedback, noise
+from dpjax.audit._revealed import Filters
 from dpjax.audit.audited import examined, finding, status, subject
 from dpjax.audit.limits import OutOfTime, in_threads, limited, watched
-from dpjax.audit.revealed import Filters
 from dpjax.cli import audits
 from dpjax.cli.commands import main
 from dpjax.core import Arms

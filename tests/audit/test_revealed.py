@@ -23,7 +23,7 @@ from dpjax.maths.intervals import mean_interval
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-REVEALED = sys.modules["dpjax.audit.revealed"]
+REVEALED = sys.modules["dpjax.audit._revealed"]
 ARMS = 2
 
 

@@ -8,7 +8,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments, learners, simulate, trajectory
-from dpjax.environments.consensus import default_pairs
+from dpjax.environments._consensus import default_pairs
 from tests.play import play_actions
 
 PAIRS, ROUNDS = 12, 10

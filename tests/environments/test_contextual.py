@@ -8,7 +8,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import environments
-from dpjax.environments.classification import standardised
+from dpjax.environments._classification import standardised
 
 
 def always(arm):

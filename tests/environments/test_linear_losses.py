@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpjax import domains, environments, learners, simulate
 from dpjax.core import Learner, Privacy
-from dpjax.environments.linear_losses import KINDS
+from dpjax.environments._linear_losses import KINDS
 from dpjax.feedback import full
 from tests.play import play_actions
 

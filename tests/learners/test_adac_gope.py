@@ -9,11 +9,11 @@ import pytest
 from jax import random as jr
 
 from dpjax.learners import adac_gope, linear_elimination
-from dpjax.learners.adac_gope import whiten
+from dpjax.learners._adac_gope import whiten
 from dpjax.learners.parts.elimination import EliminationState, Stage
 from dpjax.maths import designs, exact_sums
 
-MODULE = importlib.import_module("dpjax.learners.adac_gope")
+MODULE = importlib.import_module("dpjax.learners._adac_gope")
 RHO = 0.02
 ACTIONS = np.array([[1.0, 0.2], [0.3, 0.9], [-0.8, 0.4], [-0.5, -0.6], [0.1, -0.7], [0.6, 0.6]])
 PULLS, SUMS = np.array([30, 0, 25, 0, 18, 0]), np.array([12.25, 0.0, 20.5, 0.0, 3.0, 0.0])

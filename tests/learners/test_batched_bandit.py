@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import bounds, environments, every_round, sweep
 from dpjax.learners import batched_bandit, exp2
-from dpjax.learners.batched_bandit import batch_rounds, htinf
+from dpjax.learners._batched_bandit import batch_rounds, htinf
 from tests.learners.test_tsallis_inf import by_bisection
 from tests.play import play_table
 

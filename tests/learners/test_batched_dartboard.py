@@ -11,8 +11,8 @@ from scipy import stats
 
 from dpjax import audit, environments, simulate
 from dpjax.cli import audits
+from dpjax.learners._shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.parts.dartboard import Setting, derived_setting, pure_epsilon
-from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from tests.play import play_table
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpjax import audit
 from dpjax.cli import audits
-from dpjax.learners.successive_elimination import epoch_length, epoch_radius
+from dpjax.learners._successive_elimination import epoch_length, epoch_radius
 from tests import test_conformance as conformance
 
 INF = float("inf")

@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpjax import audit, bounds, domains, feedback
 from dpjax.learners import cucb
-from dpjax.learners.cucb import SPREAD, most_ones
+from dpjax.learners._cucb import SPREAD, most_ones
 from tests.learners.given_noise import with_releases
 from tests.play import play_table
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpjax import bounds
+from dpjax.learners._shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.parts import dartboard, fixed_share
-from dpjax.learners.shrinking_dartboard import shrinking_dartboard
 from tests.renyi import dartboard_epsilon
 
 # Horizon, arms, epsilon, delta, batch and shifts of the games.

@@ -12,7 +12,7 @@ from scipy import stats
 from dpjax import audit, privacy
 from dpjax.audit import Pair
 from dpjax.learners import dp_ts_ucb
-from dpjax.learners.dp_ts_ucb import draws_of_a_mean
+from dpjax.learners._dp_ts_ucb import draws_of_a_mean
 from tests.learners.given_noise import losses_of_games, normal_draws, play
 
 ARMS = 3

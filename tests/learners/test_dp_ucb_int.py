@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpjax import audit
 from dpjax.learners import dp_ucb_int
-from dpjax.learners.dp_ucb_int import derived_interval, interval_spending, most_releases
+from dpjax.learners._dp_ucb_int import derived_interval, interval_spending, most_releases
 from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, play
 from tests.zcdp import least_epsilon
 

@@ -23,7 +23,7 @@ from dpjax import (
 from dpjax.core import Arms, Learner, Pairs, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners import dueling_elimination
-from dpjax.learners.dueling_elimination import exponent
+from dpjax.learners._dueling_elimination import exponent
 from dpjax.maths import exact_sums
 from tests.environments.test_dueling import CYCLE, NARROW
 

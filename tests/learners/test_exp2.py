@@ -9,7 +9,7 @@ from scipy import stats
 
 from dpjax import bounds, domains, environments, noise, sweep
 from dpjax.learners import exp2
-from dpjax.learners.exp2 import (
+from dpjax.learners._exp2 import (
     arms_as_actions,
     derived_rates,
     exponential_weights,

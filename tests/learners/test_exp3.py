@@ -8,7 +8,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.core._versions import enable_x64
-from dpjax.learners.exp3 import exp3, log_ratio_cap, printed_epsilon, probabilities, update
+from dpjax.learners._exp3 import exp3, log_ratio_cap, printed_epsilon, probabilities, update
 from tests.play import play_table
 from tests.zcdp import least_epsilon
 

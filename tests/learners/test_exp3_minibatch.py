@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 
 from dpjax.learners import exp3_minibatch
-from dpjax.learners.exp3_minibatch import (
+from dpjax.learners._exp3_minibatch import (
     derived_tau,
     printed_epsilon,
     printed_tau,

@@ -6,7 +6,7 @@ from jax import random as jr
 
 from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import explore_then_commit
-from dpjax.learners.explore_then_commit import derived_rounds
+from dpjax.learners._explore_then_commit import derived_rounds
 from dpjax.maths import exact_sums
 
 

@@ -11,7 +11,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import bounds, domains, environments, learners, sweep
-from dpjax.learners.ftpl import default_perturbation, printed_scale
+from dpjax.learners._ftpl import default_perturbation, printed_scale
 from tests.play import play_table
 
 HORIZON, DIM = 64, 3

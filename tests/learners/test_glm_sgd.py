@@ -11,7 +11,7 @@ from jax import random as jr
 from dpjax import audit, bounds, learners, privacy, sweep
 from dpjax.bounds import theorems
 from dpjax.cli import audits
-from dpjax.learners.glm_sgd import coin_lead, coin_message, coin_stretch
+from dpjax.learners._glm_sgd import coin_lead, coin_message, coin_stretch
 from dpjax.maths.logistic import gradient_ball
 from tests.play import play_table
 

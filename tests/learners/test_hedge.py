@@ -10,7 +10,7 @@ from dpjax import audit, bounds, environments, sweep
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import tracking
-from dpjax.learners.hedge import hedge, logits
+from dpjax.learners._hedge import hedge, logits
 from tests.play import play_table
 from tests.zcdp import largest_rho, least_epsilon
 

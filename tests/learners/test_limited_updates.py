@@ -11,7 +11,7 @@ from jax import random as jr
 
 from dpjax import audit, bounds, environments, sweep
 from dpjax.cli import audits
-from dpjax.learners.limited_updates import limited_updates
+from dpjax.learners._limited_updates import limited_updates
 from dpjax.learners.parts import selectors
 from dpjax.maths import exact_sums
 from tests.play import play_table

@@ -11,7 +11,7 @@ from scipy import optimize
 
 from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import linear_elimination
-from dpjax.learners.linear_elimination import (
+from dpjax.learners._linear_elimination import (
     chernoff_radius,
     exact_radii,
     log_term,
@@ -24,7 +24,7 @@ from dpjax.maths import designs, exact_sums
 from tests.learners.batches import told_sums, with_pulls
 from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
-MODULE = importlib.import_module("dpjax.learners.linear_elimination")
+MODULE = importlib.import_module("dpjax.learners._linear_elimination")
 # Seven actions in the plane, no two of the same length; rewards <THETA, a> in [-1, 1].
 ACTIONS = np.array(
     [[1.0, 0.1], [0.7, 0.6], [-0.2, 0.9], [-0.95, 0.2], [-0.5, -0.7], [0.3, -0.85], [0.4, 0.3]]

@@ -11,8 +11,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, environments, learners, mechanisms, privacy, sweep
+from dpjax.learners._projection_free import batch_norms, printed_scale, step_size
 from dpjax.learners.parts.one_point import directions
-from dpjax.learners.projection_free import batch_norms, printed_scale, step_size
 from tests.learners.replay import play, worlds
 
 

@@ -8,7 +8,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import audit, bounds, environments, sweep
-from dpjax.environments.heavy_tailed import largest_moment
+from dpjax.environments._heavy_tailed import largest_moment
 from dpjax.learners import robust_elimination
 from dpjax.maths.clipped_means import clipped_mean
 

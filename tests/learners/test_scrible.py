@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import bounds, domains, environments, noise, sweep
 from dpjax.learners import scrible
-from dpjax.learners.scrible import ScribleState, ellipsoid_play, step_size
+from dpjax.learners._scrible import ScribleState, ellipsoid_play, step_size
 from tests.play import play_table
 
 DOMAINS = {

@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import audit, bounds, domains, environments, noise, sweep
 from dpjax.learners import scrible
-from dpjax.learners.scrible import ellipsoid_play, step_size
+from dpjax.learners._scrible import ellipsoid_play, step_size
 from tests.learners.test_scrible import plays
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import environments, noise, sweep
-from dpjax.learners.hedge import logits as of_hedge
+from dpjax.learners._hedge import logits as of_hedge
+from dpjax.learners._shrinking_dartboard import logits, shrinking_dartboard
 from dpjax.learners.parts.dartboard import (
     Setting,
     coin_log_ratios,
@@ -22,7 +23,6 @@ from dpjax.learners.parts.dartboard import (
     pure_epsilon,
     rho,
 )
-from dpjax.learners.shrinking_dartboard import logits, shrinking_dartboard
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from tests.play import play_table

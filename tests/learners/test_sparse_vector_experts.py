@@ -13,7 +13,7 @@ from scipy import stats
 from dpjax import bounds, environments, sweep
 from dpjax.audit import comparisons
 from dpjax.learners import sparse_vector_experts
-from dpjax.learners.sparse_vector_experts import draw_budget, noise_width, split
+from dpjax.learners._sparse_vector_experts import draw_budget, noise_width, split
 from tests.play import play_table
 
 GRID = np.linspace(-40.0, 40.0, 8001)

@@ -11,7 +11,7 @@ from jax import random as jr
 from dpjax import bounds, environments, simulate, simulate_batches, sweep
 from dpjax.core import Batch
 from dpjax.learners import successive_elimination
-from dpjax.learners.successive_elimination import epoch_length, epoch_radius
+from dpjax.learners._successive_elimination import epoch_length, epoch_radius
 from tests.learners.batches import told_sums, with_pulls
 from tests.learners.given_noise import (
     laplace_draws,
@@ -20,7 +20,7 @@ from tests.learners.given_noise import (
     play,
 )
 
-MODULE = importlib.import_module("dpjax.learners.successive_elimination")
+MODULE = importlib.import_module("dpjax.learners._successive_elimination")
 ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
 
 

@@ -8,8 +8,8 @@ from jax import random as jr
 from scipy import special, stats
 
 from dpjax.learners import thompson
+from dpjax.learners._thompson import ThompsonState
 from dpjax.learners.parts.arm_sums import posterior_draws
-from dpjax.learners.thompson import ThompsonState
 from tests.learners.given_noise import losses_of_games, play
 
 DRAWS = 20_000

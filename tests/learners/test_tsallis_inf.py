@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import bounds, environments, sweep
 from dpjax.learners import tsallis_inf
-from dpjax.learners.tsallis_inf import probabilities
+from dpjax.learners._tsallis_inf import probabilities
 from tests.play import play_table
 
 

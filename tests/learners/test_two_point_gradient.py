@@ -17,8 +17,8 @@ from dpjax import (
     loss_families,
     sweep,
 )
+from dpjax.learners._two_point_gradient import default_smoothing
 from dpjax.learners.parts.one_point import directions
-from dpjax.learners.two_point_gradient import default_smoothing
 from tests.play import play_table
 
 HORIZON, DIM = 64, 3

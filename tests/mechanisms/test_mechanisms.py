@@ -17,8 +17,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from dpjax import mechanisms, noise
+from dpjax.mechanisms._kary import best_branching
 from dpjax.mechanisms.buffered_parameters import BUFFERED
-from dpjax.mechanisms.kary import best_branching
 
 ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
     "tree, one law": partial(mechanisms.tree, identical_law=True),

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from dpjax import noise, privacy
-from dpjax.noise.skellam import _log_pmf, renyi
+from dpjax.noise._skellam import _log_pmf, renyi
 
 ORDERS = (2, 3, 4, 8, 32, 128)
 

@@ -10,9 +10,9 @@ from dpjax import bounds, environments, learners, privacy
 from dpjax.bounds.theorems.statement import Theorem, of_size, plain
 from dpjax.environments import families
 from dpjax.environments.families import Family
-from dpjax.learners.exp3_minibatch import derived_tau
-from dpjax.learners.explore_then_commit import derived_rounds
-from dpjax.learners.hedge import plain_rate, private_rate
+from dpjax.learners._exp3_minibatch import derived_tau
+from dpjax.learners._explore_then_commit import derived_rounds
+from dpjax.learners._hedge import plain_rate, private_rate
 
 ARMS = 4
 MEANS = (0.3, 0.5, 0.5, 0.5)

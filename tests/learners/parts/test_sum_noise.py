@@ -13,7 +13,7 @@ from dpjax.learners import (
     sequential_halving,
     successive_elimination,
 )
-from dpjax.learners.linear_elimination import exact_radii, joint_radii
+from dpjax.learners._linear_elimination import exact_radii, joint_radii
 from dpjax.learners.parts.sum_noise import LOCAL, sum_noise, zcdp_noise
 from dpjax.maths import exact_sums
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from dpjax.core import Environment, Number, Outcome, _check
 from dpjax.domains import fantope
 from dpjax.domains._vectors import unit_vector
-from dpjax.environments.linear_losses import LinearTally, against_best_point
+from dpjax.environments._linear_losses import LinearTally, against_best_point
 from dpjax.feedback import mean_value
 from dpjax.maths import laws
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax.core import Environment, Number, Numbers, _arrays, _check
-from dpjax.environments.from_means import changing
+from dpjax.environments._from_means import changing
 
 
 def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo") -> Environment:

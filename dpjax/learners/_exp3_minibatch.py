@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from dpjax import privacy
 from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number, _check
-from dpjax.learners.exp3 import default_mixing, derived_privacy, exp3
+from dpjax.learners._exp3 import default_mixing, derived_privacy, exp3
 from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
 
 
@@ -77,7 +77,7 @@ def exp3_minibatch(
     Privacy: (epsilon, delta)-DP for replacement of one round. Released values: actions 1..T. The
     declaration covers the ceil(T / tau) - 1 draws that depend on data. Each has bounded range
     1 / tau and so is 1 / (8 tau^2)-zCDP, or less if ``mixing`` is near 1
-    (:func:`dpjax.learners.exp3.derived_privacy`). The paper, as reconstructed, states
+    (``derived_privacy`` in ``dpjax/learners/_exp3.py``). The paper, as reconstructed, states
     4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), about nine times as much at its own tau. Both need
     the gain form of EXP3. A tau computed from epsilon is rounded up, so neither exceeds the
     requested epsilon. A tau above T is cut to T: no action then depends on data, and 0 is declared.

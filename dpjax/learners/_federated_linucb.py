@@ -11,7 +11,7 @@ from jax import lax
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Number, Policies, _check
 from dpjax.feedback import contextual
-from dpjax.learners.linucb import Belief, LinucbReport, confidence, most_optimistic
+from dpjax.learners._linucb import Belief, LinucbReport, confidence, most_optimistic
 from dpjax.learners.parts import prefix_sums
 from dpjax.learners.parts.gram import Bounds
 from dpjax.learners.parts.gram_calibration import gaussian_regularizer

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.maths.laws import random_words, sign_and_tail
-from dpjax.noise.laplace import calibrate, declare
+from dpjax.noise._laplace import calibrate, declare
 from dpjax.noise.law import Law, of_pure
 
 

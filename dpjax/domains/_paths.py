@@ -6,9 +6,9 @@ import numpy as np
 from dpjax.core import Numbers
 from dpjax.domains import lotteries
 from dpjax.domains._facets import null_space, within_facets
+from dpjax.domains._from_minimizer import from_minimizer
 from dpjax.domains._vectors import as_edges
 from dpjax.domains.base import Domain
-from dpjax.domains.from_minimizer import from_minimizer
 
 
 def paths(edges: Numbers, source: int, target: int) -> Domain:

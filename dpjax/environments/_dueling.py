@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Environment, Numbers, Pairs, _arrays, _check
-from dpjax.environments.bernoulli import bernoulli
+from dpjax.environments._bernoulli import bernoulli
 
 _ROUNDING = 1e-6  # in P_ij + P_ji
 

@@ -11,10 +11,10 @@ from jax import lax
 from jax import random as jr
 from tqdm import tqdm
 
-from dpjax.audit.anytime import anytime
+from dpjax.audit._anytime import anytime
+from dpjax.audit._pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.counts import Bound, best_event, bound_from_counts
 from dpjax.audit.limits import in_threads
-from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.reports import reported
 from dpjax.combinators import _returned, as_learner
 from dpjax.core import Array, BatchLearner, Learner, _check

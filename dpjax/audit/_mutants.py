@@ -9,7 +9,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.audit.pairs import check_fits
+from dpjax.audit._pairs import check_fits
 from dpjax.audit.rules import RULES
 from dpjax.audit.visits import Rewritten, releases
 from dpjax.combinators import as_learner

@@ -13,11 +13,11 @@ import numpy as np
 import scipy
 from jax import random as jr
 
+from dpjax.audit._epsilon import choose_event, trained
+from dpjax.audit._pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.counts import Bound, bound_from_counts
-from dpjax.audit.epsilon import choose_event, trained
 from dpjax.audit.filters import Filter
 from dpjax.audit.limits import in_threads
-from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, _check
 from dpjax.engine.settings import FIRST_LEVEL, in_float32

@@ -9,9 +9,9 @@ from dpjax import noise, privacy
 from dpjax.combinators import minibatch
 from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy, _check
 from dpjax.feedback import bandit, unclipped
-from dpjax.learners.exp2 import arms_as_actions, derived_rates, exponential_weights
+from dpjax.learners._exp2 import arms_as_actions, derived_rates, exponential_weights
+from dpjax.learners._tsallis_inf import add, probabilities
 from dpjax.learners.parts.arm_sums import check_arms, one_release
-from dpjax.learners.tsallis_inf import add, probabilities
 
 # Theta at alpha = 2: min(1 - 2^(-1/3), e^(-1/2)).
 _THRESHOLD = 1.0 - 2.0 ** (-1.0 / 3.0)

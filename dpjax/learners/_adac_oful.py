@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dpjax import noise
 from dpjax.core import Array, Learner, Number, Policies, _check
 from dpjax.feedback import contextual
-from dpjax.learners.linucb import Belief, most_optimistic
+from dpjax.learners._linucb import Belief, most_optimistic
 from dpjax.learners.parts.arm_sums import gaussian_draws
 from dpjax.learners.parts.gram import Bounds
 from dpjax.learners.parts.gram_calibration import normal_length

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.maths.laws import random_words, sign_and_tail
+from dpjax.noise._laplace import laplace
 from dpjax.noise.integers import exact_privacy, on_integers
-from dpjax.noise.laplace import laplace
 from dpjax.privacy.integer import TAIL
 
 

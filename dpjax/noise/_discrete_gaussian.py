@@ -17,8 +17,8 @@ from jax import random as jr
 
 from dpjax import privacy
 from dpjax.maths.laws import normal, random_words
-from dpjax.noise.discrete_laplace import as_draw
-from dpjax.noise.gaussian import cumulant
+from dpjax.noise._discrete_laplace import as_draw
+from dpjax.noise._gaussian import cumulant
 from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Cost, Law
 from dpjax.privacy.integer import TAIL

@@ -11,8 +11,8 @@ from jax import random as jr
 
 from dpjax import privacy
 from dpjax.audit import comparisons, streams, visits
+from dpjax.audit._pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
-from dpjax.audit.pairs import Pair, check_fits, check_neighbours
 from dpjax.audit.records import draw, of_members, record
 from dpjax.audit.reports import reported
 from dpjax.audit.rules import (

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax.combinators import laplace_feedback
 from dpjax.core import Learner, Number, _check
-from dpjax.learners.exp3 import exp3
+from dpjax.learners._exp3 import exp3
 
 
 def dp_exp3_lap(

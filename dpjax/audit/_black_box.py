@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from jax import random as jr
 
-from dpjax.audit.anytime import Anytime, anytime
-from dpjax.audit.pairs import Pair
+from dpjax.audit._anytime import Anytime, anytime
+from dpjax.audit._pairs import Pair
 from dpjax.core import Array, _arrays, _check
 
 
