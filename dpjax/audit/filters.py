@@ -109,10 +109,9 @@ def traced(function, *arguments) -> Program:
     """Trace a function. Raises Unknown if the density of one of its releases is not known."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
-    reasons = [reason for site in sites if isinstance(site, Site) and (reason := refusal(site))]
-    reasons += ["the density of Wishart noise is not known"] * ("_wishart" in hidden(closed.jaxpr))
-    if reasons:
-        raise Unknown(f"{REFUSED} {reasons[0]}")
+    for site in sites:
+        if isinstance(site, Site) and (reason := refusal(site)):
+            raise Unknown(f"{REFUSED} {reason}")
 
     def visit(index, site, function, inputs):
         if isinstance(site, Site) and site.kind in OUTCOMES and not site.mapped:
