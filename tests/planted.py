@@ -356,8 +356,8 @@ ERRORS = {
          "group privacy multiplies delta by the size only"),
     ],
     "privacy/integer.py": [
-        ("return min(max(divergence(here, there), divergence(there, here)), 1.0)",
-         "return min(divergence(here, there), 1.0)",
+        ("return min(max(divergence(first, second), divergence(second, first)), 1.0)",
+         "return min(divergence(first, second), 1.0)",
          "delta of integer noise is computed in one direction"),
     ],
     "privacy/renyi.py": [

@@ -91,9 +91,9 @@ def check_actions(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> N
     count = len(jax.tree.leaves(pairs.losses)[0])
     rows = np.arange(max(count, TRIED)) % count
     losses = jax.tree.map(lambda leaf: leaf[rows], pairs.losses)
-    found = checked(losses, jr.split(key, len(rows)))
-    if not _check.is_traced(found):
-        _returned.check_within(actions, *found)
+    checks = checked(losses, jr.split(key, len(rows)))
+    if not _check.is_traced(checks):
+        _returned.check_within(actions, *checks)
 
 
 @in_float32
@@ -266,11 +266,11 @@ def epsilon(
     threshold, above, swapped = choose_event(ours, theirs, delta, confidence, runs)
     counts = []
     for i, side in enumerate(pair):
-        found, left = 0, runs
+        count, left = 0, runs
         for block in _blocks(scores, side, jr.fold_in(count_key, i), runs, chunk, progress):
             exceeds = block[:left] >= threshold
-            found, left = found + int((exceeds == above).sum()), left - len(exceeds)
-        counts.append(found)
+            count, left = count + int((exceeds == above).sum()), left - len(exceeds)
+        counts.append(count)
     hits, misses = counts[::-1] if swapped else counts
     bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
     sequence = "others" if swapped else "losses"
@@ -289,13 +289,13 @@ def epsilon(
 def _stopped(scored, learner, pair, key, delta, confidence):
     """The Bound of a test that stops when the declared epsilon is refuted."""
     run = _scores(scored, learner, pair.losses, jr.split(key, STOPPED_CHUNK))
-    found = anytime(
+    bounds = anytime(
         lambda side, keys: run(pair[side], keys), key, epsilon=float(learner.privacy.epsilon),
         delta=delta, confidence=confidence, first=STOPPED_CHUNK,
     )  # fmt: skip
-    both, hits, misses, _ = found.counts
+    both, hits, misses, _ = bounds.counts
     event = "statistic beyond a threshold, chosen for each block on the runs before it"
-    return Bound(found.epsilon, delta, confidence, found.runs, both + hits, both + misses, event)
+    return Bound(bounds.epsilon, delta, confidence, bounds.runs, both + hits, both + misses, event)
 
 
 def choose_event(ours, theirs, delta, confidence, runs):
@@ -309,11 +309,11 @@ def choose_event(ours, theirs, delta, confidence, runs):
     scale = runs / len(ours)
 
     def bound(hits, misses):
-        found = bound_from_counts(
+        bounds = bound_from_counts(
             hits * scale, misses * scale, runs, delta=delta, confidence=confidence
         )
         # The estimate for a rare event is too optimistic.
-        return np.where(hits >= 50, found, -1.0)
+        return np.where(hits >= 50, bounds, -1.0)
 
     return best_event(ours, theirs, levels, bound)
 

@@ -107,12 +107,12 @@ def pairs(
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
         spread = (index // 2 + index // 8) % 2 == 1
         user_key = jr.fold_in(round_key, 1)
-        here = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
+        changed_at = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
         # The two vectors are swapped from one differing round to the next.
-        turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
+        turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(changed_at, axis=0) % 2 == 0)
         ours = jnp.where(turned, other[None], first[None])
         theirs = jnp.where(turned, first[None], other[None])
-        return Pair(jnp.where(here, ours, base), jnp.where(here, theirs, base))
+        return Pair(jnp.where(changed_at, ours, base), jnp.where(changed_at, theirs, base))
 
     return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
 
@@ -210,8 +210,10 @@ def check_fits(learner, losses) -> None:
     rounds = [jax.ShapeDtypeStruct(s[1:], d) for s, d in zip(shapes, dtypes, strict=True)]
     reason = _fits(learner, jax.tree.unflatten(structure, rounds))
     if reason:
-        each = " and ".join(str(shape[1:]) for shape in shapes)
-        raise ValueError(f"pair: losses of shape {each} a round do not fit the learner: {reason}")
+        shapes_of_both = " and ".join(str(shape[1:]) for shape in shapes)
+        raise ValueError(
+            f"pair: losses of shape {shapes_of_both} a round do not fit the learner: {reason}"
+        )
 
 
 def _fits(learner, loss) -> str:

@@ -96,8 +96,8 @@ def log_ratio(
       >>> float(audit.log_ratio(learner, pair, actions, key, particles=1)) > 0.0
       True
     """
-    found = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
-    return jnp.where(found.moved, found.log_ratio, jnp.nan)
+    filtered = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
+    return jnp.where(filtered.moved, filtered.log_ratio, jnp.nan)
 
 
 def is_discrete(learner: Learner | BatchLearner) -> bool:
@@ -142,8 +142,8 @@ class Filters:
             return one(pair, history, key, count)
 
         def kept(pair, key):
-            own, key, coin = jr.split(key, 3)
-            played = one.play(pair, own, jr.bernoulli(coin))
+            run_key, key, coin = jr.split(key, 3)
+            played = one.play(pair, run_key, jr.bernoulli(coin))
             return one(pair, played.history, key, particles, played)
 
         def play(losses, key):
@@ -175,13 +175,13 @@ class Filters:
         if not self.one.bare:
             return _moved(self._of(rows, self.particles))
         # All particles are equal if the history determines all draws, so one is exact.
-        found = self._of(rows, 1)
-        hidden = np.flatnonzero(~found.known)
+        filtered = self._of(rows, 1)
+        hidden = np.flatnonzero(~filtered.known)
         if len(hidden):
             rest = self._of(jax.tree.map(lambda leaf: leaf[hidden], rows), self.particles)
-            for leaf, other in zip(*map(jax.tree.leaves, (found, rest)), strict=True):
+            for leaf, other in zip(*map(jax.tree.leaves, (filtered, rest)), strict=True):
                 leaf[hidden] = other
-        return _moved(found)
+        return _moved(filtered)
 
     def _of(self, rows, particles):
         run = self._ratios[particles]
@@ -193,12 +193,12 @@ class Filters:
         The best pairs of a first round are compared again with four times as many runs.
         """
         places = np.arange(len(jax.tree.leaves(pairs.losses)[0]))
-        for most, count, own in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
+        for most, count, round_key in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
             repeated = np.repeat(places, count)
             rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
-            keys, more = jr.split(own, (2, len(repeated)))
-            found = self._filtered(rows, self._played(rows.losses, keys), more)
-            sizes = np.abs(_bounded(found.log_ratio)).reshape(len(places), count)
+            keys, more = jr.split(round_key, (2, len(repeated)))
+            filtered = self._filtered(rows, self._played(rows.losses, keys), more)
+            sizes = np.abs(_bounded(filtered.log_ratio)).reshape(len(places), count)
             places = places[np.argsort(-np.quantile(sizes, QUANTILE, axis=1))[:most]]
         return int(places[0])
 
@@ -250,15 +250,15 @@ def _chunked(function, rows, chunk):
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
 
 
-def _moved(found):
-    if not found.moved.all():
+def _moved(filtered):
+    if not filtered.moved.all():
         raise ValueError(
             "learner: the privacy loss of its actions cannot be computed: in some round its prefix "
             "sums contain no new noise that an audit sees"
         )
-    return found._replace(
-        log_ratio=np.asarray(found.log_ratio, np.float64),
-        log_chances=tuple(np.asarray(log, np.float64) for log in found.log_chances),
+    return filtered._replace(
+        log_ratio=np.asarray(filtered.log_ratio, np.float64),
+        log_chances=tuple(np.asarray(log, np.float64) for log in filtered.log_chances),
     )
 
 
@@ -402,8 +402,8 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
 
     def counts(event, sides):
         threshold, above, swapped = event
-        found = [int(((side >= threshold) == above).sum()) for side in sides]
-        return found[::-1] if swapped else found
+        numbers = [int(((side >= threshold) == above).sum()) for side in sides]
+        return numbers[::-1] if swapped else numbers
 
     best: tuple = (-1.0,)
     for name, statistic in statistics.items():
@@ -491,16 +491,19 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
         return Revealed(epsilons, above, above, True, pure, (float(p.sum()), float(q.sum())))
     error = (1.0 - confidence) / 4.0  # for each bound and each direction
     keys = jr.split(key, 2)
-    found = filters.kept(pair, keys[0], 2 * runs)
+    runs_kept = filters.kept(pair, keys[0], 2 * runs)
     below, above = [], []
     for sign in (1.0, -1.0):
-        losses = privacy_losses(sign * found.log_ratio, epsilons) / 2.0
+        losses = privacy_losses(sign * runs_kept.log_ratio, epsilons) / 2.0
         above.append([min(2.0 * mean_interval(row, error)[1], 1.0) for row in losses])
-        below.append([2.0 * mean_interval(row * found.known, error / 2.0)[0] for row in losses])
+        below.append([2.0 * mean_interval(row * runs_kept.known, error / 2.0)[0] for row in losses])
     # If the actions determine all draws, each ratio is the exact ratio of the actions.
-    if not filters.one.bare or not np.all(found.known):
-        own, *both = jr.split(keys[1], 3)
-        scores = [filters.scores(pair, own, each) for each in filters.both(pair, both, runs)]
+    if not filters.one.bare or not np.all(runs_kept.known):
+        filter_key, *both = jr.split(keys[1], 3)
+        scores = [
+            filters.scores(pair, filter_key, sequence)
+            for sequence in filters.both(pair, both, runs)
+        ]
         below = []
         for ours, theirs in (scores, [-side for side in scores[::-1]]):
             hits, misses = ((side > epsilons[:, None]).sum(1) for side in (ours, theirs))
@@ -524,8 +527,8 @@ def is_enumerable(learner) -> bool:
 def laws(filters, pair, histories, key, count):
     """P(a) and P'(a) of histories from ``count`` filters, each (count, histories)."""
     again = jax.tree.map(lambda leaf: np.concatenate([leaf] * count), histories)
-    found = filters.ratios(pair, again, key)
-    return [np.exp(log).reshape(count, -1) for log in found.log_chances]
+    ratios = filters.ratios(pair, again, key)
+    return [np.exp(log).reshape(count, -1) for log in ratios.log_chances]
 
 
 def enumerated(filters, pair, key, count):
@@ -600,8 +603,8 @@ def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
         histories, _, _ = _distinct(jax.tree.map(lambda *sides: np.concatenate(sides), *played))
     # The best of a first round are estimated again, to avoid selecting by chance.
     ratio = error = np.zeros(1)
-    for own, looks, most in zip(keys, (1, LOOKS, count), (count, 1, 1), strict=True):
-        p, q = laws(filters, pair, histories, own, looks)
+    for look_key, looks, most in zip(keys, (1, LOOKS, count), (count, 1, 1), strict=True):
+        p, q = laws(filters, pair, histories, look_key, looks)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(q.mean(axis=0)) - np.log(p.mean(axis=0))
             parts = q / q.mean(axis=0) - p / p.mean(axis=0)

@@ -59,9 +59,9 @@ def costs(rows, keys):
             jnp.maximum(-change, 0.0),
         )
         after = jnp.maximum(largest, change)
-        here = jnp.max(jnp.maximum(last, jnp.maximum(after, 0.0)))
-        here = jnp.where(jnp.isnan(here), jnp.inf, here)
-        worst = jnp.where(counts, jnp.maximum(worst, here), worst)
+        level = jnp.max(jnp.maximum(last, jnp.maximum(after, 0.0)))
+        level = jnp.where(jnp.isnan(level), jnp.inf, level)
+        worst = jnp.where(counts, jnp.maximum(worst, level), worst)
         largest = jnp.where(counts, after, largest)
         known = jnp.where(counts, key, last_key), jnp.where(counts, exceeded > 0.0, ended)
         return ((largest, worst), (pure, rho), known), first

@@ -87,8 +87,8 @@ def _log_survival(level):
 
 def _comparison(key, armed, threshold, value, scale):
     """The log-probabilities given the noise of the threshold, which depends on no loss."""
-    own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
-    level = threshold + scale * as_laplace(random_words(own, ()))
+    noise_key = jr.wrap_key_data(armed, impl=jr.key_impl(key))
+    level = threshold + scale * as_laplace(random_words(noise_key, ()))
     above = jnp.sum((value - level) / scale)
     return _log_survival(jnp.stack([above, -above]))
 

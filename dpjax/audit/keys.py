@@ -78,17 +78,17 @@ def _log_chance_of_equal(site, record):
     return jnp.log(jnp.minimum(likeliest, 1.0))
 
 
-def ever_bare(found):
+def ever_bare(bare):
     """Whether some entry of a mechanism's releases has no noise in any round.
 
     An entry counts only if noise would leave it unchanged with a probability below 1e-9. Each round
     has one draw of the noise.
 
     Args:
-      found: the result of :func:`bare`, with a leading axis of rounds.
+      bare: the result of :func:`bare`, with a leading axis of rounds.
     """
     unhidden = jnp.bool(False)
-    for used, same, chance in found:
+    for used, same, chance in bare:
         unused = ~used.reshape(-1, *[1] * (same.ndim - 1))
         rare = jnp.sum(jnp.where(used, chance, 0.0)) < np.log(1e-9)
         unhidden |= rare & jnp.any(jnp.all(same | unused, axis=0))

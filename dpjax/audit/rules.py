@@ -165,12 +165,12 @@ def shared_rows(rows):
 
 
 def _choice(record, twin):
-    return _log_ratios(*(each.value / jnp.sum(each.value) for each in (record, twin)))
+    return _log_ratios(*(run.value / jnp.sum(run.value) for run in (record, twin)))
 
 
 def _categorical(record, twin):
     """Log-ratios of softmax(x) and softmax(x'); for small u = x - x' as u - ln sum p' e^u."""
-    ours, theirs = (each.value - jnp.max(each.value) for each in (record, twin))
+    ours, theirs = (run.value - jnp.max(run.value) for run in (record, twin))
     never = (ours == -jnp.inf) & (theirs == -jnp.inf)
     change = jnp.where(never, 0.0, ours - theirs)
     small = jnp.max(jnp.abs(change)) < 0.5
@@ -185,7 +185,7 @@ def _toss(record, twin):
     if record.value.ndim == 0:
         both = (jnp.clip(jnp.stack([1.0 - p, p]), 0.0, 1.0) for p in (record.value, twin.value))
         return _log_ratios(*both)
-    ours, theirs = (jnp.clip(jnp.sum(each.value), 0.0, 1.0) for each in (record, twin))
+    ours, theirs = (jnp.clip(jnp.sum(run.value), 0.0, 1.0) for run in (record, twin))
     change = jnp.sum(record.value - twin.value)
     ratios = jnp.stack([jnp.log1p(-change / (1.0 - theirs)), jnp.log1p(change / theirs)])
     certain = jnp.stack([(ours == 1.0) & (theirs == 1.0), (ours == 0.0) & (theirs == 0.0)])
@@ -225,16 +225,16 @@ def coin_saving(site, record, twin):
     """
     ratios, rho = _toss(record, twin), _of_draw(site, record, twin).rho
 
-    def law(each):
-        chance = jnp.clip(jnp.sum(each.value), 0.0, 1.0)
+    def law(run):
+        chance = jnp.clip(jnp.sum(run.value), 0.0, 1.0)
         return jnp.stack([1.0 - chance, chance])
 
-    found = jnp.maximum(
+    divergences = jnp.maximum(
         privacy.renyi_divergences(law(record), ratios),
         privacy.renyi_divergences(law(twin), -ratios),
     )
     free = (rho == 0.0) | ~jnp.isfinite(rho)
-    return jnp.where(free, 0.0, found - privacy.zcdp_divergences(rho))
+    return jnp.where(free, 0.0, divergences - privacy.zcdp_divergences(rho))
 
 
 def _least(site, record, twin) -> Cost:

@@ -32,11 +32,11 @@ def site(eqn) -> Site | str | None:
 
 def programs(eqn) -> list:
     """The closed programs within an equation."""
-    found = []
+    closed = []
     for value in eqn.params.values():
         parts = value if isinstance(value, tuple | list) else [value]
-        found += [part for part in parts if hasattr(part, "jaxpr") and hasattr(part, "consts")]
-    return found
+        closed += [part for part in parts if hasattr(part, "jaxpr") and hasattr(part, "consts")]
+    return closed
 
 
 def releases(jaxpr) -> list[Site]:
@@ -50,16 +50,16 @@ def sites(closed) -> list[Site | str]:
     Raises:
       ValueError: a visitor cannot reach a release, for example in a while loop.
     """
-    found: list[Site | str] = []
+    listed: list[Site | str] = []
     for eqn in closed.jaxpr.eqns:
-        if here := site(eqn):
-            found.append(here)
+        if place := site(eqn):
+            listed.append(place)
         elif _is_entered(eqn):
             for inner in programs(eqn):
-                found += sites(inner) * _times(eqn)
+                listed += sites(inner) * _times(eqn)
         elif _times(eqn):
             _check_no_releases(eqn)
-    return found
+    return listed
 
 
 def _is_entered(eqn) -> bool:
@@ -91,16 +91,16 @@ def _of_values(jaxpr) -> list[Site]:
     Such noise hides no loss by itself. Mechanisms draw it and mark the sums that it hides.
     """
     constant: set = set()
-    found: list[Site] = []
+    listed: list[Site] = []
     for eqn in jaxpr.eqns:
         fixed = [isinstance(x, Literal) or x in constant for x in eqn.invars]
         if eqn.primitive is release_p:
-            here = eqn.params["site"]
-            found += [] if here.kind == "value" and fixed[1] else [here]
+            place = eqn.params["site"]
+            listed += [] if place.kind == "value" and fixed[1] else [place]
         else:
             constant.update(eqn.outvars if all(fixed) else ())
-            found += chain.from_iterable(map(_of_values, jaxprs_in_params(eqn.params)))
-    return found
+            listed += chain.from_iterable(map(_of_values, jaxprs_in_params(eqn.params)))
+    return listed
 
 
 def _times(eqn) -> int:
@@ -132,9 +132,9 @@ class _Visited(ValueDomain):
         self.visit, self.first, self.records = visit, first, []
 
     def bind(self, eqn, operands):
-        if here := site(eqn):
+        if place := site(eqn):
             index = self.first + len(self.records)
-            outputs, record = self.visit(index, here, lambda *new: rebind(eqn, new), operands)
+            outputs, record = self.visit(index, place, lambda *new: rebind(eqn, new), operands)
             self.records.append(record)
             return outputs
         return super().bind(eqn, operands) if _is_entered(eqn) else rebind(eqn, operands)

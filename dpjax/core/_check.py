@@ -59,17 +59,17 @@ def sound(factory, tested=False):
     @functools.wraps(factory)
     def checked(*arguments, **keywords):
         noted: list = []
-        given = (*arguments, *keywords.values())
-        bases = [value for value in given if isinstance(value, Learner | BatchLearner)]
+        passed = (*arguments, *keywords.values())
+        bases = [value for value in passed if isinstance(value, Learner | BatchLearner)]
         known = tested or (bool(bases) and all(map(is_tested, bases)))
         outer = _NOTED.set(noted)
         try:
-            made = _checking_keys(factory(*arguments, **keywords), known)
+            result = _checking_keys(factory(*arguments, **keywords), known)
         finally:
             _NOTED.reset(outer)
         noted += [base.sound for base in bases if base.sound is not True]
         _note(*noted)
-        return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
+        return _marked(result, functools.reduce(jnp.logical_and, noted)) if noted else result
 
     return checked
 
@@ -86,12 +86,12 @@ def is_tested(learner) -> bool:
     return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
 
 
-def _checking_keys(made, tested):
+def _checking_keys(result, tested):
     """The learner or environment that a factory returned, with functions that check their key."""
-    if not isinstance(made, Learner | BatchLearner | Environment):
-        return made
+    if not isinstance(result, Learner | BatchLearner | Environment):
+        return result
     # Environments that draw nothing may be called without a key.
-    optional = isinstance(made, Environment)
+    optional = isinstance(result, Environment)
 
     def checking(function, place):
         @functools.wraps(function)
@@ -109,27 +109,27 @@ def _checking_keys(made, tested):
         return checked
 
     for name, place in (("init", 0), ("step", 1), ("batch", 1)):
-        function = getattr(made, name, None)
+        function = getattr(result, name, None)
         if function is not None:
-            made = made._replace(**{name: checking(function, place)})
-    return made
+            result = result._replace(**{name: checking(function, place)})
+    return result
 
 
-def _marked(made, holds):
+def _marked(result, holds):
     """Mark the result of a factory with whether the conditions on its arguments hold."""
-    if isinstance(made, Environment):
-        regret = made.regret
-        return made._replace(
+    if isinstance(result, Environment):
+        regret = result.regret
+        return result._replace(
             regret=lambda state, tally: jnp.where(holds, regret(state, tally), jnp.nan)
         )
-    if not isinstance(made, Learner | BatchLearner):
-        return made
-    declared = made.privacy
+    if not isinstance(result, Learner | BatchLearner):
+        return result
+    declared = result.privacy
     # An infinite epsilon that is not traced declares nothing.
     if isinstance(declared.epsilon, jax.core.Tracer) or np.isfinite(declared.epsilon):
         epsilon = jnp.where(holds, declared.epsilon, jnp.nan)
         declared = declared._replace(epsilon=epsilon)
-    return made._replace(sound=holds, privacy=declared)
+    return result._replace(sound=holds, privacy=declared)
 
 
 def nan_unless_sound(learner, regret):
@@ -151,21 +151,21 @@ def _text(number) -> str:
     return str(int(number)) if whole else str(number)
 
 
-def _number(requirement, name, given):
+def _number(requirement, name, argument):
     """The given number, or None if it is traced. Anything but one number raises TypeError."""
-    array = isinstance(given, np.ndarray | np.generic | jax.Array)
-    plain = isinstance(given, int | float) and not isinstance(given, bool)
-    if array and not given.shape:
+    array = isinstance(argument, np.ndarray | np.generic | jax.Array)
+    plain = isinstance(argument, int | float) and not isinstance(argument, bool)
+    if array and not argument.shape:
         kinds = (jnp.floating, jnp.integer)
-        plain = any(jnp.issubdtype(given.dtype, kind) for kind in kinds)
+        plain = any(jnp.issubdtype(argument.dtype, kind) for kind in kinds)
     if not plain:
-        raise TypeError(f"{name} must be {requirement} and one number, got {_kind(given)}")
-    if isinstance(given, jax.core.Tracer):
+        raise TypeError(f"{name} must be {requirement} and one number, got {_kind(argument)}")
+    if isinstance(argument, jax.core.Tracer):
         return None
     try:
-        return np.asarray(given, None if array else np.float64)[()]
+        return np.asarray(argument, None if array else np.float64)[()]
     except OverflowError:  # Python's integers can be larger than float64.
-        return np.float64(np.inf if given > 0 else -np.inf)
+        return np.float64(np.inf if argument > 0 else -np.inf)
 
 
 def _in_float32(number):
@@ -177,15 +177,15 @@ def _in_float32(number):
 
 def _require(condition, requirement: str, values: dict) -> None:
     """Require one number that satisfies a condition, both as given and in float32."""
-    for name, given in values.items():
-        number = _number(requirement, name, given)
+    for name, argument in values.items():
+        number = _number(requirement, name, argument)
         if number is None:
-            _note(condition(jnp.asarray(given, jnp.float32)))
+            _note(condition(jnp.asarray(argument, jnp.float32)))
             continue
         rounded = _in_float32(number)
         if condition(number) and condition(rounded):
             continue
-        shown = given if isinstance(given, int) else number
+        shown = argument if isinstance(argument, int) else number
         why = f", which is {_text(rounded)} in float32" if condition(number) else ""
         raise ValueError(f"{name} must be {requirement}, got {_text(shown)}{why}")
 
@@ -221,39 +221,43 @@ def inside(low: float, high: float, /, **values) -> None:
     _require(lambda x: (x > low) & (x < high), requirement, values)
 
 
-def selected(found, arms, name, t) -> int:
+def selected(choice, arms, name, t) -> int:
     """The arm that ``select()`` of a Python class returned in round t."""
     try:
-        arm = -1 if isinstance(found, bool | np.bool) else operator.index(found)
+        arm = -1 if isinstance(choice, bool | np.bool) else operator.index(choice)
     except TypeError:  # An array of one number has the method, and raises.
         arm = -1
     if not 0 <= arm < arms:
-        shown = " ".join(repr(found).split())[:60]
+        shown = " ".join(repr(choice).split())[:60]
         raise ValueError(f"{name}: select() returned {shown} in round {t}; it must return a "
                          f"whole number from 0 to {arms - 1}")  # fmt: skip
     return arm
 
 
-def epsilon(given):
+def epsilon(argument):
     """The given epsilon, which must be from 1e-12 to infinity.
 
     A traced epsilon cannot be refused. If it is positive and smaller, it is raised to 1e-12, in the
     noise and in the declaration.
     """
-    positive_or_inf(epsilon=given)
+    positive_or_inf(epsilon=argument)
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
-    if not isinstance(given, jax.core.Tracer):
-        _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})
-        if np.isfinite(float(given)) and np.isinf(_in_float32(given)):
-            raise ValueError(f"epsilon must be {requirement}, got {given}, which is inf in float32")
-        return given
-    return jnp.maximum(given.astype(jnp.promote_types(given.dtype, jnp.float32)), LEAST_EPSILON)
+    if not isinstance(argument, jax.core.Tracer):
+        _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": argument})
+        if np.isfinite(float(argument)) and np.isinf(_in_float32(argument)):
+            raise ValueError(
+                f"epsilon must be {requirement}, got {argument}, which is inf in float32"
+            )
+        return argument
+    return jnp.maximum(
+        argument.astype(jnp.promote_types(argument.dtype, jnp.float32)), LEAST_EPSILON
+    )
 
 
-def delta(given) -> None:
+def delta(argument) -> None:
     """A delta, from 1e-30 to below 1."""
-    inside(0.0, 1.0, delta=given)
-    _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": given})
+    inside(0.0, 1.0, delta=argument)
+    _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": argument})
 
 
 def size(minimum: int, **value) -> int:
@@ -261,22 +265,22 @@ def size(minimum: int, **value) -> int:
 
     Sizes determine shapes and are never traced. NumPy integers can overflow; Python's cannot.
     """
-    ((name, given),) = value.items()
-    message = f"{name} must be an integer of at least {minimum}, got {given!r}"
+    ((name, argument),) = value.items()
+    message = f"{name} must be an integer of at least {minimum}, got {argument!r}"
     try:
-        number = operator.index(given)
+        number = operator.index(argument)
     except TypeError:
         raise TypeError(message) from None
-    if number < minimum or isinstance(given, bool | np.bool):
+    if number < minimum or isinstance(argument, bool | np.bool):
         raise ValueError(message)
     if number > LARGEST_SIZE:
         raise ValueError(f"{name} must be at most {LARGEST_SIZE}, the largest int32, got {number}")
     return number
 
 
-def arms(given, least=2) -> int:
+def arms(argument, least=2) -> int:
     """The given number of arms, at most 2^23, so that a draw of an arm has about 40 bits."""
-    number = size(least, arms=given)
+    number = size(least, arms=argument)
     if number > 2**23:
         raise ValueError(f"arms must be at most {2**23}, the limit of random draws, got {number}")
     return number
@@ -284,10 +288,10 @@ def arms(given, least=2) -> int:
 
 def interval(**value) -> tuple:
     """The given pair (low, high), with low < high and both finite."""
-    ((name, given),) = value.items()
-    message = f"{name} must be a pair (low, high) with low < high, both finite; got {given!r}"
+    ((name, argument),) = value.items()
+    message = f"{name} must be a pair (low, high) with low < high, both finite; got {argument!r}"
     try:
-        low, high = given
+        low, high = argument
         ends = _number("", name, low), _number("", name, high)
     except (TypeError, ValueError):
         raise TypeError(message) from None
@@ -317,8 +321,8 @@ def one_of(*options: str, **values) -> None:
 def nearest(word: str, known) -> str:
     """The hint " (did you mean ...?)" with the closest known word; empty if none is close."""
     plain = {name.lower().replace("-", "_"): name for name in known}
-    found = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
-    return f" (did you mean {plain[found[0]]}?)" if found else ""
+    close = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
+    return f" (did you mean {plain[close[0]]}?)" if close else ""
 
 
 def key(**values) -> None:
@@ -354,27 +358,27 @@ LARGEST_SEED = 2**32 - 1
 _SEEDS = f"a whole number from 0 to {LARGEST_SEED}"
 
 
-def _is_whole(given) -> bool:
-    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+def _is_whole(argument) -> bool:
+    return isinstance(argument, int | np.integer) and not isinstance(argument, bool)
 
 
 def seed(**value) -> int:
     """The given seed, a whole number from 0 to 2^32 - 1."""
-    ((name, given),) = value.items()
-    if not _is_whole(given):
-        raise TypeError(f"{name} must be {_SEEDS}, got {_kind(given)}")
-    if not 0 <= given <= LARGEST_SEED:
-        raise ValueError(f"{name} must be {_SEEDS}, got {given}")
-    return int(given)
+    ((name, argument),) = value.items()
+    if not _is_whole(argument):
+        raise TypeError(f"{name} must be {_SEEDS}, got {_kind(argument)}")
+    if not 0 <= argument <= LARGEST_SEED:
+        raise ValueError(f"{name} must be {_SEEDS}, got {argument}")
+    return int(argument)
 
 
 def key_or_seed(**value) -> Array:
     """The given key, or the threefry2x32 key of the given seed, from 0 to 2^32 - 1."""
-    ((name, given),) = value.items()
-    if _is_whole(given):
+    ((name, argument),) = value.items()
+    if _is_whole(argument):
         return jr.key(seed(**value), impl="threefry2x32")
-    _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, given)
-    return given
+    _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, argument)
+    return argument
 
 
 def untraced(what, tree) -> None:

@@ -10,11 +10,11 @@ def public(package: dict) -> list[str]:
     Args:
       package: the package's dictionary, after ``from package.module import *`` for its modules.
     """
-    own = package["__name__"] + "."
+    prefix = package["__name__"] + "."
 
     def is_public(name, value):
         module = getattr(value, "__module__", None) or ""
-        inner = module.removeprefix(own)
+        inner = module.removeprefix(prefix)
         return inner != module and name[0] != "_" and (inner[0] != "_" or inner == f"_{name}")
 
     return sorted(name for name, value in package.items() if is_public(name, value))

@@ -220,8 +220,8 @@ def _random_bits(eqn, operands, batch) -> list:
 
     def draw(keys):
         words = computed(keys).value
-        found = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
-        return lax.convert_element_type(found, dtype)
+        drawn = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
+        return lax.convert_element_type(drawn, dtype)
 
     return [
         Batched(isolated(draw, lambda: zeros_of(eqn.outvars[0].aval, batch).value, batch, keys))

@@ -65,13 +65,13 @@ class Plan(NamedTuple):
           together: the largest number of blocks that are joined into one, if their points are the
             same.
         """
-        found = []
+        blocks = []
         for point, group in groupby(corners, key=itemgetter(0)):
             starts = [seed for _, seed in group]
             for i in range(0, len(starts), together):
                 seeds = np.add.outer(starts[i : i + together], np.arange(self.block[1]))
-                found.append(Block(point, seeds.ravel().astype(np.int32)))
-        return found
+                blocks.append(Block(point, seeds.ravel().astype(np.int32)))
+        return blocks
 
 
 def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
@@ -80,10 +80,10 @@ def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
     For an axis of length 1 the compiler makes a different program, and last bits of results may
     differ. So a block has at least two seeds and, if there are several points, at least two points.
     """
-    here, workers = platform_of(mesh), at_once(mesh)
-    points = min(count, max(here.chunk if chunk is None else chunk, 2))
+    platform, workers = platform_of(mesh), at_once(mesh)
+    points = min(count, max(platform.chunk if chunk is None else chunk, 2))
     if chunk is None:
-        return points, max(2, shared_size(seeds, here.chunk // points, workers, here.seeds))
+        return points, max(2, shared_size(seeds, platform.chunk // points, workers, platform.seeds))
     return points, max(2, block_size(seeds, chunk // points, workers))
 
 

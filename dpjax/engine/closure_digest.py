@@ -61,11 +61,11 @@ def as_now(*functions):
 
     Directly within a context of the same functions, it is that context.
     """
-    own = frozenset(map(id, functions))
-    if own <= _inside.get():
+    functions_ids = frozenset(map(id, functions))
+    if functions_ids <= _inside.get():
         yield
         return
-    token = _inside.set(own)
+    token = _inside.set(functions_ids)
     try:
         with _context(_value(functions)):
             yield
@@ -79,7 +79,7 @@ def _value(functions) -> str:
     try:
         digest = _Pickler(functions, known, None).digest.hexdigest()
         with _lock:
-            changed = any(_first.setdefault(each, now) != now for each, now in known.items())
+            changed = any(_first.setdefault(place, now) != now for place, now in known.items())
     except Exception as reason:  # a value cannot be read, or is nested too deeply
         _log.info("a game is traced anew, because a value that it reads is unknown: %s", reason)
         digest, changed = uuid.uuid4().hex, True
@@ -187,15 +187,15 @@ def _names(code) -> set[str]:
 
     Strings are included, since they may be names, as in ``globals()["name"]``.
     """
-    found, constants = {*code.co_names}, [*code.co_consts]
+    names, constants = {*code.co_names}, [*code.co_consts]
     for x in constants:
         if isinstance(x, tuple | frozenset):
             constants.extend(x)
         elif isinstance(x, types.CodeType):
-            found |= _names(x)
+            names |= _names(x)
         elif isinstance(x, str):
-            found.add(x)
-    return found
+            names.add(x)
+    return names
 
 
 def _is_library(module) -> bool:

@@ -123,7 +123,7 @@ def compile_block(traced, size, mesh):
       takes a key of a generator of dpjax cannot be serialized. The vectors are those of
       ``traced.lifted``. With a mesh, points, seeds and outputs have a leading axis of devices.
     """
-    here = platform_of(mesh)
+    platform = platform_of(mesh)
     spread = _alone if mesh is None else partial(devices.shard, mesh=mesh)
     program = traced.to_compile()
     *blocks, (key, vectors) = block_shapes(traced, size, mesh)
@@ -131,15 +131,15 @@ def compile_block(traced, size, mesh):
     shapes = (*blocks, (words, vectors))
 
     def compiled(layout):
-        of_block = layout(program, size, here)
+        of_block = layout(program, size, platform)
 
         def of_words(points, seeds, common):
             words, vectors = common
             return of_block(points, seeds, (generators.KNOWN[str(key.dtype)].wrap(words), vectors))
 
-        return compile_for(here, of_words, shapes, (False, True, False), spread)
+        return compile_for(platform, of_words, shapes, (False, True, False), spread)
 
-    *preferred, last = here.layouts
+    *preferred, last = platform.layouts
     for layout in preferred:
         try:
             return compiled(layout)
@@ -169,9 +169,9 @@ def compile_trials(function, arguments, batched):
     Returns:
       The compiled program. Its outputs have the trials as their last axis.
     """
-    here = platform_of(None)
-    function = batch_last(function, batched, isolate_draws=here.isolate_draws)
-    return compile_for(here, function, arguments, batched)
+    platform = platform_of(None)
+    function = batch_last(function, batched, isolate_draws=platform.isolate_draws)
+    return compile_for(platform, function, arguments, batched)
 
 
 def _alone(function):

@@ -87,8 +87,8 @@ def shard(function, mesh):
 
     def one(*arguments):
         *blocks, same = arguments
-        own = jax.tree.map(lambda leaf: leaf[0], blocks)
-        return jax.tree.map(lambda leaf: leaf[None], function(*own, same))
+        block = jax.tree.map(lambda leaf: leaf[0], blocks)
+        return jax.tree.map(lambda leaf: leaf[None], function(*block, same))
 
     def sharded(*arguments):
         specs = (*[PartitionSpec(_AXIS)] * (len(arguments) - 1), PartitionSpec())
@@ -151,8 +151,8 @@ def _machine_memory() -> float:
             _, controllers, group = line.split(":", 2)
             if controllers in ("", "memory"):  # versions 2 and 1
                 name = "memory.limit_in_bytes" if controllers else "memory.max"
-                own = _GROUPS / controllers / group.lstrip("/")
-                files += [folder / name for folder in [own, *own.parents]]
+                group_folder = _GROUPS / controllers / group.lstrip("/")
+                files += [folder / name for folder in [group_folder, *group_folder.parents]]
     texts = [file.read_text().strip() for file in files if file.is_file()]
     return min(limits + [float(text) for text in texts if text.isdigit()])
 

@@ -75,10 +75,10 @@ def watched(function, *arguments):
 @cache
 def _sources() -> str:
     """A digest of the version and of all modules, since draws and releases are compiled in."""
-    found = hashlib.sha256(__version__.encode())
+    digest = hashlib.sha256(__version__.encode())
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def load(path):
@@ -116,8 +116,8 @@ def warn(path, error) -> None:
 
 def _is_own(path) -> bool:
     """True if a file and its folder belong to the user, and no one else can write to them."""
-    for each in (path.parent, path):
-        status = each.stat()
+    for place in (path.parent, path):
+        status = place.stat()
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
             raise PermissionError("it belongs to another user, or others can write to it")
     return True
@@ -144,8 +144,8 @@ def save(path, run, needed, held) -> None:
 def _make_room(folder) -> None:
     """Remove the least recently used files until the folder is small enough."""
     status = {path: path.stat() for path in folder.iterdir()}
-    held = sum(each.st_size for each in status.values())
-    for path in sorted(status, key=lambda each: status[each].st_mtime):
+    held = sum(entry.st_size for entry in status.values())
+    for path in sorted(status, key=lambda entry: status[entry].st_mtime):
         if held <= _MOST:
             return
         held -= status[path].st_size

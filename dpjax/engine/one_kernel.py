@@ -72,11 +72,11 @@ def in_pieces(function, batched, length, fewest=1):
         places = np.minimum(places, size - 1)
 
         def piece(places):
-            own = [
+            part = [
                 jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., places], x) if flag else x
                 for x, flag in zip(arguments, batched, strict=True)
             ]
-            return function(*own)
+            return function(*part)
 
         def joined(leaf):
             leaf = jnp.moveaxis(leaf, 0, -2)

@@ -162,7 +162,7 @@ def is_key(value) -> bool:
     return bool(value.size) and isinstance(value.reshape(-1)[0], Key)
 
 
-def each(function, *arrays) -> np.ndarray:
+def elementwise(function, *arrays) -> np.ndarray:
     """Apply a function of entries to the entries of arrays of one shape."""
     columns = zip(*(x.reshape(-1) for x in arrays), strict=True)
     return filled(arrays[0].shape, [function(*column) for column in columns])

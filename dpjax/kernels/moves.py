@@ -47,8 +47,8 @@ def index_of(eqn) -> Index:
 
 def places(index) -> np.ndarray:
     """All values of an index (n, axes); the last is out of bounds unless the index is clamped."""
-    found = list(itertools.product(*map(range, index.counts)))
-    return np.array(found if index.clamped else [*found, [OUTSIDE] * len(index.counts)], np.int32)
+    listed = list(itertools.product(*map(range, index.counts)))
+    return np.array(listed if index.clamped else [*listed, [OUTSIDE] * len(index.counts)], np.int32)
 
 
 class Moves:
@@ -62,8 +62,8 @@ class Moves:
         options: Any = {"xla_backend_optimization_level": 0}
         with jax.ensure_compile_time_eval():
             run = jax.jit(lambda: [_moved(eqn) for eqn in moving.values()])
-            found = run.lower().compile(options)() if moving else []
-        self._moved = dict(zip(moving, jax.tree.map(np.asarray, found), strict=True))
+            moved = run.lower().compile(options)() if moving else []
+        self._moved = dict(zip(moving, jax.tree.map(np.asarray, moved), strict=True))
 
     def of(self, eqn) -> list[np.ndarray]:
         """The number of the entry that moves to each place of each output.

@@ -21,8 +21,8 @@ def phase_exponent(failure, arms, phase_n, phase_m):
     probabilities sum to ``failure``, since sum_j 1 / (j (j + 1)) = 1. The first phase that may be
     tested (:func:`first_phase`) has j = 1.
     """
-    given = (jnp.asarray(value, jnp.float32) for value in (failure, phase_n, phase_m))
-    failure, phase_n, phase_m = jnp.broadcast_arrays(*given)
+    numbers = (jnp.asarray(value, jnp.float32) for value in (failure, phase_n, phase_m))
+    failure, phase_n, phase_m = jnp.broadcast_arrays(*numbers)
     j, k = jnp.maximum(phase_n, 1.0), jnp.maximum(phase_m, 1.0)
     pairs = jnp.log(j) + jnp.log(j + 1.0) + jnp.log(k) + jnp.log(k + 1.0)
     return jnp.log((arms - 1.0) / failure) + pairs

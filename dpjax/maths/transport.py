@@ -289,16 +289,16 @@ def optimal_weights(means, epsilon):
         def halve(_, bracket):
             low, high, _ = bracket
             middle = 0.5 * (low + high)
-            above, found = look(middle)
-            return jnp.where(above, middle, low), jnp.where(above, high, middle), found
+            above, value = look(middle)
+            return jnp.where(above, middle, low), jnp.where(above, high, middle), value
 
         # The last iteration evaluates the root itself.
         return lax.fori_loop(0, steps + 1, halve, (low, high, start))[2]
 
     def costs_where(condition):
         def look(part):
-            found = costs(part)
-            return condition(*found), found
+            value = costs(part)
+            return condition(*value), value
 
         return bisect(look, jnp.zeros(arms), jnp.ones(arms), (jnp.zeros(arms),) * 3, 14)
 

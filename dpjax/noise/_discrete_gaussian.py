@@ -39,18 +39,18 @@ def draw(key, scale, shape):
     wide = jnp.floor(scale) + 1.0
 
     def propose(carry):
-        index, found, accepted = carry
+        index, draws, accepted = carry
         proposal_key, level_key = jr.split(jr.fold_in(key, index))
         y = as_draw(random_words(proposal_key, (2, *shape)), wide)
         distance = (jnp.abs(y) - scale * (scale / wide)) / scale
         passed = jr.uniform(level_key, shape) < jnp.exp(-0.5 * distance * distance)
-        return index + 1, jnp.where(passed & ~accepted, y, found), accepted | passed
+        return index + 1, jnp.where(passed & ~accepted, y, draws), accepted | passed
 
     # If the scale is 0, NaN or infinite, no proposal would be accepted.
     unwanted = jnp.broadcast_to(~((scale > 0.0) & (scale < _WIDE)), shape)
     start = (jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32), unwanted)
-    found = lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
-    return jnp.where(scale < _WIDE, found, jnp.round(scale * normal(key, shape)))
+    drawn = lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
+    return jnp.where(scale < _WIDE, drawn, jnp.round(scale * normal(key, shape)))
 
 
 @on_integers

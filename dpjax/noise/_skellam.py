@@ -105,8 +105,8 @@ def renyi(order, change, scale):
     order, (l1, l2), scale = _real(order), map(_real, change), _real(scale)
     squared, inverse = jnp.square(l2), 1.0 / jnp.square(scale)
     near = 0.25 * ((2.0 * order - 1.0) * squared + 6.0 * l1) * jnp.square(inverse)
-    found = 0.5 * order * jnp.square(l2 / scale) + jnp.minimum(near, 1.5 * l1 * inverse)
-    return jnp.where(l1 > 0.0, found, 0.0)
+    divergence = 0.5 * order * jnp.square(l2 / scale) + jnp.minimum(near, 1.5 * l1 * inverse)
+    return jnp.where(l1 > 0.0, divergence, 0.0)
 
 
 def vector_epsilon(change, scale, delta):
@@ -127,9 +127,9 @@ def vector_epsilon(change, scale, delta):
     """
     arrays = (jnp.atleast_1d(_real(number)) for number in (*change, scale))
     l1, l2, scale = jnp.broadcast_arrays(*arrays)
-    each = jax.vmap(lambda *release: renyi(_ORDERS, release[:2], release[2]))(l1, l2, scale)
-    found = _from_renyi(jnp.sum(each, axis=0), _real(delta))
-    return jnp.where(jnp.any(l1 > 0.0), found, 0.0)
+    divergences = jax.vmap(lambda *release: renyi(_ORDERS, release[:2], release[2]))(l1, l2, scale)
+    epsilon = _from_renyi(jnp.sum(divergences, axis=0), _real(delta))
+    return jnp.where(jnp.any(l1 > 0.0), epsilon, 0.0)
 
 
 def vector_scale(change, epsilon, delta):
@@ -169,9 +169,9 @@ def _solve_scale(l1, l2, epsilon, delta):
     # The rounding error of the logarithm is below a millionth. The result is not checked again,
     # since another program may round differently.
     solved = (power < _HIGHEST) | enough(power)
-    found = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
-    found = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), found, 0.0)
-    return jnp.where(jnp.isnan(epsilon), jnp.nan, found)
+    solution = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
+    solution = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), solution, 0.0)
+    return jnp.where(jnp.isnan(epsilon), jnp.nan, solution)
 
 
 def _grid(delta):
