@@ -673,7 +673,7 @@ ERRORS = {
          "the row player of a duel loses when it should win"),
     ],
     "engine/compute.py": [
-        ("Block(block.point + point, own[seed:])", "Block(block.point, own[seed:])",
+        ("Block(block.point + point, piece_seeds[seed:])", "Block(block.point, piece_seeds[seed:])",
          "a block that is computed in pieces repeats its first points"),
     ],
     "engine/closure_digest.py": [
@@ -696,8 +696,8 @@ ERRORS = {
          "an audit's bound forgets delta"),
     ],
     "audit/verdicts.py": [
-        ("found.spent.reshape(paths, count).max(axis=0)",
-         "found.spent.reshape(paths, count).min(axis=0)",
+        ("judgement.spent.reshape(paths, count).max(axis=0)",
+         "judgement.spent.reshape(paths, count).min(axis=0)",
          "a verdict reports the smallest epsilon over its paths"),
     ],
     "game/rounds.py": [
