@@ -185,7 +185,7 @@ def _numbers(scores, side, key, call, size):
     return np.where(np.isnan(values), -np.inf, values)
 
 
-def count_pairs(ours, theirs, event):
+def count_pairs(ours: np.ndarray, theirs: np.ndarray, event: tuple):
     """The counts (4,) of an event in pairs of runs, for :func:`log_wealth`."""
     threshold, above, swapped = event
     x, y = (((side >= threshold) == above) for side in (ours, theirs))
@@ -193,7 +193,7 @@ def count_pairs(ours, theirs, event):
     return np.array([(x & y).sum(), (x & ~y).sum(), (~x & y).sum(), (~x & ~y).sum()])
 
 
-def most_telling(ours, theirs, delta):
+def most_telling(ours: np.ndarray, theirs: np.ndarray, delta: float):
     """The event that best distinguishes the earlier runs: (threshold, above, swapped).
 
     It has the largest log-ratio of smoothed frequencies minus two standard errors, which favours

@@ -298,7 +298,7 @@ def _stopped(scored, learner, pair, key, delta, confidence):
     return Bound(bounds.epsilon, delta, confidence, bounds.runs, both + hits, both + misses, event)
 
 
-def choose_event(ours, theirs, delta, confidence, runs):
+def choose_event(ours: np.ndarray, theirs: np.ndarray, delta: float, confidence: float, runs: int):
     """(threshold, above, swapped): the event, and whether it is likelier on the second sequence."""
     both = np.concatenate([ours, theirs])
     quantiles = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS))
@@ -325,7 +325,7 @@ def _scores(scored, learner, losses, keys):
     )
 
 
-def trained(learner, pair, key, chunk):
+def trained(learner: Learner | BatchLearner, pair: Pair, key: Array, chunk: int | None):
     """Train a statistic: the log-odds of a logistic regression on the observed values."""
 
     @jax.jit

@@ -10,7 +10,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.combinators import _returned
-from dpjax.core import Arms, Array, Policies, _arrays, _check
+from dpjax.core import Arms, Array, BatchLearner, Learner, Policies, PyTree, _arrays, _check
 from dpjax.domains import Domain, LossSet
 from dpjax.domains.action_sets import words
 from dpjax.engine.settings import in_float32
@@ -117,7 +117,14 @@ def pairs(
     return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
 
 
-def changed_rounds(key, at, spread, horizon, count, spacing=None):
+def changed_rounds(
+    key: Array,
+    at: Array,
+    spread: Array,
+    horizon: int,
+    count: int | Array,
+    spacing: int | None = None,
+):
     """Which rounds differ, (T,) bool: round ``at``, or the ``count`` rounds of a user.
 
     A user's rounds are consecutive from ``at``, so that a batch holds as many as possible. With
@@ -134,7 +141,7 @@ def changed_rounds(key, at, spread, horizon, count, spacing=None):
     return jnp.where(spread, order < count, (rounds >= first) & (rounds < first + count))
 
 
-def differing(pair):
+def differing(pair: Pair):
     """In which rounds the sequences of a pair differ, (T,) bool, for NumPy or JAX arrays."""
     leaves = zip(*map(jax.tree.leaves, pair), strict=True)
     return functools.reduce(
@@ -142,12 +149,12 @@ def differing(pair):
     )
 
 
-def check_pairs(**values) -> None:
+def check_pairs(**values: PyTree) -> None:
     """A batch of pairs. Losses need not be finite, since learners clip them."""
     _check.built(Pair, "one that audit.pairs makes", **values)
 
 
-def check_finite(**values) -> None:
+def check_finite(**values: PyTree) -> None:
     """A Pair. Losses that are not traced must be finite numbers."""
     check_pairs(**values)
     for name, pair in values.items():
@@ -157,7 +164,7 @@ def check_finite(**values) -> None:
                     _arrays.real(f"{name}: {side}", leaf)
 
 
-def check_neighbours(pair, rounds_per_user=1) -> int:
+def check_neighbours(pair: Pair, rounds_per_user: int = 1) -> int:
     """Check that the sequences of a Pair are neighbours, and return the number of rounds.
 
     If a loss is traced, only shapes and dtypes are checked.
@@ -189,7 +196,7 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
     return rounds
 
 
-def check_fits(learner, losses) -> None:
+def check_fits(learner: Learner | BatchLearner, losses: PyTree) -> None:
     """Check that the shapes of losses fit a learner.
 
     Args:

@@ -19,7 +19,7 @@ from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.filters import Filter
 from dpjax.audit.limits import in_threads
 from dpjax.combinators import as_learner
-from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, _check
+from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, PyTree, _check
 from dpjax.engine.settings import FIRST_LEVEL, in_float32
 from dpjax.maths.intervals import clopper_pearson, mean_interval
 
@@ -310,7 +310,7 @@ def likelihood_attack(
     return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
 
 
-def filters_for(learner, pairs, particles) -> Filters:
+def filters_for(learner: Learner | BatchLearner, pairs: Pair, particles: int) -> Filters:
     """Filters of a learner for pairs with leading axes (count, T)."""
     return Filters(learner, jax.tree.map(lambda leaf: leaf[0], pairs), particles)
 
@@ -386,7 +386,15 @@ def worst_rounds(learner: Learner | BatchLearner) -> Pair:
     return Pair(losses, others)
 
 
-def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
+def attacked(
+    filters: Filters,
+    pair: Pair,
+    key: Array,
+    runs: int,
+    delta: float,
+    confidence: float,
+    rival: bool,
+) -> Bound:
     """As :func:`likelihood_attack`, with Filters."""
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
@@ -478,7 +486,9 @@ def revealed(
     )  # fmt: skip
 
 
-def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
+def curve(
+    filters: Filters, pair: Pair, key: Array, epsilons: np.ndarray, runs: int, confidence: float
+) -> Revealed:
     """As :func:`revealed`, with Filters."""
     learner = filters.one.learner
     nan = float("nan")
@@ -513,37 +523,37 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
     return Revealed(epsilons, np.max(below, axis=0), np.max(above, axis=0), False, nan, (nan, nan))
 
 
-def privacy_losses(log_ratios, epsilons):
+def privacy_losses(log_ratios: np.ndarray, epsilons: np.ndarray):
     """(n, runs), at most 2; their mean over runs on a random sequence is at least delta."""
     other = scipy.special.expit(log_ratios)  # P' / (P + P')
     return 2.0 * np.maximum(1.0 - (1.0 + np.exp(epsilons))[:, None] * other, 0.0)
 
 
-def is_enumerable(learner) -> bool:
+def is_enumerable(learner: Learner | BatchLearner) -> bool:
     arms = isinstance(learner.action_set, Arms) and not learner.privacy.reported
     return arms and learner.horizon * math.log(learner.action_set.count) <= math.log(MOST_HISTORIES)
 
 
-def laws(filters, pair, histories, key, count):
+def laws(filters: Filters, pair: Pair, histories: PyTree, key: Array, count: int):
     """P(a) and P'(a) of histories from ``count`` filters, each (count, histories)."""
     again = jax.tree.map(lambda leaf: np.concatenate([leaf] * count), histories)
     ratios = filters.ratios(pair, again, key)
     return [np.exp(log).reshape(count, -1) for log in ratios.log_chances]
 
 
-def enumerated(filters, pair, key, count):
+def enumerated(filters: Filters, pair: Pair, key: Array, count: int):
     """P(a) and P'(a) of all histories, each the mean of ``count`` filters."""
     histories = all_histories(filters.one.learner)
     return [law.mean(axis=0) for law in laws(filters, pair, histories, key, count)]
 
 
-def exact_curve(p, q, epsilons):
+def exact_curve(p: np.ndarray, q: np.ndarray, epsilons: np.ndarray):
     """delta of each epsilon for the laws of all histories, in the worse direction."""
     rates = np.exp(epsilons)[:, None]
     return np.maximum(*(np.maximum(x - rates * y, 0.0).sum(1) for x, y in ((p, q), (q, p))))
 
 
-def all_histories(learner):
+def all_histories(learner: Learner | BatchLearner):
     arms = range(learner.action_set.count)
     return np.array(list(itertools.product(arms, repeat=learner.horizon)), np.int32)
 
@@ -593,7 +603,9 @@ def worst_history(
     return worst(Filters(learner, pair, particles), pair, key, runs, filters, confidence)
 
 
-def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
+def worst(
+    filters: Filters, pair: Pair, key: Array, runs: int, count: int, confidence: float
+) -> WorstHistory:
     """As :func:`worst_history`, with Filters."""
     play_key, *keys = jr.split(key, 4)
     if is_enumerable(filters.one.learner):

@@ -1,5 +1,6 @@
 """The complete audit of a learner: replays of the learner and its mutants, and an attack."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from dpjax.audit.verdicts import (
     replayer,
 )
 from dpjax.combinators import user_level
-from dpjax.core import Learner
+from dpjax.core import Array, Learner
 from dpjax.engine.devices import cores
 
 PAIRS, RUNS = 64, 2**17
@@ -33,7 +34,7 @@ MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
 MEASURED = ("replay", "touched", "pairs", "paths", "horizon", "attack", "runs")
 
 
-def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
+def subject(learner, count: int, key: Array, changed: int = 1) -> tuple[Learner, Pair]:
     """A learner that declares privacy for ``changed`` rounds together, and pairs that fit it."""
     pairs = pairs_for(learner, count, key, changed=changed)
     if changed > 1 and np.isfinite(float(learner.privacy.epsilon)):
@@ -47,12 +48,12 @@ def examined(
     keys,
     labels,
     *,
-    count=PAIRS,
-    changed=1,
-    runs=None,
-    particles=64,
-    minutes=MINUTES,
-    with_mutants=True,
+    count: int = PAIRS,
+    changed: int = 1,
+    runs: int | None = None,
+    particles: int = 64,
+    minutes: float = MINUTES,
+    with_mutants: bool = True,
 ) -> tuple[dict, list[dict]]:
     """The row of a table for a learner, and one for each of its mutants.
 
@@ -128,7 +129,9 @@ class Audited(NamedTuple):
     flagged: bool  # whether a violation of a declaration was found
 
 
-def audited(entrant, epsilons, level, runs, key) -> Audited:
+def audited(
+    entrant, epsilons: Sequence[float], level: float, runs: int | None, key: Array
+) -> Audited:
     """Audit a learner at each finite epsilon; at one of them, attack it and replay its mutants.
 
     Args:
@@ -164,7 +167,7 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
     return row | {"finding": finding(row)}, mutants
 
 
-def finding(row) -> str:
+def finding(row: dict) -> str:
     """The result of the audit at one epsilon, in one sentence."""
     asked = "" if row["epsilon"] is None else f"At epsilon = {row['epsilon']:g}: "
     if row["checks"] == NOTHING:
@@ -185,7 +188,7 @@ def finding(row) -> str:
             f"the worst of them spent {spent:.3g}.")  # fmt: skip
 
 
-def summary(results) -> str:
+def summary(results: Audited) -> str:
     """The result of the whole audit, with one sentence for each part."""
     if all(row["checks"] == NOTHING for row in results.rows):
         return "The learner declares no privacy, so there was nothing to audit."

@@ -18,6 +18,7 @@ proofs.
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
+from jax.extend.core import Jaxpr
 
 from dpjax.audit import visits
 from dpjax.audit.densities import OUTCOMES, log_density, outcomes, refusal
@@ -105,7 +107,7 @@ class Lanes(NamedTuple):
     idle: Array  # bool, whether no enumerated draw was made
 
 
-def traced(function, *arguments) -> Program:
+def traced(function: Callable, *arguments) -> Program:
     """Trace a function. Raises Unknown if the density of one of its releases is not known."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
@@ -138,7 +140,7 @@ def traced(function, *arguments) -> Program:
     return Program(closed, jax.tree.structure(shape), sites, sizes, early, shifted)
 
 
-def run(program: Program, arguments, chosen=None, releases=None) -> tuple[Any, list]:
+def run(program: Program, arguments: Sequence, chosen=None, releases=None) -> tuple[Any, list]:
     """The result of a Program, and the Draw of each site.
 
     Args:
@@ -444,7 +446,7 @@ def _equal(tree, other):
     return jnp.all(jnp.stack([jnp.all(x == y) for x, y in pairs]))
 
 
-def hidden(jaxpr) -> set:
+def hidden(jaxpr: Jaxpr) -> set:
     """The names of primitives and calls in a program, outside of its releases."""
     names = set()
     for eqn in jaxpr.eqns:

@@ -76,7 +76,7 @@ def status(checks: str) -> int:
     return UNDECIDED if failed <= _UNDECIDED.keys() else VIOLATED
 
 
-def sentences(checks: str, spent: float, declared: float, attack=None) -> list[str]:
+def sentences(checks: str, spent: float, declared: float, attack: float | None = None) -> list[str]:
     """The reasons of failed checks, given the epsilon spent, declared and found by an attack."""
     reasons: list[str] = []
     if checks == "pass":

@@ -1,12 +1,13 @@
 """The record of a release in a replay, and the interface of the rules that compute its cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random as jr
 
+from dpjax.core import Array
 from dpjax.noise.release import Site, over_members
 
 
@@ -34,7 +35,7 @@ class Rule(NamedTuple):
     others: Callable  # record -> list of other released values to try instead
 
 
-def record(rule: Rule, site: Site, inputs, release) -> Record:
+def record(rule: Rule, site: Site, inputs: Sequence, release) -> Record:
     """The record of a release, from the inputs of its site. The first input is the key."""
 
     def read(key, *rest):
@@ -45,7 +46,7 @@ def record(rule: Rule, site: Site, inputs, release) -> Record:
     return Record(jnp.bool(True), keys.reshape(-1, 2), value, scale, law, release)
 
 
-def draw(key) -> Record:
+def draw(key: Array) -> Record:
     """The record of a site that uses a key but does not release."""
     return Record(jnp.bool(True), key_data(key), (), (), (), ())
 
@@ -57,7 +58,7 @@ def of_members(function: Callable, site: Site, *records: Record) -> Any:
     return function(*records)
 
 
-def key_data(key):
+def key_data(key: Array):
     """The words of a key, or of several keys, (n, 2)."""
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return (jr.key_data(key) if typed else key).reshape(-1, 2)

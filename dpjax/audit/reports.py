@@ -2,8 +2,10 @@
 
 import jax
 
+from dpjax.core import BatchLearner, Learner, PyTree
 
-def reported(learner, state) -> list:
+
+def reported(learner: Learner | BatchLearner, state: PyTree) -> list:
     """The arrays of the report in the fields that ``learner.privacy.reported`` names.
 
     Fields are searched at any depth, since combinators nest the reports of their base learners.

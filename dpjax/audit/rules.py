@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.audit.records import Rule
+from dpjax.audit.records import Record, Rule
+from dpjax.core import Array
 from dpjax.maths import exact_sums
 from dpjax.noise import Cost
 from dpjax.noise.law import of_pure
+from dpjax.noise.release import Site
 
 # Laws that are accounted for on the host, in the order in which replays met them, and the kinds of
 # their releases: one integer, a vector, or the prefix sums of one stream.
@@ -104,17 +106,17 @@ def _shift(site, record, twin):
     return jnp.where(same, 0.0, units)
 
 
-def signed_shift(site, record, twin):
+def signed_shift(site: Site, record: Record, twin: Record):
     """As :func:`_shift`, with the sign of x - x'."""
     return jnp.sign(record.value - twin.value) * _shift(site, record, twin)
 
 
-def shift_of_prefix(site, record, twin):
+def shift_of_prefix(site: Site, record: Record, twin: Record):
     """The change of each entry of a value in noise scales, with its sign, (size,)."""
     return signed_shift(site, record, twin).reshape(-1) / site.sensitivity[site.law.norm - 1]
 
 
-def is_counted_by_host(site) -> bool:
+def is_counted_by_host(site: Site) -> bool:
     """Whether a release is accounted for on the host."""
     if site.kind == "words":
         return site.law.epsilon is not None
@@ -132,7 +134,7 @@ def _of_noise(site, record, twin) -> Cost:
     return Cost(cost, cost, jnp.float32(0.0))
 
 
-def host_row(site, record, twin):
+def host_row(site: Site, record: Record, twin: Record):
     """The row (5,) of a release that is accounted for on the host.
 
     ONE, VECTOR or PREFIXES; the index of the law; the scale; the L1 and L2 norms of the change.
@@ -150,7 +152,7 @@ def host_row(site, record, twin):
     return jnp.where(jnp.all(jnp.isfinite(_shift(site, record, twin))), row, 0.0)
 
 
-def shared_rows(rows):
+def shared_rows(rows: Array):
     """Rows (T - 1, n, 5), with those of one stream of prefix sums merged into one.
 
     Several changed values of a stream share noise. The sum of their norms is an upper bound.
@@ -217,7 +219,7 @@ def _of_draw(site, record, twin) -> Cost:
     return Cost(pure, jnp.minimum(span * span / 8.0, pure * pure / 2.0), jnp.float32(0.0))
 
 
-def coin_saving(site, record, twin):
+def coin_saving(site: Site, record: Record, twin: Record):
     """A coin's Renyi divergences, the larger of both directions, minus rho alpha.
 
     Returns:

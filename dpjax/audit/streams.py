@@ -19,7 +19,7 @@ def shared(prefixes):
     return jnp.sum(jnp.where(several, square_of_sum - jnp.sum(prefixes, axis=0), 0.0), axis=0)
 
 
-def encoded(prefixes, shifts, mechanism):
+def encoded(prefixes, shifts, mechanism: Mechanism):
     """As :func:`shared`, but exact, from the changes of all values and the mechanism's matrix C."""
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     _, encoder = mechanism.matrices()

@@ -220,7 +220,11 @@ def verdict(
 
 
 def replayer(
-    learner, *, mechanism=None, paths=PATHS, of_factor: Callable | None = None
+    learner: Learner | BatchLearner,
+    *,
+    mechanism: Mechanism | None = None,
+    paths: int = PATHS,
+    of_factor: Callable | None = None,
 ) -> Callable[..., Verdict]:
     """A function of pairs and a key, compiled once for all pairs of a shape.
 

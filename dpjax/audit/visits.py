@@ -11,9 +11,9 @@ from itertools import chain
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from dpjax.core._versions import jaxprs_in_params
+from dpjax.core._versions import Equation, jaxprs_in_params
 from dpjax.engine.evaluate import CALLED, CONTROL, ValueDomain, equations, rebind
 from dpjax.noise.release import Site, release_p
 
@@ -23,14 +23,14 @@ DRAWS = ("random_bits", "random_split", "random_fold_in")
 MOST_ROUNDS = 256
 
 
-def site(eqn) -> Site | str | None:
+def site(eqn: Equation) -> Site | str | None:
     """The Site of an equation that is a release, its name if it is in DRAWS, or None."""
     if eqn.primitive is release_p:
         return eqn.params["site"]
     return eqn.primitive.name if eqn.primitive.name in DRAWS else None
 
 
-def programs(eqn) -> list:
+def programs(eqn: Equation) -> list:
     """The closed programs within an equation."""
     closed = []
     for value in eqn.params.values():
@@ -39,12 +39,12 @@ def programs(eqn) -> list:
     return closed
 
 
-def releases(jaxpr) -> list[Site]:
+def releases(jaxpr: Jaxpr) -> list[Site]:
     """The sites of all releases in a program, each once, including those in loops."""
     return [eqn.params["site"] for eqn in equations(jaxpr) if eqn.primitive is release_p]
 
 
-def sites(closed) -> list[Site | str]:
+def sites(closed: ClosedJaxpr) -> list[Site | str]:
     """All sites of a ClosedJaxpr in order, including those of all branches of a condition.
 
     Raises:
@@ -107,7 +107,7 @@ def _times(eqn) -> int:
     return eqn.params["length"] if eqn.primitive.name == "scan" else 1
 
 
-def run(closed, arguments, visit: Callable) -> tuple[list, list]:
+def run(closed: ClosedJaxpr, arguments: list, visit: Callable) -> tuple[list, list]:
     """Evaluate a program, with the visitor at its sites.
 
     Args:

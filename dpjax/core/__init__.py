@@ -23,11 +23,15 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 
+from dpjax.core import generators as generators
+
 Array = jax.Array
 # One real number. It may be traced; a swept parameter always is.
 Number = float | np.floating | jax.Array
 # An array of numbers: a NumPy or JAX array, or nested lists.
 Numbers = Any
+# A pytree of arrays, or one array: a state, a loss, a report.
+PyTree = Any
 
 
 def described(kind: Any) -> Any:

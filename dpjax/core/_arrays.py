@@ -2,16 +2,18 @@
 
 import decimal
 import numbers
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import PyTree
 from dpjax.core._check import _kind, _note, is_traced
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value):
+def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value: PyTree):
     """The given array of numbers in [low, high], of any shape, in float64; see :func:`real`.
 
     A traced array is returned as it is. Its condition is noted, as in :mod:`dpjax.core._check`.
@@ -25,8 +27,16 @@ def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value):
 
 
 def real(
-    name, argument, low=-_LARGEST, high=_LARGEST, *, nan=False, what=None, rows=None, columns=None
-) -> np.ndarray:  # fmt: skip
+    name: str,
+    argument: PyTree,
+    low: float = -_LARGEST,
+    high: float = _LARGEST,
+    *,
+    nan: bool = False,
+    what: str | None = None,
+    rows: Sequence | None = None,
+    columns: Sequence | None = None,
+) -> np.ndarray:
     """The given array of real numbers in [low, high], of any shape, in float64.
 
     Booleans in an array count as 0 and 1. A single boolean is refused.
@@ -80,7 +90,7 @@ def real(
     raise ValueError(f"{where} {problem}; {what or name} must {_requirement(low, high)}")
 
 
-def integers(name, requirement, argument, ndim) -> np.ndarray:
+def integers(name: str, requirement: str, argument: PyTree, ndim: int) -> np.ndarray:
     """The given array of integers with this number of axes, which is not empty.
 
     ``requirement`` describes it in a message.
@@ -99,13 +109,13 @@ def integers(name, requirement, argument, ndim) -> np.ndarray:
     return array
 
 
-def is_missing(entry) -> bool:
+def is_missing(entry: object) -> bool:
     """Whether an entry is None, NaN, NaT or pandas.NA."""
     # NaN and NaT differ from themselves. The comparison of pandas.NA is pandas.NA.
     return entry is None or str(entry == entry) in ("False", "<NA>")
 
 
-def column(name, argument, count) -> np.ndarray:
+def column(name: str, argument: PyTree, count: int) -> np.ndarray:
     """The given array of ``count`` entries of any kind.
 
     Raises:
@@ -124,7 +134,7 @@ def column(name, argument, count) -> np.ndarray:
     return array
 
 
-def refuse_repeats(name, columns) -> None:
+def refuse_repeats(name: str, columns: Sequence) -> None:
     """Raise a ValueError if two columns of a table have the same name."""
     first: dict = {}
     for place, column in enumerate(columns, 1):
@@ -133,7 +143,7 @@ def refuse_repeats(name, columns) -> None:
                              f"{column!r}; rename or remove one")  # fmt: skip
 
 
-def digits(number, low, high) -> str:
+def digits(number: float, low: float, high: float) -> str:
     """A number outside [low, high], with as many digits as show that it is outside."""
     short = f"{number:g}"
     return repr(float(number)) if low <= float(short) <= high else short

@@ -12,7 +12,7 @@ import inspect
 import operator
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar, get_args
@@ -22,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Array, BatchLearner, Environment, Feedback, Learner
+from dpjax.core import Array, BatchLearner, Environment, Feedback, Learner, Number, PyTree
 from dpjax.core.generators.base import KNOWN
 
 
-def is_traced(value) -> bool:
+def is_traced(value: PyTree) -> bool:
     """Whether a number, or any leaf of a pytree, is traced."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
@@ -43,7 +43,7 @@ def _note(*conditions) -> None:
         noted.extend(conditions)
 
 
-def sound(factory, tested=False):
+def sound(factory: Factory, tested: bool = False):
     """Wrap a factory so that wrong keys are refused, and wrong traced arguments give NaN.
 
     The learner or environment that it returns refuses the keys that ``simulate`` refuses.
@@ -74,14 +74,14 @@ def sound(factory, tested=False):
     return checked
 
 
-def all_sound(exported: dict, names, tested=False) -> None:
+def all_sound(exported: dict, names: Iterable[str], tested: bool = False) -> None:
     """Wrap the functions of these names in a module's dictionary with :func:`sound`."""
     for name in names:
         if inspect.isfunction(exported[name]):
             exported[name] = sound(exported[name], tested)
 
 
-def is_tested(learner) -> bool:
+def is_tested(learner: Learner | BatchLearner) -> bool:
     """Whether a learner is as a tested factory returned it."""
     return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
 
@@ -132,7 +132,7 @@ def _marked(result, holds):
     return result._replace(sound=holds, privacy=declared)
 
 
-def nan_unless_sound(learner, regret):
+def nan_unless_sound(learner: Learner | BatchLearner, regret: Array):
     """The regret of a learner; NaN if a traced argument of its factory is outside its domain."""
     return regret if learner.sound is True else jnp.where(learner.sound, regret, jnp.nan)
 
@@ -190,38 +190,38 @@ def _require(condition, requirement: str, values: dict) -> None:
         raise ValueError(f"{name} must be {requirement}, got {_text(shown)}{why}")
 
 
-def given(**values) -> dict:
+def given(**values: object) -> dict:
     """The values that are not None, for arguments that are None by default."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def positive(**values) -> None:
+def positive(**values: object) -> None:
     """One number greater than zero, and finite."""
     _require(lambda x: (x > 0) & (x < np.inf), "greater than 0 and finite", values)
 
 
-def positive_or_inf(**values) -> None:
+def positive_or_inf(**values: object) -> None:
     """One number greater than zero; infinity is allowed, NaN is not."""
     _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
 
 
-def non_negative(**values) -> None:
+def non_negative(**values: object) -> None:
     """One number of at least zero, and finite."""
     _require(lambda x: (x >= 0) & (x < np.inf), "at least 0 and finite", values)
 
 
-def between(low: float, high: float, /, **values) -> None:
+def between(low: float, high: float, /, **values: object) -> None:
     """One number in the closed interval from low to high."""
     _require(lambda x: (x >= low) & (x <= high), f"in [{_text(low)}, {_text(high)}]", values)
 
 
-def inside(low: float, high: float, /, **values) -> None:
+def inside(low: float, high: float, /, **values: object) -> None:
     """One number in the open interval from low to high."""
     requirement = f"strictly between {_text(low)} and {_text(high)}"
     _require(lambda x: (x > low) & (x < high), requirement, values)
 
 
-def selected(choice, arms, name, t) -> int:
+def selected(choice, arms: int, name: str, t: int) -> int:
     """The arm that ``select()`` of a Python class returned in round t."""
     try:
         arm = -1 if isinstance(choice, bool | np.bool) else operator.index(choice)
@@ -234,7 +234,7 @@ def selected(choice, arms, name, t) -> int:
     return arm
 
 
-def epsilon(argument):
+def epsilon(argument: Number):
     """The given epsilon, which must be from 1e-12 to infinity.
 
     A traced epsilon cannot be refused. If it is positive and smaller, it is raised to 1e-12, in the
@@ -254,7 +254,7 @@ def epsilon(argument):
     )
 
 
-def delta(argument) -> None:
+def delta(argument: Number) -> None:
     """A delta, from 1e-30 to below 1."""
     inside(0.0, 1.0, delta=argument)
     _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": argument})
@@ -278,7 +278,7 @@ def size(minimum: int, **value) -> int:
     return number
 
 
-def arms(argument, least=2) -> int:
+def arms(argument: Number, least: int = 2) -> int:
     """The given number of arms, at most 2^23, so that a draw of an arm has about 40 bits."""
     number = size(least, arms=argument)
     if number > 2**23:
@@ -304,28 +304,28 @@ def interval(**value) -> tuple:
     return low, high
 
 
-def ordered(low, high) -> None:
+def ordered(low: Number, high: Number) -> None:
     """Two finite numbers, low < high also in float32."""
     between(-1e30, 1e30, low=low, high=high)
     if not _in_float32(low) < _in_float32(high):
         raise ValueError(f"low must be below high in float32, got {_text(low)} and {_text(high)}")
 
 
-def one_of(*options: str, **values) -> None:
+def one_of(*options: str, **values: object) -> None:
     """One of the listed words."""
     for name, value in values.items():
         if value not in options:
             raise ValueError(f"{name} must be one of {', '.join(options)}; got {value!r}")
 
 
-def nearest(word: str, known) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     """The hint " (did you mean ...?)" with the closest known word; empty if none is close."""
     plain = {name.lower().replace("-", "_"): name for name in known}
     close = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
     return f" (did you mean {plain[close[0]]}?)" if close else ""
 
 
-def key(**values) -> None:
+def key(**values: object) -> None:
     """One typed PRNG key of a generator of :mod:`dpjax.generators`, not a seed or several keys."""
     for name, value in values.items():
         _key("one key, such as jax.random.key(0)", name, value)
@@ -338,7 +338,7 @@ def _key(requirement, name, value) -> None:
     of_threefry(name, value.dtype)
 
 
-def of_threefry(name, dtype) -> None:
+def of_threefry(name: str, dtype: object) -> None:
     """A dtype of keys that is defined in :mod:`dpjax.generators`."""
     if str(dtype) not in KNOWN:
         why = {
@@ -381,7 +381,7 @@ def key_or_seed(**value) -> Array:
     return argument
 
 
-def untraced(what, tree) -> None:
+def untraced(what: str, tree: PyTree) -> None:
     """A pytree without values traced by ``jit``, ``vmap`` or ``grad``. ``what`` is the caller."""
     if is_traced(tree):
         raise TypeError(
@@ -390,14 +390,14 @@ def untraced(what, tree) -> None:
         )
 
 
-def function(what, /, **values) -> None:
+def function(what: str, /, **values: object) -> None:
     """A callable. ``what`` describes it in the message."""
     for name, value in values.items():
         if not callable(value):
             raise TypeError(f"{name} must be {what}, got {_kind(value)}")
 
 
-def built(kind, example, /, **values) -> None:
+def built(kind, example: str, /, **values: object) -> None:
     """An object of this kind. The factory that returns such objects is refused."""
     for name, value in values.items():
         if not isinstance(value, kind):
@@ -405,7 +405,7 @@ def built(kind, example, /, **values) -> None:
             raise TypeError(f"{name} must be {wanted}, such as {example}; got {_kind(value)}")
 
 
-def factory(example, /, **values) -> None:
+def factory(example: str, /, **values: object) -> None:
     """A factory that has not been called yet. The object that it returns is refused."""
     for name, value in values.items():
         if not callable(value):
@@ -433,7 +433,7 @@ def player(learner) -> None:
         )
 
 
-def parts(name, wanted, returned) -> tuple:
+def parts(name: str, wanted: str, returned) -> tuple:
     """The result of a function called ``name``, such as "a pair (state, action)"."""
     if type(returned) not in (tuple, list) or len(returned) != wanted.count(",") + 1:
         what = "nothing" if returned is None else _kind(returned)
@@ -477,7 +477,7 @@ _TRACED = (
 
 
 @contextmanager
-def traceable(name):
+def traceable(name: str):
     """Replace JAX's errors about traced numbers by one sentence with the remedy."""
     try:
         yield

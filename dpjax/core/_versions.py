@@ -6,6 +6,9 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+# A jax.extend.core.JaxprEqn. JAX declares no shape and dtype of its variables.
+Equation = Any
+
 try:
     enable_x64 = jax.enable_x64
 except AttributeError:  # jax 0.7

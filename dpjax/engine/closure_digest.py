@@ -28,6 +28,7 @@ import types
 import uuid
 import warnings
 import weakref
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -56,7 +57,7 @@ _inside: ContextVar[frozenset] = ContextVar("_inside", default=frozenset())
 
 
 @contextmanager
-def as_now(*functions):
+def as_now(*functions: Callable):
     """A context in which JAX traces the current behaviour of these functions and their callees.
 
     Directly within a context of the same functions, it is that context.
@@ -99,7 +100,7 @@ def _value(functions) -> str:
     return _since + digest
 
 
-def renewable(function):
+def renewable(function: Callable):
     """Wrap a function so that it is traced anew after :func:`forget`, also outside of sweeps."""
 
     @functools.wraps(function)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import product
@@ -10,6 +11,7 @@ from threading import Lock
 import jax
 import numpy as np
 from jax import random as jr
+from jax.extend.core import ClosedJaxpr
 
 from dpjax.engine import devices, programs, settings
 from dpjax.engine.blocks import Block, empty, halved, put, threads
@@ -64,7 +66,7 @@ def _awaited(plan, compiling):
     return plan
 
 
-def compute(plan, blocks):
+def compute(plan, blocks: Sequence[Block]):
     """Yield (block, cells) for each of these blocks, in the order in which they finish.
 
     Leaves have the leading axes (points, seeds) of their block. A block that does not fit into
@@ -110,7 +112,7 @@ def compute(plan, blocks):
             yield from group
 
 
-def takes_turns(program) -> bool:
+def takes_turns(program: ClosedJaxpr) -> bool:
     """Whether a program decomposes matrices with a library, which needs XLA's threads.
 
     Two such programs at a time deadlock (observed with jaxlib 0.10.2 on two cores).

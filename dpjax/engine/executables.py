@@ -14,6 +14,7 @@ import pickle
 import tempfile
 import warnings
 import zlib
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from threading import local
 import jax
 import jaxlib
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
+from jax.sharding import Mesh
 
 from dpjax.core import generators
 from dpjax.core._version import __version__
@@ -33,7 +35,7 @@ _MOST = 2**30
 _DIGEST = hashlib.sha256().digest_size
 
 
-def path_of(traced, size, mesh) -> Path | None:
+def path_of(traced, size: tuple[int, int], mesh: Mesh | None) -> Path | None:
     """The file of a block's program; None if it is not kept.
 
     Programs for several devices, programs that call Python functions, and programs with a generator
@@ -62,7 +64,7 @@ def _listen(event, **_):
 jax.monitoring.register_event_listener(_listen)
 
 
-def watched(function, *arguments):
+def watched(function: Callable, *arguments: Sequence):
     """(result of the function, whether JAX read an executable from JAX's own cache meanwhile).
 
     An executable from that cache can be serialized, but the copy fails when it is run (jaxlib
@@ -81,7 +83,7 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-def load(path):
+def load(path: Path):
     """(compiled program, bytes needed, bytes held) of a file; None if it cannot be used."""
     try:
         if not _is_own(path):
@@ -104,7 +106,7 @@ def load(path):
         return None
 
 
-def warn(path, error) -> None:
+def warn(path: Path, error: Exception) -> None:
     """Warn that a file cannot be used, and that its program is compiled again."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     warnings.warn(
@@ -123,7 +125,7 @@ def _is_own(path) -> bool:
     return True
 
 
-def save(path, run, needed, held) -> None:
+def save(path: Path, run, needed: int, held: int) -> None:
     """Write a compiled program to a file. If this is not possible, log why."""
     try:
         packed = zlib.compress(pickle.dumps((*serialize(run), needed, held)), level=1)

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode
 
+from dpjax.core._versions import Equation
 from dpjax.engine.batched import Batched, flags_of, is_key_type, repeated
 from dpjax.engine.evaluate import rebind
 
@@ -37,7 +38,7 @@ INDICES = {
 }
 
 
-def applies(eqn, operands) -> bool:
+def applies(eqn: Equation, operands: list) -> bool:
     """Whether the rules here apply to an equation that reads or writes at an index."""
     return not _differ(operands[INDICES[eqn.primitive.name]]) or _is_one_of_few(eqn)
 
@@ -105,7 +106,7 @@ class Part(NamedTuple):
     moved: bool  # True if an index out of range means the nearest place, False if it means none
 
 
-def part_of(eqn) -> Part | None:
+def part_of(eqn: Equation) -> Part | None:
     """The part that an equation reads or writes at an index.
 
     None if several parts are written, if a function updates the part, and for one-hot products.

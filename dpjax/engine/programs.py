@@ -22,6 +22,7 @@ import numpy as np
 from jax import random as jr
 from jax.errors import JaxRuntimeError
 from jax.extend.core import ClosedJaxpr, Literal, Var
+from jax.sharding import Mesh
 
 from dpjax.core import _check
 from dpjax.engine import closure_digest, devices, executables, settings
@@ -152,7 +153,7 @@ class Program(NamedTuple):
     bytes_held: int  # by the program itself and its arrays while it is cached
 
 
-def compiled(traced, size, mesh) -> Program:
+def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Program:
     """The program of a block of ``size`` points and seeds, compiled unless it is cached.
 
     With a mesh, each device computes a block of this size. The program is cached in memory and on
@@ -246,7 +247,7 @@ def _words(array):
     return jr.key_data(array) if is_key else array
 
 
-def count(traced, size, mesh) -> None:
+def count(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> None:
     """Warn once when several programs are compiled that differ only in numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     with _lock:
@@ -269,7 +270,7 @@ def _alike(*what) -> set:
     return set()
 
 
-def digests(program) -> tuple[str, str, tuple, list[Number]]:
+def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:
     """(digest of a traced program, digest of it without its numbers, its callbacks, its numbers).
 
     The digests do not depend on the location of the code, the names of its variables, or the

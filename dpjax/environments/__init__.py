@@ -1,6 +1,7 @@
 """Environments, one module for each kind; ``__all__`` is the registry."""
 
 from dpjax.core import _check
+from dpjax.environments import families as families
 from dpjax.environments._advice import advice
 from dpjax.environments._bernoulli import bernoulli
 from dpjax.environments._classification import classification

@@ -6,7 +6,7 @@ loop.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -39,7 +39,7 @@ from dpjax.kernels.entries import (
 _FEW = 24
 
 
-def main_loop(closed):
+def main_loop(closed: ClosedJaxpr):
     """The equation of the loop that contains the most equations.
 
     Raises:
@@ -55,7 +55,7 @@ def _body(loop):
     return loop.params["jaxpr" if loop.primitive.name == "scan" else "body_jaxpr"].jaxpr
 
 
-def played_by_kernel(closed, flags, target) -> Callable:
+def played_by_kernel(closed: ClosedJaxpr, flags: Sequence[bool], target) -> Callable:
     """The function of many trials, with the main loop as one kernel.
 
     Args:

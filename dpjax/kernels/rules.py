@@ -5,12 +5,14 @@ its operands, and returns the values of its outputs.
 """
 
 import itertools
+from collections.abc import Sequence
 from functools import lru_cache, partial, reduce
 
 import jax
 import numpy as np
 from jax import lax
 
+from dpjax.core._versions import Equation
 from dpjax.core.generators import of
 from dpjax.engine.batched_rules import ELEMENTWISE
 from dpjax.engine.evaluate import rebind
@@ -80,14 +82,14 @@ def _indexed(domain, eqn, operands) -> list:
     return [filled(shape, result)]
 
 
-def offset_dims(eqn):
+def offset_dims(eqn: Equation):
     """The axes of an output along which the index is constant."""
     if eqn.primitive.name == "gather":
         return eqn.params["dimension_numbers"].offset_dims
     return range(eqn.outvars[0].aval.ndim)
 
 
-def starts_of(eqn, operands) -> dict:
+def starts_of(eqn: Equation, operands: Sequence) -> dict:
     """The indices of an equation: place in a table of indices -> index along each indexed axis."""
     indices = operands[index_of(eqn).operands]
     if eqn.primitive.name.startswith("dynamic"):
@@ -96,7 +98,7 @@ def starts_of(eqn, operands) -> dict:
     return {place: list(table[place]) for place in np.ndindex(*table.shape[:-1])}
 
 
-def clamped(domain, row, index) -> list[Entry]:
+def clamped(domain, row: Sequence, index) -> list[Entry]:
     """An index, clamped to the existing places."""
 
     def moved(x, count):
@@ -115,7 +117,7 @@ def _conditions(domain, row, index) -> list[Entry]:
     return [domain.all_of(pairs) for pairs in itertools.product(*columns)]
 
 
-def equals(domain, entry, number) -> Entry:
+def equals(domain, entry: Entry, number: int) -> Entry:
     """Whether an entry equals a number."""
     return domain.compute(lax.eq, entry, Entry(entry.dtype.type(number)))
 
@@ -138,7 +140,7 @@ def _updated(domain, name, old, updates):
     return entry
 
 
-def fill_of(eqn) -> Entry:
+def fill_of(eqn: Equation) -> Entry:
     """The result of a gather for an index out of bounds."""
     fill, dtype = eqn.params["fill_value"], eqn.outvars[0].aval.dtype
     if fill is None:
@@ -150,7 +152,7 @@ def fill_of(eqn) -> Entry:
 
 def _platform_index(domain, eqn, operands) -> list:
     # All platforms take the default branch.
-    return [known(np.int32(eqn.params["platforms"].index(None)))]
+    return [known(np.asarray(eqn.params["platforms"].index(None), np.int32))]
 
 
 def _iota(domain, eqn, operands) -> list:

@@ -4,6 +4,7 @@
 """
 
 from dpjax.core import _check
+from dpjax.learners import stopping as stopping
 from dpjax.learners._adac_gope import adac_gope
 from dpjax.learners._adac_oful import adac_oful
 from dpjax.learners._batched_bandit import batched_bandit

@@ -38,7 +38,9 @@ class _Found(NamedTuple):
     after: Array  # (n,), the next point of Newton's method
 
 
-def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
+def polytope(
+    rows: np.ndarray, centre: np.ndarray, columns: np.ndarray, values, *, newton: int = 5
+) -> Barrier:
     """R(y) = -sum_i ln(1 - <q_i, y>), nu = m, the number of rows.
 
     Args:
