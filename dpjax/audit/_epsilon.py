@@ -17,7 +17,7 @@ from dpjax.audit.counts import Bound, best_event, bound_from_counts
 from dpjax.audit.limits import in_threads
 from dpjax.audit.reports import reported
 from dpjax.combinators import _returned, as_learner
-from dpjax.core import Array, BatchLearner, Learner, _check
+from dpjax.core import Array, BatchLearner, Learner, PyTree, _check
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.settings import in_float32
 from dpjax.game.rounds import step_arguments
@@ -32,7 +32,7 @@ STOPPED_CHUNK = 256
 
 
 @in_float32
-def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
+def play(learner: Learner | BatchLearner, losses: PyTree, key: Array) -> Any:
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T.
 
     If the learner releases fields of its report (``Privacy.reported``), the result is the pair of

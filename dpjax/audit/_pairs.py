@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,8 @@ class Pair(NamedTuple):
     Each is a pytree whose leaves have a leading axis of T rounds.
     """
 
-    losses: Any
-    others: Any
+    losses: PyTree
+    others: PyTree
 
 
 @in_float32

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax import random as jr
+from jax.extend.core import ClosedJaxpr
 
 from dpjax import privacy
 from dpjax.audit import comparisons, streams, visits
@@ -25,7 +26,7 @@ from dpjax.audit.rules import (
     signed_shift,
 )
 from dpjax.combinators import as_learner
-from dpjax.core import Array, BatchLearner, Learner, Mechanism
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, PyTree
 from dpjax.domains import Domain
 from dpjax.engine.settings import in_float32
 from dpjax.game.rounds import first_arguments, step_arguments
@@ -228,8 +229,8 @@ def replay(
 
 
 class _Traced(NamedTuple):
-    program: Any  # a ClosedJaxpr
-    structure: Any  # the tree structure of its result
+    program: ClosedJaxpr  # a ClosedJaxpr
+    structure: PyTree  # the tree structure of its result
     sites: list  # its releases, and the names of other primitives that use keys
 
 

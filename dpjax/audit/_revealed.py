@@ -5,7 +5,7 @@ import math
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ class Revealed(NamedTuple):
 class WorstHistory(NamedTuple):
     """A history of actions and its likelihood ratio on the pair."""
 
-    history: Any  # as audit.play returns it
+    history: PyTree  # as audit.play returns it
     log_ratio: float  # ln P'(a) / P(a)
     epsilon: tuple[float, float]  # an interval of its size, from independent filters
     confidence: float  # of the interval, if the mean over filters is normally distributed
@@ -65,7 +65,12 @@ class WorstHistory(NamedTuple):
 
 @in_float32
 def log_ratio(
-    learner: Learner | BatchLearner, pair: Pair, actions: Any, key: Array, *, particles: int = 256
+    learner: Learner | BatchLearner,
+    pair: Pair,
+    actions: PyTree,
+    key: Array,
+    *,
+    particles: int = 256,
 ) -> Array:
     """An estimate of ln P'(a) / P(a) for the actions a of one run, by a particle filter.
 

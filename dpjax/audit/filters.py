@@ -26,13 +26,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
-from jax.extend.core import Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from dpjax.audit import visits
 from dpjax.audit.densities import OUTCOMES, log_density, outcomes, refusal
 from dpjax.audit.reports import reported
 from dpjax.combinators import as_learner
-from dpjax.core import Array
+from dpjax.core import Array, PyTree
 from dpjax.core._versions import jaxprs_in_params
 from dpjax.feedback import seen_inside
 from dpjax.game.rounds import first_arguments, step_arguments
@@ -58,15 +58,15 @@ class Draw(NamedTuple):
 
     active: Any  # () bool, whether its branch was taken
     log: Any  # () the log-density of the release, or the log-probability of the outcome
-    release: Any
-    noisy: Any  # for prefix sums the released sum; else ()
+    release: PyTree
+    noisy: PyTree  # for prefix sums the released sum; else ()
 
 
 class Program(NamedTuple):
     """A traced function of a learner, and its enumerated draws."""
 
-    closed: Any  # a ClosedJaxpr
-    structure: Any  # the tree structure of its result
+    closed: ClosedJaxpr  # a ClosedJaxpr
+    structure: PyTree  # the tree structure of its result
     sites: list
     sizes: dict  # the number of outcomes of each enumerated site
     early: bool  # whether no noise depends on an enumerated outcome
@@ -90,7 +90,7 @@ class Filtered(NamedTuple):
 class Played(NamedTuple):
     """A run on one of the sequences."""
 
-    history: Any  # as audit.play returns it
+    history: PyTree  # as audit.play returns it
     lanes: Array  # (rounds + 1,) the outcomes drawn at enumerated sites
     key: Array
     second: Array  # () bool, whether it was on the second sequence
@@ -103,7 +103,7 @@ class Lanes(NamedTuple):
     twin: Array  # the same in the other world
     noise: Array  # ln of the density ratio, twin over own, of all other draws of the round
     moved: Array  # bool, whether the noise of prefix sums could be moved
-    worlds: Any  # the states of the world that drew and of its twin
+    worlds: PyTree  # the states of the world that drew and of its twin
     idle: Array  # bool, whether no enumerated draw was made
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.core import Array
+from dpjax.core import Array, PyTree
 from dpjax.noise.release import Site, over_members
 
 
@@ -20,10 +20,10 @@ class Record(NamedTuple):
 
     active: Any  # () bool: whether the branch with the release was taken
     key: Any  # (n, 2) the words of its keys
-    value: Any  # the value before noise; for a draw, the probabilities
-    scale: Any  # the noise scale over the mechanism's sensitivity; for a draw, 1
+    value: PyTree  # the value before noise; for a draw, the probabilities
+    scale: PyTree  # the noise scale over the mechanism's sensitivity; for a draw, 1
     law: Any  # further parameters of the law of the noise
-    release: Any  # the released value
+    release: PyTree  # the released value
 
 
 class Rule(NamedTuple):

@@ -6,7 +6,6 @@ The command line and comparisons use this module.
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ from dpjax.audit.counts import Bound
 from dpjax.audit.filters import Unknown
 from dpjax.audit.reasons import CHECKS, Verdict, described
 from dpjax.audit.spending import spent
-from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, _check
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, PyTree, _check
 from dpjax.domains import Domain, box_losses
 from dpjax.engine.settings import FIRST_LEVEL
 
@@ -422,7 +421,7 @@ def replayed_mutants(
       >>> sorted(found), found["noise halved"].failed
       (['noise halved', 'noise reused', 'scale from data'], ('epsilon',))
     """
-    losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    losses: PyTree = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
     factors, others = mistakes(learner, losses)
     # One program for all mistakes that multiply the scale by a number.
     scaled = replayer(

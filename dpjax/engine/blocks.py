@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     game: Any
     play: Any
     key: Any
-    points: Any  # pytree of (P, ...) float32
+    points: PyTree  # pytree of (P, ...) float32
     count: int  # type: ignore[assignment] # P; tuples have a method of that name
     seeds: int  # S
     rounds: np.ndarray  # (n,) int32, the checkpoints

@@ -56,7 +56,7 @@ class Traced:
     rounds: tuple = field(compare=False)  # the checkpoints
     point: tuple = field(compare=False)  # the shapes of the leaves of a point
     output: Any = field(compare=False)  # the shapes of a Result without its rounds
-    program: Any = field(compare=False)  # the ClosedJaxpr, of (*leaves of the point, seed, key)
+    program: ClosedJaxpr = field(compare=False)  # of (*leaves of the point, seed, key)
     numbers: list[Number] = field(compare=False)  # all numbers in the program
     lifted: Lifted = field(compare=False)  # the numbers that are arguments
 
