@@ -43,7 +43,7 @@ CASES: dict[str, list[list[str]]] = {
     "papers": [command("reproduce", name.replace("_", "-"), "--quick", "--out", name)
                for name in PAPERS],
     "grid": [["{root}/benchmarks/compilation.py", "--grid", "--here"]],
-    "audit": [command("audit", "{root}/examples/mine.py", "--horizon", "64", "--epsilon", "1", "--out", "audit")],
+    "audit": [command("audit", "{root}/examples/mine.py", "--epsilon", "1", "--out", "audit")],
 }  # fmt: skip
 WARM = ("mine", "paper", "papers")
 
