@@ -1,8 +1,11 @@
 """Learners made from learners, and environments made from environments."""
 
 import itertools
+import pickle
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,17 +13,31 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, every_round, learners, noise, simulate, trajectory
+from dpjax import (
+    audit,
+    domains,
+    environments,
+    every_round,
+    learners,
+    noise,
+    simulate,
+    simulate_batches,
+    trajectory,
+)  # fmt: skip
 from dpjax.combinators import (
     arms_as_points,
     count_switches,
     laplace_feedback,
     minibatch,
+    on_gradients,
+    randomized_coordinate,
+    randomized_response,
     rescale_losses,
     sample_arms,
+    sparring,
     tracking,
 )
-from dpjax.core import Arms, Learner, Privacy
+from dpjax.core import Arms, Feedback, Learner, Privacy
 from dpjax.feedback import bandit, seen_inside
 from tests.play import step
 
@@ -105,6 +122,33 @@ def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
         # float32 at a threshold of 50: 2^-24 of 101, in units of the noise scale.
         assert float(fed) * 101.0 - 50.0 - 0.5 == pytest.approx(draws[-1], abs=2e-5)
     assert draws[0] != draws[1]
+
+
+KINDS = {
+    "randomized_response": lambda learner: randomized_response(learner, epsilon=1.0),
+    "randomized_coordinate": lambda learner: randomized_coordinate(learner, epsilon=1.0),
+    "on_gradients": on_gradients,
+    "sparring": lambda learner: sparring(lambda *_, **__: learner, 8, 2, epsilon=1.0),
+    "simulate_batches": lambda learner: simulate_batches(
+        learner, environments.bernoulli([0.2, 0.6], regret="pseudo"), jr.key(0)
+    ),
+}
+LEARNERS = {
+    "randomized_coordinate": lambda: learners.hedge(8, 2, epsilon=np.inf),
+    "on_gradients": lambda: learners.ftrl(8, domains.ball(2), epsilon=np.inf),
+    "simulate_batches": lambda: learners.adap_ucb(8, 2, epsilon=np.inf),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_kind_of_a_feedback_decides_and_not_its_name(name):
+    """Also in another process; a feedback of one's own that is named "bandit" is none."""
+    learner = LEARNERS.get(name, lambda: learners.kl_ucb(8, 2))()._replace(privacy=Privacy())
+    seen = learner.feedback
+    for feedback in (pickle.loads(cloudpickle.dumps(seen)), replace(seen, name="other")):
+        KINDS[name](learner._replace(feedback=feedback))
+    with pytest.raises(ValueError, match="feedback|full information"):
+        KINDS[name](learner._replace(feedback=Feedback(seen.name, seen.see)))
 
 
 # --- minibatch ---

@@ -109,22 +109,6 @@ def _local_noise(dim, epsilon, domain):
     return scale, 1.0 + 2.0 * dim * scale**2, np.ones_like(dim) if domain == "ball" else dim
 
 
-def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
-    """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
-
-    Agarwal & Singh 2017 list this as the best previous regret, up to logarithms (Table 1; Dwork et
-    al. 2014; Smith & Thakurta 2013). Here its constant is 1.
-
-    Examples:
-      >>> horizon = 10.0 ** np.array([4, 6, 8])
-      >>> before = bounds.before_ftrl(horizon, 4, 0.1, domain="cube")
-      >>> (bounds.ftrl(horizon, 4, 0.1, domain="cube") / before).round(2).tolist()
-      [6.03, 1.11, 0.26]
-    """
-    _check.one_of("simplex", "ball", "cube", domain=domain)
-    return np.sqrt(horizon * (np.log(dim) if domain == "simplex" else dim)) / epsilon
-
-
 def ftpl(horizon: Numbers, dim: Numbers) -> np.ndarray:
     """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, when privacy costs nothing.
 
@@ -226,20 +210,6 @@ def probing_experts(
     moment = 1.0 + arms / (mixing * batch)
     lost = 0.5 * rate * moment + mixing + np.where(budget >= begun, 0.0, ran_out)
     return batch * np.log(experts) / rate + horizon * lost
-
-
-def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
-    """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best known rate.
-
-    It is claimed up to logarithms for oblivious losses and (epsilon, delta)-DP by Asi, Koren, Liu &
-    Talwar, "Private online learning via lazy algorithms", 2024. The algorithm is not implemented
-    here.
-
-    Examples:
-      >>> bounds.lazy_to_private(10_000, 4, [0.01, 1.0, np.inf]).round(1).tolist()
-      [761.2, 147.6, 117.7]
-    """
-    return np.sqrt(horizon * np.log(arms)) + np.cbrt(horizon) * np.log(arms) / epsilon ** (2 / 3)
 
 
 def fixed_share(horizon: Numbers, arms: Numbers, rate: Numbers, shifts: Numbers) -> np.ndarray:

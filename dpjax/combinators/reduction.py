@@ -18,7 +18,7 @@ _MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
 def _check_one_number(learner) -> None:
     """Require a Learner that sees one number a round, to which the noise is added."""
     check_learner(learner, Learner)
-    if learner.feedback.name in _MORE:
+    if learner.feedback.kind in _MORE:
         raise ValueError(
             "learner must see one number a round, as with bandit feedback; its feedback is "
             f"{learner.feedback.name!r}"

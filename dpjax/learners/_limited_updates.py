@@ -67,7 +67,7 @@ def limited_updates(
     plus 2 ln K / (epsilon n), because of the random draw. The arm is then played for at most 2 n
     rounds. Permute-and-flip is never worse than the exponential mechanism (McKenna & Sheldon). With
     Laplace noise ln K becomes ln K + 0.31 in the last term. For fixed gaps regret does not grow
-    with T: see :func:`dpjax.bounds.limited_updates_gaps`.
+    with T: it is O(1 / gap + 1 / epsilon) for each arm.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, Algorithm 2 and Theorem 7. Their Corollary 8 draws the experts by

@@ -126,30 +126,6 @@ def test_the_regret_bound_holds_against_oblivious_losses(name):
         assert (means + 4 * errors < plain + scale * spread).all()
 
 
-def test_ones_own_regularizer_and_domain_play():
-    """A quadratic with two curvatures, and a ball known by its linear minimizer only."""
-    ball = domains.ball(3)
-    curvature = jnp.array([1.0, 2.0, 4.0])
-    own = domains.numerical_regularizer(
-        ball, lambda x: jnp.sum(curvature * x * x) / 2, range=2.0, strong_convexity=1.0,
-        smoothness=4.0,
-    )  # fmt: skip
-    by_minimizer = domains.from_minimizer(
-        3, ball.minimizer, centre=np.zeros(3), diameter=2.0, losses=ball.losses, project=30
-    )
-    total = jnp.sum(table("ball"), axis=0)
-    best = float(total @ ball.minimizer(total))
-    for domain in (ball._replace(regularizer=own), by_minimizer):
-        points = play(learners.ftrl(HORIZON, domain, epsilon=1000.0), table("ball"), jr.key(0))
-        used = domain.regularizer
-        bound = 2 * np.sqrt(used.range * used.stability(domain.losses) * HORIZON)
-        assert float(jnp.sum(points * table("ball"))) - best < bound
-        assert np.linalg.norm(points[-1]) > 0.3
-    # x = -(s / curvature) inside the ball.
-    s = jnp.array([0.2, -0.4, 0.8])
-    np.testing.assert_allclose(own.argmin(s), -s / curvature, atol=1e-5)
-
-
 def test_printed_scale():
     """|Y|_1 log2 T / epsilon: half of ours for symmetric losses at T = 64, ours for [0, 1]."""
     domain = domains.simplex(3)._replace(losses=domains.box_losses(3))

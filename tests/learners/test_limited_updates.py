@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, bounds, environments, sweep
+from dpjax import audit, environments, sweep
 from dpjax.cli import audits
 from dpjax.learners._limited_updates import limited_updates
 from dpjax.learners.parts import selectors
@@ -156,7 +156,7 @@ def test_the_printed_laplace_selector_spends_twice_what_the_paper_states():
 
 @pytest.mark.parametrize("selector", ["exponential", "permute_and_flip", "laplace"])
 def test_regret_at_fixed_gaps_does_not_grow(selector):
-    """From T = 2^12 to 2^16 within 3 standard errors, and within a bound that does not grow."""
+    """From T = 2^12 to 2^16 within 3 standard errors."""
     means, trials = [0.3, 0.6, 0.6, 0.7], 300
     found = []
     for horizon in (2**12, 2**16):
@@ -170,8 +170,3 @@ def test_regret_at_fixed_gaps_does_not_grow(selector):
         found.append((regret.mean(), regret.std() / trials**0.5))
     (short, error), (long, other) = found
     assert abs(long - short) < 3 * np.hypot(error, other)
-    bounded = [
-        bounds.limited_updates_gaps(T, means, 0.3, selector=selector) for T in (2**16, 2**40)
-    ]
-    assert long + 3 * other < bounded[0] == pytest.approx(bounded[1])
-    assert bounded[0] < bounds.limited_updates(2**16, 4, 0.3, selector=selector)
