@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, bounds, domains, feedback
+from dpjax import audit, bounds, domains
 from dpjax.learners import cucb
 from dpjax.learners._cucb import SPREAD, most_ones
 from tests.learners.given_noise import with_releases
@@ -39,13 +39,6 @@ def paired(first, second, horizon, at=0):
 
 def spent(learner, pair):
     return float(audit.spent(audit.replay(learner, pair, jr.key(3)), learner.privacy.delta))
-
-
-def test_semi_bandit_feedback_shows_the_played_entries():
-    loss, action = jnp.array([0.2, 0.5, 0.9]), jnp.array([1.0, 0.0, 1.0])
-    np.testing.assert_allclose(feedback.semi_bandit(loss, action), [0.2, 0.0, 0.9])
-    with pytest.raises(TypeError, match="needs linear losses"):
-        feedback.semi_bandit(lambda x: x, action)
 
 
 def test_k_is_the_most_ones_of_a_vertex():
@@ -131,19 +124,6 @@ def test_a_replaced_round_spends_epsilon_and_not_more(read, model):
     learner = cucb(16, CATALOGUE["paths"][0], epsilon=1.0, read=read, model=model)
     found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(1)), jr.key(2))
     assert found.failed == () and found.spent.max() <= 1.0 + 1e-4
-
-
-@pytest.mark.parametrize("name", ["partition", "trees"])
-@quickly
-def test_it_plays_vertices_and_learns_the_best(name):
-    """It ends by playing entries of small mean; actions are 0/1 points of the domain."""
-    domain, ones = CATALOGUE[name]
-    learner = cucb(1500, domain, epsilon=np.inf, exploration=0.5)
-    actions = np.asarray(jax.jit(lambda: play_table(learner, tables(1500), jr.key(0)).actions)())
-    assert np.isin(actions, (0.0, 1.0)).all() and actions.sum(axis=1).max() <= ones
-    best = np.asarray(domain.minimizer(jnp.float32(MEANS)))
-    assert MEANS @ (actions[750:].mean(axis=0) - best) < 0.12
-    assert np.asarray(domain.contains(jnp.asarray(actions[5])))
 
 
 @quickly

@@ -1,38 +1,19 @@
 """EXP4: its law of arms, estimates and rates, and its regret."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import bounds, environments, noise, simulate, sweep
+from dpjax import bounds, environments, noise, simulate
 from dpjax.feedback import contextual
 from dpjax.learners import exp4
-from dpjax.learners.parts.advised import Mixture, follow, law_of_arms
+from dpjax.learners.parts.advised import Mixture, follow
 
 # E has one row for each of five experts on three arms.
 ADVICE = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.25, 0.5, 0.25], [0.25, 0.625, 0.125], [0, 0, 1.0]]
 ADVICE = np.array(ADVICE, np.float32)
 EXPERTS, ARMS = ADVICE.shape
-Q = np.array([0.4, 0.1, 0.25, 0.2, 0.05], np.float32)
-
-
-def mixture(q=Q, gamma=0.2, level=0.0):
-    return Mixture(*(jnp.asarray(x, jnp.float32) for x in (q, gamma, level)))
-
-
-def test_arms_have_the_law_of_the_mixture():
-    """Chi-square over 20 000 coins; the law without mixing fails."""
-    draw = jax.vmap(lambda key: follow(mixture(level=jr.uniform(key)), ADVICE.T))
-    keys = jr.split(jr.key(0), 20_000)
-    counts = np.bincount(np.asarray(draw(keys)), minlength=ARMS)
-    p = 0.8 * Q.astype(np.float64) @ ADVICE + 0.2 / ARMS
-    np.testing.assert_allclose(law_of_arms(mixture(), ADVICE.T), p, rtol=1e-6)
-    assert stats.chisquare(counts, 20_000 * p / p.sum()).pvalue > 1e-3
-    plain = Q.astype(np.float64) @ ADVICE
-    assert stats.chisquare(counts, 20_000 * plain / plain.sum()).pvalue < 1e-6
 
 
 def test_no_coin_draws_an_arm_of_probability_0_or_none():
@@ -93,26 +74,6 @@ def test_a_short_game_is_capped_and_counts_what_the_proof_excludes():
     state, _ = plain.init(jr.key(0))
     seen = [(jnp.asarray(ADVICE[:, 0]), jnp.float32(loss)) for loss in (0.0, -1000.0)]
     assert [int(plain.step(state, jr.key(1), x)[0].violations) for x in seen] == [0, 1]
-
-
-def test_regret_is_below_the_bound_and_far_below_uniform_play():
-    """One informed expert among 16; at two horizons, for the mean over trials."""
-    good = 0.9 * np.eye(16)[3]
-    environment = environments.advice(np.full(4, 0.5), 16, informative=good)
-
-    def game(epsilon):
-        return exp4(16_384, 4, 16, epsilon=epsilon), environment
-
-    found = sweep(game, np.array([10.0, np.inf]), 16, jr.key(1), checkpoints=[4096, 16_384],
-                  progress=False)  # fmt: skip
-    regret = np.asarray(found.regret).mean(axis=1)
-    uniform = 16_384 * 0.9 * (0.5 - 0.5**4)
-    for i, epsilon in enumerate((10.0, np.inf)):
-        assert 0.0 < regret[i, 1] < bounds.exp4(16_384, 4, 16, epsilon)
-        assert regret[i, 1] < 0.3 * uniform
-        assert regret[i, 1] < 3.0 * regret[i, 0]  # linear regret would grow fourfold
-    assert regret[1, 1] < regret[0, 1]
-    assert np.asarray(found.report.violations).max() == 0
 
 
 def test_the_bound_by_hand_and_by_the_sum_of_its_terms():

@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import audit, domains, environments, feedback, learners, loss_families, sweep
+from dpjax import audit, domains, feedback, learners, loss_families
 from dpjax.combinators import on_gradients
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.mechanisms import tree
@@ -15,7 +14,6 @@ from tests.play import play_table
 
 HORIZON, DIM = 64, 3
 BALL = domains.ball(DIM)
-FAMILIES = ("linear", "distance", "absolute", "quadratic", "largest")
 
 
 def loss_set(family, **changes):
@@ -56,37 +54,6 @@ def test_the_gradient_is_taken_at_the_play():
     loss = jax.tree_util.Partial(loss_families.quadratic(BALL).function, z)
     np.testing.assert_allclose(feedback.gradient(loss, x), x - z, rtol=1e-6)
     np.testing.assert_array_equal(feedback.gradient(z, x), z)
-
-
-def regrets(game, epsilons, trials=200):
-    found = sweep(game, np.array(epsilons, np.float32), trials, jr.key(3), checkpoints=1,
-                  progress=False)  # fmt: skip
-    return found.regret[..., -1], found.clipped
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_noisy_bound_holds_for_every_family(family):
-    """D sqrt(T (G^2 + 2 G z)) on average, on random and adaptive losses; nothing is clipped."""
-    made = getattr(loss_families, family)(BALL)
-    longest = made.lipschitz(0.0)
-    epsilons = [1.0, 30.0, np.inf]
-    sums = [
-        prefix_sums(HORIZON, loss_set(made), epsilon=eps, delta=None, mechanism=tree,
-                    noise="laplace")
-        for eps in epsilons
-    ]  # fmt: skip
-    z = np.array([float(noise_length(HORIZON, DIM, each)) for each in sums])
-    bound = np.sqrt(HORIZON * (longest**2 + 2 * longest * z))
-    for kind in ("iid", "adaptive"):
-
-        def game(epsilon, kind=kind):
-            environment = environments.convex_losses(BALL, made, kind, spread=1.0, steps=100)
-            return follower(made, epsilon=epsilon), environment
-
-        found, clipped = regrets(game, epsilons)
-        assert (found.mean(axis=1) + 4 * stats.sem(found, axis=1) < bound).all()
-        assert (clipped == 0).all()
 
 
 def test_the_rate_is_that_of_its_formula():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, environments, sweep
+from dpjax import audit
 from dpjax.cli import audits
 from dpjax.learners._limited_updates import limited_updates
 from dpjax.learners.parts import selectors
@@ -152,21 +152,3 @@ def test_the_printed_laplace_selector_spends_twice_what_the_paper_states():
     assert (float(declared.epsilon), float(declared.paper_epsilon)) == (2.0, 1.0)
     verdict = audits.replays(learner, audit.pairs_for(learner, 32, audits.keys()[0]))
     assert verdict.failed == () and verdict.spent.max() == pytest.approx(2.0, rel=1e-5)
-
-
-@pytest.mark.parametrize("selector", ["exponential", "permute_and_flip", "laplace"])
-def test_regret_at_fixed_gaps_does_not_grow(selector):
-    """From T = 2^12 to 2^16 within 3 standard errors."""
-    means, trials = [0.3, 0.6, 0.6, 0.7], 300
-    found = []
-    for horizon in (2**12, 2**16):
-
-        def game(epsilon, horizon=horizon):
-            learner = limited_updates(horizon, 4, epsilon=epsilon, selector=selector)
-            return learner, environments.bernoulli(means, regret="pseudo")
-
-        result = sweep(game, np.array([0.3]), trials, jr.key(7), checkpoints=1, progress=False)
-        regret = result.regret[0, :, -1]
-        found.append((regret.mean(), regret.std() / trials**0.5))
-    (short, error), (long, other) = found
-    assert abs(long - short) < 3 * np.hypot(error, other)

@@ -7,21 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import optimize
 
-from dpjax import bounds, environments, simulate_batches, sweep
 from dpjax.learners import linear_elimination
 from dpjax.learners._linear_elimination import (
     chernoff_radius,
     exact_radii,
     log_term,
-    noise_tilt,
     phase_length,
     printed_radius,
 )
 from dpjax.learners.parts import elimination, elimination_phases
 from dpjax.maths import designs, exact_sums
-from tests.learners.batches import told_sums, with_pulls
+from tests.learners.batches import told_sums
 from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
 MODULE = importlib.import_module("dpjax.learners._linear_elimination")
@@ -40,16 +37,6 @@ SLOW = pytest.mark.slow
 
 def tail(u, count, term):
     return (term - count * np.log1p(-(u**2))) / u
-
-
-def test_the_tilt_is_within_one_percent_of_the_best():
-    """For N draws and failures e^-L, N from 1 to 10^9 and L from 2 to 100."""
-    for count in 10.0 ** np.arange(0, 10):
-        for term in (2.0, 10.0, 40.0, 100.0):
-            best = optimize.minimize_scalar(
-                lambda u, c=count, t=term: tail(u, c, t), bounds=(1e-5, 1 - 1e-9), method="bounded"
-            ).fun
-            assert tail(float(noise_tilt(count, term)), count, term) <= 1.01 * best
 
 
 def least_squares(actions, active, pulls):
@@ -256,24 +243,6 @@ def test_a_phase_that_does_not_fit_goes_to_the_best_estimate(monkeypatch, in_ord
     assert played[4] == (1, 1)
     # Not even the first phase fits: any arm plays.
     assert told_sums(linear_elimination(15, np.eye(2), epsilon=1.0), [])[1] == [(0, 15)]
-
-
-def test_the_best_arm_survives_and_regret_is_below_the_bound():
-    """Failures have probability 1 / T. A seventh of all rounds are left for the last arm."""
-    epsilons = np.array([0.05, 0.5, 5.0, np.inf], np.float32)
-
-    def game(epsilon):
-        learner = linear_elimination(200_000, ACTIONS, epsilon=epsilon)
-        return learner, with_pulls(environments.bernoulli(MEANS, regret="pseudo"), ARMS)
-
-    result = sweep(
-        game, epsilons, 512, jr.key(0), play=simulate_batches, checkpoints=1, progress=False
-    )
-    regret = result.regret[..., 0]
-    assert (result.tally[1][..., int(np.argmin(MEANS))] > 200_000 / 8).all()
-    bound = bounds.linear_elimination(200_000, ARMS, 2, epsilons)
-    assert (regret.max(axis=1) <= bound).all()
-    assert (np.diff(regret.mean(axis=1)) < 0).all()
 
 
 # --- edge cases ---

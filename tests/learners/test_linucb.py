@@ -146,17 +146,6 @@ def test_beliefs_follow_from_the_releases(variant):
     assert report.indefinite == 0
 
 
-@pytest.mark.usefixtures("quick_compilation")
-def test_declared_privacy_is_joint():
-    declared = private(3).privacy
-    assert (declared.model, declared.released, declared.unit) == ("joint", "policies 1..T", "round")
-    assert (declared.epsilon, declared.delta) == (1.0, DELTA)
-    code = private(3, gram=gram.gaussian(calibration="code")).privacy
-    assert code.calibration == "code" and code.paper_epsilon == 1.0
-    assert 0.0 <= float(code.epsilon) < 0.1 and float(code.rho) < 0.002  # (0, 0.1) is enough
-    assert private(3, gram=gram.losses_only()).privacy.unit == "entry"
-
-
 # Many dimensions
 
 

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import audit, bounds, domains, environments, learners, mechanisms, privacy, sweep
+from dpjax import audit, learners, mechanisms, privacy
 from dpjax.cli import audits
 from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
@@ -76,32 +75,6 @@ def test_declarations(name):
         assert [each.model for each in pure] == ["local", "distributed"]
         # A batch's sum that is noised as one item is central.
         assert twin("projection_free").privacy.model == "central"
-
-
-# Cost -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["simplex", "ball", "cube"])
-def test_the_bound_of_local_ftrl(name):
-    """At its rate, against three adversaries; one of them exceeds a tenth of it."""
-    horizon, domain = 256, getattr(domains, name)(4)
-    if name == "simplex":
-        domain = domain._replace(losses=domains.box_losses(4))
-    rate = float(bounds.ftrl_local_rate(horizon, 4, 2.0, domain=name))
-    bound, worst = bounds.ftrl_local(horizon, 4, 2.0, domain=name), 0.0
-    for kind in ("iid", "switching", "alternating"):
-
-        def game(epsilon, kind=kind):
-            given = {"mechanism": mechanisms.per_item, "rate": rate}
-            learner = learners.ftrl(horizon, domain, epsilon=epsilon, **given)
-            return learner, environments.linear_losses(domain, kind, period=32)
-
-        swept = sweep(game, np.array([2.0]), 200, jr.key(0), checkpoints=1, progress=False)
-        regret = swept.regret[0, :, -1]
-        assert regret.mean() + 4.0 * stats.sem(regret) < bound
-        worst = max(worst, regret.mean())
-    assert worst > bound / 10.0
 
 
 # LinUCB ---------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, simulate, simulate_batches, sweep
+from dpjax import environments, simulate
 from dpjax.core import Batch
 from dpjax.learners import successive_elimination
 from dpjax.learners._successive_elimination import epoch_length, epoch_radius
-from tests.learners.batches import told_sums, with_pulls
+from tests.learners.batches import told_sums
 from tests.learners.given_noise import (
     laplace_draws,
     losses_of_games,
@@ -43,39 +43,6 @@ def test_lengths_and_radii_in_float64(epsilon):
             computed = float(epoch_radius(epoch, active, epsilon, 1e-5))
             assert computed == pytest.approx(radius, rel=1e-6)
             assert computed <= 2.0**-epoch / 4
-
-
-# The gap of the second arm is Delta_1 / 4.
-SMALL = np.array([0.25, 0.375, 0.75])
-SMALL_HORIZON = 5000
-
-
-def test_the_best_arm_stays_and_the_others_are_pulled_no_more_than_the_bound():
-    """With probability 1 - beta; the bound on regret holds for the mean."""
-
-    def game(epsilon):
-        learner = successive_elimination(SMALL_HORIZON, 3, epsilon=epsilon, failure=0.5)
-        return learner, with_pulls(environments.bernoulli(SMALL, regret="pseudo"), 3)
-
-    epsilons = np.array([0.2, 1.0, np.inf], np.float32)
-    pulls = sweep(
-        game, epsilons, 1000, jr.key(1), play=simulate_batches, checkpoints=1, progress=False
-    ).tally[1]
-    for epsilon, row in zip(epsilons, pulls, strict=True):
-        for arm in (1, 2):
-            gap = SMALL[arm] - SMALL[0]
-            epochs = range(1, int(np.ceil(np.log2(1 / gap))) + 1)
-            most = sum(np.ceil(by_hand(e, 3, epsilon, 0.5)[0]) for e in epochs)
-            assert (row[:, arm] > most).mean() <= 0.5
-            # The union bound is loose.
-            assert (row[:, arm] > most).mean() < 0.01
-        # If another arm remains, one of the two has one round more.
-        assert (row[:, 0] >= row.max(axis=1) - 1).mean() > 0.99
-        bound = bounds.successive_elimination(SMALL_HORIZON, SMALL, epsilon, failure=0.5)
-        assert (row @ (SMALL - SMALL[0])).mean() <= bound
-    # At epsilon = inf an arm of gap 1/2 always leaves after the first epoch of 497 rounds.
-    assert np.ceil(by_hand(1, 3, np.inf, 0.5)[0]) == 497
-    assert (pulls[2, :, 2] == 497).all()
 
 
 # --- a reference in NumPy ---
