@@ -1,12 +1,15 @@
 """Bounds against adversaries, for experts and online linear optimization."""
 
+from typing import Literal
+
 import numpy as np
 import scipy
 
+from dpjax.bounds._host import Shape
 from dpjax.core import Numbers, _check
 
 
-def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape) -> np.ndarray:
     """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
 
     This is the theorem of Agarwal & Singh 2017 with our constants, for replacement of a round.
@@ -37,7 +40,7 @@ def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np
     return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
 
 
-def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape) -> np.ndarray:
     """:func:`ftrl` with sqrt(D_R S' T) as its first term: Agarwal & Singh 2017, Theorem 3.4.
 
     S' is the largest squared dual norm of a loss in the local norm of R. So the first term is
@@ -54,7 +57,9 @@ def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: st
     return whole - plain + plain / np.sqrt(2.0)
 
 
-def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl_local_rate(
+    horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape
+) -> np.ndarray:
     """The rate eta for which :func:`ftrl_local` holds: "simplex", "ball" or "cube".
 
     It is sqrt(D_R / (T m)) for a second moment m that includes the noise.
@@ -70,7 +75,7 @@ def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain:
     return np.sqrt(4.0 * width / (horizon * moment))
 
 
-def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape) -> np.ndarray:
     """FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise: "simplex", "ball" or "cube".
 
     Losses are those of :func:`ftrl`, whole rounds are replaced, and the rate is that of
@@ -253,7 +258,9 @@ def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) 
     return np.where(np.isinf(epsilon), 2.0 * np.sqrt(horizon * np.log(arms)), private)
 
 
-def random_losses(horizon: Numbers, size: Numbers, *, domain: str) -> np.ndarray:
+def random_losses(
+    horizon: Numbers, size: Numbers, *, domain: Shape | Literal["arms"]
+) -> np.ndarray:
     """Minimax lower bound from random losses, for any learner with or without privacy.
 
     Losses have a random sign in each round, so all actions have the same mean loss. With K or

@@ -1,5 +1,7 @@
 """Bounds for linear bandits, with a fixed set of actions or features in each round."""
 
+from typing import Literal
+
 import numpy as np
 import scipy
 
@@ -9,7 +11,12 @@ from dpjax.maths.logistic import gradient_ball
 
 
 def linear_elimination(
-    horizon: Numbers, arms: int, dim: int, epsilon: Numbers, *, model: str = "central"
+    horizon: Numbers,
+    arms: int,
+    dim: int,
+    epsilon: Numbers,
+    *,
+    model: Literal["central", "local"] = "central",
 ) -> np.ndarray:
     """Worst-case regret of linear elimination by phases, with radius "exact" or "chernoff".
 
@@ -63,8 +70,8 @@ def cucb(
     ones: int,
     epsilon: Numbers,
     *,
-    read: str = "one",
-    model: str = "central",
+    read: Literal["one", "all"] = "one",
+    model: Literal["central", "local"] = "central",
 ) -> np.ndarray:
     """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
 
@@ -102,8 +109,8 @@ def semi_bandit_ftrl(
     ones: Numbers,
     epsilon: Numbers,
     *,
-    read: str = "one",
-    model: str = "local",
+    read: Literal["one", "all"] = "one",
+    model: Literal["central", "local"] = "local",
     paths: Numbers | None = None,
 ) -> np.ndarray:
     """5.66 sqrt(d k T V) on sets of k of d entries, 2.83 sqrt(d ln N T V) on N paths.

@@ -28,6 +28,9 @@ Array = jax.Array
 Number = float | np.floating | jax.Array
 # An array of numbers: a NumPy or JAX array, or nested lists.
 Numbers = Any
+# How neighbouring loss sequences differ in a round, and in how much of it; see :class:`Privacy`.
+Neighbours = Literal["replace", "zero_out"]
+Unit = Literal["round", "entry"]
 
 
 def described(kind: Any) -> Any:

@@ -1,6 +1,6 @@
 """CUCB: confidence bounds on the vertices of a polytope, from semi-bandit feedback."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +36,8 @@ def cucb(
     domain: Domain,
     *,
     epsilon: Number,
-    read: str = "one",
-    model: str = "central",
+    read: Literal["one", "all"] = "one",
+    model: Literal["central", "local"] = "central",
     exploration: Number = 3.0,
 ) -> Learner:
     """CUCB with private means: combinatorial semi-bandits on k-sets, trees and paths.

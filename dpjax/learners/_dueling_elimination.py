@@ -1,6 +1,6 @@
 """Elimination of arms by private counts of lost duels."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +67,7 @@ def dueling_elimination(
     epsilon: Number,
     failure: Number | None = None,
     exploration: Number = 1.0,
-    compare: str = "scores",
+    compare: Literal["scores", "pairs"] = "scores",
 ) -> BatchLearner:
     """Dueling elimination: eliminate arms by private counts of the duels that they lost.
 

@@ -1,5 +1,7 @@
 """Limited updates: private experts for i.i.d. losses, which use each loss once."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
@@ -8,6 +10,7 @@ from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 # The law of each selector.
 LAWS = {"exponential": selectors.exponential, "permute_and_flip": selectors.permute_and_flip}
@@ -24,8 +27,8 @@ def limited_updates(
     *,
     epsilon: Number,
     ratio: Number | None = None,
-    selector: str = "exponential",
-    calibration: str = "derived",
+    selector: Literal["exponential", "permute_and_flip", "laplace"] = "exponential",
+    calibration: Calibration = "derived",
 ) -> BatchLearner:
     """Follow the leader of the previous batch, drawn privately, in batches that double.
 
@@ -86,11 +89,9 @@ def limited_updates(
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
     _check.one_of(*LAWS, "laplace", selector=selector)
-    _check.one_of(
-        *(("derived", "printed") if selector == "laplace" else ("derived",)),
-        calibration=calibration,
-    )
-    printed = calibration == "printed"
+    printed = is_printed(calibration)
+    if printed and selector != "laplace":
+        raise ValueError("calibration: the paper prints the laplace selector only")
     scale = privacy.laplace_scale(1.0 if printed else 2.0, epsilon)
 
     def draw(key, total, rounds):
@@ -117,7 +118,6 @@ def limited_updates(
         epsilon=spent,
         rho=privacy.bounded_range_rho(spent) if bounded else 0.5 * spent**2,
         accountant=f"{NAMES[selector]} on each batch, parallel over batches",
-        calibration=calibration,
-        paper_epsilon=epsilon if printed else float("nan"),
     )
+    declared = stated(declared, calibration, epsilon)
     return BatchLearner(init, step, full, Arms(arms), horizon, declared)

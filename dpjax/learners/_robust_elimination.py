@@ -1,5 +1,7 @@
 """Robust elimination: DP-SE for heavy-tailed losses, which are clipped in each epoch."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
@@ -20,7 +22,7 @@ def robust_elimination(
     moment: Number = 1.0,
     order: Number = 2.0,
     largest_gap: Number = 1.0,
-    model: str = "central",
+    model: Literal["central", "local"] = "central",
     failure: Number | None = None,
 ) -> Learner:
     """Robust elimination: successive elimination of arms with heavy-tailed losses.

@@ -1,6 +1,6 @@
 """Follow the regularized leader for adversarial semi-bandits, with noise on entry losses."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax import random as jr
@@ -31,8 +31,8 @@ def semi_bandit_ftrl(
     *,
     epsilon: Number,
     delta: Number | None = None,
-    read: str = "one",
-    model: str = "local",
+    read: Literal["one", "all"] = "one",
+    model: Literal["central", "local"] = "local",
 ) -> Learner | BatchLearner:
     """FTRL for adversarial semi-bandits on k-sets and paths, with noise on losses.
 

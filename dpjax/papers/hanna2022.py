@@ -8,6 +8,7 @@ rounds are played in batches.
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
+from typing import Literal
 
 import numpy as np
 import xarray
@@ -89,7 +90,7 @@ def _upper_bound(row) -> float:
     if "exact" not in row["learner"] and "Chernoff" not in row["learner"]:
         return np.nan
     arms, dim = games.INSTANCES[row["instance"]].actions.shape
-    model = "local" if "local" in row["learner"] else "central"
+    model: Literal["central", "local"] = "local" if "local" in row["learner"] else "central"
     return float(bounds.linear_elimination(row["horizon"], arms, dim, row["epsilon"], model=model))
 
 
