@@ -17,7 +17,8 @@ from dpjax.maths.clipping import add_counts, into_range
 
 
 def _feedback(see: Callable, losses: PyTree = True) -> Feedback:
-    return Feedback(see.__name__, see, losses)
+    name: Any = see.__name__
+    return Feedback(name, see, losses, kind=name)
 
 
 def clip_seen(learner: Learner | BatchLearner, seen: PyTree) -> tuple:

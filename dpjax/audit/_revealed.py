@@ -112,7 +112,7 @@ def is_discrete(learner: Learner | BatchLearner) -> bool:
       >>> audit.is_discrete(learners.exp3(8, 2))
       True
     """
-    return isinstance(learner.action_set, Arms) or learner.feedback.name == "semi_bandit"
+    return isinstance(learner.action_set, Arms) or learner.feedback.kind == "semi_bandit"
 
 
 def _filter(learner, pair) -> Filter:

@@ -94,7 +94,7 @@ def pairs_for(
         changed=changed, spacing=declared.spacing,
     )  # fmt: skip
     sequences = jax.tree.map(lambda leaf: leaf[:, : learner.horizon], sequences)
-    if learner.feedback.name in ("value", "values", "difference", "gradient", "whole"):
+    if learner.feedback.kind in ("value", "values", "difference", "gradient", "whole"):
         # The vectors of the set need not reach the declared range of values or the declared length
         # of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]

@@ -18,7 +18,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -32,6 +32,14 @@ Number = float | np.floating | jax.Array
 Numbers = Any
 # A pytree of arrays, or one array: a state, a loss, a report.
 PyTree = Any
+# How neighbouring loss sequences differ in a round, and in how much of it; see :class:`Privacy`.
+Neighbours = Literal["replace", "zero_out"]
+Unit = Literal["round", "entry"]
+# Options that learners and their bounds share; the learners explain them.
+Model = Literal["central", "local"]
+Read = Literal["one", "all"]
+Compare = Literal["scores", "pairs"]
+Selector = Literal["exponential", "permute_and_flip", "laplace"]
 
 
 def described(kind: Any) -> Any:
@@ -145,6 +153,12 @@ class Clip(Protocol):
         """The feedback -> the clipped feedback, and how many losses were outside the set."""
 
 
+Kind = Literal[
+    "full", "gradient", "whole", "bandit", "value", "values", "difference", "linear", "semi_bandit",
+    "contextual",
+]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Feedback:
     """The feedback of a round. The kinds used in dpjax are in ``dpjax.feedback``.
@@ -153,10 +167,13 @@ class Feedback:
     NamedTuple, since ``jax.jit`` crashes on a callable tuple.
 
     Attributes:
-      name: for messages, tables, and combinators that need one kind of feedback.
+      name: for messages and tables.
       see: (Outcome.loss, action) -> the feedback, a pytree.
       losses: which parts of the feedback are losses, as a prefix of its pytree. Other parts, such
         as features, are not clipped to ``Privacy.loss_range``.
+      kind: the name of the feedback in ``dpjax.feedback`` that this one is, possibly of transformed
+        losses; None if it is none of them. Combinators and audits that need one kind of feedback
+        read it.
 
     Examples:
       >>> first = dpjax.Feedback("first entry", lambda loss, action: loss[0])
@@ -167,6 +184,7 @@ class Feedback:
     name: str
     see: See
     losses: PyTree = True
+    kind: Kind | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "__name__", self.name)

@@ -79,7 +79,7 @@ def simulate_batches(
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "
             'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
         )
-    if learner.feedback.name != "bandit":
+    if learner.feedback.kind != "bandit":
         raise ValueError(
             "learner must have bandit feedback to be played by batches, not "
             f"{learner.feedback.name!r}"
