@@ -58,7 +58,7 @@ def part_of(test: str) -> int:
 
 
 def seconds_of(times) -> dict[str, float]:
-    """Seconds of each test in a file of ``tests.times``, by id."""
+    """Seconds of each test in a file of ``pytest --times``, by id."""
     with open(times, newline="") as rows:
         return {row["test"]: float(row["cpu"]) for row in csv.DictReader(rows)}
 
