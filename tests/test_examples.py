@@ -74,9 +74,9 @@ def test_a_lower_threshold_is_better_until_its_draws_run_out():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_printed_experts_state_what_they_do_not_have(capsys):
-    """At a small size: one row per calibration, and Hedge has less epsilon than it states."""
+    """At a small size: one row per calibration, and Hedge declares less epsilon than its paper."""
     module = script("examples/printed_experts.py")
     module.FACTORIES = {"hedge": module.FACTORIES["hedge"]}
     module.main(horizon=256, trials=4, epsilons=(1.0,))
     derived, printed = capsys.readouterr().out.splitlines()[-2:]
-    assert "states nan, has 1," in derived and "states 1, has 0.851," in printed
+    assert "paper nan, declared 1," in derived and "paper 1, declared 0.851," in printed
