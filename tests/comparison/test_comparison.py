@@ -4,27 +4,21 @@ import importlib
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from jax.tree_util import Partial
 
-import dpjax
-from dpjax import Privacy, bounds, domains, learners
+from dpjax import bounds, domains, learners
 from dpjax.audit import audited as audits
 from dpjax.audit import reasons
 from dpjax.bounds import instances as lower_bounds
 from dpjax.combinators import as_learner
-from dpjax.core import Arms, Learner, Policies
+from dpjax.core import Arms, Policies
 from dpjax.domains.action_sets import check_fit
-from dpjax.environments.families import GAPS
-from dpjax.feedback import bandit, contextual, full
 from dpjax.learners import entrants
 from dpjax.learners.entrants import sizes
 from dpjax.learners.factories import taken
 from dpjax.study.standard import drawn, standard
-from dpjax.study.worst_case import described
 
 # The package exports the function under the module's name.
 comparing = importlib.import_module("dpjax.study.compare")
@@ -147,108 +141,6 @@ def test_lower_bounds_are_those_of_the_instance_and_of_the_declaration():
     assert [each.value for each in contextual_bound] == pytest.approx(
         [2.0 * each.value for each in pure]
     )
-
-
-def centre(horizon, domain):
-    """Plays the centre of a set, whatever the losses."""
-    middle = jnp.asarray(domain.centre, jnp.float32)
-    return Learner(lambda key: ((), middle), lambda state, key, loss: ((), middle), full, domain,
-                   horizon, Privacy())  # fmt: skip
-
-
-def first_arm(horizon, dim):
-    """Plays the first arm, whatever its features."""
-    policy = Partial(lambda features: jnp.int32(0))
-    return Learner(lambda key: ((), policy), lambda state, key, loss: ((), policy), contextual,
-                   Policies(dim), horizon, Privacy())  # fmt: skip
-
-
-@pytest.fixture
-def small_search(monkeypatch):
-    small = partial(comparing.worst_case, trials=4, final=8, population=8, generations=2)
-    monkeypatch.setattr(comparing, "worst_case", small)
-    monkeypatch.setattr(comparing, "standard", lambda *of: standard(*of)[:1])
-
-
-def weak_at_one_gap(horizon, arms):
-    """Plays each arm once, then the best; after a loss of 1 - GAPS[12], always the last arm."""
-
-    def step(state, key, loss):
-        t, least, best, weak = state
-        weak = weak | (jnp.abs(loss - (1.0 - GAPS[12])) < 1e-4)
-        best = jnp.where((loss < least) & (t < arms), t, best)
-        least = jnp.minimum(loss, least)
-        arm = jnp.where(weak, arms - 1, jnp.where(t + 1 < arms, t + 1, best))
-        return (t + 1, least, best, weak), arm
-
-    def init(key):
-        return (jnp.int32(0), jnp.float32(2.0), jnp.int32(0), jnp.bool_(False)), jnp.int32(0)
-
-    return Learner(init, step, bandit, Arms(arms), horizon, Privacy())
-
-
-@pytest.mark.usefixtures("quick_compilation", "small_search")
-def test_the_largest_regret_of_a_profile_is_at_the_gap_that_was_planted():
-    """With constant losses, all rounds but the first cost the gap there, and 3 rounds elsewhere."""
-    found = dpjax.compare(weak_at_one_gap, against=["ucb1"], epsilons=[np.inf], horizon=HORIZON,
-                          trials=4, search=True, progress=False)  # fmt: skip
-    worst = found.worst.set_index(["instance", "learner"])
-    mine = worst.loc["gap, constant", found.name]
-    assert mine["parameters"] == described({"gap": GAPS[12]})
-    assert mine["mean"] == pytest.approx(GAPS[12] * (HORIZON - 1), rel=1e-5)
-    assert mine["low"] == mine["mean"] == mine["high"]
-    assert worst.loc["gap, constant", "ucb1"]["parameters"] != mine["parameters"]
-    regret = found.profile.final_regret.sel(learner=found.name, environment="constant")
-    others = regret.squeeze().isel(gap=[i for i in range(len(GAPS)) if i != 12])
-    np.testing.assert_allclose(others.isel(trial=0), 3.0 * np.delete(GAPS, 12), rtol=1e-5)
-    bound = bounds.azize_basu_minimax(HORIZON, 4, np.inf)
-    assert found.minimax == {"azize_basu_minimax": pytest.approx(float(bound))}
-
-
-@pytest.mark.usefixtures("quick_compilation", "small_search")
-def test_a_learner_over_features_is_searched():
-    found = dpjax.compare(first_arm, against=["linucb"], epsilons=[np.inf], horizon=HORIZON,
-                          trials=4, search=True, progress=False)  # fmt: skip
-    worst = found.worst.set_index(["instance", "learner"])
-    assert worst.loc["first_arm", "first_arm"]["parameters"].startswith("gap ")
-    fresh = worst.loc["gap, fresh arms", "first_arm"]
-    assert fresh["parameters"] == "gap 1." and fresh["mean"] > HORIZON
-    assert found.minimax == {}
-
-
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(
-    ("factory", "against", "environment", "epsilons"),
-    [
-        (centre, ["ftrl"], "alternating", (0.1, np.inf)),
-        (first_arm, ["linucb"], "unit vectors", (np.inf,)),
-    ],
-)
-def test_a_learner_over_points_and_one_over_features(
-    factory, against, environment, epsilons, monkeypatch
-):
-    """On one of the three environments, to save compilation."""
-
-    def one(*arguments):
-        return [each for each in standard(*arguments) if each.name == environment]
-
-    monkeypatch.setattr("dpjax.study.compare.standard", one)
-    found = dpjax.compare(
-        factory, against=against, epsilons=epsilons, horizon=HORIZON, trials=2, progress=False
-    )
-    assert found.data.sizes["learner"] == 2 and found.data.sizes["environment"] == 1
-    assert environment in found.verdicts and not found.flagged
-    assert found.verdicts["audit"] == (
-        "The learner declares no privacy, so there was nothing to audit."
-    )
-    assert found.level == epsilons[0]
-    assert found.regret["mean"].notnull().all() and found.mutants.empty
-    own = found.regret[found.regret["learner"] == found.name]
-    assert own["epsilon"].isnull().all() and len(own) == 1
-    bounds = ["lower_bound", "shariff_sheffet"]
-    for table in (found.regret[["epsilon", "mean", *bounds]], found.audit[["epsilon", "attack"]]):
-        assert (table.dtypes == "float64").all()  # They once held None.
-    assert len(found.differences) == len(epsilons)
 
 
 def test_sizes_of_ones_own_are_bound_by_partial():
