@@ -35,7 +35,8 @@ COMMANDS = {name: {"--help"}.union(*(option.opts for option in command.params))
 NOT_HERE = {
     "LinBanditPrivate.py", "array.sh", "card.md", "pod.sh", "docs/papers/new",
     "dpjax/compiled", "dpjax/learners/_greedy.py", "tests/learners/test_greedy.py",
-    "results/card/card.md", "privacy.epsilon", "privacy.paper_epsilon", "study.json", "study.run",
+    "results/card/card.md",
+    "privacy.epsilon", "privacy.paper_epsilon", "study.json", "study.run",
     "study.tune", "notebooks/.ipynb_checkpoints",
 }  # fmt: skip
 WORD = re.compile(r"(?<![\w-])--[\w-]+|(?<![\w\\-])[a-zA-Z]\w{2,}")
