@@ -16,7 +16,7 @@ import pandas
 
 from dpjax import learners
 from dpjax.audit import audited
-from dpjax.audit.audited import UNDECIDED, VIOLATED
+from dpjax.audit.reasons import UNDECIDED, VIOLATED
 from dpjax.report import plot, worst_cases
 from dpjax.report.output import write_json
 from dpjax.report.tables import format_markdown, read_rows, write_csv

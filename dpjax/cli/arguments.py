@@ -101,8 +101,8 @@ def prepare(
             )
         mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("devices",))
     if store is None:
-        for name, given in (("resume", resume), ("part", part)):
-            if given:
+        for name, value in (("resume", resume), ("part", part)):
+            if value:
                 raise ValueError(f"{name}: it needs a store; pass --store PATH")
         return mesh
     check_url(store)

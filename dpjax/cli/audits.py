@@ -1,6 +1,8 @@
 """Audits of every learner: the declared privacy, and the privacy loss that was found."""
 
+import os
 import re
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -12,8 +14,9 @@ from jax import random as jr
 
 from dpjax import audit, domains, learners
 from dpjax.audit import audited
-from dpjax.audit.audited import MINUTES, PAIRS, RUNS, UNDECIDED, VIOLATED
+from dpjax.audit.audited import MINUTES, PAIRS, RUNS
 from dpjax.audit.limits import watched
+from dpjax.audit.reasons import UNDECIDED, VIOLATED
 from dpjax.cli.learner_files import find_factory, line_of
 from dpjax.combinators import as_learner
 from dpjax.core import Learner, _check
@@ -58,12 +61,12 @@ DOMAINS = {
 
 
 @cache
-def domain_of(name):
+def domain_of(name: str) -> domains.Domain:
     """The domain of that name; made late, because JAX fixes devices at its first computation."""
     return DOMAINS[name](ARMS)
 
 
-def domains_of(name) -> list[str]:
+def domains_of(name: str) -> list[str]:
     """The domains on which a learner is audited; one empty name if its factory takes none."""
     if not factories.takes(name, "domain"):
         return [""]
@@ -72,7 +75,7 @@ def domains_of(name) -> list[str]:
     return ["simplex", "2-sets" if of_vertices else "ball"]
 
 
-def build(name, domain, horizon, epsilon, **options) -> Learner:
+def build(name: str, domain: str, horizon: int, epsilon: float, **options: Any) -> Learner:
     """The learner of that name in the size of all audits, with the options that it takes."""
     sizes = {
         "arms": ARMS, "actions": ACTIONS, "dim": ARMS, "delta": DELTA, "epsilon": epsilon,
@@ -81,12 +84,14 @@ def build(name, domain, horizon, epsilon, **options) -> Learner:
     return as_learner(factories.build(name, horizon, sizes, **OPTIONS.get(name, {}) | options))
 
 
-def keys():
+def keys() -> tuple[jax.Array, ...]:
     """The PRNG keys of the pairs, of the replays, of the attack and of its choice of a pair."""
     return (*[jr.key(SEED, impl="threefry2x32")] * 3, jr.key(SEED + 1, impl="threefry2x32"))
 
 
-def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options):
+def subject(
+    name: str, domain: str, epsilon: float, *, count: int = PAIRS, changed: int = 1, **options: Any
+) -> tuple[Learner, audit.Pair]:
     """A learner, and pairs of loss sequences that its declaration covers, with axes (count, T).
 
     If more than one round is changed, the declaration is the one for a group of this many rounds.
@@ -95,14 +100,15 @@ def subject(name, domain, epsilon, *, count=PAIRS, changed=1, **options):
     return audited.subject(learner, count, keys()[0], changed)
 
 
-def replays(learner, pairs) -> audit.Verdict:
+def replays(learner: Learner, pairs: audit.Pair) -> audit.Verdict:
     """Replay a learner on every pair, with the key of all audits."""
     return audit.verdict(learner, pairs, keys()[1])
 
 
 def audit_one(
-    name, domain, epsilon, *, horizon=None, runs=RUNS, minutes=MINUTES, count=PAIRS, changed=1
-) -> tuple[dict, list[dict]]:
+    name: str, domain: str, epsilon: float, *, horizon: int | None = None,
+    runs: int | None = RUNS, minutes: float = MINUTES, count: int = PAIRS, changed: int = 1,
+) -> tuple[dict, list[dict]]:  # fmt: skip
     """A row of the table for one learner, and one for each of its mutants.
 
     For a printed calibration, the column ``paper`` has the epsilon that the paper states, and
@@ -136,13 +142,15 @@ def audit_one(
 
 def _whole(row, mutants) -> tuple[dict, list[dict]]:
     """A row with empty columns for a printed calibration, and the number of mutants caught."""
-    caught = sum(each["caught"] for each in mutants)
+    caught = sum(mutant["caught"] for mutant in mutants)
     words = f"{caught} of {len(mutants)} caught" if mutants else ""
     printed = dict.fromkeys(("paper", "printed", "printed_replay"))
     return row | printed | {"mutants": words}, mutants
 
 
-def audit_own(factory, label, epsilon, *, horizon, **options) -> tuple[dict, list[dict]]:
+def audit_own(
+    factory: Callable, label: str, epsilon: float, *, horizon: int | None, **options: Any
+) -> tuple[dict, list[dict]]:
     """:func:`audit_one` for the factory of a user's learner, which the table calls ``label``."""
     entrant = prepared(factory, horizon or HORIZON)
     horizons = [horizon] if horizon else audited.HORIZONS
@@ -152,22 +160,22 @@ def audit_own(factory, label, epsilon, *, horizon, **options) -> tuple[dict, lis
     ))  # fmt: skip
 
 
-def labels_of(own) -> dict[str, str]:
+def labels_of(factories_of: dict[str, tuple[str, Callable]]) -> dict[str, str]:
     """The names of users' learners in tables, with their files if a name repeats.
 
     Args:
-      own: (path, factory) for each argument of the command.
+      factories_of: (path, factory) for each argument of the command.
     """
-    names = {text: name_of(factory) for text, (_, factory) in own.items()}
+    names = {text: name_of(factory) for text, (_, factory) in factories_of.items()}
     labels = {}
     for text, name in names.items():
-        path, _ = own[text]
+        path, _ = factories_of[text]
         full = f"{path}:{name}" if text == path else text
         labels[text] = full if [*names.values()].count(name) > 1 else name
     return labels
 
 
-def closing(rows) -> str:
+def closing(rows: Sequence[dict]) -> str:
     """The sentence on the learners of a table if all of them passed."""
     horizons = sorted({row["horizon"] for row in rows if row["horizon"]})
     if not horizons:
@@ -179,17 +187,10 @@ def closing(rows) -> str:
 
 
 def run(
-    names=None,
-    out="results/audit",
-    *,
-    epsilon=1.0,
-    horizon=None,
-    runs=RUNS,
-    minutes=MINUTES,
-    count=PAIRS,
-    changed=1,
-    progress=True,
-) -> tuple[str, int, str]:
+    names: Sequence[str] | None = None, out: str | os.PathLike = "results/audit", *,
+    epsilon: float = 1.0, horizon: int | None = None, runs: int | None = RUNS,
+    minutes: float = MINUTES, count: int = PAIRS, changed: int = 1, progress: bool = True,
+) -> tuple[str, int, str]:  # fmt: skip
     """Audit learners at one epsilon, and write tables into the folder ``out``.
 
     The files are audit.csv (a row for each learner and domain), audit_mutants.csv (a row for each
@@ -218,12 +219,12 @@ def run(
       OSError: the folder cannot be written to.
     """
     names = list(learners.__all__ if names is None else names)
-    own = {name: find_factory(name) for name in names if FILE.search(name)}
-    labels = labels_of(own)
+    files = {name: find_factory(name) for name in names if FILE.search(name)}
+    labels = labels_of(files)
     for name in names:
-        if name not in own:
+        if name not in files:
             factories.check_name(name)
-    if len(set(names)) < len(names) or len({*labels.values()}) < len(own):
+    if len(set(names)) < len(names) or len({*labels.values()}) < len(files):
         raise ValueError(f"learner: one is named twice in {', '.join(names)}")
     if epsilon == np.inf:
         raise ValueError("epsilon must be finite, since at inf nothing is declared")
@@ -249,12 +250,12 @@ def run(
         cases = [
             (
                 name,
-                partial(audit_own, own[name][1], labels[name])
-                if name in own
+                partial(audit_own, files[name][1], labels[name])
+                if name in files
                 else partial(audit_one, name, domain),
             )
             for name in names
-            for domain in ([""] if name in own else domains_of(name))
+            for domain in ([""] if name in files else domains_of(name))
         ]
         options = {"horizon": horizon, "runs": runs, "minutes": minutes}
         with Bar(len(cases), progress, "learners") as bar:
@@ -264,15 +265,15 @@ def run(
                     with watched(lambda words: bar.say(f"{name}: {words}")):
                         return case(epsilon, count=count, changed=changed, **options)
                 except ValueError as error:
-                    path, _ = own.get(name, (name, None))
+                    path, _ = files.get(name, (name, None))
                     line = line_of(path, error.__cause__)
                     raise ValueError(f"{name}: {line}{error}") from error
 
             # Compilation takes nearly all of the time; threads spread it over the cores.
             with ThreadPoolExecutor(cores()) as pool:
                 done = []
-                for each in pool.map(one, *zip(*cases, strict=True)):
-                    done.append(each)
+                for result in pool.map(one, *zip(*cases, strict=True)):
+                    done.append(result)
                     bar.update()
         rows, of_mutants = zip(*done, strict=True)
         mutants = [row for rows_of_one in of_mutants for row in rows_of_one]

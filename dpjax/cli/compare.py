@@ -1,5 +1,6 @@
 """The comparison of a learner from a user's file with the built-in ones."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from dpjax.study.compare import EPSILONS, compare
 
 
 def run(
-    file: str, out: str, *, epsilons=EPSILONS, runs=2**14, mesh=None, **options: Any
-) -> tuple[str, int, str]:
+    file: str, out: str, *, epsilons: Sequence[float] = EPSILONS, runs: int | None = 2**14,
+    **options: Any,
+) -> tuple[str, int, str]:  # fmt: skip
     """Audit the learner of a file, and play it beside the built-in learners.
 
     The audit is at the finite epsilon nearest to 1. Its tables are written into the folder
@@ -26,7 +28,6 @@ def run(
       out: a folder.
       epsilons, options: as in :func:`dpjax.compare`, except the key.
       runs: counted runs of each sequence in the attack; None for no attack.
-      mesh: as in :meth:`dpjax.Study.run`.
 
     Returns:
       The tables, as text; and the exit status and its reason, as :func:`dpjax.cli.audits.run`
@@ -48,4 +49,4 @@ def run(
     parameters = {"file": shown(path), "sha256": digest(path), **study.grid}
     plan = Plan(study, out, parameters, draw=lambda data: data.dpjax.figure(
         x, color="learner", panel="environment"))  # fmt: skip
-    return f"{audit}\n\n{play(plan, out, mesh=mesh)}", status, reason
+    return f"{audit}\n\n{play(plan, out)}", status, reason

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -31,9 +32,9 @@ def find_factory(text: str) -> tuple[str, Callable]:
         factory or several, or it lacks the name. The message names the file.
     """
     path, name, module = _opened(text)
-    functions = {each: value for each, value in _public(module).items() if callable(value)}
+    functions = {public: value for public, value in _public(module).items() if callable(value)}
     if not name:
-        functions = {each: value for each, value in functions.items()
+        functions = {public: value for public, value in functions.items()
                      if _is_defined(module, value) and _requires_horizon(value)}  # fmt: skip
     return path, _chosen(path, name, functions, "public function that requires horizon")[1]
 
@@ -53,7 +54,7 @@ def find_environment(text: str) -> tuple[str, str, Any]:
     """
     path, name, module = _opened(text)
     environments = {
-        each: value for each, value in _public(module).items()
+        public: value for public, value in _public(module).items()
         if isinstance(value, Environment)
         or (inspect.isfunction(value) and (name or _is_defined(module, value)))
     }  # fmt: skip
@@ -87,11 +88,12 @@ def find_study(text: str) -> "tuple[str, Study]":
     from dpjax.study import Study  # here, because it loads pandas and xarray
 
     path, name, module = _opened(text)
-    studies = {each: value for each, value in _public(module).items() if isinstance(value, Study)}
+    studies = {public: value for public, value in _public(module).items()
+               if isinstance(value, Study)}  # fmt: skip
     return path, _chosen(path, name, studies, "Study")[1]
 
 
-def digest(path: str | Path) -> str:
+def digest(path: str | os.PathLike) -> str:
     """The digest of a file, as sha256sum prints it."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 

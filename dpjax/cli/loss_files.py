@@ -1,6 +1,8 @@
 """Losses, features and labels from files: pandas reads CSV and Parquet, NumPy reads NPY and NPZ."""
 
+import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +66,11 @@ class Table:
         return bad
 
     def numbers(
-        self, name: str, low=-FINITE, high=FINITE, allowed="a number must be finite"
+        self,
+        name: str,
+        low: float = -FINITE,
+        high: float = FINITE,
+        allowed: str = "a number must be finite",
     ) -> np.ndarray:
         """(n,) numbers in [low, high]; other entries are faults."""
         values = pandas.to_numeric(self.frame[name], errors="coerce").to_numpy(np.float64)
@@ -78,7 +84,7 @@ class Table:
                 self.fault(name, bad, f"is {_arrays.digits(number, low, high)}; {allowed}")
         return values
 
-    def losses(self, names: list[str]) -> np.ndarray:
+    def losses(self, names: Sequence[str]) -> np.ndarray:
         """(n, K) losses in the columns of these names."""
         allowed = "losses must lie in [0, 1]"
         return np.stack([self.numbers(name, 0.0, 1.0, allowed) for name in names], 1)
@@ -111,7 +117,7 @@ class Table:
             raise ValueError(f"{self.path}: {'; '.join(listed + others)}")
 
 
-def read_losses(path: str | Path) -> Losses:
+def read_losses(path: str | os.PathLike) -> Losses:
     """Read a (T, K) table of losses in [0, 1], whose rows are rounds and whose columns are arms.
 
     The first row of a .csv file is a header if none of its entries is a number.
@@ -138,7 +144,7 @@ def read_losses(path: str | Path) -> Losses:
 
 
 def read_cases(
-    path: str | Path, *, features: list[str] | None = None, label: str | None = None
+    path: str | os.PathLike, *, features: Sequence[str] | None = None, label: str | None = None
 ) -> Cases:
     """Read features of a file, with a column of losses for each arm or one of labels.
 
@@ -182,13 +188,13 @@ def read_cases(
                              "needs one for each arm, at least 2")  # fmt: skip
         losses = table.losses(arms)
     table.refuse()
-    words = [f"{name} ({len(own)})" for name, (own, _) in zip(features, encoded, strict=True)
-             if own != [name]]  # fmt: skip
+    words = [f"{name} ({len(codes)})" for name, (codes, _) in zip(features, encoded, strict=True)
+             if codes != [name]]  # fmt: skip
     notes = () if not words else (
         "These columns hold words, and were encoded as one feature of 0 or 1 for each different "
         f"word: {', '.join(words)}.",
     )  # fmt: skip
-    names = tuple(name for own, _ in encoded for name in own)
+    names = tuple(name for codes, _ in encoded for name in codes)
     values = np.concatenate([values for _, values in encoded], axis=1)
     return Cases(names, values, tuple(arms), losses, labels, notes)
 

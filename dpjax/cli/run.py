@@ -1,13 +1,15 @@
 """Learners on a user's own losses, with or without features, or on labelled cases."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
+from xarray import Dataset
 
 from dpjax import domains, environments
 from dpjax.cli.arguments import EPSILONS
@@ -19,6 +21,7 @@ from dpjax.environments._classification import standardised
 from dpjax.learners import factories
 from dpjax.learners.entrants import sizes_of
 from dpjax.report import estimates
+from dpjax.report.figures import Captioned
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
 from dpjax.report.tables import filled, note, write_csv
 from dpjax.study import Study
@@ -46,7 +49,9 @@ class Plan(NamedTuple):
 
 
 def study_of(
-    environment, names, *, epsilons=None, seeds=100, horizon=None, seed=0, loss_range=(0.0, 1.0)
+    environment: Environment | ArrayLike, names: str | Sequence[str], *,
+    epsilons: Sequence[float] | None = None, seeds: int = 100, horizon: int | None = None,
+    seed: int = 0, loss_range: tuple[float, float] = (0.0, 1.0),
 ) -> Study:  # fmt: skip
     """The Study of learners on a (T, K) table of losses, at several privacy levels.
 
@@ -98,8 +103,9 @@ def study_of(
         sizes |= {"dim": arms, "domain": domains.simplex(arms)}
 
     def make(name, epsilon):
-        made = factories.build(name, horizon, {**sizes, "epsilon": epsilon}, loss_range=loss_range)
-        return sample_arms(made) if isinstance(made.action_set, domains.Domain) else made
+        sizes_at = {**sizes, "epsilon": epsilon}
+        learner = factories.build(name, horizon, sizes_at, loss_range=loss_range)
+        return sample_arms(learner) if isinstance(learner.action_set, domains.Domain) else learner
 
     for name in names:
         _check_actions(name, environment, lambda name=name: make(name, epsilons[0]))
@@ -128,7 +134,7 @@ def _check_actions(name, environment, make) -> None:
         )
 
 
-def figure(data, note):
+def figure(data: Dataset, note: str) -> Captioned:
     """Regret curves by privacy level, with 95 % intervals; ``note`` is added to the caption.
 
     If there are several learners, each privacy level has a panel.
@@ -143,7 +149,9 @@ def figure(data, note):
     return drawn
 
 
-def read_game(path, *, features=None, label=None) -> Game:
+def read_game(
+    path: str | os.PathLike, *, features: Sequence[str] | None = None, label: str | None = None
+) -> Game:
     """The environment of a file: a loss table, one with features, or labelled cases.
 
     The rows of a loss table are the rounds, in order. Labelled cases are drawn with replacement
@@ -166,13 +174,16 @@ def read_game(path, *, features=None, label=None) -> Game:
         environment = environments.classification(read.features, read.labels)
         return Game(environment, read.arms, 2.0 * read.losses - 1.0, (words, *read.notes))
     contexts = standardised(read.features)
-    own = np.eye(len(read.arms))[None, :, :, None]
-    blocks = (own * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
+    blocks = np.eye(len(read.arms))[None, :, :, None]
+    blocks = (blocks * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
     environment = environments.contextual_table(blocks, read.losses)
     return Game(environment, read.arms, read.losses, read.notes)
 
 
-def read_study(path, names, *, horizon=None, features=None, label=None, **options) -> tuple:
+def read_study(
+    path: str | os.PathLike, names: str | Sequence[str], *, horizon: int | None = None,
+    features: Sequence[str] | None = None, label: str | None = None, **options: Any,
+) -> tuple[Study, Game]:  # fmt: skip
     """(the Study of learners on a file, its Game).
 
     Arguments and errors are those of :func:`read_game` and :func:`study_of`.
@@ -202,25 +213,25 @@ def plan(study: str | None = None, losses: str | None = None, **options: Any) ->
         for name in options:
             word = {"names": "learner", "epsilons": "epsilon"}.get(name, name)
             raise ValueError(f"{word}: set it in the file of the study; leave out --{word}")
-        path, found = find_study(study)
-        return Plan(found, "results/study", {"file": shown(path), "sha256": digest(path)})
+        path, played = find_study(study)
+        return Plan(played, "results/study", {"file": shown(path), "sha256": digest(path)})
     if losses is None or study is not None:
         raise ValueError("run: pass the Python file of a study, or --losses FILE")
     if "names" not in options:
         raise ValueError("learner: name one that plays the losses, with --learner NAME")
-    found, game = read_study(losses, **options)
+    played, game = read_study(losses, **options)
     rows = slice(None if options.get("label") else options.get("horizon"))
     parameters = {
         "file": shown(losses), "sha256": digest(losses), "features": options.get("features"),
         "label": options.get("label"), "arms": game.arms,
-        "mean_losses": game.losses[rows].mean(axis=0).tolist(), "learners": list(found.learners),
-        "epsilons": found.grid.get("epsilon"), "seeds": found.trials,
+        "mean_losses": game.losses[rows].mean(axis=0).tolist(), "learners": list(played.learners),
+        "epsilons": played.grid.get("epsilon"), "seeds": played.trials,
         "key": f"jax.random.key({options.get('seed', 0)})", "notes": list(game.notes),
     }  # fmt: skip
     name = shown(Path(losses).name)
     name = name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
     draw = partial(figure, note=" ".join([f"Losses: {name}.", *game.notes]))
-    return Plan(found, "results/run", parameters, game.notes, draw)
+    return Plan(played, "results/run", parameters, game.notes, draw)
 
 
 def play(plan: Plan, out: str | os.PathLike, **options: Any) -> str:

@@ -1,16 +1,22 @@
 """Theorems on regret, measured: the bound and the worst regret that was found."""
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
 from dpjax.cli.learner_files import digest, find_environment
 from dpjax.core import _check
 from dpjax.report.output import output_folder, shown, versions, write_json
 from dpjax.report.tables import columns, format_table, write_csv
 
 SHOWN = "theorem bound epsilon horizon worst regret value verdict from_horizon"
-FOUND = "theorem bound epsilon family regret searched value verdict"
+SEARCHED = "theorem bound epsilon family regret searched value verdict"
 
 
 def run(
-    words, out, *, epsilons=None, horizon=2**14, trials=200, search=False, files=(), progress=True,
+    words: Sequence[str] | None, out: str | os.PathLike, *, epsilons: Sequence[float] | None = None,
+    horizon: int = 2**14, trials: int = 200, search: bool = False, files: Sequence[str] = (),
+    progress: bool = True,
 ) -> str:  # fmt: skip
     """Measure theorems, and write verdicts and exponents into the folder ``out``.
 
@@ -45,27 +51,27 @@ def run(
     if files and search:
         raise ValueError("environment: a search uses its own families; leave out --environment")
     names = list(theorems.THEOREMS) if words is None else theorems.named(words)
-    parameters = {
+    parameters: dict[str, Any] = {
         "theorems": "all" if words is None else list(words), **sizes,
         "key": "jax.random.key(0)", "versions": versions(),
     }  # fmt: skip
-    given = {}
+    environments = {}
     for text in files:
-        path, name, made = find_environment(text)
-        if name in given:
+        path, name, environment = find_environment(text)
+        if name in environments:
             raise ValueError(f"environment: two are called {name}")
-        given[name] = made
+        environments[name] = environment
         parameters.setdefault("environments", {})[shown(text)] = digest(path)
     if search:
         names = [name for name in names if words or not theorems.find(name).slow]
         return _run_search(names, out, parameters, progress)
     with output_folder(out) as folder:
-        found = [
-            theorems.measure(name, environments=given or None, **sizes, progress=progress)
+        measured = [
+            theorems.measure(name, environments=environments or None, **sizes, progress=progress)
             for name in names
         ]
         verdicts, exponents = (
-            pandas.concat([each[i].astype(object) for each in found]) for i in (0, 1)
+            pandas.concat([tables[i].astype(object) for tables in measured]) for i in (0, 1)
         )
         exponents = exponents.where(exponents.notnull(), None)
         for name, table in {"verdicts.csv": verdicts, "exponents.csv": exponents}.items():
@@ -73,7 +79,7 @@ def run(
         write_json(folder / "parameters.json", parameters)
     tables = columns(verdicts.to_dict("records"), SHOWN), exponents.to_dict("records")
     said = [f"Source of the bound of {name}: {theorems.find(name).source}. The bound covers only "
-            "the environments that this source describes." for name in names if given]  # fmt: skip
+            "the environments that this source describes." for name in names if files]  # fmt: skip
     return "\n\n".join([*map(format_table, tables), *said])
 
 
@@ -87,28 +93,28 @@ def _run_search(names, out, parameters, progress) -> str:
 
     sizes = {"horizon": parameters["horizon"], "final": parameters["trials"]}
     with output_folder(out) as folder:
-        each = []
+        parts = []
         with Bar(len(names), progress, "searches") as bar:
             for name in names:
                 theorem = theorems.find(name)
-                each.append(
+                parts.append(
                     theorems.search(name, theorem, epsilons=parameters["epsilons"], **sizes)
                 )
                 bar.update()
-        found = pandas.concat(each, ignore_index=True)
-        if found.empty:
+        searches = pandas.concat(parts, ignore_index=True)
+        if searches.empty:
             raise ValueError(f"theorem: there is nothing to search for {', '.join(names)}")
-        write_csv(folder / "searches.csv", found)
+        write_csv(folder / "searches.csv", searches)
         write_json(folder / "parameters.json", parameters)
-        save(worst_cases.draw(found), folder, "worst_case")
-    return format_table(columns(found.to_dict("records"), FOUND))
+        save(worst_cases.draw(searches), folder, "worst_case")
+    return format_table(columns(searches.to_dict("records"), SEARCHED))
 
 
 def listing() -> str:
     """The known theorems with their papers and sources, and learners without a theorem."""
     from dpjax.study.theorems import THEOREMS, WITHOUT
 
-    rows = [(name, each.paper, each.source) for name, each in THEOREMS.items()]
+    rows = [(name, theorem.paper, theorem.source) for name, theorem in THEOREMS.items()]
     rows += [(name, "none", reason) for name, reason in WITHOUT.items()]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     return "\n".join(f"{name:{first}}  {paper:{second}}  {text}" for name, paper, text in rows)
