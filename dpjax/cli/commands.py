@@ -118,7 +118,7 @@ def _failed_figures() -> Iterator[list]:
         yield failed
 
 
-def _version(context: click.Context, option: click.Parameter, asked: bool) -> None:
+def _version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if asked:
         from dpjax.core._version import __version__
 
@@ -212,13 +212,14 @@ def run(
 
     options = {name: value for name, value in options.items() if value not in (None, ())}
     options |= {"names": sum(options["names"], ())} if "names" in options else {}
+    mesh = prepare(store, resume, devices, part)
     plan = run.plan(study, losses, **options)
     if part:
-        plan.study.run(store, mesh=prepare(store, resume, devices, part), part=part)
+        plan.study.run(store, mesh=mesh, part=part)
         print(f"Part {part[0]} of {part[1]} is in {store}.")
         return
     out = results_folder(plan.out if out is None else out, overwrite)
-    print(run.play(plan, out, store=store, mesh=prepare(store, resume, devices)))
+    print(run.play(plan, out, store=store, mesh=mesh))
     _written_to(out)
 
 

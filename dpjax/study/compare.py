@@ -51,9 +51,9 @@ def compare(
         a name or a number is wrong.
 
     Examples:
-      >>> study = dpjax.compare(learners.exp3_mixed, against=["exp3"], horizon=64, trials=2)
+      >>> study = dpjax.compare(learners.ucb1, against=["exp3"], horizon=64, trials=2)
       >>> list(study.learners), list(study.environments)
-      (['exp3_mixed (mine)', 'exp3'], ['wide gap', 'narrow gap', 'deterministic'])
+      (['ucb1 (mine)', 'exp3'], ['wide gap', 'narrow gap', 'deterministic'])
     """
     _check.function("a factory of learners, such as learners.exp3", factory=factory)
     _check.size(16, horizon=horizon)

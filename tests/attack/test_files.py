@@ -35,13 +35,13 @@ def test_no_name_of_a_file_loses_a_run(name, capsys, tmp_path):
     path, out = tmp_path / name, tmp_path / "out$\udcff"
     path.write_bytes(b"a,b\n0,1\n1,0\n")
     code, printed, _ = call(capsys, *run(path, out))
-    assert code == 0 and "exp3" in printed and printed.count("\n") == 4
+    assert code == 0 and "exp3" in printed
     assert {"data.nc", "table.csv", "regret.png"} <= {file.name for file in out.iterdir()}
     written = json.loads((out / "parameters.json").read_text())["file"]
     assert written.isprintable() and written.endswith(".csv")
 
 
-def broken(*arguments):
+def broken(*arguments, **options):
     raise RuntimeError("no\nfonts")
 
 
