@@ -46,7 +46,12 @@ class Table:
     def __init__(self, path: Path):
         self.path, self.frame = path, _frame(path)
         self.names = [str(name).strip() for name in self.frame.columns]
+        _arrays.refuse_repeats(str(path), self.names)
         self.frame.columns = self.names
+        for name in self.names:
+            if not is_numeric_dtype(self.frame[name]):
+                words = self.frame[name].astype(object)
+                self.frame[name] = words.map(lambda entry: str(entry).strip(), na_action="ignore")
         if self.frame.empty:
             raise ValueError(f"{path}: has no rows")
         self.faults: dict[str, str] = {}
@@ -66,14 +71,12 @@ class Table:
         return bad
 
     def numbers(
-        self,
-        name: str,
-        low: float = -FINITE,
-        high: float = FINITE,
+        self, name: str, low: float = -FINITE, high: float = FINITE,
         allowed: str = "a number must be finite",
-    ) -> np.ndarray:
+    ) -> np.ndarray:  # fmt: skip
         """(n,) numbers in [low, high]; other entries are faults."""
-        values = pandas.to_numeric(self.frame[name], errors="coerce").to_numpy(np.float64)
+        values = pandas.to_numeric(self.frame[name], errors="coerce")
+        values = values.to_numpy(np.float64, na_value=np.nan)
         bad = ~((values >= low) & (values <= high))
         if bad.any() and not self.missing(name).any():
             i = int(np.argmax(bad))
@@ -97,6 +100,7 @@ class Table:
         if not 2 <= len(entries) <= WORDS:
             self.faults[name] = (f"column {self.names.index(name) + 1} ({name}) has {len(entries)} "
                                  f"different entries; it must have from 2 to {WORDS}")  # fmt: skip
+            return [], np.zeros(len(self.frame), int)
         return [f"{x:g}" if isinstance(x, float) else str(x) for x in entries], places
 
     def feature(self, name: str) -> tuple[list[str], np.ndarray]:
@@ -234,19 +238,13 @@ def _read_csv(path: Path) -> pandas.DataFrame:
             raise ValueError("row 1 counts the columns; if it is a header, use names; if these are "
                              "losses, put a header above them")  # fmt: skip
     header = numbers.isna().all()
-    if header:
-        _arrays.refuse_repeats("its header", [*first.str.strip()])
     frame = pandas.read_csv(path, header=0 if header else None, index_col=False, low_memory=False,
                             skipinitialspace=True, na_values=MARKS)  # fmt: skip
     if header:
         unnamed = [i + 1 for i, name in enumerate(first) if not name.strip()]
         if unnamed:
             raise ValueError(f"row 1 must name the columns, and column {unnamed[0]} has no name")
-    else:
-        frame.columns = _default_names(len(first))
-    for name in frame.columns:
-        if not is_numeric_dtype(frame[name]):
-            frame[name] = frame[name].str.strip()
+    frame.columns = [*first] if header else _default_names(len(first))
     frame.index += 2 if header else 1
     return frame
 

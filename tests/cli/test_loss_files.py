@@ -52,7 +52,7 @@ BAD_LOSSES = {
     "a counted header": ("0,1,2\n.5,.5,.5\n", "row 1 counts the columns; if it is a header, use"),
     "an index": (",a,b\n0,0,1\n1,1,0\n", "row 1 must name the columns, and column 1 has no name"),
     "an index without a name": ("1,0,1\n2,1,0\n", f"row 2, column 1 (arm 1) is 2; {RANGE}"),
-    "a name twice": ("a,b, a\n0,1,0\n", "its header: columns 1 and 3 are both named 'a'; rename"),
+    "a name twice": ("a,b, a\n0,1,0\n", "columns 1 and 3 are both named 'a'; rename"),
     "an empty entry": ("a,b\n0,1\n\n0.5,\n", f"row 3, column 2 (b) {MISSING}"),
     "marks": ("1,0\nNULL,0\n0, .\n", f"row 2, column 1 (arm 1) {MISSING}; row 3, column 2 (arm 2) "
               f"{MISSING}"),
