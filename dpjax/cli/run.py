@@ -238,8 +238,8 @@ def play(plan: Plan, out: str | os.PathLike, **options: Any) -> str:
     """Play a study and write the results into the folder ``out``.
 
     The files are data.nc (all trials, for ``xarray.open_dataset`` and ``dpjax explore``), table.csv
-    (means of the regret at the horizon), curves.csv (means at the checkpoints) and parameters.json,
-    and regret.png and regret.pdf with a figure.
+    (means of the regret at the horizon) and parameters.json. If the plan has a figure, there are
+    also curves.csv (means at the checkpoints), regret.png and regret.pdf.
 
     Args:
       plan: the study.
@@ -258,8 +258,9 @@ def play(plan: Plan, out: str | os.PathLike, **options: Any) -> str:
         data: Any = plan.study.run(**options)
         table = data.dpjax.table()
         data.to_netcdf(folder / "data.nc")
-        for name, frame in (("table", table), ("curves", data.dpjax.table("regret"))):
-            write_csv(folder / f"{name}.csv", filled(frame, data.dims))
+        write_csv(folder / "table.csv", filled(table, data.dims))
+        if plan.draw is not None:
+            write_csv(folder / "curves.csv", filled(data.dpjax.table("regret"), data.dims))
         played = {"versions": versions(), "backend": jax.default_backend()}
         write_json(folder / "parameters.json", plan.parameters | played)
     if plan.draw is not None:
