@@ -17,7 +17,9 @@ from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
 from dpjax.audit.records import draw, of_members, record
 from dpjax.audit.reports import reported
 from dpjax.audit.rules import (
+    ROUNDING,
     RULES,
+    UNITS,
     coin_saving,
     host_row,
     is_counted_by_host,
@@ -32,9 +34,6 @@ from dpjax.engine.settings import in_float32
 from dpjax.game.rounds import first_arguments, step_arguments
 from dpjax.noise.release import Site
 
-# Both runs compute actions in the same way, but may round them differently. Differences of up to
-# this many units in the last place count as equal.
-UNITS = 4.0
 # Members of a release under jax.vmap are exchanged one by one if there are at most this many.
 _MOST_MEMBERS = 32
 
@@ -371,7 +370,7 @@ def _costs(sites, records, twins, used) -> _Costs:
             charged = units != 0.0
         reached.append(charged & both)
         matters.append(needed & (entry.active | twin.active))
-        same_scales &= _close((entry.scale, entry.law), (twin.scale, twin.law)) | ~counts
+        same_scales &= _same_law(site, entry, twin) | ~counts
         # If only one run takes a branch, the use of keys differs too.
         same_keys &= jnp.all(entry.key == twin.key) & (entry.active == twin.active)
     return _Costs(
@@ -416,8 +415,23 @@ def _differs(variants):
     return unequal.reshape(len(variants), -1).any(axis=1)
 
 
+def _same_law(site, entry, twin):
+    """Whether the noise of a release has the same law in both runs.
+
+    Both runs compute the weights of noise along a point. Their rounding is not that of one number.
+    """
+    both = (entry.scale, entry.law), (twin.scale, twin.law)
+    if site.kind != "along":
+        return _close(*both)
+    parts = ROUNDING / (UNITS * np.finfo(np.float32).eps)
+    return _close(*both, lambda sizes: parts * _largest(sizes))
+
+
 def _close(tree, other, unit=lambda size: size):
-    """Whether two pytrees are equal, up to rounding of real numbers relative to ``unit(sizes)``."""
+    """Whether two pytrees are equal, up to UNITS units in the last place of ``unit(sizes)``.
+
+    Both runs compute actions in the same way, but may round them differently.
+    """
     pairs = zip(_leaves(tree), _leaves(other), strict=True)
     return jnp.all(jnp.array([jnp.all(_near(a, b, unit)) for a, b in pairs]))
 
