@@ -80,3 +80,17 @@ def test_printed_experts_state_what_they_do_not_have(capsys):
     module.main(horizon=256, trials=4, epsilons=(1.0,))
     derived, printed = capsys.readouterr().out.splitlines()[-2:]
     assert "paper nan, declared 1," in derived and "paper 1, declared 0.851," in printed
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_private_trial_needs_more_patients(capsys):
+    """Than the lower bound, and than a trial without privacy. At a small size."""
+    module = script("examples/trial.py")
+    module.LEARNERS = {"central": {"DP-SE": module.LEARNERS["central"]["DP-SE"]}}
+    module.PLAIN = {"LUCB": module.PLAIN["LUCB"]}
+    data, table = module.main(str(ROOT / module.FILE), delta=0.05, epsilons=(0.1,), trials=50)
+    assert "0.927273" in capsys.readouterr().out  # 51 of 55 patients with streptomycin
+    private, plain = table.to_dict("records")
+    assert private["time"] > plain["time"] > plain["lower_bound"]
+    assert private["lower_bound"] > plain["lower_bound"] and plain["epsilon"] == np.inf
+    assert module.figure(data).axes[0].get_xlabel() == "patients"
