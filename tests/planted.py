@@ -38,7 +38,7 @@ def room_of(file: str) -> str:
 def near(file: str) -> list[str]:
     """Arguments of pytest that select the tests near a file: those of the longest key of NEAR."""
     keys = [key for key in NEAR if file == key or file.startswith(key + "/")]
-    words = NEAR[max([*keys, room_of(file)], key=len)].format(module=Path(file).stem).split()
+    words = NEAR[max([*keys, room_of(file)], key=len)].format(module=Path(file).stem.lstrip("_")).split()
     patterns, rest = words, []
     if "-k" in words:
         at = words.index("-k")
@@ -200,7 +200,7 @@ NEAR = {
     "mechanisms/normalized.py": "mechanisms",
     "mechanisms/_per_item.py": "mechanisms/test_mechanisms.py -k per_item or batch",
     "mechanisms/prefix.py": "mechanisms",
-    "mechanisms/_tree.py": "mechanisms -k tree or honaker",
+    "mechanisms/trees.py": "mechanisms -k tree or honaker",
     "mechanisms/toeplitz.py": "mechanisms -k buffered or square_root",
     "learners": "test_golden.py learners/test_*{module}*.py test_conformance.py "
     "audit/test_declarations.py -k {module}",
@@ -375,7 +375,7 @@ ERRORS = {
          "taken = [np.arange(first, width, spacing)[:rounds] for first in range(1)]",
          "the columns of a user with fixed spacing start at the first round only"),
     ],
-    "mechanisms/_tree.py": [
+    "mechanisms/trees.py": [
         ("height = (horizon - 1).bit_length()\n\n", "height = (horizon - 2).bit_length()\n\n",
          "the tree has a level too few for horizons of 2^k + 1 rounds"),
         ("weights = 2.0**levels / (2.0 ** (levels + 1) - 1)",
@@ -398,8 +398,8 @@ ERRORS = {
          "the smooth tree drops a level at some horizons"),
     ],
     "mechanisms/toeplitz.py": [
-        ("added = geometric_norm(decays, scales, count - t) * fresh",
-         "added = geometric_norm(decays, scales, count - t + 1) * fresh",
+        ("added = columns.geometric_norm(decays, scales, count - t) * fresh",
+         "added = columns.geometric_norm(decays, scales, count - t + 1) * fresh",
          "buffered noise with normalized columns uses the weight of the round before"),
     ],
     "mechanisms/_stationary.py": [
@@ -457,7 +457,7 @@ ERRORS = {
         ("law.variance / samples / samples", "law.variance / samples",
          "adac_ucb adds noise to each loss in its bound instead of to the sum"),
     ],
-    "learners/_dp_klucb.py": [
+    "learners/klucb.py": [
         ("divergences.d_epsilon(means, jnp.min(means), epsilon)",
          "divergences.d_epsilon(jnp.min(means), means, epsilon)",
          "dp_imed swaps the arguments of its divergence"),

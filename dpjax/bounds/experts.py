@@ -1,18 +1,12 @@
 """Bounds for private experts with i.i.d. losses, or with one lossless expert."""
 
-from typing import Literal
-
 import numpy as np
 
-from dpjax.core import Numbers
+from dpjax.core import Numbers, Selector
 
 
 def limited_updates(
-    horizon: Numbers,
-    arms: Numbers,
-    epsilon: Numbers,
-    *,
-    selector: Literal["exponential", "permute_and_flip", "laplace"] = "exponential",
+    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, selector: Selector = "exponential"
 ) -> np.ndarray:
     """1 + 3.42 sqrt(T ln K) + 4 (ln K + c) log2(T) / epsilon: i.i.d. losses, pseudo-regret.
 

@@ -1,22 +1,15 @@
 """Bounds for linear bandits, with a fixed set of actions or features in each round."""
 
-from typing import Literal
-
 import numpy as np
 import scipy
 
-from dpjax.core import Numbers, _check
+from dpjax.core import Model, Numbers, Read, _check
 from dpjax.maths.designs import core_set_steps
 from dpjax.maths.logistic import gradient_ball
 
 
 def linear_elimination(
-    horizon: Numbers,
-    arms: int,
-    dim: int,
-    epsilon: Numbers,
-    *,
-    model: Literal["central", "local"] = "central",
+    horizon: Numbers, arms: int, dim: int, epsilon: Numbers, *, model: Model = "central"
 ) -> np.ndarray:
     """Worst-case regret of linear elimination by phases, with radius "exact" or "chernoff".
 
@@ -70,8 +63,8 @@ def cucb(
     ones: int,
     epsilon: Numbers,
     *,
-    read: Literal["one", "all"] = "one",
-    model: Literal["central", "local"] = "central",
+    read: Read = "one",
+    model: Model = "central",
 ) -> np.ndarray:
     """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
 
@@ -109,8 +102,8 @@ def semi_bandit_ftrl(
     ones: Numbers,
     epsilon: Numbers,
     *,
-    read: Literal["one", "all"] = "one",
-    model: Literal["central", "local"] = "local",
+    read: Read = "one",
+    model: Model = "local",
     paths: Numbers | None = None,
 ) -> np.ndarray:
     """5.66 sqrt(d k T V) on sets of k of d entries, 2.83 sqrt(d ln N T V) on N paths.

@@ -3,12 +3,10 @@
 ``means`` (K,) are mean losses. Sums run over the suboptimal arms.
 """
 
-from typing import Literal
-
 import numpy as np
 
 from dpjax.bounds._host import suboptimal
-from dpjax.core import Numbers
+from dpjax.core import Compare, Model, Numbers
 from dpjax.maths.clipped_means import epoch_plan
 
 
@@ -62,7 +60,7 @@ def dueling_elimination(
     means: Numbers,
     epsilon: Numbers,
     failure: Numbers | None = None,
-    compare: Literal["scores", "pairs"] = "scores",
+    compare: Compare = "scores",
 ) -> np.ndarray:
     """sum (Delta_i / 2) min(T, N_i) + beta T max Delta: elimination by counts of lost duels.
 
@@ -103,7 +101,7 @@ def robust_elimination(
     moment: float = 1.0,
     order: float = 2.0,
     largest_gap: float = 1.0,
-    model: Literal["central", "local"] = "central",
+    model: Model = "central",
     failure: Numbers | None = None,
 ) -> np.ndarray:
     """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(largest_gap / Delta_a)))} ceil(R_e))

@@ -200,8 +200,5 @@ def _of_sums(learner, epsilon) -> BatchLearner:
         return pack(*learner.step(state.base, base_key, ExactSum(ones, jnp.zeros_like(ones))))
 
     return learner._replace(
-        init=init,
-        step=step,
-        clip=to_bit,
-        report=lambda state: learner.report(state.base),
+        init=init, step=step, clip=to_bit, report=lambda state: learner.report(state.base)
     )

@@ -102,9 +102,7 @@ def laplace_feedback(
         return LaplaceFeedbackState(base, rejected), action
 
     declared = Privacy(
-        epsilon=epsilon,
-        model="local",
-        accountant="Laplace mechanism on each observed loss",
+        epsilon=epsilon, model="local", accountant="Laplace mechanism on each observed loss"
     )
 
     def report(state):

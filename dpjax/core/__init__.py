@@ -31,6 +31,11 @@ Numbers = Any
 # How neighbouring loss sequences differ in a round, and in how much of it; see :class:`Privacy`.
 Neighbours = Literal["replace", "zero_out"]
 Unit = Literal["round", "entry"]
+# Options that learners and their bounds share; the learners explain them.
+Model = Literal["central", "local"]
+Read = Literal["one", "all"]
+Compare = Literal["scores", "pairs"]
+Selector = Literal["exponential", "permute_and_flip", "laplace"]
 
 
 def described(kind: Any) -> Any:

@@ -29,9 +29,7 @@ def negative_entropy(dim: int) -> Regularizer:
         return weights / jnp.sum(weights)
 
     return Regularizer(
-        argmin=argmin,
-        range=float(np.log(dim)),
-        stability=lambda losses: losses.spread**2 / 8,
+        argmin=argmin, range=float(np.log(dim)), stability=lambda losses: losses.spread**2 / 8
     )
 
 

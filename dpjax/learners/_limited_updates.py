@@ -1,11 +1,9 @@
 """Limited updates: private experts for i.i.d. losses, which use each loss once."""
 
-from typing import Literal
-
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, _check
+from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, Selector, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms
@@ -27,7 +25,7 @@ def limited_updates(
     *,
     epsilon: Number,
     ratio: Number | None = None,
-    selector: Literal["exponential", "permute_and_flip", "laplace"] = "exponential",
+    selector: Selector = "exponential",
     calibration: Calibration = "derived",
 ) -> BatchLearner:
     """Follow the leader of the previous batch, drawn privately, in batches that double.

@@ -4,11 +4,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.maths import exact_sums
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-)
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
 
 def told_sums(learner, totals):

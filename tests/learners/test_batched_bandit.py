@@ -14,8 +14,7 @@ from tests.play import play_table
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "rounds"),
-    [(1e-9, 1000), (0.1, 10), (0.3, 4), (7.0, 1), (np.inf, 1)],
+    ("epsilon", "rounds"), [(1e-9, 1000), (0.1, 10), (0.3, 4), (7.0, 1), (np.inf, 1)]
 )
 def test_rounds_of_a_batch(epsilon, rounds):
     """ceil(1 / epsilon), clipped to 1 .. T before the cast to an integer."""

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
 from dpjax import audit, bounds, domains
 from dpjax.learners import cucb
@@ -124,21 +123,6 @@ def test_a_replaced_round_spends_epsilon_and_not_more(read, model):
     learner = cucb(16, CATALOGUE["paths"][0], epsilon=1.0, read=read, model=model)
     found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(1)), jr.key(2))
     assert found.failed == () and found.spent.max() <= 1.0 + 1e-4
-
-
-@quickly
-def test_the_order_of_entries_does_not_matter():
-    """All first actions are equally likely, and either of two entries is read first."""
-    learner = cucb(4, CATALOGUE["sets"][0], epsilon=1.0)
-
-    def first(key):
-        state, action = learner.init(key)
-        return action, learner.step(state, jr.fold_in(key, 1), action)[0].samples
-
-    actions, reads = jax.jit(jax.vmap(first))(jr.split(jr.key(0), 4000))
-    counts = np.unique(np.asarray(actions) @ (2 ** np.arange(DIM)), return_counts=True)[1]
-    assert len(counts) == 10 and stats.chisquare(counts).pvalue > 1e-3
-    assert stats.chisquare(np.asarray(reads).sum(axis=0)).pvalue > 1e-3
 
 
 def test_the_bound_by_hand():

@@ -5,10 +5,7 @@ import pytest
 from jax import random as jr
 
 from dpjax.learners import exp3_minibatch
-from dpjax.learners._exp3_minibatch import (
-    derived_tau,
-    printed_tau,
-)
+from dpjax.learners._exp3_minibatch import derived_tau, printed_tau
 from tests.zcdp import least_epsilon
 
 EPSILONS = np.float32(10.0) ** np.arange(-6, 7, dtype=np.float32)

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, noise, simulate
-from dpjax.feedback import contextual
+from dpjax import bounds, noise
 from dpjax.learners import exp4
 from dpjax.learners.parts.advised import Mixture, follow
 
@@ -21,19 +20,6 @@ def test_no_coin_draws_an_arm_of_probability_0_or_none():
     one = Mixture(jnp.eye(EXPERTS, dtype=jnp.float32)[1], jnp.float32(0.0), jnp.float32(0.0))
     assert follow(one, ADVICE.T) == 1  # arm 0 has no weight
     assert follow(one._replace(level=jnp.float32(1.0 - 2.0**-24)), ADVICE.T) == 2
-
-
-def test_the_environment_and_the_feedback_get_the_same_arm():
-    """The policy contains its coin: the tally has the loss that the learner saw."""
-    learner = exp4(64, ARMS, EXPERTS, epsilon=1.0)
-    environment = environments.advice(np.arange(ARMS * 8).reshape(8, ARMS) / 24.0, ADVICE)
-    _, policy = learner.init(jr.key(3))
-    _, outcome = environment.step(jnp.int32(2), jr.key(4), policy)
-    advised, loss = contextual(outcome.loss, policy)
-    arm = int(policy(outcome.loss[0]))
-    assert loss == outcome.loss[1][arm]
-    np.testing.assert_array_equal(advised, ADVICE[:, arm])
-    np.testing.assert_allclose(outcome.tally, loss - ADVICE @ outcome.loss[1], atol=1e-6)
 
 
 def derived_eta(horizon, epsilon, arms=ARMS, experts=EXPERTS):
@@ -87,15 +73,3 @@ def test_the_bound_by_hand_and_by_the_sum_of_its_terms():
     assert float(policy.args[0].mixing) == pytest.approx(gamma, rel=1e-5)
     assert bounds.exp4(1000, 3, 3, 0.5) == bounds.exp2(1000, 3, 0.5)
     assert bounds.exp4(900, 2, 3, np.inf) == pytest.approx(np.sqrt(900 * 2 * np.log(3) * 3) + 1)
-
-
-def test_features_of_another_number_of_experts_are_refused():
-    _, policy = exp4(8, ARMS, EXPERTS, epsilon=1.0).init(jr.key(0))
-    with pytest.raises(ValueError, match=r"features must have shape \(K, 5\) for 5 experts"):
-        policy(jnp.eye(3))
-    learner = exp4(8, ARMS, EXPERTS, epsilon=1.0)
-    words = "over the advice of 5 experts on 3 arms; environment: .* of 4 experts on 3 arms"
-    with pytest.raises(ValueError, match=words):
-        simulate(learner, environments.advice(np.full(3, 0.5), 4), jr.key(0))
-    with pytest.raises(ValueError, match=r"environment: has policies over features in R\^5"):
-        simulate(learner, environments.gap_arms(5, arms=3), jr.key(0))

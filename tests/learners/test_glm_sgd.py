@@ -168,20 +168,6 @@ def test_rows_out_of_range_are_clipped_and_counted():
     np.testing.assert_allclose(wild.actions.args[0], tame.actions.args[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("loss_range", [(-1.0, 1.0), (-3.0, -1.0), (-1.0, 0.0)])
-def test_losses_are_scaled_from_their_range(loss_range):
-    """Losses within it are not clipped, also if none is positive."""
-    features, losses = table(20, 2, 3)
-    low, high = loss_range
-    own = learners.glm_sgd(20, 3, epsilon=1.0)
-    scaled = learners.glm_sgd(20, 3, epsilon=1.0, loss_range=loss_range)
-    one = play_table(own, (features, losses), jr.key(0))
-    other = play_table(scaled, (features, low + (high - low) * losses), jr.key(0))
-    assert scaled.privacy == own.privacy._replace(loss_range=loss_range)
-    assert (int(one.clipped), int(other.clipped)) == (0, 0)
-    np.testing.assert_allclose(one.actions.args[0], other.actions.args[0], atol=1e-5)
-
-
 def test_the_bounds_by_hand():
     """T = 1000, d = 3, S = 1, m = 0.05: R = 0.5495, B_3 = 2."""
     start = 0.5 * (1.0 + np.log(1.0 + 0.2 * 999) / 0.2)

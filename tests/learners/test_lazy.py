@@ -11,11 +11,7 @@ from dpjax.learners import lazy_thompson, lazy_ucb
 from dpjax.learners.lazy import LazyState
 from dpjax.learners.parts.arm_sums import no_losses
 from dpjax.learners.parts.doubling_means import DoublingMeans
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-)
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
 LEARNERS = {"ucb": lazy_ucb, "thompson": lazy_thompson}
 HORIZON, ARMS, GAMES = 300, 3, 12

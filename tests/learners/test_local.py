@@ -13,7 +13,6 @@ from dpjax import audit, learners, mechanisms, privacy
 from dpjax.cli import audits
 from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
-from tests.learners.test_linucb import table, trajectory
 
 DELTA = 1e-3
 # The learners that take a mechanism, and those of them that sum one value per round.
@@ -131,17 +130,6 @@ def test_regularizers_grow_with_the_noise(batch):
     assert ((values < smallest[-1]) | (values > found.largest[-1])).mean() < 0.01
     room = norm[-1] / 3.0
     assert (np.abs(values - found.offset[-1]).max(axis=1) > room).mean() > 0.2
-
-
-@pytest.mark.parametrize("batch", [1, 4])
-def test_policies_change_where_a_message_was_sent(batch):
-    """Within a batch the policy does not change, bit for bit."""
-    law = gram.gaussian(mechanism=partial(mechanisms.per_item, batch=batch))
-    make = partial(learners.linucb, 17, 2, epsilon=1.0, delta=DELTA, gram=law)
-    _, beliefs, *_ = trajectory(make, *table(17, 3, 2))
-    for belief in (beliefs.estimate, beliefs.spread):
-        changed = (belief[1:] != belief[:-1]).any(axis=1)
-        np.testing.assert_array_equal(changed, np.arange(1, 17) % batch == 0)
 
 
 def test_losses_alone_take_a_central_mechanism():

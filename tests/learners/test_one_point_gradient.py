@@ -58,14 +58,3 @@ def test_the_updates(name, private):
     np.testing.assert_allclose(plays, expected, atol=1e-4)
     assert jax.vmap(domain.contains)(plays).all()
     assert np.ptp(np.asarray(plays), axis=0).max() > 0.3
-
-
-@pytest.mark.parametrize("name", ["one_point_gradient", "private_one_point"])
-def test_bad_arguments(name):
-    level = {"epsilon": 1.0} if name.startswith("private") else {}
-    make = getattr(learners, name)
-    unknown = domains.from_minimizer(2, lambda g: -g, centre=np.zeros(2), diameter=2.0)
-    with pytest.raises(ValueError, match="domain: its inradius is not known"):
-        make(10, unknown, **level)
-    with pytest.raises(ValueError, match="loss_range must be one of"):
-        make(10, domains.ball(2), loss_range="any", **level)

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import (
-    audit,
-    domains,
-    environments,
-    learners,
-    loss_families,
-)
+from dpjax import audit, domains, environments, learners, loss_families
 from tests.play import play_table
 
 HORIZON, DIM = 64, 3

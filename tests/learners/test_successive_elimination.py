@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import environments, simulate
 from dpjax.core import Batch
 from dpjax.learners import successive_elimination
 from dpjax.learners._successive_elimination import epoch_length, epoch_radius
 from tests.learners.batches import told_sums
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-    play,
-)
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, play
 
 MODULE = importlib.import_module("dpjax.learners._successive_elimination")
 ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
@@ -140,17 +134,6 @@ def arms_played(horizon, arms):
 def test_an_epoch_that_does_not_fit_is_shared_equally(horizon, arms, expected, in_order):
     """Up to one round, for any losses, even if there are fewer rounds than arms."""
     np.testing.assert_array_equal(arms_played(horizon, arms), expected)
-
-
-def test_an_epoch_that_just_fits_is_evaluated(monkeypatch):
-    """Three arms with 4 rounds each fit 12 rounds; with 11 the epoch is cut."""
-    short_epochs(monkeypatch, 0.125)
-    environment = environments.table(np.tile([0.0, 0.5, 1.0], (13, 1)))
-    for horizon, epochs in [(11, 0), (12, 1), (13, 1)]:
-        learner = successive_elimination(horizon, 3, epsilon=np.inf, failure=0.5)
-        report = simulate(learner, environment, jr.key(0), checkpoints=1).report
-        assert report.epochs == epochs
-        assert report.active == (3 if epochs == 0 else 1)
 
 
 def test_epochs_of_more_rounds_than_int32():
