@@ -4,12 +4,12 @@ Instance-dependent bounds hold in the limit of long horizons. At a given horizon
 them.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpjax import bounds
-from dpjax.core import Arms
+from dpjax.core import Arms, Number
 
 
 class LowerBound(NamedTuple):
@@ -43,19 +43,19 @@ def lower_bounds(standard, feedback, horizon, epsilon, delta, model="central") -
         return []
     means = np.array(standard.means)
     if np.isfinite(epsilon) and delta == 0.0:
-        found = {
+        values = {
             "d_epsilon": bounds.d_epsilon(horizon, means, epsilon),
             "shariff_sheffet": bounds.shariff_sheffet(horizon, len(means), epsilon) / 2.0,
         }
         if model == "local":
-            found["lai_robbins_local"] = bounds.lai_robbins_local(horizon, means, epsilon)
+            values["lai_robbins_local"] = bounds.lai_robbins_local(horizon, means, epsilon)
     else:
-        found = {"lai_robbins": bounds.lai_robbins(horizon, means)}
-    ordered = sorted(found.items(), key=lambda item: -float(item[1]))
+        values = {"lai_robbins": bounds.lai_robbins(horizon, means)}
+    ordered = sorted(values.items(), key=lambda item: -float(item[1]))
     return [LowerBound(name, standard.width * float(value)) for name, value in ordered]
 
 
-def sentence(standard, feedback) -> str:
+def sentence(standard: Any, feedback: str) -> str:
     """The bounds that hold on an environment, and the learners to which they apply."""
     if "bandit" not in feedback:
         return f"dpjax.bounds has no lower bound for {feedback}."
@@ -73,7 +73,9 @@ def sentence(standard, feedback) -> str:
     )
 
 
-def minimax(actions, feedback, horizon, epsilon, delta) -> dict[str, float]:
+def minimax(
+    actions: Any, feedback: str, horizon: int, epsilon: Number, delta: Number
+) -> dict[str, float]:
     """The minimax bound over all instances, by name; empty if dpjax has none for these actions."""
     if not isinstance(actions, Arms) or "bandit" not in feedback:
         return {}
@@ -82,7 +84,9 @@ def minimax(actions, feedback, horizon, epsilon, delta) -> dict[str, float]:
     return {"azize_basu_minimax": float(value)}
 
 
-def minimax_sentence(actions, feedback, horizon, epsilon, delta) -> str:
+def minimax_sentence(
+    actions: Any, feedback: str, horizon: int, epsilon: Number, delta: Number
+) -> str:
     """The minimax bound over all instances; empty if dpjax has none for these actions."""
     known = minimax(actions, feedback, horizon, epsilon, delta)
     if not known:
