@@ -360,8 +360,8 @@ ERRORS = {
          "group privacy multiplies delta by the size only"),
     ],
     "privacy/integer.py": [
-        ("return min(max(divergence(here, there), divergence(there, here)), 1.0)",
-         "return min(divergence(here, there), 1.0)",
+        ("return min(max(divergence(first, second), divergence(second, first)), 1.0)",
+         "return min(divergence(first, second), 1.0)",
          "delta of integer noise is computed in one direction"),
     ],
     "privacy/renyi.py": [
@@ -679,7 +679,7 @@ ERRORS = {
          "the row player of a duel loses when it should win"),
     ],
     "engine/compute.py": [
-        ("Block(block.point + point, own[seed:])", "Block(block.point, own[seed:])",
+        ("Block(block.point + point, piece_seeds[seed:])", "Block(block.point, piece_seeds[seed:])",
          "a block that is computed in pieces repeats its first points"),
     ],
     "engine/closure_digest.py": [
@@ -702,8 +702,8 @@ ERRORS = {
          "an audit's bound forgets delta"),
     ],
     "audit/verdicts.py": [
-        ("found.spent.reshape(paths, count).max(axis=0)",
-         "found.spent.reshape(paths, count).min(axis=0)",
+        ("judgement.spent.reshape(paths, count).max(axis=0)",
+         "judgement.spent.reshape(paths, count).min(axis=0)",
          "a verdict reports the smallest epsilon over its paths"),
     ],
     "game/rounds.py": [

@@ -189,11 +189,20 @@ def test_public_names_are_listed_and_nothing_else_is():
     internal = {"cli", "engine", "game", "kernels", "maths"}
     rooms = {path.stem for path in ROOT.glob("[!_]*") if path.suffix in ("", ".py")}
     assert rooms - internal < named
-    assert not {"TYPE_CHECKING", "import_module", "_PLACES", *internal} & named
+    assert not internal & named
     assert {"open", "audit"} < named and all(hasattr(dpjax, name) for name in named)
     for room, some in ((dpjax.study, {"Study", "theorems"}), (dpjax.report, {"estimates"})):
         assert some <= {*dir(room)} and all(hasattr(room, name) for name in dir(room))
-        assert not {"TYPE_CHECKING", "import_module"} & {*dir(room)}
+
+
+@pytest.mark.parametrize(
+    "name", ["designs", "divergences", "families", "generators", "gram", "loss_families",
+             "prefix_sums", "stopping"],
+)  # fmt: skip
+def test_a_module_within_a_room_is_found_first(name):
+    """Also if nothing has imported it before."""
+    done = python(f"import dpjax; print(type(dpjax.{name}).__name__)")
+    assert done.stdout == "module\n", done.stderr
 
 
 def test_help_is_short():

@@ -11,11 +11,11 @@ def public(package: dict, kind: type = object) -> list[str]:
       package: the package's dictionary, after ``from package.module import *`` for its modules.
       kind: ``types.FunctionType`` for the functions only.
     """
-    own = package["__name__"] + "."
+    prefix = package["__name__"] + "."
 
     def is_public(name, value):
         module = getattr(value, "__module__", None) or ""
-        inner = module.removeprefix(own)
+        inner = module.removeprefix(prefix)
         if not isinstance(value, kind):
             return False
         return inner != module and name[0] != "_" and (inner[0] != "_" or inner == f"_{name}")

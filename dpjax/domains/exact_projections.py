@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax.core import Number, Numbers
+from dpjax.core import Array, Numbers
 from dpjax.maths import two_words
 from dpjax.maths.barriers import rounded
 from dpjax.maths.two_words import TwoWords
@@ -173,7 +173,7 @@ def permutations(weights: np.ndarray) -> ExactProjection:
     return ExactProjection(excess, 4.0, 0.0)
 
 
-def onto_multiple(exact: ExactProjection, y: TwoWords, count: Number, centre: Numbers) -> TwoWords:
+def onto_multiple(exact: ExactProjection, y: TwoWords, count: Array, centre: Numbers) -> TwoWords:
     """The projection of y on count (K - centre) for the set K. y and the result have two words."""
     scaled = two_words.add(two_words.divide(y, count), two_words.of(centre))
     return two_words.subtract(y, two_words.of(rounded(count * exact.excess(scaled))))

@@ -2,6 +2,7 @@
 
 from dpjax.core import _check
 from dpjax.core._exports import public
+from dpjax.environments import families as families
 from dpjax.environments._advice import advice as advice
 from dpjax.environments._bernoulli import bernoulli as bernoulli
 from dpjax.environments._classification import classification as classification

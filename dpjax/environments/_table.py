@@ -1,8 +1,10 @@
 """A user's own losses, played row by row."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dpjax.core import Arms, Environment, Numbers, Outcome, _arrays
 from dpjax.environments.arms import best_fixed_arm
@@ -42,7 +44,9 @@ def table(losses: Numbers) -> Environment:
     return Environment(init, step, best_fixed_arm, Arms(losses.shape[1]), len(losses))
 
 
-def check_losses(losses, where="losses", rows: np.ndarray | None = None, arms: int | None = None):
+def check_losses(
+    losses: Any, where: str = "losses", rows: Sequence | None = None, arms: Sequence | None = None
+):
     """Check that a loss table is (T, K) numbers in [0, 1]; an error names the first bad entry.
 
     Args:

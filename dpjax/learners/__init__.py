@@ -5,6 +5,7 @@
 
 from dpjax.core import _check
 from dpjax.core._exports import public
+from dpjax.learners import stopping as stopping
 from dpjax.learners._adac_gope import adac_gope as adac_gope
 from dpjax.learners._adac_oful import adac_oful as adac_oful
 from dpjax.learners._batched_bandit import batched_bandit as batched_bandit
