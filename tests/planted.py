@@ -572,7 +572,8 @@ ERRORS = {
          "linucb uses the confidence of one event for a bound in each round"),
     ],
     "learners/_federated_linucb.py": [
-        ("here = jnp.arange(senders) == state.round % senders", "here = jnp.arange(senders) == 0",
+        ("sender = jnp.arange(senders) == state.round % senders",
+         "sender = jnp.arange(senders) == 0",
          "federated_linucb records all users at the first silo"),
     ],
     "learners/_glm_sgd.py": [
@@ -631,8 +632,9 @@ ERRORS = {
          "interleaved copies are calibrated for one round too few"),
     ],
     "combinators/duels.py": [
-        ("epsilon=2.0 * own.epsilon, delta=2.0 * own.delta",
-         "epsilon=2.0 * own.epsilon, delta=own.delta", "sparring declares the delta of one player"),
+        ("epsilon=2.0 * declared.epsilon, delta=2.0 * declared.delta",
+         "epsilon=2.0 * declared.epsilon, delta=declared.delta",
+         "sparring declares the delta of one player"),
     ],
     "combinators/environments.py": [
         ("switched = (state.previous >= 0) & (state.previous != arm)",

@@ -25,8 +25,8 @@ def all_in_float64(exported: dict, names: Iterable[str]) -> None:
 
         @functools.wraps(bound)
         def on_host(*arguments, **keywords):
-            given = signature.bind(*arguments, **keywords).arguments
-            return bound(**{name: array(name, value) for name, value in given.items()})
+            passed = signature.bind(*arguments, **keywords).arguments
+            return bound(**{name: array(name, value) for name, value in passed.items()})
 
         return on_host
 

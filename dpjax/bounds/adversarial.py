@@ -53,7 +53,7 @@ def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Sh
       >>> bounds.ftrl(10_000, 4, [1.0, np.inf], domain="cube").round(1).tolist()
       [1385.3, 200.0]
     """
-    whole, plain = (ftrl(horizon, dim, each, domain=domain) for each in (epsilon, np.inf))
+    whole, plain = (ftrl(horizon, dim, budget, domain=domain) for budget in (epsilon, np.inf))
     return whole - plain + plain / np.sqrt(2.0)
 
 
@@ -100,8 +100,8 @@ def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shap
     rate = ftrl_local_rate(horizon, dim, epsilon, domain=domain)
     rate = np.where(dim > 1.0, rate, 1.0)
     share = np.minimum((rate * scale) ** 2, 0.25)  # for N > 1 the rate ensures this
-    found = width / rate + horizon * (rate / 2.0 - np.log1p(-share) / rate)
-    return np.where(dim > 1.0, found, 0.0)
+    bound = width / rate + horizon * (rate / 2.0 - np.log1p(-share) / rate)
+    return np.where(dim > 1.0, bound, 0.0)
 
 
 def _local_noise(dim, epsilon, domain):

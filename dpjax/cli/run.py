@@ -96,7 +96,7 @@ def study_of(
     if not isinstance(environment, Environment):
         environment = count_switches(environments.table(environment))
     if horizon is None:
-        horizon = environment.horizon
+        horizon = _check.size(1, horizon=environment.horizon)
     sizes = sizes_of(environment.action_set, horizon)
     if isinstance(environment.action_set, Arms):
         arms = environment.action_set.count

@@ -12,13 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Arms, Batch, BatchLearner, Environment, Learner, Outcome, Policies, _check
+from dpjax.core import (
+    Arms,
+    Array,
+    Batch,
+    BatchLearner,
+    Environment,
+    Learner,
+    Outcome,
+    Policies,
+    _check,
+)
 from dpjax.core._check import _kind
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside
 
 
-def first(learner: Learner | BatchLearner, key) -> tuple:
+def first(learner: Learner | BatchLearner, key: Array) -> tuple:
     """(state, action) of ``init``, or (state, Batch) if it is a BatchLearner."""
     name = "learner: init"
     state, action = _action(name, learner, _called(name, learner.init, key))
@@ -26,7 +36,9 @@ def first(learner: Learner | BatchLearner, key) -> tuple:
     return state, action
 
 
-def following(learner: Learner | BatchLearner, state, action, key, seen) -> tuple:
+def following(
+    learner: Learner | BatchLearner, state: Any, action: Any, key: Array, seen: Any
+) -> tuple:
     """The result of ``step``, which is like the state and the action (or Batch) before."""
     name = "learner: step"
     after, later = _action(name, learner, _called(name, learner.step, state, key, seen))
@@ -102,7 +114,7 @@ def check_batch(learner: BatchLearner, environment: Environment) -> None:
     jax.eval_shape(first_batch)
 
 
-def within(actions, action, loss) -> tuple:
+def within(actions, action: Any, loss) -> tuple:
     """Whether an action is in the action set, () bool, and numbers for :func:`check_within`.
 
     A point may be outside of its domain by a thousandth of the diameter.
@@ -119,7 +131,7 @@ def _anything(point, tolerance):
     return jnp.bool(True)
 
 
-def check_within(actions, present, numbers) -> None:
+def check_within(actions, present: Any, numbers) -> None:
     """Raise ValueError for the first action outside of the action set, if there is one.
 
     Args:
@@ -190,9 +202,9 @@ def _is_whole(name, value) -> bool:
     return [aval.shape for aval in avals] == [()] and jnp.issubdtype(avals[0].dtype, jnp.integer)
 
 
-def _require(holds, name, wanted, found) -> None:
+def _require(holds, name, wanted, returned) -> None:
     if not holds:
-        raise TypeError(f"{name} must return {wanted}, but it returned {_kind(found)}")
+        raise TypeError(f"{name} must return {wanted}, but it returned {_kind(returned)}")
 
 
 def _check_losses(actions, loss) -> None:
@@ -208,8 +220,8 @@ def _check_losses(actions, loss) -> None:
         count = actions.count if isinstance(actions, Arms) else actions.dim
         wanted, fits = f"losses of shape ({count},)", shapes == [(count,)]
     if not fits:
-        found = " and ".join(map(str, shapes)) or "nothing"
-        raise TypeError(f"environment: step must return {wanted}, but their shapes are {found}")
+        listed = " and ".join(map(str, shapes)) or "nothing"
+        raise TypeError(f"environment: step must return {wanted}, but their shapes are {listed}")
 
 
 def _check_alike(name, what, before, after, converted=True) -> None:
@@ -238,13 +250,13 @@ def _check_alike(name, what, before, after, converted=True) -> None:
 
 def _avals(name, tree) -> list[tuple[str, Any]]:
     """(place, type) of each leaf of a pytree; a TypeError if a leaf is neither array nor number."""
-    found = []
+    avals = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         place = jax.tree_util.keystr(path[:1], simple=True) + jax.tree_util.keystr(path[1:])
         try:
-            found.append((place, jax.typeof(leaf)))
+            avals.append((place, jax.typeof(leaf)))
         except TypeError:
             raise TypeError(
                 f"{name} must return arrays and numbers, but {place} is {_kind(leaf)}"
             ) from None
-    return found
+    return avals

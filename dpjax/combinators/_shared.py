@@ -7,17 +7,19 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax.core import BatchLearner, Learner
+from dpjax.core import Array, BatchLearner, Learner
 
 
-def check_learner(learner, kind: Any = Learner | BatchLearner) -> None:
+def check_learner(learner: Learner | BatchLearner, kind: Any = Learner | BatchLearner) -> None:
     """Require a learner of this kind."""
     if not isinstance(learner, kind):
         wanted = "Learner" if kind is Learner else "learner"
         raise TypeError(f"learner must be a {wanted}, got {type(learner).__name__}")
 
 
-def step_before(ended, learner, state, key, loss, action) -> tuple:
+def step_before(
+    ended, learner: Learner | BatchLearner, state: Any, key: Array, loss, action: Any
+) -> tuple:
     """(state, action) after a loss. If the learner's part has ``ended``, the action is ``action``.
 
     The declaration does not cover releases after a learner's last action. So the last loss is not
@@ -27,11 +29,11 @@ def step_before(ended, learner, state, key, loss, action) -> tuple:
         return lax.cond(
             ended, lambda: (state, action), lambda: tuple(learner.step(state, key, loss))
         )
-    own, following = learner.step(state, key, loss)
-    return own, jax.tree.map(partial(jnp.where, ended), action, following)
+    after, following = learner.step(state, key, loss)
+    return after, jax.tree.map(partial(jnp.where, ended), action, following)
 
 
-def check_made(learner, horizon) -> None:
+def check_made(learner: Learner | BatchLearner, horizon: int) -> None:
     """Require that a function ``make`` has returned a Learner of this horizon."""
     if not isinstance(learner, Learner) or learner.horizon != horizon:
         kind = type(learner).__name__

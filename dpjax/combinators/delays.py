@@ -86,13 +86,13 @@ def interleave(make: Callable, horizon: int, delay: int) -> Learner:
 
     def step(state, key, loss):
         turn, t = state.round % count, state.round + 1
-        own, action = step_before(
+        after, action = step_before(
             t + delay >= horizon, learner, copy_of(state.copies, turn), key, loss,
             copy_of(state.actions, turn),
         )  # fmt: skip
         copies, actions = jax.tree.map(
             lambda all_copies, one: all_copies.at[turn].set(one),
-            (state.copies, state.actions), (own, action),
+            (state.copies, state.actions), (after, action),
         )  # fmt: skip
         return InterleaveState(t, copies, actions), copy_of(actions, t % count)
 

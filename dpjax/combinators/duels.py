@@ -74,8 +74,8 @@ def sparring(make: Callable, horizon: int, arms: int, *, epsilon: Number) -> Lea
     check_made(player, horizon)
     if player.action_set != Arms(arms) or player.feedback.kind != "bandit":
         raise ValueError(f"make must return a learner of {arms} arms with bandit feedback")
-    own = player.privacy
-    if tuple(own.loss_range) != (0.0, 1.0) or own.neighbours != "replace":
+    declared = player.privacy
+    if tuple(declared.loss_range) != (0.0, 1.0) or declared.neighbours != "replace":
         raise ValueError("make must return a learner for replaced losses in [0, 1]")
 
     def paired(row, column):
@@ -95,10 +95,10 @@ def sparring(make: Callable, horizon: int, arms: int, *, epsilon: Number) -> Lea
     def report(state):
         return Players(player.report(state.row), player.report(state.column))
 
-    twice = own._replace(
+    twice = declared._replace(
         reported=(),
-        epsilon=2.0 * own.epsilon, delta=2.0 * own.delta, rho=2.0 * own.rho,
-        accountant=f"{own.accountant}; twice, for two players", sums=None,
+        epsilon=2.0 * declared.epsilon, delta=2.0 * declared.delta, rho=2.0 * declared.rho,
+        accountant=f"{declared.accountant}; twice, for two players", sums=None,
     )  # fmt: skip
     return player._replace(
         init=init, step=step, report=report, action_set=Pairs(arms * arms), privacy=twice

@@ -46,9 +46,9 @@ def _of_any_epoch(declared) -> Privacy:
         "neighbours", "unit", "rounds_per_user", "rounds_per_release", "spacing", "model",
         "released", "reported", "calibration",
     ):  # fmt: skip
-        given = sorted({getattr(epoch, name) for epoch in declared}, key=str)
-        if len(given) > 1:
-            raise ValueError(f"make must declare one {name} for all horizons, got {given}")
+        values = sorted({getattr(epoch, name) for epoch in declared}, key=str)
+        if len(values) > 1:
+            raise ValueError(f"make must declare one {name} for all horizons, got {values}")
     lows, highs = zip(*(epoch.loss_range for epoch in declared), strict=True)
     numbers = ("epsilon", "delta", "rho", "paper_epsilon")
     return first._replace(
@@ -118,10 +118,10 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
                 seen, _ = clip_seen(epochs[i], loss)
                 mine = epochs[i], state.learners[i], key, seen
                 if i + 1 < len(epochs):
-                    own, action = step_before(t == ends[i], *mine, state.first_actions[i + 1])
+                    inner, action = step_before(t == ends[i], *mine, state.first_actions[i + 1])
                 else:
-                    own, action = epochs[i].step(*mine[1:])
-                return (*state.learners[:i], own, *state.learners[i + 1 :]), action
+                    inner, action = epochs[i].step(*mine[1:])
+                return (*state.learners[:i], inner, *state.learners[i + 1 :]), action
 
             return play
 
@@ -136,6 +136,6 @@ def doubling(make: Callable, horizon: int, *, first: int = 64) -> Learner:
         horizon=horizon,
         privacy=_of_any_epoch([epoch.privacy for epoch in epochs]),
         report=lambda state: tuple(
-            epoch.report(own) for epoch, own in zip(epochs, state.learners, strict=True)
+            epoch.report(inner) for epoch, inner in zip(epochs, state.learners, strict=True)
         ),
     )

@@ -73,8 +73,8 @@ def randomized_response(
     if not isinstance(learner.action_set, Arms) or learner.feedback.kind != "bandit":
         raise ValueError("learner must play arms and see one number a round, as by feedback.bandit")
     by_rounds = isinstance(learner, Learner)
-    made = _of_messages(learner, _coin(epsilon)) if by_rounds else _of_sums(learner, epsilon)
-    return made._replace(privacy=_declared(epsilon))
+    private = _of_messages(learner, _coin(epsilon)) if by_rounds else _of_sums(learner, epsilon)
+    return private._replace(privacy=_declared(epsilon))
 
 
 def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:

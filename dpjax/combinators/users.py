@@ -79,13 +79,13 @@ def user_level(
     if mechanism is not None and rounds_per_release is not None:
         raise ValueError("rounds_per_release must be left out if a mechanism is given")
     if mechanism is not None:
-        found = _summed(learner, rounds, mechanism, spacing)
+        grouped = _summed(learner, rounds, mechanism, spacing)
     elif rounds_per_release is not None:
-        found = _capped(learner, rounds, _check.size(1, rounds_per_release=rounds_per_release))
+        grouped = _capped(learner, rounds, _check.size(1, rounds_per_release=rounds_per_release))
     else:
-        found = _of_group(declared, rounds)
+        grouped = _of_group(declared, rounds)
     return learner._replace(
-        privacy=found._replace(
+        privacy=grouped._replace(
             unit="user", rounds_per_user=rounds, paper_epsilon=rounds * declared.paper_epsilon
         )
     )
@@ -127,22 +127,22 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     """The declaration for users whose values are summed by a mechanism."""
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     declared = learner.privacy
-    own = mechanism.sums
-    if own != declared.sums or mechanism.horizon != learner.horizon:
+    sums = mechanism.sums
+    if sums != declared.sums or mechanism.horizon != learner.horizon:
         raise ValueError(
-            f"mechanism must be the learner's: it sums {_in_words(own)}, but the learner of "
+            f"mechanism must be the learner's: it sums {_in_words(sums)}, but the learner of "
             f"{learner.horizon} rounds declares {_in_words(declared.sums)}"
         )
     law = noise.LAWS[mechanism.noise]
     if law.of_rho is None:
         raise ValueError(f"mechanism must not have {law.name} noise, whose rho is not declared")
-    found = privacy.user_sensitivity(mechanism, rounds, spacing=spacing)
+    sensitivity = privacy.user_sensitivity(mechanism, rounds, spacing=spacing)
     one = mechanism.sensitivity
     of = f"{rounds} columns" + ("" if spacing is None else f", {spacing} rounds apart")
     if law.norm == 2:
-        return _with_rho(declared, (found.l2 / one[1]) ** 2, of)._replace(spacing=spacing)
+        return _with_rho(declared, (sensitivity.l2 / one[1]) ** 2, of)._replace(spacing=spacing)
     return declared._replace(
-        epsilon=found.l1 / one[0] * declared.epsilon,
+        epsilon=sensitivity.l1 / one[0] * declared.epsilon,
         accountant=f"{declared.accountant}; {of}",
         spacing=spacing,
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import Numbers
 from dpjax.domains._vectors import constant
 from dpjax.domains.base import TOLERANCE
 
@@ -12,7 +13,7 @@ from dpjax.domains.base import TOLERANCE
 FEW = 12
 
 
-def null_space(rows) -> np.ndarray:
+def null_space(rows: Numbers) -> np.ndarray:
     """An orthonormal basis (d, m) of the x with A x = 0, for A (k, d)."""
     rows = np.asarray(rows, np.float64)
     _, lengths, axes = np.linalg.svd(rows)
@@ -20,12 +21,14 @@ def null_space(rows) -> np.ndarray:
     return axes[rank:].T
 
 
-def all_subsets(n) -> np.ndarray:
+def all_subsets(n: int) -> np.ndarray:
     """(2^n, n) bool: every subset of n elements as a row."""
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool)
 
 
-def within_facets(rows, bounds, centre, tangent) -> Callable:
+def within_facets(
+    rows: np.ndarray, bounds: np.ndarray, centre: np.ndarray, tangent: np.ndarray | None
+) -> Callable:
     """A function (x, tolerance) -> whether A x <= b and x is in the affine hull of the set.
 
     The hull contains ``centre`` (d,). ``tangent`` (d, m) is a basis of its directions; None if the
@@ -44,7 +47,9 @@ def within_facets(rows, bounds, centre, tangent) -> Callable:
     return contains
 
 
-def distance_to_facets(rows, bounds, centre, tangent) -> float:
+def distance_to_facets(
+    rows: np.ndarray, bounds: np.ndarray, centre: np.ndarray, tangent: np.ndarray | None
+) -> float:
     """The inradius around centre (d,) of the set of x with A x <= b.
 
     Distances are within the affine hull, with directions ``tangent``. Rows of A (k, d) that are

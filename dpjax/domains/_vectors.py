@@ -1,16 +1,18 @@
 """Functions shared by domains: lengths, ranks, projections onto balls, bisection, checks."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from optax import projections
 
-from dpjax.core import Array, _arrays, _check
+from dpjax.core import Array, Number, Numbers, _arrays, _check
 from dpjax.maths import barriers
 
 
-def constant(values, dtype=jnp.float32) -> Array:
+def constant(values: Numbers, dtype=jnp.float32) -> Array:
     """The constants of a set, as an array.
 
     The array is concrete within a trace too, so a traced game can compare the sets that it makes.
@@ -37,26 +39,26 @@ def _slope_of_root(primals, tangents):
     return root, tangents[0] * jnp.where(root > 0.0, 0.5 / jnp.where(root > 0.0, root, 1.0), 0.0)
 
 
-def euclidean_norm(x) -> Array:
+def euclidean_norm(x: Array) -> Array:
     """|x| () for x (d,), with squares summed in a fixed order."""
     return _root(barriers.add_up(x * x))
 
 
-def unit_vector(g) -> Array:
+def unit_vector(g: Array) -> Array:
     """g / |g|, or 0 for g = 0. Scaled first, so that squares neither overflow nor underflow."""
     largest = jnp.max(jnp.abs(g))
     scaled = g / jnp.where(largest > 0, largest, 1.0)
     return scaled / jnp.maximum(euclidean_norm(scaled), 1e-30)
 
 
-def into_ball(x, radius) -> Array:
+def into_ball(x: Array, radius: Number) -> Array:
     """The nearest point of Euclidean norm at most radius."""
     largest = jnp.maximum(jnp.max(jnp.abs(x)), radius)
     norm = largest * euclidean_norm(x / largest)
     return x * (radius / jnp.maximum(radius, norm))
 
 
-def into_l1_ball(x, radius) -> Array:
+def into_l1_ball(x: Array, radius: Number) -> Array:
     """The nearest point with an L1 norm of at most radius.
 
     In float32 the projection of a long vector is outside the ball: by 2.6 % for a vector 1000 radii
@@ -67,7 +69,7 @@ def into_l1_ball(x, radius) -> Array:
     return jnp.where(norm > 1.00001 * radius, nearest * (radius / norm), nearest)
 
 
-def ranks(values, blocks=None):
+def ranks(values: Array, blocks: np.ndarray | None = None):
     """The rank of each value, from 0, (n,) int32: the smallest is first, ties by lowest index.
 
     Args:
@@ -86,7 +88,7 @@ def ranks(values, blocks=None):
     return jnp.sum(before, axis=1, dtype=jnp.int32)
 
 
-def bisect(more, low, high) -> Array:
+def bisect(more: Callable, low: Array, high: Array) -> Array:
     """The number in [low, high] up to which ``more`` is true, entry by entry, by bisection."""
 
     def halve(_, ends):
@@ -99,7 +101,7 @@ def bisect(more, low, high) -> Array:
     return (low + high) / 2.0
 
 
-def as_edges(edges) -> np.ndarray:
+def as_edges(edges: Numbers) -> np.ndarray:
     """The edges of a graph, (d, 2) integers, d at least 1."""
     requirement = "pairs of integers, (d, 2)"
     edges = _arrays.integers("edges", requirement, edges, 2)
@@ -108,7 +110,7 @@ def as_edges(edges) -> np.ndarray:
     return edges
 
 
-def check_radius(radius) -> float:
+def check_radius(radius: Number) -> float:
     """Require a positive finite radius."""
     _check.positive(radius=radius)
     _check.non_negative(radius=radius)  # finite

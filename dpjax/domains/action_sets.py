@@ -1,17 +1,19 @@
 """Checks that an environment has the actions that a learner plays. Every game is checked."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, Pairs, Policies
+from dpjax.core import Arms, BatchLearner, Environment, Learner, Pairs, Policies
 from dpjax.domains import Domain, support_function
 
 # Two convex sets are compared in this many directions and their opposites.
 _DIRECTIONS = 8
 
 
-def check_fit(learner, environment) -> None:
+def check_fit(learner: Learner | BatchLearner, environment: Environment) -> None:
     """Check that the environment has all actions of the learner.
 
     The learner may play on a part of the environment's domain. Regret still compares with the best
@@ -48,7 +50,7 @@ def example_loss(actions):
     return jnp.zeros(actions.dim, jnp.float32)
 
 
-def fits(played, present) -> bool:
+def fits(played: Any, present: Any) -> bool:
     """Whether every action of the first set is in the second.
 
     For two domains this compares their support functions in a few fixed directions.

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from dpjax.core import Numbers
+from dpjax.core import Array, Numbers
 from dpjax.maths import two_words
 from dpjax.maths.barriers import rounded
 from dpjax.maths.two_words import TwoWords
@@ -34,7 +35,7 @@ class ExactProjection(NamedTuple):
     absolute: float
 
 
-def from_project(project, absolute=32.0) -> ExactProjection:
+def from_project(project: Callable, absolute=32.0) -> ExactProjection:
     """The ExactProjection of a map (d,) -> the nearest point, with this ``absolute`` error."""
     return ExactProjection(lambda y: y.high - project(y.high), 1.0, absolute)
 
@@ -76,7 +77,7 @@ def ball(radius: float) -> ExactProjection:
     return ExactProjection(excess, 12.0, 0.0)
 
 
-def capped(upper, rows, totals, *, equal) -> ExactProjection:
+def capped(upper: float, rows: np.ndarray, totals: np.ndarray, *, equal: bool) -> ExactProjection:
     """Onto the x in [0, upper]^d whose sum over each block is at most, or equal to, its total.
 
     P(y)_i = clip(y_i - tau, 0, upper) with one tau for each block, so y_i - P(y)_i is tau clipped
@@ -131,7 +132,7 @@ def capped(upper, rows, totals, *, equal) -> ExactProjection:
     return ExactProjection(excess, 4.0, 0.0)
 
 
-def signed(exact) -> ExactProjection:
+def signed(exact: ExactProjection) -> ExactProjection:
     """Onto the x whose absolute values |x_i| form a point of the set of ``exact`` (all x >= 0)."""
 
     def excess(y):
@@ -141,7 +142,7 @@ def signed(exact) -> ExactProjection:
     return exact._replace(excess=excess)
 
 
-def permutations(weights) -> ExactProjection:
+def permutations(weights: np.ndarray) -> ExactProjection:
     """Onto the convex hull of all permutations of ``weights`` (d,), sorted with the largest first.
 
     For y in the same order, y - P(y) is the non-increasing isotonic regression of y - weights (Lim
@@ -172,13 +173,13 @@ def permutations(weights) -> ExactProjection:
     return ExactProjection(excess, 4.0, 0.0)
 
 
-def onto_multiple(exact, y, count, centre) -> TwoWords:
+def onto_multiple(exact: ExactProjection, y: TwoWords, count: Array, centre: Numbers) -> TwoWords:
     """The projection of y on count (K - centre) for the set K. y and the result have two words."""
     scaled = two_words.add(two_words.divide(y, count), two_words.of(centre))
     return two_words.subtract(y, two_words.of(rounded(count * exact.excess(scaled))))
 
 
-def drift(exact, dim, rounds) -> tuple[float, float]:
+def drift(exact: ExactProjection, dim: int, rounds: int) -> tuple[float, float]:
     """The largest distance by which rounding moves two sums z_t apart.
 
     z_t is the projection of z_(t-1) + s_t onto t (K - centre), computed by :func:`onto_multiple`.
@@ -199,14 +200,14 @@ def drift(exact, dim, rounds) -> tuple[float, float]:
     return steps, rounds * (2.0 * UNIT + rounds * lost)
 
 
-def longest(exact, dim) -> int:
+def longest(exact: ExactProjection, dim: int) -> int:
     """The largest number of rounds for which both parts of :func:`drift` are at most 1."""
     steps, _ = drift(exact, dim, 1)
     lost = exact.absolute * UNIT + dim**0.5 * TWO_WORDS_UNIT
     return int(min(1.0 / steps, ((UNIT**2 + lost) ** 0.5 - UNIT) / lost))
 
 
-def by_excess(exact) -> Callable:
+def by_excess(exact: ExactProjection) -> Callable:
     """A map (d,) -> the nearest point, from an exact projection.
 
     It projects twice, since far from the set the first result has the rounding error of the

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
+from dpjax.core import Numbers
 from dpjax.domains._vectors import bisect
 
 # Probabilities of a k-set are multiples of 2^-24, or of a larger unit if k 2^24 exceeds an int32.
@@ -40,7 +41,7 @@ class Lottery(NamedTuple):
     reads_all: bool  # whether the bound also holds if y estimates the losses of all ones at once
 
 
-def of_sets(blocks, capacities) -> Lottery:
+def of_sets(blocks: np.ndarray, capacities: Numbers) -> Lottery:
     """Sets with a fixed number of entries per block, by Tsallis entropy and systematic sampling.
 
     The marginals are x = argmin <s, x> - 2 sum_i sqrt(x_i), for s = eta L.
@@ -121,7 +122,7 @@ def _systematic(key, choose, units_and_bits):
     return action.astype(jnp.float32), units.astype(jnp.float32) / unit
 
 
-def of_paths(edges, order, leaving, count, longest) -> Lottery:
+def of_paths(edges: np.ndarray, order: list, leaving: dict, count: int, longest: int) -> Lottery:
     """Paths with probabilities proportional to exp(-<s, a>), by weight pushing.
 
     This is follow the regularized leader with the entropy of the law over all paths. Let B(v) be
@@ -142,15 +143,15 @@ def of_paths(edges, order, leaving, count, longest) -> Lottery:
             terms = jnp.stack([log_weight[edges[e, 1]] - s[e] for e in leaving[v]])
             log_weight[v] = jax.nn.logsumexp(terms)
             chances[v] = jax.nn.softmax(terms)
-        here = dict.fromkeys(order, jnp.zeros((), bool)) | {order[0]: jnp.ones((), bool)}
+        reached = dict.fromkeys(order, jnp.zeros((), bool)) | {order[0]: jnp.ones((), bool)}
         mass = dict.fromkeys(order, jnp.zeros(())) | {order[0]: jnp.ones(())}
         action, marginals = [None] * len(edges), [None] * len(edges)
         for v, node_key in zip(order[:-1], jr.split(key, len(order) - 1), strict=True):
             chosen = choose(node_key, chances[v]) if len(leaving[v]) > 1 else 0
             for i, e in enumerate(leaving[v]):
                 w = edges[e, 1]
-                action[e], marginals[e] = here[v] & (chosen == i), mass[v] * chances[v][i]
-                here[w], mass[w] = here[w] | action[e], mass[w] + marginals[e]
+                action[e], marginals[e] = reached[v] & (chosen == i), mass[v] * chances[v][i]
+                reached[w], mass[w] = reached[w] | action[e], mass[w] + marginals[e]
         return jnp.stack(action).astype(jnp.float32), jnp.stack(marginals)
 
     return Lottery(

@@ -34,8 +34,8 @@ def partition_matroid(blocks: Numbers, capacities: Numbers) -> Domain:
 
     Args:
       blocks: (d,), the block of each entry, counted from 0.
-      capacities: for each block its capacity, at least 1 and at most its size; for one block or
-        more, below its size.
+      capacities: for each block its capacity, at least 1 and at most its size. At least one must
+        be below its block's size.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -102,9 +102,9 @@ def _checked_blocks(blocks, capacities):
 def spanning_trees(edges: Numbers, nodes: int) -> Domain:
     """Convex hull of the spanning trees of a connected graph.
 
-    The vertices are bases of the graphic matroid, and the linear minimizer is
-    Kruskal's algorithm. The diameter is an upper bound. For at most 12 nodes, membership and the
-    inradius are computed exactly, from all groups of nodes.
+    The vertices are bases of the graphic matroid, and the linear minimizer is Kruskal's algorithm.
+    The diameter is an upper bound. For at most 12 nodes, membership and the inradius are computed
+    exactly, from all groups of nodes.
 
     Args:
       edges: (d, 2) pairs of different nodes, counted from 0.

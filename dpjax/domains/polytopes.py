@@ -146,8 +146,8 @@ def _facets(rows, bounds) -> _Facets:
         vertices = np.array([[1.0 / points.min()], [1.0 / points.max()]])
     else:
         halfspaces = np.concatenate([points, -np.ones((len(points), 1))], axis=1)
-        found = scipy.spatial.HalfspaceIntersection(halfspaces, np.zeros(rows.shape[1]))
-        vertices = found.intersections
+        solution = scipy.spatial.HalfspaceIntersection(halfspaces, np.zeros(rows.shape[1]))
+        vertices = solution.intersections
     size = np.abs(vertices).max()
     vertices = _ordered(vertices, _ON_FACET * size)
     if len(vertices) > MOST_VERTICES:
@@ -171,24 +171,24 @@ def _inner_ball(rows, bounds):
     """
     dim = rows.shape[1]
     program = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
-    found = _linear_program(-np.eye(dim + 1)[dim], program, bounds)
-    if found is not None and found[dim] < _LEAST_INRADIUS:
+    solution = _linear_program(-np.eye(dim + 1)[dim], program, bounds)
+    if solution is not None and solution[dim] < _LEAST_INRADIUS:
         raise ValueError("A x <= b must have inner points, but it is empty or flat")
     # The set is bounded if 0 is inside the hull of the rows, so that A w <= 0 only for w = 0.
-    bounded = found is not None and all(
+    bounded = solution is not None and all(
         _linear_program(sign * axis, rows, bounds) is not None
         for axis in np.eye(dim)
         for sign in (1.0, -1.0)
     )
     if not bounded:
         raise ValueError("A x <= b must be a bounded set")
-    return found[:dim], found[dim]
+    return solution[:dim], solution[dim]
 
 
 def _linear_program(costs, rows, bounds):
     """argmin of <costs, w> over A w <= b, or None if there is no minimum."""
-    found = scipy.optimize.linprog(costs, A_ub=rows, b_ub=bounds, bounds=(None, None))
-    return found.x if found.status == 0 else None
+    solution = scipy.optimize.linprog(costs, A_ub=rows, b_ub=bounds, bounds=(None, None))
+    return solution.x if solution.status == 0 else None
 
 
 def _ordered(vectors, tolerance) -> np.ndarray:

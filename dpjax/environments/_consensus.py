@@ -14,7 +14,7 @@ class ConsensusState(NamedTuple):
     used: Array  # (p,) bool, whether an expert of the pair was played
 
 
-def default_pairs(horizon) -> int:
+def default_pairs(horizon: int) -> int:
     """p = ceil(T / 0.9), so that a tenth of the pairs remains after T rounds."""
     return -(-10 * horizon // 9)
 

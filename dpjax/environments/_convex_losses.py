@@ -88,8 +88,8 @@ def convex_losses(
     steps = _check.size(2, steps=steps)
     if parameters is None and (kind == "rows" or not isinstance(family, Family)):
         raise ValueError("parameters must be given for kind rows, and for your own function")
-    given = parameters is not None
-    if given:
+    has_rows = parameters is not None
+    if has_rows:
         parameters = jax.tree.map(
             lambda leaf: jnp.asarray(_arrays.entries(parameters=leaf), jnp.float32), parameters
         )
@@ -126,17 +126,17 @@ def convex_losses(
         if kind == "drifting":
             ahead = jr.uniform(key) < (t % period).astype(jnp.float32) / period
             return (t // period + ahead.astype(jnp.int32)) % count
-        rows = parameters if given else state.parameters
-        each = jax.vmap(function, in_axes=(0, None))(rows, state.action)
-        return jnp.argmax(each).astype(jnp.int32)
+        rows = parameters if has_rows else state.parameters
+        values = jax.vmap(function, in_axes=(0, None))(rows, state.action)
+        return jnp.argmax(values).astype(jnp.int32)
 
     def init(key):
         zero = jnp.zeros((), jnp.int32)
-        return ConvexLossesState(zero, zero, centre, () if given else draw_rows(key))
+        return ConvexLossesState(zero, zero, centre, () if has_rows else draw_rows(key))
 
     def step(state, key, action):
         row = row_of(state, key)
-        rows = parameters if given else state.parameters
+        rows = parameters if has_rows else state.parameters
         loss = jax.tree_util.Partial(function, jax.tree.map(lambda leaf: leaf[row], rows))
         counts = () if kind == "rows" else (jnp.arange(count) == row).astype(jnp.float32)
         new = ConvexLossesState(state.round + 1, row, middle(action), state.parameters)
@@ -146,7 +146,7 @@ def convex_losses(
         weights = tally.counts
         if kind == "rows":
             weights = (jnp.arange(count) < state.round).astype(jnp.float32)
-        rows = parameters if given else state.parameters
+        rows = parameters if has_rows else state.parameters
         best = offline_optimum(domain, function, rows, weights, steps=steps)
         return tally.suffered - best.lower
 

@@ -72,7 +72,7 @@ def from_means(
     return changing(means, tried.shape[1], horizon, regret)
 
 
-def changing(means, arms, horizon, regret) -> Environment:
+def changing(means: Callable, arms: int, horizon: int | None, regret: Accounting) -> Environment:
     """Bernoulli losses with means (K,) at round t; arguments as in :func:`from_means`."""
     _check.one_of("pseudo", "realised", regret=regret)
     pseudo = regret == "pseudo"

@@ -132,7 +132,7 @@ def linear_losses(
     return Environment(init, step, against_best_point(domain), domain, horizon)
 
 
-def against_best_point(domain) -> Callable:
+def against_best_point(domain: Domain) -> Callable:
     """Regret against the best point of a domain in hindsight, from a :class:`LinearTally`."""
     return lambda state, tally: tally.suffered + support_function(domain, -tally.loss)
 

@@ -70,13 +70,13 @@ def switching_cost(
         # walk[i] holds W at t - 1 without its i lowest bits. Let j be the lowest bit that is set in
         # t. Then t - 1 without j bits is the parent of t, and t without up to j bits is t itself.
         lowest = t & -t if walk == "multiscale" else 1
-        here = jnp.sum(jnp.where((1 << levels) == lowest, state.walk, 0.0))
-        here = here + sigma * laws.normal(key)
+        position = jnp.sum(jnp.where((1 << levels) == lowest, state.walk, 0.0))
+        position = position + sigma * laws.normal(key)
         advantage = jnp.zeros(arms, jnp.float32).at[state.best].set(gap)
-        loss = jnp.clip(here + 0.5 - advantage, 0.0, 1.0)
+        loss = jnp.clip(position + 0.5 - advantage, 0.0, 1.0)
         stays = (state.previous < 0) | (jnp.arange(arms) == state.previous)
         suffered = jnp.where(stays, loss, 1.0)
-        new_walk = jnp.where((1 << levels) <= lowest, here, state.walk)
+        new_walk = jnp.where((1 << levels) <= lowest, position, state.walk)
         new = SwitchingCostState(t + 1, new_walk, state.best, arm)
         return new, Outcome(suffered, suffered[arm] - loss)
 

@@ -1,5 +1,8 @@
 """A user's own losses, played row by row."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -41,7 +44,9 @@ def table(losses: Numbers) -> Environment:
     return Environment(init, step, best_fixed_arm, Arms(losses.shape[1]), len(losses))
 
 
-def check_losses(losses, where="losses", rows=None, arms=None):
+def check_losses(
+    losses: Any, where: str = "losses", rows: Sequence | None = None, arms: Sequence | None = None
+):
     """Check that a loss table is (T, K) numbers in [0, 1]; an error names the first bad entry.
 
     Args:

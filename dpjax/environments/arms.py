@@ -1,7 +1,8 @@
 """Functions that environments over finitely many arms share."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,24 +10,24 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax.core import Arms, Array, Environment, Outcome, _arrays
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _arrays
 from dpjax.core.generators import of
 
 # How regret is accounted: on the drawn losses, or on their means.
 Accounting = Literal["realised", "pseudo"]
 
 
-def best_fixed_arm(state, tally):
+def best_fixed_arm(state: Any, tally):
     """Regret against the best arm in hindsight, from the summed tally loss[a] - loss, (K,)."""
     return jnp.max(tally)
 
 
-def pseudo_regret(state, tally):
+def pseudo_regret(state: Any, tally):
     """Regret as the sum of the gaps in the tally."""
     return tally
 
 
-def independent(means, draw) -> Environment:
+def independent(means: Array, draw: Callable) -> Environment:
     """Independent rounds with losses draw(key), (K,), with these means; regret sums the gaps."""
 
     def step(state, key, arm):
@@ -35,7 +36,7 @@ def independent(means, draw) -> Environment:
     return Environment(lambda key: (), step, pseudo_regret, Arms(means.shape[0]))
 
 
-def as_means(means, low=0.0, high=1.0):
+def as_means(means: Numbers, low: float = 0.0, high: float = 1.0):
     """Means as a float32 array (K,); K must be at least 2 and all means in [low, high]."""
     means = jnp.asarray(_arrays.entries(low, high, means=means), jnp.float32)
     if means.ndim != 1 or means.shape[0] < 2:
@@ -43,7 +44,7 @@ def as_means(means, low=0.0, high=1.0):
     return means
 
 
-def draw_losses(key, means):
+def draw_losses(key: Array, means: Array):
     """Independent losses, loss of arm i ~ Bernoulli(means[i]), (K,) float32."""
     return (jr.uniform(key, means.shape) < means).astype(jnp.float32)
 
@@ -68,7 +69,7 @@ class BernoulliLosses(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=2)
-def uniform_at(key, index, count):
+def uniform_at(key: Array, index: Array, count: int):
     """``jr.uniform(key, (count,))[index]``, at the cost of one draw for threefry keys.
 
     Number i is drawn from the words of fold_in(key, i), as of JAX 0.5.

@@ -192,8 +192,8 @@ def offline_optimum(
     shares = weights / scale
 
     def mean(x):
-        each = jax.vmap(function, in_axes=(0, None))(parameters, x)
-        return jnp.sum(shares * each)
+        values = jax.vmap(function, in_axes=(0, None))(parameters, x)
+        return jnp.sum(shares * values)
 
     def one_step(k, walk):
         # ``squares`` is the sum of |g|^2. ``line`` (slope, value at 0) and ``middle`` are sums over

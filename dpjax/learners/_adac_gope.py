@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax.core import BatchLearner, Number, Numbers, _check
+from dpjax.core import Array, BatchLearner, Number, Numbers, _check
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term
 from dpjax.learners.parts.sum_noise import zcdp_noise
 from dpjax.maths import designs, ellipsoids, exact_sums
@@ -105,7 +105,7 @@ def adac_gope(
     )
 
 
-def whiten(basis, weights):
+def whiten(basis: Array, weights: Array):
     """W a for each action, (K, d), with W' W the inverse of V = sum_a w_a a a'.
 
     Args:

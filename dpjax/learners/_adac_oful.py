@@ -159,7 +159,7 @@ def adac_oful(
             lambda new, old: jnp.where(ended, new, old), renewed, (state.belief, state.volume)
         )
         fresh = ended & (jnp.arange(size + dim) >= size)
-        sums, error = (jnp.where(fresh, 0.0, each) for each in (sums, error))
+        sums, error = (jnp.where(fresh, 0.0, leaf) for leaf in (sums, error))
         return policy(AdacOfulState(sums, error, released, volume, belief, batches))
 
     accountant = "parallel composition of Gaussian mechanisms"

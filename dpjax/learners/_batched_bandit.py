@@ -29,7 +29,7 @@ class HtinfReport(NamedTuple):
     skipped: Array  # () int32, losses beyond the threshold, which were ignored
 
 
-def htinf(horizon, arms, deviation) -> Learner:
+def htinf(horizon: int, arms: int, deviation: Number) -> Learner:
     """HTINF at alpha = 2: Tsallis-INF for losses with E[l^2] <= sigma^2, possibly negative.
 
     With eta_t = 1 / (sigma sqrt(t)) it draws from p = argmin <L, p> - (2 / eta_t) sum_i sqrt(p_i).
@@ -72,7 +72,7 @@ def htinf(horizon, arms, deviation) -> Learner:
     return Learner(init, step, bandit, Arms(arms), horizon, Privacy(), report, clip=unclipped)
 
 
-def batch_rounds(horizon, epsilon):
+def batch_rounds(horizon: int, epsilon: Number):
     """tau = ceil(1 / epsilon) within [1, T], a float because large values overflow int32."""
     return jnp.clip(jnp.ceil(1.0 / jnp.asarray(epsilon, jnp.float32)), 1.0, horizon)
 

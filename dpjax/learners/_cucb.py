@@ -144,18 +144,18 @@ def cucb(
         action = choose(choice_key, t, samples, totals)
         return CucbState(t, samples, totals, buffer, action), action
 
-    each = "one entry" if read == "one" else "all entries"
-    central = f"parallel composition of Laplace mechanisms, {each} of a round"
+    entries = "one entry" if read == "one" else "all entries"
+    central = f"parallel composition of Laplace mechanisms, {entries} of a round"
     declared = Privacy(
         epsilon=epsilon, model=model,
         released="randomized losses 1..T" if local else "actions 1..T",
-        accountant=f"Laplace mechanism on {each} of a round" if local else central,
+        accountant=f"Laplace mechanism on {entries} of a round" if local else central,
     )  # fmt: skip
     actions = domain._replace(losses=box_losses(dim, 0.0, 1.0))
     return Learner(init, step, semi_bandit, actions, horizon, declared)
 
 
-def most_ones(domain) -> int:
+def most_ones(domain: Domain) -> int:
     """The largest number k of ones in a vertex of a domain whose vertices have entries 0 and 1.
 
     Raises:

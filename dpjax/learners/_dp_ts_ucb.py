@@ -96,7 +96,7 @@ def dp_ts_ucb(
     return Learner(init, step, bandit, Arms(arms), horizon, declared)
 
 
-def draws_of_a_mean(horizon, exponent):
+def draws_of_a_mean(horizon: int, exponent: Number):
     """phi = ln T / -ln(1 - Q), rounded up, for the normal tail Q at sqrt(ln^(1-alpha)(T) / 2).
 
     A mean of n losses in [0, 1] exceeds the true mean by sqrt(ln T / (2 n)) with probability at

@@ -24,7 +24,7 @@ class DpUcbIntState(NamedTuple):
     arm: Array  # () int32, the current arm
 
 
-def most_releases(horizon, arms, interval):
+def most_releases(horizon: int, arms: int, interval: Number):
     """The largest number of releases of one arm that an action may depend on, () int32.
 
     The first K f rounds play the arms in turn, independently of the releases. An arm that is played
@@ -33,7 +33,7 @@ def most_releases(horizon, arms, interval):
     return jnp.maximum((horizon - 1) // interval - (arms - 1), 0)
 
 
-def interval_spending(interval, releases, delta, exponent):
+def interval_spending(interval: Number, releases: Number, delta: Number, exponent: Number):
     """(rho, epsilon at delta) of the releases at n = f, 2f, ..., each n^(-v / 2)-DP.
 
     rho is half the sum of n^-v. Epsilon is the smaller of two numbers: the sum of n^(-v / 2), which
@@ -62,7 +62,7 @@ def _power_sum(power, count):
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def derived_interval(horizon, arms, epsilon, delta, exponent):
+def derived_interval(horizon: int, arms: int, epsilon: Number, delta: Number, exponent: Number):
     """The smallest f whose releases within the horizon are (epsilon, delta)-DP, () int32.
 
     It is found by bisection. From f = floor((T - 1) / K) + 1 on, no action depends on a release.

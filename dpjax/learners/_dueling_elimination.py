@@ -14,7 +14,7 @@ from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 
 
-def as_float(count):
+def as_float(count: Number):
     return jnp.asarray(count, jnp.float32)
 
 
@@ -23,7 +23,7 @@ class Duels(NamedTuple):
     scores: Array  # (K,) mean losses against the other active arms in the previous phase
 
 
-def exponent(phase, active, failure, exploration=1.0):
+def exponent(phase: Number, active: Number, failure: Number, exploration: Number = 1.0):
     """x = alpha ln(5 s e^2 / beta) for s active arms.
 
     For alpha = 1, the sum of 3 s e^-x over all phases is below beta.
@@ -31,7 +31,7 @@ def exponent(phase, active, failure, exploration=1.0):
     return exploration * jnp.log(5.0 * active * jnp.square(phase) / failure)
 
 
-def radius(rounds, x, scale):
+def radius(rounds: Number, x: Array, scale: Number):
     """w = sqrt(x / (2n)) + h x / n, for a mean of n bits with Lap(h) on their sum.
 
     The error of the mean exceeds w with probability at most 3 e^-x.
@@ -39,13 +39,15 @@ def radius(rounds, x, scale):
     return jnp.sqrt(x / (2.0 * rounds)) + scale * x / rounds
 
 
-def least_rounds(width, x, scale):
+def least_rounds(width: Number, x: Array, scale: Number):
     """The n, not rounded up, at which :func:`radius` is ``width``."""
     root = jnp.sqrt(0.5) + jnp.sqrt(0.5 + 4.0 * scale * width)
     return x * jnp.square(root / (2.0 * width))
 
 
-def duels_of_a_pair(phase, active, x, scale, compare="scores"):
+def duels_of_a_pair(
+    phase: Number, active: Number, x: Array, scale: Number, compare: str = "scores"
+):
     """m, the number of duels of each pair of s active arms in phase e = 1, 2, ..., not rounded up.
 
     Arms with P_bi - 1/2 >= D / 2, D = 2^-e, are eliminated after the phase. If P_bi - 1/2 = D / 2,

@@ -45,7 +45,7 @@ class Exp2Report(NamedTuple):
     capped: Array  # () int32, 1 if gamma was cut to 1/2, so that the regret bound does not apply
 
 
-def arms_as_actions(arms) -> Actions:
+def arms_as_actions(arms: int) -> Actions:
     """K arms. The estimate is the loss of the played arm divided by the arm's probability."""
 
     def scores(p, arm):
@@ -55,7 +55,7 @@ def arms_as_actions(arms) -> Actions:
     return Actions(arms, arms, uniform, float(arms), scores, lambda arm: arm, bandit, Arms(arms))
 
 
-def vectors_as_actions(vectors) -> Actions:
+def vectors_as_actions(vectors: np.ndarray) -> Actions:
     """Vectors (K, d), explored by their G-optimal design."""
     exploration, spread, white = g_optimal_design(vectors)
     white, points = jnp.asarray(white, jnp.float32), jnp.asarray(vectors, jnp.float32)
@@ -73,7 +73,7 @@ def vectors_as_actions(vectors) -> Actions:
     return Actions(count, rank, exploration, spread, scores, play, linear, hull(vectors))
 
 
-def hull(vectors) -> Domain:
+def hull(vectors: np.ndarray) -> Domain:
     """The convex hull of vectors (K, d)."""
     # NumPy arrays are not part of a trace, so a traced game can be checked against its domain.
     centre, points = np.mean(vectors, axis=0), np.asarray(vectors, np.float32)
@@ -87,7 +87,7 @@ def hull(vectors) -> Domain:
     )
 
 
-def g_optimal_design(vectors):
+def g_optimal_design(vectors: np.ndarray):
     """The mu whose largest a' P^+ a, with P = E_mu[a a'], is within 1 % of the smallest possible.
 
     The smallest is the rank r (Kiefer & Wolfowitz 1960). The design is computed by
@@ -159,7 +159,7 @@ def printed_rates(rounds, actions, loss_range, scale, *, rate=None):
     return eta / unit, jnp.minimum(1.0, gamma), gamma > 1.0
 
 
-def exponential_weights(horizon, actions, rates, centre) -> Learner:
+def exponential_weights(horizon: int, actions: Actions, rates: tuple, centre: Number) -> Learner:
     """Algorithm 5 on the received losses, which may be noisy and outside any range.
 
     ``centre`` is subtracted from each loss. For arms this is the same game with smaller estimates.

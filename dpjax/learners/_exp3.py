@@ -19,19 +19,19 @@ class Exp3State(NamedTuple):
 
 
 @jax.jit
-def default_mixing(horizon, arms):
+def default_mixing(horizon: Number, arms: int):
     """gamma = min(1, sqrt(K ln K / ((e - 1) T))). The horizon may be traced."""
     horizon = jnp.asarray(horizon, jnp.float32)
     return jnp.minimum(1.0, jnp.sqrt(arms * jnp.log(arms) / ((jnp.e - 1.0) * horizon)))
 
 
-def probabilities(exponents, mixing):
+def probabilities(exponents: Array, mixing: Number):
     """p = (1 - gamma) softmax(theta) + gamma / K, for exponents whose largest is 0."""
     weights = jnp.exp(exponents)
     return (1.0 - mixing) * weights / jnp.sum(weights) + mixing / exponents.shape[0]
 
 
-def update(exponents, arm, probability, gain, mixing):
+def update(exponents: Array, arm: Array, probability: Number, gain: Number, mixing: Number):
     """theta_arm += (gamma / K) gain / p_arm, then shifted so that the largest is 0.
 
     The shift does not change the probabilities. It keeps float32 accurate for the differences
@@ -43,7 +43,9 @@ def update(exponents, arm, probability, gain, mixing):
     return moved - jnp.maximum(moved[arm], 0.0)
 
 
-def derived_privacy(draws, arms, mixing, sensitivity, delta) -> Privacy:
+def derived_privacy(
+    draws: Number, arms: int, mixing: Number, sensitivity: Number, delta: Number
+) -> Privacy:
     """The declared privacy of ``draws`` actions of EXP3; the first depends on no data.
 
     ``sensitivity`` is the largest change of one gain: 1, or 1 / tau for averages over tau rounds.
@@ -79,12 +81,12 @@ def _pure_and_rho(draws, arms, mixing, sensitivity):
     return dependent * jnp.minimum(sensitivity, cap), rho
 
 
-def log_ratio_cap(arms, mixing):
+def log_ratio_cap(arms: int, mixing: Number):
     """ln(max p / min p) = ln((K (1 - gamma) + gamma) / gamma), for any data."""
     return jnp.log((arms * (1.0 - mixing) + mixing) / mixing)
 
 
-def printed_epsilon(horizon, arms, mixing, delta):
+def printed_epsilon(horizon: int, arms: int, mixing: Number, delta: Number):
     """min{2T, T ln((K(1 - gamma) + gamma) / gamma), 2(1 - gamma)T + sqrt(2T ln(1/delta))}."""
     mixed = 2.0 * (1.0 - mixing) * horizon + jnp.sqrt(2.0 * horizon * jnp.log(1.0 / delta))
     return jnp.minimum(jnp.minimum(2.0, log_ratio_cap(arms, mixing)) * horizon, mixed)

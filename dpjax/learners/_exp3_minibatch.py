@@ -10,7 +10,7 @@ from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
-def switching_cost_tau(horizon, arms):
+def switching_cost_tau(horizon: int, arms: int):
     """tau = (7 K ln K)^(-1/3) T^(1/3), before rounding.
 
     This batch length balances the two terms of the regret bound for switching costs. It is a
@@ -19,7 +19,7 @@ def switching_cost_tau(horizon, arms):
     return jnp.cbrt(horizon / (7.0 * arms * jnp.log(jnp.float32(arms))))
 
 
-def printed_epsilon(horizon, tau, delta):
+def printed_epsilon(horizon: int, tau: Number, delta: Number):
     """epsilon = 4T / tau^3 + sqrt(8 ln(1/delta) T / tau^3), as reconstructed.
 
     It is the advanced composition of T / tau draws, each (2 / tau)-DP.
@@ -27,7 +27,7 @@ def printed_epsilon(horizon, tau, delta):
     return privacy.advanced_composition(horizon / jnp.asarray(tau, jnp.float32), 2.0 / tau, delta)
 
 
-def printed_tau(horizon, epsilon, delta):
+def printed_tau(horizon: int, epsilon: Number, delta: Number):
     """The tau at which :func:`printed_epsilon` is epsilon, before rounding. It is 0 at inf.
 
     With y^2 = T / tau^3 and L = ln(1/delta) it solves 4 y^2 + sqrt(8 L) y = epsilon, so that
@@ -39,7 +39,7 @@ def printed_tau(horizon, epsilon, delta):
     return jnp.cbrt(4.0 * horizon * inverse * (1.0 + scaled + root))
 
 
-def derived_tau(horizon, epsilon, delta):
+def derived_tau(horizon: int, epsilon: Number, delta: Number):
     """The tau at which T / tau batches, each with rho = 1 / (8 tau^2), have epsilon; 0 at inf."""
     return jnp.cbrt(horizon / 8.0 * jnp.square(privacy.zcdp_inverse_root(epsilon, delta)))
 
@@ -101,13 +101,12 @@ def exp3_minibatch(
     printed = is_printed(calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
-    epsilon = epsilon if epsilon is None else _check.epsilon(epsilon)
     _check.between(1.0, jnp.inf, **_check.given(tau=tau))
     check_mixing(mixing)
     delta = check_delta(horizon, delta)
-    if tau is None:
+    if epsilon is not None:
         solve = printed_tau if printed else derived_tau
-        tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))
+        tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, _check.epsilon(epsilon), delta)))
     # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
     tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
     batches = jnp.ceil(horizon / tau)

@@ -22,7 +22,7 @@ class Exp4Report(NamedTuple):
     capped: Array  # () int32, 1 if gamma was cut to 1/2, so that the regret bound is void
 
 
-def derived_rates(horizon, arms, experts, scale):
+def derived_rates(horizon: int, arms: int, experts: int, scale: Number):
     """(eta, gamma, whether gamma was cut), for noise of scale lambda on losses in [0, 1].
 
     Let B = 2 lambda ln T. The noise is above B in some round with probability at most 1 / T. If

@@ -105,7 +105,7 @@ def explore_then_commit(
     return BatchLearner(init, step, bandit, Arms(arms), horizon, law.privacy, report)
 
 
-def derived_rounds(horizon, arms, epsilon, gap=None):
+def derived_rounds(horizon: int, arms: int, epsilon: Number, gap: Number | None = None):
     """m: the minimizer of a regret bound at the known gap, or the m for the worst-case gap.
 
     With a gap it approximately minimizes (K - 1) m + (T - K m) min(1, (K - 1) P), over up to 256
@@ -119,8 +119,8 @@ def derived_rounds(horizon, arms, epsilon, gap=None):
     most, epsilon = max(horizon // arms, 1), jnp.asarray(epsilon, jnp.float32)
     if gap is None:
         share, log = horizon / arms, np.log(max(horizon, 2))
-        found = jnp.maximum(share ** (2 / 3) * log ** (1 / 3), jnp.sqrt(share * log / epsilon))
-        return jnp.clip(jnp.ceil(found), 1.0, float(most))
+        balanced = jnp.maximum(share ** (2 / 3) * log ** (1 / 3), jnp.sqrt(share * log / epsilon))
+        return jnp.clip(jnp.ceil(balanced), 1.0, float(most))
     tried = np.unique(np.geomspace(1.0, most, 256).round()).astype(np.float32)
     tried = np.minimum(tried, most)
     # The tail underflows to 0 long before it would become nan.

@@ -160,8 +160,8 @@ def federated_linucb(
     def step(state, key, seen):
         features, loss = seen
         row = ellipsoids.outer(jnp.append(features, loss))
-        here = jnp.arange(senders) == state.round % senders
-        rows = state.rows + jnp.where(here[:, None], row, 0.0)
+        sender = jnp.arange(senders) == state.round % senders
+        rows = state.rows + jnp.where(sender[:, None], row, 0.0)
         now = state._replace(round=state.round + 1, rows=rows)
 
         def communicate():

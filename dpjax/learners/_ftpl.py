@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
-from dpjax.domains import Domain, fitting
+from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths import laws
@@ -25,7 +25,7 @@ class FtplState(NamedTuple):
     round: Array  # () int32, prefixes released
 
 
-def default_perturbation(horizon, losses) -> float:
+def default_perturbation(horizon: int, losses: LossSet) -> float:
     """s = |Y|_2 sqrt(T) (2 pi d)^(-1/4), the standard deviation of a leader's perturbation.
 
     It minimizes the regret bound s sqrt(d) |X|_2 + T |Y|_2^2 |X|_2 / (s sqrt(2 pi)). The minimum is
@@ -34,7 +34,7 @@ def default_perturbation(horizon, losses) -> float:
     return float(losses.norms[1] * np.sqrt(horizon) / (2 * np.pi * losses.dim) ** 0.25)
 
 
-def printed_scale(horizon, losses, epsilon, delta):
+def printed_scale(horizon: int, losses: LossSet, epsilon: Number, delta: Number):
     """The paper's standard deviation of a node: Agarwal & Singh 2017, Theorem 3.5.
 
         max{|Y|_2 sqrt(T / (sqrt d log T)), sqrt(d) log T log(log T / delta) / epsilon}

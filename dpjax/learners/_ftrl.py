@@ -8,19 +8,19 @@ import numpy as np
 
 from dpjax import mechanisms
 from dpjax.core import Learner, Neighbours, Number, Unit, _check
-from dpjax.domains import Domain, Regularizer, ball_losses, fitting
+from dpjax.domains import Domain, LossSet, Regularizer, ball_losses, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.noise import LAWS, LawName, name_of
 from dpjax.privacy.printed import Calibration, is_printed
 
 
-def default_rate(horizon, regularizer, losses) -> float:
+def default_rate(horizon: int, regularizer: Regularizer, losses: LossSet) -> float:
     """eta = sqrt(D_R / (S T)), which minimizes D_R / eta + eta S T."""
     return float(np.sqrt(regularizer.range / (regularizer.stability(losses) * horizon)))
 
 
-def noisy_rate(horizon, regularizer, losses, length):
+def noisy_rate(horizon: int, regularizer: Regularizer, losses: LossSet, length: Number):
     """eta = sqrt(D_R / (T (S + 2 z sqrt(S S_1)))), which minimizes the bound for adaptive losses.
 
     z is the root mean square length of a prefix's noise (``length``), and S_1 the stability for
@@ -29,11 +29,11 @@ def noisy_rate(horizon, regularizer, losses, length):
     """
     stability = regularizer.stability(losses)
     unit = regularizer.stability(ball_losses(losses.dim))
-    each = stability + 2.0 * length * float(np.sqrt(stability * unit))
-    return jnp.sqrt(regularizer.range / (horizon * each))
+    price = stability + 2.0 * length * float(np.sqrt(stability * unit))
+    return jnp.sqrt(regularizer.range / (horizon * price))
 
 
-def printed_scale(horizon, losses, epsilon):
+def printed_scale(horizon: int, losses: LossSet, epsilon: Number):
     """lambda = |Y|_1 log2 T / epsilon, the scale of each node: Agarwal & Singh 2017, Lemma 3.3.
 
     The paper does not state the base of the logarithm. Its algorithm counts ceil(log T) nodes, so
@@ -45,14 +45,14 @@ def printed_scale(horizon, losses, epsilon):
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
 
 
-def fitting_regularizer(domain) -> Regularizer:
+def fitting_regularizer(domain: Domain) -> Regularizer:
     """The domain's regularizer; raises if it is for another dimension."""
     regularizer = domain.regularizer
     try:
-        found = jax.eval_shape(regularizer.argmin, jnp.zeros(domain.dim)).shape
+        shape = jax.eval_shape(regularizer.argmin, jnp.zeros(domain.dim)).shape
     except (TypeError, ValueError):
-        found = None
-    if found != (domain.dim,):
+        shape = None
+    if shape != (domain.dim,):
         raise ValueError(f"regularizer must be for vectors of dimension {domain.dim}, as the "
                          "domain is")  # fmt: skip
     return regularizer

@@ -32,7 +32,7 @@ class GlmSgdReport(NamedTuple):
     cut: Array  # () int32, steps that left the ball of radius S and were projected onto it
 
 
-def greedy(theta, features):
+def greedy(theta: Array, features: Array):
     """The arm whose loss is least likely: argmin <theta, x>, the first in a tie.
 
     Args:
@@ -45,7 +45,7 @@ def greedy(theta, features):
     return jnp.argmin(ellipsoids.inner(theta, features)).astype(jnp.int32)
 
 
-def coin_lead(epsilon):
+def coin_lead(epsilon: Number):
     """tanh(epsilon / 2) / 2: how far an epsilon-DP coin may be from 1/2, () float32.
 
     If epsilon >= 1, 1/2 minus this number is rounded up to a positive multiple of 2^-23. So the
@@ -55,7 +55,7 @@ def coin_lead(epsilon):
     return jnp.where(epsilon < 1.0, 0.5 * jnp.tanh(0.5 * epsilon), 0.5 - flip)
 
 
-def coin_message(key, offset, radius, lead):
+def coin_message(key: Array, offset: Array, radius: Number, lead: Number):
     """An unbiased estimate of a vector by one coin along a random direction, (d,).
 
     The direction v is uniform on the sphere. For the vector w the message is r B v with probability
@@ -81,12 +81,12 @@ def coin_message(key, offset, radius, lead):
     return jnp.where(up, radius * stretch, -radius * stretch) * direction
 
 
-def coin_stretch(dim):
+def coin_stretch(dim: int):
     """sqrt(pi) Gamma((d + 1) / 2) / Gamma(d / 2), which is 1 / E|v_1| for v on the sphere."""
     return math.exp(0.5 * math.log(math.pi) + math.lgamma(0.5 * (dim + 1)) - math.lgamma(0.5 * dim))
 
 
-def default_strength(dim, parameter_bound):
+def default_strength(dim: int, parameter_bound: Number):
     """mu'(S) / (4 d): half of the curvature if the second moment of features is at least 1 / 2d."""
     tail = jax.nn.sigmoid(-jnp.asarray(parameter_bound, jnp.float32))
     return tail * (1.0 - tail) / (4.0 * dim)

@@ -8,10 +8,11 @@ from dpjax.feedback import full
 from dpjax.learners.parts.arm_sums import check_arms, check_delta
 from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
-def plain_rate(horizon, arms, share=0.0):
+def plain_rate(horizon: int, arms: int, share: Number = 0.0):
     """eta = sqrt(8 D / T), which minimizes the regret bound D / eta + eta T / 8.
 
     D is ln K without sharing, and otherwise the D of :func:`hedge` for alpha (T - 1) shifts.
@@ -20,7 +21,7 @@ def plain_rate(horizon, arms, share=0.0):
     return jnp.sqrt(8.0 * complexity(float(horizon), arms, shifts, share) / horizon)
 
 
-def private_rate(horizon, epsilon, delta):
+def private_rate(horizon: int, epsilon: Number, delta: Number):
     """The largest eta whose :func:`declared_epsilon` is epsilon. It is inf at epsilon = inf.
 
     With n = T - 1 draws it is the larger of epsilon / (2 n) and sqrt(2 rho / n), where rho is the
@@ -32,12 +33,12 @@ def private_rate(horizon, epsilon, delta):
     return jnp.maximum(by_sum, by_zcdp)
 
 
-def printed_rate(horizon, epsilon, delta):
+def printed_rate(horizon: int, epsilon: Number, delta: Number):
     """eta = 2 epsilon / sqrt(8 T ln(1 / delta)): Jain & Thakurta 2014, on losses centred at 1/2."""
     return 2.0 * epsilon / _printed_root(horizon, delta)
 
 
-def printed_epsilon(horizon, rate, delta):
+def printed_epsilon(horizon: int, rate: Number, delta: Number):
     """The epsilon whose :func:`printed_rate` is eta."""
     return 0.5 * rate * _printed_root(horizon, delta)
 
@@ -46,7 +47,7 @@ def _printed_root(horizon, delta):
     return jnp.sqrt(8.0 * horizon * jnp.log(1.0 / jnp.asarray(delta, jnp.float32)))
 
 
-def declared_epsilon(horizon, rate, delta):
+def declared_epsilon(horizon: int, rate: Number, delta: Number):
     """(epsilon, rho) of T rounds at rate eta; the first draw depends on no data.
 
     A replaced round changes the exponents of every later round by the same u, whose entries are at
@@ -60,7 +61,7 @@ def declared_epsilon(horizon, rate, delta):
     return jnp.minimum(2.0 * rate * draws, privacy.zcdp_epsilon(rho, delta)), rho
 
 
-def logits(losses, rate):
+def logits(losses: ExactSum, rate: Number):
     """-eta L, up to a constant."""
     return -rate * exact_sums.excess(losses)
 

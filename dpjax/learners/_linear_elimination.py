@@ -4,7 +4,7 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from dpjax.core import BatchLearner, Number, Numbers, _check
+from dpjax.core import Array, BatchLearner, Number, Numbers, _check
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term, phase_length
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
 from dpjax.maths import designs, exact_sums
@@ -14,7 +14,7 @@ from dpjax.noise import LawName, name_of
 LAPLACE = ("laplace", "local_laplace")
 
 
-def printed_radius(length, dim, core, log_term, epsilon):
+def printed_radius(length: Number, dim: int, core: Number, log_term: Number, epsilon: Number):
     """gamma_i = sqrt(4 d L / q^i) + (2 d |C_i| + 2 d L) / (epsilon q^i).
 
     The printed formula has the bound B d instead of the size |C_i| of the core set.
@@ -36,7 +36,7 @@ def chernoff_radius(length, dim, core, log_term, epsilon, *, local=False):
     return jnp.sqrt(2.0 * largest * log_term) + largest * tail / epsilon
 
 
-def noise_tilt(count, log_term):
+def noise_tilt(count: Number, log_term: Number):
     """The point in (0, 1) at which Chernoff's bound is evaluated: sqrt(L / (L + N)).
 
     N is the number of Laplace draws. At this point the bound is within 1 % of the best for every N
@@ -45,7 +45,7 @@ def noise_tilt(count, log_term):
     return jnp.sqrt(log_term / (log_term + count))
 
 
-def noise_width(coefficients, draws, log_term, epsilon):
+def noise_width(coefficients: Array, draws: Number, log_term: Number, epsilon: Number):
     """The value that sum_a c_a z_a exceeds with probability at most e^-L.
 
     Each z_a is a sum of Laplace draws. Chernoff's bound is (L - sum_a n_a ln(1 - u^2 c_a^2 / c^2))
@@ -66,7 +66,9 @@ def noise_width(coefficients, draws, log_term, epsilon):
     return jnp.max(size, axis=-1) * (log_term - jnp.sum(terms, axis=-1)) / tilt / epsilon
 
 
-def exact_radii(products, pulls, log_term, epsilon, *, local=False):
+def exact_radii(
+    products: Array, pulls: Array, log_term: Number, epsilon: Number, *, local: bool = False
+):
     """Bounds on the errors of the estimates, computed from the design itself, (K,).
 
     The bound for arm x is sqrt(x' V^-1 x L / 2) for losses in [0, 1], by Hoeffding's lemma, plus
@@ -85,7 +87,7 @@ def exact_radii(products, pulls, log_term, epsilon, *, local=False):
     return jnp.sqrt(0.5 * leverage * log_term) + width
 
 
-def joint_radii(products, pulls, log_term, law: SumNoise):
+def joint_radii(products: Array, pulls: Array, log_term: Number, law: SumNoise):
     """Like :func:`exact_radii`, for any noise on sums, with one bound for losses and noise.
 
     The error of the estimate of x is sum_a x' V^-1 a z_a, where z_a is the error of arm a's sum

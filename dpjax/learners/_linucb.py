@@ -31,7 +31,7 @@ class LinucbReport(NamedTuple):
     indefinite: Array  # () int32, rounds whose matrix V_t was not positive definite
 
 
-def most_optimistic(belief, features):
+def most_optimistic(belief: Belief, features: Array):
     """The arm with the smallest lower confidence bound: argmin <theta~, x> - beta sqrt(x' V^-1 x).
 
     Ties go to the first arm, up to rounding (:func:`dpjax.maths.laws.ties`). In round 1 all arms of

@@ -9,7 +9,7 @@ import optax
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
-from dpjax.domains import Domain, fitting
+from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.noise import LawName
@@ -22,7 +22,9 @@ class OnlineGradientState(NamedTuple):
     point: Array  # (d,) x_t
 
 
-def projected_descent(domain, losses, rate=None) -> optax.GradientTransformation:
+def projected_descent(
+    domain: Domain, losses: LossSet, rate: Number | None = None
+) -> optax.GradientTransformation:
     """Gradient descent with steps eta / sqrt(t).
 
     By default eta = D / G, with D the diameter and G the largest |loss|_2, as in Zinkevich 2003.

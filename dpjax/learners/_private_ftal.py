@@ -10,7 +10,7 @@ from dpjax import mechanisms
 from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
-from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
+from dpjax.learners.parts.prefix_sums import PrefixSums, noise_length, prefix_sums
 from dpjax.maths.two_words import add_compensated
 from dpjax.noise import LawName
 
@@ -22,7 +22,7 @@ class PrivateFtalState(NamedTuple):
     error: Array  # (d,) its rounding error
 
 
-def default_convexity(horizon, domain, sums):
+def default_convexity(horizon: int, domain: Domain, sums: PrefixSums):
     """The H that minimizes H D^2 T / 2 + (G^2 / 2 + G s)(1 + ln T) / H.
 
     s is the root mean square length of a prefix's noise.

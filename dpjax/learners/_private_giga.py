@@ -7,7 +7,7 @@ import numpy as np
 
 from dpjax import noise, privacy
 from dpjax.core import Array, Learner, Neighbours, Number, Privacy, Unit, _check
-from dpjax.domains import Domain, exact_projections, fitting, sensitivity
+from dpjax.domains import Domain, LossSet, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import clip_into
 from dpjax.maths import two_words
@@ -129,7 +129,7 @@ def private_giga(
     return Learner(init, step, full, domain, horizon, declared, clip=clip_into(losses, unit))
 
 
-def longest_loss(losses, unit) -> float:
+def longest_loss(losses: LossSet, unit: Unit) -> float:
     """G, the largest |l|_2 of a loss after clipping.
 
     If the unit is an entry, entries are clipped one by one, and the whole vector may be longer than
@@ -140,7 +140,7 @@ def longest_loss(losses, unit) -> float:
     return float(np.sqrt(losses.dim)) * max(abs(end) for end in losses.entry)
 
 
-def default_convexity(horizon, domain, bound, size):
+def default_convexity(horizon: int, domain: Domain, bound: Number, size: Number):
     """The alpha that minimizes alpha T R^2 / 2 + (G^2 / 2 + G sqrt(d) size)(1 + ln T) / alpha.
 
     ``bound`` is G and ``size`` is beta alpha, which does not depend on alpha.
@@ -158,7 +158,7 @@ def largest_drift(exact, domain, horizon, alpha, bound):
     return of_steps * bound + of_points * farthest
 
 
-def check_exact(domain, horizon) -> exact_projections.ExactProjection:
+def check_exact(domain: Domain, horizon: int) -> exact_projections.ExactProjection:
     """The domain's exact projection; raises if there is none or rounding is too large."""
     exact = domain.exact_projection
     if exact is None:

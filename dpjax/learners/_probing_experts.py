@@ -104,8 +104,8 @@ def probing_experts(
     def act(key, state):
         probe_key, arm_key = jr.split(key)
         probes = jr.uniform(probe_key) < gamma
-        own = jnp.where(jnp.arange(experts) == state.expert, 1.0, 0.0)
-        mixture = Mixture(own, jnp.where(probes, 1.0, 0.0), jr.uniform(arm_key))
+        one_hot = jnp.where(jnp.arange(experts) == state.expert, 1.0, 0.0)
+        mixture = Mixture(one_hot, jnp.where(probes, 1.0, 0.0), jr.uniform(arm_key))
         return state._replace(probes=probes), jax.tree_util.Partial(follow, mixture)
 
     def init(key):

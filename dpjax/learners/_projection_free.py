@@ -37,7 +37,7 @@ class ProjectionFreeReport(NamedTuple):
     reach: Array  # () the largest distance of an action from the domain
 
 
-def smoothing_radius(horizon, diameter, dim):
+def smoothing_radius(horizon: int, diameter: Number, dim: int):
     """zeta = D sqrt(n) / T^(1/4), as the proof of the paper's Lemma 7 requires."""
     return diameter * dim**0.5 / horizon**0.25
 
@@ -53,7 +53,7 @@ def step_size(batches, batch, diameter, dim, zeta, bound, lipschitz):
     return diameter / (kappa * batches**0.5)
 
 
-def printed_scale(horizon, dim, lipschitz, epsilon, delta):
+def printed_scale(horizon: int, dim: int, lipschitz: Number, epsilon: Number, delta: Number | None):
     """The scale of each node: lambda of Lemma 7 if delta is None, otherwise sigma of Lemma 10.
 
     With O(1) = 1 and natural logarithms they are
@@ -69,7 +69,7 @@ def printed_scale(horizon, dim, lipschitz, epsilon, delta):
     return size * jnp.sqrt(tail) / epsilon
 
 
-def batch_norms(batch, batches, dim, epsilon, delta):
+def batch_norms(batch: Number, batches: Number, dim: int, epsilon: Number, delta: Number | None):
     """Bounds (L1, L2) on the sum of b vectors c_r u_r, |c_r| <= 1, as the paper's proof needs.
 
     The L1 bound is b sqrt(n). The L2 bound is the smaller of b and sqrt(b) t, which holds for all
@@ -209,14 +209,14 @@ def projection_free(
     # Given all releases, a changed loss moves one batch's sum, by (n / zeta) W times ``norms``. The
     # last prefix that an action depends on contains all batches but two.
     change = weight * (losses.high - losses.low)
-    found = calibrate(
+    calibrated = calibrate(
         max(batches - 1, 1), (n,), tuple(change * norm for norm in norms), epsilon=epsilon,
         delta=delta, mechanism=mechanism, noise=noise,
         value_range=one_point.entries_of(weight, losses, batch),
         loss_range=(losses.low, losses.high), printed_scale=scale,
     )  # fmt: skip
     # The party that sums a batch sees its rounds without noise, for any mechanism.
-    declared = found.privacy._replace(model="central", released=RELEASED["central"])
+    declared = calibrated.privacy._replace(model="central", released=RELEASED["central"])
     last_summed = batch * (batches - 2)
     centre = jnp.asarray(domain.centre, jnp.float32)
     weight, radius = jnp.asarray(weight, jnp.float32), jnp.asarray(zeta, jnp.float32)
@@ -229,7 +229,7 @@ def projection_free(
 
     def init(key):
         direction_key, sums_key = jr.split(key)
-        sums, release = found.init(sums_key)
+        sums, release = calibrated.init(sums_key)
         direction, zero = space.draw(direction_key), jnp.zeros((), jnp.float32)
         state = ProjectionFreeState(
             round=jnp.zeros((), jnp.int32),
@@ -254,7 +254,7 @@ def projection_free(
         done = t % batch == 0
 
         def sum_up():
-            sums, release = found.step(state.sums, sums_key, estimate)
+            sums, release = calibrated.step(state.sums, sums_key, estimate)
             return sums, against(release), jnp.zeros_like(estimate)
 
         sums, linear, estimate = lax.cond(

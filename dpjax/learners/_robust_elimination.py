@@ -84,11 +84,11 @@ def robust_elimination(
             total = noise.laplace.total(key, total, scale)
         return plan_of(epoch, active)[0] * exact_sums.mean(total, rounds)
 
-    each = "each loss" if model == "local" else "sums, in parallel"
+    noised = "each loss" if model == "local" else "sums, in parallel"
     declared = Privacy(
         epsilon=epsilon, loss_range=(-LARGEST, LARGEST), model=model,
         released="randomized losses 1..T" if model == "local" else "actions 1..T",
-        accountant=f"Laplace mechanism on {each}",
+        accountant=f"Laplace mechanism on {noised}",
     )  # fmt: skip
     base = every_round(
         elimination_learner(horizon, arms, lambda *at: plan_of(*at)[1:], mean_of, declared)

@@ -29,7 +29,7 @@ class ScribleReport(NamedTuple):
     residual: Any = ()  # () largest remaining Newton decrement; () if x has a closed form
 
 
-def step_size(horizon, barrier, bound, variance):
+def step_size(horizon: int, barrier: Any, bound: Number, variance: Number):
     """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), for noise of variance s^2.
 
     It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). The printed eta has n = N and s^2 =
@@ -39,7 +39,7 @@ def step_size(horizon, barrier, bound, variance):
     return jnp.sqrt(barrier.parameter * np.log(horizon) / spread)
 
 
-def no_estimates(key, dim):
+def no_estimates(key: Array, dim: int):
     """Zeros (dim,), the sum of no estimates, computed from a key so that they are not constant.
 
     A compiler would precompute the first point from constant zeros, possibly rounded differently
@@ -48,7 +48,7 @@ def no_estimates(key, dim):
     return 0.0 * jr.uniform(key, (dim,))
 
 
-def ellipsoid_play(horizon, domain, eta, centre, sampling) -> Learner:
+def ellipsoid_play(horizon: int, domain, eta: Number, centre: Number, sampling) -> Learner:
     """SCRiBLE on the received losses, which may be noisy and outside any range.
 
     ``centre`` is subtracted from each loss. As E[u] = 0, the estimate remains unbiased.

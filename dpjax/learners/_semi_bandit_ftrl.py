@@ -38,7 +38,7 @@ def semi_bandit_ftrl(
 
     An action is a vertex of the domain: a set of at most k of the d entries. Its loss is the sum of
     their losses, each of which is observed. Each round draws an action a with P(a_i = 1) = x_i. On
-    sets of k entries (simplex, ``capped_simplex``, ``partition_matroid`` with bases) the
+    sets of k entries (simplex, ``capped_simplex``, ``partition_matroid``) the
     regularizer is the Tsallis entropy,
 
         x = argmin <L, x> - (2 / eta) sum_i sqrt(x_i),    eta = 1 / sqrt(2 T V),
@@ -138,11 +138,11 @@ def semi_bandit_ftrl(
     def report(state):
         return SemiBanditFtrlReport(state.skipped)
 
-    each = "one entry" if one else "all entries"
+    entries = "one entry" if one else "all entries"
     declared = Privacy(
         epsilon=epsilon, delta=0.0 if delta is None else delta, rho=of_sum.rho, model=model,
         released="randomized losses 1..T" if local else "actions 1..T",
-        accountant=f"{name} mechanism on {each} of a {'round' if local else 'batch'}",
+        accountant=f"{name} mechanism on {entries} of a {'round' if local else 'batch'}",
     )  # fmt: skip
     actions = domain._replace(losses=box_losses(dim, 0.0, 1.0))
     learner = Learner(init, step, semi_bandit, actions, horizon, declared, report)

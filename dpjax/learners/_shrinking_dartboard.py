@@ -12,6 +12,7 @@ from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.fixed_share import jump, share_for, shared
 from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
@@ -34,12 +35,12 @@ class BatchedDartboardReport(NamedTuple):
     batch: Array  # () int32, rounds in a batch
 
 
-def log_base(rate, batch=1):
+def log_base(rate: Number, batch: Number = 1):
     """ln (1 - eta) / B."""
     return jnp.log1p(-rate) / batch
 
 
-def logits(losses, rate, batch=1):
+def logits(losses: ExactSum, rate: Number, batch: Number = 1):
     """ln w of the weights w = (1 - eta)^(L / B), up to a constant."""
     return log_base(rate, batch) * exact_sums.excess(losses)
 
@@ -201,7 +202,7 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
         batch = _check.size(1, batch=batch)
         if batch > horizon:
             raise ValueError(f"batch must be at most the horizon of {horizon}, got {batch}")
-    given = (horizon, arms, epsilon, delta)
+    game = (horizon, arms, epsilon, delta)
     size: Any = batch if batch in (1, None) else jnp.float32(batch)
     if printed:
         _check.between(0.0, 0.0, shifts=shifts)
@@ -209,15 +210,15 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
             raise ValueError(
                 "batch must be 1 for a printed calibration without delta: the paper has no other"
             )
-        size = dartboard.printed_batch(*given) if batch is None else size
-        setting = dartboard.printed_setting(*given, rate, restart, size)
+        size = dartboard.printed_batch(*game) if batch is None else size
+        setting = dartboard.printed_setting(*game, rate, restart, size)
     elif batch is None:
-        setting, size = dartboard.best_setting(*given, rate, restart, shifts)
+        setting, size = dartboard.best_setting(*game, rate, restart, shifts)
     else:
         static = isinstance(shifts, int) and shifts == 0
         if rate is None and not (static and batch == 1):
             rate = dartboard.batch_rate(horizon, arms, batch, shifts)
-        setting = dartboard.derived_setting(*given, rate, restart, size)
+        setting = dartboard.derived_setting(*game, rate, restart, size)
     declared = Privacy(
         epsilon=dartboard.derived_epsilon(setting, delta, size),
         delta=0.0 if delta is None else delta,

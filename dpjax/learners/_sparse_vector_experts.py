@@ -28,7 +28,7 @@ class SparseVectorReport(NamedTuple):
     spent: Array  # () bool, whether no draws are left, so that the arm is kept for any losses
 
 
-def draw_budget(horizon, arms) -> int:
+def draw_budget(horizon: int, arms: int) -> int:
     """M such that M fair coins show heads ln K / ln(8/5) times, except with probability 1 / T.
 
     By Hoeffding's inequality sqrt(M) = sqrt((ln T) / 2) + sqrt((ln T) / 2 + 2 N) is enough, with
@@ -39,17 +39,17 @@ def draw_budget(horizon, arms) -> int:
     return min(math.ceil((math.sqrt(half) + math.sqrt(half + 2.0 * heads)) ** 2), horizon)
 
 
-def split(epsilon, draws):
+def split(epsilon: Number, draws: Number):
     """(epsilon_1, gamma): one half for the comparisons, and 2 gamma for each draw."""
     return 0.5 * epsilon, 0.25 * epsilon / draws
 
 
-def noise_width(horizon, scale):
+def noise_width(horizon: int, scale: Number):
     """alpha = 2 b ln(2 T^2): bounds all 2 T draws of scale b by alpha / 2, with failure 1 / T."""
     return 2.0 * scale * (math.log(2.0) + 2.0 * math.log(horizon))
 
 
-def default_threshold(horizon, epsilon, draws):
+def default_threshold(horizon: int, epsilon: Number, draws: Number):
     """L = alpha + ln(4) / gamma: without noise, an arm above it has lost 3/4 of its weight."""
     comparisons, gamma = split(epsilon, draws)
     return noise_width(horizon, 1.0 / comparisons) + math.log(4.0) / gamma

@@ -12,7 +12,9 @@ from dpjax.maths import exact_sums
 from dpjax.noise import LawName, name_of
 
 
-def epoch_length(epoch, active, epsilon, failure, exploration=1.0):
+def epoch_length(
+    epoch: Number, active: Number, epsilon: Number, failure: Number, exploration: Number = 1.0
+):
     """R_e for epoch e = 1, 2, ... and |S| active arms, each played ceil(R_e) times.
 
     It is max(32 A / Delta_e^2, 8 B / (epsilon Delta_e)) + 1 with Delta_e = 2^-e,
@@ -23,7 +25,9 @@ def epoch_length(epoch, active, epsilon, failure, exploration=1.0):
     return jnp.maximum(32.0 * first / (gap * gap), 8.0 * second / (epsilon * gap)) + 1.0
 
 
-def epoch_radius(epoch, active, epsilon, failure, exploration=1.0):
+def epoch_radius(
+    epoch: Number, active: Number, epsilon: Number, failure: Number, exploration: Number = 1.0
+):
     """h_e + c_e, a bound on the error of a noisy mean of epoch e, unless the epoch fails.
 
     The losses contribute h_e = sqrt(A / (2 R_e)) and the noise c_e = B / (epsilon R_e), with A and

@@ -22,7 +22,7 @@ class TsallisInfState(NamedTuple):
     round: Array  # () int32, the current round, from 1
 
 
-def probabilities(estimates, rate):
+def probabilities(estimates: Array, rate: Number):
     """The minimizer p of rate <L, p> - 2 sum_i sqrt(p_i): p_i = (rate L_i + m)^-2, sum 1.
 
     The smallest of the estimates L (K,) must be 0. The root m lies in [1, sqrt(K)]. It is found by
@@ -91,7 +91,7 @@ def tsallis_inf(horizon: int, arms: int, *, rate: Number = 2.0) -> Learner:
     return Learner(init, step, bandit, Arms(arms), horizon, Privacy())
 
 
-def add(estimates, arm, value):
+def add(estimates: Array, arm: Array, value: Array):
     """Add ``value`` to one arm's estimate, then shift all estimates so that the smallest is 0."""
     moved = estimates.at[arm].add(value)
     return moved - jnp.min(moved)

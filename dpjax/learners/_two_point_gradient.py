@@ -16,7 +16,7 @@ from dpjax.maths.clipping import into_range
 from dpjax.noise import LawName
 
 
-def default_smoothing(horizon, domain) -> float:
+def default_smoothing(horizon: int, domain: Domain) -> float:
     """zeta = R / T, at least R / 2000 since values are float32, and at most r / 2."""
     return min(domain.radius / min(horizon, 2000), inradius_of(domain) / 2)
 

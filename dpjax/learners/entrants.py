@@ -46,23 +46,23 @@ class Field(NamedTuple):
     others: int  # number of built-in learners with other actions or other feedback
 
 
-def entrant(factory, horizon, given=None) -> Entrant:
+def entrant(factory: Callable, horizon: int, known: dict[str, Any] | None = None) -> Entrant:
     """Set the sizes that a factory requires: to ``given``, or by default to the standard sizes.
 
     Raises:
       ValueError, TypeError: the factory does not take ``horizon``, requires an argument that is not
         a size, or has an argument that cannot be passed by name.
     """
-    found = taken(factory)
-    if "horizon" not in found:
+    parameters = taken(factory)
+    if "horizon" not in parameters:
         raise ValueError("it must take horizon, the number of rounds")
-    bound = factories.arguments(factory, sizes(horizon) if given is None else given)
-    bound = {name: value for name, value in bound.items() if name in found}
+    bound = factories.arguments(factory, sizes(horizon) if known is None else known)
+    bound = {name: value for name, value in bound.items() if name in parameters}
     bound.pop("epsilon", None)
-    return Entrant(partial(factory, **bound), "epsilon" in found)
+    return Entrant(partial(factory, **bound), "epsilon" in parameters)
 
 
-_IN_WORDS = {
+_IN_WORDS: dict[str | None, str] = {
     "bandit": "bandit feedback",
     "contextual": "contextual bandit feedback",
     "difference": "values of the losses at 2 points",
@@ -75,12 +75,12 @@ _IN_WORDS = {
 }
 
 
-def feedback_of(learner) -> str:
+def feedback_of(learner: Learner | BatchLearner) -> str:
     """The feedback of a learner in words, or the feedback's name if it has no description."""
     return _IN_WORDS.get(learner.feedback.kind, learner.feedback.name)
 
 
-def check_learner(learner) -> None:
+def check_learner(learner: Learner | BatchLearner) -> None:
     """Check that an object is a learner whose functions fit each other.
 
     Raises:
@@ -96,7 +96,7 @@ def check_learner(learner) -> None:
     _returned.check_learner(as_learner(learner), example_loss(actions))
 
 
-def field_for(mine, horizon, against=None) -> Field:
+def field_for(mine: Learner | BatchLearner, horizon: int, against=None) -> Field:
     """Find all built-in learners with the same actions and feedback as a learner.
 
     Args:
@@ -112,31 +112,31 @@ def field_for(mine, horizon, against=None) -> Field:
         factories.check_name(name)
     if len(set(names)) < len(names):
         raise ValueError(f"against: one is named twice in {', '.join(names)}")
-    feedback, given = feedback_of(mine), sizes_of(mine.action_set, horizon)
-    found: dict[str, Entrant] = {}
+    feedback, known = feedback_of(mine), sizes_of(mine.action_set, horizon)
+    competitors: dict[str, Entrant] = {}
     left_out: dict[str, str] = {}
     for name in names:
-        made: Entrant | None = None
+        candidate: Entrant | None = None
         why = ""
         try:
-            made = entrant(getattr(learners, name), horizon, given)
-            built = made.build(horizon)
+            candidate = entrant(getattr(learners, name), horizon, known)
+            built = candidate.build(horizon)
             if not fits(built.action_set, mine.action_set) or feedback_of(built) != feedback:
                 why = "plays other actions, or has other feedback"
         except ValueError as error:
             why = "plays other actions"
-            if made is not None:
+            if candidate is not None:
                 why = left_out[name] = f"it refuses this game: {error}"
-        if made is not None and not why:
-            found[name] = made
+        if candidate is not None and not why:
+            competitors[name] = candidate
         elif against is not None:
             raise ValueError(f"against: {name} cannot compete here ({why})")
-    if not found:
+    if not competitors:
         raise ValueError("against: no learner of dpjax plays these actions with this feedback")
-    return Field(found, left_out, len(names) - len(found) - len(left_out))
+    return Field(competitors, left_out, len(names) - len(competitors) - len(left_out))
 
 
-def sizes(horizon) -> dict[str, Any]:
+def sizes(horizon: int) -> dict[str, Any]:
     """The arguments that a factory may require: four arms, a ball or features in R^5.
 
     The actions of a linear learner are the unit vectors. If delta is required, it is T^-2.
@@ -147,17 +147,17 @@ def sizes(horizon) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def sizes_of(actions, horizon) -> dict[str, Any]:
+def sizes_of(actions, horizon: int) -> dict[str, Any]:
     """The arguments of a factory whose learner is to have the given actions."""
-    given: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
+    known: dict[str, Any] = {"epsilon": 1.0, "delta": default_delta(horizon)}
     if isinstance(actions, Pairs):
-        return given | {"arms": actions.players}
+        return known | {"arms": actions.players}
     if isinstance(actions, Arms):
-        return given | {"arms": actions.count, "actions": np.eye(actions.count)}
+        return known | {"arms": actions.count, "actions": np.eye(actions.count)}
     if isinstance(actions, Domain):
-        return given | {"domain": actions}
+        return known | {"domain": actions}
     advised = actions.arms is not None
-    return given | ({"arms": actions.arms, "experts": actions.dim} if advised else
+    return known | ({"arms": actions.arms, "experts": actions.dim} if advised else
                     {"dim": actions.dim})  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def prepared(factory: Callable, *horizons: int) -> Entrant:
 
 
 @contextmanager
-def named(name):
+def named(name: str):
     """Turn any exception of a user's code into a UserError that begins with ``name``.
 
     Runtime warnings are suppressed, because a regret that is NaN is an error anyway.

@@ -15,7 +15,7 @@ class Missing(ValueError):
     """A factory requires an argument that is not one of the sizes of a game."""
 
 
-def check_name(name) -> None:
+def check_name(name: str) -> None:
     """Raise a ValueError that lists the known names if there is no learner of this name."""
     if name not in learners.__all__:
         known = ", ".join(learners.__all__)
@@ -23,15 +23,15 @@ def check_name(name) -> None:
         raise ValueError(f"learner: there is no {name!r}{meant}; known are {known}")
 
 
-def takes(name, parameter) -> bool:
+def takes(name: str, parameter: str) -> bool:
     """Whether the factory of a learner has a parameter of this name."""
     return parameter in inspect.signature(getattr(learners, name)).parameters
 
 
-def requires(name, parameter) -> bool:
+def requires(name: str, parameter: str) -> bool:
     """Whether the factory of a learner requires a parameter of this name."""
-    found = inspect.signature(getattr(learners, name)).parameters.get(parameter)
-    return found is not None and found.default is found.empty
+    argument = inspect.signature(getattr(learners, name)).parameters.get(parameter)
+    return argument is not None and argument.default is argument.empty
 
 
 def arguments(factory: Callable, sizes: dict, **options) -> dict:
@@ -51,7 +51,7 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
     Raises:
       Missing: the factory requires an argument that is not in ``sizes``.
     """
-    given = {}
+    chosen = {}
     epsilon = options.get("epsilon", sizes.get("epsilon"))
     if "rho" not in sizes and epsilon is not None:
         sizes = {**sizes, "rho": 0.5 * epsilon**2}
@@ -62,7 +62,7 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
         if name == "horizon" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if name in options:
-            given[name] = options[name]
+            chosen[name] = options[name]
         elif required and name not in sizes:
             known = ", ".join(["horizon", *sizes])
             raise Missing(
@@ -70,11 +70,11 @@ def arguments(factory: Callable, sizes: dict, **options) -> dict:
                 f"only need {known}; give {name} a default"
             )
         elif required or name == "epsilon":
-            given[name] = sizes[name]
-    return given
+            chosen[name] = sizes[name]
+    return chosen
 
 
-def build(name, horizon, sizes, **options) -> Learner | BatchLearner:
+def build(name: str, horizon: int, sizes: dict, **options) -> Learner | BatchLearner:
     """Build the named learner for a game of the given sizes, with :func:`arguments`.
 
     The learner's ``action_set`` determines the actions and the possible environments.

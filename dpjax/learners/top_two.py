@@ -111,8 +111,8 @@ def adap_tt(
         }
         stop = of_laplace[rule](arms, epsilon, failure, grid)
         bounds = laplace_bounds(epsilon)
-    made = top_two(horizon, arms, grid, bounds, gaussian_cost, stop, law.privacy, law.release)
-    return made._replace(clip=law.clip)
+    learner = top_two(horizon, arms, grid, bounds, gaussian_cost, stop, law.privacy, law.release)
+    return learner._replace(clip=law.clip)
 
 
 def dp_tt(

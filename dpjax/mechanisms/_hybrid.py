@@ -81,11 +81,11 @@ def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried")
             parent_noise = prefix.read(state.walk, prefix.trailing_zeros(parent))
             base = jnp.where(parent == 0, state.before, parent_noise)
             grown = jnp.where(local == 0, of_total, factor(epoch.astype(jnp.float32)))
-            here = base + prefix.draw(law, key, shape, scale * grown)
-            before = jnp.where(local == (0 if separate else 1 << epoch), here, state.before)
+            node = base + prefix.draw(law, key, shape, scale * grown)
+            before = jnp.where(local == (0 if separate else 1 << epoch), node, state.before)
             return HybridState(
-                t, before, prefix.write(state.walk, prefix.trailing_zeros(local), here)
-            ), here
+                t, before, prefix.write(state.walk, prefix.trailing_zeros(local), node)
+            ), node
 
         return prefix.PrefixNoise(init, step)
 
@@ -95,9 +95,9 @@ def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried")
             # The variance of the prefix before the epoch's tree. The epoch adds its own.
             before = before + (of_total**2 if separate else factor(epoch - 1) ** 2)
             local = rounds - 2**epoch + (0 if separate else 1)
-            here = before + factor(epoch) ** 2 * prefix.weighted_bits(local, [1.0] * (epoch + 1))
+            node = before + factor(epoch) ** 2 * prefix.weighted_bits(local, [1.0] * (epoch + 1))
             inside = (rounds >> epoch) == 1
-            total = total + prefix.as_floats(inside) * here
+            total = total + prefix.as_floats(inside) * node
         return total
 
     def matrices():

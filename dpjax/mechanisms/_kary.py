@@ -102,8 +102,8 @@ def kary(horizon: int, *, noise: LawName = "laplace", k: int | None = None) -> M
                 walk, ahead = carry
                 below = level - 1 - i
                 nodes = prefix.draw(law, jr.fold_in(key, below), (half, *shape), scale)
-                here = prefix.read(walk, below + 1) - jnp.sum(nodes, axis=0)
-                return prefix.write(walk, below, here), prefix.write(ahead, below, nodes)
+                value = prefix.read(walk, below + 1) - jnp.sum(nodes, axis=0)
+                return prefix.write(walk, below, value), prefix.write(ahead, below, nodes)
 
             walk, ahead = lax.fori_loop(0, level, subtract, (walk, state.ahead))
             return KaryState(t, walk, ahead), walk[0]
@@ -155,7 +155,7 @@ _WIDEST = 2**17
 
 
 @lru_cache(maxsize=256)
-def best_branching(count, norm) -> int:
+def best_branching(count: int, norm: int) -> int:
     """The odd k of least mean variance over the prefixes 1 .. ``count``, at equal privacy.
 
     The mean variance is h^2 (Laplace) or h (Gaussian) times the mean number of nodes. It is

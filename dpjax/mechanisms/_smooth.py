@@ -89,9 +89,9 @@ def smooth(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
             moved = prefix.trailing_zeros(jnp.maximum(raised, 1))
             fallen = jnp.maximum(moved - prefix.trailing_zeros(jnp.maximum(lowest, 1)) - 1, 0)
             node = prefix.draw(law, jr.fold_in(key, height), shape, scale)
-            here = prefix.read(state.walk, moved + 1) + node
+            value = prefix.read(state.walk, moved + 1) + node
             levels = jnp.arange(height + 1).reshape(-1, *[1] * len(shape))
-            walk = jnp.where(levels <= moved, here, state.walk)
+            walk = jnp.where(levels <= moved, value, state.walk)
             walk = fill(walk, key, fallen)
             return SmoothState(raised | ((1 << fallen) - 1), walk), walk[0]
 

@@ -9,12 +9,12 @@ import numpy as np
 import scipy
 
 
-def column_norms(column) -> np.ndarray:
+def column_norms(column: np.ndarray) -> np.ndarray:
     """d_t for t = 1 .. N: the L2 norms of a Toeplitz matrix's columns, from its first column."""
     return np.sqrt(np.cumsum(column**2))[::-1]
 
 
-def geometric_norm(decays, scales, later):
+def geometric_norm(decays: np.ndarray, scales: np.ndarray, later):
     """The norm of the column of :func:`buffered` with ``later`` entries below its 1, () traced."""
     ratios = np.outer(decays, decays).ravel()
     limits = jnp.asarray(np.outer(scales, scales).ravel() / (1.0 - ratios), jnp.float32)
@@ -24,7 +24,7 @@ def geometric_norm(decays, scales, later):
     return jnp.sqrt(1.0 + jnp.sum(terms))
 
 
-def normalized_sensitivity(column) -> tuple[float, float]:
+def normalized_sensitivity(column: np.ndarray) -> tuple[float, float]:
     """(L1, L2) sensitivity after each column is divided by its L2 norm."""
     if not len(column):
         return 0.0, 0.0
@@ -47,7 +47,7 @@ def with_weights(norms, rows):
     return weights * rows + jnp.concatenate([jnp.zeros_like(rows[:1]), summed[:-1]])
 
 
-def weighted_row_norms(inverse, norms, series=None) -> np.ndarray:
+def weighted_row_norms(inverse, norms: np.ndarray, series=None) -> np.ndarray:
     """Squared norms of the rows of A D C^-1, (T,), from the first column of C^-1 and from d.
 
     Without ``series`` the rows are computed in N^2 operations. With the ratios r and amplitudes a

@@ -15,7 +15,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Array, Mechanism, Stream, _check
+from dpjax.core import Array, Mechanism, Number, Stream, _check
 from dpjax.maths.two_words import add_compensated
 
 
@@ -32,7 +32,7 @@ class PrefixNoise(NamedTuple):
     step: Callable  # (state, key) -> (state, noise of the next prefix)
 
 
-def check(horizon, law, *, integers=False) -> tuple[int, noise.Law]:
+def check(horizon: int, law: noise.LawName, *, integers: bool = False) -> tuple[int, noise.Law]:
     """Check the arguments, and return the horizon as a Python integer and the law as a record.
 
     Args:
@@ -41,18 +41,18 @@ def check(horizon, law, *, integers=False) -> tuple[int, noise.Law]:
       integers: whether the encoder's entries are integers, so that a law on integers is allowed.
     """
     name = noise.name_of(law)
-    fits = [each.name for each in noise.LAWS.values()
-            if each.calibrate is not None and (integers or not each.integers)]  # fmt: skip
+    fits = [known.name for known in noise.LAWS.values()
+            if known.calibrate is not None and (integers or not known.integers)]  # fmt: skip
     _check.one_of(*fits, noise=name)
     return _check.size(1, horizon=horizon), noise.LAWS[name]
 
 
-def in_nodes(count) -> tuple[float, float]:
+def in_nodes(count: int) -> tuple[float, float]:
     """The (L1, L2) sensitivity if one value is in ``count`` nodes of weight 1."""
     return float(count), float(np.sqrt(count))
 
 
-def as_integers(law, key, value, scale):
+def as_integers(law: noise.Law, key: Array, value, scale: Number):
     """The value as integers if the noise is on integers, and the remaining key.
 
     Integer noise hides only changes by integers. So each entry is rounded to a neighbouring integer
@@ -66,7 +66,7 @@ def as_integers(law, key, value, scale):
     return jnp.where(scale > 0.0, rounded, value), key
 
 
-def draw(law, key, shape, scale):
+def draw(law: noise.Law, key: Array, shape: tuple[int, ...], scale: Number):
     """Noise of a law, without a value."""
     return law(key, jnp.zeros(shape, jnp.float32), scale)
 
@@ -94,7 +94,7 @@ def from_noise(horizon, law, prefix_noise, *, sensitivity, variance, matrices) -
     return Mechanism(horizon, law.name, sensitivity, variance_of, matrices, stream)
 
 
-def check_shape(shape) -> tuple[int, ...]:
+def check_shape(shape: Any) -> tuple[int, ...]:
     """The shape of a value as a tuple of Python integers."""
     if not isinstance(shape, tuple | list):
         raise TypeError(f"shape must be a tuple of integers, got {shape!r}")
@@ -126,7 +126,7 @@ class PathState(NamedTuple):
     noise: Array  # (T, *shape) of all prefixes
 
 
-def kept_path(path) -> PrefixNoise:
+def kept_path(path: Callable) -> PrefixNoise:
     """Noise whose whole path is drawn at the start and kept."""
 
     def init(key):
@@ -142,23 +142,23 @@ def kept_path(path) -> PrefixNoise:
     return PrefixNoise(init, step)
 
 
-def as_floats(integers):
+def as_floats(integers: Array | np.ndarray):
     """NumPy integers as float64, or JAX integers as float32."""
     return integers.astype(np.float64 if isinstance(integers, np.ndarray) else jnp.float32)
 
 
-def constant(value):
+def constant(value: float):
     """The variance of a mechanism whose prefixes are all equally noisy."""
     return lambda rounds: as_floats(rounds) * 0.0 + value
 
 
-def weighted_bits(rounds, weights):
+def weighted_bits(rounds: Array | np.ndarray, weights: list[float]):
     """The sum of weights[i] over the set bits i of each of the rounds."""
     bits = (as_floats(rounds >> i & 1) * weight for i, weight in enumerate(weights))
     return sum(bits, start=as_floats(rounds) * 0.0)
 
 
-def rows_of(table):
+def rows_of(table: Callable):
     """A variance function that looks up one number per round in ``table()``, (T,)."""
 
     def variance(rounds):
@@ -168,7 +168,7 @@ def rows_of(table):
     return variance
 
 
-def read(buffer, index):
+def read(buffer: Array, index: Array):
     """``buffer[index]`` along the first axis for a traced index; 0 if it is out of range."""
     if not buffer.shape[0]:
         return jnp.zeros(buffer.shape[1:], buffer.dtype)
@@ -176,7 +176,7 @@ def read(buffer, index):
     return jnp.where(inside, lax.dynamic_index_in_dim(buffer, index, 0, keepdims=False), 0.0)
 
 
-def write(buffer, index, value):
+def write(buffer: Array, index: Array, value: Array):
     """``buffer`` with ``value`` at ``index`` along the first axis; unchanged if out of range."""
     if not buffer.shape[0]:
         return buffer
@@ -185,11 +185,11 @@ def write(buffer, index, value):
     return lax.dynamic_update_index_in_dim(buffer, jnp.where(inside, value, kept), index, 0)
 
 
-def prefix_matrix(horizon) -> np.ndarray:
+def prefix_matrix(horizon: int) -> np.ndarray:
     """A, (T, T - 1): row t sums the first t values."""
     return np.tri(horizon, horizon - 1, -1)
 
 
-def trailing_zeros(t):
+def trailing_zeros(t: Array):
     """The position of the lowest set bit of a positive int32."""
     return lax.population_count((t & -t) - 1)

@@ -71,8 +71,8 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
                 walk,
             )
 
-        def release(key, t, here):
-            return complete(jr.fold_in(key, 1), t, here) if identical_law else here
+        def release(key, t, value):
+            return complete(jr.fold_in(key, 1), t, value) if identical_law else value
 
         def init(key):
             zero, empty = jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32)
@@ -83,13 +83,13 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
         def step(state, key):
             t = state.round + 1
             own_key = jr.fold_in(key, 0) if identical_law else key
-            here = state.parent + prefix.draw(law, own_key, shape, scale)
+            value = state.parent + prefix.draw(law, own_key, shape, scale)
             # The row is written before another is read, so that the compiler updates in place.
-            walk = lax.dynamic_update_index_in_dim(state.walk, here, prefix.trailing_zeros(t), 0)
+            walk = lax.dynamic_update_index_in_dim(state.walk, value, prefix.trailing_zeros(t), 0)
             # The parent's row has not been overwritten, since the next prefix with the same lowest
             # bit is beyond t + 1. The empty prefix has no row (32 trailing zeros) and reads as 0.
             parent = prefix.read(walk, prefix.trailing_zeros(t & (t + 1)))
-            return TreeState(t, walk, parent), release(key, t, here)
+            return TreeState(t, walk, parent), release(key, t, value)
 
         return prefix.PrefixNoise(init, step)
 
@@ -157,20 +157,20 @@ def honaker(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
             lowest = prefix.trailing_zeros(t)
 
             def close(level, estimate):
-                own = prefix.draw(law, jr.fold_in(key, level), shape, scale)
+                drawn = prefix.draw(law, jr.fold_in(key, level), shape, scale)
                 children = prefix.read(state.left, level - 1) + estimate
-                return weight[level] * own + (1.0 - weight[level]) * children
+                return weight[level] * drawn + (1.0 - weight[level]) * children
 
             # The loop ends with the highest node that ends at t, after two draws on average.
             leaf = prefix.draw(law, jr.fold_in(key, 0), shape, scale)
             estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
-            here = prefix.read(state.walk, prefix.trailing_zeros(t & (t - 1))) + estimate
+            value = prefix.read(state.walk, prefix.trailing_zeros(t & (t - 1))) + estimate
             # Only the highest node that ends at t is a left child.
             walk, left = (
-                prefix.write(state.walk, lowest, here),
+                prefix.write(state.walk, lowest, value),
                 prefix.write(state.left, lowest, estimate),
             )
-            return HonakerState(t, walk, left), here
+            return HonakerState(t, walk, left), value
 
         return prefix.PrefixNoise(init, step)
 

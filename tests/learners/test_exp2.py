@@ -10,7 +10,6 @@ from dpjax.learners import exp2
 from dpjax.learners._exp2 import (
     arms_as_actions,
     derived_rates,
-    g_optimal_design,
     printed_rates,
     vectors_as_actions,
 )
@@ -112,18 +111,3 @@ def test_violations_and_the_cap_are_reported(monkeypatch):
         assert (report.violations, report.capped) == (broken, 0)
     learner = exp2(4, 3, epsilon=0.1)
     assert learner.report(learner.init(jr.key(0))[0]).capped == 1
-
-
-def test_g_optimal_design():
-    """Known designs, a random set and a flat one: the spread equals the rank, to 1 %."""
-    cross = np.concatenate([np.eye(3), -np.eye(3)])
-    mu, spread, white = g_optimal_design(cross)
-    np.testing.assert_allclose(mu[:3] + mu[3:], 1 / 3)  # in any division between a and -a
-    assert spread == pytest.approx(3.0)
-    for vectors, rank in [(np.random.default_rng(0).normal(size=(200, 6)), 6), (FLAT, 2)]:
-        mu, spread, white = g_optimal_design(vectors)
-        assert mu.min() >= 0 and mu.sum() == pytest.approx(1.0)
-        assert rank <= spread <= 1.01 * rank * (1 + 1e-12)
-        assert white.shape == (len(vectors), rank)
-        leverage = np.sum(vectors @ np.linalg.pinv(vectors.T * mu @ vectors, 1e-10) * vectors, 1)
-        assert leverage.max() == pytest.approx(spread)

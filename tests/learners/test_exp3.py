@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax.learners._exp3 import exp3, log_ratio_cap, printed_epsilon, probabilities
+from dpjax.learners._exp3 import exp3, printed_epsilon
 from tests.play import play_table
 from tests.zcdp import least_epsilon
 
@@ -84,13 +84,3 @@ def test_printed_epsilon_has_three_terms(horizon, arms, mixing, smallest):
     """Each term of the printed minimum is the smallest in some case; delta = 2^-36."""
     value = float(printed_epsilon(horizon, arms, mixing, 2.0**-36))
     assert value == pytest.approx(smallest, rel=1e-6)
-
-
-def test_log_ratio_cap():
-    """The cap is the ratio of the extreme probabilities if one arm has all the weight."""
-    for arms, mixing in [(2, 0.1), (4, 0.1), (10, 0.8), (3, 1.0)]:
-        exponents = jnp.where(jnp.arange(arms) == 0, 0.0, -80.0)
-        p = np.asarray(probabilities(exponents, mixing), np.float64)
-        cap = float(log_ratio_cap(arms, mixing))
-        assert cap == pytest.approx(np.log(p.max() / p.min()), abs=1e-6)
-        assert cap == pytest.approx(cap_by_hand(arms, mixing), rel=1e-6, abs=1e-6)

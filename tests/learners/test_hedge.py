@@ -155,13 +155,3 @@ def test_the_printed_rate_has_about_what_it_states(epsilon, spent):
     assert (rate < derived) == (exact < epsilon)
     # Half the noise has another epsilon.
     assert least_epsilon((horizon - 1) * 2 * rate**2, delta) > 1.9 * exact
-
-
-def test_the_printed_rate_without_privacy_is_that_of_hedge():
-    """The best rate without privacy caps it, also in the paper's statement."""
-    plain = hedge(64, 3, epsilon=np.inf)
-    printed = hedge(64, 3, epsilon=1e4, calibration="printed")
-    assert float(printed.privacy.rho) == float(plain.privacy.rho)
-    assert np.isfinite(float(printed.privacy.paper_epsilon))
-    with pytest.raises(ValueError, match="share must be None"):
-        hedge(64, 3, epsilon=1.0, share=0.1, calibration="printed")

@@ -188,29 +188,6 @@ def test_bad_laws_are_refused_by_name(law, options, message):
         law(**options)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        partial(learners.linucb, epsilon=jnp.inf, delta=DELTA),
-        partial(learners.federated_linucb, epsilon=jnp.inf, delta=DELTA),
-        partial(learners.adac_oful, rho=jnp.inf),
-    ],
-)
-def test_the_width_grows_linearly_with_the_deviation(make):
-    """By default the deviation is the bound on losses. Two learners once had no other."""
-
-    def spread(**deviation):
-        _, policy = jax.jit(make(64, 2, loss_bound=4.0, **deviation).init)(jr.key(0))
-        return np.asarray(policy.args[0].spread)
-
-    one, two, four = (spread(deviation=deviation) for deviation in (1.0, 2.0, 4.0))
-    np.testing.assert_allclose(four - two, 2.0 * (two - one), rtol=1e-5)
-    assert two[0] > 1.2 * one[0]
-    np.testing.assert_array_equal(spread(), four)
-    with pytest.raises(ValueError, match="^deviation must be"):
-        make(64, 2, deviation=0.0)
-
-
 def test_a_traced_floor_outside_of_its_domain_makes_the_declared_epsilon_nan():
     def declared(floor):
         law = gram.gaussian(floor=floor)

@@ -15,7 +15,6 @@ from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.probing import Setting
 from dpjax.maths import exact_sums
 from tests.learners.test_cucb import spent
-from tests.learners.test_shrinking_dartboard import all_tables, game_law
 from tests.renyi import dartboard_epsilon
 
 # E, a row for each of three experts on two arms.
@@ -36,6 +35,39 @@ def fixed(monkeypatch, setting, horizon=16, **changes):
 
 
 # The exact law ----------------------------------------------------------------------------------
+
+
+def game_law(losses, rate, restart, budget):
+    """Exact probabilities of all paths of arms and draws on tables (n, T - 1, K).
+
+    Returns the arms of each path, (m, T), and probabilities, (n, m). A path also contains the
+    rounds in which an arm was drawn, even if it was the same arm.
+    """
+    count, rounds, arms = losses.shape
+    paths = [((x,), 1, np.full(count, 1 / arms)) for x in range(arms)]
+    total = np.zeros((count, arms))
+    for t in range(rounds):
+        total += losses[:, t]
+        weights = (1 - rate) ** total
+        p = weights / weights.sum(1, keepdims=True)
+        longer = []
+        for played, drawn, probability in paths:
+            x = played[-1]
+            if drawn == budget:
+                longer.append(((*played, x), drawn, probability))
+                continue
+            keep = (1 - restart) * (1 - rate) ** losses[:, t, x]
+            longer.append(((*played, x), drawn, probability * keep))
+            for i in range(arms):
+                longer.append(((*played, i), drawn + 1, probability * (1 - keep) * p[:, i]))
+        paths = longer
+    return np.array([path[0] for path in paths]), np.stack([path[2] for path in paths], 1)
+
+
+def all_tables(rounds, arms):
+    """All 0/1 loss tables (rounds, arms), with the last row varying fastest."""
+    rows = np.array(list(itertools.product([0.0, 1.0], repeat=arms)))
+    return rows[np.array(list(itertools.product(range(len(rows)), repeat=rounds)))]
 
 
 def largest_log_ratio(weight, restart, budget, rounds=3):

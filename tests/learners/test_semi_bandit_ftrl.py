@@ -48,20 +48,6 @@ def test_marginals_are_the_minimizer_by_a_root_finder(k, size):
     assert found.sum() == k
 
 
-@pytest.mark.parametrize("name", ON)
-@quickly
-def test_draws_are_vertices_with_these_marginals(name):
-    actions, marginals = drawn(ON[name], S[:5])
-    every = {tuple(action) for action in actions}
-    assert all(set(vertex) <= {0.0, 1.0} for vertex in every)
-    assert {sum(vertex) for vertex in every} == {"sets": {2}, "partition": {3}, "paths": {2, 3}}[
-        name
-    ]
-    assert all(bool(ON[name].contains(jnp.asarray(vertex, jnp.float32))) for vertex in every)
-    error = np.sqrt(marginals * (1 - marginals) / len(actions))
-    assert (np.abs(actions.mean(axis=0) - marginals) <= 5 * error + 1e-9).all()
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_sampling_has_its_marginals_exactly(seed):
     """Over all values of u, for difficult marginals: near 0, near 1, and with an inexact sum."""

@@ -14,22 +14,15 @@ from dpjax import noise
 from dpjax.learners._hedge import logits as of_hedge
 from dpjax.learners._shrinking_dartboard import logits, shrinking_dartboard
 from dpjax.learners.parts.dartboard import (
-    Setting,
     coin_log_ratios,
-    derived_epsilon,
     derived_setting,
     printed_epsilon,
     printed_setting,
-    rho,
 )
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from tests.play import play_table
-from tests.renyi import ORDERS, dartboard_epsilon, epsilon_of
-
-
-def setting_at(rate, restart, budget):
-    return Setting(jnp.float32(rate), jnp.float32(restart), jnp.int32(budget))
+from tests.renyi import dartboard_epsilon
 
 
 def play(learner, losses, keys):
@@ -47,39 +40,6 @@ def table(horizon, arms):
 
 
 # The law of the algorithm, in float64 and independent of the learner.
-
-
-def game_law(losses, rate, restart, budget):
-    """Exact probabilities of all paths of arms and draws on tables (n, T - 1, K).
-
-    Returns the arms of each path, (m, T), and probabilities, (n, m). A path also contains the
-    rounds in which an arm was drawn, even if it was the same arm.
-    """
-    count, rounds, arms = losses.shape
-    paths = [((x,), 1, np.full(count, 1 / arms)) for x in range(arms)]
-    total = np.zeros((count, arms))
-    for t in range(rounds):
-        total += losses[:, t]
-        weights = (1 - rate) ** total
-        p = weights / weights.sum(1, keepdims=True)
-        longer = []
-        for played, drawn, probability in paths:
-            x = played[-1]
-            if drawn == budget:
-                longer.append(((*played, x), drawn, probability))
-                continue
-            keep = (1 - restart) * (1 - rate) ** losses[:, t, x]
-            longer.append(((*played, x), drawn, probability * keep))
-            for i in range(arms):
-                longer.append(((*played, i), drawn + 1, probability * (1 - keep) * p[:, i]))
-        paths = longer
-    return np.array([path[0] for path in paths]), np.stack([path[2] for path in paths], 1)
-
-
-def all_tables(rounds, arms):
-    """All 0/1 loss tables (rounds, arms), with the last row varying fastest."""
-    rows = np.array(list(itertools.product([0.0, 1.0], repeat=arms)))
-    return rows[np.array(list(itertools.product(range(len(rows)), repeat=rounds)))]
 
 
 def pure_by_hand(budget, rate, restart):
@@ -182,41 +142,6 @@ def test_games_by_hand(epsilon, calibration):
     report = learner.report(state)
     np.testing.assert_array_equal(report.resampled, drawn - 1)
     assert (state.refused.max() > 0) and (budget < horizon) == np.isfinite(epsilon)
-
-
-@pytest.mark.parametrize(
-    ("rate", "restart", "budget", "delta"),
-    [(0.3, 0.5, 6, 1e-2), (0.05, 0.5, 6, 1e-3), (0.005, 0.01, 2, 1e-3), (0.3, 0.05, 3, 1e-2)],
-)
-def test_delta_of_the_exact_law(rate, restart, budget, delta):
-    """Over all neighbours of small games, at the accountant's epsilon and rho.
-
-    Draws counted with half of their range spend more than delta in the first two games, and a coin
-    that counts nothing does in the third.
-    """
-    horizon, arms = (5, 3) if budget > 2 else (3, 2)
-    law = game_law(all_tables(horizon - 1, arms), rate, restart, budget)[1]
-    tables = 2**arms
-    law = law.reshape(*[tables] * (horizon - 1), -1)
-    setting = setting_at(rate, restart, budget)
-
-    def others():
-        for axis, shift in itertools.product(range(horizon - 1), range(1, tables)):
-            yield np.roll(law, shift, axis)
-
-    def shown(epsilon):
-        return max(np.maximum(law - np.exp(epsilon) * x, 0.0).sum(-1).max() for x in others())
-
-    assert shown(float(derived_epsilon(setting, delta))) <= delta
-    for order in (1.01, 2.0, 16.0):
-        divergence = max((law**order * x ** (1 - order)).sum(-1).max() for x in others())
-        divergence = np.log(divergence) / (order - 1) / order
-        assert 0.05 < divergence / float(rho(setting)) <= 1 + 1e-5
-    if budget == 6:
-        assert shown(dartboard_epsilon(rate, restart, 1, budget, delta, width=1.0)) > delta
-    if budget == 2:
-        w = -np.log1p(-rate)
-        assert shown(epsilon_of(ORDERS * w**2 / 2, delta)) > delta
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,14 @@ def named(words: Iterable[str]) -> list[str]:
       >>> theorems.named(["exp3-minibatch", "auer2002"])
       ['exp3_minibatch', 'exp3_minibatch-memory', 'exp3', 'ucb1', 'exp4']
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for word in words:
         plain = word.replace("-", "_")
         meant = [name for name, each in THEOREMS.items() if plain in _meanings(name, each)]
         if not meant:
             raise ValueError(f"theorem: {_unknown(word, plain)}")
-        found |= dict.fromkeys(meant)
-    return list(found)
+        names |= dict.fromkeys(meant)
+    return list(names)
 
 
 def _meanings(name, theorem) -> set[str]:

@@ -61,17 +61,17 @@ def _at_domain(theorem, domain, name) -> Theorem:
 
 def _on_ball(learner, paper, source, exponents, kinds=LINEAR, **readings) -> Theorem:
     """A theorem on the unit ball. The readings are functions (T, N, epsilon) -> bound."""
-    made = of_size(learner, paper, source, exponents, kinds, {}, DIM, 2.0, **readings)
-    return _at_domain(made, partial(domains.ball, DIM), "ball")
+    of_ball = of_size(learner, paper, source, exponents, kinds, {}, DIM, 2.0, **readings)
+    return _at_domain(of_ball, partial(domains.ball, DIM), "ball")
 
 
 def _on(name, learner, paper, source, exponents, **readings) -> Theorem:
     """A theorem on a domain, with its own losses; readings are (T, N, epsilon, domain=name)."""
     named = {reading: partial(bound, domain=name) for reading, bound in readings.items()}
-    made = _on_ball(learner, paper, source, exponents, **named)
+    of_ball = _on_ball(learner, paper, source, exponents, **named)
     width = 1.0 if name == "simplex" else 2.0  # the largest <l, x - y>
-    made = made._replace(largest=lambda horizon: width * horizon)
-    return _at_domain(made, partial(getattr(domains, name), DIM), name)
+    of_ball = of_ball._replace(largest=lambda horizon: width * horizon)
+    return _at_domain(of_ball, partial(getattr(domains, name), DIM), name)
 
 
 def _inverse_mu(horizon, epsilon) -> float:
@@ -117,12 +117,12 @@ def _semi_bandit(name, vertices, ones, **sizes) -> Theorem:
     def bound(horizon, dim, epsilon):
         return bounds.semi_bandit_ftrl(horizon, dim, ones, epsilon, **sizes)
 
-    made = of_size(
+    theorem = of_size(
         learners.semi_bandit_ftrl, "audibert2014",
         f"in the style of Audibert, Bubeck & Lugosi 2014, on {name}, with our constants",
         PRIVATE_ROOT, LINEAR, {"domain": domain}, DIM, ones, derived=bound,
     )  # fmt: skip
-    return made._replace(families=partial(_directions, domain))
+    return theorem._replace(families=partial(_directions, domain))
 
 
 def _noiseless_descent(horizon, domain):
@@ -131,27 +131,27 @@ def _noiseless_descent(horizon, domain):
 
 def _on_every_domain() -> dict[str, Theorem]:
     """Theorems of Agarwal & Singh 2017 on each of their domains."""
-    found = {}
+    theorems = {}
     tree = partial(mechanisms.tree, identical_law=True)
     for name in ("simplex", "ball", "cube"):
-        found[f"ftrl-{name}"] = _on(
+        theorems[f"ftrl-{name}"] = _on(
             name, partial(learners.ftrl, mechanism=tree), "agarwal2017",
             "Agarwal & Singh 2017, Theorem 3.4, derived by strong convexity", ROOT,
             printed=bounds.ftrl_printed, derived=bounds.ftrl,
         )  # fmt: skip
-        found[f"scrible-{name}"] = _on(
+        theorems[f"scrible-{name}"] = _on(
             name, learners.scrible, "agarwal2017-bandits",
             "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
             derived=bounds.scrible,
         )  # fmt: skip
-    found["scrible-polytope"] = _on_ball(
+    theorems["scrible-polytope"] = _on_ball(
         learners.scrible, "agarwal2017-bandits",
         "Agarwal & Singh 2017, Theorem 4.5, with the constants of its proof", PRIVATE_ROOT,
         derived=partial(bounds.scrible_polytope, rows=DIM + 1, bound=1.0),
     )._replace(
         sizes={"domain": _corner}, lower=unknown, families=partial(_directions, _corner), slow=True,
     )  # fmt: skip
-    return found
+    return theorems
 
 
 THEOREMS: dict[str, Theorem] = {

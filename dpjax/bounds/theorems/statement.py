@@ -5,13 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpjax.core import Number
 
-def no_families(horizon) -> dict:
+
+def no_families(horizon: int) -> dict:
     """No families for a search."""
     return {}
 
 
-def unknown(horizon, epsilon) -> float:
+def unknown(horizon: int, epsilon: Number) -> float:
     """No lower bound."""
     return np.nan
 
@@ -67,6 +69,6 @@ def of_size(learner, paper, source, exponents, kinds, sizes, size, width, **read
     )
 
 
-def plain(bound) -> Callable:
+def plain(bound: Callable) -> Callable:
     """A bound (horizon, size) as a reading."""
     return lambda horizon, size, epsilon: bound(horizon, size)

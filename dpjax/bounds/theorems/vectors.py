@@ -117,8 +117,8 @@ def _probing_experts(horizon, epsilon):
 def _probing_bound(horizon, epsilon):
     """The bound at the setting of the learner."""
     setting = probing.best_setting(float(horizon), ARMS, EXPERTS, jnp.float32(epsilon), None)
-    given = (probing.rate(ARMS, setting), setting.restart, setting.batch, setting.mixing)
-    return bounds.probing_experts(horizon, ARMS, EXPERTS, *map(float, given))
+    setting_values = (probing.rate(ARMS, setting), setting.restart, setting.batch, setting.mixing)
+    return bounds.probing_experts(horizon, ARMS, EXPERTS, *map(float, setting_values))
 
 
 def _advised(means, informative):

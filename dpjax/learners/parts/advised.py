@@ -15,13 +15,13 @@ class Mixture(NamedTuple):
     level: Array  # () in [0, 1), from which the arm is drawn
 
 
-def law_of_arms(mixture, advice):
+def law_of_arms(mixture: Mixture, advice: Array):
     """p = (1 - gamma) E' q + gamma / K, (K,), for advice E' (K, N)."""
     arms, gamma = advice.shape[0], mixture.mixing
     return (1.0 - gamma) * jnp.sum(advice * mixture.weights[None], axis=1) + gamma / arms
 
 
-def follow(mixture, advice):
+def follow(mixture: Mixture, advice: Array):
     """An arm drawn from :func:`law_of_arms`, the same each time for the same coin and advice.
 
     Args:

@@ -1,5 +1,6 @@
 """Shared by learners over arms: each arm's loss sum, posterior draws, and declarations."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -19,33 +20,33 @@ class ArmSums(NamedTuple):
     losses: ExactSum  # (K,)
 
 
-def no_losses(arms) -> ArmSums:
+def no_losses(arms: int) -> ArmSums:
     """The sums before the first round."""
     return ArmSums(jnp.zeros(arms, jnp.int32), exact_sums.nothing((arms,)))
 
 
-def record(sums, arm, loss) -> ArmSums:
+def record(sums: ArmSums, arm: Array, loss: Array) -> ArmSums:
     """Add a loss in [0, 1] of an arm to the sums."""
     losses = exact_sums.add_at(sums.losses, arm, exact_sums.of(loss))
     return ArmSums(sums.pulls.at[arm].add(1), losses)
 
 
-def losses_of(sums, arm) -> ExactSum:
+def losses_of(sums: ArmSums, arm: Array) -> ExactSum:
     """The sum of the losses of one arm, ()."""
     return jax.tree.map(lambda leaf: leaf[arm], sums.losses)
 
 
-def totals(sums):
+def totals(sums: ArmSums):
     """The sums of the losses, (K,) float32."""
     return exact_sums.to_float(sums.losses)
 
 
-def means(sums):
+def means(sums: ArmSums):
     """The mean losses, (K,) float32. The mean of an arm that was not pulled is 0."""
     return totals(sums) / jnp.maximum(sums.pulls, 1).astype(jnp.float32)
 
 
-def posterior_draws(key, losses, gains, prior: Number = 1.0):
+def posterior_draws(key: Array, losses: Array, gains: Array, prior: Number = 1.0):
     """ln(theta / (1 - theta)) for theta ~ Beta(losses + prior, gains + prior), (K,).
 
     A Beta variable is X / (X + Y) for two Gamma variables X and Y. One call that draws both is
@@ -55,30 +56,30 @@ def posterior_draws(key, losses, gains, prior: Number = 1.0):
     return one - other
 
 
-def check_arms(horizon, arms) -> tuple[int, int]:
+def check_arms(horizon: int, arms: int) -> tuple[int, int]:
     """The horizon and the number of arms as Python integers."""
     return _check.size(1, horizon=horizon), _check.arms(arms)
 
 
-def check_exploration(exploration) -> None:
+def check_exploration(exploration: Number) -> None:
     """Raise if an exploration constant is not finite and positive."""
     _check.inside(0.0, jnp.inf, exploration=exploration)
 
 
-def check_mixing(mixing) -> None:
+def check_mixing(mixing: Number | None) -> None:
     """Raise if a share of uniform draws is outside (0, 1]. None stands for a default."""
     _check.positive(**_check.given(mixing=mixing))
     _check.between(0.0, 1.0, **_check.given(mixing=mixing))
 
 
-def check_delta(horizon, delta):
+def check_delta(horizon: int, delta: Number | None):
     """Check ``delta``, and replace None by T^-2."""
     delta = privacy.default_delta(horizon) if delta is None else delta
     _check.delta(delta)
     return delta
 
 
-def check_delta_of(noise, pure, delta) -> None:
+def check_delta_of(noise: str, pure: bool, delta: Number | None) -> None:
     """Raise if delta is given for pure-DP noise, or missing for other noise."""
     if not pure and delta is None:
         raise ValueError(f"delta must be given if noise is {noise}, which is never pure DP")
@@ -88,14 +89,16 @@ def check_delta_of(noise, pure, delta) -> None:
         _check.delta(delta)
 
 
-def check_failure(failure, default=None):
+def check_failure(failure: Number | None, default: Number | None = None):
     """The probability of failure, () float32 in (0, 1), or the default if it is None."""
     failure = default if failure is None else failure
     _check.inside(0.0, 1.0, failure=failure)
     return jnp.asarray(failure, jnp.float32)
 
 
-def one_release(epsilon, accountant="parallel composition of Laplace mechanisms") -> Privacy:
+def one_release(
+    epsilon: Number, accountant: str = "parallel composition of Laplace mechanisms"
+) -> Privacy:
     """The declaration of a learner in which each loss enters exactly one epsilon-DP release.
 
     Given the releases so far, a round belongs to the same batch for both neighbours. A replaced
@@ -125,7 +128,7 @@ class SumsState(NamedTuple):
     arm: Array  # () int32, the current arm
 
 
-def learner_of_sums(horizon, arms, choose, privacy) -> Learner:
+def learner_of_sums(horizon: int, arms: int, choose: Callable, privacy: Privacy) -> Learner:
     """A bandit learner whose next arm is choose(key, rounds so far, sums of the losses so far)."""
 
     def play(key, t, sums):

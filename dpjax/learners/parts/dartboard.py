@@ -4,6 +4,7 @@ Rounds may be grouped in batches of B. A step of the algorithm then reads the me
 which one round moves by at most 1 / B. There are n = floor(T / B) steps.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import privacy
-from dpjax.core import Array
+from dpjax.core import Array, Number
 from dpjax.learners.parts.fixed_share import complexity, share_for
 
 
@@ -25,12 +26,12 @@ class Setting(NamedTuple):
     budget: Array  # () int32 M, number of arms that may be drawn, including the first
 
 
-def default_rate(horizon, arms):
+def default_rate(horizon: int, arms: int):
     """eta = sqrt(ln K / T), which minimizes eta T + ln K / eta; at most 1/2."""
     return min(float(np.sqrt(np.log(arms) / horizon)), 0.5)
 
 
-def batch_rate(horizon, arms, batch, shifts):
+def batch_rate(horizon: int, arms: int, batch: Number, shifts: Number):
     """eta = sqrt(B D / T), which minimizes eta T + B D / eta; at most 1/2.
 
     D is ln K, or with shifts the :func:`complexity` of n steps.
@@ -38,12 +39,12 @@ def batch_rate(horizon, arms, batch, shifts):
     return jnp.minimum(jnp.sqrt(batch * _complexity(horizon, arms, batch, shifts) / horizon), 0.5)
 
 
-def pure_restart(horizon) -> float:
+def pure_restart(horizon: int) -> float:
     """p = 1 / sqrt(8 T). For small eta it minimizes eta / p + 8 T p eta (:func:`pure_epsilon`)."""
     return 1.0 / float(np.sqrt(8.0 * horizon))
 
 
-def renyi_restart(horizon) -> float:
+def renyi_restart(horizon: int) -> float:
     """p = T^(-1/3) / 3, the default if delta is given.
 
     It was found by a search over p for :func:`derived_epsilon`, at epsilon = 0.1 and 1. The regret
@@ -52,26 +53,26 @@ def renyi_restart(horizon) -> float:
     return 1.0 / (3.0 * float(np.cbrt(horizon)))
 
 
-def best_restart(horizon, batch, delta):
+def best_restart(horizon: int, batch: Number, delta: Number | None):
     """The p that is best for small eta, with T / B instead of T; at most 1/2."""
     if delta is None:
         return jnp.minimum(pure_restart(horizon) * batch**0.5, 0.5)
     return jnp.minimum(renyi_restart(horizon) * batch ** (1.0 / 3.0), 0.5)
 
 
-def steps(horizon, batch):
+def steps(horizon: Number, batch: Number):
     """n = floor(T / B), the number of batches that are read."""
     return jnp.floor(jnp.asarray(horizon, jnp.float32) / batch)
 
 
-def switch_budget(horizon, restart, batch=1):
+def switch_budget(horizon: int, restart: Number, batch: Number = 1):
     """M = floor(4 n p), at least 1; if it reaches the number of batches, draws are unlimited."""
     begun = jnp.ceil(jnp.float32(horizon) / batch)
     wanted = jnp.floor(4.0 * steps(horizon, batch) * restart)
     return jnp.clip(wanted, 1.0, begun).astype(jnp.int32)
 
 
-def coin_log_ratios(setting, batch=1):
+def coin_log_ratios(setting: Setting, batch: Number = 1):
     """Log-ratios of a coin at mean losses 1 / B and 0: of a draw, and minus that of no draw.
 
     At mean loss l a draw has probability 1 - (1 - p) (1 - eta)^l. A round moves l by at most 1 / B,
@@ -83,7 +84,7 @@ def coin_log_ratios(setting, batch=1):
     return jnp.log1p((1.0 - restart) * moved / restart), keep
 
 
-def pure_epsilon(setting, batch=1, spread=2.0):
+def pure_epsilon(setting: Setting, batch: Number = 1, spread: Number = 2.0):
     """The pure epsilon: max(w, ln(1 + (1 - p) eta' / p)) + 2 (M - 1) w, or 0 if M = 1.
 
     Here w = ln(1 / (1 - eta)) / B and eta' = 1 - e^-w, which is eta if B = 1. The first term is for
@@ -102,7 +103,7 @@ def pure_epsilon(setting, batch=1, spread=2.0):
     return jnp.where(setting.budget > 1, jnp.maximum(leave, keep) + later, 0.0)
 
 
-def rho(setting, batch=1, spread=2.0):
+def rho(setting: Setting, batch: Number = 1, spread: Number = 2.0):
     """The zCDP parameter of one coin and M - 1 draws, each of bounded range; 0 if M = 1."""
     leave, keep = coin_log_ratios(setting, batch)
     coin = privacy.bounded_range_rho(leave + keep)
@@ -110,7 +111,7 @@ def rho(setting, batch=1, spread=2.0):
     return jnp.where(setting.budget > 1, coin + later, 0.0)
 
 
-def coin_divergences(setting, batch=1):
+def coin_divergences(setting: Setting, batch: Number = 1):
     """Renyi divergences of a coin between mean losses 0 and 1 / B, the larger of both directions.
 
     At mean loss l the coin calls for a draw with probability q = p + (1 - p) (1 - e^(-w l)). As l
@@ -131,7 +132,9 @@ def coin_divergences(setting, batch=1):
     )
 
 
-def derived_epsilon(setting, delta, batch=1, spread=2.0):
+def derived_epsilon(
+    setting: Setting, delta: Number | None, batch: Number = 1, spread: Number = 2.0
+):
     """:func:`pure_epsilon`, or, with delta, the epsilon from Renyi divergences if that is smaller.
 
     The divergence of order alpha is the exact one of the coin plus alpha rho of the draws. If the
@@ -144,11 +147,11 @@ def derived_epsilon(setting, delta, batch=1, spread=2.0):
     _, keep = coin_log_ratios(setting, batch)
     later = privacy.bounded_range_rho(spread * keep, (setting.budget - 1).astype(jnp.float32))
     divergences = coin_divergences(setting, batch) + privacy.zcdp_divergences(later)
-    found = jnp.minimum(pure, privacy.renyi_epsilon(divergences, delta))
-    return jnp.where(setting.budget > 1, found, 0.0)
+    smaller = jnp.minimum(pure, privacy.renyi_epsilon(divergences, delta))
+    return jnp.where(setting.budget > 1, smaller, 0.0)
 
 
-def largest_private(is_private, low, high):
+def largest_private(is_private: Callable, low: Number, high: Number):
     """The largest private number in [low, high], by 40 bisections of its logarithm.
 
     ``low`` must be private, and so must all numbers below a private one.
@@ -196,7 +199,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
     return at_rate(largest_private(is_private, low, largest))
 
 
-def candidates(horizon):
+def candidates(horizon: int):
     """The batches 1, 2, 3, 4, 6, 8, 12, ... up to T, from which :func:`best_setting` chooses."""
     powers = 2 ** np.arange(31)
     every = np.unique(np.concatenate([powers, 3 * powers[:30]]))
@@ -208,7 +211,9 @@ def _complexity(horizon, arms, batch, shifts):
     return complexity(count, arms, shifts, share_for(count, shifts))
 
 
-def regret_bound(horizon, arms, epsilon, setting, batch, shifts):
+def regret_bound(
+    horizon: int, arms: int, epsilon: Number, setting: Setting, batch: Number, shifts: Number
+):
     """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3); at epsilon = inf the last term is 0.
 
     The third term is for shifts of the best arm within a batch. Of the arms before and after the
@@ -235,7 +240,7 @@ def best_setting(horizon, arms, epsilon, delta, rate=None, restart=None, shifts=
     return jax.tree.map(lambda leaf: leaf[best], (settings, batches))
 
 
-def printed_batch(horizon, arms, epsilon, delta):
+def printed_batch(horizon: int, arms: int, epsilon: Number, delta: Number):
     """B = ln^(2/5)(1/delta) ln^(3/5)(K) T^(-1/5) epsilon^(-3/5) of Corollary 6, within [1, T]."""
     log_term = jnp.log(1.0 / jnp.asarray(delta, jnp.float32))
     size = log_term**0.4 * float(np.log(arms) ** 0.6 * horizon**-0.2) * epsilon**-0.6
@@ -273,7 +278,7 @@ def printed_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
     return jax.tree.map(lambda x, y: jnp.where(jnp.isinf(epsilon), x, y), plain, printed)
 
 
-def printed_epsilon(horizon, setting, delta, batch=1):
+def printed_epsilon(horizon: int, setting: Setting, delta: Number | None, batch: Number = 1):
     """The epsilon that the paper states for a setting (for batches if ``batch`` is no Python int).
 
     Theorem 2 has eta / p + 16 T p eta, or, if delta is given, 5 eta / p + 100 T p eta^2 + 20 eta

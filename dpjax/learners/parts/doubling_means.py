@@ -1,5 +1,6 @@
 """Means of an arm's losses, replaced after twice as many new losses."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -18,13 +19,13 @@ class DoublingMeans(NamedTuple):
     buffer: ArmSums  # losses observed since
 
 
-def no_means(arms) -> DoublingMeans:
+def no_means(arms: int) -> DoublingMeans:
     """The means before the first round."""
     buffer = no_losses(arms)
     return DoublingMeans(buffer.pulls, jnp.zeros(arms, jnp.float32), buffer)
 
 
-def renewed(old, arm, loss, release=lambda total: total):
+def renewed(old: DoublingMeans, arm: Array, loss: Array, release: Callable = lambda total: total):
     """(the means after one more loss of an arm, (K,) bool: whether its mean was replaced).
 
     A mean of n losses is replaced when the buffer has max(2 n, 1) losses. ``release`` is applied to

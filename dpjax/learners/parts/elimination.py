@@ -1,11 +1,12 @@
 """Elimination of arms in stages, each on its own losses, for any losses and noise."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Batch, BatchLearner
+from dpjax.core import Arms, Array, Batch, BatchLearner, Privacy
 from dpjax.feedback import bandit
 from dpjax.maths.laws import smallest
 
@@ -86,7 +87,9 @@ def by_stages(horizon, arms, begin, record, evaluate, nothing, privacy, report) 
     return BatchLearner(init, step, bandit, Arms(arms), horizon, privacy, report)
 
 
-def elimination_learner(horizon, arms, plan, mean_of, privacy) -> BatchLearner:
+def elimination_learner(
+    horizon: int, arms: int, plan: Callable, mean_of: Callable, privacy: Privacy
+) -> BatchLearner:
     """Play active arms equally often in each epoch, eliminate the worse, and forget all losses.
 
     Args:

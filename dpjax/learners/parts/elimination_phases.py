@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, BatchLearner
+from dpjax.core import Array, BatchLearner, Number
 from dpjax.learners.parts.elimination import Stage, by_stages
 from dpjax.maths import designs
 from dpjax.maths.laws import smallest
@@ -15,7 +15,7 @@ class LinearEliminationReport(NamedTuple):
     active: Array  # () int32, active arms
 
 
-def phase_length(phase, horizon, ratio=None):
+def phase_length(phase: Number, horizon: int, ratio: Number | None = None):
     """q^i in float32 for phase i = 1, 2, ..., by default with q = (2T)^(1 / ln T) = 2^(1 / ln T) e.
 
     ``ratio`` is q, above 1.
@@ -27,7 +27,7 @@ def phase_length(phase, horizon, ratio=None):
     return jnp.exp(jnp.asarray(phase, jnp.float32) * log_ratio)
 
 
-def log_term(active, horizon, failure=None):
+def log_term(active: Number, horizon: int, failure: Number | None = None):
     """L = ln(4 |A_i| T / beta), so that all arms and phases together fail with probability beta.
 
     ``failure`` is beta, by default 1 / T.

@@ -2,14 +2,16 @@
 
 import jax.numpy as jnp
 
+from dpjax.core import Array, Number
 from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 # Smaller shares count as 0.
 LEAST_SHARE = 1e-25
 _LARGEST = 87.0  # e^87 is finite in float32
 
 
-def shared(losses, rate, share):
+def shared(losses: ExactSum, rate: Number, share: Number):
     """Corrected losses (K,) for which softmax(-eta losses) is the law of the next arm.
 
     The law of the next arm is P = (1 - alpha) w / sum w + alpha / K with w = exp(-eta L). So the
@@ -28,18 +30,18 @@ def shared(losses, rate, share):
     return exact_sums.shifted(losses, -(off + far) / rate)
 
 
-def jump(arm, arms, share):
+def jump(arm: Array, arms: int, share: Number):
     """The logits of an arm that stays with probability 1 - alpha and is otherwise uniform, (K,)."""
     stays = jnp.arange(arms) == arm
     return jnp.log(jnp.where(stays, 1.0 - share, 0.0) + share / arms)
 
 
-def share_for(rounds, shifts):
+def share_for(rounds: Number, shifts: Number):
     """alpha = S / (n - 1), at most 1/2, for n rounds and S shifts."""
     return jnp.minimum(shifts / jnp.maximum(rounds - 1.0, 1.0), 0.5)
 
 
-def complexity(rounds, arms, shifts, share):
+def complexity(rounds: Number, arms: int, shifts: Number, share: Number):
     """ln K + S ln(K / alpha) - (n - 1 - S) ln(1 - alpha + alpha / K), which replaces ln K.
 
     It is -ln of the prior of a sequence of arms that shifts S times in n rounds. The next arm is

@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
         return clip_row(seen, self.features, -self.loss, self.loss)
 
 
-def clip_row(seen, longest, low, high):
+def clip_row(seen: Any, longest, low: Number, high: Number):
     """Scale features (d,) down to a length and clip a loss (); also return whether any changed."""
     features, loss = seen
     farthest, low, high = (jnp.asarray(x, jnp.float32) for x in (longest, low, high))
@@ -96,14 +96,14 @@ class Gram(NamedTuple):
 
 def _gram(noise, floor, failure, shifted=True) -> Gram:
     """Make a Gram with checked numbers."""
-    made = Gram(noise, floor, failure)
-    check_numbers(made)
+    gram = Gram(noise, floor, failure)
+    check_numbers(gram)
     if floor is not None and not shifted:
         raise ValueError("floor must be left out if shifted is False")
-    return made
+    return gram
 
 
-def check_numbers(gram) -> None:
+def check_numbers(gram: Gram) -> None:
     """Raise if a Gram has invalid numbers; traced ones are checked when the game runs."""
     _check.positive(**_check.given(floor=gram.floor))
     _check.inside(0.0, 1.0, **_check.given(failure=gram.failure))
@@ -122,8 +122,8 @@ def _gram_sums(dim, stream, regularizer_of, declared, events=1.0) -> GramSums:
     last = regularizer_of(stream.deviation)
 
     def now(state):
-        found = last if stream.growing is None else regularizer_of(stream.growing(state))
-        return Regularizer(*(jnp.asarray(x, jnp.float32) for x in found))
+        current = last if stream.growing is None else regularizer_of(stream.growing(state))
+        return Regularizer(*(jnp.asarray(x, jnp.float32) for x in current))
 
     def regularized(state, sums):
         return state, ellipsoids.add_to_diagonal(sums, dim + 1, now(state).offset)
@@ -304,10 +304,10 @@ def wishart(
             return noise.wishart(key, square, scale, k)[lower, left]
 
         accountant = "Sheffet 2015, Theorem 4.1, a node; composed by approximate zCDP"
-        found = Privacy(epsilon=shown, delta=delta, accountant=accountant)
+        declared = Privacy(epsilon=shown, delta=delta, accountant=accountant)
         # Audits do not model the law of its releases.
         init, step = on_exact_sums(*every_level(levels, len(lower), draw))
-        stream = GramStream(init, step, scale, None, epsilon, found)
+        stream = GramStream(init, step, scale, None, epsilon, declared)
 
         def regularizer_of(scale):
             per_round = per_round_failure(horizon, failure, calibration)

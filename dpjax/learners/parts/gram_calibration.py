@@ -10,19 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import privacy
+from dpjax.core import Number
 
 
-def real(value):
+def real(value: Number):
     """A number as an array of JAX's default precision, for calibrations."""
     return jnp.asarray(value, jnp.result_type(float))
 
 
-def levels_of(horizon, calibration) -> int:
+def levels_of(horizon: int, calibration: str) -> int:
     """m, the levels of the tree. ceil(log2 T) of them hold data, and the paper has one more."""
     return max((horizon - 1).bit_length(), 1) + (calibration != "derived")
 
 
-def per_round_failure(horizon, failure, calibration):
+def per_round_failure(horizon: int, failure: Number, calibration: str):
     """p = alpha / (2 T), the probability that a regularizer is inaccurate in one round.
 
     "code" uses the next power of 2 instead of T, as in the authors' program.
@@ -31,7 +32,7 @@ def per_round_failure(horizon, failure, calibration):
     return real(failure) / (2.0 * rounds)
 
 
-def printed_gaussian_scale(row_bound, levels, epsilon, delta):
+def printed_gaussian_scale(row_bound: Number, levels: int, epsilon: Number, delta: Number):
     """s = 4 sqrt(m) L~^2 ln(4 / delta) / epsilon, off the diagonal: Shariff & Sheffet 2018, 4.2.
 
     It is the classical Gaussian mechanism with epsilon / sqrt(8 m ln(2 / delta)) for each node,
@@ -42,7 +43,7 @@ def printed_gaussian_scale(row_bound, levels, epsilon, delta):
     return 4.0 * jnp.sqrt(real(levels)) * real(row_bound) ** 2 * log_term / real(epsilon)
 
 
-def wishart_freedom(size, levels, epsilon, delta, calibration):
+def wishart_freedom(size: int, levels: int, epsilon: Number, delta: Number, calibration: str):
     """k, the degrees of freedom of the Wishart noise W_p(L~^2 I, k) of each node, p = ``size``.
 
     By Sheffet 2015, Theorem 4.1, k = p + floor(28 ln(4 / delta_0) / epsilon_0^2) makes one Gram
@@ -68,7 +69,7 @@ def wishart_freedom(size, levels, epsilon, delta, calibration):
     return size + (jnp.ceil(added) if calibration == "printed" else jnp.floor(added))
 
 
-def wishart_rho(size, levels, freedom, delta):
+def wishart_rho(size: int, levels: int, freedom: Number, delta: Number):
     """rho of ``levels`` nodes of Wishart noise, up to a probability of delta / 2.
 
     It inverts the derived :func:`wishart_freedom`. The epsilon of the nodes is
@@ -90,7 +91,7 @@ class Regularizer(NamedTuple):
     tilt: Any  # () gamma, at least |h| in the norm of its inverse, h the noise of the last row
 
 
-def gaussian_norm(dim, failure, norm_bound):
+def gaussian_norm(dim: int, failure: Number, norm_bound: str):
     """A bound on the norm |Z| of a symmetric Gaussian matrix, exceeded with probability at most p.
 
     The entries of Z have variance 1, and 2 on the diagonal.
@@ -105,7 +106,7 @@ def gaussian_norm(dim, failure, norm_bound):
     return 2.0 * root + 2.0 * jnp.sqrt(level + np.log(2.0))
 
 
-def normal_length(dim, failure):
+def normal_length(dim: int, failure: Number):
     """sqrt(d) + sqrt(2 ln(1 / p)), which |z| exceeds with probability at most p, z ~ N(0, I_d)."""
     return np.sqrt(dim) + jnp.sqrt(2.0 * jnp.log(1.0 / failure))
 

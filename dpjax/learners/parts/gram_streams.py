@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import mechanisms, noise, privacy
-from dpjax.core import Array, Privacy
+from dpjax.core import Array, Mechanism, Number, Privacy
 from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
 from dpjax.learners.parts.prefix_sums import accountant_of, build
 from dpjax.maths.barriers import rounded_product
@@ -23,7 +23,7 @@ class NodesState(NamedTuple):
     nodes: Array  # (m + 1, packed), row j: noise of the levels from j on; last row 0
 
 
-def every_level(levels, size, draw):
+def every_level(levels: int, size: int, draw: Callable):
     """(init, step) of the noise of a tree with one node of each level in every release.
 
     The noise of level j is redrawn whenever i = t >> j changes. If i is odd, it is the noise of the
@@ -61,7 +61,9 @@ class NoisySumState(NamedTuple):
     noise: Any
 
 
-def on_exact_sums(init, step, weights=1.0, release=lambda noisy, key, row: noisy):
+def on_exact_sums(
+    init: Callable, step: Callable, weights=1.0, release: Callable = lambda noisy, key, row: noisy
+):
     """(init, step) of the sum of all rows plus noise that depends on no row.
 
     Sums are float32 with Kahan's correction. This is accurate enough to hide one row as long as
@@ -163,7 +165,9 @@ def _on_each_item(stream, weights):
     return init, step
 
 
-def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> GramStream:
+def printed_gaussian(
+    horizon: int, weights: np.ndarray, bounds, epsilon: Number, delta: Number, calibration: str
+) -> GramStream:
     """Noise of the paper's scale, on a tree with one node of each level in every release."""
     epsilon, levels, size = real(epsilon), levels_of(horizon, calibration), len(weights)
     scale = printed_gaussian_scale(bounds.row, levels, epsilon, delta)
@@ -178,9 +182,9 @@ def printed_gaussian(horizon, weights, bounds, epsilon, delta, calibration) -> G
 
     init, step = every_level(levels, size, draw)
     init, step = _weighed(init, step, weights, scale, sensitivity)
-    found = privacy.gaussian_epsilon(mu, delta)
+    spent = privacy.gaussian_epsilon(mu, delta)
     like = mechanisms.tree(horizon, noise="gaussian")
-    declared = _of_mechanism(like, found, delta, 0.5 * mu * mu)
+    declared = _of_mechanism(like, spent, delta, 0.5 * mu * mu)
     return GramStream(init, step, scale * np.sqrt(levels), None, epsilon, declared)
 
 
@@ -194,7 +198,7 @@ def _weighed(init, step, weights, scale, sensitivity):
     return on_exact_sums(init, step, weights, release)
 
 
-def largest_variance(factory, built) -> float:
+def largest_variance(factory: Callable, built: Mechanism) -> float:
     """The largest squared norm of a row of B of a mechanism, or an upper bound on it."""
     plain = factory.func if isinstance(factory, partial) else factory
     if plain in (mechanisms.tree, mechanisms.honaker):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Batch, BatchLearner, Privacy, _check
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number, Privacy, _check
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, transport
 from dpjax.maths.exact_sums import ExactSum
@@ -91,7 +91,7 @@ class IdentificationState(NamedTuple):
     report: IdentificationReport
 
 
-def check_grid(ratio, forget, kept_to=0) -> Grid:
+def check_grid(ratio: float, forget: bool, kept_to: int = 0) -> Grid:
     """The grid from a learner's arguments.
 
     If nothing is forgotten, it raises if an arm may have more than 48 phases in ``kept_to`` rounds.
@@ -109,12 +109,12 @@ def check_grid(ratio, forget, kept_to=0) -> Grid:
     return Grid(float(ratio), bool(forget))
 
 
-def best_arm(key, phases):
+def best_arm(key: Array, phases: Phases):
     """The arm with the smallest private mean, () int32. Ties are broken at random."""
     return smallest(key, jnp.where(phases.complete > 0, phases.means, jnp.inf))
 
 
-def optimistic_arm(key, phases, bounds):
+def optimistic_arm(key: Array, phases: Phases, bounds: Callable):
     """The arm with the smallest bound (means, n, ln t) -> (K,) on its mean loss, () int32.
 
     Ties are broken at random, and arms without a mean come first.
@@ -125,7 +125,7 @@ def optimistic_arm(key, phases, bounds):
     return smallest(key, jnp.where(phases.complete > 0, least, -jnp.inf))
 
 
-def laplace_bounds(epsilon) -> Callable:
+def laplace_bounds(epsilon: Number) -> Callable:
     """(means, n, ln t) -> mean_a - sqrt(ln t / (2 n_a)) - ln t / (epsilon n_a), (K,)."""
 
     def bounds(means, samples, log_t):
@@ -150,7 +150,7 @@ def all_pairs(least, passes: Callable) -> StoppingRule:
     return StoppingRule(least, verdict)
 
 
-def without_noise(key, losses, count) -> ExactSum:
+def without_noise(key: Array, losses: Any, count: Any) -> ExactSum:
     """The release of a learner without privacy: the exact sum of a phase."""
     del key, count
     return losses

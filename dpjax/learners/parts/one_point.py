@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.core import Array, _check
+from dpjax.core import Array, Number, _check
+from dpjax.domains import Domain
+from dpjax.learners.parts.prefix_sums import PrefixSums
 from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
 
@@ -47,13 +49,13 @@ class Values(NamedTuple):
         return 0.5 * (self.low + self.high)
 
 
-def unit_vector(key, dim):
+def unit_vector(key: Array, dim: int):
     """A direction uniform on the unit sphere, (dim,)."""
     normal = rounded(laws.normal(key, (dim,)))
     return normal / jnp.maximum(jnp.sqrt(add_up(normal * normal)), 1e-30)
 
 
-def directions(domain) -> Directions:
+def directions(domain: Domain) -> Directions:
     """The directions of R^d, or those of the domain's affine hull if it has no interior."""
     if domain.tangent is None:
         n, lift = domain.dim, lambda w: w
@@ -68,7 +70,9 @@ def directions(domain) -> Directions:
     return Directions(n, lambda key: unit_vector(key, n), lift)
 
 
-def values(domain, loss_range, lipschitz, reach) -> Values:
+def values(
+    domain: Domain, loss_range: str | tuple[float, float], lipschitz: Number, reach: Number
+) -> Values:
     """The range of the losses at points up to ``reach`` away from the domain.
 
     Args:
@@ -83,14 +87,14 @@ def values(domain, loss_range, lipschitz, reach) -> Values:
     if isinstance(loss_range, str):
         _check.one_of(*RANGES, loss_range=loss_range)
         high = lipschitz * (domain.diameter + reach)
-        low = {"signed": -high, "nonnegative": 0.0, "nonnegative_inside": -lipschitz * reach}
-        low = low[loss_range]
+        lows = {"signed": -high, "nonnegative": 0.0, "nonnegative_inside": -lipschitz * reach}
+        low = lows[loss_range]
     else:
         low, high = _check.interval(loss_range=loss_range)
     return Values(low, high)
 
 
-def entries_of(weight, losses, count=1) -> tuple:
+def entries_of(weight: Number, losses: Values, count: Number = 1) -> tuple:
     """The range of the entries of a sum of estimates, (low, high).
 
     An estimate is ``weight`` times a value and a direction. The range is slightly enlarged, since
@@ -105,14 +109,14 @@ def entries_of(weight, losses, count=1) -> tuple:
     return -most, most
 
 
-def inradius_of(domain) -> float:
+def inradius_of(domain: Domain) -> float:
     """The inradius of a domain that actions must not leave."""
     if domain.inradius is None:
         raise ValueError("domain: its inradius is not known, so actions cannot be kept inside it")
     return domain.inradius
 
 
-def flaxman_radius(horizon, domain, bound, lipschitz):
+def flaxman_radius(horizon: int, domain: Domain, bound: Number, lipschitz: Number):
     """zeta = T^(-1/4) sqrt(R n C r / (3 (L r + C))), at most half of r.
 
     R and r are the outer and inner radius of the domain, and C is the bound of the losses. The
@@ -124,7 +128,9 @@ def flaxman_radius(horizon, domain, bound, lipschitz):
     return jnp.minimum(zeta / horizon**0.25, 0.5 * r)
 
 
-def exploring_radius(horizon, domain, bound, lipschitz, smoothing):
+def exploring_radius(
+    horizon: int, domain: Domain, bound: Number, lipschitz: Number, smoothing: Number | None
+):
     """The given zeta, below r; by default that of :func:`flaxman_radius`."""
     if smoothing is None:
         return flaxman_radius(horizon, domain, bound, lipschitz)
@@ -137,7 +143,9 @@ class EstimatesState(NamedTuple):
     sums: Any  # of the mechanism
 
 
-def on_private_estimates(sums, space, act, estimate) -> tuple[Callable, Callable]:
+def on_private_estimates(
+    sums: PrefixSums, space: Directions, act: Callable, estimate: Callable
+) -> tuple[Callable, Callable]:
     """(init, step) of a learner that reads its gradient estimates through private sums.
 
     Args:

@@ -172,13 +172,13 @@ def calibrate(
         change = of_rounded(change, shape, value_range, unit)
     encoded = encoder[0] * change[0], encoder[1] * change[1]
     if printed_scale is None:
-        found = law.calibrate(encoded, epsilon, delta)
+        calibrated = law.calibrate(encoded, epsilon, delta)
     else:
-        found = law.declare(encoded, printed_scale, delta)
+        calibrated = law.declare(encoded, printed_scale, delta)
     declared = Privacy(
-        epsilon=found.epsilon,
+        epsilon=calibrated.epsilon,
         delta=0.0 if delta is None else delta,
-        rho=found.rho,
+        rho=calibrated.rho,
         neighbours=neighbours,
         unit=unit,
         loss_range=loss_range,
@@ -189,8 +189,8 @@ def calibrate(
     )
     if printed_scale is not None:
         declared = stated(declared, "printed", epsilon)
-    stream = built.stream(shape, scale=jnp.asarray(found.scale, jnp.float32))
-    return PrefixSums(built, stream.init, stream.step, found.scale, declared)
+    stream = built.stream(shape, scale=jnp.asarray(calibrated.scale, jnp.float32))
+    return PrefixSums(built, stream.init, stream.step, calibrated.scale, declared)
 
 
 def clip_into(losses: LossSet, unit: Unit) -> Callable:
@@ -256,12 +256,12 @@ def prefix_sums(
       >>> float(made.scale)  # 10 levels, and 3 entries that move by 1
       30.0
     """
-    found = calibrate(
+    calibrated = calibrate(
         horizon, (losses.dim,), sensitivity(losses, neighbours, unit), epsilon=epsilon,
         delta=delta, mechanism=mechanism, noise=noise, value_range=losses.entry,
         loss_range=losses.entry, neighbours=neighbours, unit=unit, printed_scale=printed_scale,
     )  # fmt: skip
-    return found._replace(clip=clip_into(losses, unit))
+    return calibrated._replace(clip=clip_into(losses, unit))
 
 
 def accountant_of(mechanism: Mechanism) -> str:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Array
+from dpjax.core import Array, Number
 from dpjax.learners.parts import dartboard
 
 # The B, p and gamma among which :func:`best_setting` chooses; B is at most T.
@@ -24,17 +24,17 @@ class Setting(NamedTuple):
     mixing: Array  # () gamma, the probability of a probe in a round
 
 
-def throws(setting) -> dartboard.Setting:
+def throws(setting: Setting) -> dartboard.Setting:
     """The dartboard's setting with the same draws, in which a loss of 1 moves an exponent by w."""
     return dartboard.Setting(-jnp.expm1(-setting.weight), setting.restart, setting.budget)
 
 
-def rate(arms, setting):
+def rate(arms: Number, setting: Setting):
     """eta = w B gamma / K, for means of estimates over a batch."""
     return setting.weight * setting.batch * setting.mixing / arms
 
 
-def log_run_out(horizon, arms, setting):
+def log_run_out(horizon: Number, arms: Number, setting: Setting):
     """ln of a bound on P(more than M - 1 coins call for a draw); -inf if M limits nothing.
 
     A coin calls for a draw with probability at most p + eta, whatever came before. By Chernoff's
@@ -49,7 +49,7 @@ def log_run_out(horizon, arms, setting):
     return jnp.where(budget >= begun, -jnp.inf, mean * (above - 1.0 - above * jnp.log(above)))
 
 
-def regret_bound(horizon, arms, experts, setting):
+def regret_bound(horizon: Number, arms: Number, experts: Number, setting: Setting):
     """B ln N / eta + eta T (1 + K / (gamma B)) / 2 + gamma T + T P(M is spent)."""
     eta = rate(arms, setting)
     learning = setting.batch * jnp.log(experts) / eta
@@ -58,7 +58,7 @@ def regret_bound(horizon, arms, experts, setting):
     return learning + horizon * lost
 
 
-def useful_weight(horizon, arms, experts, batch, mixing):
+def useful_weight(horizon: Number, arms: Number, experts: Number, batch: Number, mixing: Number):
     """The w, at most 1, with the smallest sum of the first two terms of :func:`regret_bound`."""
     moment = 1.0 + arms / (mixing * batch)
     eta = jnp.sqrt(2.0 * batch * jnp.log(experts) / (horizon * moment))
@@ -67,7 +67,9 @@ def useful_weight(horizon, arms, experts, batch, mixing):
 
 # Compiled once for all sizes, epsilons and deltas.
 @jax.jit
-def best_setting(horizon, arms, experts, epsilon, delta) -> Setting:
+def best_setting(
+    horizon: Number, arms: Number, experts: Number, epsilon: Number, delta: Number | None
+) -> Setting:
     """The (B, p, gamma) of a grid with the smallest regret bound.
 
     w is the largest for which epsilon is at most the given one, or the :func:`useful_weight` if

@@ -9,10 +9,12 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import Number
 from dpjax.maths import exact_sums
+from dpjax.maths.exact_sums import ExactSum
 
 
-def exponential(total, epsilon):
+def exponential(total: ExactSum, epsilon: Number):
     """The logits -epsilon S / 2 of an ExactSum S (K,): the exponential mechanism.
 
     At epsilon = inf its law is uniform over the smallest entries of S.
@@ -22,7 +24,7 @@ def exponential(total, epsilon):
     return jnp.where(excess > 0.0, -0.5 * epsilon * excess, 0.0)
 
 
-def permute_and_flip(total, epsilon):
+def permute_and_flip(total: ExactSum, epsilon: Number):
     """The logits of argmin(S - E) of an ExactSum S (K,), E_i exponential of mean 2 / epsilon.
 
     With q_i = exp(-epsilon (S_i - min S) / 2) it is

@@ -8,12 +8,16 @@ j (j + 1) j' (j' + 1)). The negative logarithm of this share is the exponent of 
 
 import jax.numpy as jnp
 
+from dpjax.core import Number
 from dpjax.learners.parts import identification
+from dpjax.learners.parts.sum_noise import SumNoise
 from dpjax.maths import sampling_phases, transport
 from dpjax.maths.clipping import within
 
 
-def hoeffding(arms, epsilon, failure, grid) -> identification.StoppingRule:
+def hoeffding(
+    arms: int, epsilon: Number, failure: Number, grid: identification.Grid
+) -> identification.StoppingRule:
     """Stop when every other mean exceeds the best by Hoeffding's radius, with Laplace noise.
 
     See :func:`dpjax.maths.transport.hoeffding_radius`. The means are those of losses in [0, 1].
@@ -27,7 +31,9 @@ def hoeffding(arms, epsilon, failure, grid) -> identification.StoppingRule:
     return identification.all_pairs(least, passes)
 
 
-def chernoff(arms, law, failure, grid) -> identification.StoppingRule:
+def chernoff(
+    arms: int, law: SumNoise, failure: Number, grid: identification.Grid
+) -> identification.StoppingRule:
     """Like :func:`hoeffding`, with any :class:`SumNoise`, by Chernoff's bound on a pair of means.
 
     The rule is not evaluated before the first phase in which the radius of one mean is at most 1.
@@ -46,7 +52,9 @@ def chernoff(arms, law, failure, grid) -> identification.StoppingRule:
     return identification.all_pairs(least, passes)
 
 
-def cost_of_transport(arms, failure, grid) -> identification.StoppingRule:
+def cost_of_transport(
+    arms: int, failure: Number, grid: identification.Grid
+) -> identification.StoppingRule:
     """Stop when the transport cost of making another arm the best is large enough for every other.
 
     The costs are those of :func:`dpjax.maths.transport.transport_cost` without noise. They are for
@@ -56,7 +64,9 @@ def cost_of_transport(arms, failure, grid) -> identification.StoppingRule:
     return _costly(arms, jnp.inf, failure, grid, lambda exponent, draws: _plain(exponent))
 
 
-def private_cost_of_transport(arms, epsilon, failure, grid) -> identification.StoppingRule:
+def private_cost_of_transport(
+    arms: int, epsilon: Number, failure: Number, grid: identification.Grid
+) -> identification.StoppingRule:
     """Like :func:`cost_of_transport`, on means with Laplace noise, clipped to [0, 1].
 
     The threshold grows with the number of draws in the sums, not with their scale. Without noise it
@@ -73,7 +83,9 @@ def private_cost_of_transport(arms, epsilon, failure, grid) -> identification.St
     return _costly(arms, epsilon, failure, grid, threshold)
 
 
-def released(arms, epsilon, failure, grid) -> identification.StoppingRule:
+def released(
+    arms: int, epsilon: Number, failure: Number, grid: identification.Grid
+) -> identification.StoppingRule:
     """The rule in the public code of AdaP-TT, which errs more often than stated.
 
     It tests the optimistic arm of the sampling rule against all others, and recommends the arm with
@@ -92,7 +104,9 @@ def released(arms, epsilon, failure, grid) -> identification.StoppingRule:
     return identification.StoppingRule(jnp.int32(1), verdict)
 
 
-def printed(arms, epsilon, failure, grid) -> identification.StoppingRule:
+def printed(
+    arms: int, epsilon: Number, failure: Number, grid: identification.Grid
+) -> identification.StoppingRule:
     """The threshold of the paper of AdaP-TT, as reconstructed.
 
     With k the larger number of phases of a pair, zeta = pi^2 / 6 and C(x) = x + ln x, a likelihood

@@ -79,8 +79,8 @@ class SumNoise(NamedTuple):
 
     def least_rounds(self, radius, exponent):
         """The smallest n, not rounded up, at which Chernoff's bound on a mean is ``radius``, ()."""
-        own = self.per_loss + (self.variance if self.each else 0.0)
-        most = jnp.minimum(self.pole, radius / own)
+        proxy = self.per_loss + (self.variance if self.each else 0.0)
+        most = jnp.minimum(self.pole, radius / proxy)
         if not self.each:
             most = jnp.minimum(most, jnp.sqrt(2.0 * exponent / jnp.asarray(self.variance)))
         tilt = most * _PARTS
@@ -152,19 +152,19 @@ _SEEN = {"central": "", "shuffle": "shuffled bits of each batch, ", "distributed
 
 
 def _of_law(law, epsilon, delta, declared) -> SumNoise:
-    found = law.single(epsilon, delta)
-    if isinstance(found.scale, jax.core.Tracer):  # NaN if it would be refused as a number
-        epsilon = jnp.where(jnp.isnan(found.scale), jnp.nan, epsilon)
+    calibrated = law.single(epsilon, delta)
+    if isinstance(calibrated.scale, jax.core.Tracer):  # NaN if it would be refused as a number
+        epsilon = jnp.where(jnp.isnan(calibrated.scale), jnp.nan, epsilon)
     declared = declared._replace(
         epsilon=epsilon,
         delta=0.0 if delta is None else delta,
-        rho=found.rho,
+        rho=calibrated.rho,
         model=law.model,
         released=f"{_SEEN[law.model]}actions 1..T",
         accountant=f"parallel composition of {law.title} mechanisms",
         sums=None if law.pure or law.of_rho is None else Sums(law.name, "releases"),
     )
-    return _with_draws(law, found.scale, declared)
+    return _with_draws(law, calibrated.scale, declared)
 
 
 def _with_draws(law, scale, declared) -> SumNoise:

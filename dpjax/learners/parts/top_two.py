@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, BatchLearner
+from dpjax.core import Array, BatchLearner, Number
 from dpjax.learners.parts import identification
 from dpjax.maths import transport
 from dpjax.maths.clipping import within
@@ -19,7 +19,7 @@ class Tracked(NamedTuple):
     own: Array  # (K,) int32
 
 
-def gaussian_cost(phases, leader):
+def gaussian_cost(phases: identification.Phases, leader: Array):
     """(mean_b - mean_leader + 1 / (1 + sqrt(t))) / sqrt(1 / N_leader + 1 / N_b), (K,)."""
     pulls = phases.pulls.astype(jnp.float32)
     slack = 1.0 / (1.0 + jnp.sqrt(phases.rounds))
@@ -27,7 +27,7 @@ def gaussian_cost(phases, leader):
     return gaps / jnp.sqrt(1.0 / pulls[leader] + 1.0 / pulls)
 
 
-def transport_cost(epsilon) -> Callable:
+def transport_cost(epsilon: Number) -> Callable:
     """(phases, leader) -> W_b + ln N_b for the transport cost W_b of arm b and the leader."""
 
     def cost(phases, leader):

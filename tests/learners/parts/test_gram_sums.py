@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import mechanisms, noise, privacy
+from dpjax import mechanisms, noise
 from dpjax.core._versions import enable_x64
 from dpjax.learners.parts import gram, gram_calibration
 from dpjax.maths import ellipsoids, laws
@@ -86,41 +86,6 @@ def releases(sums, horizon, dim, trials):
     made = jax.jit(jax.vmap(one))(jr.split(jr.key(3), trials))
     centre = ellipsoids.add_to_diagonal(jnp.zeros(made.shape[-1]), dim + 1, sums.regularizer.offset)
     return np.asarray(made, np.float64) - np.asarray(centre, np.float64)
-
-
-def shared_levels(horizon, levels):
-    t = np.arange(horizon)
-    same = [(t[:, None] >> j) == (t[None] >> j) for j in range(levels)]
-    return np.sum(same, axis=0)
-
-
-def shared_nodes(horizon, levels):
-    """The nodes that two prefixes share in the plain binary tree."""
-    nodes = [{(j, t >> j) for j in range(levels) if t >> j & 1} for t in range(horizon)]
-    return np.array([[len(a & b) for b in nodes] for a in nodes])
-
-
-@pytest.mark.parametrize("calibration", ["derived", "printed"])
-def test_covariance_of_symmetric_gaussian_noise_on_the_tree(calibration):
-    """Between prefixes and between entries; half the scale is 30 standard errors off."""
-    horizon, dim, trials = 6, 2, 4000
-    sums = make(horizon, dim, calibration=calibration)
-    made = releases(sums, horizon, dim, trials)
-    if calibration == "derived":
-        levels, shared = 3, shared_nodes(horizon, 3)
-        s = float(privacy.gaussian_scale(2.0 * np.sqrt(3.0), 1.0, DELTA))
-    else:
-        levels, shared = 4, shared_levels(horizon, 4)
-        s = float(gram_calibration.printed_gaussian_scale(ROW, 4, 1.0, DELTA))
-    rows, columns = ellipsoids.indices(dim + 1)
-    weights = np.diag(np.where(rows == columns, 2.0, 1.0))
-    flat = made.reshape(trials, -1) / s
-    covariance = flat.T @ flat / trials
-    expected = np.kron(shared, weights)
-    np.testing.assert_allclose(covariance, expected, atol=5.0 * 2.0 * levels * 1.5 / trials**0.5)
-    off = [covariance[i, i] / expected[i, i] for i in range(len(expected)) if expected[i, i]]
-    # The mean of 20 to 36 correlated ratios, each with a relative standard error of 2 %.
-    assert np.mean(off) == pytest.approx(1.0, abs=0.04)
 
 
 def test_wishart_noise_on_the_tree_has_exactly_m_nodes_in_every_release():
