@@ -177,8 +177,7 @@ class Study:
             returns the same data from the folder, in any process.
           mesh, chunk: as in :func:`dpjax.sweep`.
           progress: whether to show a bar with the remaining time. Without a terminal or a notebook,
-            as in a job's log, it prints a line every 30 seconds. A long run begins with the
-            estimate of :meth:`cost`.
+            as in a job's log, it prints a line every 30 seconds.
           part: (i, n) plays the i-th of n parts into the store and returns None. Processes that
             play different parts need no communication. A later call without a part reads all of
             them and plays missing cells.
@@ -263,9 +262,6 @@ class Study:
             Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
             closing(compiled_ahead(needed)) as ahead,
         ):
-            alone = part[1] == 1 and mesh is None and not any(loops)
-            if progress and alone and costs.is_long(self, players, store):
-                bar.write(f"dpjax: {self.cost(store=store)}", file=bar.fp)
             end = 0.0
             for program, _, loop, share, rounds_here in mine:
                 end += rounds_here
@@ -347,7 +343,7 @@ class Study:
 
         It compiles and times the largest program of each learner, as far as the time allows. If
         time is left, it measures further programs. The others are in proportion to those of their
-        learner. If a learner could not be timed, the operations of its program are counted. The
+        learner. If a learner could not be timed, it counts as the fastest of the others. The
         estimate is then usually too low, so it says "at least" and names this learner.
 
         Args:
