@@ -32,7 +32,8 @@ COMMANDS = _parser()._subparsers._group_actions[0].choices  # {name: its parser}
 # Files that an example or a command makes, files of users and of others; attributes of variables.
 NOT_HERE = {
     "LinBanditPrivate.py", "array.sh", "card.md", "pod.sh", "docs/papers/new",
-    "dpjax/compiled", "dpjax/learners/_greedy.py", "tests/learners/test_greedy.py", "results/card/card.md",
+    "dpjax/compiled", "dpjax/learners/_greedy.py", "tests/learners/test_greedy.py",
+    "results/card/card.md",
     "privacy.epsilon", "privacy.paper_epsilon", "study.json", "study.run",
     "study.tune", "notebooks/.ipynb_checkpoints",
 }  # fmt: skip
@@ -41,7 +42,8 @@ WORD = re.compile(r"(?<![\w-])--[\w-]+|(?<![\w\\-])[a-zA-Z]\w{2,}")
 FOREIGN = {
     "--cpus-per-task", "--ntasks-per-node", "--xla_backend_extra_options",
     "--xla_cpu_max_isa", "--xla_force_host_platform_device_count", "CpuDevice", "CudaDevice",
-    "Executor", "JAX_ENABLE_COMPILATION_CACHE", "SLURM_CPUS_PER_TASK", "TabularPolicies", "cuda12",
+    "Executor", "JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE",
+    "SLURM_CPUS_PER_TASK", "TabularPolicies", "cuda12",
     "get_dummies", "loggamma", "major", "nav", "optimization_barrier", "potrf",
     "private_ucbvi", "setLevel", "taskset", "trtrs", "xdist_group",
 }  # fmt: skip

@@ -51,8 +51,8 @@ class Cost(NamedTuple):
     rounds: float  # rounds x trials to play
     compiling: float  # seconds to trace and compile all programs that are not cached on disk
     playing: float  # seconds to play them
-    # Learners that were not timed. Each counts as the fastest of the others. If there are none, only
-    # the time that was spent on compiling counts.
+    # Learners that were not timed. Each counts as the fastest of the others. If there are none,
+    # only the time that was spent on compiling counts.
     unmeasured: tuple[str, ...] = ()
 
     @property

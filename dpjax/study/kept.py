@@ -211,14 +211,14 @@ def _fitting(stored, points) -> np.ndarray | None:
 
 def _about(about, size) -> dict:
     """Declarations and best arms of the first ``size`` points, padded if a store has fewer."""
-    columns = {
-        name: [*values[:size], *["" if name in TEXTS else np.nan] * (size - len(values))]
-        for name, values in about.get("privacy", {}).items()
-    }
-    found: dict[str, Any] = {"privacy": columns} if columns else {}
+    missing = size - len(about["privacy"]["epsilon"])
+    padded: dict[str, Any] = {"privacy": {
+        name: [*values[:size], *["" if name in TEXTS else np.nan] * missing]
+        for name, values in about["privacy"].items()
+    }}  # fmt: skip
     if best := about.get("best_arms"):
-        found["best_arms"] = [*best[:size], *[[False] * len(best[0])] * (size - len(best))]
-    return found
+        padded["best_arms"] = [*best[:size], *[[False] * len(best[0])] * missing]
+    return padded
 
 
 def _arrays(stored) -> dict[str, np.ndarray]:
