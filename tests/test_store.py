@@ -67,7 +67,7 @@ def test_a_stored_sweep_is_the_sweep(undisturbed):
     folder, result = undisturbed
     assert_same(result, run())
     assert_same(result, store.read(folder))
-    assert store.read(folder).report._fields == result.report._fields
+    np.testing.assert_array_equal(store.read(folder).report.rejected, result.report.rejected)
 
 
 @pytest.mark.parametrize("consolidated", [True, False])

@@ -72,8 +72,8 @@ class Store(NamedTuple):
 
         Args:
           structure: pytree like a Result without rounds. If it is given, all cells must be done. By
-            default the result has the containers with which the store was created. Unfinished cells
-            are then NaN or a fill value, with a warning.
+            default a field with several arrays is a named tuple. Unfinished cells are then NaN or a
+            fill value, with a warning.
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
@@ -90,7 +90,7 @@ class Store(NamedTuple):
             trees = jax.tree.unflatten(jax.tree.structure(structure), arrays.values())
         else:
             self.warn_of_missing(done)
-            trees = layouts.unflatten(self.layout.attributes["structure"], arrays.values())
+            trees = layouts.fields(arrays)
         return Result(self.rounds, *trees)
 
     @property

@@ -6,6 +6,7 @@ import itertools
 import json
 import warnings
 from collections import namedtuple
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -75,8 +76,7 @@ def arrays_of(output: tuple) -> dict[str, Any]:
 
 def describe(plan) -> Layout:
     """The layout of a new store for a plan of a sweep."""
-    structure = plan.traced.output
-    leaves = arrays_of(structure)
+    leaves = arrays_of(plan.traced.output)
     attributes = {
         "format": _FORMAT,
         "dpjax": __version__,
@@ -88,7 +88,6 @@ def describe(plan) -> Layout:
         "play": _name(plan.play),
         "game": _name(plan.game),
         "learner": _name(plan.game).split(".")[-1],
-        "structure": json.dumps([_flatten(tree) for tree in structure]),
         **{name: getattr(jax.config, name) for name in _SETTINGS},
         "program": plan.traced.digest,
         "points": json.dumps(point_values(plan.game, plan.points)),
@@ -269,10 +268,13 @@ def read(text, url) -> Layout:
     return Layout(attributes, arrays, tuple(shape), tuple(block))
 
 
-def unflatten(structure, leaves) -> tuple:
-    """The fields of a Result without its rounds, from leaves, in the root's containers."""
-    leaves = iter(leaves)
-    return tuple(_unflatten(tree, leaves) for tree in json.loads(structure))
+def fields(arrays: dict[str, np.ndarray]) -> Iterator[Any]:
+    """The fields of a Result without its rounds: an array, or a named tuple of several."""
+    for field in Result._fields[1:]:
+        parts = {name: leaf for name, leaf in arrays.items() if name.startswith(f"{field}_")}
+        names = [name.removeprefix(f"{field}_") for name in parts]
+        several = namedtuple(field.capitalize(), names, rename=True)  # type: ignore[misc]
+        yield arrays[field] if field in arrays else several(*parts.values())
 
 
 def _digest(root) -> str:
@@ -323,29 +325,6 @@ def point_values(game, points) -> dict[str, list]:
         return {next(iter(inspect.signature(game).parameters)): points.tolist()}
     names = leaf_names("", points)
     return dict(zip(names, (leaf.tolist() for leaf in jax.tree.leaves(points)), strict=True))
-
-
-def _flatten(tree):
-    """A JSON description of the containers of a pytree. Leaves are None."""
-    if hasattr(tree, "_fields"):
-        fields = {name: _flatten(getattr(tree, name)) for name in tree._fields}
-        return {"type": type(tree).__name__, "fields": fields}
-    if isinstance(tree, dict):
-        return {"type": "dict", "fields": {str(k): _flatten(tree[k]) for k in sorted(tree)}}
-    if isinstance(tree, tuple | list):
-        return [_flatten(part) for part in tree]
-    if jax.tree.structure(tree) == jax.tree.structure(0):
-        return None
-    return [None] * len(jax.tree.leaves(tree))
-
-
-def _unflatten(kind, leaves):
-    if kind is None:
-        return next(leaves)
-    if isinstance(kind, list):
-        return tuple(_unflatten(part, leaves) for part in kind)
-    fields = {name: _unflatten(part, leaves) for name, part in kind["fields"].items()}
-    return fields if kind["type"] == "dict" else namedtuple(kind["type"], fields)(**fields)
 
 
 def fill(dtype) -> Any:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.engine import executables, settings
+from dpjax.engine import settings
 from dpjax.engine.blocks import at_once, block_shape
 from dpjax.engine.compile import block_function, compile_for, platform_of
 from dpjax.engine.compute import takes_turns
@@ -26,7 +26,6 @@ from dpjax.game.batches import batches_until, simulate_batches
 from dpjax.game.play import rounds_until
 from dpjax.store import check
 from dpjax.store.opening import existing
-from dpjax.study.horizons import Horizons
 from dpjax.study.programs import Program
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Cost(NamedTuple):
 
     programs: int  # programs with trials that the store lacks
     rounds: float  # rounds x trials to play
-    compiling: float  # seconds to trace and compile all programs that are not cached on disk
+    compiling: float  # seconds to trace and compile all programs, if none is cached on disk
     playing: float  # seconds to play them
     # Learners that were not timed. Each counts as the fastest of the others. If there are none,
     # only the time that was spent on compiling counts.
@@ -177,9 +176,6 @@ def _sampled(study, firsts, store, begin, seconds) -> dict[str, "_Sample"]:
     for i, sample in enumerate(samples.values()):  # Programs are timed when nothing else runs.
         now = time.perf_counter()
         sample.play(now + (limit - now) / (len(samples) - i))
-    for sample in samples.values():
-        if time.perf_counter() < limit and sample.is_kept:
-            sample.compiling = 0.0
     return {kind: sample for kind, sample in samples.items() if sample.runs}
 
 
@@ -204,13 +200,6 @@ class _Sample:
         # Most games are also traced at a second horizon, once for all horizons.
         self.tracing = 1.5 * (time.perf_counter() - begin) + (program.size - 1) * building
         self.by_batches = self.plan.play is simulate_batches
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the executable of the study is on disk."""
-        plan = Horizons().lifted(self.program, self.plan)
-        path = executables.path_of(plan.traced, self.block, None)
-        return path is not None and path.exists()
 
     def compile(self, latest) -> None:
         """Compile the program, unless it is too late."""

@@ -293,7 +293,7 @@ def search(
 
 def _by_ratio(find, bound, at, instance) -> tuple[WorstCase, float, float]:
     """The worst case by the ratio of regret to the bound, the bound, and the largest regret."""
-    found = find(score="ratio", bound=lambda **given: bound(*at, np.float64(given[instance])))
+    found = find(bound=lambda **given: bound(*at, np.float64(given[instance])))
     means = np.float64(found.parameters[instance])
     value = float(bound(*at, means))
     scaled = {name: value * getattr(found, name) for name in ("mean", "low", "high", "searched")}

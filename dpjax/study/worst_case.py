@@ -52,7 +52,6 @@ def worst_case(
     epsilon: float = np.inf,
     trials: int = 32,
     final: int = 1024,
-    score: str = "regret",
     bound: Callable[..., Any] | None = None,
     population: int = 64,
     generations: int = 12,
@@ -74,8 +73,8 @@ def worst_case(
       epsilon: the privacy parameter passed to the learner.
       trials: trials per candidate, at least 2.
       final: fresh trials of the environment that was found, at least 2.
-      score: "regret", or "ratio" for regret divided by ``bound``.
-      bound: function of the family's parameters, by name, that returns a bound on regret.
+      bound: function of the family's parameters, by name, that returns a bound on regret. The score
+        is then regret divided by this bound.
       population: candidates in a generation, at least 2.
       generations: number of generations, at least 1.
       key: a PRNG key, or a seed, a whole number from 0 to 2^32 - 1.
@@ -90,9 +89,6 @@ def worst_case(
       >>> found.mean, sorted(found.parameters["means"].tolist())
       (32.0, [0.0, 1.0])
     """
-    _check.one_of("regret", "ratio", score=score)
-    if (bound is None) != (score == "regret"):
-        raise ValueError("bound: pass one with score='ratio' only")
     _check.epsilon(epsilon)
     _check.size(2, trials=trials)
     _check.size(2, final=final)

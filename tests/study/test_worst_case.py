@@ -155,7 +155,7 @@ def test_a_ratio_is_searched_for_by_itself():
         return float(gap) ** 2 + 1 / 16
 
     search = partial(dpjax.worst_case, idle, one, horizon=ROUNDS, final=4)
-    ratio = search(score="ratio", bound=bound)
+    ratio = search(bound=bound)
     assert ratio.mean == pytest.approx(2.0 * ROUNDS, rel=1e-3)
     assert ratio.parameters["gap"] == pytest.approx(0.25, abs=0.02)
     largest = search()
@@ -202,9 +202,6 @@ def test_words():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"score": "loss"}, "score must be one of regret, ratio"),
-        ({"score": "ratio"}, "bound: pass one with score='ratio' only"),
-        ({"bound": np.sqrt}, "bound: pass one with score='ratio' only"),
         ({"trials": 1}, "trials must be an integer of at least 2"),
         ({"final": 1}, "final must be an integer of at least 2"),
         ({"population": 1}, "population must be an integer of at least 2"),
