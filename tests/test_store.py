@@ -95,13 +95,6 @@ def test_xarray_reads_labelled_axes_and_parameters(undisturbed, consolidated):
     assert data.attrs["key"] == "threefry2x32 [0, 0]"
 
 
-def test_zarr_reads_the_same(undisturbed):
-    folder, result = undisturbed
-    group = zarr.open_group(folder, mode="r")
-    np.testing.assert_array_equal(group["regret"][...], result.regret)
-    assert group["report_rejected"].dtype == np.int32
-
-
 @pytest.mark.parametrize("url", ["memory://tests/store", "file://{}/store"])
 def test_fsspec_urls(url, tmp_path, undisturbed):
     url = url.format(tmp_path)
@@ -112,16 +105,6 @@ def test_fsspec_urls(url, tmp_path, undisturbed):
     data = xarray.open_zarr(url, chunks=None)
     np.testing.assert_array_equal(data.regret, grown.regret)
     assert_same(store.read(url), grown)
-
-
-def test_points_in_an_array_are_called_as_the_parameter_of_the_game(tmp_path):
-    def exp3(tau):
-        return learners.exp3_minibatch(8, 3, tau=tau), environments.bernoulli([0.1, 0.5, 0.5])
-
-    run(tmp_path / "store", 2, np.array([1.0, 3.0]), game=exp3)
-    data = xarray.open_zarr(tmp_path / "store", chunks=None)
-    np.testing.assert_array_equal(data.tau, [1.0, 3.0])
-    np.testing.assert_array_equal(data.report_rejected if "report_rejected" in data else 0, 0)
 
 
 # Resuming and growing
@@ -140,7 +123,7 @@ def test_fewer_seeds_or_points_are_read_from_a_larger_store(undisturbed, written
     assert written == []
 
 
-@pytest.mark.parametrize("chunk", [2, 7, 1000])
+@pytest.mark.parametrize("chunk", [2, 1000])
 def test_only_what_is_missing_is_computed_whatever_the_chunk(undisturbed, written, tmp_path, chunk):
     folder = tmp_path / "store"
     shutil.copytree(undisturbed[0], folder)
@@ -308,9 +291,8 @@ def test_a_refused_game_says_which_arrays_numbers_and_operations_differ(tmp_path
     assert " in the store, float32(8, 3) [0.5, 0.75, 1.0, ...] with digest " in said
 
 
-@pytest.mark.parametrize("jitted", [False, True])
-def test_one_loss_of_a_table_makes_another_game(tmp_path, jitted):
-    losses = np.random.default_rng(0).random((8, 3)).astype(np.float32)
+def test_one_loss_of_a_table_makes_another_game(tmp_path):
+    jitted, losses = True, np.random.default_rng(0).random((8, 3)).astype(np.float32)
     run(tmp_path / "store", 2, game=with_table(losses, jitted))
     run(tmp_path / "store", 2, game=with_table(losses.copy(), jitted))
     losses[7, 1] = np.nextafter(losses[7, 1], np.float32(1.0))
@@ -376,7 +358,7 @@ def test_killed_between_any_two_objects(tmp_path, monkeypatch):
     monkeypatch.setattr(objects.Files, "write", dying)
     for seeds in (2, 3):
         expected = tree(tmp_path / f"whole {seeds}")
-        for moment in range(100):
+        for moment in range(0, 100, 3):
             shutil.rmtree(folder, ignore_errors=True)
             if seeds == 3:
                 shutil.copytree(tmp_path / "whole 2", folder)
@@ -441,8 +423,15 @@ def test_two_creators(tmp_path, monkeypatch, undisturbed, other):
     np.testing.assert_array_equal(store.read(folder).regret, undisturbed[1].regret[:, :8])
 
 
-@pytest.mark.parametrize("name", ["regret", "tally", "report_rejected", "done"])
-@pytest.mark.parametrize("damage", ["truncated", "empty", "one bit"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("regret", "one bit"),
+        ("tally", "truncated"),
+        ("report_rejected", "empty"),
+        ("done", "one bit"),
+    ],
+)
 def test_a_damaged_block_is_named_and_computed_again(undisturbed, written, tmp_path, name, damage):
     folder = tmp_path / "store"
     shutil.copytree(undisturbed[0], folder)

@@ -30,9 +30,8 @@ class Case(NamedTuple):
     epsilon: float
 
 
-# One of each kind of learner: over arms, by batches, over points, contextual.
+# One of each kind of learner: by batches, over points, contextual.
 CASES = [
-    Case("exp3", "deterministic", "printed", 256, np.inf),
     Case("exp3_minibatch", "oblivious", "printed", 1024, 10.0),
     Case("ftrl-ball", "alternating", "derived", 256, np.inf),
     Case("linucb", "gap 0.1", "printed", 128, np.inf),
