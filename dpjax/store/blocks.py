@@ -125,11 +125,11 @@ class Store(NamedTuple):
             if self._key("done", *corner) not in keys:
                 return
             parts = self._read_block(*corner)
-            here = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
-            rows, columns = output["done"][here].shape
+            region = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
+            rows, columns = output["done"][region].shape
             done = parts[-1][:rows, :columns]
             for whole, part in zip(output.values(), parts, strict=True):
-                whole[here][done] = part[:rows, :columns][done]
+                whole[region][done] = part[:rows, :columns][done]
 
         try:
             together(place, self._corners())

@@ -6,13 +6,14 @@ import itertools
 import json
 import warnings
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import random as jr
+from numpy.typing import DTypeLike
 
 from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.core._version import __version__
@@ -74,7 +75,7 @@ def arrays_of(output: tuple) -> dict[str, Any]:
     }
 
 
-def describe(plan) -> Layout:
+def describe(plan: Any) -> Layout:
     """The layout of a new store for a plan of a sweep."""
     leaves = arrays_of(plan.traced.output)
     attributes = {
@@ -97,38 +98,38 @@ def describe(plan) -> Layout:
     return Layout(attributes, arrays | _BESIDE, (plan.count, plan.seeds), plan.block)
 
 
-def described(layout, plan, about) -> Layout:
+def described(layout: Layout, plan: Any, about: Callable[[], dict]) -> Layout:
     """The layout with a description of its points and of the program of a plan."""
     more = {"about": about(), "contents": contents(plan.traced.program)}
     texts = {name: json.dumps(text) for name, text in more.items()}
     return layout._replace(attributes=layout.attributes | texts)
 
 
-def compare(stored, new, url, plan) -> None:
+def compare(stored: Layout, new: Layout, url: str, plan: Any) -> None:
     """Check that a store is of the same sweep as a plan. ``new`` is the layout of the plan.
 
     Raises:
       ValueError: the sweeps differ; the message names the difference with both values.
     """
 
-    def refuse(field, there, here):
+    def refuse(field, there, current):
         raise ValueError(
-            f"store: {url} was made with another {field}: {there} in the store, {here} now"
+            f"store: {url} was made with another {field}: {there} in the store, {current} now"
         )
 
-    there, here = stored.attributes, new.attributes
+    there, current = stored.attributes, new.attributes
     for field, text in _COMPARED.items():
-        if there[field] != here[field]:
+        if there[field] != current[field]:
             if field == "program":
-                now = [here["game"], *here["arrays"].split(), *contents(plan.traced.program)]
+                now = [current["game"], *current["arrays"].split(), *contents(plan.traced.program)]
                 old = [there["game"], *there["arrays"].split(), *json.loads(there["contents"])]
                 refuse(text, *difference(old, now))
-            refuse(text, there[field], here[field])
-    there, here = stored.points(), new.points()
-    if list(there) != list(here):
-        refuse("points", ", ".join(there), ", ".join(here))
+            refuse(text, there[field], current[field])
+    there, current = stored.points(), new.points()
+    if list(there) != list(current):
+        refuse("points", ", ".join(there), ", ".join(current))
     for name in there:
-        for index, pair in enumerate(zip(there[name], here[name], strict=False)):
+        for index, pair in enumerate(zip(there[name], current[name], strict=False)):
             if pair[0] != pair[1]:
                 # The shortest decimals that equal these numbers in float32.
                 numbers = [str(np.array(value, np.float32)) for value in pair]
@@ -157,11 +158,11 @@ def places(stored: dict[str, list], points: dict[str, list]) -> np.ndarray:
 def moved(about: Any, order: np.ndarray) -> Any:
     """A description of points, a list or a dict of such, with the points in another order."""
     if isinstance(about, dict):
-        return {name: moved(each, order) for name, each in about.items()}
+        return {name: moved(column, order) for name, column in about.items()}
     return [about[i] for i in order]
 
 
-def refusal(url, trouble) -> Damaged:
+def refusal(url: str, trouble: str) -> Damaged:
     """The error for a root that is damaged or missing. Without a root the store is not used."""
     return Damaged(
         f"store: {url}/{ROOT} {trouble}; restore it from a copy, or delete {url} and run the "
@@ -169,25 +170,25 @@ def refusal(url, trouble) -> Damaged:
     )
 
 
-def grow(stored, new, url) -> Layout:
+def grow(stored: Layout, new: Layout, url: str) -> Layout:
     """The layout of a store, extended to all points and seeds of a new layout of its sweep.
 
     Raises:
       ValueError: points would be added to a store with a single point.
     """
-    shape = tuple(map(max, stored.shape, new.shape))
-    if stored.block[0] == 1 and shape[0] > 1:
+    points, seeds = map(max, stored.shape, new.shape)
+    if stored.block[0] == 1 and points > 1:
         raise ValueError(
             f"store: {url} was made with one point, so no points can be added; use another folder "
             "for several points"
         )
     attributes = stored.attributes
-    if shape[0] > stored.shape[0]:
+    if points > stored.shape[0]:
         attributes = attributes | {"points": new.attributes["points"]}
-    return stored._replace(shape=shape, attributes=attributes)
+    return stored._replace(shape=(points, seeds), attributes=attributes)
 
 
-def write(layout) -> dict[str, bytes]:
+def write(layout: Layout) -> dict[str, bytes]:
     """The bytes of all objects of a store except its blocks."""
     zarr = optional("zarr")
     objects: dict[str, Any] = {}
@@ -232,7 +233,7 @@ def write(layout) -> dict[str, bytes]:
     return objects | {ROOT: json.dumps(root, indent=2).encode()}
 
 
-def read(text, url) -> Layout:
+def read(text: bytes, url: str) -> Layout:
     """The layout that a root describes.
 
     Raises:
@@ -319,7 +320,7 @@ def _name(function) -> str:
     return ".".join(filter(None, ["dpjax" if module.startswith("dpjax.") else module, *parts]))
 
 
-def point_values(game, points) -> dict[str, list]:
+def point_values(game: Callable, points: Any) -> dict[str, list]:
     """The leaves of the points by name, as lists."""
     if isinstance(points, np.ndarray):
         return {next(iter(inspect.signature(game).parameters)): points.tolist()}
@@ -327,11 +328,11 @@ def point_values(game, points) -> dict[str, list]:
     return dict(zip(names, (leaf.tolist() for leaf in jax.tree.leaves(points)), strict=True))
 
 
-def fill(dtype) -> Any:
+def fill(dtype: DTypeLike) -> Any:
     """The value of an unfinished cell: NaN, or a value that xarray shows as NaN."""
     dtype = np.dtype(dtype)
     if dtype.kind in "fc":
-        return dtype.type(np.nan)
+        return np.array(np.nan, dtype)[()]
     if dtype.kind == "b":
         return False
     return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max

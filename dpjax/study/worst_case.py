@@ -40,8 +40,8 @@ class WorstCase(NamedTuple):
     searched: float  # the largest score during the search, biased upwards
 
     def __str__(self):
-        found = f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g}, searched {self.searched:.4g})"
-        return f"{found} at {described(self.parameters)}"
+        score = f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g}, searched {self.searched:.4g})"
+        return f"{score} at {described(self.parameters)}"
 
 
 def worst_case(
@@ -94,14 +94,14 @@ def worst_case(
     _check.size(2, final=final)
     _check.size(2, population=population)
     _check.size(1, generations=generations)
-    given = {"horizon": _check.size(1, horizon=horizon)}
+    fixed = {"horizon": _check.size(1, horizon=horizon)}
     names = set(taken(factory))
     seed = _check.key_or_seed(key=key)
     keys = iter(jr.split(seed, generations + _LOOKS + 1))
     generator = np.random.default_rng(np.asarray(jr.key_data(seed)))
 
     def game(point):
-        arguments = given | {"epsilon": point["epsilon"]}
+        arguments = fixed | {"epsilon": point["epsilon"]}
         learner = factory(**{name: arguments[name] for name in names & arguments.keys()})
         return learner, family.make(**point["parameters"])
 
@@ -114,10 +114,10 @@ def worst_case(
         """The regret (P, S) of the points, or its ratio to the bound."""
         if bound is None:
             return regret
-        each = [bound(**{name: leaf[i] for name, leaf in at["parameters"].items()})
+        bounds = [bound(**{name: leaf[i] for name, leaf in at["parameters"].items()})
                 for i in range(len(regret))]  # fmt: skip
         with np.errstate(divide="ignore", invalid="ignore"):  # Without regret the ratio is 0.
-            ratio = regret / np.asarray(each, np.float64)[:, None]
+            ratio = regret / np.asarray(bounds, np.float64)[:, None]
         return np.where(regret == 0.0, 0.0, ratio)
 
     first = _anywhere(generator, population, family)
@@ -178,12 +178,12 @@ def _box(family) -> dict[str, tuple[np.ndarray, ...]]:
 
 def _inside(family, places) -> dict[str, np.ndarray]:
     """The parameters, each (P, ...), at places (P, N) in [0, 1]."""
-    found, begin = {}, 0
+    parameters, begin = {}, 0
     for name, (low, high) in _box(family).items():
         share = places[:, begin : begin + low.size].reshape(-1, *low.shape)
-        found[name] = low + share * (high - low)
+        parameters[name] = low + share * (high - low)
         begin += low.size
-    return found
+    return parameters
 
 
 def _one(points):
