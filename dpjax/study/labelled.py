@@ -186,9 +186,7 @@ def _privacy(arrangement, played) -> dict:
     for program, _, _, about in played:
         axes = zip(arrangement.axes, arrangement.place(program), strict=True)
         place = np.ix_(*(index for name, index in axes if name != "environment"))
-        alone = (
-            [*arrangement.axes].index("environment") if "environment" in arrangement.axes else ()
-        )
+        alone = tuple(i for i, name in enumerate(arrangement.axes) if name == "environment")
         for name, values in declared.items():
             shaped = arrangement.shaped(program, about["privacy"][name])
             values[place] = shaped.squeeze(axis=alone)

@@ -41,7 +41,10 @@ def with_progress(
         with nullcontext() if bar is progress else bar, closing(compute(plan, blocks)) as computed:
             for block, cells in computed:
                 bad += _not_finite(plan, block, cells)
-                _keep_least_clipped(clipped, block, cells)
+                counts: Any = cells[-1]
+                if np.ndim(counts) == 2:  # otherwise the play function does not count them
+                    part = clipped[block.point : block.point + len(counts)]
+                    np.minimum(part, counts[: len(part)].min(axis=1), out=part)
                 yield block, cells
                 bar.update(played(block))
     finally:
@@ -105,14 +108,6 @@ def _advice(learner) -> tuple[str, str]:
     if rescales and (low, high) == (0.0, 1.0):
         return "losses", "Declare their range: combinators.rescale_losses(learner, low, high)."
     return "losses", f"{scale}."
-
-
-def _keep_least_clipped(least, block, cells) -> None:
-    """Lower ``least`` to the least number of clipped losses in a trajectory of each point."""
-    clipped: Any = cells[-1]
-    if np.ndim(clipped) == 2:  # otherwise the play function does not count them
-        part = least[block.point : block.point + len(clipped)]
-        np.minimum(part, clipped[: len(part)].min(axis=1), out=part)
 
 
 def _not_finite(plan, block, cells) -> list[tuple[int, int]]:
