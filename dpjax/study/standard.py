@@ -13,7 +13,6 @@ from dpjax.environments import families
 from dpjax.environments.families import Family
 from dpjax.learners.entrants import ARMS
 
-Actions = Arms | Pairs | Policies | Domain
 # The number of arms that contextual environments offer in each round.
 OFFERED = 10
 
@@ -29,7 +28,7 @@ class Standard(NamedTuple):
     width: float = 1.0  # the width of the losses' range, by which regret scales
 
 
-def standard(actions: Actions, by_batches: bool) -> list[Standard]:
+def standard(actions, by_batches) -> list[Standard]:
     """Three environments with these actions.
 
     Args:
@@ -53,7 +52,7 @@ def _over_arms(arms, by_batches) -> list[Standard]:
     }
     if by_batches:
         instances["ladder"] = tuple(np.linspace(0.25, 0.75, arms).tolist())
-    standards = [
+    found = [
         Standard(
             name, environments.bernoulli(means, regret="pseudo"),
             f"Bernoulli losses with means {_list(means)}; pseudo-regret", means,
@@ -61,14 +60,14 @@ def _over_arms(arms, by_batches) -> list[Standard]:
         for name, means in instances.items()
     ]  # fmt: skip
     if by_batches:
-        return standards
+        return found
     if arms < 3:
         third = environments.fully_oblivious(arms)
         words = "losses whose means are drawn afresh in each round; regret to the best arm"
-        return [*standards, Standard("fully oblivious", third, words)]
+        return [*found, Standard("fully oblivious", third, words)]
     third = environments.deterministic(arms)
     words = "a fixed sequence that lures learners away from the best arm; regret to that arm"
-    return [*standards, Standard("deterministic", third, words)]
+    return [*found, Standard("deterministic", third, words)]
 
 
 def _over_pairs(arms) -> list[Standard]:
@@ -137,7 +136,7 @@ def _over_advice(experts, arms) -> list[Standard]:
     ]  # fmt: skip
 
 
-def drawn(actions: Actions) -> Environment:
+def drawn(actions) -> Environment:
     """One small environment with these actions, whose rounds draw random numbers.
 
     Benchmarks and tests play every learner on it.
@@ -156,7 +155,7 @@ def drawn(actions: Actions) -> Environment:
     return environments.bernoulli(np.linspace(0.3, 0.7, actions.count), regret="pseudo")
 
 
-def family_of(actions: Actions, horizon: int) -> Family:
+def family_of(actions, horizon) -> Family:
     """The family to search for the worst case for these actions.
 
     For arms it has Bernoulli losses with any means and pseudo-regret. For pairs it has duels by the
@@ -174,7 +173,7 @@ def family_of(actions: Actions, horizon: int) -> Family:
     return families.directions(actions, horizon)
 
 
-def at_gaps_of(actions: Actions) -> dict[str, Callable]:
+def at_gaps_of(actions) -> dict[str, Callable]:
     """Environments with these actions that take a gap; none for points or advice."""
     if isinstance(actions, Pairs):
         return {}
