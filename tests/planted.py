@@ -729,8 +729,8 @@ ERRORS = {
          "a block's checksum is not compared"),
     ],
     "store/opening.py": [
-        ("if data is None or digest(data) != known]", "if data is None]",
-         "the digests of a store's coordinates are not compared"),
+        ("if key != ROOT and stored[key] != data]", "if key != ROOT and stored[key] is None]",
+         "damaged coordinates of a store are not written again"),
     ],
     "store/layout.py": [
         ("    \"checkpoints\": \"checkpoints\",\n", "",

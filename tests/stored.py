@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -62,15 +61,8 @@ def assert_same(one, other):
 def wait_for(folder, seeds, process):
     """Waits until this many blocks are done, or the process is."""
     done = folder / "done" / "c" / "0"
-    while running(process) and (not done.exists() or len(os.listdir(done)) < seeds):
+    while process.is_alive() and (not done.exists() or len(os.listdir(done)) < seeds):
         time.sleep(0.0005)
-
-
-def main(store):
-    # A shell's background processes inherit that Ctrl-C is ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    print("ready", flush=True)
-    run(store)
 
 
 def writer(folder, cache):
@@ -86,7 +78,3 @@ def _write(folder, cache):
     jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     run(folder)
-
-
-def running(process) -> bool:
-    return process.is_alive() if hasattr(process, "is_alive") else process.poll() is None

@@ -44,7 +44,8 @@ WORD = re.compile(r"(?<![\w-])--[\w-]+|(?<![\w\\-])[a-zA-Z]\w{2,}")
 FOREIGN = {
     "--cpus-per-task", "--ntasks-per-node", "--xla_backend_extra_options",
     "--xla_cpu_max_isa", "--xla_force_host_platform_device_count", "CpuDevice", "CudaDevice",
-    "Executor", "JAX_ENABLE_COMPILATION_CACHE", "SLURM_CPUS_PER_TASK", "TabularPolicies", "cuda12",
+    "Executor", "JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE",
+    "SLURM_CPUS_PER_TASK", "TabularPolicies", "cuda12",
     "get_dummies", "loggamma", "major", "nav", "optimization_barrier", "potrf",
     "private_ucbvi", "setLevel", "taskset", "trtrs", "xdist_group",
 }  # fmt: skip

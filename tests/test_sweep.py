@@ -245,10 +245,11 @@ def gaussian(point):
 @pytest.mark.parametrize("stored", [False, True])
 def test_losses_that_are_all_clipped_are_told(stored, tmp_path):
     """Those that are only occasionally clipped cause no warning, which names the caller's line."""
-    message = r"gaussian, point 1: losses were outside .* at least 8 times in 8 rounds"
+    message = r"gaussian, point 3: losses were outside .* at least 8 times in 8 rounds"
     store = str(tmp_path / "store") if stored else None
     with pytest.warns(RuntimeWarning, match=message) as told:
-        sweep(gaussian, [np.array([1.0, 25.0]), np.full(2, 0.01)], 4, jr.key(0), store=store)
+        points = [np.array([1.0, 1.0, 1.0, 25.0]), np.full(4, 0.01)]
+        sweep(gaussian, points, 4, jr.key(0), store=store, chunk=2)  # two blocks of points
     assert {warning.filename for warning in told} == {__file__}
     with warnings.catch_warnings():
         warnings.simplefilter("error")

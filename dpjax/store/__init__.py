@@ -13,10 +13,10 @@ processes can share a store, for these reasons:
   done. So does a block with an object that does not match the object's own checksum (Zarr's
   crc32c).
 - One object, the root ``zarr.json``, identifies the sweep and the shapes of the arrays. It also
-  contains a digest of itself, and digests of the metadata and coordinates, which are written
-  earlier. A store is extended by replacing the root.
-- A sweep rewrites metadata and coordinates that are damaged or missing. A store whose root is
-  damaged or missing is refused and not changed.
+  contains a digest of itself. A store is created by writing the root, and extended by replacing it.
+- Metadata and coordinates, which only other readers of Zarr need, follow from the root. A sweep
+  writes those that are missing or damaged. A store whose root is damaged or missing is refused and
+  not changed.
 
 Processes need no lock, since two processes that compute the same block write the same bytes.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpjax.core import Numbers, Result
 from dpjax.store import layout as layouts
-from dpjax.store.layout import ROOT, Layout
+from dpjax.store.layout import Layout
 from dpjax.store.objects import Damaged, Files, decode, encode, together, warn
 
 
@@ -62,8 +62,8 @@ class Store(NamedTuple):
         leaves = [np.asarray(leaf)[:rows] for leaf in jax.tree.leaves(cells)]
         leaves += [self._checksums(point, seed, leaves), np.ones((rows, self.block[1]), bool)]
         arrays = self.layout.arrays.items()
-        for (name, (tail, dtype, fill)), leaf in zip(arrays, leaves, strict=True):
-            block = np.full((*self.block, *tail), fill, dtype)
+        for (name, (tail, dtype)), leaf in zip(arrays, leaves, strict=True):
+            block = np.full((*self.block, *tail), layouts.fill(dtype), dtype)
             block[:rows] = leaf
             self.files.write(self._key(name, point, seed), encode(block))
 
@@ -72,8 +72,8 @@ class Store(NamedTuple):
 
         Args:
           structure: pytree like a Result without rounds. If it is given, all cells must be done. By
-            default the result has the containers with which the store was created. Unfinished cells
-            are then NaN or a fill value, with a warning.
+            default a field with several arrays is a named tuple. Unfinished cells are then NaN or a
+            fill value, with a warning.
 
         Raises:
           ValueError: an object is damaged, or a cell is not done.
@@ -90,7 +90,7 @@ class Store(NamedTuple):
             trees = jax.tree.unflatten(jax.tree.structure(structure), arrays.values())
         else:
             self.warn_of_missing(done)
-            trees = layouts.unflatten(self.layout.attributes["structure"], arrays.values())
+            trees = layouts.fields(arrays)
         return Result(self.rounds, *trees)
 
     @property
@@ -115,28 +115,21 @@ class Store(NamedTuple):
         Raises:
           Damaged: an object is damaged; the message names it.
         """
-        shape = (self.points, self.seeds)
-        try:
-            output = {
-                name: np.full((*shape, *tail), fill, dtype)
-                for name, (tail, dtype, fill) in self.layout.arrays.items()
-            }
-        except (MemoryError, ValueError):
-            raise ValueError(
-                f"store: {self.files.path(ROOT)} has {shape[0]} points with {shape[1]} seeds, "
-                "which do not fit into memory"
-            ) from None
+        output = {
+            name: np.full((self.points, self.seeds, *tail), layouts.fill(dtype), dtype)
+            for name, (tail, dtype) in self.layout.arrays.items()
+        }
         keys = set(self.files.keys())
 
         def place(corner):
             if self._key("done", *corner) not in keys:
                 return
             parts = self._read_block(*corner)
-            here = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
-            rows, columns = output["done"][here].shape
+            region = tuple(slice(i, i + n) for i, n in zip(corner, self.block, strict=True))
+            rows, columns = output["done"][region].shape
             done = parts[-1][:rows, :columns]
             for whole, part in zip(output.values(), parts, strict=True):
-                whole[here][done] = part[:rows, :columns][done]
+                whole[region][done] = part[:rows, :columns][done]
 
         try:
             together(place, self._corners())
@@ -157,7 +150,7 @@ class Store(NamedTuple):
         return "/".join([name, "c", *map(str, place)])
 
     def _read(self, name, point, seed):
-        tail, dtype, _ = self.layout.arrays[name]
+        tail, dtype = self.layout.arrays[name]
         key = self._key(name, point, seed)
         return decode(self.files.read(key), (*self.block, *tail), dtype, self.files.path(key))
 
@@ -211,16 +204,11 @@ def cell_checksums(
     Returns:
       (P, S) uint32.
     """
-    parts = [_words(leaf) for leaf in leaves]
-    count = points.shape[1]
-    weights = _weights(identity, count + 1 + sum(part.shape[-1] for part in parts))
-    sums = np.einsum("pw,w->p", points, weights[:count])[:, None]
-    sums = sums + np.asarray(seeds, np.uint64) * weights[count]
-    start = count + 1
-    for part in parts:
-        end = start + part.shape[-1]
-        sums += np.einsum("psw,w->ps", part, weights[start:end])
-        start = end
+    shape = leaves[0].shape[:2]
+    place = points[:, None], np.asarray(seeds, np.uint32)[None, :, None]
+    parts = [np.broadcast_to(words, (*shape, words.shape[-1])) for words in place]
+    words = np.concatenate([*parts, *map(_words, leaves)], axis=2)
+    sums = np.einsum("psw,w->ps", words, _weights(identity, words.shape[2]))
     return (sums >> np.uint64(32)).astype(np.uint32)
 
 

@@ -8,64 +8,48 @@ from jax import random as jr
 
 from dpjax.store.objects import digest
 
-_SHOWN = 3  # how many numbers of an array are shown, and how many differences of a kind
+_SHOWN = 3  # how many entries of an array are shown, and how many differences
 
 
-def contents(program: Any) -> dict[str, Any]:
-    """The number of equations of a traced program, and its numbers and arrays as texts.
+def contents(program: Any) -> list[str]:
+    """The numbers and arrays of a traced program and its number of equations, as texts.
 
     Nested programs are included. The text of an array contains its type, its first entries and a
-    digest of all entries. Equal numbers or equal arrays have only one text.
+    digest of all entries.
     """
-    equations = 0
-    found: dict[str, set[str]] = {"numbers": set(), "arrays": set()}
+    equations, texts = 0, set()
 
-    def note(value):
+    def text(value) -> str:
         if jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
             value = jr.key_data(value)
         value = np.asarray(value)
         if value.ndim == 0:
-            found["numbers"].add(str(value))
-            return
+            return str(value)
         first = ", ".join(map(str, value.flat[:_SHOWN])) + (", ..." if value.size > _SHOWN else "")
         name = digest(np.ascontiguousarray(value).tobytes())[:6]
-        found["arrays"].add(f"{value.dtype}{value.shape} [{first}] with digest {name}")
+        return f"{value.dtype}{value.shape} [{first}] with digest {name}"
 
     def visit(value):
         nonlocal equations
         if isinstance(value, tuple | list):
-            for each in value:
-                visit(each)
+            for part in value:
+                visit(part)
         elif hasattr(value, "eqns"):
-            for constant in getattr(value, "consts", ()):
-                note(constant)
+            texts.update(map(text, getattr(value, "consts", ())))
             for equation in value.eqns:
                 equations += 1
-                for atom in equation.invars:
-                    if hasattr(atom, "val"):
-                        note(atom.val)
+                texts.update(text(atom.val) for atom in equation.invars if hasattr(atom, "val"))
                 visit([*equation.params.values()])
 
     visit(program)
-    return {"equations": equations, **{name: sorted(texts) for name, texts in found.items()}}
+    return [*sorted(texts), f"{equations} equations"]
 
 
-def difference(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """The differences of two programs in words, from their contents; empty if there are none."""
-    parts = []
-    for kind, word in (("arrays", "array"), ("numbers", "number")):
-        sides = [
-            [text for text in one[kind] if text not in other[kind]]
-            for one, other in ((there, here), (here, there))
-        ]
-        if any(sides):
-            both = zip(map(_listed, sides), ("in the store", "now"), strict=True)
-            parts.append(f"another {word}, {', '.join(' '.join(pair) for pair in both)}")
-    if there["equations"] != here["equations"]:
-        parts.append(f"{there['equations']} equations in the store, {here['equations']} now")
-    return "; ".join(parts)
-
-
-def _listed(texts) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return " and ".join(texts[:_SHOWN]) + more if texts else "none"
+def difference(stored: list[str], new: list[str]) -> list[str]:
+    """The texts that only the first and only the second of two lists has, in words."""
+    words = []
+    for texts, others in ((stored, new), (new, stored)):
+        only = [text for text in texts if text not in others]
+        more = f" and {len(only) - _SHOWN} more" if len(only) > _SHOWN else ""
+        words.append(" and ".join(only[:_SHOWN]) + more or "other operations")
+    return words

@@ -4,15 +4,16 @@ import hashlib
 import inspect
 import itertools
 import json
-import operator
 import warnings
 from collections import namedtuple
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import random as jr
+from numpy.typing import DTypeLike
 
 from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.core._version import __version__
@@ -20,7 +21,7 @@ from dpjax.store.contents import contents, difference
 from dpjax.store.objects import Damaged, digest
 
 ROOT = "zarr.json"
-_FORMAT = "dpjax sweep 2"
+_FORMAT = "dpjax sweep 3"
 _COORDINATE_CHUNK = 1024
 
 # JAX settings that affect numbers and are not part of a traced program.
@@ -44,33 +45,24 @@ class Layout(NamedTuple):
     """The contents of a store's root."""
 
     attributes: dict
-    arrays: dict[str, Any]  # name -> (shape of a cell, dtype, fill value); checksum and done last
+    arrays: dict[str, tuple]  # name -> (shape of a cell, dtype); checksum and done last
     shape: tuple[int, int]  # points and seeds of the store
     block: tuple[int, int]  # points and seeds of a block
 
-    def objects(self) -> dict[str, str]:
-        """The names and digests of all objects other than the root and blocks."""
-        return json.loads(self.attributes["objects"])
-
-    def names(self) -> set[str]:
-        """The names of the arrays, the coordinates and the root."""
-        return {ROOT, "learner", *_coordinates(self), *self.arrays}
-
     def identity(self) -> bytes:
         """Bytes that identify the sweep, except for its points and seeds."""
-        told = [self.attributes[field] for field in _COMPARED]
-        return hashlib.sha256(json.dumps(told).encode()).digest()
+        return _sha256([self.attributes[field] for field in _COMPARED])
 
     def about(self) -> dict:
-        """The description of the points; empty for a store of an older version."""
-        return json.loads(self.attributes.get("about", "{}"))
+        """The description of the points."""
+        return json.loads(self.attributes["about"])
 
     def points(self) -> dict[str, list]:
         """The leaves of the points by name."""
         return json.loads(self.attributes["points"])
 
     def point_words(self) -> np.ndarray:
-        """(points, 3) uint32 that identify each point: its number, and a digest of its values."""
+        """(points, 2) uint32, a digest of the number and the values of each point."""
         return _point_words(self.attributes["points"])
 
 
@@ -83,10 +75,9 @@ def arrays_of(output: tuple) -> dict[str, Any]:
     }
 
 
-def describe(plan) -> Layout:
+def describe(plan: Any) -> Layout:
     """The layout of a new store for a plan of a sweep."""
-    structure = plan.traced.output
-    leaves = arrays_of(structure)
+    leaves = arrays_of(plan.traced.output)
     attributes = {
         "format": _FORMAT,
         "dpjax": __version__,
@@ -98,58 +89,51 @@ def describe(plan) -> Layout:
         "play": _name(plan.play),
         "game": _name(plan.game),
         "learner": _name(plan.game).split(".")[-1],
-        "structure": json.dumps([_flatten(tree) for tree in structure]),
         **{name: getattr(jax.config, name) for name in _SETTINGS},
         "program": plan.traced.digest,
         "points": json.dumps(point_values(plan.game, plan.points)),
         "arrays": " ".join(leaves),
     }
-    arrays = {name: (leaf.shape, leaf.dtype, _fill(leaf.dtype)) for name, leaf in leaves.items()}
-    arrays |= _BESIDE
-    return Layout(attributes, arrays, (plan.count, plan.seeds), plan.block)
+    arrays = {name: (leaf.shape, leaf.dtype) for name, leaf in leaves.items()}
+    return Layout(attributes, arrays | _BESIDE, (plan.count, plan.seeds), plan.block)
 
 
-def described(layout, plan, about) -> Layout:
+def described(layout: Layout, plan: Any, about: Callable[[], dict]) -> Layout:
     """The layout with a description of its points and of the program of a plan."""
     more = {"about": about(), "contents": contents(plan.traced.program)}
-    texts = {name: json.dumps(each) for name, each in more.items()}
+    texts = {name: json.dumps(text) for name, text in more.items()}
     return layout._replace(attributes=layout.attributes | texts)
 
 
-def compare(found, new, url, plan) -> None:
+def compare(stored: Layout, new: Layout, url: str, plan: Any) -> None:
     """Check that a store is of the same sweep as a plan. ``new`` is the layout of the plan.
 
     Raises:
       ValueError: the sweeps differ; the message names the difference with both values.
     """
 
-    def cells(layout):
-        return {name: (shape, dtype) for name, (shape, dtype, _) in layout.arrays.items()}
-
-    def refuse(field, *pair):
+    def refuse(field, there, current):
         raise ValueError(
-            f"store: {url} was made with another {field}: {pair[0]} in the store, {pair[1]} now"
+            f"store: {url} was made with another {field}: {there} in the store, {current} now"
         )
 
-    there, here = found.attributes, new.attributes
+    there, current = stored.attributes, new.attributes
     for field, text in _COMPARED.items():
-        if there[field] != here[field]:
+        if there[field] != current[field]:
             if field == "program":
-                raise ValueError(
-                    f"store: {url} was made with another game: {_other_game(there, here, plan)}"
-                )
-            refuse(text, there[field], here[field])
-    there, here = found.points(), new.points()
-    if list(there) != list(here):
-        refuse("points", f"{', '.join(there)}", f"{', '.join(here)}")
+                now = [current["game"], *current["arrays"].split(), *contents(plan.traced.program)]
+                old = [there["game"], *there["arrays"].split(), *json.loads(there["contents"])]
+                refuse(text, *difference(old, now))
+            refuse(text, there[field], current[field])
+    there, current = stored.points(), new.points()
+    if list(there) != list(current):
+        refuse("points", ", ".join(there), ", ".join(current))
     for name in there:
-        for index, pair in enumerate(zip(there[name], here[name], strict=False)):
+        for index, pair in enumerate(zip(there[name], current[name], strict=False)):
             if pair[0] != pair[1]:
                 # The shortest decimals that equal these numbers in float32.
                 numbers = [str(np.array(value, np.float32)) for value in pair]
                 refuse(f"points: {name} of point {index}", *numbers)
-    if cells(found) != cells(new):
-        raise refusal(url, "is damaged: its arrays do not match its program")
 
 
 def places(stored: dict[str, list], points: dict[str, list]) -> np.ndarray:
@@ -158,42 +142,27 @@ def places(stored: dict[str, list], points: dict[str, list]) -> np.ndarray:
     Points are found by their values. They keep their order if they neither include all points of
     the store nor are its first points in another order.
     """
-    known, here = (
-        [json.dumps(values) for values in zip(*leaves.values(), strict=True)]
+    known, rows = (
+        [json.dumps(row) for row in zip(*leaves.values(), strict=True)]
         for leaves in (stored, points)
     )
     free: dict[str, list[int]] = {}
-    for place, values in enumerate(known):
-        free.setdefault(values, []).insert(0, place)
+    for place, row in enumerate(known):
+        free.setdefault(row, []).insert(0, place)
     last = itertools.count(len(known))
-    found = [free[values].pop() if free.get(values) else next(last) for values in here]
-    same = list(stored) == list(points) and sorted(found) == list(range(len(here)))
-    return np.array(found) if same else np.arange(len(here))
+    order = [free[row].pop() if free.get(row) else next(last) for row in rows]
+    same = list(stored) == list(points) and sorted(order) == list(range(len(rows)))
+    return np.array(order) if same else np.arange(len(rows))
 
 
 def moved(about: Any, order: np.ndarray) -> Any:
     """A description of points, a list or a dict of such, with the points in another order."""
     if isinstance(about, dict):
-        return {name: moved(each, order) for name, each in about.items()}
+        return {name: moved(column, order) for name, column in about.items()}
     return [about[i] for i in order]
 
 
-def _other_game(there, here, plan) -> str:
-    """The differences of two games, by the attributes of their roots."""
-    parts = []
-    for field, text in (("game", "{}"), ("arrays", "it records {}")):
-        if there[field] != here[field]:
-            stored, now = text.format(there[field]), text.format(here[field])
-            parts.append(f"{stored} in the store, {now} now")
-    if "contents" in there:
-        own = contents(plan.traced.program)
-        parts.append(difference(json.loads(there["contents"]), own))
-    found = "; ".join(filter(None, parts))
-    programs = f"program {there['program']} in the store, {here['program']} now"
-    return found or f"other operations ({programs})"
-
-
-def refusal(url, trouble) -> Damaged:
+def refusal(url: str, trouble: str) -> Damaged:
     """The error for a root that is damaged or missing. Without a root the store is not used."""
     return Damaged(
         f"store: {url}/{ROOT} {trouble}; restore it from a copy, or delete {url} and run the "
@@ -201,36 +170,34 @@ def refusal(url, trouble) -> Damaged:
     )
 
 
-def grow(found, new, url) -> Layout:
+def grow(stored: Layout, new: Layout, url: str) -> Layout:
     """The layout of a store, extended to all points and seeds of a new layout of its sweep.
 
     Raises:
       ValueError: points would be added to a store with a single point.
     """
-    shape = tuple(map(max, found.shape, new.shape))
-    if found.block[0] == 1 and shape[0] > 1:
+    points, seeds = map(max, stored.shape, new.shape)
+    if stored.block[0] == 1 and points > 1:
         raise ValueError(
             f"store: {url} was made with one point, so no points can be added; use another folder "
             "for several points"
         )
-    attributes = found.attributes
-    if shape[0] > found.shape[0]:
+    attributes = stored.attributes
+    if points > stored.shape[0]:
         attributes = attributes | {"points": new.attributes["points"]}
-    return found._replace(shape=shape, attributes=attributes)
+    return stored._replace(shape=(points, seeds), attributes=attributes)
 
 
-def write(layout) -> dict[str, bytes]:
-    """The bytes of all objects of a store except its blocks, with the root last."""
+def write(layout: Layout) -> dict[str, bytes]:
+    """The bytes of all objects of a store except its blocks."""
     zarr = optional("zarr")
     objects: dict[str, Any] = {}
     memory = zarr.storage.MemoryStore(objects)
-    codec = (zarr.codecs.Crc32cCodec(),)
+    options = {"compressors": (zarr.codecs.Crc32cCodec(),)}
     coordinates = _coordinates(layout)
     labels = " ".join([*_BESIDE, "learner", *coordinates])
     group = zarr.create_group(memory, attributes=layout.attributes | {"coordinates": labels})
-    learner = group.create_array(
-        "learner", shape=(), dtype=str, compressors=codec, dimension_names=()
-    )
+    learner = group.create_array("learner", shape=(), dtype=str, dimension_names=(), **options)
     learner[...] = layout.attributes["learner"]
     for name, (axes, values) in coordinates.items():
         array = group.create_array(
@@ -238,12 +205,12 @@ def write(layout) -> dict[str, bytes]:
             shape=values.shape,
             chunks=(_COORDINATE_CHUNK, *values.shape[1:]),
             dtype=values.dtype,
-            fill_value=_fill(values.dtype),
-            compressors=codec,
+            fill_value=fill(values.dtype),
             dimension_names=axes,
+            **options,
         )
         array[...] = values
-    for name, (tail, dtype, fill) in layout.arrays.items():
+    for name, (tail, dtype) in layout.arrays.items():
         rest = ("round",) if name == "regret" else leaf_axes(name, tail)
         masked = np.dtype(dtype).kind in "iu" and name not in _BESIDE
         group.create_array(
@@ -251,39 +218,34 @@ def write(layout) -> dict[str, bytes]:
             shape=(*layout.shape, *tail),
             chunks=(*layout.block, *tail),
             dtype=dtype,
-            fill_value=fill,
-            compressors=codec,
+            fill_value=fill(dtype),
             dimension_names=("point", "seed", *rest),
-            attributes={"_FillValue": fill} if masked else {},
+            attributes={"_FillValue": fill(dtype)} if masked else {},
+            **options,
         )
     with warnings.catch_warnings():
         # Zarr warns that consolidated metadata is an extension of format 3. All readers support it.
         warnings.simplefilter("ignore")
         zarr.consolidate_metadata(memory)
     objects = {key: value.to_bytes() for key, value in objects.items()}
-    root = json.loads(objects.pop(ROOT))
-    digests = {key: digest(value) for key, value in objects.items()}
-    root["attributes"]["objects"] = json.dumps(digests)
+    root = json.loads(objects[ROOT])
     root["attributes"]["digest"] = _digest(root)
-    return {**objects, ROOT: json.dumps(root, indent=2).encode()}
+    return objects | {ROOT: json.dumps(root, indent=2).encode()}
 
 
-def read(text, url) -> Layout:
+def read(text: bytes, url: str) -> Layout:
     """The layout that a root describes.
 
     Raises:
       Damaged: the root is damaged.
       ValueError: the root does not belong to a sweep, or belongs to an older store.
     """
-    damaged = refusal(url, "is damaged")
     try:
         root = json.loads(text)
     except (ValueError, RecursionError):
-        raise damaged from None
+        raise refusal(url, "is damaged") from None
     attributes = root.get("attributes") if isinstance(root, dict) else None
     attributes = attributes if isinstance(attributes, dict) else {}
-    if "digest" in attributes and attributes["digest"] != _digest(root):
-        raise damaged
     written = str(attributes.get("format"))
     if not written.startswith("dpjax sweep"):
         raise ValueError(
@@ -295,42 +257,25 @@ def read(text, url) -> Layout:
             f"store: {url} is of another version of dpjax: its format is {written!r}, and this "
             f"version reads {_FORMAT!r}; use another folder, or that version"
         )
-    try:
-        return _understand(root)
-    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, StopIteration):
-        raise damaged from None
+    if attributes.get("digest") != _digest(root):
+        raise refusal(url, "is damaged")
+    metadata = root["consolidated_metadata"]["metadata"]
+    arrays = {
+        name: (tuple(metadata[name]["shape"][2:]), np.dtype(metadata[name]["data_type"]))
+        for name in [*attributes["arrays"].split(), *_BESIDE]
+    }
+    shape, grid = metadata["done"]["shape"], metadata["done"]["chunk_grid"]
+    block = grid["configuration"]["chunk_shape"]
+    return Layout(attributes, arrays, tuple(shape), tuple(block))
 
 
-def _understand(root) -> Layout:
-    """The layout in a root. Every field is tried here as it is used later, to detect damage."""
-    attributes = root["attributes"]
-    described = root["consolidated_metadata"]["metadata"]
-    names = attributes["arrays"].split()
-    arrays = {}
-    for name in [*names, *_BESIDE]:
-        dtype = np.dtype(described[name]["data_type"])
-        tail = tuple(map(operator.index, described[name]["shape"][2:]))
-        arrays[name] = (tail, dtype, _BESIDE[name][2] if name in _BESIDE else _fill(dtype))
-    points, seeds = map(operator.index, described["done"]["shape"])
-    chunk = described["done"]["chunk_grid"]["configuration"]["chunk_shape"]
-    of_points, of_seeds = map(operator.index, chunk)
-    layout = Layout(attributes, arrays, (points, seeds), (of_points, of_seeds))
-    np.array(attributes["checkpoints"], np.int32)
-    unused = iter(names)
-    unflatten(attributes["structure"], unused)
-    layout.identity()
-    # A root must list coordinate objects for all its seeds.
-    last = f"seed/c/{(seeds - 1) // _COORDINATE_CHUNK}"
-    fits = len(layout.point_words()) == points and last in layout.objects()
-    if not fits or len(chunk) != 2 or min(layout.block) < 1 or next(unused, None) is not None:
-        raise ValueError
-    return layout
-
-
-def unflatten(structure, leaves) -> tuple:
-    """The fields of a Result without its rounds, from leaves, in the root's containers."""
-    leaves = iter(leaves)
-    return tuple(_unflatten(tree, leaves) for tree in json.loads(structure))
+def fields(arrays: dict[str, np.ndarray]) -> Iterator[Any]:
+    """The fields of a Result without its rounds: an array, or a named tuple of several."""
+    for field in Result._fields[1:]:
+        parts = {name: leaf for name, leaf in arrays.items() if name.startswith(f"{field}_")}
+        names = [name.removeprefix(f"{field}_") for name in parts]
+        several = namedtuple(field.capitalize(), names, rename=True)  # type: ignore[misc]
+        yield arrays[field] if field in arrays else several(*parts.values())
 
 
 def _digest(root) -> str:
@@ -339,14 +284,15 @@ def _digest(root) -> str:
     return digest(json.dumps({**root, "attributes": attributes}, sort_keys=True).encode())
 
 
+def _sha256(values) -> bytes:
+    return hashlib.sha256(json.dumps(values).encode()).digest()
+
+
 @lru_cache(maxsize=16)
 def _point_words(points) -> np.ndarray:
     named = json.loads(points)
-    rows = []
-    for index, values in enumerate(zip(*named.values(), strict=True)):
-        words = hashlib.sha256(json.dumps([[*named], values]).encode()).digest()[:8]
-        rows.append([index, *np.frombuffer(words, "<u4")])
-    return np.array(rows, np.uint32)
+    rows = enumerate(zip(*named.values(), strict=True))
+    return np.array([np.frombuffer(_sha256([[*named], *row])[:8], "<u4") for row in rows])
 
 
 def _coordinates(layout) -> dict:
@@ -374,7 +320,7 @@ def _name(function) -> str:
     return ".".join(filter(None, ["dpjax" if module.startswith("dpjax.") else module, *parts]))
 
 
-def point_values(game, points) -> dict[str, list]:
+def point_values(game: Callable, points: Any) -> dict[str, list]:
     """The leaves of the points by name, as lists."""
     if isinstance(points, np.ndarray):
         return {next(iter(inspect.signature(game).parameters)): points.tolist()}
@@ -382,41 +328,15 @@ def point_values(game, points) -> dict[str, list]:
     return dict(zip(names, (leaf.tolist() for leaf in jax.tree.leaves(points)), strict=True))
 
 
-def _flatten(tree):
-    """A JSON description of the containers of a pytree. Leaves are None."""
-    if hasattr(tree, "_fields"):
-        fields = {name: _flatten(getattr(tree, name)) for name in tree._fields}
-        return {"type": type(tree).__name__, "fields": fields}
-    if isinstance(tree, dict):
-        return {"type": "dict", "fields": {str(k): _flatten(tree[k]) for k in sorted(tree)}}
-    if isinstance(tree, tuple | list):
-        return [_flatten(part) for part in tree]
-    if jax.tree.structure(tree) == jax.tree.structure(0):
-        return None
-    return [None] * len(jax.tree.leaves(tree))
-
-
-def _unflatten(kind, leaves):
-    if kind is None:
-        return next(leaves)
-    if isinstance(kind, list):
-        return tuple(_unflatten(part, leaves) for part in kind)
-    fields = {name: _unflatten(part, leaves) for name, part in kind["fields"].items()}
-    return fields if kind["type"] == "dict" else namedtuple(kind["type"], fields)(**fields)
-
-
-def _fill(dtype):
+def fill(dtype: DTypeLike) -> Any:
     """The value of an unfinished cell: NaN, or a value that xarray shows as NaN."""
     dtype = np.dtype(dtype)
     if dtype.kind in "fc":
-        return dtype.type(np.nan)
+        return np.array(np.nan, dtype)[()]
     if dtype.kind == "b":
         return False
     return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
 
 
 # Additional arrays: the checksum of each cell, and whether it is done.
-_BESIDE = {
-    "checksum": ((), np.dtype(np.uint32), np.uint32(0)),
-    "done": ((), np.dtype(bool), False),
-}
+_BESIDE = {"checksum": ((), np.dtype(np.uint32)), "done": ((), np.dtype(bool))}

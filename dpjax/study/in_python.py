@@ -14,16 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Arms, Learner, Privacy, _check
+from dpjax.core import Arms, Array, BatchLearner, Learner, Privacy, _check
 from dpjax.engine import settings
+from dpjax.engine.progress import Bar
 from dpjax.feedback import bandit
-from dpjax.game.checkpoints import checkpoint_rounds
+from dpjax.game.checkpoints import Checkpoints, checkpoint_rounds
 from dpjax.game.current import current
 from dpjax.game.play import PIECE, add_tallies
 from dpjax.game.rounds import one_round
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played
-from dpjax.study.programs import columns, pairs
+from dpjax.study.programs import Program, columns, pairs
 from dpjax.study.watched import warn_of
 
 
@@ -96,33 +97,34 @@ def from_python(
     _check.function("a class with select and update", make=make)
     name = getattr(make, "__name__", type(make).__name__)
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    own = {
-        each: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for each, parameter in inspect.signature(make).parameters.items()
+    parameters = {
+        argument: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for argument, parameter in inspect.signature(make).parameters.items()
         if parameter.kind in kinds
     }
 
-    def factory(horizon, arms, **given):
+    def factory(horizon, arms, **arguments):
         _check.arms(arms)
-        given = {"horizon": horizon, "arms": arms, **given}
-        declared = {"epsilon": _check.epsilon(given["epsilon"]), "delta": delta} if (
-            "epsilon" in own) else {}  # fmt: skip
-        known = {each: value for each, value in given.items() if each in own}
+        arguments = {"horizon": horizon, "arms": arms, **arguments}
+        declared = {"epsilon": _check.epsilon(arguments["epsilon"]), "delta": delta} if (
+            "epsilon" in parameters) else {}  # fmt: skip
+        known = {argument: value for argument, value in arguments.items() if argument in parameters}
 
         def player(seed):
-            made = make(**known, **({"seed": seed} if "seed" in own else {}))
+            instance = make(**known, **({"seed": seed} if "seed" in parameters else {}))
             for method in ("select", "update"):
-                if not callable(getattr(made, method, None)):
+                if not callable(getattr(instance, method, None)):
                     raise TypeError(f"{name} must have the methods select() and update(arm, loss), "
                                     f"but has no {method}")  # fmt: skip
-            return made
+            return instance
 
         init = _Init(name, player)
         privacy = Privacy(**declared, loss_range=loss_range, model=model)
         return Learner(init, _observe, bandit, Arms(arms), horizon, privacy)
 
-    positional = [inspect.Parameter(each, kinds[0]) for each in ("horizon", "arms")]
-    rest = [each for word, each in own.items() if word not in ("horizon", "arms", "seed")]
+    positional = [inspect.Parameter(argument, kinds[0]) for argument in ("horizon", "arms")]
+    others = parameters.keys() - {"horizon", "arms", "seed"}
+    rest = [argument for word, argument in parameters.items() if word in others]
     factory.__signature__ = inspect.Signature([*positional, *rest])  # type: ignore[attr-defined]
     factory.__name__ = name
     return factory
@@ -133,12 +135,12 @@ def _observe(state, key, seen):
     return (), ()
 
 
-def is_python(learner: Any) -> bool:
+def is_python(learner: Learner | BatchLearner) -> bool:
     """Whether a learner is a Python class."""
     return isinstance(learner.init, _Init)
 
 
-def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Played:
+def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, bar: Bar) -> Played:
     """Play a program of a study whose learner is a Python class.
 
     Args:
@@ -165,7 +167,7 @@ def play(program: Any, trials: int, key: Any, checkpoints: Any, bar: Any) -> Pla
     warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4, advice=advice)
     arrays = arrays_of(result)
     return Played(
-        program, rounds, arrays, {"privacy": columns([each.privacy for each, _ in games])}
+        program, rounds, arrays, {"privacy": columns([learner.privacy for learner, _ in games])}
     )
 
 
@@ -176,8 +178,8 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
     seeds = jax.vmap(lambda key: jr.bits(jr.fold_in(key, 0)))(coins)
     players = [learner.init.make(seed) for seed in np.asarray(seeds).tolist()]
 
-    def one(state, own, t, arm):
-        keys, states = (own, own), ((), arm, state)  # The learner's key and state are not used.
+    def one(state, key, t, arm):
+        keys, states = (key, key), ((), arm, state)  # The learner's key and state are not used.
         (*_, state), played = one_round(learner, environment, keys, t, states)
         return state, (played.outcome.tally, played.clipped), played.loss
 
@@ -187,7 +189,7 @@ def _play(learner, environment, keys, checkpoints, bar) -> tuple:
         return states, add_tallies(sums, new), losses
 
     regret_of = jax.jit(jax.vmap(environment.regret))
-    states = jax.vmap(lambda own: environment.init(jr.fold_in(own, 0)))(nature)
+    states = jax.vmap(lambda key: environment.init(jr.fold_in(key, 0)))(nature)
     first = jax.tree.map(lambda leaf: leaf[0], states)
     zero = jax.eval_shape(one, first, nature[0], jnp.int32(1), jnp.int32(0))[1]
     zero = jax.tree.map(lambda leaf: jnp.zeros((len(players), *leaf.shape), leaf.dtype), zero)

@@ -8,7 +8,7 @@ unchanged if a store refuses the study.
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -22,6 +22,9 @@ from dpjax.store.objects import Damaged, Files, digest, warn
 from dpjax.store.opening import existing
 from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
 from dpjax.study.programs import TEXTS, Program
+
+if TYPE_CHECKING:
+    from dpjax.study.study import Study
 
 STUDY = "study.json"
 _FORMAT = "dpjax study 1"
@@ -57,20 +60,20 @@ def _located(program, files, there) -> str:
     return program.folder
 
 
-def keep(study: Any, programs: list[Program], url: str | os.PathLike) -> None:
+def keep(study: "Study", programs: list[Program], url: str | os.PathLike) -> None:
     """Write ``study.json`` into a folder or URL, unless it is there already.
 
     Raises:
       ValueError: the existing ``study.json`` does not belong to a study.
       OSError: it cannot be read or written.
     """
-    made, files = layout(study), Files(url)
-    told = {
+    arrangement, files = layout(study), Files(url)
+    document = {
         "format": _FORMAT,
         "dpjax": __version__,
         "trials": study.trials,
-        "axes": {name: labels.tolist() for name, labels in made.axes.items()},
-        "fixed": {name: np.asarray(label).item() for name, label in made.fixed.items()},
+        "axes": {name: labels.tolist() for name, labels in arrangement.axes.items()},
+        "fixed": {name: np.asarray(label).item() for name, label in arrangement.fixed.items()},
         "programs": [
             {
                 "folder": program.folder,
@@ -82,7 +85,7 @@ def keep(study: Any, programs: list[Program], url: str | os.PathLike) -> None:
             for program in programs
         ],
     }
-    text = json.dumps(told | {"digest": _digest(told)}, indent=1).encode()
+    text = json.dumps(document | {"digest": _digest(document)}, indent=1).encode()
     there = files.read(STUDY)
     if there is not None and "format" not in _document(there, {"format": "damaged"}):
         raise ValueError(
@@ -101,15 +104,15 @@ def _rounds(program, checkpoints) -> np.ndarray:
 def _document(text, instead) -> dict:
     """The JSON object in a text; ``instead`` if there is none."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return instead
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _digest(told) -> str:
+def _digest(document) -> str:
     """The digest of a document without its own ``digest``."""
-    rest = {name: value for name, value in told.items() if name != "digest"}
+    rest = {name: value for name, value in document.items() if name != "digest"}
     return digest(json.dumps(rest, sort_keys=True).encode())
 
 
@@ -160,38 +163,38 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
 
 def _study(files, text) -> xarray.Dataset:
     """The Dataset of a study, from the text of its ``study.json``."""
-    told = _document(text, {})
-    if told.get("digest") != _digest(told):
+    document = _document(text, {})
+    if document.get("digest") != _digest(document):
         raise Damaged(
             f"store: {files.path(STUDY)} is damaged; run the study again with this store to "
             "rewrite it"
         )
-    if told["format"] != _FORMAT:
+    if document["format"] != _FORMAT:
         raise ValueError(
             f"store: {files.url} was written by another version of dpjax: its format is "
-            f"{told['format']!r}, and this version reads {_FORMAT!r}"
+            f"{document['format']!r}, and this version reads {_FORMAT!r}"
         )
-    played = [_program(files.url, told["trials"], each) for each in told["programs"]]
-    missing = [each["folder"] for each, found in zip(told["programs"], played, strict=True)
-               if not found.about]  # fmt: skip
+    played = [_program(files.url, document["trials"], entry) for entry in document["programs"]]
+    missing = [entry["folder"] for entry, result in zip(document["programs"], played, strict=True)
+               if not result.about]  # fmt: skip
     if missing:
         warn(
             f"store: {len(missing)} of {len(played)} programs of {files.url} have not been started "
             f"and are NaN; the first is {missing[0]}"
         )
-    axes = {name: as_labels(labels) for name, labels in told["axes"].items()}
-    return labelled(Layout(axes, told["fixed"]), told["trials"], played)
+    axes = {name: as_labels(labels) for name, labels in document["axes"].items()}
+    return labelled(Layout(axes, document["fixed"]), document["trials"], played)
 
 
-def _program(url, trials, told) -> Played:
+def _program(url, trials, entry) -> Played:
     """A program of a study, as far as it has been played."""
-    program, place = Cells(told["at"], told["swept"]), f"{url.rstrip('/')}/{told['folder']}"
-    size = len(next(iter(told["points"].values())))
-    rounds, stored = np.array(told["rounds"], np.int32), existing(place)
+    program, place = Cells(entry["at"], entry["swept"]), f"{url.rstrip('/')}/{entry['folder']}"
+    size = len(next(iter(entry["points"].values())))
+    rounds, stored = np.array(entry["rounds"], np.int32), existing(place)
     if stored is None:
         regret = np.full((size, trials, len(rounds)), np.nan, np.float32)
         return Played(program, rounds, {"regret": regret}, {})
-    at = _fitting(stored.layout.points(), told["points"])
+    at = _fitting(stored.layout.points(), entry["points"])
     if at is None:
         raise ValueError(
             f"store: {place} holds other points than {url}/{STUDY}; it belongs to another study"
@@ -211,14 +214,14 @@ def _fitting(stored, points) -> np.ndarray | None:
 
 def _about(about, size) -> dict:
     """Declarations and best arms of the first ``size`` points, padded if a store has fewer."""
-    columns = {
-        name: [*values[:size], *["" if name in TEXTS else np.nan] * (size - len(values))]
-        for name, values in about.get("privacy", {}).items()
-    }
-    found: dict[str, Any] = {"privacy": columns} if columns else {}
+    missing = size - len(about["privacy"]["epsilon"])
+    padded: dict[str, Any] = {"privacy": {
+        name: [*values[:size], *["" if name in TEXTS else np.nan] * missing]
+        for name, values in about["privacy"].items()
+    }}  # fmt: skip
     if best := about.get("best_arms"):
-        found["best_arms"] = [*best[:size], *[[False] * len(best[0])] * (size - len(best))]
-    return found
+        padded["best_arms"] = [*best[:size], *[[False] * len(best[0])] * missing]
+    return padded
 
 
 def _arrays(stored) -> dict[str, np.ndarray]:
@@ -246,10 +249,10 @@ def _sweep(stored) -> xarray.Dataset:
     arrays = _arrays(stored)
     axis = coordinate_name(axis, [*arrays, "trial"]) if axis != "point" else axis
     learner = [stored.layout.attributes["learner"]]
-    made = Layout({"learner": as_labels(learner), axis: as_labels(labels)}, {})
+    arrangement = Layout({"learner": as_labels(learner), axis: as_labels(labels)}, {})
     cells = Cells({"learner": learner, axis: labels}, [axis])
     played = Played(cells, stored.rounds, arrays, _about(stored.layout.about(), stored.points))
-    data = labelled(made, stored.seeds, [played])
+    data = labelled(arrangement, stored.seeds, [played])
     coordinates = {}
     for name, values in points.items():
         label = coordinate_name(name, data.variables)

@@ -1,13 +1,16 @@
 """The data of a study: the results of its sweeps as one ``xarray.Dataset`` with labelled axes."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray
 
 from dpjax.report import accessor as accessor  # which registers Dataset.dpjax
-from dpjax.study.programs import NUMBERS, TEXTS
+from dpjax.study.programs import NUMBERS, TEXTS, Program
+
+if TYPE_CHECKING:
+    from dpjax.study.study import Study
 
 _UNITS = {"regret": "loss of one round", "final_regret": "loss of one round", "round": "rounds",
           "report_stopping_time": "rounds", "report_stopped": "0 or 1",
@@ -24,7 +27,7 @@ class Cells(NamedTuple):
 class Played(NamedTuple):
     """A program of a study and the results of its sweep."""
 
-    program: Any  # Cells, or a Program, which has the same two fields
+    program: Cells | Program
     rounds: np.ndarray  # (n,)
     arrays: dict[str, np.ndarray]  # (P, S, ...) by name, regret (P, S, n) among them
     about: dict[str, Any]  # privacy and best_arms, as Program.about returns them
@@ -44,8 +47,8 @@ class Layout(NamedTuple):
         """The indices that a program fills on each axis: all, if it does not take the axis."""
         filled = [program.at.get(name, labels) for name, labels in self.axes.items()]
         return [
-            np.array([np.flatnonzero(labels == label)[0] for label in own])
-            for labels, own in zip(self.axes.values(), filled, strict=True)
+            np.array([np.flatnonzero(labels == label)[0] for label in wanted])
+            for labels, wanted in zip(self.axes.values(), filled, strict=True)
         ]
 
     def shaped(self, program, values) -> np.ndarray:
@@ -59,7 +62,7 @@ class Layout(NamedTuple):
         return values.reshape((*(sizes.get(name, 1) for name in self.axes), *rest))
 
 
-def layout(study) -> Layout:
+def layout(study: "Study") -> Layout:
     """The axes of a study and the labels along them.
 
     Raises:
@@ -73,24 +76,24 @@ def layout(study) -> Layout:
         for axis in part.axes.values():
             labels.setdefault(axis.name, []).extend(axis.labels.tolist())
             single[axis.name] = single.get(axis.name, True) and axis.single
-    axes = {name: _distinct(name, found) for name, found in labels.items()}
+    axes = {name: _distinct(name, values) for name, values in labels.items()}
     alone = {name: axes.pop(name)[0] for name in single if single[name] and len(axes[name]) == 1}
-    made = Layout(axes, {name: label for name, label in alone.items() if label != ""})
-    filled = np.zeros(made.shape, bool)
+    arrangement = Layout(axes, {name: label for name, label in alone.items() if label != ""})
+    filled = np.zeros(arrangement.shape, bool)
     for program in study.programs:
-        cells = np.ix_(*made.place(program))
+        cells = np.ix_(*arrangement.place(program))
         if filled[cells].any():
             raise ValueError(f"the studies have a cell in common: {program}")
         filled[cells] = True
-    return made
+    return arrangement
 
 
-def _distinct(name, found) -> np.ndarray:
+def _distinct(name, values) -> np.ndarray:
     """The distinct labels: numbers in increasing order, strings in their given order."""
-    kinds = {isinstance(label, str) for label in found}
+    kinds = {isinstance(label, str) for label in values}
     if len(kinds) > 1:
         raise ValueError(f"grid: {name} holds strings in one study and numbers in the other")
-    different = list(dict.fromkeys(found))
+    different = list(dict.fromkeys(values))
     return as_labels(different if kinds == {True} else sorted(different))
 
 
@@ -99,21 +102,21 @@ def as_labels(values: list) -> np.ndarray:
     return np.array(values, object if isinstance(values[0], str) else None)
 
 
-def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
+def labelled(arrangement: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
     """The Dataset of a study.
 
     Args:
-      made: its layout.
+      arrangement: its layout.
       trials: number of trials per cell.
       played: an entry for each program that was played. Cells of the other programs are NaN.
     """
-    names = list(made.axes)
-    rounds = np.unique(np.concatenate([each.rounds for each in played]))
-    table = _Table(made)
+    names = list(arrangement.axes)
+    rounds = np.unique(np.concatenate([result.rounds for result in played]))
+    table = _Table(arrangement)
     for program, own_rounds, arrays, about in played:
-        place = made.place(program)
+        place = arrangement.place(program)
         at = np.searchsorted(rounds, own_rounds)
-        regret = made.shaped(program, arrays["regret"])
+        regret = arrangement.shaped(program, arrays["regret"])
         lengths = {"trial": trials, "round": len(rounds)}
         table.put("regret", lengths, [*place, np.arange(trials), at], regret)
         values = {"final_regret": arrays["regret"][..., -1], **arrays}
@@ -122,9 +125,9 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
             best, arms = np.array(about["best_arms"]), np.asarray(values["report_recommendation"])
             correct = np.take_along_axis(best, np.nan_to_num(arms).astype(int), axis=1)
             values["correct"] = np.where(np.isnan(arms), np.nan, correct)
-            table.put("best_arms", {}, place, made.shaped(program, best.sum(axis=1)))
+            table.put("best_arms", {}, place, arrangement.shaped(program, best.sum(axis=1)))
         for name, leaf in values.items():
-            leaf = made.shaped(program, leaf)
+            leaf = arrangement.shaped(program, leaf)
             # The tallies of two environments may hold a number and a vector under the same name.
             rank = leaf.ndim - len(names) - 1
             if name in table.arrays and len(table.arrays[name][0]) != len(names) + 1 + rank:
@@ -133,13 +136,13 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
             indices = [*place, *map(np.arange, leaf.shape[len(names) :])]
             table.put(name, {"trial": trials, **more}, indices, leaf)
     coordinates = {
-        **{name: ((name,), labels) for name, labels in made.axes.items()},
-        **made.fixed,
+        **{name: ((name,), labels) for name, labels in arrangement.axes.items()},
+        **arrangement.fixed,
         "trial": np.arange(trials),
         "round": rounds,
-        **_privacy(made, [each for each in played if "privacy" in each.about]),
-        **_takes(made, played),
-        **_planned(made, played),
+        **_privacy(arrangement, [result for result in played if "privacy" in result.about]),
+        **_takes(arrangement, played),
+        **_planned(arrangement, played),
     }
     data = xarray.Dataset(table.arrays, coordinates)
     for name in _UNITS.keys() & data.variables.keys():
@@ -150,8 +153,8 @@ def labelled(made: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
 class _Table:
     """Arrays that are NaN until a value is written."""
 
-    def __init__(self, made):
-        self.names, self.shape = tuple(made.axes), made.shape
+    def __init__(self, arrangement):
+        self.names, self.shape = tuple(arrangement.axes), arrangement.shape
         self.arrays: dict[str, tuple] = {}
 
     def put(self, name, more, indices, values) -> None:
@@ -172,50 +175,50 @@ class _Table:
         self.arrays[name] = dims, before
 
 
-def _privacy(made, played) -> dict:
+def _privacy(arrangement, played) -> dict:
     """Each learner's declared privacy, along all axes except the environment."""
     if not played:
         return {}
-    names = [name for name in made.axes if name != "environment"]
-    shape = [len(made.axes[name]) for name in names]
-    found = {name: np.full(shape, np.nan) for name in NUMBERS}
-    found |= {name: np.full(shape, "", object) for name in TEXTS}
+    names = [name for name in arrangement.axes if name != "environment"]
+    shape = [len(arrangement.axes[name]) for name in names]
+    declared = {name: np.full(shape, np.nan) for name in NUMBERS}
+    declared |= {name: np.full(shape, "", object) for name in TEXTS}
     for program, _, _, about in played:
-        axes = zip(made.axes, made.place(program), strict=True)
-        place = np.ix_(*(own for name, own in axes if name != "environment"))
-        alone = [*made.axes].index("environment") if "environment" in made.axes else ()
-        for name, values in found.items():
-            shaped = made.shaped(program, about["privacy"][name])
+        axes = zip(arrangement.axes, arrangement.place(program), strict=True)
+        place = np.ix_(*(index for name, index in axes if name != "environment"))
+        alone = tuple(i for i, name in enumerate(arrangement.axes) if name == "environment")
+        for name, values in declared.items():
+            shaped = arrangement.shaped(program, about["privacy"][name])
             values[place] = shaped.squeeze(axis=alone)
-    return {f"privacy_{name}": (names, values) for name, values in found.items()}
+    return {f"privacy_{name}": (names, values) for name, values in declared.items()}
 
 
-def _planned(made, played) -> dict:
+def _planned(arrangement, played) -> dict:
     """The cells of all programs, if some have neither a trial nor declarations."""
     if not any(
-        (np.isnan(each.about.get("privacy", {}).get("epsilon", np.nan))
-         & np.isnan(each.arrays["regret"]).all(axis=(1, 2))).any()
-        for each in played
+        (np.isnan(result.about.get("privacy", {}).get("epsilon", np.nan))
+         & np.isnan(result.arrays["regret"]).all(axis=(1, 2))).any()
+        for result in played
     ):  # fmt: skip
         return {}
-    found = np.zeros(made.shape, bool)
+    planned = np.zeros(arrangement.shape, bool)
     for program, *_ in played:
-        found[np.ix_(*made.place(program))] = True
-    return {"planned": ([*made.axes], found)}
+        planned[np.ix_(*arrangement.place(program))] = True
+    return {"planned": ([*arrangement.axes], planned)}
 
 
-def _takes(made, played) -> dict:
+def _takes(arrangement, played) -> dict:
     """For each axis of the grid: whether a learner or its environment takes it.
 
     An axis of one value that all of them take is left out.
     """
-    pairs = [name for name in ("learner", "environment") if name in made.axes]
-    shape = [len(made.axes[name]) for name in pairs]
-    found = {name: np.zeros(shape, bool) for name in made.axes if name not in pairs}
-    found |= {name: np.zeros(shape, bool) for name in made.fixed
+    pairs = [name for name in ("learner", "environment") if name in arrangement.axes]
+    shape = [len(arrangement.axes[name]) for name in pairs]
+    taken = {name: np.zeros(shape, bool) for name in arrangement.axes if name not in pairs}
+    taken |= {name: np.zeros(shape, bool) for name in arrangement.fixed
               if any(name not in program.at for program, *_ in played)}  # fmt: skip
     for program, *_ in played:
-        place = np.ix_(*made.place(program)[: len(pairs)])
-        for name, takes in found.items():
+        place = np.ix_(*arrangement.place(program)[: len(pairs)])
+        for name, takes in taken.items():
             takes[place] |= name in program.at
-    return {f"takes_{name}": (pairs, takes) for name, takes in found.items()}
+    return {f"takes_{name}": (pairs, takes) for name, takes in taken.items()}

@@ -85,8 +85,8 @@ class Program(NamedTuple):
         def game(point):
             values = {**fixed, **(point if self.swept else {})}
             return tuple(
-                make(**{name: value for name, value in values.items() if name in own})
-                for make, own in zip(makers, names, strict=True)
+                make(**{name: value for name, value in values.items() if name in accepted})
+                for make, accepted in zip(makers, names, strict=True)
             )
 
         game.__name__ = self.learner
@@ -109,8 +109,8 @@ class Program(NamedTuple):
         """
         recommends = "report_recommendation" in arrays_of(plan.traced.output)
         best = self.best_arms(known) if recommends else None
-        found = {"privacy": columns(plan.privacy)}
-        return found if best is None else found | {"best_arms": best.tolist()}
+        description = {"privacy": columns(plan.privacy)}
+        return description if best is None else description | {"best_arms": best.tolist()}
 
     def best_arms(self, known: dict) -> np.ndarray | None:
         """Whether each arm is optimal at each point, (P, K) bool; computed once per environment.
@@ -120,10 +120,10 @@ class Program(NamedTuple):
         names = set(taken(self.part.environments[self.environment]))
         fixed = tuple((name, i) for name, i in self.fixed.items() if name in names)
         place = id(self.part), self.environment, fixed
-        own = [i for i, name in enumerate(self.swept) if name in names]
-        size = [self.shape[i] for i in own]
-        points = np.ravel_multi_index(np.indices(self.shape).reshape(len(self.shape), -1)[own],
-                                      size) if own else np.zeros(self.size, int)  # fmt: skip
+        axes = [i for i, name in enumerate(self.swept) if name in names]
+        size = [self.shape[i] for i in axes]
+        points = np.ravel_multi_index(np.indices(self.shape).reshape(len(self.shape), -1)[axes],
+                                      size) if axes else np.zeros(self.size, int)  # fmt: skip
         if place not in known:
             known[place] = self._best_arms(np.unique(points, return_index=True)[1])
         return None if known[place] is None else known[place][points]
@@ -205,13 +205,15 @@ def pairs(game: Callable, points: Any) -> list[tuple]:
 
 def columns(declarations: list[Privacy]) -> dict[str, list]:
     """The fields of declarations in the data of a study, each with one entry per point."""
-    numbers = {name: [float(getattr(each, name)) for each in declarations] for name in NUMBERS}
-    return numbers | {name: [getattr(each, name) for each in declarations] for name in TEXTS}
+    numbers = {
+        name: [float(getattr(privacy, name)) for privacy in declarations] for name in NUMBERS
+    }
+    return numbers | {name: [getattr(privacy, name) for privacy in declarations] for name in TEXTS}
 
 
-def programs_of(part) -> list[Program]:
+def programs_of(part: Part) -> list[Program]:
     """One program for each learner, environment and combination of static values."""
-    found = []
+    programs = []
     for learner, environment in product(part.learners, part.environments):
         makers = part.learners[learner], part.environments[environment]
         used = set().union(*(taken(make) for make in makers))
@@ -219,18 +221,20 @@ def programs_of(part) -> list[Program]:
         swept = tuple(a.name for a in part.axes.values() if a.name in used and a.traced)
         for place in product(*(range(len(a.values)) for a in static)):
             fixed = {a.name: i for a, i in zip(static, place, strict=True)}
-            found.append(Program(part, learner, environment, fixed, swept))
-    return found
+            programs.append(Program(part, learner, environment, fixed, swept))
+    return programs
 
 
-def check_taken(part) -> None:
+def check_taken(part: Part) -> None:
     """Refuse axes that no factory takes, and factories whose required arguments the grid lacks."""
     used = set()
     for kind, makers in (("learner", part.learners), ("environment", part.environments)):
         for name, make in makers.items():
-            own = taken(make)
-            used |= set(own)
-            missing = [word for word, needed in own.items() if needed and word not in part.axes]
+            arguments = taken(make)
+            used |= set(arguments)
+            missing = [
+                word for word, needed in arguments.items() if needed and word not in part.axes
+            ]
             if missing:
                 raise ValueError(
                     f"grid: the {kind} {name} needs {', '.join(missing)}, which the grid lacks"
@@ -238,9 +242,9 @@ def check_taken(part) -> None:
     unused = [word for word in part.axes if word not in used]
     if unused:
         near = _check.nearest(unused[0], used)
-        made = [name for makers in (part.learners, part.environments)
+        built = [name for makers in (part.learners, part.environments)
                 for name, make in makers.items() if grids.is_built(make)]  # fmt: skip
         fixed = (
-            f"; {made[0]} is built already: pass its factory instead" if made and not near else ""
+            f"; {built[0]} is built already: pass its factory instead" if built and not near else ""
         )
         raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}{fixed}")

@@ -10,11 +10,14 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from pkgutil import resolve_name
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpjax.engine.progress import Bar
+
+if TYPE_CHECKING:
+    from dpjax.study.study import Study
 
 # A part is abandoned after this many workers died on it.
 _ATTEMPTS = 4
@@ -37,7 +40,7 @@ def check_executor(executor: Any) -> None:
 
 
 def spread(
-    packed: bytes, store: Any, executor: Any, parts: int, chunk: int | None, bar: Bar
+    packed: bytes, store: str | os.PathLike, executor: Any, parts: int, chunk: int | None, bar: Bar
 ) -> None:
     """Play all parts of a study into a store on the workers of an executor.
 
@@ -92,7 +95,7 @@ def spread(
             waiting.popleft()
 
 
-def _play(packed: bytes, store: Any, part: tuple[int, int], chunk: int | None) -> Exception | None:
+def _play(packed, store, part, chunk) -> Exception | None:
     """Play a part in a worker and return its error; an exception here means a lost worker."""
     try:
         pickle.loads(packed).run(store, part=part, chunk=chunk, progress=False)
@@ -125,7 +128,7 @@ def shares(weights: list[int], part: tuple[int, int]) -> list[tuple[float, float
     return list(zip(first, last, strict=True))
 
 
-def pack(study: Any) -> bytes:
+def pack(study: "Study") -> bytes:
     """The bytes of a study, from which another process restores it by ``pickle.loads``.
 
     Named objects of dpjax are sent by name. The user's own functions and closures need cloudpickle.

@@ -98,7 +98,7 @@ class Study:
                                    self.learners)  # fmt: skip
             environments = grids.named("environments", "environments.deterministic",
                                        (Environment,), self.environments)  # fmt: skip
-            axes = {name: grids.axis(name, given) for name, given in self.grid.items()}
+            axes = {name: grids.axis(name, entry) for name, entry in self.grid.items()}
             object.__setattr__(self, "parts", (Part(learners, environments, axes),))
             check_taken(self.parts[0])
         if self.play is not None:
@@ -177,8 +177,7 @@ class Study:
             returns the same data from the folder, in any process.
           mesh, chunk: as in :func:`dpjax.sweep`.
           progress: whether to show a bar with the remaining time. Without a terminal or a notebook,
-            as in a job's log, it prints a line every 30 seconds. A long run begins with the
-            estimate of :meth:`cost`.
+            as in a job's log, it prints a line every 30 seconds.
           part: (i, n) plays the i-th of n parts into the store and returns None. Processes that
             play different parts need no communication. A later call without a part reads all of
             them and plays missing cells.
@@ -237,7 +236,7 @@ class Study:
         # Only the programs of this part are built at all of their points.
         plans = (
             horizons.lifted(program, self._plan(
-                program, chunk, mesh, made=[first] if program.size == 1 else program.built()))
+                program, chunk, mesh, built=[first] if program.size == 1 else program.built()))
             for program, first, loop, *_ in mine if not loop
         )  # fmt: skip
         checked: list[Plan] = []
@@ -245,47 +244,43 @@ class Study:
             # All refusals come before the first write. In an empty folder only the first program is
             # traced here, and the others while it is played.
             checked = [*islice(plans, 1 if is_empty(store) else None)]
-            for program, made in zip(compiled, checked, strict=False):
-                check(program.url(store), made)
-            if executor is not None:
-                packed = spread.pack(self)
+            for program, plan in zip(compiled, checked, strict=False):
+                check(program.url(store), plan)
+            packed = b"" if executor is None else spread.pack(self)
             kept.keep(self, programs, store)
-        if executor is not None:
-            with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
-                spread.spread(packed, store, executor, parts, chunk, bar)
-        found: list[Played] = []
+            if executor is not None:
+                with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
+                    spread.spread(packed, store, executor, parts, chunk, bar)
+        results: list[Played] = []
         best_arms: dict = {}
         needed = (
-            (made, store is None or is_empty(program.url(store)))
-            for program, made in zip(compiled, chain(checked, plans), strict=True)
+            (plan, store is None or is_empty(program.url(store)))
+            for program, plan in zip(compiled, chain(checked, plans), strict=True)
         )
         with (
             Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
             closing(compiled_ahead(needed)) as ahead,
         ):
-            alone = part[1] == 1 and mesh is None and not any(loops)
-            if progress and alone and costs.is_long(self, players, store):
-                bar.write(f"dpjax: {self.cost(store=store)}", file=bar.fp)
             end = 0.0
             for program, _, loop, share, rounds_here in mine:
                 end += rounds_here
                 bar.say(f"{'playing' if loop else 'compiling'} {program}")
                 if loop:
                     game = program, self.trials, self.prng_key, self.checkpoints
-                    found.append(in_python.play(*game, bar))
+                    results.append(in_python.play(*game, bar))
                     continue
-                made = next(ahead)
+                plan = next(ahead)
                 bar.say(f"playing {program}")
-                about = program.about(made, best_arms)
+                about = program.about(plan, best_arms)
                 result = played(
-                    made, store and program.url(store), bar, partial(dict, about), share
+                    plan, store and program.url(store), bar, partial(dict, about), share
                 )
                 if result is not None:
-                    found.append(Played(program, result.rounds, arrays_of(result[1:]), about))
+                    results.append(Played(program, result.rounds, arrays_of(result[1:]), about))
                 bar.skip_to(end)
         if devices.processes(mesh) > 1 or part[1] > 1:
             return None
-        return labelled(layout(self), self.trials, found)
+        return labelled(layout(self), self.trials, results)
 
     def tune(self, *over: str, confidence: float = 0.95, progress: bool = True) -> xarray.Dataset:
         """Find the best setting by successive halving, without all trials for every setting.
@@ -328,8 +323,8 @@ class Study:
           ((2, 2, 2), [True, False])
         """
         points = jax.tree.map(lambda leaf: leaf[some], program.points())
-        given = {"points": points, "trials": trials, "checkpoints": checkpoints}
-        plan = Horizons().lifted(program, self._plan(program, **given))
+        arguments = {"points": points, "trials": trials, "checkpoints": checkpoints}
+        plan = Horizons().lifted(program, self._plan(program, **arguments))
         result: Any = played(plan, None, progress, dict)
 
         def spread(leaf, empty: Any = np.nan):
@@ -337,17 +332,17 @@ class Study:
             all_points[some] = leaf
             return all_points
 
-        found = {name: spread(leaf) for name, leaf in arrays_of(result[1:]).items()}
-        privacy = {name: spread(own, np.array("" if name in TEXTS else np.nan, object)).tolist()
-                   for name, own in columns(plan.privacy).items()}  # fmt: skip
-        return Played(program, result.rounds, found, {"privacy": privacy})
+        arrays = {name: spread(leaf) for name, leaf in arrays_of(result[1:]).items()}
+        privacy = {name: spread(column, np.array("" if name in TEXTS else np.nan, object)).tolist()
+                   for name, column in columns(plan.privacy).items()}  # fmt: skip
+        return Played(program, result.rounds, arrays, {"privacy": privacy})
 
     def cost(self, seconds: float = 5.0, *, store: str | os.PathLike | None = None) -> costs.Cost:
         """Estimate the run time of this study on this machine.
 
         It compiles and times the largest program of each learner, as far as the time allows. If
         time is left, it measures further programs. The others are in proportion to those of their
-        learner. If a learner could not be timed, the operations of its program are counted. The
+        learner. If a learner could not be timed, it counts as the fastest of the others. The
         estimate is then usually too low, so it says "at least" and names this learner.
 
         Args:
@@ -370,18 +365,18 @@ class Study:
         _check.between(1.0, 1e6, seconds=seconds)
         return costs.cost(self, seconds, store)
 
-    def _plan(self, program, chunk=None, mesh=None, made=None, **instead) -> Plan:
+    def _plan(self, program, chunk=None, mesh=None, built=None, **instead) -> Plan:
         """The plan of a program's sweep; ``instead`` overrides points, trials or checkpoints.
 
-        ``made`` are the learner and environment at each point, if they were built already.
+        ``built`` are the learner and environment at each point, if they were built already.
         """
         usual = {"trials": self.trials, "checkpoints": self.checkpoints}
-        given = {"points": program.points()} | usual | instead
+        values = {"points": program.points()} | usual | instead
         with named(program):
             return planned(
-                program.game(), given["points"], given["trials"], self.prng_key,
-                self._play(*(made[0] if made else program.first())), given["checkpoints"], chunk,
-                mesh, made,
+                program.game(), values["points"], values["trials"], self.prng_key,
+                self._play(*(built[0] if built else program.first())), values["checkpoints"],
+                chunk, mesh, built,
             )  # fmt: skip
 
     def _play(self, learner, environment) -> Callable:
@@ -403,7 +398,7 @@ def _check_part(store, part, executor, mesh) -> None:
         spread.check_executor(executor)
 
 
-def has_batches(learner, environment) -> bool:
+def has_batches(learner: Learner | BatchLearner, environment: Environment) -> bool:
     """Whether a game can be played by batches."""
     both = isinstance(learner, BatchLearner) and environment.batch is not None
     return both and learner.feedback.kind == "bandit"

@@ -129,14 +129,38 @@ def planned(
     checkpoints: Checkpoints,
     chunk: int | None,
     mesh: jax.sharding.Mesh | None,
-    made: list[tuple] | None = None,
+    built: list[tuple] | None = None,
 ) -> Plan:
     """Check the arguments of a sweep, trace the game and choose the block size.
 
-    ``made`` are the learner and environment at each point, if they were built already.
+    ``built`` are the learner and environment at each point, if they were built already.
     """
     with settings.own():
-        return _planned(game, points, seeds, key, play, checkpoints, chunk, mesh, made)
+        _check.function("a function of a point that returns (learner, environment)", game=game)
+        _check.function("a function, simulate or simulate_batches of dpjax", play=play)
+        seeds = _check.size(1, seeds=seeds)
+        _check.untraced("sweep", (points, key))
+        _check.key(key=key)
+        devices.check_mesh(mesh)
+        if platform_of(mesh) is not CPU:
+            _add_kernels()
+        if chunk is not None:
+            _check.size(1, chunk=chunk)
+        points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
+        count = _number_of_points(points)
+        with closure_digest.as_now(game, play):
+            built = pairs(game, points) if built is None else built
+            learner, environment = built[0]
+            rounds = checkpoint_rounds(learner, environment, checkpoints)
+            traced = trace(game, play, rounds, points, key.dtype)
+            if traced.digest not in _checked:
+                check_actions(learner, environment, key)
+                _checked.add(traced.digest)
+        block = block_shape(count, seeds, chunk, mesh)
+        privacy = [player.privacy for player, _ in built]
+        return Plan(
+            game, play, key, points, count, seeds, rounds, privacy, traced, chunk, block, mesh
+        )  # fmt: skip
 
 
 def played(
@@ -157,34 +181,6 @@ def played(
         if devices.processes(plan.mesh) > 1:
             raise ValueError("store: several processes need one, since none holds all results")
         return _into_memory(plan, progress)
-
-
-def _planned(game, points, seeds, key, play, checkpoints, chunk, mesh, made) -> Plan:
-    _check.function("a function of a point that returns (learner, environment)", game=game)
-    _check.function("a function, simulate or simulate_batches of dpjax", play=play)
-    seeds = _check.size(1, seeds=seeds)
-    _check.untraced("sweep", (points, key))
-    _check.key(key=key)
-    devices.check_mesh(mesh)
-    if platform_of(mesh) is not CPU:
-        _add_kernels()
-    if chunk is not None:
-        _check.size(1, chunk=chunk)
-    points = jax.tree.map(_numbers, points, is_leaf=_is_list_of_numbers)
-    count = _number_of_points(points)
-    with closure_digest.as_now(game, play):
-        made = pairs(game, points) if made is None else made
-        learner, environment = made[0]
-        rounds = checkpoint_rounds(learner, environment, checkpoints)
-        traced = trace(game, play, rounds, points, key.dtype)
-        if traced.digest not in _checked:
-            check_actions(learner, environment, key)
-            _checked.add(traced.digest)
-    block = block_shape(count, seeds, chunk, mesh)
-    privacy = [each.privacy for each, _ in made]
-    return Plan(
-        game, play, key, points, count, seeds, rounds, privacy, traced, chunk, block, mesh
-    )  # fmt: skip
 
 
 def _add_kernels() -> None:

@@ -134,16 +134,16 @@ def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
       >>> theorem.sizes, round(theorem.bounds["printed"](1024, np.inf))
       ({'arms': 6}, 275)
     """
-    made = named_factories(
+    factories = named_factories(
         "environments", "environments.deterministic", (Environment,), environments
     )
     sizes, bounds = theorem.grid(), theorem.bounds
-    given = {"horizon": 64, "gap": 0.5, **sizes}
+    values = {"horizon": 64, "gap": 0.5, **sizes}
     counts = set()
-    for make in made.values():
-        own = taken(make)
-        if own.keys() <= given.keys():  # A Study refuses other factories.
-            actions = make(**{name: given[name] for name in own}).action_set
+    for make in factories.values():
+        arguments = taken(make)
+        if arguments.keys() <= values.keys():  # A Study refuses other factories.
+            actions = make(**{name: values[name] for name in arguments}).action_set
             counts |= {actions.count} if type(actions) is Arms else set()
     if theorem.instance:
         if theorem.instance != "means" or means is None:
@@ -166,7 +166,7 @@ def on(theorem: Theorem, environments: Any, means: Any = None) -> Theorem:
             raise ValueError(f"environments: they have {several} arms; measure them separately")
         (arms,) = counts
         sizes, bounds = {"arms": arms}, _at(bounds, arms)
-    return theorem._replace(environments=made, sizes=sizes, bounds=bounds)
+    return theorem._replace(environments=factories, sizes=sizes, bounds=bounds)
 
 
 def _at(bounds, size) -> dict[str, Callable]:
@@ -211,7 +211,7 @@ def play(
     private, levels = "epsilon" in taken(theorem.learner), _levels(theorem, epsilons)
     if private:
         grid["epsilon"] = levels
-    gaps = {name for name, made in theorem.environments.items() if "gap" in taken(made)}
+    gaps = {name for name, make in theorem.environments.items() if "gap" in taken(make)}
     if gaps:
         grid["gap"] = GAPS
     study = Study({name: theorem.learner}, theorem.environments, grid, trials, key, 1)
@@ -226,13 +226,13 @@ def _at_each_gap(regret, gaps) -> Iterator[xarray.DataArray]:
     """The regret on each environment, separately at each gap if its name is in ``gaps``."""
     regret = regret.reset_coords(drop=True)
     for name in regret["environment"].values:
-        own = regret.sel(environment=[name])
+        regrets = regret.sel(environment=[name])
         if name not in gaps:
-            yield own.isel(gap=0, drop=True)
+            yield regrets.isel(gap=0, drop=True)
             continue
         for gap in regret["gap"].values:
-            here = own.sel(gap=gap, drop=True)
-            yield here.assign_coords(environment=[f"{name}, gap {gap:.3g}"])
+            at_gap = regrets.sel(gap=gap, drop=True)
+            yield at_gap.assign_coords(environment=[f"{name}, gap {gap:.3g}"])
 
 
 def search(
@@ -271,33 +271,33 @@ def search(
     factory = partial(theorem.learner, **theorem.grid())
     for epsilon in _levels(theorem, epsilons):
         at = np.float64(horizon), np.float64(epsilon)
-        for family, made in theorem.families(horizon).items():
-            find = partial(worst_case, factory, made, horizon=horizon, epsilon=epsilon,
+        for family, members in theorem.families(horizon).items():
+            find = partial(worst_case, factory, members, horizon=horizon, epsilon=epsilon,
                            final=final, key=key)  # fmt: skip
             same = None if theorem.instance else find()
             for reading, bound in theorem.bounds.items():
                 if same is None:
-                    found, value, largest = _by_ratio(find, bound, at, theorem.instance)
+                    worst, value, largest = _by_ratio(find, bound, at, theorem.instance)
                 else:
-                    found, value, largest = same, float(bound(*at)), theorem.largest(horizon)
+                    worst, value, largest = same, float(bound(*at)), theorem.largest(horizon)
                 rows.append({
                     "theorem": name, "paper": theorem.paper, "bound": reading, "epsilon": epsilon,
-                    "horizon": horizon, "family": family, "instance": described(found.parameters),
-                    "regret": found.mean, "low": found.low, "high": found.high,
-                    "searched": found.searched, "lower": float(theorem.lower(*at)), "value": value,
-                    "ratio": found.mean / value, "trials": final,
-                    "verdict": verdict(found.low, found.high, value, largest, reading),
+                    "horizon": horizon, "family": family, "instance": described(worst.parameters),
+                    "regret": worst.mean, "low": worst.low, "high": worst.high,
+                    "searched": worst.searched, "lower": float(theorem.lower(*at)), "value": value,
+                    "ratio": worst.mean / value, "trials": final,
+                    "verdict": verdict(worst.low, worst.high, value, largest, reading),
                 })  # fmt: skip
     return pandas.DataFrame(rows, columns=_SEARCHES.split()).dropna(subset="value")
 
 
 def _by_ratio(find, bound, at, instance) -> tuple[WorstCase, float, float]:
     """The worst case by the ratio of regret to the bound, the bound, and the largest regret."""
-    found = find(score="ratio", bound=lambda **given: bound(*at, np.float64(given[instance])))
-    means = np.float64(found.parameters[instance])
+    worst = find(bound=lambda **parameters: bound(*at, np.float64(parameters[instance])))
+    means = np.float64(worst.parameters[instance])
     value = float(bound(*at, means))
-    scaled = {name: value * getattr(found, name) for name in ("mean", "low", "high", "searched")}
-    return found._replace(**scaled), value, float(at[0] * np.ptp(means))
+    scaled = {name: value * getattr(worst, name) for name in ("mean", "low", "high", "searched")}
+    return worst._replace(**scaled), value, float(at[0] * np.ptp(means))
 
 
 def _levels(theorem, epsilons) -> list[float]:
@@ -354,9 +354,9 @@ def _exponents(name, theorem, regret) -> pandas.DataFrame:
     cases = [("horizon", epsilon, along.sel(epsilon=epsilon)) for epsilon in levels]
     if "epsilon" in theorem.exponents and np.isfinite(levels).sum() > 1:
         cases.append(("epsilon", levels.min(), along.isel(horizon=-1)))
-    for over, epsilon, here in cases:
+    for over, epsilon, worst_regret in cases:
         environment = worst.isel(horizon=-1).sel(epsilon=epsilon).item()
-        fitted = trends.slope(here.drop_vars("environment"), over)
+        fitted = trends.slope(worst_regret.drop_vars("environment"), over)
         rows.append(
             {
                 "theorem": name,

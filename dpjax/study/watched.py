@@ -1,6 +1,7 @@
 """Computes the blocks of a sweep with a progress bar, and warns of bad results."""
 
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -8,11 +9,14 @@ import jax
 import numpy as np
 
 from dpjax.core import Arms, Policies
+from dpjax.engine.blocks import Block, Plan
 from dpjax.engine.compute import compute
 from dpjax.engine.progress import Bar
 
 
-def with_progress(plan, blocks, progress, stored=False):
+def with_progress(
+    plan: Plan, blocks: list[Block], progress: bool | Bar, stored: bool = False
+) -> Iterator[tuple[Block, tuple]]:
     """Compute blocks with a progress bar, and warn of bad results at the end.
 
     Args:
@@ -37,14 +41,25 @@ def with_progress(plan, blocks, progress, stored=False):
         with nullcontext() if bar is progress else bar, closing(compute(plan, blocks)) as computed:
             for block, cells in computed:
                 bad += _not_finite(plan, block, cells)
-                _keep_least_clipped(clipped, block, cells)
+                counts: Any = cells[-1]
+                if np.ndim(counts) == 2:  # otherwise the play function does not count them
+                    part = clipped[block.point : block.point + len(counts)]
+                    np.minimum(part, counts[: len(part)].min(axis=1), out=part)
                 yield block, cells
                 bar.update(played(block))
     finally:
         warn_of(plan.game, plan.points, horizon, bad, clipped)
 
 
-def warn_of(game, points, horizon, bad, clipped, stacklevel=6, advice="") -> None:
+def warn_of(
+    game: Callable,
+    points: Any,
+    horizon: int,
+    bad: list,
+    clipped: np.ndarray,
+    stacklevel: int = 6,
+    advice: str = "",
+) -> None:
     """Warn of trajectories that are not finite, and of a point with feedback out of range.
 
     Args:
@@ -63,13 +78,13 @@ def warn_of(game, points, horizon, bad, clipped, stacklevel=6, advice="") -> Non
             RuntimeWarning,
             stacklevel=stacklevel,
         )
-    found = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
-    if len(found):
-        i = found[0]
-        own = jax.tree.map(lambda leaf: leaf[i], points)
-        sizes = own if isinstance(own, dict) else {}
+    places = np.flatnonzero((clipped >= 0.9 * horizon) & np.isfinite(clipped))
+    if len(places):
+        i = places[0]
+        point = jax.tree.map(lambda leaf: leaf[i], points)
+        sizes = point if isinstance(point, dict) else {}
         values = [f"{name} = {value:.6g}" for name, value in sizes.items() if np.ndim(value) == 0]
-        words, usual = _advice(game(own)[0])
+        words, usual = _advice(game(point)[0])
         warnings.warn(
             f"{', '.join([game.__name__, f'point {i}', *values])}: {words} were outside the "
             f"learner's range and clipped, at least {clipped[i]:.0f} times in {horizon} rounds "
@@ -93,14 +108,6 @@ def _advice(learner) -> tuple[str, str]:
     if rescales and (low, high) == (0.0, 1.0):
         return "losses", "Declare their range: combinators.rescale_losses(learner, low, high)."
     return "losses", f"{scale}."
-
-
-def _keep_least_clipped(least, block, cells) -> None:
-    """Lower ``least`` to the least number of clipped losses in a trajectory of each point."""
-    clipped: Any = cells[-1]
-    if np.ndim(clipped) == 2:  # otherwise the play function does not count them
-        here = least[block.point : block.point + len(clipped)]
-        np.minimum(here, clipped[: len(here)].min(axis=1), out=here)
 
 
 def _not_finite(plan, block, cells) -> list[tuple[int, int]]:

@@ -40,8 +40,8 @@ class WorstCase(NamedTuple):
     searched: float  # the largest score during the search, biased upwards
 
     def __str__(self):
-        found = f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g}, searched {self.searched:.4g})"
-        return f"{found} at {described(self.parameters)}"
+        score = f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g}, searched {self.searched:.4g})"
+        return f"{score} at {described(self.parameters)}"
 
 
 def worst_case(
@@ -52,7 +52,6 @@ def worst_case(
     epsilon: float = np.inf,
     trials: int = 32,
     final: int = 1024,
-    score: str = "regret",
     bound: Callable[..., Any] | None = None,
     population: int = 64,
     generations: int = 12,
@@ -74,8 +73,8 @@ def worst_case(
       epsilon: the privacy parameter passed to the learner.
       trials: trials per candidate, at least 2.
       final: fresh trials of the environment that was found, at least 2.
-      score: "regret", or "ratio" for regret divided by ``bound``.
-      bound: function of the family's parameters, by name, that returns a bound on regret.
+      bound: function of the family's parameters, by name, that returns a bound on regret. The score
+        is then regret divided by this bound.
       population: candidates in a generation, at least 2.
       generations: number of generations, at least 1.
       key: a PRNG key, or a seed, a whole number from 0 to 2^32 - 1.
@@ -90,22 +89,19 @@ def worst_case(
       >>> found.mean, sorted(found.parameters["means"].tolist())
       (32.0, [0.0, 1.0])
     """
-    _check.one_of("regret", "ratio", score=score)
-    if (bound is None) != (score == "regret"):
-        raise ValueError("bound: pass one with score='ratio' only")
     _check.epsilon(epsilon)
     _check.size(2, trials=trials)
     _check.size(2, final=final)
     _check.size(2, population=population)
     _check.size(1, generations=generations)
-    given = {"horizon": _check.size(1, horizon=horizon)}
+    fixed = {"horizon": _check.size(1, horizon=horizon)}
     names = set(taken(factory))
     seed = _check.key_or_seed(key=key)
     keys = iter(jr.split(seed, generations + _LOOKS + 1))
     generator = np.random.default_rng(np.asarray(jr.key_data(seed)))
 
     def game(point):
-        arguments = given | {"epsilon": point["epsilon"]}
+        arguments = fixed | {"epsilon": point["epsilon"]}
         learner = factory(**{name: arguments[name] for name in names & arguments.keys()})
         return learner, family.make(**point["parameters"])
 
@@ -118,10 +114,10 @@ def worst_case(
         """The regret (P, S) of the points, or its ratio to the bound."""
         if bound is None:
             return regret
-        each = [bound(**{name: leaf[i] for name, leaf in at["parameters"].items()})
+        bounds = [bound(**{name: leaf[i] for name, leaf in at["parameters"].items()})
                 for i in range(len(regret))]  # fmt: skip
         with np.errstate(divide="ignore", invalid="ignore"):  # Without regret the ratio is 0.
-            ratio = regret / np.asarray(each, np.float64)[:, None]
+            ratio = regret / np.asarray(bounds, np.float64)[:, None]
         return np.where(regret == 0.0, 0.0, ratio)
 
     first = _anywhere(generator, population, family)
@@ -182,12 +178,12 @@ def _box(family) -> dict[str, tuple[np.ndarray, ...]]:
 
 def _inside(family, places) -> dict[str, np.ndarray]:
     """The parameters, each (P, ...), at places (P, N) in [0, 1]."""
-    found, begin = {}, 0
+    parameters, begin = {}, 0
     for name, (low, high) in _box(family).items():
         share = places[:, begin : begin + low.size].reshape(-1, *low.shape)
-        found[name] = low + share * (high - low)
+        parameters[name] = low + share * (high - low)
         begin += low.size
-    return found
+    return parameters
 
 
 def _one(points):

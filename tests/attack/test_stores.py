@@ -7,6 +7,7 @@ with the bytes of an undisturbed store.
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -20,7 +21,7 @@ import pytest
 import xarray
 
 from dpjax import environments, learners, store
-from dpjax.store import blocks, layout, objects
+from dpjax.store import blocks, objects
 from tests.stored import POINTS, SEEDS, assert_same, finished, run, tree, wait_for, writer
 
 SMALL = 6  # seeds, in blocks of two
@@ -92,7 +93,7 @@ def assert_refused(folder, words, **options):
     before = tree(folder)
     for refused in (lambda: store.read(folder), lambda: play(folder, **options)):
         result, error, warned = noted(refused)
-        assert result is None and not warned and words in str(error), error
+        assert result is None and not warned and re.search(words, str(error)), error
         assert "\n" not in str(error)
         assert tree(folder) == before
 
@@ -101,71 +102,43 @@ def assert_refused(folder, words, **options):
 
 
 @pytest.mark.parametrize("name", ["epsilon/c/0", "seed/c/0", "learner/c", "regret/zarr.json"])
-@pytest.mark.parametrize("damage", ["gone", "truncated", "zeroed"])
+@pytest.mark.parametrize("damage", ["gone", "truncated"])
 def test_metadata_and_coordinates_are_mended(folder, whole, name, damage):
+    """Only other readers of Zarr need them."""
     file = folder / name
-    data = file.read_bytes()
-    file.unlink() if damage == "gone" else file.write_bytes(
-        data[:-1] if damage == "truncated" else bytes(len(data))
-    )
-    with pytest.warns(RuntimeWarning, match=f"damaged, missing, .*{file}"):
-        assert_same(store.read(folder), whole[1])
-    assert_mended(folder, whole)
-    data = xarray.open_zarr(folder, chunks=None)
-    np.testing.assert_array_equal(data.epsilon, POINTS["epsilon"].astype(np.float32))
+    file.unlink() if damage == "gone" else file.write_bytes(file.read_bytes()[:-1])
+    assert assert_read_is_right(folder, whole[1]) == "right"
+    assert_mended(folder, whole, told=damage != "gone")
 
 
-def test_one_changed_digit_of_the_root_is_found(folder, whole):
-    root = folder / "zarr.json"
-    text = root.read_text()
-    for digits in ('"horizon": 16', "[0, 0]", '"chunk_shape": [\n              2'):
-        at = text.index(digits) + len(digits) - 1
-        root.write_text(text[:at] + ("7" if text[at] != "7" else "3") + text[at + 1 :])
-        if digits == "[0, 0]":
-            root.write_text(text.replace("[0, 0]", "[0, 1]"))
-        assert_refused(folder, f"{root} is damaged; restore it from a copy")
-    root.write_text(text)
-    assert_mended(folder, whole, told=False)
+def of_version_1(data):
+    document = json.loads(data)
+    document["attributes"]["format"] = "dpjax sweep 1"
+    return json.dumps(document).encode()
 
 
-@pytest.mark.parametrize("damage", ["gone", "truncated", "empty", "zeroed", "no name", "a list"])
+ROOTS = {
+    "gone": (None, "does not exist; restore it from a copy, or delete .* and run the sweep again"),
+    "truncated": (lambda data: data[:-100], "is damaged; restore it from a copy, or delete"),
+    "a digit": (lambda data: data.replace(b'"horizon": 16', b'"horizon": 17'), "is damaged"),
+    "a key": (lambda data: data.replace(b"[0, 0]", b"[0, 1]"), "is damaged"),
+    "deep lists": (lambda data: b"[" * 10**5, "is damaged"),
+    "a list": (lambda data: b"[]", "does not belong to a sweep; use another folder, or restore"),
+    "no attributes": (lambda data: b"{}", "does not belong to a sweep"),
+    "older": (of_version_1, "its format is 'dpjax sweep 1', and this version reads"),
+}
+
+
+@pytest.mark.parametrize("damage", ROOTS)
 def test_a_damaged_root_is_refused_and_nothing_is_touched(folder, whole, damage):
-    """By the same call and by others. With its root restored, or from the start, the sweep runs."""
-    root = folder / "zarr.json"
+    """By the same call and by others. With its root restored, the sweep runs."""
+    root, (change, words) = folder / "zarr.json", ROOTS[damage]
     data = root.read_bytes()
-    if damage == "gone":
-        root.unlink()
-    else:
-        root.write_bytes({
-            "truncated": data[:-100], "empty": b"", "zeroed": bytes(len(data)),
-            "no name": data.replace(b'"attributes"', b'"attribute"'), "a list": b"[]",
-        }[damage])  # fmt: skip
-    todo = f"; restore it from a copy, or delete {folder} and run the sweep again, which computes"
-    words = {
-        "gone": f"store: {root} does not exist{todo}",
-        "no name": f"store: {root} does not belong to a sweep; use another folder, or restore",
-        "a list": f"store: {root} does not belong to a sweep; use another folder, or restore",
-    }
-    refused = words.get(damage, f"store: {root} is damaged{todo}")
+    root.unlink() if change is None else root.write_bytes(change(data))
     first = {name: values[:1] for name, values in POINTS.items()}
     for options in ({}, {"key": jax.random.key(1)}, {"seeds": 3, "points": first}):
-        assert_refused(folder, refused, **options)
+        assert_refused(folder, words, **options)
     root.write_bytes(data)
-    assert_mended(folder, whole, told=False)
-    shutil.rmtree(folder)
-    assert_same(play(folder), whole[1])
-
-
-def test_a_store_of_one_point_is_refused_without_its_root(tmp_path):
-    folder, first = tmp_path / "store", {name: values[:1] for name, values in POINTS.items()}
-    play(folder, points=first)
-    (folder / "zarr.json").unlink()
-    assert_refused(folder, "zarr.json does not exist", points=first)
-
-
-def test_a_store_without_a_finished_block_needs_no_root(folder, whole):
-    (folder / "zarr.json").unlink()
-    shutil.rmtree(folder / "done" / "c")
     assert_mended(folder, whole, told=False)
 
 
@@ -213,42 +186,8 @@ def test_the_setting_of_threefry_is_named(folder, whole):
         message = f"another setting jax_threefry_partitionable: {now} in the store, {not now} now"
         with pytest.raises(ValueError, match=message):
             play(folder)
-        other = play()
-        assert not np.array_equal(other.regret, whole[1].regret)
-        cell = jax.tree.map(lambda leaf: leaf[1].astype(np.float32), POINTS)
-        one = learners_alone(cell, seed=3)
-        np.testing.assert_array_equal(other.regret[1, 3], one)
-    assert_same(play(folder), whole[1])
+        assert not np.array_equal(play().regret, whole[1].regret)
     assert_same(play(), whole[1])
-
-
-def learners_alone(point, seed):
-    from dpjax import simulate
-
-    key = jax.random.fold_in(jax.random.key(0), seed)
-    return jax.jit(lambda: simulate(*small(point), key, checkpoints=4).regret)()
-
-
-def test_the_precision_of_products_is_named(folder):
-    with (
-        jax.default_matmul_precision("float32"),
-        pytest.raises(ValueError, match="setting jax_default_matmul_precision: None in"),
-    ):
-        play(folder)
-
-
-def test_an_older_store_is_refused_in_a_sentence(folder):
-    root = folder / "zarr.json"
-    document = json.loads(root.read_text())
-    document["attributes"]["format"] = "dpjax sweep 1"
-    del document["attributes"]["digest"]
-    root.write_text(json.dumps(document))
-    shutil.rmtree(folder / "checksum")
-    before = tree(folder)
-    for refused in (lambda: store.read(folder), lambda: play(folder)):
-        with pytest.raises(ValueError, match="its format is 'dpjax sweep 1', and this"):
-            refused()
-    assert tree(folder) == before
 
 
 @pytest.mark.skipif(os.name != "posix", reason="folders are not opened")
@@ -276,122 +215,14 @@ def test_the_root_is_on_the_disk_before_the_first_block(tmp_path, monkeypatch):
     assert len(events) - len(tree(tmp_path / "store")) == 3, "no other file or folder is synced"
 
 
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_a_power_failure_costs_what_was_not_on_the_disk(folder, whole, share):
+def test_a_power_failure_costs_what_was_not_on_the_disk(folder, whole):
     """Files with a name but no content yet, or with no name; the root exists."""
     rng = np.random.default_rng(0)
     for name in tree(folder):
-        if name != "zarr.json" and rng.random() < share:
+        if name != "zarr.json" and rng.random() < 0.4:
             (folder / name).write_bytes(b"") if rng.random() < 0.5 else (folder / name).unlink()
     assert_read_is_right(folder, whole[1])
     assert_mended(folder, whole)
-
-
-# Contents of a root
-
-
-def forged(folder, change):
-    """A root with other contents and a right digest."""
-    root = folder / "zarr.json"
-    document = json.loads(root.read_text())
-    change(document)
-    document["attributes"]["digest"] = layout._digest(document)
-    root.write_text(json.dumps(document))
-
-
-def described(document):
-    return document["consolidated_metadata"]["metadata"]
-
-
-FORGED = {
-    "points and seeds": lambda d: [
-        array.update(shape=[10**9, 10**9, *array["shape"][2:]])
-        for array in described(d).values()
-        if array.get("dimension_names", [])[:2] == ["point", "seed"]
-    ],
-    "seeds": lambda d: described(d)["done"].update(shape=[2, 10**9]),
-    "a cell": lambda d: described(d)["tally"].update(shape=[2, 6, 10**15]),
-    "no metadata": lambda d: d.pop("consolidated_metadata"),
-    "no array": lambda d: described(d).pop("regret"),
-    "a type": lambda d: described(d)["regret"].update(data_type="float31"),
-    "a shape": lambda d: described(d)["done"].update(shape="abc"),
-    "no cells in a block": lambda d: described(d)["done"]["chunk_grid"]["configuration"].update(
-        chunk_shape=[0, 2]
-    ),
-    "a block": lambda d: described(d)["done"]["chunk_grid"].update(configuration=None),
-    "a structure": lambda d: d["attributes"].update(structure="[null, null]"),
-    "a name": lambda d: d["attributes"].update(
-        structure='[null, null, {"type": "1", "fields": {"class": null}}]'
-    ),
-    "points of other lengths": lambda d: d["attributes"].update(points='{"a": [1], "b": [1, 2]}'),
-    "points that are none": lambda d: d["attributes"].update(points="7"),
-    "points of NaN": lambda d: d["attributes"].update(points='{"a": [NaN, NaN]}'),
-    "checkpoints": lambda d: d["attributes"].update(checkpoints="often"),
-    "objects": lambda d: d["attributes"].update(objects="[]"),
-    **{
-        f"no {name}": lambda d, name=name: d["attributes"].pop(name)
-        for name in ("arrays", "structure", "points", "checkpoints", "objects", "key", "program")
-    },
-}
-
-
-@pytest.mark.parametrize("said", FORGED)
-def test_a_root_that_says_what_cannot_be(folder, whole, said):
-    """Even with the right digest: no traceback, and no memory allocated for missing data."""
-    forged(folder, FORGED[said])
-    assert assert_read_is_right(folder, whole[1]) == "named"
-    _, error, _ = noted(lambda: play(folder))
-    if error is None:
-        assert tree(folder) == tree(whole[0])
-    else:
-        assert str(error).startswith("store: ") and str(folder) in str(error)
-
-
-def test_a_root_of_deep_lists(folder, whole):
-    (folder / "zarr.json").write_text("[" * 10**5)
-    assert_refused(folder, f"{folder}/zarr.json is damaged")
-
-
-# Replacements of an object
-
-
-@pytest.mark.parametrize("name", ["zarr.json", "epsilon/c/0", "regret/c/0/1/0", "done/c/0/1"])
-@pytest.mark.parametrize("what", ["folder", "pipe", "loop", "dangling link", "link", "forbidden"])
-def test_what_is_no_file(folder, whole, name, what, monkeypatch):
-    file = folder / name
-    if what == "forbidden":  # nothing is forbidden to the root user
-        system = type(objects.Files(folder).system)
-        read = system.cat_file
-
-        def cat_file(self, path, *args, **options):
-            if path == str(file):
-                raise PermissionError(13, "Permission denied", path)
-            return read(self, path, *args, **options)
-
-        monkeypatch.setattr(system, "cat_file", cat_file)
-    elif what == "link":
-        shutil.move(file, folder.parent / "elsewhere")
-        file.symlink_to(folder.parent / "elsewhere")
-    else:
-        file.unlink()
-        {
-            "folder": file.mkdir,
-            "pipe": lambda: os.mkfifo(file),
-            "loop": lambda: file.symlink_to(file),
-            "dangling link": lambda: file.symlink_to(folder.parent / "nothing"),
-        }[what]()
-    seen = assert_read_is_right(folder, whole[1])
-    result, error, _ = noted(lambda: play(folder))
-    if name == "zarr.json" and what == "dangling link":
-        assert f"{file} does not exist; restore it" in str(error)
-    elif error is not None:
-        assert str(error).startswith("store: cannot ") and str(file) in str(error)
-        assert what in ("folder", "pipe", "loop", "forbidden")
-    else:
-        assert_same(result, whole[1])
-        assert tree(folder) == tree(whole[0])
-    if what == "link":
-        assert seen == "right" and file.is_symlink()
 
 
 def test_a_folder_that_is_a_loop_and_strange_files_do_no_harm(folder, whole):
@@ -425,18 +256,10 @@ def test_stores_behind_a_url_are_mended(whole):
         system.rm_file(f"/attack/store/{path}")
         assert_same(play(url), expected)
     root = system.cat_file("/attack/store/zarr.json")
-    for damage, words in (
-        (b"{}", "does not belong to a sweep"),
-        (root[:-9], "is damaged"),
-        (None, "does not exist"),
-    ):
-        if damage is None:
-            system.rm_file("/attack/store/zarr.json")
-        else:
-            system.pipe_file("/attack/store/zarr.json", damage)
-        for refused in (lambda: store.read(url), lambda: play(url)):
-            with pytest.raises(ValueError, match=f"store: {url}/zarr.json {words}"):
-                refused()
+    system.rm_file("/attack/store/zarr.json")
+    for refused in (lambda: store.read(url), lambda: play(url)):
+        with pytest.raises(ValueError, match=f"store: {url}/zarr.json does not exist"):
+            refused()
     system.pipe_file("/attack/store/zarr.json", root)
     assert_same(play(url), expected)
     assert_same(store.read(url), expected)
@@ -507,7 +330,10 @@ def test_every_object_damaged_in_every_way(whole, folder):
                 assert_refused(folder, "zarr.json ")
                 file.write_bytes(data)
             # An unfinished block is no damage: it is computed without a warning.
-            silent = name == "zarr.json" or (what == "gone" and name.startswith("done/c/"))
+            # Neither are metadata and coordinates that were not written yet.
+            block = "/c/" in name and name.partition("/")[0] in whole_arrays(whole[0])
+            silent = what == "gone" and (name.startswith("done/c/") or not block)
+            silent |= name == "zarr.json"
             assert_mended(folder, whole, told=not silent)
             tried[what] += 1
     places = sorted(name.removeprefix("done/") for name in good if name.startswith("done/c/"))

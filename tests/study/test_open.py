@@ -1,7 +1,6 @@
 """``dpjax.open``: the Dataset of a stored study or sweep, in another process and after damage."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,14 +12,12 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
-import xarray
 
 import dpjax
 from dpjax import Study, environments, learners, store
 from dpjax.cli.arguments import prepare
-from dpjax.store import layout, objects
+from dpjax.store import objects
 from dpjax.study import kept
-from tests import ROOT
 from tests.stored import tree
 
 
@@ -100,24 +97,6 @@ def opened(url):
     return found, [str(warning.message) for warning in caught]
 
 
-def test_another_process_opens_what_run_returned(whole, tmp_path):
-    program = (
-        "import sys, dpjax\n"
-        "for name in sys.argv[2:]:\n"
-        "    dpjax.open(f'{sys.argv[1]}/{name}').to_netcdf(f'{name}.nc')"
-    )
-    command = [sys.executable, "-c", program, str(whole[0]), *STUDIES]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=120)
-    for name, data in whole[1].items():
-        data.to_netcdf(tmp_path / "again.nc")
-        with (
-            xarray.open_dataset(tmp_path / f"{name}.nc") as found,
-            xarray.open_dataset(tmp_path / "again.nc") as expected,
-        ):
-            assert found.identical(expected), name
-
-
 def test_labels_declarations_and_units_are_those_of_the_study(whole, stored):
     for name, data in whole[1].items():
         found, said = opened(whole[0] / name)
@@ -155,7 +134,7 @@ def test_a_study_killed_between_any_two_objects_opens_and_goes_on(whole, tmp_pat
         return write(self, key, data, **options)
 
     monkeypatch.setattr(objects.Files, "write", dying)
-    for moment in range(0, 200, 7):
+    for moment in range(0, 200, 31):
         target = tmp_path / str(moment)
         left[0] = moment
         try:
@@ -216,8 +195,8 @@ def test_more_trials_and_more_values_open_as_they_were_played(tmp_path):
 
 @pytest.mark.parametrize(
     ("first", "mixing"),
-    [(0.1, [0.1, 0.3]), (0.1, [0.1, 0.2, 0.3]), (0.05, [0.1, 0.3]), (np.inf, [0.3, 0.05, 0.1])],
-    ids=["the same first values", "a value between", "a new first value", "another order"],
+    [(0.05, [0.1, 0.2, 0.3]), (np.inf, [0.3, 0.05, 0.1])],
+    ids=["a new first value", "another order"],
 )
 def test_values_can_be_inserted_anywhere(tmp_path, first, mixing, monkeypatch):
     def made(epsilons, mixing):
@@ -241,16 +220,15 @@ def test_values_can_be_inserted_anywhere(tmp_path, first, mixing, monkeypatch):
     assert len([*(tmp_path / "kept").glob("*/zarr.json")]) == 1
 
 
-@pytest.mark.parametrize(("before", "now"), [([0.1, 1.0], [0.05, 0.1]), ([0.1], [0.05, 0.1])])
-def test_a_new_store_beside_one_with_some_of_the_points_is_named(tmp_path, before, now):
+def test_a_new_store_beside_one_with_some_of_the_points_is_named(tmp_path):
     def made(epsilons):
         return Study(lap, stochastic, {"epsilon": epsilons, "horizon": 8, "arms": 2}, trials=1)
 
-    made(before).run(tmp_path, progress=False)
+    made([0.1, 1.0]).run(tmp_path, progress=False)
     (old,) = (path.name for path in tmp_path.iterdir() if path.is_dir())
     said = f"lap, stochastic, .* begins a new store in {tmp_path}, although {old} has some of its"
     with pytest.warns(RuntimeWarning, match=said) as caught:
-        found = made(now).run(tmp_path, progress=False)
+        found = made([0.05, 0.1]).run(tmp_path, progress=False)
     assert [warning.filename for warning in caught] == [__file__]
     assert dpjax.open(tmp_path).identical(found)
 
@@ -280,25 +258,6 @@ def test_a_half_written_object_of_a_killed_process_is_removed(folder, stored):
     assert tree(folder) == tree(stored("small")[0])
 
 
-def test_one_wrong_bit_of_the_object_is_named_or_harmless(folder, stored):
-    file = folder / kept.STUDY
-    data, rng = file.read_bytes(), np.random.default_rng(0)
-    for place in rng.integers(len(data), size=60):
-        bit = 1 << int(rng.integers(8))
-        file.write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
-        try:
-            assert dpjax.open(folder).identical(stored("small")[1])
-        except ValueError as error:
-            assert str(file) in str(error)
-
-
-def test_a_damaged_block_of_a_program_is_named(folder):
-    file = next(folder.glob("EXP3-fixed*/regret/c/0/0/0"))
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=f"store: {file} is damaged"):
-        dpjax.open(folder)
-
-
 def test_a_foreign_object_is_left_alone(folder):
     (folder / "study.json").write_text('{"mine": 1}')
     with pytest.raises(ValueError, match=r"study\.json does not belong to a study; choose"):
@@ -326,15 +285,14 @@ REFUSED_STUDIES = {
     "checkpoints": ({"checkpoints": 1}, "another checkpoints"),
     "learner": ({"learner": lambda horizon, arms, epsilon: lap(horizon, arms, 2 * epsilon)},
                 "another game"),
-    "second program": ({"means": [0.3, 0.6]}, "another game: another array"),
+    "second program": ({"means": [0.3, 0.6]}, "another game: float32"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("trials", [2, 80])
 @pytest.mark.parametrize("case", REFUSED_STUDIES)
-def test_a_refused_study_leaves_all_files_as_they_were(of_two, case, trials):
+def test_a_refused_study_leaves_all_files_as_they_were(of_two, case):
     changes, message = REFUSED_STUDIES[case]
-    refused_and_unchanged(of_two, two(**changes, trials=trials), message)
+    refused_and_unchanged(of_two, two(**changes, trials=80), message)
 
 
 REFUSED_ARGUMENTS = {
@@ -342,7 +300,7 @@ REFUSED_ARGUMENTS = {
     "mesh": ({"mesh": 3}, "mesh must be"),
     "executor": ({"executor": 3}, "executor must have a method submit"),
     "parts": ({"executor": ThreadPoolExecutor(1), "parts": 0}, "parts must be"),
-    "part": ({"part": (2, 2)}, "another game: another array"),
+    "part": ({"part": (2, 2)}, "another game: float32"),
 }
 
 
@@ -354,11 +312,6 @@ def test_refused_arguments_leave_all_files_as_they_were(of_two, case, tmp_path):
         with pytest.raises((TypeError, ValueError), match=message):
             two().run(tmp_path / "new", progress=False, **arguments)
         assert not (tmp_path / "new").exists()
-
-
-def test_a_study_of_another_version_leaves_all_files_as_they_were(of_two, monkeypatch):
-    monkeypatch.setattr(layout, "__version__", "0.0.1")
-    refused_and_unchanged(of_two, two(trials=80), "version of dpjax")
 
 
 def refused_and_unchanged(of_two, study, message, **arguments):
@@ -374,10 +327,7 @@ def refused_and_unchanged(of_two, study, message, **arguments):
     assert dpjax.open(folder).identical(data)
 
 
-NAMELESS = ["", " ", "/", "//", "memory://", "file:///"]
-
-
-@pytest.mark.parametrize("url", NAMELESS)
+@pytest.mark.parametrize("url", ["", "/", "memory://"])
 def test_a_store_without_a_name_is_refused(url, tmp_path, monkeypatch):
     """Nothing is written, neither into the working folder nor into the root of the disk."""
     monkeypatch.chdir(tmp_path)
@@ -464,7 +414,7 @@ def test_points_of_several_parameters_are_coordinates(tmp_path):
     assert found["means"].dims == ("point", "means_0")
 
 
-def test_a_growing_sweep_and_one_of_an_older_version(tmp_path):
+def test_points_of_a_growing_sweep_are_in_the_order_of_the_store(tmp_path):
     folder = tmp_path / "mine"
     play(np.array([0.1, 3.0]), folder)
     result = play(np.array([0.1, 5.0, 3.0]), folder)
@@ -472,54 +422,11 @@ def test_a_growing_sweep_and_one_of_an_older_version(tmp_path):
     np.testing.assert_array_equal(found["regret"][0], result.regret[[0, 2, 1]])
     np.testing.assert_array_equal(result.regret, play(np.array([0.1, 5.0, 3.0]), None).regret)
     np.testing.assert_allclose(found["privacy_epsilon"][0], [0.1, 3.0, 5.0], rtol=1e-6)
-    root = folder / "zarr.json"
-    new, document = root.read_bytes(), json.loads(root.read_text())
-    for name in ("about", "contents"):
-        del document["attributes"][name]
-    document["attributes"]["digest"] = layout._digest(document)
-    root.write_text(json.dumps(document, indent=2))
-    older = dpjax.open(folder)
-    assert "privacy_epsilon" not in older.coords and older["regret"].equals(
-        found["regret"].drop_vars([name for name in found.coords if name.startswith("privacy")])
-    )
-    play(np.array([0.1, 3.0, 5.0]), folder)
-    assert dpjax.open(folder).identical(found)
-    again = json.loads(root.read_text())["attributes"]
-    assert again["about"] == json.loads(new)["attributes"]["about"]
 
 
-def test_a_sweep_that_was_killed_opens_with_what_is_done(tmp_path, monkeypatch):
-    written, write = [], store.Store.write
-
-    def dying(self, point, seed, cells):
-        if written:
-            raise Killed
-        written.append(seed)
-        write(self, point, seed, cells)
-
-    monkeypatch.setattr(store.Store, "write", dying)
-    with pytest.raises(Killed):
-        play(np.array([0.1, 3.0]), tmp_path / "mine", seeds=20000)
-    found, said = opened(tmp_path / "mine")
-    assert len(said) == 1 and "are not done and hold NaN" in said[0]
-    done = found["final_regret"].notnull()
-    assert done.any() and not done.all()
-    assert (found["report_rejected"].notnull() == done).all()
-
-
-def test_the_object_is_one(stored):
-    document = json.loads((stored("small")[0] / kept.STUDY).read_text())
-    assert document["axes"]["epsilon"] == [0.1, 0.5, 2.0, np.inf]
-    assert {each["folder"] for each in document["programs"]} == {
-        path.name for path in (stored("small")[0]).iterdir() if path.is_dir()
-    }
-
-
-@pytest.mark.parametrize("name", ["small", "summed"])
-def test_tables_and_figures_of_a_store_with_a_missing_program_name_its_cells(
-    stored, tmp_path, name
-):
+def test_tables_and_figures_of_a_store_with_a_missing_program_name_its_cells(stored, tmp_path):
     """A learner that had not been started once had no row, and was "none" in the caption."""
+    name = "summed"
     url, whole = stored(name)
     shutil.copytree(url, tmp_path / name)
     told = json.loads((tmp_path / name / kept.STUDY).read_text())["programs"]
@@ -538,8 +445,6 @@ def test_tables_and_figures_of_a_store_with_a_missing_program_name_its_cells(
     assert (table["trials"][~lost] == whole.sizes["trial"]).all()
     assert (table["privacy_model"][lost] == "").all()
     part = data.isel({n: 0 for n in axes if n not in ("learner", "horizon")})
-    if "horizon" not in part.dims:
-        part = part.expand_dims(horizon=[24])
     with pytest.warns(RuntimeWarning, match="do not count"):
         drawn = part.dpjax.figure("horizon", color="learner")
     assert f"at learner = {learner}" in drawn.caption and f"none ({learner})" not in drawn.caption

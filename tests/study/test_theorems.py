@@ -29,12 +29,10 @@ class Case(NamedTuple):
     epsilon: float
 
 
-# One of each kind of learner: over arms, by batches, over points, contextual.
+# A learner that plays by batches, and one over points.
 CASES = [
-    Case("exp3", "deterministic", "printed", 256, np.inf),
     Case("exp3_minibatch", "oblivious", "printed", 1024, 10.0),
     Case("ftrl-ball", "alternating", "derived", 256, np.inf),
-    Case("linucb", "gap 0.1", "printed", 128, np.inf),
 ]
 
 
@@ -67,9 +65,9 @@ def last(played, theorem=None, reading=None):
     return rows.iloc[-1]
 
 
-def test_a_true_bound_is_held_or_says_nothing(played):
+def test_a_true_bound_is_held(played):
     row = last(played)
-    assert row["verdict"] == ("vacuous" if played.case.name == "linucb" else "held")
+    assert row["verdict"] == "held"
     assert row["low"] <= row["regret"] <= row["high"]
     assert row["ratio"] == pytest.approx(row["regret"] / row["value"])
 
@@ -80,11 +78,7 @@ def planted(played, factor):
 
 
 def test_a_wrong_constant_is_caught(played):
-    """The bound, divided by ten if regret is above a seventh of it, or else by twice its excess."""
-    row = last(played)
-    wrong = 10.0 if row["ratio"] > 1 / 7 else 2.0 / row["ratio"]
-    assert (wrong == 10.0) == (played.case.name != "linucb")
-    assert last(played, planted(played, wrong), "planted")["verdict"] == "violated"
+    assert last(played, planted(played, 10.0), "planted")["verdict"] == "violated"
 
 
 def test_a_bound_that_regret_is_just_below_is_not_called_violated(played):
