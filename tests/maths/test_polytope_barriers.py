@@ -145,7 +145,7 @@ def test_a_large_move_is_reported_and_caught_up():
     assert left < 1e-4
 
 
-@pytest.mark.parametrize("scale", [1e2, 1e4, 1e6, 1e12, 1e30, 3e38])
+@pytest.mark.parametrize("scale", [1e2, 1e6, 3e38])
 def test_float32_near_the_boundary(scale):
     """Points stay in the body up to rounding, and all values are finite, for any size of s."""
     domain, _ = made("drawn")
