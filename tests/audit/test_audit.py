@@ -138,7 +138,7 @@ def test_the_worst_pair_uses_all_that_is_declared(name):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(("name", "domain"), CASES)
+@pytest.mark.parametrize(("name", "domain"), ONCE.items())
 def test_every_mutant_is_caught(name, domain):
     subject_ = subject(name, domain)
     if not np.isfinite(float(subject_[0].privacy.epsilon)):

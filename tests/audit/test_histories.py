@@ -21,9 +21,10 @@ from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Pairs
-from dpjax.feedback import full, seen_inside
+from dpjax.feedback import full
 from dpjax.learners import factories
 from tests import quick
+from tests.play import play_table
 
 pytestmark = pytest.mark.slow
 
@@ -72,18 +73,7 @@ def pairs_of(learner):
 
 def history_of(learner, losses, key):
     """The actions of all rounds as one number, the first action in the highest bit, () int32."""
-    keys = jr.split(key, HORIZON)
-    state, action = learner.init(keys[0])
-
-    def play(carry, given):
-        state, action = carry
-        key, loss = given
-        seen, _ = seen_inside(learner, loss, action)
-        state, action = learner.step(state, key, seen)
-        return (state, action), action
-
-    _, rest = lax.scan(play, (state, action), (keys[1:], losses[:-1]))
-    actions = jnp.concatenate([jnp.asarray(action, jnp.int32)[None], rest.astype(jnp.int32)])
+    actions = play_table(learner, losses, key).actions[:HORIZON].astype(jnp.int32)
     return jnp.sum(actions << jnp.arange(HORIZON - 1, -1, -1, dtype=jnp.int32), dtype=jnp.int32)
 
 

@@ -14,16 +14,7 @@ from jax import random as jr
 
 from dpjax import audit, domains, learners, mechanisms, noise
 from dpjax.audit import Pair, visits
-from dpjax.core import (
-    Arms,
-    Batch,
-    BatchLearner,
-    Feedback,
-    Learner,
-    Policies,
-    Privacy,
-    empty_report,
-)
+from dpjax.core import Arms, Batch, BatchLearner, Feedback, Learner, Policies, Privacy, empty_report
 from dpjax.feedback import bandit, contextual
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -494,19 +485,12 @@ def test_vectors_side_by_side_are_accounted_for_together(law):
 # Releases that a replay cannot find -------------------------------------------------------------
 
 
-def until_it_is_small(key, loss, scale=HALF):
+def until_it_is_small(key, loss):
     def again(carry):
-        return carry[0] + 1, noise.laplace(jr.fold_in(key, carry[0]), loss, scale)
+        return carry[0] + 1, noise.laplace(jr.fold_in(key, carry[0]), loss, HALF)
 
     start = jnp.int32(0), 9.0 + 0.0 * loss
     return lax.while_loop(lambda carry: carry[1] > 5.0, again, start)[1]
-
-
-def in_a_loop_of_a_traced_length(key, loss):
-    def again(i, total):
-        return total + noise.laplace(jr.fold_in(key, i), loss, HALF)
-
-    return lax.fori_loop(0, jr.randint(key, (), 1, 4), again, 0.0 * loss)
 
 
 def in_the_condition_of_a_loop(key, loss):
@@ -523,10 +507,6 @@ def in_a_long_scan(key, loss):
     return lax.scan(one, 0.0 * loss, jr.split(key, visits.MOST_ROUNDS + 1))[0]
 
 
-def in_a_loop_within_a_condition(key, loss):
-    return lax.cond(loss > 0.5, until_it_is_small, lambda key, loss: loss, key, loss)
-
-
 def in_a_checkpoint(key, loss):
     return jax.checkpoint(lambda value: noise.laplace(key, value, HALF))(loss)
 
@@ -534,9 +514,7 @@ def in_a_checkpoint(key, loss):
 LOOP = "a loop whose number of rounds is not fixed"
 REFUSED = {
     until_it_is_small: LOOP,
-    in_a_loop_of_a_traced_length: LOOP,
     in_the_condition_of_a_loop: LOOP,
-    in_a_loop_within_a_condition: LOOP,
     in_a_long_scan: f"a scan of {visits.MOST_ROUNDS + 1} rounds",
     in_a_checkpoint: "(checkpoint|remat2)",
 }

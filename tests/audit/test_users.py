@@ -1,4 +1,4 @@
-"""Users with several rounds: their cost, and learners that count a user as one round."""
+"""Users with several rounds: pairs, cost, cancellation, and learners that count one round."""
 
 import math
 from functools import partial
@@ -305,34 +305,76 @@ def test_learners_of_other_kinds_spend_no_more_for_a_user(name, domain):
 
 # Pairs ----------------------------------------------------------------------------------------
 
+BOX = domains.box_losses(3, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("changed", [2, 3])
+def test_pairs_of_groups(changed):
+    """Exactly ``changed`` rounds differ, together or spread out, with equal or alternating signs.
+
+    Every direction comes with both signs. Learners on arms ignore a shift of all entries, so the
+    worst direction for them moves one entry up and another down.
+    """
+    pair = audit.pairs(jr.key(0), 12, BOX, 64, unit="user", changed=changed)
+    ours, theirs = map(np.asarray, pair)
+    differs = (ours != theirs).any(axis=2)
+    np.testing.assert_array_equal(differs.sum(axis=1), changed)
+    assert not differs[:, -1].any()
+    together = np.array([np.ptp(np.flatnonzero(row)) == changed - 1 for row in differs])
+    assert 0.2 < together.mean() < 0.9
+    change = [(a - b)[row] for a, b, row in zip(ours, theirs, differs, strict=True)]
+    equal = np.array([np.allclose(rows, rows[0]) for rows in change])
+    turning = np.array([np.allclose(rows[1:], -rows[:-1]) for rows in change])
+    assert (equal | turning).all() and 0.3 < equal.mean() < 0.7
+    # Both kinds of direction occur with both kinds of rounds.
+    assert {(a, b) for a, b in zip(equal, together, strict=True)} == {
+        (False, False), (False, True), (True, False), (True, True)
+    }  # fmt: skip
+    direction = np.arange(64) // 2 % 4
+    for kind in range(4):
+        assert {*equal[direction == kind]} == {False, True}
+
 
 @quickly
-@pytest.mark.parametrize("contexts", [False, True])
-def test_pairs_of_a_user_differ_in_k_rounds_together_or_spread(contexts):
-    """Never in the last round. Pairs of users with one round equal the pairs of rounds."""
+def test_contexts_of_a_user_differ_in_k_rounds_and_one_round_is_what_it_was():
+    ours, theirs = audit.contextual_pairs(jr.key(0), 12, 2, 32, changed=4)
+    differ = np.zeros((32, 12), bool)
+    for one, other in zip(ours, theirs, strict=True):
+        differ |= np.asarray(one != other).reshape(32, 12, -1).any(axis=2)
+    assert (differ.sum(axis=1) == 4).all() and not differ[:, -1].any()
+    user = audit.pairs(jr.key(0), 12, BOX, 32, unit="user", changed=1)
+    np.testing.assert_array_equal(user.others, audit.pairs(jr.key(0), 12, BOX, 32).others)
 
-    def made(k):
-        if contexts:
-            return audit.contextual_pairs(jr.key(0), 12, 2, 32, changed=k)
-        losses = domains.box_losses(3, 0.0, 1.0)
-        return audit.pairs(jr.key(0), 12, losses, 32, unit="user", changed=k)
 
-    for k in (1, 4):
-        sides = [jax.tree.leaves(side) for side in made(k)]
-        differ = np.zeros((32, 12), bool)
-        for ours, theirs in zip(*sides, strict=True):
-            unequal = np.asarray(ours) != np.asarray(theirs)
-            differ |= unequal.reshape(32, 12, -1).any(axis=2)
-        assert (differ.sum(axis=1) == k).all() and not differ[:, -1].any()
-        if k == 4:
-            first = differ.argmax(axis=1)
-            ends = 11 - differ[:, ::-1].argmax(axis=1)
-            together = ends - first == k - 1
-            assert 8 <= together.sum() <= 24
-            assert (first[together] == 0).sum() >= 4 and (first[together] > 0).any()
-    if not contexts:
-        rounds = audit.pairs(jr.key(0), 12, domains.box_losses(3, 0.0, 1.0), 32)
-        np.testing.assert_array_equal(made(1).others, rounds.others)
+def test_changes_that_cancel_inside_a_tree():
+    """Four levels, rounds 1 and 2: 7 / 4 of one round with equal signs, 1 / 4 with opposite."""
+    tree = mechanisms.tree(16)
+    one, two = np.zeros(15), np.zeros(15)
+    one[0], two[1] = 1.0, 1.0
+    single, _ = audit.group_sensitivity(tree, one)
+    assert single == tree.sensitivity[0] == 4.0
+    assert audit.group_sensitivity(tree, one + two)[0] == pytest.approx(7.0)
+    assert audit.group_sensitivity(tree, one - two)[0] == pytest.approx(1.0)
+    assert audit.group_sensitivity(mechanisms.per_item(16), one - two)[0] == 2.0
+    gaussian = audit.group_sensitivity(mechanisms.tree(16, noise="gaussian"), one + two)[1]
+    assert gaussian == pytest.approx(13**0.5)
+    with pytest.raises(ValueError, match="changes must have shape"):
+        audit.group_sensitivity(tree, np.zeros(16))
+
+
+@quickly
+def test_a_replay_of_a_group_counts_no_cancellation():
+    """The replay of FTRL charges 2 epsilon for rounds 1 and 2, at least the value from C x."""
+    learner = user_level(learners.ftrl(16, domains.ball(2), epsilon=1.0), rounds_per_user=2)
+    losses = np.zeros((16, 2), np.float32)
+    losses[:2, 0] = 1.0
+    for sign in (1.0, -1.0):
+        others = -losses
+        ours = losses.copy()
+        ours[1], others[1] = sign * ours[1], sign * others[1]
+        replayed = audit.replay(learner, audit.Pair(ours, others), jr.key(0))
+        # The changes of two rounds in one coordinate, relative to the L1 change sqrt(2) 2 allowed.
+        assert float(audit.spent(replayed, 0.0)) == pytest.approx(2.0 / 2**0.5, rel=1e-3)
 
 
 def test_rounds_beyond_those_of_a_user_are_refused():
