@@ -11,7 +11,6 @@ from jax import random as jr
 
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
-from dpjax.cli import audits
 from dpjax.combinators import doubling, interleave, minibatch, user_level
 from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, Sums
 from dpjax.feedback import bandit
@@ -117,7 +116,7 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
         assert float(replayed[index]) == pytest.approx(exact, rel=1e-5)
         found.append(float(audit.spent(replayed, delta)))
     assert max(found) <= float(learner.privacy.epsilon) * (1.0 + 1e-5)
-    worst = 0 if index else 2
+    worst = 0 if index else 1
     assert found[worst] == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
     assert min(found) < 0.8 * max(found)
     # A user counted as one round: the declaration of a round, or a third of the noise.
@@ -179,9 +178,7 @@ def test_a_release_of_several_batches_has_one_cap():
     rounds = np.flatnonzero(reached[:, reached.sum(axis=0).argmax()])[-k:]
     assert len(rounds) == reached[rounds].sum(axis=0).max() == k
     base = losses.at[rounds].set(0.0)
-    pair = Pair(base, base.at[rounds].set(1.0))
-    pairs = jax.tree.map(lambda side: side[None], pair)
-    assert float(audit.replay(often, pair, jr.split(key, 1)[0]).rho) > k * rho
+    pairs = Pair(base[None], base.at[rounds].set(1.0)[None])
     # This release has more rounds of the user than the first declaration covers.
     assert "no release" in audit.verdict(once, pairs, key).failed
     found = audit.verdict(often, pairs, key)
@@ -282,25 +279,6 @@ def test_a_user_who_is_counted_as_one_round_is_found():
     assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(K, rel=1e-5)
     assert "one user counted as one round" not in audit.mutants(wrong._replace(
         privacy=Privacy(epsilon=1.0)), pairs.losses[0])  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "domain"), [("ftrl", "ball"), ("hedge", ""), ("linucb", "")])
-@quickly
-def test_learners_of_other_kinds_spend_no_more_for_a_user(name, domain):
-    """Prefix sums, draws and contexts, with a delta calibrated by its inverse.
-
-    Prefix sums spend all. Two rounds of Hedge have 4 times the rho of one, which is 0.93 at the
-    declared delta. So no pair spends more, although group privacy declares 1.
-    """
-    epsilon, delta = privacy.individual_privacy(1.0, 1e-3, 2)
-    options = {"delta": float(delta)} if name == "linucb" else {}
-    learner = user_level(
-        audits.build(name, domain, 16, float(epsilon), **options), rounds_per_user=2
-    )
-    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(0)), jr.key(1))
-    assert found.failed == ()
-    assert found.spent.max() > 0.7 * float(learner.privacy.epsilon)
 
 
 # Pairs ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tests.engine.beside_vmap import INDEX, KEYS, MATRIX, OPERATIONS, VECTOR, B,
 
 # Those that no kernel for accelerators computes, and cases that only batching tells apart.
 MORE = [
-    lambda m, i: (m + m[0], jnp.exp(m) / jnp.sum(jnp.exp(m)), m[0, 0] * m[1], m.T, m.ravel()),
+    lambda m, i: (m + m[:1], jnp.exp(m) / jnp.sum(jnp.exp(m)), m[0, 0] * m[1], m.T, m.ravel()),
     lambda m, i: (m @ m[0], m.T @ m, jnp.linalg.cholesky(m.T @ m + jnp.eye(3)), jnp.linalg.inv(m)),
     lambda m, i: (jnp.pad(m[0], 1, constant_values=m[0, 0]), lax.erf_inv(m / 9.0), m[1:3, ::2]),
     lambda m, i: (jnp.clip(m, -0.5, i.astype(jnp.float32)), jnp.roll(m, 1), jax.nn.softplus(m)),

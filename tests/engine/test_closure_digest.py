@@ -12,6 +12,7 @@ from jax import random as jr
 from dpjax import audit, clear_caches, environments, learners, noise, simulate
 from dpjax.engine import closure_digest
 from dpjax.study.programs import pairs
+from tests.audit.test_releases import CHANGED, learner_of
 from tests.engine.notebooks import CALLED, CELLS, KEPT, Notebook, play
 from tests.play import idle
 
@@ -282,13 +283,10 @@ def test_audits_see_changes():
         "def step(state, key, loss): return (noisy(key, loss),) * 2",
     )
     cells.names["noise"] = noise
-    learner = learners.hedge(2, 2, epsilon=1.0)._replace(
-        init=lambda key: (jnp.zeros(2),) * 2, step=lambda *now: cells.names["step"](*now)
-    )
-    pair = audit.Pair(jnp.zeros((2, 2)), jnp.array([[1.0, 0.0], [0.0, 0.0]]))
+    learner = learner_of(lambda *now: cells.names["step"](*now))
 
     def spent():
-        return float(audit.spent(audit.replay(learner, pair, jr.key(0)), 0.0))
+        return float(audit.spent(audit.replay(learner, CHANGED, jr.key(0)), 0.0))
 
     first = spent()
     cells.run("scale = 0.5")
