@@ -180,11 +180,12 @@ def test_every_public_draw_is_tried():
 
 
 def test_environments_refuse_them_too_but_need_none_if_they_draw_nothing():
-    bernoulli = environments.bernoulli([0.5] * 2, regret="pseudo")
+    bernoulli = environments.bernoulli([0.5] * 2)
+    pseudo = environments.bernoulli([0.5] * 2, regret="pseudo")
     for call in (
         environments.oblivious(3, 8).init, environments.consensus(4, 2).init,
         lambda key: bernoulli.step((), key, 0),
-        lambda key: bernoulli.batch((), key, 0, 3, None),
+        lambda key: pseudo.batch((), key, 0, 3, None),
         lambda key: environments.glm_arms(2, 3).step((), key=key, action=0),
     ):  # fmt: skip
         refuses(BATCHED, call, (jr.key(0, impl="rbg"),))
