@@ -117,7 +117,7 @@ CAUSES = {
     "in a branch": ("same_actions", 1, [NO_NOISE]),
     "on a loss": ("same_actions, same_keys", 1, [
         NO_NOISE, "a key, or whether it is used, depends on the losses"]),
-    "without losses": ("not replayed", 3, ["the change reached no release"]),
+    "without losses": ("no release", 3, ["the change reached no release"]),
 }  # fmt: skip
 
 
