@@ -10,7 +10,7 @@ from jax import random as jr
 
 from dpjax import learners, mechanisms, simulate, sweep
 from dpjax.core._versions import enable_x64
-from dpjax.engine import programs, settings
+from dpjax.engine import settings
 from dpjax.study.traces import trace
 from tests.attack.test_keys import ENTRIES, POINTS, game
 from tests.test_conformance import make, on_table
@@ -86,27 +86,6 @@ def test_an_option_changes_nothing_in_threads_either(name):
     finally:
         jax.config.update(name, before)
     np.testing.assert_array_equal(found, expected[0])
-
-
-@pytest.mark.slow
-def test_programs_kept_on_disk_are_the_same(tmp_path):
-    expected = usual()[0]
-    names = {
-        "jax_compilation_cache_dir": str(tmp_path),
-        "jax_persistent_cache_min_compile_time_secs": 0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: getattr(jax.config, name) for name in names}
-    jax.config.update("jax_enable_compilation_cache", True)
-    try:
-        for name, value in names.items():
-            jax.config.update(name, value)
-        for _ in range(2):
-            programs.clear_caches()
-            np.testing.assert_array_equal(swept(), expected)
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
 
 
 def traced(name):

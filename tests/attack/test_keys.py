@@ -31,6 +31,7 @@ from dpjax.environments import families
 from dpjax.game.batches import simulate_batches
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums, laws
+from tests.refusals import refuses
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -179,22 +180,17 @@ def test_every_public_draw_is_tried():
 
 
 def test_environments_refuse_them_too_but_need_none_if_they_draw_nothing():
-    key = jr.key(0, impl="rbg")
-    for call in (environments.oblivious(3, 8).init, environments.bernoulli([0.5] * 2).init):
-        with pytest.raises(TypeError, match=BATCHED):
-            call(key)
-    environment = environments.gaussian([0.0, 1.0], deviation=1.0)
-    with pytest.raises(TypeError, match=BATCHED):
-        environment.step((), key=key, action=0)
-    environment = environments.table([[0.5, 1.0]])
+    bernoulli = environments.bernoulli([0.5] * 2)
+    pseudo = environments.bernoulli([0.5] * 2, regret="pseudo")
     for call in (
         environments.oblivious(3, 8).init, environments.consensus(4, 2).init,
-        lambda key: environments.bernoulli([0.5] * 2).step((), key, 0),
-        lambda key: environments.bernoulli([0.5] * 2, regret="pseudo").batch((), key, 0, 3, None),
+        lambda key: bernoulli.step((), key, 0),
+        lambda key: pseudo.batch((), key, 0, 3, None),
         lambda key: environments.glm_arms(2, 3).step((), key=key, action=0),
     ):  # fmt: skip
-        with pytest.raises(TypeError, match=r"^key must be one key, such as jax.random.key\(0\)"):
-            call(None)
+        refuses(BATCHED, call, (jr.key(0, impl="rbg"),))
+        refuses(r"^key must be one key, such as jax.random.key\(0\)", call, (None,))
+    environment = environments.table([[0.5, 1.0]])
     assert environment.step(environment.init(None), None, 1)[1].loss[1] == 1.0
 
 

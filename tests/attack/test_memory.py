@@ -1,4 +1,4 @@
-"""Memory that a process keeps: programs up to a number of bytes, and traces in contexts.
+"""Memory that a process keeps: programs up to a number of bytes.
 
 pytest -m slow tests/attack/test_memory.py -n 0 -s  # prints what was measured
 """
@@ -18,10 +18,9 @@ pytestmark = [
 COMMON = """
 import ctypes, gc, json, warnings
 import jax, numpy as np
-from jax import lax, random as jr
-from dpjax.study.traces import trace
-from dpjax import clear_caches, environments, learners, simulate, sweep
-from dpjax.engine import closure_digest, programs
+from jax import random as jr
+from dpjax import clear_caches, environments, learners, sweep
+from dpjax.engine import programs
 
 warnings.simplefilter("ignore")
 
@@ -55,21 +54,6 @@ clear_caches()
 print(json.dumps([free, estimate, bounded, kept, megabytes() - begin]))
 """
 
-TRACES = """
-factor = 0.0
-def game(epsilon):
-    learner, environment = game_of(1)(epsilon)
-    regret = lambda state, tally: tally.sum() * lax.cond(epsilon > 0, lambda: factor, lambda: 0.0)
-    return learner, environment._replace(regret=regret)
-found = []
-for i in range(100):
-    factor = 0.001 * i
-    trace(game, simulate, np.array([8]), np.ones(2, np.float32), jr.key(0).dtype)
-    if i % 10 == 9:
-        found.append(megabytes())
-print(json.dumps([found, len(closure_digest._entered)]))
-"""
-
 
 def measured(program):
     command = [sys.executable, "-c", COMMON + program]
@@ -86,11 +70,3 @@ def test_the_bytes_of_programs_are_those_of_the_process():
     assert 0.5 < estimate / free < 2.0
     assert kept <= 16.0 and bounded < 0.9 * free
     assert left < 0.3 * free
-
-
-def test_a_game_that_changes_at_each_call_takes_a_megabyte_a_call():
-    """A warning says so after 256 contexts."""
-    found, contexts = measured(TRACES)
-    print(f"100 games that changed: {found[0]:.0f} MB after 10, {found[-1]:.0f} MB after 100")
-    assert contexts == 99
-    assert found[-1] - found[0] < 90.0

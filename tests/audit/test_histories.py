@@ -21,14 +21,15 @@ from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.combinators import as_learner
 from dpjax.core import Arms, Pairs
-from dpjax.feedback import full, seen_inside
+from dpjax.feedback import full
 from dpjax.learners import factories
 from tests import quick
+from tests.play import play_table
 
 pytestmark = pytest.mark.slow
 
 HORIZON, ARMS, EPSILON, DELTA = 8, 2, 1.0, 1e-3
-RUNS, REPLAYS, BLOCK = 2**16, 64, 2**12
+RUNS, REPLAYS, BLOCK = 2**16, 32, 2**12
 LEVEL = 1e-3  # of all intervals of one learner together
 EVENTS = 2 ** (HORIZON + 1) - 2  # histories of 1 .. T actions
 SIZES = {
@@ -51,17 +52,15 @@ def neighbour(vector, other, declared):
 
 
 def pairs_of(learner):
-    """Pairs of audits, and a change of the first, a middle and a late round on five sequences."""
-    made = audit.pairs_for(learner, 8, jr.key(4))
+    """Pairs of audits, and a change of the first and a middle round on three sequences."""
+    made = audit.pairs_for(learner, 4, jr.key(4))
     rows = []
     for base, first, other in (
         ([0.5, 0.5], [1.0, 0.0], [0.0, 1.0]),
-        ([0.0, 1.0], [0.0, 1.0], [1.0, 0.0]),
         ([1.0, 1.0], [1.0, 1.0], [0.0, 0.0]),
         ([-7.0, 9.0], [-1e6, 1e6], [1e6, -1e6]),
-        ([0.3, 0.6], [np.inf, -np.inf], [-np.inf, np.inf]),
     ):
-        for t in (0, HORIZON // 2 - 1, HORIZON - 2):
+        for t in (0, HORIZON // 2 - 1):
             sides = np.tile(np.array(base, np.float32), (2, HORIZON, 1))
             sides[0, t] = first
             sides[1, t] = neighbour(sides[0, t], np.array(other, np.float32), learner.privacy)
@@ -74,18 +73,7 @@ def pairs_of(learner):
 
 def history_of(learner, losses, key):
     """The actions of all rounds as one number, the first action in the highest bit, () int32."""
-    keys = jr.split(key, HORIZON)
-    state, action = learner.init(keys[0])
-
-    def play(carry, given):
-        state, action = carry
-        key, loss = given
-        seen, _ = seen_inside(learner, loss, action)
-        state, action = learner.step(state, key, seen)
-        return (state, action), action
-
-    _, rest = lax.scan(play, (state, action), (keys[1:], losses[:-1]))
-    actions = jnp.concatenate([jnp.asarray(action, jnp.int32)[None], rest.astype(jnp.int32)])
+    actions = play_table(learner, losses, key).actions[:HORIZON].astype(jnp.int32)
     return jnp.sum(actions << jnp.arange(HORIZON - 1, -1, -1, dtype=jnp.int32), dtype=jnp.int32)
 
 

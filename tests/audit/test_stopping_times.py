@@ -15,7 +15,6 @@ from jax import random as jr
 from dpjax import audit, learners
 from dpjax.audit import Pair
 from dpjax.combinators import as_learner
-from dpjax.core import Batch
 from dpjax.maths import exact_sums
 from tests.play import play_table
 
@@ -96,33 +95,6 @@ def test_each_loss_of_sequential_halving_costs_epsilon():
 # Leaks ----------------------------------------------------------------------------------------
 
 
-def stopping_by_exact_means(learner):
-    """The classical leak: private means choose the arms, but exact means decide when to stop.
-
-    It stops once every arm was played and the means are 1 apart.
-    """
-
-    def init(key):
-        state, batch = learner.init(key)
-        zeros = jnp.zeros(2)
-        return (state, batch, zeros, zeros, jnp.zeros((), bool)), batch
-
-    def step(state, key, total):
-        inner, batch, sums, counts, stopped = state
-        inner, following = learner.step(inner, key, total)
-        sums = sums.at[batch.action].add(exact_sums.to_float(total))
-        counts = counts.at[batch.action].add(batch.rounds.astype(jnp.float32))
-        means = sums / jnp.maximum(counts, 1.0)
-        stopped |= (jnp.min(counts) >= 1.0) & (jnp.max(means) - jnp.min(means) >= 1.0)
-        rest = jnp.int32(learner.horizon) - jnp.sum(counts).astype(jnp.int32)
-        last = Batch(jnp.argmin(means).astype(jnp.int32), jnp.maximum(rest, 1))
-        batch = jax.tree.map(lambda one, other: jnp.where(stopped, one, other), last, following)
-        return (inner, batch, sums, counts, stopped), batch
-
-    declared = learner.privacy._replace(reported=())
-    return learner._replace(init=init, step=step, report=lambda state: (), privacy=declared)
-
-
 def recommending_by_exact_means(learner):
     """Private means choose the arms, but the exact sum of the first arm's losses the report."""
 
@@ -177,32 +149,3 @@ def test_the_last_round_is_replayed_since_the_report_depends_on_it(name):
     absent = learner._replace(report=lambda state: ())
     with pytest.raises(ValueError, match="^learner: its privacy covers '.*' of the report"):
         audit.replay(absent, jax.tree.map(lambda leaf: leaf[0], pairs), jr.key(0))
-
-
-def test_replay_sees_a_stop_by_exact_sums():
-    leaking = replays(stopping_by_exact_means(learner_of("adap_tt")), bits(), jr.key(3))
-    assert not leaking.same_actions.all()
-
-
-LONG_ENOUGH, WEAK = 24, 4.0
-
-
-def first_of_the_last_arm(arms):
-    """The stopping time as an observer sees it: from when one arm is played to the end."""
-    rounds = jnp.arange(arms.shape[0])
-    return jnp.max(jnp.where(arms == arms[-1], 0, 1 + rounds)).astype(jnp.float32)
-
-
-@pytest.mark.parametrize("leak", [False, True])
-def test_an_attack_on_the_stopping_time_tells_the_leak_apart(leak):
-    """A change of the first round's loss shows in the leaking learner's stopping time."""
-    learner = learner_of("adap_tt", horizon=LONG_ENOUGH, epsilon=WEAK)
-    learner = learner._replace(privacy=learner.privacy._replace(reported=()))  # arms alone
-    losses = jnp.tile(jnp.array([0.0, 1.0]), (LONG_ENOUGH, 1))
-    pair = Pair(losses, losses.at[0].set(jnp.array([1.0, 0.0])))
-    made = stopping_by_exact_means(learner) if leak else learner
-    bound = audit.epsilon(
-        made, pair, jr.key(1), runs=2**15, statistic=first_of_the_last_arm, progress=False
-    )
-    declared = float(learner.privacy.epsilon)
-    assert (bound.epsilon > 1.5 * declared) if leak else (0.0 < bound.epsilon <= declared)

@@ -1,6 +1,5 @@
-"""Users with several rounds: their cost, and learners that count a user as one round."""
+"""Users with several rounds: pairs, cost, cancellation, and learners that count one round."""
 
-import itertools
 import math
 from functools import partial
 
@@ -12,11 +11,11 @@ from jax import random as jr
 
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
-from dpjax.cli import audits
 from dpjax.combinators import doubling, interleave, minibatch, user_level
 from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, Sums
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
+from tests.refusals import refuses
 
 quickly = pytest.mark.usefixtures("quick_compilation")
 K, TAU, HORIZON = 3, 4, 13
@@ -47,6 +46,13 @@ def gaussian(key, total):
     return noise.gaussian(key, exact_sums.to_float(total), 5.0)
 
 
+# Gaussian noise of deviation 5 on each batch.
+RELEASES = Privacy(
+    epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=0.5 / 25.0,
+    sums=Sums("gaussian", "releases"),
+)  # fmt: skip
+
+
 def changing(*rounds, horizon=HORIZON):
     losses = jnp.zeros((horizon, 2))
     return Pair(losses, losses.at[jnp.array(rounds), 0].set(1.0))
@@ -66,9 +72,7 @@ def test_k_rounds_spend_k_epsilon_and_k_squared_or_k_rho():
         assert float(audit.spent(found, 0.0)) == pytest.approx(float(learner.privacy.epsilon))
     assert float(run(changing(5)).pure) == pytest.approx(0.2)
 
-    rho = 0.5 / 25.0
-    mu = privacy.zcdp_mu(rho)
-    one = Privacy(epsilon=privacy.gaussian_epsilon(mu, 1e-5), delta=1e-5, rho=rho)
+    rho, one = RELEASES.rho, RELEASES._replace(sums=None)
     learner = user_level(noisy_sums(gaussian, one), rounds_per_user=K)
     assert float(learner.privacy.rho) == pytest.approx(K**2 * rho)
     run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0)))
@@ -79,28 +83,6 @@ def test_k_rounds_spend_k_epsilon_and_k_squared_or_k_rho():
         spent = float(audit.spent(found, float(learner.privacy.delta)))
         assert spent <= float(learner.privacy.epsilon)
     assert float(audit.spent(run(TOGETHER), float(learner.privacy.delta))) > 0.55
-
-
-@quickly
-def test_a_mechanism_adds_up_the_norms_of_all_changed_columns():
-    """A bound: columns of the encoder overlap, so adding their squares would be too little."""
-    rho, k = 0.02, 3
-    mechanism = mechanisms.tree(9, noise="gaussian")
-    scale = mechanism.sensitivity[1] / np.sqrt(2.0 * rho)
-    declared = Privacy(epsilon=1.0, delta=1e-2, rho=rho)
-    learner = user_level(
-        audit.releases(mechanism, (), scale=scale, privacy=declared), rounds_per_user=k
-    )
-    run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0)))
-    _, encoder = mechanism.matrices()
-    for rounds in ((0, 1, 2), (0, 3, 7)):
-        losses = jnp.zeros(9)
-        found = run(Pair(losses, losses.at[jnp.array(rounds)].set(1.0)))
-        exact = 0.5 * np.sum(np.square(encoder[:, list(rounds)].sum(axis=1))) / scale**2
-        assert 1.2 * k * rho < exact < float(found.rho)
-        assert float(found.rho) == pytest.approx(k**2 * rho, rel=1e-5) == float(found.gaussian)
-    found = run(Pair(jnp.zeros(9), jnp.zeros(9).at[4].set(1.0)))
-    assert float(found.rho) == pytest.approx(rho, rel=1e-5)
 
 
 @quickly
@@ -122,15 +104,19 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
     run = jax.jit(lambda pair: audit.replay(learner, pair, jr.key(0), mechanism=mechanism))
     _, encoder = mechanism.matrices()
     found = []
-    for rounds in ((0, 1, 2), (0, 1, 3), (0, 2, 4), (1, 3, 7), (5, 6, 7)):
+    whole = jax.jit(lambda pair: audit.replay(grouped, pair, jr.key(0)))
+    for rounds in ((0, 1, 2), (0, 2, 4), (5, 6, 7)):
         pair = changing(*rounds, horizon=horizon)
         replayed = run(Pair(pair.losses[:, 0], pair.others[:, 0]))
+        # Without the mechanism, the norms of all changed columns are added up.
+        bound = float(whole(Pair(pair.losses[:, 0], pair.others[:, 0]))[index])
+        assert bound == pytest.approx(0.5 * (k * mu) ** 2 if index else k * mu, rel=1e-5)
         moved = encoder[:, list(rounds)].sum(axis=1) / scale
         exact = 0.5 * np.sum(moved**2) if index else np.abs(moved).sum()
         assert float(replayed[index]) == pytest.approx(exact, rel=1e-5)
         found.append(float(audit.spent(replayed, delta)))
     assert max(found) <= float(learner.privacy.epsilon) * (1.0 + 1e-5)
-    worst = 0 if index else 2
+    worst = 0 if index else 1
     assert found[worst] == pytest.approx(float(learner.privacy.epsilon), rel=1e-4)
     assert min(found) < 0.8 * max(found)
     # A user counted as one round: the declaration of a round, or a third of the noise.
@@ -150,15 +136,10 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
 @quickly
 def test_a_cap_on_the_rounds_in_a_release_is_what_a_user_spends():
     """Rounds in batches of TAU = 4: k = 5, and at most 2 share a batch, 2^2 + 2^2 + 1."""
-    rho, k, most = 0.5 / 25.0, 5, 2
-    one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
-                  sums=Sums("gaussian", "releases"))  # fmt: skip
-    plain = noisy_sums(gaussian, one)
+    rho, k, most = RELEASES.rho, 5, 2
+    plain = noisy_sums(gaussian, RELEASES)
     learner = user_level(plain, rounds_per_user=k, rounds_per_release=most)
     assert float(learner.privacy.rho) == pytest.approx(9 * rho)
-    assert float(learner.privacy.rho) == pytest.approx(rho * max(
-        sum(c * c for c in cs) for cs in itertools.product(range(most + 1), repeat=4)
-        if sum(cs) <= k))  # fmt: skip
     assert float(learner.privacy.epsilon) < float(
         user_level(plain, rounds_per_user=k).privacy.epsilon
     )
@@ -190,24 +171,14 @@ def test_a_release_of_several_batches_has_one_cap():
     assert float(once.privacy.rho) == pytest.approx(k * rho)
     assert float(often.privacy.rho) == pytest.approx(k * k * rho)
 
-    losses = jnp.full((horizon, 2), 0.5)
-    run = jax.jit(lambda pair, key: audit.replay(plain, pair, key))
-
-    def one(at, key):
-        return run(Pair(losses, losses.at[at].set(jnp.array([1.0, 1.0]))), key).reached
-
     # The releases that each round alone affects: six rounds affect one and the same.
-    key = jr.key(0)
-    reached = np.stack([np.asarray(one(at, key)) for at in range(horizon)])
-    place = reached.sum(axis=0).argmax()
-    assert reached[:, place].sum() >= k
-    rounds = np.flatnonzero(reached[:, place])[-k:]
-    assert reached[rounds].sum(axis=0).max() == k
-    base = jnp.where(jnp.isin(jnp.arange(horizon), rounds)[:, None], 0.0, losses)
-    pair = Pair(base, base.at[jnp.asarray(rounds)].set(1.0))
-    pairs = jax.tree.map(lambda side: side[None], pair)
-    keys = jr.split(key, 1)
-    assert float(audit.replay(often, pair, keys[0]).rho) > k * rho
+    losses, key = jnp.full((horizon, 2), 0.5), jr.key(0)
+    run = jax.jit(lambda at: audit.replay(plain, Pair(losses, losses.at[at].set(1.0)), key).reached)
+    reached = np.stack([np.asarray(run(at)) for at in range(horizon)])
+    rounds = np.flatnonzero(reached[:, reached.sum(axis=0).argmax()])[-k:]
+    assert len(rounds) == reached[rounds].sum(axis=0).max() == k
+    base = losses.at[rounds].set(0.0)
+    pairs = Pair(base[None], base.at[rounds].set(1.0)[None])
     # This release has more rounds of the user than the first declaration covers.
     assert "no release" in audit.verdict(once, pairs, key).failed
     found = audit.verdict(often, pairs, key)
@@ -216,10 +187,8 @@ def test_a_release_of_several_batches_has_one_cap():
 
 @quickly
 def test_pairs_cover_all_rounds_of_a_user_and_verdicts_those_that_the_cap_allows():
-    rho, k, most = 0.5 / 25.0, 4, 2
-    one = Privacy(epsilon=privacy.gaussian_epsilon(0.2, 1e-5), delta=1e-5, rho=rho,
-                  sums=Sums("gaussian", "releases"))  # fmt: skip
-    learner = user_level(noisy_sums(gaussian, one), rounds_per_user=k, rounds_per_release=most)
+    rho, k, most = RELEASES.rho, 4, 2
+    learner = user_level(noisy_sums(gaussian, RELEASES), rounds_per_user=k, rounds_per_release=most)
     pairs = audit.pairs_for(learner, 64, jr.key(0))
     changed = np.asarray((pairs.losses != pairs.others).any(axis=-1))
     assert (changed.sum(axis=1) == k).all()
@@ -252,61 +221,46 @@ def test_two_rounds_of_one_vector_may_move_it_in_one_direction():
 
 
 def test_caps_and_mechanisms_that_do_not_fit_are_refused():
-    lazy = learners.lazy_ucb(8, 2, epsilon=1.0)
-    with pytest.raises(ValueError, match="^rounds_per_release must be left out unless each loss"):
-        user_level(lazy, rounds_per_user=2, rounds_per_release=1)
-    tree = mechanisms.tree(8)
-    with pytest.raises(ValueError, match="^mechanism must be the learner's: it sums 8 values"):
-        user_level(lazy, rounds_per_user=2, mechanism=tree)
-    # Nothing is summed before noise is added, so a tree's columns do not apply.
-    for other in (
-        learners.dp_exp3_lap(8, 2, epsilon=1.0),
-        learners.dp_ucb_bound(8, 2, epsilon=1.0),
-    ):
-        with pytest.raises(ValueError, match="^mechanism must be the learner's"):
-            user_level(other, rounds_per_user=2, mechanism=tree)
-    summed = learners.ftrl(8, domains.ball(2), epsilon=1.0)
-    others = {
+    tree, ball = mechanisms.tree(8), domains.ball(2)
+    of_two = partial(user_level, rounds_per_user=2)
+
+    def ftrl(horizon):
+        return learners.ftrl(horizon, ball, epsilon=1.0)
+
+    lazy, summed = learners.lazy_ucb(8, 2, epsilon=1.0), ftrl(8)
+    each = "^rounds_per_release must be left out unless each loss"
+    refuses(each, of_two, (lazy,), rounds_per_release=1)
+    # Nothing is summed before noise is added to the last two, so a tree's columns do not apply.
+    base = learners.dp_exp3_lap(8, 2, epsilon=1.0), learners.dp_ucb_bound(8, 2, epsilon=1.0)
+    must = "^mechanism must be the learner's"
+    refuses(f"{must}: it sums 8 values", of_two, (lazy,), mechanism=tree)
+    refuses(must, of_two, *((each,) for each in base), mechanism=tree)
+    for said, other in {
         "it sums 16 values": mechanisms.tree(16),
         "it sums 8 values with gaussian noise": mechanisms.tree(8, noise="gaussian"),
         "in the local model": mechanisms.per_item(8),
         "at sensitivities of": mechanisms.kary(8),
-    }
-    for said, other in others.items():
-        with pytest.raises(ValueError, match=f"^mechanism must be the learner's: .*{said}"):
-            user_level(summed, rounds_per_user=2, mechanism=other)
-    batches = learners.projection_free(8, domains.ball(2), epsilon=1.0)
-    with pytest.raises(ValueError, match="the learner of 8 rounds declares [1-7] values"):
-        user_level(batches, rounds_per_user=2, mechanism=tree)
+    }.items():
+        refuses(f"{must}: .*{said}", of_two, (summed,), mechanism=other)
+    batches = learners.projection_free(8, ball, epsilon=1.0)
+    fewer = "the learner of 8 rounds declares [1-7] values"
+    refuses(fewer, of_two, (batches,), mechanism=tree)
     # A round of these is not one value of the mechanism, although its horizon is the game's.
-    for made in (
-        doubling(lambda horizon: learners.ftrl(horizon, domains.ball(2), epsilon=1.0), 8, first=4),
-        interleave(lambda horizon: learners.ftrl(horizon, domains.ball(2), epsilon=1.0), 8, 1),
-        minibatch(learners.ftrl(4, domains.ball(2), epsilon=1.0), 8, 2),
-        user_level(summed, rounds_per_user=2)._replace(
-            privacy=user_level(summed, rounds_per_user=2).privacy._replace(unit="round")
-        ),
-    ):
-        with pytest.raises(ValueError, match="declares no sums"):
-            user_level(made, rounds_per_user=2, mechanism=tree)
-    with pytest.raises(ValueError, match="^spacing must be left out"):
-        user_level(summed, rounds_per_user=2, spacing=2)
-    apart = user_level(summed, rounds_per_user=2, mechanism=tree, spacing=4).privacy
-    assert (apart.spacing, apart.unit) == (4, "user")
-    assert 1.0 < float(apart.epsilon) < 2.0
-    base = learners.hedge(8, 2, epsilon=1.0)
-    far = base._replace(privacy=base.privacy._replace(unit="user", spacing=4))
-    with pytest.raises(
-        ValueError, match="^learner must not declare users whose rounds are a fixed"
-    ):
-        minibatch(far, 8, 2)
+    user = of_two(summed)
+    apart = user._replace(privacy=user.privacy._replace(unit="round"))
+    made = doubling(ftrl, 8, first=4), interleave(ftrl, 8, 1), minibatch(ftrl(4), 8, 2), apart
+    refuses("declares no sums", of_two, *((each,) for each in made), mechanism=tree)
+    refuses("^spacing must be left out", of_two, (summed,), spacing=2)
+    declared = of_two(summed, mechanism=tree, spacing=4).privacy
+    assert (declared.spacing, declared.unit) == (4, "user") and 1 < float(declared.epsilon) < 2
+    far = lazy._replace(privacy=lazy.privacy._replace(unit="user", spacing=4))
+    fixed = "^learner must not declare users whose rounds are a fixed"
+    refuses(fixed, minibatch, (far, 8, 2))
 
     def make(horizon):
-        learner = learners.ftrl(horizon, domains.ball(2), epsilon=1.0)
-        return user_level(learner, rounds_per_user=2, mechanism=mechanisms.tree(horizon))
+        return of_two(ftrl(horizon), mechanism=mechanisms.tree(horizon))
 
-    with pytest.raises(ValueError, match="^make must not declare users by the columns"):
-        doubling(make, 24, first=8)
+    refuses("^make must not declare users by the columns", doubling, (make, 24), first=8)
 
 
 @quickly
@@ -327,71 +281,90 @@ def test_a_user_who_is_counted_as_one_round_is_found():
         privacy=Privacy(epsilon=1.0)), pairs.losses[0])  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "domain"), [("ftrl", "ball"), ("hedge", ""), ("linucb", "")])
-@quickly
-def test_learners_of_other_kinds_spend_no_more_for_a_user(name, domain):
-    """Prefix sums, draws and contexts, with a delta calibrated by its inverse.
-
-    Prefix sums spend all. Two rounds of Hedge have 4 times the rho of one, which is 0.93 at the
-    declared delta. So no pair spends more, although group privacy declares 1.
-    """
-    epsilon, delta = privacy.individual_privacy(1.0, 1e-3, 2)
-    options = {"delta": float(delta)} if name == "linucb" else {}
-    learner = user_level(
-        audits.build(name, domain, 16, float(epsilon), **options), rounds_per_user=2
-    )
-    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(0)), jr.key(1))
-    assert found.failed == ()
-    assert found.spent.max() > 0.7 * float(learner.privacy.epsilon)
-
-
 # Pairs ----------------------------------------------------------------------------------------
 
+BOX = domains.box_losses(3, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("changed", [2, 3])
+def test_pairs_of_groups(changed):
+    """Exactly ``changed`` rounds differ, together or spread out, with equal or alternating signs.
+
+    Every direction comes with both signs. Learners on arms ignore a shift of all entries, so the
+    worst direction for them moves one entry up and another down.
+    """
+    pair = audit.pairs(jr.key(0), 12, BOX, 64, unit="user", changed=changed)
+    ours, theirs = map(np.asarray, pair)
+    differs = (ours != theirs).any(axis=2)
+    np.testing.assert_array_equal(differs.sum(axis=1), changed)
+    assert not differs[:, -1].any()
+    together = np.array([np.ptp(np.flatnonzero(row)) == changed - 1 for row in differs])
+    assert 0.2 < together.mean() < 0.9
+    change = [(a - b)[row] for a, b, row in zip(ours, theirs, differs, strict=True)]
+    equal = np.array([np.allclose(rows, rows[0]) for rows in change])
+    turning = np.array([np.allclose(rows[1:], -rows[:-1]) for rows in change])
+    assert (equal | turning).all() and 0.3 < equal.mean() < 0.7
+    # Both kinds of direction occur with both kinds of rounds.
+    assert {(a, b) for a, b in zip(equal, together, strict=True)} == {
+        (False, False), (False, True), (True, False), (True, True)
+    }  # fmt: skip
+    direction = np.arange(64) // 2 % 4
+    for kind in range(4):
+        assert {*equal[direction == kind]} == {False, True}
+
 
 @quickly
-@pytest.mark.parametrize("contexts", [False, True])
-def test_pairs_of_a_user_differ_in_k_rounds_together_or_spread(contexts):
-    """Never in the last round. Pairs of users with one round equal the pairs of rounds."""
+def test_contexts_of_a_user_differ_in_k_rounds_and_one_round_is_what_it_was():
+    ours, theirs = audit.contextual_pairs(jr.key(0), 12, 2, 32, changed=4)
+    differ = np.zeros((32, 12), bool)
+    for one, other in zip(ours, theirs, strict=True):
+        differ |= np.asarray(one != other).reshape(32, 12, -1).any(axis=2)
+    assert (differ.sum(axis=1) == 4).all() and not differ[:, -1].any()
+    user = audit.pairs(jr.key(0), 12, BOX, 32, unit="user", changed=1)
+    np.testing.assert_array_equal(user.others, audit.pairs(jr.key(0), 12, BOX, 32).others)
 
-    def made(k):
-        if contexts:
-            return audit.contextual_pairs(jr.key(0), 12, 2, 32, changed=k)
-        losses = domains.box_losses(3, 0.0, 1.0)
-        return audit.pairs(jr.key(0), 12, losses, 32, unit="user", changed=k)
 
-    for k in (1, 4):
-        sides = [jax.tree.leaves(side) for side in made(k)]
-        differ = np.zeros((32, 12), bool)
-        for ours, theirs in zip(*sides, strict=True):
-            unequal = np.asarray(ours) != np.asarray(theirs)
-            differ |= unequal.reshape(32, 12, -1).any(axis=2)
-        assert (differ.sum(axis=1) == k).all() and not differ[:, -1].any()
-        if k == 4:
-            first = differ.argmax(axis=1)
-            ends = 11 - differ[:, ::-1].argmax(axis=1)
-            together = ends - first == k - 1
-            assert 8 <= together.sum() <= 24
-            assert (first[together] == 0).sum() >= 4 and (first[together] > 0).any()
-    if not contexts:
-        rounds = audit.pairs(jr.key(0), 12, domains.box_losses(3, 0.0, 1.0), 32)
-        np.testing.assert_array_equal(made(1).others, rounds.others)
+def test_changes_that_cancel_inside_a_tree():
+    """Four levels, rounds 1 and 2: 7 / 4 of one round with equal signs, 1 / 4 with opposite."""
+    tree = mechanisms.tree(16)
+    one, two = np.zeros(15), np.zeros(15)
+    one[0], two[1] = 1.0, 1.0
+    single, _ = audit.group_sensitivity(tree, one)
+    assert single == tree.sensitivity[0] == 4.0
+    assert audit.group_sensitivity(tree, one + two)[0] == pytest.approx(7.0)
+    assert audit.group_sensitivity(tree, one - two)[0] == pytest.approx(1.0)
+    assert audit.group_sensitivity(mechanisms.per_item(16), one - two)[0] == 2.0
+    gaussian = audit.group_sensitivity(mechanisms.tree(16, noise="gaussian"), one + two)[1]
+    assert gaussian == pytest.approx(13**0.5)
+    with pytest.raises(ValueError, match="changes must have shape"):
+        audit.group_sensitivity(tree, np.zeros(16))
+
+
+@quickly
+def test_a_replay_of_a_group_counts_no_cancellation():
+    """The replay of FTRL charges 2 epsilon for rounds 1 and 2, at least the value from C x."""
+    learner = user_level(learners.ftrl(16, domains.ball(2), epsilon=1.0), rounds_per_user=2)
+    losses = np.zeros((16, 2), np.float32)
+    losses[:2, 0] = 1.0
+    for sign in (1.0, -1.0):
+        others = -losses
+        ours = losses.copy()
+        ours[1], others[1] = sign * ours[1], sign * others[1]
+        replayed = audit.replay(learner, audit.Pair(ours, others), jr.key(0))
+        # The changes of two rounds in one coordinate, relative to the L1 change sqrt(2) 2 allowed.
+        assert float(audit.spent(replayed, 0.0)) == pytest.approx(2.0 / 2**0.5, rel=1e-3)
 
 
 def test_rounds_beyond_those_of_a_user_are_refused():
-    learner = noisy_sums(laplace, Privacy(epsilon=0.2))
-    user = user_level(learner, rounds_per_user=K)
-    attack = partial(audit.epsilon, progress=False)
-    for call in (audit.replay, attack):
-        with pytest.raises(ValueError, match="differ in one round, these in 3"):
-            call(learner, TOGETHER, jr.key(0))
-        with pytest.raises(ValueError, match="differ in at most 3 rounds, these in 4"):
-            call(user, changing(0, 1, 2, 3), jr.key(0))
-        with pytest.raises(ValueError, match="these in 0"):
-            call(user, Pair(TOGETHER.losses, TOGETHER.losses), jr.key(0))
+    learner, key = noisy_sums(laplace, Privacy(epsilon=0.2)), jr.key(0)
+    user, same = user_level(learner, rounds_per_user=K), Pair(TOGETHER.losses, TOGETHER.losses)
+    for call in (audit.replay, partial(audit.epsilon, progress=False)):
+        refuses("differ in one round, these in 3", call, (learner, TOGETHER, key))
+        refuses("at most 3 rounds, these in 4", call, (user, changing(0, 1, 2, 3), key))
+        refuses("these in 0", call, (user, same, key))
     box = domains.box_losses(2)
-    with pytest.raises(ValueError, match="changed must be below the horizon 8"):
-        audit.pairs(jr.key(0), 8, box, 2, unit="user", changed=8)
+    below = "changed must be below the horizon 8"
+    refuses(below, audit.pairs, (key, 8, box, 2), unit="user", changed=8)
 
 
 # The declaration ------------------------------------------------------------------------------
@@ -427,23 +400,21 @@ def test_other_combinators_keep_the_user():
 
     declared = doubling(make, 24, first=8).privacy
     assert (declared.unit, declared.rounds_per_user) == ("user", 2)
-    with pytest.raises(ValueError, match="one rounds_per_user for all horizons"):
-        doubling(lambda horizon: make(horizon, horizon // 4), 24, first=8)
+    growing = lambda horizon: make(horizon, horizon // 4)  # noqa: E731
+    refuses("one rounds_per_user for all horizons", doubling, (growing, 24), first=8)
 
 
 def test_what_has_no_declaration_for_a_user_is_refused():
     lazy = learners.lazy_ucb(8, 2, epsilon=1.0)
-    with pytest.raises(TypeError, match="learner must be a learner"):
-        user_level(learners.lazy_ucb, rounds_per_user=2)
+    refuses("learner must be a learner", user_level, (learners.lazy_ucb,), rounds_per_user=2)
     for bad in (0, -1, 1.5, True):
-        with pytest.raises((ValueError, TypeError), match="rounds_per_user must be an integer"):
-            user_level(lazy, rounds_per_user=bad)
-    with pytest.raises(ValueError, match="learner declares no privacy"):
-        user_level(learners.kl_ucb(8, 2), rounds_per_user=2)
-    with pytest.raises(ValueError, match="of one round, not of one user"):
-        user_level(user_level(lazy, rounds_per_user=2), rounds_per_user=2)
+        refuses("rounds_per_user must be an integer", user_level, (lazy,), rounds_per_user=bad)
     entries = learners.ftrl(8, domains.ball(2), epsilon=1.0, unit="entry")
-    with pytest.raises(ValueError, match="of one round, not of one entry"):
-        user_level(entries, rounds_per_user=2)
-    with pytest.raises(ValueError, match="rounds_per_user: 5 rounds have delta = 1"):
-        user_level(learners.exp3(16, 3), rounds_per_user=5)
+    for said, learner in {
+        "learner declares no privacy": learners.kl_ucb(8, 2),
+        "of one round, not of one user": user_level(lazy, rounds_per_user=2),
+        "of one round, not of one entry": entries,
+    }.items():
+        refuses(said, user_level, (learner,), rounds_per_user=2)
+    unity = "rounds_per_user: 5 rounds have delta = 1"
+    refuses(unity, user_level, (learners.exp3(16, 3),), rounds_per_user=5)

@@ -12,6 +12,7 @@ from jax import random as jr
 from dpjax import audit, clear_caches, environments, learners, noise, simulate
 from dpjax.engine import closure_digest
 from dpjax.study.programs import pairs
+from tests.audit.test_releases import CHANGED, learner_of
 from tests.engine.notebooks import CALLED, CELLS, KEPT, Notebook, play
 from tests.play import idle
 
@@ -45,132 +46,91 @@ def is_traced_anew(game):
         return closure_digest._context.value != closure_digest._since
 
 
-SETTINGS = "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0"
-LIBRARY = "import matplotlib\nmatplotlib.factor = 1.0"
-VARIABLE = "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0'"
-NEW, SET = "factor = 2.0", "settings.factor = 2.0"
-NEW_LIBRARY, NEW_VARIABLE = "matplotlib.factor = 2.0", "os.environ['FACTOR'] = '2.0'"
-# What is read, an expression that reads it, and what changes it.
+# What is read | an expression that reads it | what changes it.
 READ = {
-    "an array": ("table = np.ones(3)", "jnp.float32(table[2])", "table[2] = 2.0"),
-    "a list": ("table = [1.0]", "table[0]", "table[0] = 2.0"),
-    "a dict": ("table = {'factor': 1.0}", "table['factor']", "table['factor'] = 2.0"),
-    "a set": ("table = {1.0}", "max(table)", "table = {2.0}"),
-    "a deque": (
-        "from collections import deque\ntable = deque([1.0])", "table[0]", "table[0] = 2.0",
-    ),
-    "an array of objects": ("table = np.array([1.0], object)", "table[0]", "table[0] = 2.0"),
-    "a table of pandas": (
-        "import pandas\ntable = pandas.DataFrame({'factor': [1.0]})", "float(table.factor[0])",
-        "table.loc[0, 'factor'] = 2.0",
-    ),
-    "a class": ("class Settings: factor = 1.0", "Settings.factor", "Settings.factor = 2.0"),
+    "an array": "table = np.ones(3) | jnp.float32(table[2]) | table[2] = 2.0",
+    "a list": "table = [1.0] | table[0] | table[0] = 2.0",
+    "an array of objects": "table = np.array([1.0], object) | table[0] | table[0] = 2.0",
+    "a class": "class Settings: factor = 1.0 | Settings.factor | Settings.factor = 2.0",
     "slots": (
-        "class Settings: __slots__ = ('factor',)\nsettings = Settings()\nsettings.factor = 1.0",
-        "settings.factor", SET,
-    ),
+        "class Settings: __slots__ = ('factor',)\nsettings = Settings()\nsettings.factor = 1.0 | "
+        "settings.factor | settings.factor = 2.0"),
     "a property": (
         "factor = 1.0\nclass Settings:\n    @property\n    def factor(self): return factor\n"
-        "settings = Settings()", "settings.factor", NEW,
-    ),
+        "settings = Settings() | settings.factor | factor = 2.0"),
     "an operator": (
         "factor = 1.0\nclass Factor:\n    def __mul__(self, point): return factor * point\n"
-        "one = Factor()", "one", NEW,
-    ),
-    "a helper": ("def helper(): return 1.0", "helper()", "def helper(): return 2.0"),
-    # -1 and -2 have the same hash.
+        "one = Factor() | one | factor = 2.0"),
+    "a helper": "def helper(): return 1.0 | helper() | def helper(): return 2.0",
     "a number with the hash of another": (
-        "def helper(): return -1.0", "helper()", "def helper(): return -2.0",
-    ),
-    "a function within": ("factor = 1.0", "(lambda: factor)()", NEW),
-    "a module": (SETTINGS, "settings.factor", SET),
-    "another module": ("library = np", "library.float32(1.0)", "library = jnp"),
+        "def helper(): return -1.0 | helper() | def helper(): return -2.0"),
+    "a function within": "factor = 1.0 | (lambda: factor)() | factor = 2.0",
+    "a module": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0 | "
+        "settings.factor | settings.factor = 2.0"),
+    "another module": "library = np | library.float32(1.0) | library = jnp",
     "a function of another module": (
-        "import math, cmath\nroot = math.sqrt", "root(1.0).real", "root = cmath.sqrt",
-    ),
-    "a module in a class": (
-        f"{SETTINGS}\nclass Settings: module = settings", "Settings.module.factor", SET,
-    ),
-    "a namespace": (
-        "import types\nsettings = types.SimpleNamespace(factor=1.0)", "settings.factor", SET,
-    ),
+        "import math, cmath\nroot = math.sqrt | root(1.0).real | root = cmath.sqrt"),
     "a function of a library that keeps a number": (
-        "import optax\nfactor = optax.constant_schedule(1.0)", "factor(0)",
-        "factor = optax.constant_schedule(2.0)",
-    ),
+        "import optax\nfactor = optax.constant_schedule(1.0) | factor(0) | "
+        "factor = optax.constant_schedule(2.0)"),
     "a function that keeps its results": (
-        "import functools\nfactor = 1.0\n@functools.lru_cache\ndef helper(): return factor",
-        "helper()", "factor = 2.0; helper.cache_clear()",
-    ),
+        "import functools\nfactor = 1.0\n@functools.lru_cache\ndef helper(): return factor | "
+        "helper() | factor = 2.0; helper.cache_clear()"),
     "a function with the name of another": (
-        "import functools\nfactor = 1.0\n@functools.wraps(jnp.sin)\ndef helper(): return factor",
-        "helper()", NEW,
-    ),
-    "a global by its name": ("factor = 1.0", "globals()['factor']", NEW),
+        "import functools\nfactor = 1.0\n@functools.wraps(jnp.sin)\n"
+        "def helper(): return factor | helper() | factor = 2.0"),
+    "a global by its name": "factor = 1.0 | globals()['factor'] | factor = 2.0",
     "a global by a computed name": (
-        "factor = 1.0\nname = 'tor'", "globals()['fac' + str(name)]", NEW,
-    ),
-    "a global in a string": ("factor = 1.0", "eval('factor + 0.0')", NEW),
-    "an attribute by its name": (SETTINGS, "getattr(settings, 'factor')", SET),
+        "factor = 1.0\nname = 'tor' | globals()['fac' + str(name)] | factor = 2.0"),
+    "a global in a string": "factor = 1.0 | eval('factor + 0.0') | factor = 2.0",
+    "an attribute by its name": (
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0 | "
+        "getattr(settings, 'factor') | settings.factor = 2.0"),
     "an attribute by a computed name": (
-        f"{SETTINGS}\ndef setting(name): return getattr(settings, name)",
-        "setting('fac' + str('tor'))", SET,
-    ),
-    "an attribute by a name in a tuple": (
-        SETTINGS, "[getattr(settings, x) for x in ('factor', 'real')[:1]][0]", SET,
-    ),
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "def setting(name): return getattr(settings, name) | setting('fac' + str('tor')) | "
+        "settings.factor = 2.0"),
     "an attribute in the dict of a module": (
-        f"{SETTINGS}\nname = 'fac'", "settings.__dict__[name + 'tor']", SET,
-    ),
-    "a setting of an installed package": (LIBRARY, "matplotlib.factor", NEW_LIBRARY),
-    "a setting of an installed package by name": (
-        LIBRARY, "getattr(matplotlib, 'factor')", NEW_LIBRARY,
-    ),
+        "import types\nsettings = types.ModuleType('settings')\nsettings.factor = 1.0\n"
+        "name = 'fac' | settings.__dict__[name + 'tor'] | settings.factor = 2.0"),
+    "a setting of an installed package": (
+        "import matplotlib\nmatplotlib.factor = 1.0 | matplotlib.factor | matplotlib.factor = 2.0"),
     "a setting of an installed package by a computed name": (
-        f"{LIBRARY}\nname = 'fac'", "vars(matplotlib)[name + 'tor']", NEW_LIBRARY,
-    ),
+        "import matplotlib\nmatplotlib.factor = 1.0\nname = 'fac' | "
+        "vars(matplotlib)[name + 'tor'] | matplotlib.factor = 2.0"),
     "a setting in a module of an installed package": (
-        "import matplotlib.colors\nmatplotlib.colors.factor = 1.0", "matplotlib.colors.factor",
-        "matplotlib.colors.factor = 2.0",
-    ),
-    "an environment variable": (VARIABLE, "float(os.environ['FACTOR'])", NEW_VARIABLE),
-    "an environment variable by its function": (
-        VARIABLE, "float(os.getenv('FACTOR'))", NEW_VARIABLE,
-    ),
+        "import matplotlib.colors\nmatplotlib.colors.factor = 1.0 | matplotlib.colors.factor | "
+        "matplotlib.colors.factor = 2.0"),
+    "an environment variable": (
+        "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0' | "
+        "float(os.environ['FACTOR']) | os.environ['FACTOR'] = '2.0'"),
     "an environment variable by another name of its function": (
-        VARIABLE, "float(get('FACTOR'))", NEW_VARIABLE,
-    ),
+        "import os\nfrom os import getenv as get\nos.environ['FACTOR'] = '1.0' | "
+        "float(get('FACTOR')) | os.environ['FACTOR'] = '2.0'"),
 }  # fmt: skip
+# A function | what changes it.
 PLACES = {
     "a closure": (
         "def make():\n    factor = 1.0\n    def cost(point): return factor * point\n"
         "    def change():\n        nonlocal factor\n        factor = 2.0\n"
-        "    return cost, change\ncost, change = make()", "change()",
-    ),
-    "a default": (
-        "def cost(point, factor=1.0): return factor * point", "cost.__defaults__ = (2.0,)",
-    ),
+        "    return cost, change\ncost, change = make() | change()"),
+    "a default": "def cost(point, factor=1.0): return factor * point | cost.__defaults__ = (2.0,)",
     "a keyword default": (
-        "def cost(point, *, factor=1.0): return factor * point",
-        "cost.__kwdefaults__ = {'factor': 2.0}",
-    ),
+        "def cost(point, *, factor=1.0): return factor * point | "
+        "cost.__kwdefaults__ = {'factor': 2.0}"),
     "an object": (
-        "class Cost:\n    def __call__(self, point): return self.factor * point\n"
-        "inner = Cost()\ninner.factor = 1.0\ndef cost(point): return inner(point)",
-        "inner.factor = 2.0",
-    ),
+        "class Cost:\n    def __call__(self, point): return self.factor * point\ninner = Cost()\n"
+        "inner.factor = 1.0\ndef cost(point): return inner(point) | inner.factor = 2.0"),
     "an attribute of a function": (
-        "def cost(point): return cost.factor * point\ncost.factor = 1.0", "cost.factor = 2.0",
-    ),
+        "def cost(point): return cost.factor * point\ncost.factor = 1.0 | cost.factor = 2.0"),
     "an argument": (
-        "def helper(low, high): return low\ndef cost(point): return helper(low=point, high=1.0)",
-        "def helper(high, low): return high",
-    ),
-    **{
-        name: (f"{cell}\ndef cost(point): return {read} * point", edit)
-        for name, (cell, read, edit) in READ.items()
-    },
+        "def helper(low, high): return low\n"
+        "def cost(point): return helper(low=point, high=1.0) | def helper(high, low): return high"),
 }  # fmt: skip
+for name, text in READ.items():
+    cell, read, edit = text.split(" | ")
+    PLACES[name] = f"{cell}\ndef cost(point): return {read} * point | {edit}"
 # They keep the values that they read, and are passed to JAX by name.
 OBJECTS = {
     "a partial": (
@@ -195,7 +155,7 @@ def test_what_a_function_reads_is_found(place, monkeypatch):
     monkeypatch.setenv("FACTOR", "")
     monkeypatch.setattr("matplotlib.factor", None, raising=False)
     monkeypatch.setattr("matplotlib.colors.factor", None, raising=False)
-    cell, edit = PLACES[place]
+    cell, edit = PLACES[place].split(" | ")
     cells = Notebook(
         cell, "def game(point): return game_of(lax.cond(point > 0, cost, cost, point))"
     )
@@ -269,17 +229,6 @@ def test_clear_caches_leaves_nothing_stale_outside_of_sweeps():
     assert cost() == 0.5
 
 
-def test_clear_caches_leaves_nothing_stale():
-    """JAX's traces and the remembered functions go together, or the second run would be stale."""
-    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
-    assert play(cells.game) == [2.0, 6.0]
-    cells.run("factor = 2.0")
-    clear_caches()
-    assert play(cells.game) == [4.0, 12.0]
-    cells.run("factor = 1.0")
-    assert play(cells.game) == [2.0, 6.0]
-
-
 def test_many_contexts_are_warned_of_once(monkeypatch):
     monkeypatch.setattr(closure_digest, "_CONTEXTS", 3)
     closure_digest.forget()
@@ -334,13 +283,10 @@ def test_audits_see_changes():
         "def step(state, key, loss): return (noisy(key, loss),) * 2",
     )
     cells.names["noise"] = noise
-    learner = learners.hedge(2, 2, epsilon=1.0)._replace(
-        init=lambda key: (jnp.zeros(2),) * 2, step=lambda *now: cells.names["step"](*now)
-    )
-    pair = audit.Pair(jnp.zeros((2, 2)), jnp.array([[1.0, 0.0], [0.0, 0.0]]))
+    learner = learner_of(lambda *now: cells.names["step"](*now))
 
     def spent():
-        return float(audit.spent(audit.replay(learner, pair, jr.key(0)), 0.0))
+        return float(audit.spent(audit.replay(learner, CHANGED, jr.key(0)), 0.0))
 
     first = spent()
     cells.run("scale = 0.5")

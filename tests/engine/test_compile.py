@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import sys
 import warnings
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -29,22 +30,18 @@ def traced():
 
 
 def test_a_mesh_has_the_platform_of_its_devices(monkeypatch):
-    class Device:
-        def __init__(self, platform, version="cuda 13000"):
-            self.platform, self.platform_version = platform, version
-            self.client = self
-
-    class Mesh:
-        def __init__(self, *platform):
-            self.devices = np.array([Device(*platform)])
+    def mesh(platform, version="cuda 13000"):
+        client = SimpleNamespace(platform_version=version)
+        device = SimpleNamespace(platform=platform, client=client)
+        return SimpleNamespace(devices=np.array([device]))
 
     monkeypatch.setattr(compile, "PLATFORMS", {"cpu": compile.CPU})
-    assert compile.platform_of(Mesh("cpu")) is compile.CPU
-    assert compile.platform_of(Mesh("gpu")) is compile.ACCELERATOR
+    assert compile.platform_of(mesh("cpu")) is compile.CPU
+    assert compile.platform_of(mesh("gpu")) is compile.ACCELERATOR
     importlib.reload(importlib.import_module("dpjax.kernels"))
-    assert compile.platform_of(Mesh("gpu")) is compile.PLATFORMS["cuda"]
-    assert compile.platform_of(Mesh("tpu")) is compile.PLATFORMS["tpu"]
-    assert compile.platform_of(Mesh("gpu", "rocm 70000")) is compile.ACCELERATOR
+    assert compile.platform_of(mesh("gpu")) is compile.PLATFORMS["cuda"]
+    assert compile.platform_of(mesh("tpu")) is compile.PLATFORMS["tpu"]
+    assert compile.platform_of(mesh("gpu", "rocm 70000")) is compile.ACCELERATOR
     here = compile.platform_of(jax.make_mesh((1,), ("one",)))
     assert compile.platform_of(None) is here
 

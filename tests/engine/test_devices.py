@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -109,16 +110,11 @@ def assert_same_bits(a, b):
 
 
 NAMES = ["dp_exp3_lap", "ftrl", "linucb"]
+ALL = pytest.param(learners.__all__, marks=pytest.mark.slow, id="all")
 
 
 @pytest.mark.parametrize("elsewhere", [on_four_devices, on_two_processes])
-@pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(NAMES, id="some"),
-        pytest.param(learners.__all__, marks=pytest.mark.slow, id="all"),
-    ],
-)
+@pytest.mark.parametrize("names", [pytest.param(NAMES, id="some"), ALL])
 def test_devices_and_processes_change_no_bit(elsewhere, names, tmp_path):
     """Blocks differ in size and place; one process computes only its share."""
     elsewhere(tmp_path, names)
@@ -273,17 +269,12 @@ def test_memory_of_this_machine(monkeypatch):
     assert 2**26 < two == one / 2 < 2**46
     assert memory(jax.make_mesh((1,), ("one",)), 2) == one
 
-    class Client:
-        platform_version = "cuda 13000"
-
-    class Accelerator:
-        platform, memory_stats = "gpu", staticmethod(lambda: {"bytes_limit": 1000})
-        client = Client()
-
-    class Mesh:
-        devices = np.array([Accelerator()])
-
-    assert memory(Mesh(), 1) == 900.0
+    accelerator = SimpleNamespace(
+        platform="gpu",
+        memory_stats=lambda: {"bytes_limit": 1000},
+        client=SimpleNamespace(platform_version="cuda 13000"),
+    )
+    assert memory(SimpleNamespace(devices=np.array([accelerator])), 1) == 900.0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from jax import random as jr
 from dpjax.engine.batch_last import batch_last
 from tests.engine.beside_vmap import INDEX, MATRIX, B, both, check
 
-NUMBERS = lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers
 MODES = ("clip", "fill", "promise_in_bounds")
 UPDATES = ("set", "add", "subtract", "multiply", "min", "max")
 # Must neither leak from other places nor get lost: the sign of 0 and the bits of NaN.
@@ -127,35 +126,3 @@ def test_many_places_and_functions_of_an_entry_are_left_to_vmap():
         )  # fmt: skip
 
     check(function, many, MATRIX, INDEX)
-
-
-def test_random_indexing():
-    """Arrays of up to three axes, each indexed per member or by a shared index.
-
-    Uses the functions of lax, with slices of any size that fits and starts anywhere.
-    """
-    rng = np.random.default_rng(3)
-    for _ in range(3):
-        shape = tuple(rng.integers(1, 5, size=rng.integers(1, 4)))
-        sizes = [int(rng.choice([1, n])) for n in shape]
-        starts = rng.integers(-2, 7, size=(len(shape), B)).astype(np.int32)
-        own = rng.random(len(shape)) < 0.7
-        operand = of_dtype(np.float32, (*shape, B), int(rng.integers(99)))
-        update = of_dtype(np.float32, (*sizes, B), int(rng.integers(99)))
-        indexed = tuple(int(a) for a in np.flatnonzero(rng.random(len(shape)) < 0.7))
-        window = tuple(range(len(shape)))
-
-        def function(x, u, starts):
-            where = [starts[a] if own[a] else jnp.int32(a - 1) for a in range(len(shape))]  # noqa: B023
-            vector = jnp.stack([where[a] for a in indexed] or [jnp.int32(0)])[: len(indexed)]  # noqa: B023
-            found = [lax.dynamic_slice(x, where, sizes), lax.dynamic_update_slice(x, u, where)]  # noqa: B023
-            for mode in MODES:
-                read, write = (kind(window, (), indexed) for kind in NUMBERS)  # noqa: B023
-                found.append(lax.gather(x, vector, read, sizes, mode=mode))  # noqa: B023
-                found += [
-                    scatter(x, vector, u, write, mode=mode)
-                    for scatter in (lax.scatter, lax.scatter_add, lax.scatter_max, lax.scatter_sub)
-                ]
-            return found
-
-        check(function, operand, update, starts)

@@ -12,11 +12,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import clear_caches, simulate, store, sweep
-from dpjax.core import Arms, Batch, BatchLearner, Outcome, Privacy
 from dpjax.engine import programs
-from dpjax.feedback import bandit
-from dpjax.game.batches import simulate_batches
-from dpjax.maths import exact_sums
 from dpjax.study.traces import trace
 from tests.engine import games, notebooks
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
@@ -108,49 +104,6 @@ def test_nothing_is_stale_in_other_ways_to_run(options, tmp_path, monkeypatch):
     assert play(game, **options) == [2.0, 6.0]
     edit()
     assert play(game, **options) == [4.0, 12.0]
-
-
-def test_nothing_is_stale_in_batches():
-    factor = 1.0
-
-    def game(point):
-        batch = Batch(jnp.zeros((), jnp.int32), jnp.int32(2))
-        learner = BatchLearner(
-            init=lambda key: ((), batch), step=lambda state, key, total: (state, batch),
-            feedback=bandit, action_set=Arms(2), horizon=2,
-            privacy=Privacy(),
-        )  # fmt: skip
-        cost = factor * point
-        return learner, game_of(cost)[1]._replace(
-            batch=lambda state, key, arm, rounds, feedback: (
-                state,
-                jax.tree.map(exact_sums.of, feedback(jnp.zeros(2), arm)),
-                jnp.asarray(cost, jnp.float32),
-            )
-        )
-
-    assert play(game, play=simulate_batches) == [2.0, 6.0]
-    factor = 2.0
-    assert play(game, play=simulate_batches) == [4.0, 12.0]
-
-
-def test_a_setting_of_jax_makes_another_program(tmp_path):
-    """Here a setting that changes key splitting, which must not be mixed in a store."""
-
-    def game(point):
-        learner, environment = game_of(0.0)
-        return learner, environment._replace(
-            step=lambda state, key, arm: (
-                state, Outcome(jnp.zeros(2), point * jr.uniform(jr.split(key)[1]))
-            )
-        )  # fmt: skip
-
-    usual = play(game, store=tmp_path / "store")
-    with jax.threefry_partitionable(not jax.config.jax_threefry_partitionable):
-        other = play(game)
-        with pytest.raises(ValueError, match="another setting jax_threefry_partitionable"):
-            play(game, store=tmp_path / "store")
-    assert usual != other and play(game) == usual
 
 
 def traced_of(game):

@@ -44,16 +44,8 @@ def compilers():
     packages = project["optional-dependencies"]["compilers"]
     (jax,) = [package for package in packages if package.startswith("jax==")]
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--target",
-            folder,
-            "--no-deps",
-        ]
+        options = ["install", "--quiet", "--no-deps", "--target", folder]
+        command = [sys.executable, "-m", "pip", *options]
         subprocess.run([*command, *packages, jax.replace("jax", "jaxlib")], check=True)
         yield {"PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
 

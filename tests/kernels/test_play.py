@@ -34,6 +34,9 @@ FLAGS = [False, True, False]  # of the point, the seed and the key
 TRIALS = 40  # more than one block of 32, and less than two
 # Compiling takes some ten seconds for each of the others.
 OFTEN = {"dp_exp3_lap", "exp3", "successive_elimination"}
+COMPILED = [
+    pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in learners.__all__
+]
 
 
 @pytest.fixture(autouse=True)
@@ -156,11 +159,7 @@ def assert_same(program, play):
     return expected
 
 
-def marked(name):
-    return pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow)
-
-
-@pytest.mark.parametrize("name", [*map(marked, learners.__all__)])
+@pytest.mark.parametrize("name", COMPILED)
 def test_a_kernel_has_the_numbers_of_a_sweep(name, quick_compilation):
     program = traced(game_of(name, 12), [5, 12]).program
     assert_same(program, played_by_kernel(program, FLAGS, TARGETS["interpret"]))
@@ -308,25 +307,3 @@ def test_a_number_is_rounded_to_no_other_precision(mantissa, fits):
     else:
         with pytest.raises(one_kernel.Unfit, match="another precision"):
             on_card.evaluate(closed, [filled((), [entry])])
-
-
-def test_a_sweep_shows_the_reason_on_request(monkeypatch, caplog):
-    """If a kernel cannot hold a game, XLA plays it, and no number changes."""
-
-    def game(epsilon):
-        return learners.exp3(8, 3), environments.bernoulli([0.3, 0.5, 0.5])
-
-    def played():
-        clear_caches()
-        return sweep(game, np.ones(1), 2, jr.key(0), progress=False)
-
-    expected = played()
-    monkeypatch.setattr(domain, "MOST_OPERATIONS", 2)
-    layouts = (lambda *given: as_one_kernel(*given, target="interpret"), compile.trials_last)
-    here = compile.ACCELERATOR._replace(layouts=layouts)
-    monkeypatch.setattr(compile, "platform_of", lambda mesh: here)
-    with caplog.at_level(logging.INFO, logger="dpjax"):
-        found = played()
-    clear_caches()
-    assert "cannot be used: Unfit: the rounds have more than 2 operations" in caplog.text
-    np.testing.assert_allclose(found.regret, expected.regret, rtol=1e-5)

@@ -74,7 +74,7 @@ def test_parameter_bounds_the_newton_decrement(name):
     assert largest > 0.95 * (barrier.parameter - (name in ("simplex", "pair")))
 
 
-@pytest.mark.parametrize("scale", [1e3, 1e5, 1e8, 1e12, 1e18])
+@pytest.mark.parametrize("scale", [1e3, 1e8, 1e18])
 @pytest.mark.parametrize("name", ["ball", "cube", "simplex"])
 def test_float32_near_the_boundary(name, scale):
     """Points stay in the set up to rounding, and A^+' is finite, for any size of s."""
@@ -96,7 +96,7 @@ def outside(name, points):
     return np.maximum(-points.min(axis=1), np.abs(points.sum(axis=1) - 1))
 
 
-@pytest.mark.parametrize("dim", [2, 3, 100, 10_000])
+@pytest.mark.parametrize("dim", [2, 100, 10_000])
 def test_root_on_the_simplex(dim):
     """Against bisection in float64, for s close together, far apart and in two groups.
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpjax.maths import designs
+from tests.refusals import refuses
 
 
 def sets_of_actions():
@@ -83,17 +84,6 @@ def test_all_masks_of_a_small_set():
         assert largest <= 2 * rank * (1 + 1e-4)
 
 
-def test_the_start_alone_would_not_do():
-    """Uniform weights on the basis sometimes have leverages above 2 r."""
-    actions = np.random.default_rng(3).normal(size=(300, 20, 5))
-    everything = np.ones((300, 20), bool)
-    _, _, basis = jax.device_get(design(jnp.asarray(actions, jnp.float32), everything))
-    above = [
-        largest_leverage(one, mine / 5)[0] > 10.0 for one, mine in zip(actions, basis, strict=True)
-    ]
-    assert 10 < sum(above) < 290
-
-
 def test_number_of_steps():
     """By hand for d = 2: a step gains ln(4 / 3), starting at most ln 8 below the maximum."""
     assert [designs.core_set_steps(dim) for dim in (1, 2)] == [0, 8]
@@ -139,7 +129,7 @@ def test_inverse():
         np.testing.assert_allclose(computed, exact, atol=2e-3 * np.abs(exact).max())
 
 
-@pytest.mark.parametrize("zeta", [1.5, 1.0, 0.3, 0.1, 0.01])
+@pytest.mark.parametrize("zeta", [1.5, 0.3, 0.01])
 def test_net_covers_the_circle(zeta):
     """Every point is within zeta of the net, but not of an even net with one point less."""
     net = designs.circle_net(zeta)
@@ -158,12 +148,6 @@ def test_net_covers_the_circle(zeta):
         assert not covered(np.stack([np.cos(angles), np.sin(angles)], axis=1))
 
 
-@pytest.mark.parametrize("zeta", [0.0, -1.0, 2.0, np.nan])
-def test_a_bad_width_of_a_net_is_named(zeta):
-    with pytest.raises(ValueError, match=r"\bzeta\b"):
-        designs.circle_net(zeta)
-
-
 def test_span_coordinates():
     """Orthonormal columns, as many as the rank; also for scales far from 1 and d > K."""
     random = np.random.default_rng(8)
@@ -177,19 +161,12 @@ def test_span_coordinates():
             np.testing.assert_allclose(columns @ (columns.T @ vectors), vectors, atol=1e-12)
 
 
-BAD = [
-    np.ones((1, 2)), np.ones(3), np.zeros((3, 2)), [[1.0, np.nan], [0.0, 1.0]],
-    [[1.0, np.inf], [0.0, 1.0]], [[1.0], [1.0, 2.0]], np.ones((2, 2, 2)), np.zeros((3, 0)), None,
-    "ab",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("actions", BAD, ids=str)
-def test_bad_actions_are_named(actions):
-    with pytest.raises((ValueError, TypeError), match=r"^actions\b.* must be "):
-        designs.span_coordinates(actions)
-
-
-def test_traced_actions_are_refused():
-    with pytest.raises(TypeError, match="^actions must be known numbers, not traced"):
-        jax.jit(lambda actions: designs.span_coordinates(actions).sum())(jnp.eye(3))
+def test_bad_arguments_are_named():
+    refuses(r"\bzeta\b", designs.circle_net, (0.0,), (-1.0,), (2.0,), (np.nan,))
+    refuses(
+        r"^actions\b.* must be ", designs.span_coordinates, (np.ones((1, 2)),), (np.ones(3),),
+        (np.zeros((3, 2)),), ([[1.0, np.nan], [0.0, 1.0]],), ([[1.0, np.inf], [0.0, 1.0]],),
+        ([[1.0], [1.0, 2.0]],), (np.ones((2, 2, 2)),), (np.zeros((3, 0)),), (None,), ("ab",),
+    )  # fmt: skip
+    traced = jax.jit(lambda actions: designs.span_coordinates(actions).sum())
+    refuses("^actions must be known numbers, not traced", traced, (jnp.eye(3),))

@@ -19,7 +19,7 @@ def positive(dim, seed=0):
     return rows.T @ rows + 0.1 * np.eye(dim)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 5, 8, 9, 13, 20, 40])
+@pytest.mark.parametrize("dim", [1, 5, 8, 9, 20])
 def test_whitener_solution_and_determinant(dim):
     v, x = positive(dim), np.random.default_rng(1).normal(size=(4, dim))
     shape = jax.jit(lambda p: ellipsoids.ellipsoid(p, dim))(packed(v))
@@ -62,7 +62,7 @@ def all_at_once(packed, points):
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="kernels of a CPU")
-@pytest.mark.parametrize("dim", [9, 16, 20, 60])
+@pytest.mark.parametrize("dim", [9, 20])
 def test_a_trial_has_the_same_bits_among_few_and_many(dim):
     """Every third of 40 matrices is indefinite."""
     many = np.array([positive(dim, seed) for seed in range(40)])

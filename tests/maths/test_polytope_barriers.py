@@ -79,44 +79,6 @@ def test_semi_axes_and_argmin_against_the_numerical_hessian_and_gradient(name):
         check_barrier(barrier, function, s[: domain.dim], 4e-3)
 
 
-def test_cube_and_simplex_have_their_closed_forms():
-    """The same minimizers and ellipsoids: the duals of all z have the same lengths."""
-    plane = (np.ones((1, 4)), [1.0])
-    pairs = [
-        (compiled(domains.polytope(CUBE, np.ones(6))), domains.cube(3)),
-        (compiled(domains.polytope(-np.eye(4), np.zeros(4), equalities=plane)), domains.simplex(4)),
-    ]
-    assert [body.barrier.parameter for body, _ in pairs] == [6.0, 4.0]
-    for body, known in pairs:
-        for size in (0.0, 1.0, 60.0, 1e3, 1e4):
-            s = jnp.asarray(size * np.array([1.0, -0.4, 0.3, 2.0])[: known.dim], jnp.float32)
-            np.testing.assert_allclose(body.barrier.argmin(s), known.barrier.argmin(s), atol=1e-5)
-            np.testing.assert_allclose(*hessians(s, body, known), atol=5e-3)
-
-
-def hessians(s, body, known):
-    """The Hessian of the first barrier in axes of the second one, and the unit matrix.
-
-    The duals of n orthonormal z are columns of a D with D D' = R''. On the simplex they may be off
-    by constants, which are orthogonal to axes in the plane.
-    """
-    n = known.barrier.dim
-    eye = jnp.eye(n, dtype=jnp.float32)
-    _, duals = jax.vmap(body.barrier.explore, (None, 0))(s, eye)
-    _, others = jax.vmap(known.barrier.explore, (None, 0))(s, eye)
-    axes = np.linalg.pinv(flat(others))
-    seen = flat(duals) @ axes
-    return seen.T @ seen, np.eye(n)
-
-
-def flat(duals):
-    """Duals (n, d) in coordinates (n, n) of the plane with entries of sum 0, if d = n + 1."""
-    duals = np.asarray(duals, np.float64)
-    if duals.shape[0] == duals.shape[1]:
-        return duals
-    return duals @ np.linalg.svd(np.ones((1, duals.shape[1])))[2][1:].T
-
-
 def test_newton_steps_leave_nothing():
     """Rounds at the limit of the proof, eta n |f| = 1/4: with two steps, 1e-3 would be left."""
     domain, _ = made("drawn")
@@ -145,7 +107,7 @@ def test_a_large_move_is_reported_and_caught_up():
     assert left < 1e-4
 
 
-@pytest.mark.parametrize("scale", [1e2, 1e4, 1e6, 1e12, 1e30, 3e38])
+@pytest.mark.parametrize("scale", [1e2, 1e6, 3e38])
 def test_float32_near_the_boundary(scale):
     """Points stay in the body up to rounding, and all values are finite, for any size of s."""
     domain, _ = made("drawn")

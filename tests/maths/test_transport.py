@@ -91,20 +91,7 @@ def test_transport_cost():
     np.testing.assert_allclose(computed[apart], cost_by_search(*values), rtol=2e-5)
 
 
-def test_transport_cost_is_that_of_the_mirrored_game():
-    random = np.random.default_rng(0)
-    x, y = np.sort(random.uniform(0, 1, (2, 300)).astype(np.float32), axis=0)
-    n, m = np.exp(random.uniform(0, 9, (2, 300))).astype(np.float32)
-    epsilon = np.exp(random.uniform(-4, 2, 300)).astype(np.float32)
-    mirrored = transport_cost(1 - y, 1 - x, m, n, epsilon)
-    np.testing.assert_allclose(transport_cost(x, y, n, m, epsilon), mirrored, rtol=1e-4)
-
-
 def test_hoeffding_radius():
-    golden = [hoeffding_radius(4096, 4096, 1, 1, x, 0.01) for x in (5, 10, 15)]
-    np.testing.assert_allclose(golden, [0.216936, 0.362159, 0.499140], rtol=3e-6)
-    golden = [hoeffding_radius(1024, 1024, 1, 1, x, 1.0) for x in (5, 10, 15)]
-    np.testing.assert_allclose(golden, [0.070152, 0.099214, 0.121517], rtol=6e-6)
     random = np.random.default_rng(1)
     for _ in range(100):
         n, m = np.exp(random.uniform(0, 20, 2))
@@ -117,19 +104,12 @@ def test_hoeffding_radius():
 
 
 def test_hoeffding_radius_without_noise():
-    """Hoeffding's radius at infinity, monotone in counts and epsilon."""
+    """Hoeffding's radius at infinity; with all noise, about that of one draw."""
     n, m = np.float32([1, 100, 1e9]), np.float32([50, 1, 1e9])
     exact = np.sqrt(2 * 7 * 0.25 * (1 / n + 1 / m))
     for epsilon in (np.inf, 1e9):
-        radius = hoeffding_radius(n, m, 1, 1, 7, epsilon)
-        np.testing.assert_allclose(radius, exact, rtol=1e-5)
+        np.testing.assert_allclose(hoeffding_radius(n, m, 1, 1, 7, epsilon), exact, rtol=1e-5)
     assert 7 / 1e-9 < hoeffding_radius(1e9, 1, 1, 1, 7, 1e-9) < 20 / 1e-9
-    epsilons = np.geomspace(1e-9, 1e6, 61, dtype=np.float32)
-    counts = np.geomspace(1, 1e9, 61, dtype=np.float32)
-    for arguments in ((64, 32, 1, 3, 7, epsilons), (counts, 32, 1, 3, 7, 0.1),
-                      (32, counts, 1, 3, 7, 0.1)):  # fmt: skip
-        falls = np.asarray(hoeffding_radius(*arguments))
-        assert (np.diff(falls) <= 1e-6 * falls[1:]).all()
 
 
 def test_threshold_coefficients():
@@ -142,25 +122,14 @@ def test_threshold_coefficients():
     np.testing.assert_allclose(table, np.swapaxes(table, 0, 1), atol=1e-14)
     np.testing.assert_allclose(table[0, 0, :3], [1, 1, 0])
     np.testing.assert_allclose(table[1, 1, :5], [1, 1, 0.75, 0.25, 0])
-    random = np.random.default_rng(2)
     for j, golden in [(1, 0.009158), (2, 0.027473), (5, 0.096443), (12, 0.201490)]:
         law = -np.diff(table[j, 0])[2 : j + 2]
         above = np.sum(law * gammaincc(np.arange(3, j + 3) - 2, 4.0))
         assert above == pytest.approx(golden, abs=6e-7)
-        drawn = np.mean(laplace_sums(random, j, 1.0, 200_000) > 4)
-        assert drawn == pytest.approx(above, abs=5 * np.sqrt(above / 200_000))
 
 
 def test_thresholds():
-    """Golden numbers, and the float64 tail is e^-exponent at every threshold."""
-    two = np.float32([-np.log(1e-4), -np.log(1e-2)])
-    for draws, golden in {
-        0: [11.7564, 6.63835], 1: [14.6330, 8.81798], 5: [21.5776, 13.5463],
-        10: [27.6954, 17.5629], 20: [36.8336, 23.4645],
-    }.items():  # fmt: skip
-        kept = transport_threshold_kept(two, draws)
-        assert (kept >= np.array(golden) * (1 - 6e-6)).all()
-        np.testing.assert_allclose(kept, golden, rtol=3e-3)
+    """The float64 tail is e^-exponent at every threshold."""
     exponents = np.float32([1e-2, 0.5, 3, 10, 40, 60])
     for function, row in [
         (transport_threshold_plain, np.array([1.0, 1.0])),
@@ -188,45 +157,31 @@ def private_means(random, mean, n, draws, epsilon, size):
     return (random.binomial(n, mean, size) + laplace_sums(random, draws, 1 / epsilon, size)) / n
 
 
-# (mean, n, m, draws of each, epsilon): noise dominates, noise equals sampling, sampling dominates.
-GAMES = [
-    (0.3, 4096, 4096, 1, 0.01),
-    (0.5, 512, 2048, 1, 0.1),
-    (0.05, 3000, 200, 1, 1.0),
-    (0.4, 1024, 1024, 6, 0.03),
-]
-
-
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", [(0.3, 4096, 4096, 1, 0.01), (0.4, 1024, 1024, 6, 0.03)])
 def test_equal_arms_rarely_pass(game):
     """Both tests pass with probability at most e^-exponent, under the law of losses and noise.
 
-    If noise dominates, tests that ignore it, or use half its scale, pass too often.
+    Noise dominates here, so tests that ignore it, or use half its scale, pass too often.
     """
     mean, n, m, draws, epsilon = game
     random, size = np.random.default_rng(4), 200_000
-    x = private_means(random, mean, n, draws, epsilon, size).astype(np.float32)
-    y = private_means(random, mean, m, draws, epsilon, size).astype(np.float32)
-    clipped = np.clip(x, 0, 1), np.clip(y, 0, 1)
-    exponents = np.float32([3, 5, 7])
+    x, y = (
+        private_means(random, mean, count, draws, epsilon, size).astype(np.float32)
+        for count in (n, m)
+    )
+    clipped, exponents = (np.clip(x, 0, 1), np.clip(y, 0, 1)), np.float32([3, 5, 7])
     allowed = np.exp(-exponents) + 5 * np.sqrt(np.exp(-exponents) / size)
 
-    def passes(assumed, draws):
-        """Frequencies with which both tests pass, for noise as at this epsilon."""
-        radii = hoeffding_radius(n, m, draws, draws, exponents, assumed)
+    def exceed(assumed, draws):
+        """Whether each test passes too often, with thresholds for noise as at this epsilon."""
+        radii = np.asarray(hoeffding_radius(n, m, draws, draws, exponents, assumed))
         costs = np.asarray(transport_cost(*clipped, n, m, assumed))
-        thresholds = transport_threshold_kept(exponents, draws)
-        return [
-            np.mean((y - x)[:, None] >= np.asarray(radii), axis=0),
-            np.mean(costs[:, None] >= np.asarray(thresholds), axis=0),
-        ]
+        thresholds = np.asarray(transport_threshold_kept(exponents, draws))
+        passes = (y - x)[:, None] >= radii, costs[:, None] >= thresholds
+        return [(np.mean(each, axis=0) > allowed).any() for each in passes]
 
-    for frequencies in passes(epsilon, draws):
-        assert (frequencies <= allowed).all()
-    if epsilon < 0.1:
-        for wrong in (passes(np.inf, 0), passes(2 * epsilon, draws)):
-            for frequencies in wrong:
-                assert (frequencies > allowed).any()
+    assert exceed(epsilon, draws) == [False, False]
+    assert exceed(np.inf, 0) == exceed(2 * epsilon, draws) == [True, True]
 
 
 def test_phase_exponent():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpjax import mechanisms, privacy
+from tests.refusals import refuses
 
 FACTORIES = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name != "exact"} | {
     "kary, k = 3": partial(mechanisms.kary, k=3),
@@ -72,12 +73,9 @@ def test_adjacent_values_of_a_tree_cost_nearly_k_times_one_value():
 
 
 def test_bad_arguments_are_named():
-    tree = mechanisms.tree(8)
+    tree, of = mechanisms.tree(8), privacy.user_sensitivity
     for bad in (0, 1.5, True):
-        with pytest.raises((ValueError, TypeError), match="^rounds must be"):
-            privacy.user_sensitivity(tree, bad)
-        with pytest.raises((ValueError, TypeError), match="^spacing must be"):
-            privacy.user_sensitivity(tree, 2, spacing=bad)
-    with pytest.raises(TypeError, match="mechanism"):
-        privacy.user_sensitivity(mechanisms.tree, 2)
-    assert privacy.user_sensitivity(mechanisms.tree(1), 2) == (0.0, 0.0, True)
+        refuses("^rounds must be", of, (tree, bad))
+        refuses("^spacing must be", of, (tree, 2), spacing=bad)
+    refuses("mechanism", of, (mechanisms.tree, 2))
+    assert of(mechanisms.tree(1), 2) == (0.0, 0.0, True)

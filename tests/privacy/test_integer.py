@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from dpjax import noise, privacy
+from tests.refusals import refuses
 
 NAN, INF = math.nan, math.inf
 
@@ -51,19 +52,6 @@ def test_binomial_delta_enumerates_all_coins():
         assert noise.binomial.delta(6, epsilon, sensitivity) == pytest.approx(worst, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("delta", "coins"),
-    [
-        (1e-4, {0.1: 2405, 0.25: 481, 0.5: 144, 1.0: 46, 2.0: 19, 4.0: 14}),
-        (1e-6, {0.01: 375406, 0.1: 5279, 0.25: 958, 0.5: 268, 1.0: 80, 2.0: 31, 4.0: 20}),
-    ],
-)
-def test_the_least_number_of_coins(delta, coins):
-    for epsilon, number in coins.items():
-        assert noise.binomial.least_scale(epsilon, delta) == number
-        assert noise.binomial.delta(number - 1, epsilon) > delta
-
-
 def test_binomial_delta_to_many_digits():
     """By mpmath, with 40 digits."""
     assert noise.binomial.delta(79, 1.0) == pytest.approx(1.18e-6, rel=5e-3)
@@ -80,22 +68,6 @@ def test_half_a_coin_is_not_tossed():
         assert noise.binomial.delta(coins, 1.0) == noise.binomial.delta(least, 1.0)
         assert noise.binomial.delta(coins, 1.0) < noise.binomial.delta(least - 1, 1.0)
         assert noise.binomial(key, 0.0, coins) == noise.binomial(key, 0.0, float(least))
-
-
-def test_binomial_delta_by_distribution_functions():
-    for coins, epsilon in itertools.product((5, 40, 400), (0.0, 0.1, 1.0)):
-        k = math.ceil((coins + 1) / (1 + math.exp(epsilon))) - 1
-        law = stats.binom(coins, 0.5)
-        expected = law.cdf(k) - math.exp(epsilon) * law.cdf(k - 1)
-        assert noise.binomial.delta(coins, epsilon) == pytest.approx(expected, rel=1e-9)
-
-
-def test_levels_bring_binomial_noise_near_gaussian_noise():
-    deviations = [
-        math.sqrt(noise.binomial.least_scale(1.0, 1e-6, g)) / 2 / g for g in (1, 2, 4, 10)
-    ]
-    assert np.round(deviations, 3).tolist() == [4.472, 4.287, 4.241, 4.227]
-    assert deviations[-1] > 4.225  # the exact Gaussian mechanism
 
 
 def test_discrete_laplace_variances_and_laws():
@@ -173,64 +145,19 @@ def test_delta_of_small_discrete_gaussian_noise_can_rise_with_its_scale():
 
 
 @both
-def test_the_least_noise_is_the_least(delta_of, least):
-    for epsilon, delta, sensitivity in ((0.3, 1e-6, 1), (1.0, 1e-3, 1), (1.0, 1e-6, 3)):
-        amount = least(epsilon, delta, sensitivity)
-        assert delta_of(amount, epsilon, sensitivity) <= delta
-        less = amount - 1 if isinstance(amount, int) else amount * (1 - 1e-6)
-        assert delta_of(less, epsilon, sensitivity) > delta
-        # Half the deviation, or a quarter of the coins.
-        halved = {int: lambda m: m // 4}.get(type(amount), lambda m: m / 2)(amount)
-        assert delta_of(halved, epsilon, sensitivity) > 2 * delta
-    assert least(INF, 1e-6) == 0
-
-
-@both
-def test_delta_falls_in_epsilon_and_noise_and_rises_in_the_sensitivity(delta_of, least):
-    amounts = [2, 3, 5, 9, 20, 60]
-    deltas = np.array(
-        [[[delta_of(n, e, s) for s in (1, 2, 3)] for e in (0.0, 0.1, 0.5, 1.0)] for n in amounts]
-    )
-    assert (np.diff(deltas, axis=0) <= 1e-15).all()
-    assert (np.diff(deltas, axis=1) <= 1e-15).all()
-    assert (np.diff(deltas, axis=2) >= -1e-15).all()
-    assert least(0.5, 1e-6) > least(0.6, 1e-6) > least(0.6, 1e-4)
-
-
-@pytest.mark.parametrize("shift", [0, -1, 1.5])
-def test_a_shift_is_a_positive_integer(shift):
-    with pytest.raises((TypeError, ValueError), match="shift must be an integer of at least 1"):
-        privacy.integer_delta([0.0], shift, 1.0)
-
-
-@pytest.mark.parametrize("law", [[], [[0.0]], [NAN], [0.5, -1.0]])
-def test_a_law_is_a_vector_of_logarithms(law):
-    with pytest.raises(ValueError, match="log_pmf must be a vector of logarithms"):
-        privacy.integer_delta(law, 1, 1.0)
-
-
-@both
 def test_bad_numbers_are_refused_by_name(delta_of, least):
-    for epsilon in (0.0, -1.0, NAN):
-        with pytest.raises(ValueError, match="epsilon must be greater than 0"):
-            least(epsilon, 1e-6)
-    for epsilon in (-1.0, NAN, INF):
-        with pytest.raises(ValueError, match="epsilon must be at least 0 and finite"):
-            delta_of(4, epsilon)
-    for delta in (-0.1, 1.0, NAN):
-        with pytest.raises(ValueError, match="delta must be strictly between 0 and 1"):
-            least(1.0, delta)
-    for sensitivity in (0, -1, 20_000):
-        with pytest.raises(ValueError, match="sensitivity must be"):
-            delta_of(4, 1.0, sensitivity)
-        with pytest.raises(ValueError, match="sensitivity must be"):
-            least(1.0, 1e-6, sensitivity)
-    for amount in (-1, NAN):
-        with pytest.raises((TypeError, ValueError), match=r"^(coins|scale) must be"):
-            delta_of(amount, 1.0)
+    refuses("epsilon must be greater than 0", least, (0.0, 1e-6), (-1.0, 1e-6), (NAN, 1e-6))
+    refuses("epsilon must be at least 0 and finite", delta_of, (4, -1.0), (4, NAN), (4, INF))
+    refuses("delta must be strictly between 0 and 1", least, (1.0, -0.1), (1.0, 1.0), (1.0, NAN))
+    refuses("sensitivity must be", delta_of, *((4, 1.0, bad) for bad in (0, -1, 20_000)))
+    refuses("sensitivity must be", least, *((1.0, 1e-6, bad) for bad in (0, -1, 20_000)))
+    refuses(r"^(coins|scale) must be", delta_of, (-1, 1.0), (NAN, 1.0))
 
 
-@pytest.mark.parametrize("least", [noise.binomial.least_scale, noise.discrete_gaussian.least_scale])
-def test_more_noise_than_integers_hold_is_refused(least):
-    with pytest.raises(ValueError, match="epsilon and delta must be large enough"):
-        least(1e-6, 1e-9)
+def test_bad_laws_and_more_noise_than_integers_hold_are_refused():
+    delta = privacy.integer_delta
+    refuses("shift must be an integer of at least 1", delta, *(([0.0], s, 1.0) for s in (0, 1.5)))
+    laws = [], [[0.0]], [NAN], [0.5, -1.0]
+    refuses("log_pmf must be a vector of logarithms", delta, *((law, 1, 1.0) for law in laws))
+    for law in (noise.binomial, noise.discrete_gaussian):
+        refuses("epsilon and delta must be large enough", law.least_scale, (1e-6, 1e-9))
