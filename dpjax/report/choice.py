@@ -162,12 +162,12 @@ def _tune(array, axes, confidence, trials) -> xarray.Dataset:
     ``at`` is the place of the choice, and ``held`` is 1 for the trials of the estimate: those of
     the second half, or all if nothing was chosen.
     """
-    half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(setting=axes)
+    half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(_setting=axes)
     halves = flat.isel(trial=slice(half)), flat.isel(trial=slice(half, None))
     means = halves[0].mean("trial", skipna=False)
-    at = means.fillna(np.inf).argmin("setting")
-    chosen = halves[1].isel(setting=at).drop_vars(["setting", *axes])
-    first = flat.isel(setting=0).drop_vars(["setting", *axes])
+    at = means.fillna(np.inf).argmin("_setting")
+    chosen = halves[1].isel(_setting=at).drop_vars(["_setting", *axes])
+    first = flat.isel(_setting=0).drop_vars(["_setting", *axes])
     found, every = (
         estimates.mean(own, confidence).drop_vars("trials", errors="ignore")
         for own in (chosen, first)
@@ -182,7 +182,7 @@ def _tune(array, axes, confidence, trials) -> xarray.Dataset:
         for own in (chosen, array)
     )
     return found.where(tuned, every).assign(
-        candidate=candidate.unstack("setting") & tuned, at=at, held=held.where(tuned, all_held)
+        candidate=candidate.unstack("_setting") & tuned, at=at, held=held.where(tuned, all_held)
     )
 
 
