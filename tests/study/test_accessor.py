@@ -358,7 +358,7 @@ def test_captions_and_notes_are_about_the_numbers_beside_them(settings, name):
     assert text in latex and f" with {beside}; {trials} trials." in latex and note in latex
     label = {"epsilon": "privacy parameter epsilon", "horizon": "horizon T, rounds"}[axis]
     label = "declared epsilon at most" if name == "frontier" else label
-    assert f"}}{{c}}{{{label}}}" in latex
+    assert f"{{{label}}} & " in latex
 
 
 @pytest.mark.parametrize("name", CHOICES)
