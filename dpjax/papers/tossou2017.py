@@ -22,7 +22,7 @@ from dpjax.learners._exp3_minibatch import printed_epsilon, switching_cost_tau
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
-from dpjax.report import estimates
+from dpjax.report import arrays, estimates
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
@@ -108,10 +108,44 @@ def play_memory(horizon=HORIZON, trials=QUICK_TRIALS) -> xarray.Dataset:
     return play(study).squeeze(["learner", "environment"])
 
 
+def gini(trials) -> float:
+    """Gini's mean difference: the mean of |x - x'| over all pairs of trials; 0 for a single one."""
+    n = len(trials)
+    weights = 2.0 * np.arange(1, n + 1) - n - 1
+    return weights @ np.sort(trials) * 2.0 / (n * (n - 1)) if n > 1 else 0.0
+
+
+def spread(array) -> xarray.Dataset:
+    """The median of means, with Gini's mean difference of the trials below it and above it.
+
+    These are the error bars of the paper, no confidence intervals. A trial at the centre counts on
+    both sides.
+    """
+
+    def sides(trials):
+        centre = estimates.median_of_groups(trials, GROUPS)
+        return centre, gini(trials[trials <= centre]), gini(trials[trials >= centre])
+
+    def of_trials(array):
+        centre, below, above = xarray.apply_ufunc(
+            sides,
+            arrays.bare(array),
+            input_core_dims=[["trial"]],
+            output_core_dims=[[], [], []],
+            vectorize=True,
+        )
+        return xarray.Dataset({"centre": centre, "gini_below": below, "gini_above": above,
+                               "low": centre - below, "high": centre + above})  # fmt: skip
+
+    text = f"median of means over {GROUPS} groups, with Gini's mean differences below and above"
+    found = arrays.by_trials(array, of_trials)
+    return found.assign_attrs(estimate=text, trials=array.sizes["trial"])
+
+
 def table(data) -> list[dict]:
     """Final regret with its spread, switches and bounds, one row for each level of a learner."""
     mean = estimates.mean(data.final_regret)
-    cells = estimates.gini_spread(data.final_regret, GROUPS).assign(
+    cells = spread(data.final_regret).assign(
         mean=mean["mean"], standard_error=mean.standard_error,
         switches=data.tally_switches.astype(float).mean("trial"),
     )  # fmt: skip
@@ -174,9 +208,8 @@ def figure(data):
 
     def drawn(array):
         # Only the paper's three curves have bands, so that all bands can be seen.
-        found = estimates.gini_spread(array, GROUPS)
-        spread = (array.level == "paper") | (array.learner == "EXP3")
-        return found.assign(low=found.low.where(spread), high=found.high.where(spread))
+        found, banded = spread(array), (array.level == "paper") | (array.learner == "EXP3")
+        return found.assign(low=found.low.where(banded), high=found.high.where(banded))
 
     return data.dpjax.figure(
         "round", color="epsilon", line="learner", panel="environment", estimate=drawn,

@@ -319,7 +319,7 @@ def test_any_estimate_with_an_interval_is_drawn(settings):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"estimate": "gini"}, "estimate: the data are already an estimate; leave it out"),
+        ({"estimate": "slope"}, "estimate: the data are already an estimate; leave it out"),
         ({"of": "regret"}, "of: the estimate has no 'regret'; it has chosen_rate, mean"),
         ({"panel": ("learner", "learner")}, "an axis can be named only once"),
         ({}, "learner has 2 values; select one of them, or name it as color, line or panel"),
@@ -684,7 +684,6 @@ def horizons():
     [(lambda own: own.mean(), "regret at T"),
      (lambda own: own.slope(), "exponent of regret at T in horizon"),
      (lambda own: own.quantile(0.9), "0.9-quantile of regret at T"),
-     (lambda own: own.gini(), "gini of regret at T"),
      (lambda own: own.median_of_means(4), "median of means of regret at T"),
      (lambda own: own.difference(learner="plain"), "regret at T minus that of plain"),
      (lambda own: own.worst("horizon"), "regret at T")],
