@@ -213,6 +213,7 @@ def figure(data):
 
     return data.dpjax.figure(
         "round", color="epsilon", line="learner", panel="environment", estimate=drawn,
+        share_y=False,
         note=f"At the paper's own level, epsilon = {shown.paper:.0f}, privacy looks free, but so "
         "large an epsilon means hardly any privacy. Composition by zCDP at delta = T^-2 shows that "
         f"the same EXP3_tau (tau = {shown.tau}) has epsilon = {shown.accounted:.1f}. The local "

@@ -58,7 +58,7 @@ def figure(
     estimate: str | Callable | None = None,
     confidence: float = 0.95,
     across: Mapping[str, Any] | None = None,
-    share_y: bool | None = None,
+    share_y: bool = True,
     style: str | None = None,
     caption: bool = True,
     note: str = "",
@@ -87,10 +87,8 @@ def figure(
       across: labels -> lines of all panels, such as bounds: a number, a value for each of the x
         axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both. The
         label of a bound should name its theorem or function.
-      share_y: whether all panels have the same y axis. By default they do if the curves then span
-        at least a third of each panel's height. All have one scale, logarithmic or linear. A linear
-        y axis of positive values begins at 0 if the curves then span at least a third of its
-        height.
+      share_y: whether all panels of one quantity have the same y axis. They always have the same
+        scale, logarithmic or linear.
       style: the width and fonts of a page or column of a conference or journal: "neurips", "icml",
         "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
       caption: whether the caption is written below the panels. The figure's attribute ``caption``
@@ -143,7 +141,11 @@ def figure(
         height += 0.07 * max(map(len, labels))
     title_width = int(3.4 * 72 / 6 if page is None else page / columns * 72 / (0.6 * font))
     drawn = Captioned(figsize=(width, height), layout="constrained")
-    axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
+    sharey: Any = share_y and (len(shown) == 1 or (columns == len(shown) and "col"))
+    grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
+    axes = grid.flatten()
+    cells = [at for at, quantity in panels if quantity is shown[0]]
+    logarithmic = [_is_wide([quantity.sel(at) for at in cells]) for quantity in shown]
     looks = _looks(array, color, line, x == "round", along.beyond is not None)
     flat = equal = 0
     for i, (at, quantity) in enumerate(panels):
@@ -161,10 +163,9 @@ def figure(
             look = {"color": "0.5", "linewidth": 1.0, "linestyle": kind}
             _line(axes[i], values.sel({n: v for n, v in at.items() if n in values.dims}),
                   along, look)  # fmt: skip
-        _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit)
+        _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit,
+               logarithmic[i % len(shown)])  # fmt: skip
         axes[i].xaxis.set_tick_params(labelbottom=below)
-    for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
-        _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
     for each in axes[len(panels) :]:
         each.axis("off")
     parts = captions.caption(shown, array, roles.values())
@@ -174,8 +175,7 @@ def figure(
         parts.append("A wider curve or mark is equal to the one on it.")
     text = " ".join(filter(None, [*parts, note]))
     drawn.caption = text
-    spare = None if page or len(panels) == len(axes) else axes[len(panels)]
-    above = _legend(drawn, array, (color, line), looks, across, page and font, spare)
+    above = _legend(drawn, array, (color, line), looks, across, page and font)
     if caption:
         text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
         line_width = int(drawn.get_figwidth() * (15 if page is None else 130 / font))
@@ -193,11 +193,11 @@ def figure(
     return drawn
 
 
-def _legend(drawn, array, axes, looks, across, font, spare) -> int:
-    """Draw the legend right of the panels, in the place of an unused panel, or above the panels.
+def _legend(drawn, array, axes, looks, across, font) -> int:
+    """Draw the legend right of the panels, or above the panels.
 
     On the right, a large legend has two columns and makes the figure larger. ``font`` is the font
-    size of a page, whose legend is above the panels, or None. ``spare`` is an unused panel or None.
+    size of a page, whose legend is above the panels, or None.
 
     Returns:
       The number of lines above the panels.
@@ -226,7 +226,7 @@ def _legend(drawn, array, axes, looks, across, font, spare) -> int:
     if not handles:
         return 0
     width, height = drawn.get_size_inches()
-    most = int((width * 72 - 34) / 4.6) if font else 50 if spare is None else 40
+    most = int((width * 72 - 34) / 4.6) if font else 50
     labels = [textwrap.fill(str(handle.get_label()), most) for handle in handles]
     lines = sum(label.count("\n") + 1 for label in labels)
     if font:
@@ -236,10 +236,6 @@ def _legend(drawn, array, axes, looks, across, font, spare) -> int:
                  "fontsize": font, "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
         drawn.legend(handles, labels, frameon=False, **place)
         return rows
-    if spare is not None and lines <= 14:
-        spare.legend(handles, labels, frameon=False, loc="center left", fontsize=8)
-        drawn.set_figwidth(width - 1.6)
-        return 0
     columns = 1 if lines <= 6 * height - 3 else 2
     place = {"loc": "outside right upper", "ncols": columns, "fontsize": 8, "handlelength": 3.0}
     legend = drawn.legend(handles, labels, frameon=False, **place)
@@ -431,13 +427,14 @@ def _room(font) -> float:
     return 1.1 * font / 72 / 0.8
 
 
-def _frame(axes, part, along, below, labels, slanted, room) -> None:
+def _frame(axes, part, along, below, labels, slanted, room, logarithmic) -> None:
     """Set scales and ticks.
 
     Args:
       below: whether the x axis has labels.
       labels, slanted: the words along the x axis, and whether they are slanted and not upright.
       room: the width of the panel in digits.
+      logarithmic: whether the values need a logarithmic scale, unless x is evenly spaced rounds.
     """
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
@@ -467,14 +464,13 @@ def _frame(axes, part, along, below, labels, slanted, room) -> None:
     if numbers and beyond and not labelled:  # No tick has a number between the last and infinity.
         left, last = axes.get_xlim()[0], max(finite, default=-np.inf)
         axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= last])
-    low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
         if quantities.is_wide(np.array([*part.settings])):
             axes.set_yscale("log")
         shown = [*part.settings.items()][:: -(-len(part.settings) // 12)]
         axes.set_yticks(*zip(*shown, strict=True))
         axes.set_yticks([], minor=True)
-    elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
+    elif spread and logarithmic:
         axes.set_yscale("log")
 
 
@@ -492,41 +488,9 @@ def _thin(axes, room) -> None:
     axes.set_xticks(ticks, labels)
 
 
-def _ratio(values) -> float:
-    """The ratio of the largest to the smallest of positive values."""
-    return np.fmax.reduce(values, None) / np.fmin.reduce(values, None)
-
-
-def _share(panels, share, columns) -> None:
-    """Begin y axes at 0 if there is room, and share them between panels if ``share`` is true.
-
-    All have one scale. It is logarithmic if one would be and all values are positive.
-    If it is None, they are shared if the curves then span a third of each panel's height.
-    """
-    left_most = panels[::columns]
-    panels = [axes for axes in panels if np.isfinite(axes.dataLim.intervaly).all()]
-    if len({axes.get_yscale() for axes in panels}) > 1:
-        positive = all(axes.dataLim.y0 > 0.0 for axes in panels)
-        for axes in panels:
-            axes.set_yscale("log" if positive else "linear")
-    if not panels:
-        return
-    scales = {axes.get_yscale() for axes in panels}
-    low, high = np.array([axes.dataLim.intervaly for axes in panels]).T
-    if scales == {"log"}:
-        low, high = np.log(low), np.log(high)
-    zero = scales == {"linear"} and low.min() >= 0.0 and high.max() - low.min() >= high.max() / 3
-    if share is None:
-        start, end = (0.0 if zero else low.min()), high.max()
-        reached = high - (0.0 if zero else low) >= (end - start) / 3
-        share = len(scales) == 1 and bool(reached.all())
-    for i, axes in enumerate(panels):
-        if share and i:
-            axes.sharey(panels[0])
-            axes.yaxis.set_tick_params(which="both", labelleft=axes in left_most)
-        own = low[i] >= 0.0 and high[i] - low[i] >= high[i] / 3
-        if axes.get_yscale() == "linear" and (zero if share else own):
-            axes.dataLim.update_from_data_y([0.0], ignore=False)
-            axes.get_lines()[0].sticky_edges.y.append(0.0)
-    for axes in panels:
-        axes.autoscale_view(scalex=False)
+def _is_wide(panels) -> bool:
+    """Whether all values of panels are positive, and those of some panel differ by a factor."""
+    ranges = [(np.fmin.reduce(own, None), np.fmax.reduce(own, None))
+              for own in (part.found[part.centre].values for part in panels)]  # fmt: skip
+    low = np.fmin.reduce([np.fmin.reduce(part.found["low"].values, None) for part in panels])
+    return low > 0 and any(high / least > _WIDE for least, high in ranges)

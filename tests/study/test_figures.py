@@ -272,18 +272,6 @@ def test_equal_curves_and_marks_are_all_visible(mixed):
     assert "wider" not in mixed.dpjax.figure("epsilon", color="learner").caption
 
 
-def test_the_legend_is_in_the_place_of_an_unused_panel(mixed):
-    five = mixed.expand_dims(environment=list("abcde"))
-    drawn = five.dpjax.figure("epsilon", color="learner", panel="environment")
-    legend, width = drawn.axes[5].get_legend(), drawn.get_figwidth()
-    assert legend is not None and not drawn.legends
-    drawn.canvas.draw()
-    assert drawn.axes[5].bbox.contains(*legend.get_window_extent().get_points().mean(axis=0))
-    six = mixed.expand_dims(environment=list("abcdef"))
-    assert width < six.dpjax.figure(
-        "epsilon", color="learner", panel="environment").get_figwidth()  # fmt: skip
-
-
 def test_one_quantity_of_a_tuned_learner_and_panels_beside(settings):
     found = settings.dpjax.tune("rate")
     (axes,) = found.dpjax.figure("epsilon", color="learner", of="mean").axes
@@ -400,29 +388,19 @@ def beside(*panels):
     )
 
 
-def test_panels_of_one_size_have_one_axis_from_zero():
-    one, two = beside([20.0, 40.0], [10.0, 90.0]).dpjax.figure("arms", panel="panel").axes
-    assert one.get_ylim() == two.get_ylim() and one.get_ylim()[0] == 0.0
-    assert one.get_ylim()[1] > 90.0
-    assert not any(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
-
-
-def test_a_panel_of_small_values_has_an_axis_of_its_own_unless_it_must_share():
-    data = beside([2.0, 4.0], [10.0, 90.0])
-    one, two = data.dpjax.figure("arms", panel="panel").axes
-    assert one.get_ylim()[0] == two.get_ylim()[0] == 0.0
-    assert 4.0 < one.get_ylim()[1] < 5.0 and two.get_ylim()[1] > 90.0
-    assert all(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
-    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
-    assert one.get_ylim() == two.get_ylim()
-    same = beside([20.0, 40.0], [10.0, 90.0])
-    one, two = same.dpjax.figure("arms", panel="panel", share_y=False).axes
+@pytest.mark.parametrize("panels", [([2.0, 4.0], [10.0, 30.0]), ([30.0, 3e3], [2.0, 900.0])])
+def test_panels_share_their_axis_unless_each_has_its_own(panels):
+    """On a logarithmic axis, curves of later panels below the first one were cut off."""
+    drawn = beside(*panels).dpjax.figure("arms", panel="panel")
+    one, two = drawn.axes
+    low, high = one.get_ylim()
+    assert (low, high) == two.get_ylim() and low < np.min(panels) and high > np.max(panels)
+    drawn.draw_without_rendering()
+    ticks = [*two.yaxis.get_major_ticks(), *two.yaxis.get_minor_ticks()]
+    assert not any(tick.label1.get_visible() and tick.label1.get_text() for tick in ticks)
+    one, two = beside(*panels).dpjax.figure("arms", panel="panel", share_y=False).axes
     assert one.get_ylim() != two.get_ylim()
-
-
-def test_an_axis_of_close_or_negative_values_does_not_begin_at_zero():
-    assert beside([95.0, 99.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] > 90.0
-    assert beside([-5.0, 9.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] < -5.0
+    assert all(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
 
 
 @pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (-1.0, "linear")])
@@ -431,28 +409,14 @@ def test_all_panels_have_one_scale(least, scale):
     data = beside([1.0, 400.0], [300.0 * least, 400.0])
     one, two = data.dpjax.figure("arms", panel="panel").axes
     assert one.get_yscale() == two.get_yscale() == scale
-    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
+    one, two = data.dpjax.figure("arms", panel="panel", share_y=False).axes
     assert one.get_yscale() == two.get_yscale() == scale
-    assert one.get_ylim() == two.get_ylim()
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_shared_axis_has_room_for_all_panels(first):
-    """On a logarithmic axis, curves of later panels below the first one were cut off."""
-    panels = [[30.0, 3000.0], [2.0, 900.0]]
-    drawn = beside(panels[first], panels[1 - first]).dpjax.figure("arms", panel="panel")
-    one, two = drawn.axes
-    assert one.get_yscale() == "log" and one.get_ylim() == two.get_ylim()
-    assert one.get_ylim()[0] < 2.0 and one.get_ylim()[1] > 3000.0
-    drawn.draw_without_rendering()
-    ticks = [*two.yaxis.get_major_ticks(), *two.yaxis.get_minor_ticks()]
-    assert not any(tick.label1.get_visible() and tick.label1.get_text() for tick in ticks)
 
 
 def test_a_panel_that_was_not_played_stays_empty():
     data = beside([20.0, 40.0], [np.nan, np.nan])
     one, two = data.dpjax.figure("arms", panel="panel").axes
-    assert one.get_ylim()[0] == 0.0 and not two.get_lines()
+    assert one.get_lines() and not two.get_lines()
 
 
 @pytest.mark.parametrize(
