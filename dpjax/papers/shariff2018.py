@@ -5,15 +5,17 @@ then the Gaussian curves level off, but learners with Wishart noise still learn.
 pseudo-regret in units of rewards -1 and 1.
 """
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import numpy as np
 import xarray
 
 from dpjax import environments, learners
+from dpjax.core._versions import enable_x64
+from dpjax.learners.parts import gram
+from dpjax.learners.parts.gram_calibration import Regularizer
 from dpjax.papers import _shared as shared
-from dpjax.papers import shariff2018_games as games
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
 from dpjax.study import Study
@@ -41,19 +43,65 @@ PUBLISHED_SWEEP = {
 }
 # The published fit of regret at n = 1e5 without privacy: factor and exponent of d.
 PUBLISHED_SCALING = {"gaussian": (4.704, 1.85), "bernoulli": (2.437, 1.988)}
+CALIBRATED = 50_000_000  # rounds n
+DIM, EPSILON, DELTA = 5, 1.0, 0.1
+
+
+# "tight" is derived, with the tight norm bound; the others are those of the authors' program.
+LAWS: dict[str, Callable] = {
+    "tight": gram.gaussian,
+    "gaussian": partial(gram.gaussian, calibration="code", norm_bound="paper"),
+    "wishart": partial(gram.wishart, calibration="code"),
+}
+
+
+def regularizer(law, *, floor=None, shifted=True) -> Regularizer:
+    """The regularizer of a law of LAWS, in float64."""
+    with enable_x64(True):
+        drawn = LAWS[law](shifted=shifted, floor=floor).noise(
+            CALIBRATED, DIM, gram.Bounds(1.0, 1.0, 1.0), epsilon=EPSILON, delta=DELTA,
+            failure=1.0 / CALIBRATED,
+        )  # fmt: skip
+    return Regularizer(*map(float, drawn.regularizer))
+
+
+def linucb(horizon, floor, *, epsilon=EPSILON, law=gram.gaussian):
+    """LinUCB calibrated for n rounds; it plays the first ``horizon`` of them."""
+    made = learners.linucb(CALIBRATED, DIM, epsilon=epsilon, delta=DELTA, gram=law(floor=floor))
+    return made._replace(horizon=horizon)
+
+
+LEARNERS = {
+    "plain": partial(linucb, epsilon=np.inf),
+    **{name: partial(linucb, law=law) for name, law in LAWS.items()},
+}
+
+
+@cache
+def compared() -> dict[str, tuple[str, float]]:
+    """The learners of the second experiment, each with its noise and its floor.
+
+    The floor is the smallest eigenvalue of the regularizer. The shift changes only the floor:
+    unshifted Wishart noise is Wishart noise with another floor.
+    """
+    return {
+        "LinUCB": ("plain", 1.0),
+        "Gaussian, tight": ("tight", regularizer("tight").smallest),
+        "Gaussian": ("gaussian", regularizer("gaussian").smallest),
+        "Wishart": ("wishart", regularizer("wishart").smallest),
+        "Wishart, unshifted": ("wishart", regularizer("wishart", shifted=False).smallest),
+    }
 
 
 def play_floors(noises, gaps, floors, horizon, trials) -> xarray.Dataset:
     """Play the learners of the second and third experiment, each kind of noise over its floors."""
-    adversaries = {
-        f"gap {gap:g}": partial(environments.gap_arms, games.DIM, gap=gap) for gap in gaps
-    }
+    adversaries = {f"gap {gap:g}": partial(environments.gap_arms, DIM, gap=gap) for gap in gaps}
     studies = []
     for noise in noises:
-        own = [floor for kind, floor in games.compared().values() if kind == noise]
+        own = [floor for kind, floor in compared().values() if kind == noise]
         own += floors if noise in ("gaussian", "wishart") else ()
         grid = {"horizon": horizon, "floor": own}
-        studies.append(Study({noise: games.LEARNERS[noise]}, adversaries, grid, trials, SEED,
+        studies.append(Study({noise: LEARNERS[noise]}, adversaries, grid, trials, SEED,
                              shared.log_checkpoints(horizon, 60)))  # fmt: skip
     data = play(sum(studies[1:], studies[0]))
     return data.assign_coords(gap=("environment", list(gaps)))
@@ -63,7 +111,7 @@ def named(data) -> xarray.Dataset:
     """The learners of the second experiment by name, each at its floor."""
     found = [
         data.sel(learner=noise, floor=floor).assign_coords(learner=name)
-        for name, (noise, floor) in games.compared().items()
+        for name, (noise, floor) in compared().items()
         if noise in data.learner
     ]
     return xarray.concat(found, "learner", coords="different", compat="equals", join="exact")
@@ -74,7 +122,7 @@ def play_scaling(dims, horizon, trials) -> xarray.Dataset:
 
     def learner(horizon, dim, epsilon, losses):
         bound = {"loss_bound": 10.0, "deviation": 1.0} if losses == "gaussian" else {}
-        return learners.linucb(horizon, dim, epsilon=epsilon, delta=games.DELTA, **bound)
+        return learners.linucb(horizon, dim, epsilon=epsilon, delta=DELTA, **bound)
 
     adversary = partial(environments.gap_arms, gap=0.1)
     grid = {"horizon": horizon, "dim": dims, "losses": [*PUBLISHED_SCALING], "epsilon": [np.inf]}
@@ -143,8 +191,8 @@ def comparison_figure(data):
     """Regret curves, a panel for each gap."""
     drawn = named(data).dpjax.figure(
         "round", color="learner", panel="environment", estimate=estimates.mean,
-        note=f"Learners are calibrated for n = 5e7 rounds, epsilon = {games.EPSILON:g} and delta = "
-        f"{games.DELTA:g}. Crosses: values read off the published figure at round 2e7, in the "
+        note=f"Learners are calibrated for n = 5e7 rounds, epsilon = {EPSILON:g} and delta = "
+        f"{DELTA:g}. Crosses: values read off the published figure at round 2e7, in the "
         "learner's colour.",
     )  # fmt: skip
     for axes, gap in zip(drawn.axes, data.gap.values, strict=False):
@@ -179,7 +227,7 @@ def scaling_figure(data):
                          note="Dashed: the published fits.")  # fmt: skip
 
 
-@shared.published(HORIZON, TRIALS, SEED, horizons=(1000, games.CALIBRATED), fewest=2)
+@shared.published(HORIZON, TRIALS, SEED, horizons=(1000, CALIBRATED), fewest=2)
 def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play LinUCB in each dimension, with each kind of noise, and with each floor.
 
@@ -191,13 +239,13 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     """
     noises, gaps, floors, dims = (
         (QUICK_NOISES, GAPS[1:], FLOORS[2:4], DIMS[:2]) if short
-        else (tuple(games.LEARNERS), GAPS, FLOORS, DIMS)
+        else (tuple(LEARNERS), GAPS, FLOORS, DIMS)
     )  # fmt: skip
     data = play_floors(noises, gaps, floors, horizon, trials)
     yield shared.Report(
         {"": comparison_rows(data)}, {"": partial(comparison_figure, data)},
-        {"calibrated_for": games.CALIBRATED, "dim": games.DIM, "epsilon": games.EPSILON,
-         "delta": games.DELTA, "gaps": gaps, "floors": floors},
+        {"calibrated_for": CALIBRATED, "dim": DIM, "epsilon": EPSILON,
+         "delta": DELTA, "gaps": gaps, "floors": floors},
     )  # fmt: skip
     # A tenth of the rounds, which is 1e5 at full size, as published.
     scaling = play_scaling(dims, max(horizon // 10, 100), trials)
