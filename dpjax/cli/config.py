@@ -77,8 +77,6 @@ def _check_figure(study, figure) -> None:
     made, over_time = layout(study), figure.get("x") == "round"
     sizes = dict(zip(made.axes, made.shape, strict=True)) | ({"round": 2} if over_time else {})
     roles = {role: figure.get(role) for role in ("x", "color", "line", "panel")}
-    if roles["x"] == plot.DECLARED:
-        roles["x"] = "epsilon" if "epsilon" in sizes else None
     plot.check_axes(sizes, roles)
     _check.one_of(*plot.STYLES, style=figure.get("style", "neurips"))
 

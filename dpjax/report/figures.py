@@ -17,7 +17,6 @@ from dpjax.core import _check
 from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
-from dpjax.report.quantities import DECLARED
 
 # Okabe and Ito's colour-blind safe colours, in an order of alternating lightness, and grey.
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442",
@@ -70,10 +69,7 @@ def figure(
         ``tune`` has a panel for the best setting, with its candidates, and one for the tuned
         regret. Each axis with several values must be named below.
       x: the horizontal axis. ``inf`` is drawn at the right, followed by "unused" for learners or
-        environments that do not take the axis. "declared" is the declared epsilon of each learner;
-        a learner that takes no epsilon then has a mark at its declared epsilon, or at "none" if it
-        declares no privacy. Curves go along epsilon if it has several values, or otherwise along
-        the axis that is not named below.
+        environments that do not take the axis.
       of: the variable: by default the regret, at the horizon unless x is the round. For an estimate
         by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis shown by colours and markers. A learner that does not take it is grey.
@@ -101,25 +97,19 @@ def figure(
     Raises:
       TypeError: ``across`` is no dict.
       ValueError: an axis does not exist, is named twice, or has several values and is not named; no
-        trial or estimate is finite; a curve has two values at one declared epsilon; or a line of
-        ``across`` has other axes.
+        trial or estimate is finite; or a line of ``across`` has other axes.
     """
     facets = [panel] if isinstance(panel, str) else list(panel or ())
     if style is not None:
         _check.one_of(*STYLES, style=style)
-    axis, declared = x, x == DECLARED and x not in data.dims
-    if declared:
-        data, axis = quantities.along_declared(data, of, [color, line, *facets])
-    roles = {"x": axis, "color": color, "line": line}
+    roles = {"x": x, "color": color, "line": line}
     roles |= dict(zip(("panel", "columns"), facets, strict=False))
     array, shown = _shown(data, of, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
-    along = quantities.along(array, axis, declared)
-    across = quantities.lines(across, array, axis, facets)
+    along = quantities.along(array, x)
+    across = quantities.lines(across, array, x, facets)
     if len(across) >= len(_LINES):
         raise ValueError(f"across: {len(across)} lines; at most {len(_LINES) - 1} can be drawn")
-    if declared and axis != "epsilon" and any(axis in own.dims for own in across.values()):
-        raise ValueError(f'across: with x="declared" and curves along {axis}, pass numbers')
     panels = [(dict(zip(facets, values, strict=True)), quantity)
               for values in product(*(array[name].values for name in facets))
               for quantity in shown]  # fmt: skip
@@ -377,7 +367,6 @@ def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
         if not quantities.takes(array, found, along.axis):
             shown &= np.arange(len(shown)) == np.argmax(shown)
         order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
-        _refuse_equal(along, places[order], array[along.axis].values[order])
         shape = np.stack([places[order], centre[order]])
         same = sum(own.shape == shape.shape and np.allclose(own, shape, 1e-3, 0.0, equal_nan=True)
                    for own in shapes)  # fmt: skip
@@ -385,18 +374,15 @@ def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
         equal += bool(same)
         curve |= {"markersize": (5 if "fillstyle" in kind else 4) + 3 * same,
                   "linewidth": 1.3 + 2.4 * same, "zorder": 2 - same / 100}  # fmt: skip
-        alone = np.isnan(places[order]) if len(order) > 1 else np.ones(len(order), bool)
-        mark, rest = order[alone], order[~alone]
-        if len(mark):
-            sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
-            axes.errorbar(np.nan_to_num(places[mark], nan=along.beyond or 0.0), centre[mark], sides,
-                          linestyle="", marker=curve["marker"] or "o",
+        if len(order) == 1:
+            sides = np.nan_to_num([centre[order] - low[order], high[order] - centre[order]])
+            axes.errorbar(np.nan_to_num(places[order], nan=along.beyond or 0.0), centre[order],
+                          sides, linestyle="", marker=curve["marker"] or "o",
                           markersize=curve["markersize"], zorder=curve["zorder"],
                           color=curve["color"], fillstyle=curve.get("fillstyle"))  # fmt: skip
-        if not len(rest):
             continue
-        axes.plot(places[rest], centre[rest], **curve)
-        axes.fill_between(places[rest], low[rest], high[rest], color=curve["color"],
+        axes.plot(places[order], centre[order], **curve)
+        axes.fill_between(places[order], low[order], high[order], color=curve["color"],
                           alpha=0.18, linewidth=0)  # fmt: skip
         if one.candidates is not None:
             which = one.candidates.transpose(along.axis, ...)
@@ -404,19 +390,6 @@ def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
             axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
                       color=curve["color"], alpha=0.6)  # fmt: skip
     return flat, equal
-
-
-def _refuse_equal(along, places, values) -> None:
-    """Refuse a curve along the declared epsilon that has several values at one place."""
-    for place in places:
-        same = values[(places == place) | (np.isnan(places) & np.isnan(place))]
-        if len(same) > 1:
-            at = "no privacy" if np.isnan(place) else f"epsilon = {quantities.text(place)}"
-            one, other = map(quantities.text, same[:2])
-            raise ValueError(
-                f'x: "declared": a learner declares {at} at {along.axis} = {one} and {other}; '
-                f"name {along.axis} as color, line or panel, or select one value"
-            )
 
 
 def _room(font) -> float:
@@ -442,7 +415,7 @@ def _frame(axes, part, along, below, labels, slanted, room, logarithmic) -> None
     spread = along.axis != "round" or np.median(finite) < finite.max() / 4
     if spread and quantities.is_wide(along.ticks):
         axes.set_xscale("log")
-    for text, place in {"∞": along.infinity, along.beyond_label: along.beyond}.items():
+    for text, place in {"∞": along.infinity, quantities.NOT_USED: along.beyond}.items():
         if place is not None:
             axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
             axes.annotate(text if below else "", (place, 0), xycoords=("data", "axes fraction"),

@@ -24,7 +24,6 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "error": ("proportion of wrong recommendations", ""),
           "stopped": ("proportion of trials that stopped", "")}  # fmt: skip
 ENDS = "low", "high"  # of an interval
-DECLARED = "declared"  # the horizontal axis of the declared epsilon
 NOT_USED = "unused"  # the label of learners and environments that do not take an axis
 # Values of an axis that differ by more than this factor have a logarithmic axis.
 _WIDE = 8.0
@@ -38,8 +37,7 @@ class Along(NamedTuple):
     places: xarray.DataArray  # along this axis and others; NaN for a mark beyond it
     ticks: np.ndarray  # the values that the axis shows
     infinity: float | None  # the place of infinity, if shown
-    beyond: float | None  # the place of learners that do not take the axis, or declare nothing
-    beyond_label: str  # its tick
+    beyond: float | None  # the place of learners that do not take the axis
 
     def of(self, one: xarray.Dataset) -> np.ndarray:
         """The places (n,) of a curve."""
@@ -269,49 +267,15 @@ def _chosen(data, axis, axes) -> Quantity:
     return Quantity(f"best {label(axis)}", found, settings, candidates)
 
 
-def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
-    """The horizontal axis: the values of an axis, or the declared epsilon along it."""
-    if not declared:
-        values = array[axis].values
-        at, infinity = places(values)
-        own = xarray.DataArray(at, {axis: values}, [axis])
-        none = None if takes_everywhere(array, axis) else _beyond(at)
-        if none is not None:
-            own = own.where(array.coords[f"takes_{axis}"])
-        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none, NOT_USED)
-    epsilon = array.coords["privacy_epsilon"].reset_coords(drop=True)
-    private = np.isfinite(epsilon)
-    epsilon = epsilon.broadcast_like(array[axis])
-    epsilon = epsilon.where(private.any(axis) if axis in private.dims else private)
-    values = np.unique(epsilon.values[~np.isnan(epsilon.values)])
+def along(array: xarray.DataArray, axis: str) -> Along:
+    """The horizontal axis of the values of an axis."""
+    values = array[axis].values
     at, infinity = places(values)
-    own = epsilon if infinity is None else epsilon.where(np.isfinite(epsilon), infinity)
-    own = own.where(epsilon.notnull())
-    none = _beyond(at) if epsilon.isnull().any() else None
-    ticks = array[axis].values if axis == "epsilon" else values
-    return Along(axis, "declared epsilon", own, ticks, infinity, none, "none")
-
-
-def along_declared(data: xarray.Dataset, of: str | None, named: Collection) -> tuple:
-    """The data, and the axis along which curves over the declared epsilon go.
-
-    It is epsilon, or otherwise the first axis with several values that is not in ``named``. If
-    there is none, an axis of one value is added to the data.
-
-    Raises:
-      ValueError: the data have no declared epsilon.
-    """
-    if "privacy_epsilon" not in data.coords:
-        raise ValueError(
-            'x: "declared" needs the coordinate privacy_epsilon, as Study.run returns it'
-        )
-    trials = "trial" in data.dims and not is_estimate(data)
-    array = data[of or ("final_regret" if trials else next(iter(data.data_vars)))]
-    free = [str(name) for name in array.dims if name != "trial" and name not in named]
-    free.sort(key=lambda name: (array.sizes[name] == 1, name != "epsilon"))
-    if free and (array.sizes[free[0]] > 1 or free[0] == "epsilon"):
-        return data, free[0]
-    return data.expand_dims(DECLARED), DECLARED
+    along = xarray.DataArray(at, {axis: values}, [axis])
+    beyond = None if takes_everywhere(array, axis) else _beyond(at)
+    if beyond is not None:
+        along = along.where(array.coords[f"takes_{axis}"])
+    return Along(axis, label(axis, array[axis].attrs), along, values, infinity, beyond)
 
 
 def takes(array: Any, one: Any, axis: str | None) -> bool:

@@ -165,8 +165,8 @@ def test_a_figure_that_means_nothing_leaves_no_results(tmp_path, capsys):
     assert not out.exists()
 
 
-def test_a_figure_may_have_a_style_and_the_declared_epsilon(tmp_path, capsys):
-    figure = '[figure]\nx = "declared"\ncolor = "learner"\nstyle = "icml-column"\ncaption = false\n'
+def test_a_figure_may_have_a_style(tmp_path, capsys):
+    figure = '[figure]\nx = "round"\ncolor = "learner"\nstyle = "icml-column"\ncaption = false\n'
     out = tmp_path / "out"
     assert main(["run", "--config", str(written(tmp_path, GOOD + figure)), "--out", str(out)]) == 0
     assert (out / "figure.pdf").is_file()

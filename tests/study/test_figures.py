@@ -340,45 +340,6 @@ def marks(axes):
                                          strict=True)] for line in lines}  # fmt: skip
 
 
-def test_over_the_declared_epsilon_each_learner_stands_at_its_own(mixed):
-    """The private learner declares half of what it is given, and the plain one declares nothing."""
-    plain = mixed.sel(learner=["fixed"]).assign_coords(learner=["plain"])
-    plain["privacy_epsilon"] = plain["privacy_epsilon"] * np.inf
-    three = xarray.concat([mixed, plain], "learner", coords="different", compat="equals")
-    three["privacy_epsilon"] = three["privacy_epsilon"].copy()
-    three["privacy_epsilon"][0] = [0.05, 0.5, np.inf]
-    (axes,) = three.dpjax.figure("declared", color="learner").axes
-    private, fixed, none = marks(axes).values()
-    infinity = private[2][0]
-    assert [x for x, _ in private[:2]] == [0.05, 0.5] and infinity > 11.6
-    assert fixed == [(11.6, pytest.approx(1.85))]
-    assert none[0][0] > infinity and len(none) == 1
-    assert [text.get_text() for text in axes.texts] == ["∞", "none"]
-    assert axes.get_xlabel() == "declared epsilon"
-    alone = three.sel(epsilon=1.0).dpjax.figure("declared", color="learner").axes[0]
-    assert [own[0][0] for own in marks(alone).values()][:2] == [0.5, 11.6]
-    assert len(alone.collections) == 3  # each mark has a bar
-    none = alone.texts[-1].xy[0]
-    assert 0.5 < max(alone.get_xticks()) < none
-
-
-def test_over_the_declared_epsilon_curves_may_go_along_any_axis(mixed):
-    """A batch size gives an epsilon, which decreases in it."""
-    declared = [[30.0, 20.0, 5.0], [11.6] * 3]
-    one = mixed.rename(epsilon="batch", takes_epsilon="takes_batch")
-    one = one.assign_coords(privacy_epsilon=(("learner", "batch"), declared), batch=[1, 2, 4])
-    (axes,) = one.dpjax.figure("declared", color="learner").axes
-    private, fixed = marks(axes).values()
-    assert [x for x, _ in private] == [5.0, 20.0, 30.0]
-    assert [round(y, 2) for _, y in private] == [2.35, 4.35, 9.35]
-    assert [x for x, _ in fixed] == [11.6]
-
-
-def test_the_declared_epsilon_has_to_be_in_the_data(mixed):
-    with pytest.raises(ValueError, match='x: "declared" needs the coordinate privacy_epsilon'):
-        mixed.drop_vars("privacy_epsilon").dpjax.figure("declared", color="learner")
-
-
 def beside(*panels):
     """Data of one curve in each panel, which goes through the given means."""
     values = np.array(panels)[..., None] + 1e-3 * np.arange(4.0)
@@ -685,16 +646,6 @@ def test_single_marks_of_several_lines_differ_and_are_in_the_legend(horizons):
     assert [line.get_fillstyle() for line in drawn.legends[0].get_lines()[-4:]] == fills
 
 
-@pytest.mark.parametrize("epsilon", [1, 2])
-def test_values_of_one_declared_epsilon_do_not_share_a_place(horizons, epsilon):
-    """Four horizons were once drawn above each other, without a way to distinguish them."""
-    data = horizons.isel(epsilon=epsilon)
-    with pytest.raises(ValueError, match='x: "declared": .* at horizon = 64 and 256; name horizon'):
-        data.dpjax.figure("declared", color="learner")
-    drawn = data.dpjax.figure("declared", color="learner", line="horizon")
-    assert len(drawn.axes[0].get_lines()) >= 8
-
-
 def test_the_only_learner_and_environment_are_in_the_caption_and_the_latex_note(horizons):
     own = horizons.isel(learner=[0], horizon=[3])
     words = "Learner: private, environment: coins. T = 4096, K = 4."
@@ -720,11 +671,6 @@ def test_curves_across_follow_the_axis_and_the_panels(horizons):
             np.testing.assert_array_equal(line.get_ydata(), values)
         curve = axes.get_lines()[0].get_xdata()
         np.testing.assert_array_equal(found[2].get_xdata(), curve)
-    declared = (
-        own.isel(horizon=0).dpjax.figure("declared", across={"bound": [3.0, 2.0, 1.0]}).axes[0]
-    )
-    curve, bound, *_ = declared.get_lines()
-    np.testing.assert_array_equal(curve.get_xdata(), bound.get_xdata())
 
 
 def test_lines_across_need_labels(horizons):
