@@ -28,7 +28,7 @@ HORIZON_LEARNERS = ("FTRL", "private FTAL")
 QUICK = ("experts", "sphere", "FTRL", "FTRL, Gaussian, buffered", "Hedge, sampled")
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret and the cost of privacy, with a normal interval; one row per privacy level."""
     found, cost = (estimates.mean(data[name]) for name in ("final_regret", "cost"))
     width = scipy.special.ndtri(0.975) * cost.standard_error
@@ -44,7 +44,7 @@ def table(data) -> list[dict]:
     )  # fmt: skip
 
 
-def free_table(data) -> list[dict]:
+def free_table(data: xarray.Dataset) -> list[dict]:
     """The epsilon from which privacy is free, one row per learner and instance."""
     found = data.dpjax.crossing(1.1)
     found["without_privacy"] = data.final_regret.sel(epsilon=np.inf).mean("trial")
@@ -54,13 +54,13 @@ def free_table(data) -> list[dict]:
     return shared.table(found, "instance learner", names, epsilon="crossing")
 
 
-def usable(data) -> xarray.DataArray:
+def usable(data: xarray.Dataset) -> xarray.DataArray:
     """Whether the mean cost is above 4 standard errors and below a third of the centre's regret."""
     cost = estimates.mean(data.cost)
     return (cost["mean"] > 4 * cost.standard_error) & (cost["mean"] < data.centre / 3)
 
 
-def readable(data, axis) -> xarray.DataArray:
+def readable(data: xarray.Dataset, axis: str) -> xarray.DataArray:
     """The epsilon of each instance with the most sizes at which all learners have usable costs.
 
     If several epsilons tie, it is the first.
@@ -70,7 +70,7 @@ def readable(data, axis) -> xarray.DataArray:
     return (counts.min("learner") * points + counts.sum("learner")).idxmax("epsilon")
 
 
-def slopes(data, lengths, sizes) -> list[dict]:
+def slopes(data: xarray.Dataset, lengths: xarray.Dataset, sizes: xarray.Dataset) -> list[dict]:
     """Fitted exponents of the cost of privacy, with those of Table 1 of the paper.
 
     For 1 / epsilon, each learner is fitted over its own usable range. For T and N, all learners of
@@ -100,7 +100,7 @@ def slopes(data, lengths, sizes) -> list[dict]:
     return found
 
 
-def figure(data, free):
+def figure(data: xarray.Dataset, free: list[dict]):
     """Regret against epsilon on three instances, with the level of free privacy and the bound."""
     at = {(row["instance"], row["learner"]): row["epsilon"] for row in free}
     at = {key: "beyond 1000" if np.isinf(e) else f"{e:.3g}" for key, e in at.items()}
@@ -130,7 +130,7 @@ def figure(data, free):
     return drawn
 
 
-def frontier(data, share=0.5) -> xarray.DataArray:
+def frontier(data: xarray.Dataset, share: float = 0.5) -> xarray.DataArray:
     """The epsilon at which mean regret is ``share`` of the centre's; nan if it is out of range."""
     part = data.isel(epsilon=np.isfinite(data.epsilon.values))
     ratio = part.final_regret.mean("trial") / part.centre
@@ -139,7 +139,7 @@ def frontier(data, share=0.5) -> xarray.DataArray:
     return found.where((found > 0) & np.isfinite(found))
 
 
-def map_figure(data):
+def map_figure(data: xarray.Dataset):
     """A map of the (T, epsilon) at which bounds on the cube are below T, with measured points."""
     dim, horizons = int(data.dim.item()), 2.0 ** np.arange(6, 41)
     nodes, rest = np.log2(horizons), horizons - np.sqrt(dim * horizons)

@@ -30,7 +30,7 @@ RATES = {
 }
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret at each epsilon and difficulty."""
     found = estimates.mean(data.final_regret).assign(nothing=data.nothing)
     found["model"] = data.privacy_model.where(data.takes_epsilon, "")
@@ -56,7 +56,7 @@ def _bound(row):
     return float(bound(row["horizon"], row["size"], row["epsilon"]))
 
 
-def adversary_table(data) -> list[dict]:
+def adversary_table(data: xarray.Dataset) -> list[dict]:
     """Final regret, the centre's regret, and how often the proof's condition failed."""
     found = estimates.mean(data.final_regret)
     found["centre"] = games.lengths(data).mean("trial")
@@ -66,12 +66,14 @@ def adversary_table(data) -> list[dict]:
                         losses="environment", regret="mean")  # fmt: skip
 
 
-def worst(means):
+def worst(means: xarray.DataArray):
     """The largest mean regret over the difficulties."""
     return means.max("difficulty")
 
 
-def slope_table(whole, lengths, sizes) -> list[dict]:
+def slope_table(
+    whole: xarray.Dataset, lengths: xarray.Dataset, sizes: xarray.Dataset
+) -> list[dict]:
     """Fitted exponents with those of Table 2, from data of all epsilons, horizons and sizes.
 
     A point is used if its regret is below half of the worst-case regret of learning nothing. For
@@ -108,17 +110,16 @@ def slope_table(whole, lengths, sizes) -> list[dict]:
                                           row["epsilon"]))  # fmt: skip
 
 
-def figure(data, x, note=""):
+def figure(data: xarray.Dataset, x: str, note: str = ""):
     """Worst mean regret against epsilon, T or N, over arms and over the ball."""
     data, lines = data.squeeze([name for name in ("horizon", "size") if name != x]), []
     if x == "epsilon":
         nothing = data.nothing.max(["difficulty", "learner"]) * xarray.ones_like(data.epsilon)
         lines = [(nothing, {"label": "doing nothing"})]
     if x == "horizon":
-        known = [
-            bounds.before_bandits(data[x].values, 1.0, arms=arms) for arms in (games.SIZE, None)
-        ]
-        known = xarray.DataArray(known, {"environment": ["arms", "ball"], x: data[x].values})
+        curves = [bounds.before_bandits(data[x].values, 1.0, arms=arms)
+                  for arms in (games.SIZE, None)]  # fmt: skip
+        known = xarray.DataArray(curves, {"environment": ["arms", "ball"], x: data[x].values})
         label = "known before: $T^{2/3} K / \\epsilon$ (arms), $T^{2/3} / \\epsilon$ (ball)"
         lines = [(known, {"label": label})]
     return shared.figure(

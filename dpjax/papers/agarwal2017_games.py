@@ -1,8 +1,8 @@
 """Agarwal & Singh 2017: the instances and learners of the experiment, and the cost of privacy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -87,14 +87,14 @@ ARM_LEARNERS: dict[str, Callable] = {
 }
 
 
-def losses(instance, dim):
+def losses(instance: Instance, dim: int):
     """I.i.d. losses of an instance."""
     return environments.linear_losses(instance.make(dim), "iid", bias=BIAS)
 
 
-def play_on_all(
-    makers, instances, horizons, dims, epsilons, trials, arm_learners=None
-) -> xarray.Dataset:
+def play_on_all(makers: Mapping[str, Any], instances: Mapping[str, Any], horizons: Sequence[int],
+                dims: Sequence[int], epsilons: Sequence[float], trials: int,
+                arm_learners: Mapping[str, Any] | None = None) -> xarray.Dataset:  # fmt: skip
     """Play learners on instances, and learners of arms on the experts.
 
     Returns:

@@ -29,7 +29,7 @@ ZETA_EPSILON = 1.0
 ROUNDS = 2**17  # the largest horizon of the games that are played round by round
 
 
-def play_batches(horizon, trials, short) -> xarray.Dataset:
+def play_batches(horizon: int, trials: int, short: bool) -> xarray.Dataset:
     """Play all learners with batches on their instances, at all epsilons."""
     epsilons = sorted({*MORE_EPSILONS, *EPSILONS})
     grid = {"horizon": horizon, "instance": games.instances(short), "epsilon": epsilons}
@@ -40,7 +40,7 @@ def play_batches(horizon, trials, short) -> xarray.Dataset:
     return play(study).squeeze("environment", drop=True)
 
 
-def play_rounds(horizon, trials) -> xarray.Dataset:
+def play_rounds(horizon: int, trials: int) -> xarray.Dataset:
     """Play learners round by round, and elimination and DP-SE at the same horizon."""
     instance = {games.MAIN: games.INSTANCES[games.MAIN]}
     grid = {"horizon": horizon, "instance": instance, "epsilon": list(EPSILONS)}
@@ -55,7 +55,7 @@ def play_rounds(horizon, trials) -> xarray.Dataset:
     return played.squeeze("environment", drop=True)
 
 
-def play_nets(horizon, trials, short) -> xarray.Dataset:
+def play_nets(horizon: int, trials: int, short: bool) -> xarray.Dataset:
     """Play elimination with exact radii on nets of the circle, from coarse to fine."""
     zetas = list(games.zetas(short))
     nets = {f"{zeta}": games.on_net(zeta) for zeta in zetas}
@@ -66,7 +66,7 @@ def play_nets(horizon, trials, short) -> xarray.Dataset:
     return data.assign_coords(instance=zetas).rename(instance="zeta")
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret with its quantiles and the theorem's bound, one row for each epsilon."""
     cells = shared.summary(data.final_regret.astype(np.float64))
     # DP-SE has epochs; elimination has phases.
@@ -93,7 +93,7 @@ def _upper_bound(row) -> float:
     return float(bounds.linear_elimination(row["horizon"], arms, dim, row["epsilon"], model=model))
 
 
-def net_table(data) -> list[dict]:
+def net_table(data: xarray.Dataset) -> list[dict]:
     """Regret against the best point of the circle, as the sum of two parts."""
 
     def more(row):
@@ -106,7 +106,7 @@ def net_table(data) -> list[dict]:
     return shared.table(estimates.mean(data.final_regret), "zeta", names, more, to_the_net="mean")
 
 
-def overtaking(data) -> list[dict]:
+def overtaking(data: xarray.Dataset) -> list[dict]:
     """The first round from which elimination (exact) has less mean regret than another learner.
 
     There is one row per epsilon and learner that plays round by round. The round is empty if
@@ -129,7 +129,7 @@ def overtaking(data) -> list[dict]:
     return found
 
 
-def curves_figure(data, note):
+def curves_figure(data: xarray.Dataset, note: str):
     """Regret against the round, a panel for each of three levels of privacy."""
     shown = data.sel(instance=games.MAIN, epsilon=[0.1, 1.0, np.inf])
     return shared.figure(shown, "round", color="learner", panel="epsilon", note=note)

@@ -20,7 +20,7 @@ HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret with its quantiles and bounds, one row for each epsilon of a learner.
 
     The private lower bounds are for the declared epsilon. They are empty for (epsilon, delta)
@@ -47,7 +47,7 @@ def table(data) -> list[dict]:
     )  # fmt: skip
 
 
-def papers_first(rows) -> list[dict]:
+def papers_first(rows: list[dict]) -> list[dict]:
     """The rows of each learner, those at the paper's epsilons first."""
     names = list(dict.fromkeys(row["learner"] for row in rows))
     return sorted(
@@ -55,7 +55,7 @@ def papers_first(rows) -> list[dict]:
     )
 
 
-def knees(data) -> list[dict]:
+def knees(data: xarray.Dataset) -> list[dict]:
     """The epsilon from which privacy costs less than 10 %, one row per learner and instance."""
     found = data.dpjax.crossing(1.1).reset_coords(drop=True)
     found["without_privacy"] = estimates.mean(data.final_regret.sel(epsilon=np.inf))["mean"]
@@ -63,7 +63,7 @@ def knees(data) -> list[dict]:
     return shared.table(found.drop_vars("epsilon"), "learner instance", names, epsilon="crossing")
 
 
-def horizon_table(data) -> list[dict]:
+def horizon_table(data: xarray.Dataset) -> list[dict]:
     """Final regret against the horizon."""
 
     def more(row):
@@ -78,12 +78,12 @@ def horizon_table(data) -> list[dict]:
     )
 
 
-def at_papers(data):
+def at_papers(data: xarray.Dataset):
     """The results at the paper's epsilons."""
     return data.sel(epsilon=data.epsilon.isin(games.EPSILONS))
 
 
-def curves_figure(data):
+def curves_figure(data: xarray.Dataset):
     """Regret of batches against the round, with bounds: a row for each instance."""
     shown = at_papers(data)
     axes = {name: shown[name].values.tolist() for name in ("instance", "epsilon")}
@@ -107,7 +107,7 @@ def curves_figure(data):
     )  # fmt: skip
 
 
-def rounds_figure(data, batches):
+def rounds_figure(data: xarray.Dataset, batches: xarray.Dataset):
     """Regret of learners that choose in each round, and of three learners with batches."""
     shown = [name for name in data.learner.values if "printed" not in name]
     names = [name for name in ("DP-SE", "AdaP-KLUCB", "DP-KLUCB") if name in batches.learner]
@@ -130,7 +130,7 @@ def rounds_figure(data, batches):
     )  # fmt: skip
 
 
-def laws_figure(data):
+def laws_figure(data: xarray.Dataset):
     """Quantile functions of the final regret, whose distributions have several modes."""
     final = at_papers(data).final_regret.reset_coords(drop=True)
     trials = data.sizes["trial"]
@@ -147,7 +147,7 @@ def laws_figure(data):
     return drawn
 
 
-def epsilon_figure(data, knees):
+def epsilon_figure(data: xarray.Dataset, knees: list[dict]):
     """Final regret against epsilon, with the epsilon from which privacy costs less than 10 %."""
     horizon, epsilons = float(data.horizon), np.array(games.MORE_EPSILONS)
     lower = shared.labelled(
@@ -167,7 +167,7 @@ def epsilon_figure(data, knees):
     return drawn
 
 
-def horizon_figure(data):
+def horizon_figure(data: xarray.Dataset):
     """Final regret against the horizon, to a billion rounds."""
     losses, horizons = games.means(games.HORIZON_INSTANCE), data.horizon.astype(np.float64)
     lower = shared.labelled(

@@ -5,7 +5,7 @@ then the Gaussian curves level off, but learners with Wishart noise still learn.
 pseudo-regret in units of rewards -1 and 1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -55,7 +55,7 @@ LAWS: dict[str, Callable] = {
 }
 
 
-def regularizer(law, *, floor=None, shifted=True) -> Regularizer:
+def regularizer(law: str, *, floor: float | None = None, shifted: bool = True) -> Regularizer:
     """The regularizer of a law of LAWS, in float64."""
     with enable_x64(True):
         drawn = LAWS[law](shifted=shifted, floor=floor).noise(
@@ -65,7 +65,7 @@ def regularizer(law, *, floor=None, shifted=True) -> Regularizer:
     return Regularizer(*map(float, drawn.regularizer))
 
 
-def linucb(horizon, floor, *, epsilon=EPSILON, law=gram.gaussian):
+def linucb(horizon: int, floor: float, *, epsilon: float = EPSILON, law: Callable = gram.gaussian):
     """LinUCB calibrated for n rounds; it plays the first ``horizon`` of them."""
     made = learners.linucb(CALIBRATED, DIM, epsilon=epsilon, delta=DELTA, gram=law(floor=floor))
     return made._replace(horizon=horizon)
@@ -93,7 +93,9 @@ def compared() -> dict[str, tuple[str, float]]:
     }
 
 
-def play_floors(noises, gaps, floors, horizon, trials) -> xarray.Dataset:
+def play_floors(
+    noises: Sequence[str], gaps: Sequence[float], floors: Sequence[float], horizon: int, trials: int
+) -> xarray.Dataset:
     """Play the learners of the second and third experiment, each kind of noise over its floors."""
     adversaries = {f"gap {gap:g}": partial(environments.gap_arms, DIM, gap=gap) for gap in gaps}
     studies = []
@@ -107,7 +109,7 @@ def play_floors(noises, gaps, floors, horizon, trials) -> xarray.Dataset:
     return data.assign_coords(gap=("environment", list(gaps)))
 
 
-def named(data) -> xarray.Dataset:
+def named(data: xarray.Dataset) -> xarray.Dataset:
     """The learners of the second experiment by name, each at its floor."""
     found = [
         data.sel(learner=noise, floor=floor).assign_coords(learner=name)
@@ -117,7 +119,7 @@ def named(data) -> xarray.Dataset:
     return xarray.concat(found, "learner", coords="different", compat="equals", join="exact")
 
 
-def play_scaling(dims, horizon, trials) -> xarray.Dataset:
+def play_scaling(dims: Sequence[int], horizon: int, trials: int) -> xarray.Dataset:
     """Play the first experiment: LinUCB without privacy, in each dimension with both losses."""
 
     def learner(horizon, dim, epsilon, losses):
@@ -147,18 +149,18 @@ def _table(data, order, published, names=COLUMNS) -> list[dict]:
     return shared.table(cells, order, names, beside)
 
 
-def comparison_rows(data) -> list[dict]:
+def comparison_rows(data: xarray.Dataset) -> list[dict]:
     """Rows of the second experiment: regret, and published regret at round 2e7."""
     return _table(named(data).isel(round=-1), "environment learner",
                   lambda row: PUBLISHED_REGRET.get((row["learner"], row["gap"])))  # fmt: skip
 
 
-def swept(data) -> xarray.Dataset:
+def swept(data: xarray.Dataset) -> xarray.Dataset:
     """The learners of the third experiment."""
     return data.sel(learner=["gaussian", "wishart"], floor=data.floor.isin(FLOORS))
 
 
-def floor_rows(data) -> list[dict]:
+def floor_rows(data: xarray.Dataset) -> list[dict]:
     """Rows of the third experiment: regret per floor, and published regret at round 5e7."""
 
     def published(row):
@@ -167,7 +169,7 @@ def floor_rows(data) -> list[dict]:
     return _table(swept(data).isel(round=-1), "learner environment floor", published)
 
 
-def curve_rows(data) -> list[dict]:
+def curve_rows(data: xarray.Dataset) -> list[dict]:
     """The means and standard errors of all learners at each round."""
     names = "learner gap floor round mean standard_error"
     places = {"environment learner round": named(data), "environment learner floor round":
@@ -176,7 +178,7 @@ def curve_rows(data) -> list[dict]:
             for row in shared.table(estimates.mean(each.regret), order, names)]  # fmt: skip
 
 
-def scaling_rows(data) -> list[dict]:
+def scaling_rows(data: xarray.Dataset) -> list[dict]:
     """Rows of the first experiment: regret and the published fit."""
 
     def published(row):
@@ -187,7 +189,7 @@ def scaling_rows(data) -> list[dict]:
     return _table(data, "losses dim", published, names)
 
 
-def comparison_figure(data):
+def comparison_figure(data: xarray.Dataset):
     """Regret curves, a panel for each gap."""
     drawn = named(data).dpjax.figure(
         "round", color="learner", panel="environment", estimate=estimates.mean,
@@ -203,7 +205,7 @@ def comparison_figure(data):
     return drawn
 
 
-def floor_figure(data):
+def floor_figure(data: xarray.Dataset):
     """Regret against the floor of the eigenvalues, measured and published."""
     published = [shared.labelled(lambda gap, noise=noise: PUBLISHED_SWEEP[noise, gap], ("floor",),
                                  gap=data.gap.values).assign_coords(floor=list(FLOORS))
@@ -218,7 +220,7 @@ def floor_figure(data):
     )  # fmt: skip
 
 
-def scaling_figure(data):
+def scaling_figure(data: xarray.Dataset):
     """Regret without privacy against the dimension."""
     dims = data.dim.astype(float)
     lines = [(factor * dims**exponent, {"linestyle": "--", "like": i})

@@ -7,7 +7,7 @@ Formulas are masked in the text that we could read. Horizon, arms, trials, group
 are reconstructed; they agree with each other and with everything that the text states.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ class Levels(NamedTuple):
 
 
 @cache
-def levels(horizon) -> Levels:
+def levels(horizon: int) -> Levels:
     """The paper's level, our accounting of its EXP3_tau, and the batches of our own levels."""
     delta = default_delta(horizon)
     exact = switching_cost_tau(horizon, ARMS)
@@ -67,7 +67,9 @@ def _tau(batch_learner) -> int:
     return int(batch_learner.init(jr.key(0, impl="threefry2x32"))[1].rounds)
 
 
-def play_levels(horizon=HORIZON, trials=TRIALS, adversaries=tuple(ADVERSARIES)) -> xarray.Dataset:
+def play_levels(
+    horizon: int = HORIZON, trials: int = TRIALS, adversaries: Sequence[str] = tuple(ADVERSARIES)
+) -> xarray.Dataset:
     """Play all learners at all levels against some adversaries, with paired trials.
 
     Returns:
@@ -98,7 +100,7 @@ def play_levels(horizon=HORIZON, trials=TRIALS, adversaries=tuple(ADVERSARIES)) 
     return found.sel(epsilon=epsilons)
 
 
-def play_memory(horizon=HORIZON, trials=QUICK_TRIALS) -> xarray.Dataset:
+def play_memory(horizon: int = HORIZON, trials: int = QUICK_TRIALS) -> xarray.Dataset:
     """Play EXP3 and EXP3_tau against adversaries with memory m = 0, 1, 2, 4, ... < tau."""
     tau = levels(horizon).tau
     memories = [0.0, *(2.0**i for i in range(31) if 2**i < tau)]
@@ -108,14 +110,14 @@ def play_memory(horizon=HORIZON, trials=QUICK_TRIALS) -> xarray.Dataset:
     return play(study).squeeze(["learner", "environment"])
 
 
-def gini(trials) -> float:
+def gini(trials: np.ndarray) -> float:
     """Gini's mean difference: the mean of |x - x'| over all pairs of trials; 0 for a single one."""
     n = len(trials)
     weights = 2.0 * np.arange(1, n + 1) - n - 1
     return weights @ np.sort(trials) * 2.0 / (n * (n - 1)) if n > 1 else 0.0
 
 
-def spread(array) -> xarray.Dataset:
+def spread(array: xarray.DataArray) -> xarray.Dataset:
     """The median of means, with Gini's mean difference of the trials below it and above it.
 
     These are the error bars of the paper, no confidence intervals. A trial at the centre counts on
@@ -142,7 +144,7 @@ def spread(array) -> xarray.Dataset:
     return found.assign_attrs(estimate=text, trials=array.sizes["trial"])
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret with its spread, switches and bounds, one row for each level of a learner."""
     mean = estimates.mean(data.final_regret)
     cells = spread(data.final_regret).assign(
@@ -188,7 +190,7 @@ def _bounds(adversary, learner, horizon, epsilon, tau):
     return float(bounds.dp_exp3_lap(horizon, ARMS, epsilon)), printed
 
 
-def memory_table(data) -> list[dict]:
+def memory_table(data: xarray.Dataset) -> list[dict]:
     """Final policy regret and the bound of the mini-batch theorem, one row per memory."""
 
     def more(row):
@@ -202,7 +204,7 @@ def memory_table(data) -> list[dict]:
                         batch="tau", m="memory")  # fmt: skip
 
 
-def figure(data):
+def figure(data: xarray.Dataset):
     """Regret against the round, a panel for each adversary."""
     shown = levels(int(data.horizon))
 
@@ -224,7 +226,7 @@ def figure(data):
     )  # fmt: skip
 
 
-def memory_figure(data):
+def memory_figure(data: xarray.Dataset):
     """Policy regret against the adversary's memory, and the theorem's bound."""
     tau = int(data.tau[-1])
     bound = shared.labelled(partial(bounds.exp3_minibatch, int(data.horizon), ARMS, tau),

@@ -6,8 +6,9 @@ played by LinUCB and FTRL, with a mechanism for each model. Within a game all mo
 same epsilon, and the same delta if they need one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -56,28 +57,28 @@ GAPS = (0.025, 0.05, 0.1, 0.2, 0.4)
 BIASES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
-def delta_of(law) -> float | None:
+def delta_of(law: str) -> float | None:
     """The delta that this noise distribution declares."""
     return None if law in LOCAL or noise.LAWS[law].pure else DELTA
 
 
-def laws(short) -> dict:
+def laws(short: bool) -> dict:
     """The noise distributions of a run."""
     return {name: law for name, law in LAWS.items() if name in QUICK_LAWS or not short}
 
 
-def gaps(short) -> tuple[float, ...]:
+def gaps(short: bool) -> tuple[float, ...]:
     """The gaps of the contexts in a run."""
     return GAPS[2:3] if short else GAPS
 
 
-def in_every_model(factory, short=False, **options) -> dict:
+def in_every_model(factory: Callable, short: bool = False, **options: Any) -> dict:
     """A factory of a learner with batches, for each noise distribution."""
     return {name: partial(factory, noise=law, delta=delta_of(law), **options)
             for name, law in laws(short).items()}  # fmt: skip
 
 
-def linear_elimination(horizon, *, epsilon, **options):
+def linear_elimination(horizon: int, *, epsilon: float, **options: Any):
     """Linear elimination of the 20 vectors."""
     return learners.linear_elimination(horizon, VECTORS.actions, epsilon=epsilon, **options)
 
@@ -89,25 +90,25 @@ def _on_arms(makers, name, means, horizon, trials, **axes) -> Study:
     return Study(makers, game, grid, trials, SEED, checkpoints=1)
 
 
-def arms_study(horizon, trials, short=False) -> Study:
+def arms_study(horizon: int, trials: int, short: bool = False) -> Study:
     """Successive elimination, whose regret grows until one arm is left."""
     makers = in_every_model(learners.successive_elimination, short, radius="chernoff")
     return _on_arms(makers, "arms", MEANS, horizon, trials, arms=len(MEANS))
 
 
-def linear_study(horizon, trials, short=False) -> Study:
+def linear_study(horizon: int, trials: int, short: bool = False) -> Study:
     """Linear elimination of 20 vectors, with theta of length 0.8."""
     makers = in_every_model(linear_elimination, short, radius="joint")
     return _on_arms(makers, "linear arms", VECTORS.means(0.8), horizon, max(8, trials // FEWER))
 
 
-def identification_study(horizon, trials, short=False) -> Study:
+def identification_study(horizon: int, trials: int, short: bool = False) -> Study:
     """AdaP-TT with a stopping rule for each noise distribution."""
     makers = in_every_model(learners.adap_tt, short, rule="chernoff", failure=FAILURE)
     return _on_arms(makers, "three arms", THREE, horizon, trials, arms=len(THREE))
 
 
-def contexts_study(horizon, trials, short=False) -> Study:
+def contexts_study(horizon: int, trials: int, short: bool = False) -> Study:
     """LinUCB with a tree, with fixed batches of T^(3/5) users, and with noise for each user."""
 
     def learner(mechanism, horizon, epsilon):
@@ -125,7 +126,7 @@ def contexts_study(horizon, trials, short=False) -> Study:
     return Study(makers, games, grid, min(trials, FEW), SEED, checkpoints=1)
 
 
-def points_study(horizon, trials, short=False) -> Study:
+def points_study(horizon: int, trials: int, short: bool = False) -> Study:
     """FTRL on the unit ball, with a tree and with noise per message, at the rate of its bound."""
     ball = domains.ball(DIM)
 
@@ -146,18 +147,18 @@ def points_study(horizon, trials, short=False) -> Study:
     return Study(makers, game, grid, min(trials, FEW), SEED, checkpoints=1)
 
 
-def lengths(horizon, short=False) -> list[int]:
+def lengths(horizon: int, short: bool = False) -> list[int]:
     """Horizons of the games that are played round by round."""
     return [round(part * horizon) for part in (PARTS[::2] if short else PARTS)]
 
 
-def at_worst(data, axis) -> xarray.Dataset:
+def at_worst(data: xarray.Dataset, axis: str) -> xarray.Dataset:
     """Each cell at the instance (a value of ``axis``) with the largest mean regret."""
     worst = data.final_regret.mean("trial").argmax(axis)
     return data[["final_regret"]].isel({axis: worst}).rename({axis: f"worst_{axis}"})
 
 
-def with_factors(array) -> xarray.Dataset:
+def with_factors(array: xarray.DataArray) -> xarray.Dataset:
     """The mean, its standard error, and its ratio to no privacy with a paired interval."""
     found = estimates.mean(array)[["mean", "standard_error"]]
     factor = estimates.of_means(array, lambda means: means / means.sel(epsilon=np.inf))
@@ -167,7 +168,7 @@ def with_factors(array) -> xarray.Dataset:
 FACTORS = "mean standard_error factor factor_low factor_high trials"
 
 
-def cost_rows(data, of) -> list[dict]:
+def cost_rows(data: xarray.Dataset, of: str) -> list[dict]:
     """Mean, ratio to no privacy, and declared privacy, by learner and epsilon."""
     return shared.table(
         with_factors(data[of]), "learner epsilon", f"learner model epsilon delta {FACTORS}",
@@ -175,7 +176,7 @@ def cost_rows(data, of) -> list[dict]:
     )  # fmt: skip
 
 
-def onset_rows(studies) -> list[dict]:
+def onset_rows(studies: Mapping[str, tuple[xarray.Dataset, str]]) -> list[dict]:
     """The epsilon from which a mean is at most twice that without privacy, in each game."""
     made = []
     for game, (data, of) in studies.items():
@@ -185,7 +186,7 @@ def onset_rows(studies) -> list[dict]:
     return made
 
 
-def slope_rows(studies) -> list[dict]:
+def slope_rows(studies: Mapping[str, xarray.Dataset]) -> list[dict]:
     """The fitted exponents of regret in the horizon, with those of the theorems.
 
     The mean and its ratio to no privacy are at the largest horizon.
@@ -201,7 +202,7 @@ def slope_rows(studies) -> list[dict]:
     return made
 
 
-def cost_figure(data, of, label, note):
+def cost_figure(data: xarray.Dataset, of: str, label: str, note: str):
     """A mean against epsilon, a curve for each noise distribution."""
     drawn = shared.figure(data, "epsilon", of=of, color="learner", note=note)
     drawn.axes[0].set_ylabel(label)

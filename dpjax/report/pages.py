@@ -3,7 +3,7 @@
 import base64
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -33,7 +33,7 @@ td.text { text-align: left; white-space: normal; min-width: 16rem; }
 """
 
 
-def document(title, body, head=()) -> str:
+def document(title: str, body: Iterable[str], head: Iterable[str] = ()) -> str:
     """A page as text.
 
     Args:
@@ -51,12 +51,14 @@ def document(title, body, head=()) -> str:
     )  # fmt: skip
 
 
-def paragraph(text, kind="") -> str:
+def paragraph(text: str, kind: str = "") -> str:
     """A text as a paragraph; ``kind`` is a CSS class, such as "small"."""
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
-def word_table(header, rows, text=False) -> str:
+def word_table(
+    header: Sequence[str], rows: Iterable[tuple[Sequence[str], bool]], text: bool = False
+) -> str:
     """A table of strings; ``rows`` are pairs (cells, whether this is the user's learner).
 
     ``text``: whether the last column holds sentences.

@@ -290,7 +290,7 @@ def takes_everywhere(array: xarray.DataArray, axis: str | None) -> bool:
     return own is None or bool((own | array.isnull()).all())
 
 
-def is_wide(values) -> bool:
+def is_wide(values: np.ndarray) -> bool:
     """Whether the finite values of an axis need a logarithmic scale."""
     finite = values[np.isfinite(values)] if values.dtype.kind in "iuf" else values[:0]
     return len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE
@@ -311,7 +311,7 @@ def _beyond(places) -> float:
     return high * max(3.0, (high / low) ** 0.15)
 
 
-def places(values) -> tuple:
+def places(values: np.ndarray) -> tuple:
     """The places of values on an axis, and the place of infinity if it is among them."""
     if values.dtype.kind not in "iuf":
         return np.arange(float(len(values))), None

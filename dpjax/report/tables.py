@@ -15,7 +15,9 @@ from dpjax.report.output import writing
 
 
 def cells(
-    array: xarray.DataArray, estimates: Sequence[str | Callable] = ("mean",), confidence=0.95
+    array: xarray.DataArray,
+    estimates: Sequence[str | Callable] = ("mean",),
+    confidence: float = 0.95,
 ) -> pandas.DataFrame:
     """Estimates of an array, one row per cell; see :meth:`dpjax.report.accessor.Accessor.table`."""
     found, trials = xarray.Dataset(), []
