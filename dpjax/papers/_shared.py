@@ -95,18 +95,18 @@ def publish(
         figures: dict[str, Callable] = {}
         constants: dict[str, Any] = {}
         for part in parts:
-            for ending, found in part.tables.items():
-                tables.setdefault(ending, []).extend(found)
+            for ending, entries in part.tables.items():
+                tables.setdefault(ending, []).extend(entries)
             figures |= part.figures
             constants |= part.parameters
-        for ending, found in tables.items():
-            write_csv(folder / f"{name}{ending}.csv", found)
+        for ending, entries in tables.items():
+            write_csv(folder / f"{name}{ending}.csv", entries)
         asked = {"horizon": horizon, "trials": trials, "key": f"jax.random.key({seed})"}
         used = {"versions": versions(), "backend": jax.default_backend()}
         write_json(folder / "parameters.json", asked | constants | used)
     for ending, draw in figures.items():
         write_figure(out, f"{name}{ending}", draw)
-    shown = [found for found in tables.values() if len(found) <= PRINTED]
+    shown = [entries for entries in tables.values() if len(entries) <= PRINTED]
     return "\n\n".join(map(format_table, shown))
 
 
@@ -120,17 +120,17 @@ def labelled(function: Callable, further: Sequence[str] = (), **axes: Sequence) 
 
     They are numbers, or arrays with the ``further`` dimensions.
     """
-    values = np.array([function(*each) for each in product(*axes.values())], np.float64)
+    values = np.array([function(*item) for item in product(*axes.values())], np.float64)
     values = values.reshape(*map(len, axes.values()), *values.shape[1:])
     return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes, *further])
 
 
 def summary(array: xarray.DataArray) -> xarray.Dataset:
     """The columns mean and standard_error, and q5, q25, q50, q75 and q95 of the trials."""
-    found = estimates.mean(array)[["mean", "standard_error"]]
+    estimate = estimates.mean(array)[["mean", "standard_error"]]
     for q in (5, 25, 50, 75, 95):
-        found[f"q{q}"] = array.quantile(q / 100, "trial", skipna=False).drop_vars("quantile")
-    return found
+        estimate[f"q{q}"] = array.quantile(q / 100, "trial", skipna=False).drop_vars("quantile")
+    return estimate
 
 
 def exponents(array: xarray.DataArray, x: Any, usable: xarray.DataArray,
@@ -156,9 +156,9 @@ def exponents(array: xarray.DataArray, x: Any, usable: xarray.DataArray,
         return (np.log(function(means).where(usable, 1.0)) * weights).sum(axis, skipna=False)
 
     played = function(array.mean("trial", skipna=False)).notnull().any(axis)
-    found, shown = estimates.of_means(array, slope, name="slope"), x.where(usable)
+    estimate, shown = estimates.of_means(array, slope, name="slope"), x.where(usable)
     points, ends = points.where(played), {"from": shown.min(axis), "to": shown.max(axis)}
-    return xarray.Dataset({"points": points, **found, **ends}, attrs=found.attrs)
+    return xarray.Dataset({"points": points, **estimate, **ends}, attrs=estimate.attrs)
 
 
 def table(cells: xarray.Dataset, order: str, names: str, more: Callable | None = None,
@@ -179,11 +179,11 @@ def table(cells: xarray.Dataset, order: str, names: str, more: Callable | None =
         first = next(iter(cells))
         cells = cells.assign({first: cells[first].where(cells.takes_epsilon
                                                         | np.isinf(cells.epsilon))})  # fmt: skip
-    found = rows(cells.squeeze(alone), order.split(), **renamed)
-    found = [{"trials": cells.attrs.get("trials")} | row for row in found]
+    entries = rows(cells.squeeze(alone), order.split(), **renamed)
+    entries = [{"trials": cells.attrs.get("trials")} | row for row in entries]
     if more is not None:
-        found = [row | more(row) for row in found]
-    return columns(found, names)
+        entries = [row | more(row) for row in entries]
+    return columns(entries, names)
 
 
 def figure(data: xarray.Dataset, x: str, lines: Iterable[tuple[xarray.DataArray, dict]] = (), *,

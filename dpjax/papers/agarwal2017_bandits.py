@@ -32,10 +32,10 @@ RATES = {
 
 def table(data: xarray.Dataset) -> list[dict]:
     """Final regret at each epsilon and difficulty."""
-    found = estimates.mean(data.final_regret).assign(nothing=data.nothing)
-    found["model"] = data.privacy_model.where(data.takes_epsilon, "")
+    estimate = estimates.mean(data.final_regret).assign(nothing=data.nothing)
+    estimate["model"] = data.privacy_model.where(data.takes_epsilon, "")
     return shared.table(
-        found, "environment learner horizon size epsilon difficulty",
+        estimate, "environment learner horizon size epsilon difficulty",
         "instance learner model horizon size epsilon difficulty regret standard_error nothing "
         "bound trials",
         lambda row: {"bound": _bound(row)}, instance="environment", regret="mean",
@@ -58,11 +58,11 @@ def _bound(row):
 
 def adversary_table(data: xarray.Dataset) -> list[dict]:
     """Final regret, the centre's regret, and how often the proof's condition failed."""
-    found = estimates.mean(data.final_regret)
-    found["centre"] = games.lengths(data).mean("trial")
-    found["violations"] = data.report_violations.astype(np.float64).mean("trial")
+    estimate = estimates.mean(data.final_regret)
+    estimate["centre"] = games.lengths(data).mean("trial")
+    estimate["violations"] = data.report_violations.astype(np.float64).mean("trial")
     names = "losses learner epsilon regret standard_error centre violations trials"
-    return shared.table(found, "environment learner epsilon", names,
+    return shared.table(estimate, "environment learner epsilon", names,
                         losses="environment", regret="mean")  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def slope_table(
     def fitted(data, variable, x, order, usable=True):
         regret = worst(data.final_regret.mean("trial"))
         usable = usable & (regret < 0.5 * worst(data.nothing))
-        found = shared.exponents(data.final_regret, x, usable, worst)
+        fits = shared.exponents(data.final_regret, x, usable, worst)
 
         def more(row):
             kind = "batches" if row["learner"].startswith("batches") else row["instance"]
@@ -91,22 +91,22 @@ def slope_table(
             return {"variable": variable, "rate": rate, "epsilon": row.get("epsilon")}
 
         names = "instance learner epsilon variable slope low high rate points"
-        return shared.table(found, order, names, more, instance="environment")
+        return shared.table(fits, order, names, more, instance="environment")
 
     order = "environment learner epsilon"
-    found = fitted(lengths.squeeze("size"), "T", lengths.horizon, order)
-    found += fitted(sizes.squeeze("horizon"), "N", sizes["size"], order)
+    fits = fitted(lengths.squeeze("size"), "T", lengths.horizon, order)
+    fits += fitted(sizes.squeeze("horizon"), "N", sizes["size"], order)
     whole = whole.squeeze(["horizon", "size"])
     regret = worst(whole.final_regret.mean("trial"))
     costly = regret > 1.5 * regret.sel(epsilon=np.inf)
     # Only learners whose noise is costly at some epsilon have a fit.
     whole = whole.assign(final_regret=whole.final_regret.where(costly.any("epsilon")))
     finite = whole.isel(epsilon=slice(-1))
-    found += fitted(
+    fits += fitted(
         finite, "1/epsilon", 1.0 / finite.epsilon, order.removesuffix(" epsilon"), costly
     )
     names = [name for group in games.CONTENDERS.values() for name in group]
-    return sorted(found, key=lambda row: (names.index(row["learner"]), row["epsilon"] is None,
+    return sorted(fits, key=lambda row: (names.index(row["learner"]), row["epsilon"] is None,
                                           row["epsilon"]))  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     at least 64, and games of up to four times this length are played. At least 4 trials are needed.
     """
     contenders = {
-        name: {each: make for each, make in group.items() if not short or each in QUICK}
+        name: {item: make for item, make in group.items() if not short or item in QUICK}
         for name, group in games.CONTENDERS.items()
     }
     parts, sizes, kinds = ((1,), SIZES[:2], KINDS[-1:]) if short else (PARTS, SIZES, KINDS)

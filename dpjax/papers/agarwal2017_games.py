@@ -70,9 +70,9 @@ def _arm_learner(factory, options=lambda horizon, dim: {}) -> Callable:
     """Shift losses from [-1, 1] into [0, 1], the range of the learner's calibration."""
 
     def make(horizon, dim, epsilon):
-        given = options(horizon, dim) | {"epsilon": epsilon, "delta": default_delta(horizon)}
+        arguments = options(horizon, dim) | {"epsilon": epsilon, "delta": default_delta(horizon)}
         moved = Feedback("moved", lambda loss, action: (loss + 1.0) / 2.0)
-        return factory(horizon, dim, **given)._replace(feedback=moved)
+        return factory(horizon, dim, **arguments)._replace(feedback=moved)
 
     return make
 

@@ -118,9 +118,9 @@ def onset_rows(data: xarray.Dataset) -> list[dict]:
     def more(row):
         return {"predicted": float(predicted[row["instance"]])}
 
-    found = data.dpjax.crossing(2.0, of="report_stopping_time").reset_coords(drop=True)
+    estimate = data.dpjax.crossing(2.0, of="report_stopping_time").reset_coords(drop=True)
     names = "learner instance crossing low high predicted"
-    return shared.table(found, "learner means", names, more, instance="means")
+    return shared.table(estimate, "learner means", names, more, instance="means")
 
 
 def error_rows(data: xarray.Dataset) -> list[dict]:
@@ -131,18 +131,18 @@ def error_rows(data: xarray.Dataset) -> list[dict]:
 
 def budget_rows(data: xarray.Dataset, halved: Mapping[float, xarray.Dataset]) -> list[dict]:
     """The error of sequential halving with fractions of DP-TT's median stopping time as budgets."""
-    ours, made = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
+    ours, rows = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
     names = {name: f"halving_{name}" for name in ("error", "error_low", "error_high")}
     for epsilon, cells in halved.items():
         beside = ours[["error", "error_high"]].sel(epsilon=epsilon).reset_coords(drop=True)
-        found = _cells(cells).rename(names).assign(beside)
-        made += shared.table(
-            found.assign_coords(part=("horizon", list(PARTS))), "horizon",
+        estimate = _cells(cells).rename(names).assign(beside)
+        rows += shared.table(
+            estimate.assign_coords(part=("horizon", list(PARTS))), "horizon",
             "instance epsilon part budget halving_error halving_error_low halving_error_high error "
             "error_high trials",
             instance="means", budget="horizon",
         )  # fmt: skip
-    return made
+    return rows
 
 
 def _cells(data) -> xarray.Dataset:
@@ -153,7 +153,7 @@ def _cells(data) -> xarray.Dataset:
 def play_halving(data: xarray.Dataset, epsilons: Sequence[float], trials: int) -> dict:
     """Play sequential halving on one instance, with fractions of DP-TT's median stopping time."""
     medians = _cells(data).sel(learner="DP-TT", means=BUDGETED)["median"]
-    found = {}
+    played = {}
     for epsilon in epsilons:
         budget = float(medians.sel(epsilon=epsilon))
         grid = {
@@ -162,8 +162,8 @@ def play_halving(data: xarray.Dataset, epsilons: Sequence[float], trials: int) -
         }  # fmt: skip
         halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": adversary}, grid,
                         trials, SEED, checkpoints=1)  # fmt: skip
-        found[epsilon] = play(halving)
-    return found
+        played[epsilon] = play(halving)
+    return played
 
 
 def time_figure(data: xarray.Dataset, plain: xarray.Dataset, lower: xarray.DataArray):
@@ -202,7 +202,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     trials are censored. At least 8 trials are needed.
     """
     instances, private, plain = (
-        {name: each for name, each in every.items() if not short or name in QUICK}
+        {name: item for name, item in every.items() if not short or name in QUICK}
         for every in (GAINS, LEARNERS, PLAIN)
     )
     epsilons = (*EPSILONS[2:8:2], np.inf) if short else EPSILONS

@@ -66,10 +66,10 @@ def play_settings(kind: tuple[str, str], horizon: int, epsilons: Sequence[float]
     best = np.asarray(jax.jit(jax.vmap(domain.minimizer))(total.astype(np.float32)), np.float64)
     hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent
     index = pandas.MultiIndex.from_tuples(settings, names=["calibration", "epsilon", "rate"])
-    found = data[["final_regret"]].reset_coords(drop=True).assign_coords(
+    result = data[["final_regret"]].reset_coords(drop=True).assign_coords(
         xarray.Coordinates.from_pandas_multiindex(index, "setting")
     )  # fmt: skip
-    return found.assign(scale=("setting", scales)).assign_coords(
+    return result.assign(scale=("setting", scales)).assign_coords(
         horizon=horizon, instance=instance, noise=noise, dim=hull.shape[1],
         centre=np.sum(total * (domain.centre - best), axis=1).mean(),
         gradient=np.linalg.norm(total @ hull, axis=1).mean() / horizon,
@@ -90,8 +90,8 @@ def joined(runs: Sequence[xarray.Dataset], axis: str) -> xarray.Dataset:
         return run.assign(final_regret=regret).reset_coords("centre").expand_dims(axis)
 
     parts = [unstacked(run) for run in runs]
-    found = xarray.concat(parts, axis, coords="different", compat="equals")
-    return found.sel(calibration=["none", *games.CALIBRATIONS])
+    result = xarray.concat(parts, axis, coords="different", compat="equals")
+    return result.sel(calibration=["none", *games.CALIBRATIONS])
 
 
 def rows_of(run: xarray.Dataset) -> list[dict]:
@@ -129,8 +129,8 @@ def slope_rows(data: xarray.Dataset, kind: tuple[str, str], variable: str, x: xa
     learns = regret.mean("trial") < 0.5 * data.centre.reset_coords(drop=True)
     single = {"calibration": ["single_change"]}
     cost = regret.sel(single) - regret.sel(calibration="none", drop=True)
-    found = estimates.mean(cost)
-    clear = learns.sel(single) & (found["mean"] > 4 * found.standard_error)
+    estimate = estimates.mean(cost)
+    clear = learns.sel(single) & (estimate["mean"] > 4 * estimate.standard_error)
     costs = shared.exponents(cost, x, clear).assign_coords(calibration=[COST])
     fits = xarray.concat([shared.exponents(regret, x, learns), costs], "calibration")
 
@@ -204,11 +204,11 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     kinds = gaussian if short else [*gaussian, ("ball", "laplace")]
     at_one: dict[str, Any] = {"epsilons": (1.0,), "rates": games.RATES, "trials": fewer}
     runs = {kind: [play_settings(kind, length, **at_one) for length in lengths] for kind in kinds}
-    by_horizon = {kind: joined(each, "horizon").sel(epsilon=1.0) for kind, each in runs.items()}
+    by_horizon = {kind: joined(item, "horizon").sel(epsilon=1.0) for kind, item in runs.items()}
     over_time = xarray.concat([by_horizon[kind] for kind in gaussian], "instance",
                               coords="different", compat="equals")  # fmt: skip
     yield shared.Report(
-        {"": [row for each in runs.values() for run in each for row in rows_of(run)]},
+        {"": [row for item in runs.values() for run in item for row in rows_of(run)]},
         {"": partial(horizon_figure, over_time)},
         {"epsilons": EPSILONS, "rates": games.RATES, "delta": "T^-2 for Gaussian noise"},
     )
@@ -226,8 +226,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
         slopes += slope_rows(data, kind, "T", data.horizon, paper)
     slopes += slope_rows(dims, ball, "n", dims.dim, {"none": 0.5, "single_change": 0.5})
     for kind in gaussian:
-        each = strong.sel(instance=kind[0])
-        slopes += slope_rows(each, kind, "1/epsilon", 1 / each.epsilon, {COST: 1.0})
+        item = strong.sel(instance=kind[0])
+        slopes += slope_rows(item, kind, "1/epsilon", 1 / item.epsilon, {COST: 1.0})
     yield shared.Report(
         {"": [row for run in (*by_epsilon, *by_dim) for row in rows_of(run)], "_slopes": slopes,
          "_baselines": baselines},

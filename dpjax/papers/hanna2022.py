@@ -74,8 +74,8 @@ def table(data: xarray.Dataset) -> list[dict]:
     cells["all_phases"], cells["left"] = phases.mean("trial"), data.report_active.mean("trial")
 
     def more(row):
-        found = {"phases": row["all_phases"], "active": row["left"], "upper": _upper_bound(row)}
-        return {name: None if np.isnan(each) else each for name, each in found.items()}
+        extra = {"phases": row["all_phases"], "active": row["left"], "upper": _upper_bound(row)}
+        return {name: None if np.isnan(item) else item for name, item in extra.items()}
 
     return shared.table(
         cells, "instance learner epsilon",
@@ -115,18 +115,18 @@ def overtaking(data: xarray.Dataset) -> list[dict]:
     data = data.squeeze("instance")
     means = data.regret.mean("trial", dtype=np.float64)
     final = estimates.mean(data.final_regret)
-    found = []
+    rows = []
     for epsilon, name in product(EPSILONS, [*games.ON_FEATURES, *games.BY_ROUNDS]):
-        ours, other = ({"learner": each, "epsilon": epsilon} for each in ("exact", name))
+        ours, other = ({"learner": item, "epsilon": epsilon} for item in ("exact", name))
         behind = np.flatnonzero(means.sel(ours) >= means.sel(other))
         ahead = data["round"].values[behind[-1] + 1 if len(behind) else 0 :]
         row = {"learner": name, "epsilon": epsilon,
                "from_round": int(ahead[0]) if len(ahead) else None}  # fmt: skip
-        for each, place in (("elimination", ours), ("other", other)):
-            row[each] = float(final["mean"].sel(place))
-            row[f"{each}_error"] = float(final.standard_error.sel(place))
-        found.append(row | {"horizon": int(data.horizon)})
-    return found
+        for item, place in (("elimination", ours), ("other", other)):
+            row[item] = float(final["mean"].sel(place))
+            row[f"{item}_error"] = float(final.standard_error.sel(place))
+        rows.append(row | {"horizon": int(data.horizon)})
+    return rows
 
 
 def curves_figure(data: xarray.Dataset, note: str):
@@ -158,8 +158,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
         {
             "epsilons": EPSILONS, "more_epsilons": MORE_EPSILONS,
             "instances": {
-                name: {"actions": each.actions.tolist(), "theta": each.theta.tolist()}
-                for name, each in games.instances(short).items()
+                name: {"actions": item.actions.tolist(), "theta": item.theta.tolist()}
+                for name, item in games.instances(short).items()
             },
         },
     )  # fmt: skip

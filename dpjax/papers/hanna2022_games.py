@@ -106,6 +106,6 @@ def as_arms(instance: Instance):
 
 def as_features(instance: Instance):
     """The actions as features, with regret in units of losses in [0, 1]."""
-    made = environments.fixed_actions(instance.actions, -instance.theta)
+    environment = environments.fixed_actions(instance.actions, -instance.theta)
     # Its losses lie in [-1, 1], so its regret is halved for comparison with losses in [0, 1].
-    return made._replace(regret=lambda state, tally: 0.5 * made.regret(state, tally))
+    return environment._replace(regret=lambda state, tally: 0.5 * environment.regret(state, tally))

@@ -54,10 +54,10 @@ def exponents(data: xarray.Dataset) -> list[dict]:
     """Exponents of T in the regret at the worst length of theta, with 95 % intervals."""
     late = data.sel(horizon=data.horizon[data.horizon >= data.horizon[-1] / 10**4])
     everywhere = xarray.ones_like(late.horizon, bool)
-    found = shared.exponents(late.final_regret, late.horizon, everywhere,
+    estimate = shared.exponents(late.final_regret, late.horizon, everywhere,
                              lambda means: means.max("length"))  # fmt: skip
     return shared.table(
-        found, "learner epsilon", "learner epsilon from to exponent low high trials",
+        estimate, "learner epsilon", "learner epsilon from to exponent low high trials",
         lambda row: {"from": int(row["from"]), "to": int(row["to"])}, exponent="slope",
     )  # fmt: skip
 
@@ -65,7 +65,7 @@ def exponents(data: xarray.Dataset) -> list[dict]:
 def figure(data: xarray.Dataset, epsilon: float = 1.0):
     """Final regret against the horizon at the length 1 of theta and at the worst, and bounds."""
     final = data.final_regret.sel(epsilon=epsilon)
-    parts = [each.drop_vars("length") for each in (final.isel(length=0), worst_length(final))]
+    parts = [item.drop_vars("length") for item in (final.isel(length=0), worst_length(final))]
     lengths = xarray.Variable("theta", ["|theta| = 1", "worst |theta|"])
     both = xarray.concat(parts, lengths).assign_coords(theta=lengths).to_dataset()
     arms, dim = games.INSTANCES[games.MAIN].actions.shape

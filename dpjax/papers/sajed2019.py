@@ -30,14 +30,14 @@ def table(data: xarray.Dataset) -> list[dict]:
 
     def more(row):
         horizon, epsilon, losses = row["horizon"], row["epsilon"], games.means(row["instance"])
-        found = {"lower_lai_robbins": bounds.lai_robbins(horizon, losses)}
+        limits = {"lower_lai_robbins": bounds.lai_robbins(horizon, losses)}
         if row["delta"] == 0.0:
-            found["lower_d_epsilon"] = bounds.d_epsilon(horizon, losses, epsilon)
-            found["lower_shariff_sheffet"] = bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
+            limits["lower_d_epsilon"] = bounds.d_epsilon(horizon, losses, epsilon)
+            limits["lower_shariff_sheffet"] = bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
         if row["learner"] in uppers:
-            found["upper"] = uppers[row["learner"]](horizon, losses, row["asked"])
+            limits["upper"] = uppers[row["learner"]](horizon, losses, row["asked"])
         empty = dict.fromkeys(("lower_d_epsilon", "lower_shariff_sheffet", "upper"))
-        return empty | {name: float(each) for name, each in found.items()}
+        return empty | {name: float(item) for name, item in limits.items()}
 
     return shared.table(
         shared.summary(data.final_regret.astype(np.float64)), "learner instance epsilon",
@@ -57,10 +57,12 @@ def papers_first(rows: list[dict]) -> list[dict]:
 
 def knees(data: xarray.Dataset) -> list[dict]:
     """The epsilon from which privacy costs less than 10 %, one row per learner and instance."""
-    found = data.dpjax.crossing(1.1).reset_coords(drop=True)
-    found["without_privacy"] = estimates.mean(data.final_regret.sel(epsilon=np.inf))["mean"]
+    estimate = data.dpjax.crossing(1.1).reset_coords(drop=True)
+    estimate["without_privacy"] = estimates.mean(data.final_regret.sel(epsilon=np.inf))["mean"]
     names = "instance learner without_privacy epsilon low high trials"
-    return shared.table(found.drop_vars("epsilon"), "learner instance", names, epsilon="crossing")
+    return shared.table(
+        estimate.drop_vars("epsilon"), "learner instance", names, epsilon="crossing"
+    )
 
 
 def horizon_table(data: xarray.Dataset) -> list[dict]:
@@ -113,7 +115,7 @@ def rounds_figure(data: xarray.Dataset, batches: xarray.Dataset):
     names = [name for name in ("DP-SE", "AdaP-KLUCB", "DP-KLUCB") if name in batches.learner]
     early = batches["round"] <= data["round"][-1]
     both = [data.sel(learner=shown), batches.sel(learner=names, round=early, trial=data.trial)]
-    both = [at_papers(each).regret for each in both]
+    both = [at_papers(item).regret for item in both]
     regret = xarray.concat(both, "learner", join="outer", coords="minimal", compat="override")
 
     def means(array):

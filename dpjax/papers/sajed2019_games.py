@@ -99,12 +99,12 @@ def play_batches(horizon: int, trials: int, short: bool = False) -> xarray.Datas
 
 def rounds_study(horizon: int, trials: int, short: bool = False) -> Study:
     """All other learners round by round, at the paper's epsilons, and at a few more on C2."""
-    here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80),
+    on = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80),
                    instances=instances(short))  # fmt: skip
     more = [*MORE_ROUND_EPSILONS, np.inf]
-    private = here(BY_ROUNDS, epsilon=epsilons(short))
-    private += here(BY_ROUNDS, instances=[HORIZON_INSTANCE], epsilon=more)
-    return private + here(NOT_PRIVATE)
+    private = on(BY_ROUNDS, epsilon=epsilons(short))
+    private += on(BY_ROUNDS, instances=[HORIZON_INSTANCE], epsilon=more)
+    return private + on(NOT_PRIVATE)
 
 
 def play_rounds(horizon: int, trials: int, short: bool = False) -> xarray.Dataset:
@@ -122,10 +122,10 @@ def play_horizons(longest: int, trials: int, short: bool = False) -> xarray.Data
     where, epsilons = [HORIZON_INSTANCE], HORIZON_EPSILONS
     others = by_batches(short)
     tuned = {"DP-SE": others.pop("DP-SE")}
-    each = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons))
+    separate = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons))
     once = _play(study(others, horizons[-1], trials, horizons, where, epsilon=epsilons))
     regrets = [
-        each.final_regret.drop_vars("takes_horizon"),
+        separate.final_regret.drop_vars("takes_horizon"),
         once.regret.drop_vars("horizon").rename(round="horizon"),
     ]
     return xarray.concat(regrets, "learner").to_dataset(name="final_regret")

@@ -42,16 +42,16 @@ def play_stopping(
             epsilon=epsilon, accuracy=0.5, failure=0.05, queries=queries,
         )  # fmt: skip
 
-    rules = {each: jax.jit(jax.vmap(partial(rule, queries=each), (0, None, None)))
-             for each in QUERIES}  # fmt: skip
+    rules = {item: jax.jit(jax.vmap(partial(rule, queries=item), (0, None, None)))
+             for item in QUERIES}  # fmt: skip
 
     def read(mean, epsilon, queries):
         stopped = rules[queries](keys, np.float32((1.0 + mean) / 2.0), np.float32(epsilon))
         return stopped.rounds, np.abs(np.asarray(stopped.mean) - mean) > 0.5 * mean
 
-    found = shared.labelled(read, ("what", "trial"), mean_value=MEANS, epsilon=epsilons,
+    stops = shared.labelled(read, ("what", "trial"), mean_value=MEANS, epsilon=epsilons,
                             queries=QUERIES)  # fmt: skip
-    return found.assign_coords(what=["rounds", "wrong"]).to_dataset("what")
+    return stops.assign_coords(what=["rounds", "wrong"]).to_dataset("what")
 
 
 def rule_on_pairs(
@@ -133,7 +133,7 @@ def pairs_table(data: xarray.Dataset) -> list[dict]:
 
 def _side_by_side(array, axis) -> xarray.Dataset:
     """The mean and its standard error at each value of an axis, as variables of its name."""
-    found = estimates.mean(array)
-    errors = found.standard_error.to_dataset(axis)
+    estimate = estimates.mean(array)
+    errors = estimate.standard_error.to_dataset(axis)
     errors = errors.rename({name: f"{name}_error" for name in errors})
-    return found["mean"].to_dataset(axis).assign(errors).assign_attrs(found.attrs)
+    return estimate["mean"].to_dataset(axis).assign(errors).assign_attrs(estimate.attrs)

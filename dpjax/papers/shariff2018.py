@@ -67,8 +67,8 @@ def regularizer(law: str, *, floor: float | None = None, shifted: bool = True) -
 
 def linucb(horizon: int, floor: float, *, epsilon: float = EPSILON, law: Callable = gram.gaussian):
     """LinUCB calibrated for n rounds; it plays the first ``horizon`` of them."""
-    made = learners.linucb(CALIBRATED, DIM, epsilon=epsilon, delta=DELTA, gram=law(floor=floor))
-    return made._replace(horizon=horizon)
+    learner = learners.linucb(CALIBRATED, DIM, epsilon=epsilon, delta=DELTA, gram=law(floor=floor))
+    return learner._replace(horizon=horizon)
 
 
 LEARNERS = {
@@ -100,9 +100,9 @@ def play_floors(
     adversaries = {f"gap {gap:g}": partial(environments.gap_arms, DIM, gap=gap) for gap in gaps}
     studies = []
     for noise in noises:
-        own = [floor for kind, floor in compared().values() if kind == noise]
-        own += floors if noise in ("gaussian", "wishart") else ()
-        grid = {"horizon": horizon, "floor": own}
+        levels = [floor for kind, floor in compared().values() if kind == noise]
+        levels += floors if noise in ("gaussian", "wishart") else ()
+        grid = {"horizon": horizon, "floor": levels}
         studies.append(Study({noise: LEARNERS[noise]}, adversaries, grid, trials, SEED,
                              shared.log_checkpoints(horizon, 60)))  # fmt: skip
     data = play(sum(studies[1:], studies[0]))
@@ -111,12 +111,12 @@ def play_floors(
 
 def named(data: xarray.Dataset) -> xarray.Dataset:
     """The learners of the second experiment by name, each at its floor."""
-    found = [
+    parts = [
         data.sel(learner=noise, floor=floor).assign_coords(learner=name)
         for name, (noise, floor) in compared().items()
         if noise in data.learner
     ]
-    return xarray.concat(found, "learner", coords="different", compat="equals", join="exact")
+    return xarray.concat(parts, "learner", coords="different", compat="equals", join="exact")
 
 
 def play_scaling(dims: Sequence[int], horizon: int, trials: int) -> xarray.Dataset:
@@ -142,9 +142,9 @@ def _table(data, order, published, names=COLUMNS) -> list[dict]:
         cells["indefinite"] = data.report_indefinite.sum("trial", skipna=False)
 
     def beside(row):
-        found = published(row)
-        ratio = None if found is None else row["mean"] / found
-        return {"published": found, "published_fit": found, "ratio": ratio}
+        value = published(row)
+        ratio = None if value is None else row["mean"] / value
+        return {"published": value, "published_fit": value, "ratio": ratio}
 
     return shared.table(cells, order, names, beside)
 
@@ -174,8 +174,8 @@ def curve_rows(data: xarray.Dataset) -> list[dict]:
     names = "learner gap floor round mean standard_error"
     places = {"environment learner round": named(data), "environment learner floor round":
               swept(data)}  # fmt: skip
-    return [row for order, each in places.items()
-            for row in shared.table(estimates.mean(each.regret), order, names)]  # fmt: skip
+    return [row for order, item in places.items()
+            for row in shared.table(estimates.mean(item.regret), order, names)]  # fmt: skip
 
 
 def scaling_rows(data: xarray.Dataset) -> list[dict]:

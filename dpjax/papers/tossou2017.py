@@ -96,8 +96,8 @@ def play_levels(
     local = local.assign_coords(level=("epsilon", ["paper", "accounted", "", "", ""]))
     exp3 = central.isel(epsilon=[0]).assign_coords(learner=["EXP3"]).drop_vars("tau")
     parts = [exp3, local, central.isel(epsilon=slice(1, None))]
-    found = xarray.concat(parts, "learner", join="outer", coords="different", compat="equals")
-    return found.sel(epsilon=epsilons)
+    data = xarray.concat(parts, "learner", join="outer", coords="different", compat="equals")
+    return data.sel(epsilon=epsilons)
 
 
 def play_memory(horizon: int = HORIZON, trials: int = QUICK_TRIALS) -> xarray.Dataset:
@@ -140,8 +140,8 @@ def spread(array: xarray.DataArray) -> xarray.Dataset:
                                "low": centre - below, "high": centre + above})  # fmt: skip
 
     text = f"median of means over {GROUPS} groups, with Gini's mean differences below and above"
-    found = arrays.by_trials(array, of_trials)
-    return found.assign_attrs(estimate=text, trials=array.sizes["trial"])
+    estimate = arrays.by_trials(array, of_trials)
+    return estimate.assign_attrs(estimate=text, trials=array.sizes["trial"])
 
 
 def table(data: xarray.Dataset) -> list[dict]:
@@ -210,8 +210,8 @@ def figure(data: xarray.Dataset):
 
     def drawn(array):
         # Only the paper's three curves have bands, so that all bands can be seen.
-        found, banded = spread(array), (array.level == "paper") | (array.learner == "EXP3")
-        return found.assign(low=found.low.where(banded), high=found.high.where(banded))
+        estimate, banded = spread(array), (array.level == "paper") | (array.learner == "EXP3")
+        return estimate.assign(low=estimate.low.where(banded), high=estimate.high.where(banded))
 
     return data.dpjax.figure(
         "round", color="epsilon", line="learner", panel="environment", estimate=drawn,

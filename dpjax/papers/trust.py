@@ -134,8 +134,8 @@ def points_study(horizon: int, trials: int, short: bool = False) -> Study:
         return learners.ftrl(horizon, ball, epsilon=epsilon, mechanism=mechanisms.kary)
 
     def local(horizon, epsilon):
-        rates = [float(bounds.ftrl_local_rate(horizon, DIM, each, domain="ball"))
-                 for each in (POINTS, np.inf)]  # fmt: skip
+        rates = [float(bounds.ftrl_local_rate(horizon, DIM, item, domain="ball"))
+                 for item in (POINTS, np.inf)]  # fmt: skip
         return learners.ftrl(
             horizon, ball, epsilon=epsilon, mechanism=mechanisms.per_item,
             rate=jnp.where(jnp.isinf(epsilon), rates[1], rates[0]),
@@ -160,9 +160,9 @@ def at_worst(data: xarray.Dataset, axis: str) -> xarray.Dataset:
 
 def with_factors(array: xarray.DataArray) -> xarray.Dataset:
     """The mean, its standard error, and its ratio to no privacy with a paired interval."""
-    found = estimates.mean(array)[["mean", "standard_error"]]
+    estimate = estimates.mean(array)[["mean", "standard_error"]]
     factor = estimates.of_means(array, lambda means: means / means.sel(epsilon=np.inf))
-    return found.assign(factor.rename(statistic="factor", low="factor_low", high="factor_high"))
+    return estimate.assign(factor.rename(statistic="factor", low="factor_low", high="factor_high"))
 
 
 FACTORS = "mean standard_error factor factor_low factor_high trials"
@@ -178,12 +178,12 @@ def cost_rows(data: xarray.Dataset, of: str) -> list[dict]:
 
 def onset_rows(studies: Mapping[str, tuple[xarray.Dataset, str]]) -> list[dict]:
     """The epsilon from which a mean is at most twice that without privacy, in each game."""
-    made = []
+    rows = []
     for game, (data, of) in studies.items():
-        found = data.dpjax.crossing(2.0, at=np.inf, of=of)
-        made += shared.table(found, "learner", "game learner crossing low high",
+        estimate = data.dpjax.crossing(2.0, at=np.inf, of=of)
+        rows += shared.table(estimate, "learner", "game learner crossing low high",
                              lambda row, game=game: {"game": game})  # fmt: skip
-    return made
+    return rows
 
 
 def slope_rows(studies: Mapping[str, xarray.Dataset]) -> list[dict]:
@@ -191,15 +191,15 @@ def slope_rows(studies: Mapping[str, xarray.Dataset]) -> list[dict]:
 
     The mean and its ratio to no privacy are at the largest horizon.
     """
-    made = []
+    rows = []
     for game, data in studies.items():
         last = with_factors(data.final_regret.isel(horizon=-1)).reset_coords(drop=True)
-        made += shared.table(
+        rows += shared.table(
             data.dpjax.slope().reset_coords(drop=True).assign(last), "learner epsilon",
             f"game learner epsilon known slope low high {FACTORS}",
             lambda row, game=game: {"game": game, "known": KNOWN[row["learner"]]},
         )  # fmt: skip
-    return made
+    return rows
 
 
 def cost_figure(data: xarray.Dataset, of: str, label: str, note: str):

@@ -60,9 +60,9 @@ class Accessor:
         @functools.wraps(function)
         def method(*args, **kwargs):
             of = kwargs.pop("of", None)
-            given = signature.bind(None, *args, **kwargs)
-            given.apply_defaults()
-            default = "regret" if given.arguments.get("over") == "round" else "final_regret"
+            bound = signature.bind(None, *args, **kwargs)
+            bound.apply_defaults()
+            default = "regret" if bound.arguments.get("over") == "round" else "final_regret"
             return function(self._array(of, default), *args, **kwargs)
 
         keyword = inspect.Parameter

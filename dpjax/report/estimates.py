@@ -93,8 +93,8 @@ def _quantile(array, q, confidence) -> xarray.Dataset:
     ends = np.nan_to_num(ranks.low, nan=0), np.nan_to_num(ranks.high, nan=trials + 1)
     low, high = (ordered.isel(trial=int(end), drop=True) for end in ends)
     centre = array.quantile(q, "trial", skipna=False).drop_vars("quantile")
-    found = xarray.Dataset({"quantile": centre, "low": low, "high": high})
-    return found.where(centre.notnull())
+    estimate = xarray.Dataset({"quantile": centre, "low": low, "high": high})
+    return estimate.where(centre.notnull())
 
 
 @estimator("proportion", fewest=1, interval="{percent} intervals of Clopper and Pearson")
@@ -125,8 +125,8 @@ def _proportion(array, confidence) -> xarray.Dataset:
     trials = array.sizes["trial"]
     share = array.mean("trial", skipna=False)
     low, high = clopper_pearson(share * trials, trials, (1.0 - confidence) / 2.0)
-    found = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
-    return xarray.Dataset(found).where(share.notnull())
+    estimate = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
+    return xarray.Dataset(estimate).where(share.notnull())
 
 
 @estimator("{name}", label="{name} of {variable}", interval="{percent} bootstrap percentiles")
@@ -155,12 +155,12 @@ def statistic(
     def percentiles(array):
         array = bare(array).transpose("trial", ...)
         trials, like = array.values, array.isel(trial=0, drop=True)
-        found = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
+        estimate = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
         names = (name, "low", "high")
-        return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
+        return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, estimate, strict=True)})
 
-    found = arrays.by_trials(array, percentiles, fewest=2)
-    return arrays.cautioned(found, array.sizes["trial"], "bootstrap percentiles")
+    estimate = arrays.by_trials(array, percentiles, fewest=2)
+    return arrays.cautioned(estimate, array.sizes["trial"], "bootstrap percentiles")
 
 
 def of_means(
@@ -199,11 +199,11 @@ def of_means(
         return xarray.Dataset({name: centre, "low": low, "high": high}).where(centre.notnull())
 
     axes = [str(axis) for axis in array.dims if axis != "trial"] if over is None else over
-    found = arrays.by_trials(array, of_trials, axes, fewest=2)
+    estimate = arrays.by_trials(array, of_trials, axes, fewest=2)
     drawn = "resampled trials" if array.sizes["trial"] >= arrays.FEW else "means by Student's law"
     about = {"estimate": name, "interval": f"{100 * confidence:g} % percentiles of {drawn}"}
-    found = found.assign_attrs(about, trials=array.sizes["trial"])
-    return arrays.cautioned(found, array.sizes["trial"])
+    estimate = estimate.assign_attrs(about, trials=array.sizes["trial"])
+    return arrays.cautioned(estimate, array.sizes["trial"])
 
 
 @estimator()
@@ -316,19 +316,19 @@ def band_of(
 
 def _band(array, axes, confidence) -> xarray.Dataset:
     """:func:`band` of trials that count in all played cells."""
-    found, trials = _mean(array, confidence), array.sizes["trial"]
-    error = found["standard_error"].where(found["standard_error"] > 0)
+    estimate, trials = _mean(array, confidence), array.sizes["trial"]
+    error = estimate["standard_error"].where(estimate["standard_error"] > 0)
     if trials < arrays.FEW:
         tail = (1.0 - confidence) / 2 / np.maximum(error.count(axes), 1)
-        width = scipy.special.stdtrit(trials - 1, 1.0 - tail) * found["standard_error"]
+        width = scipy.special.stdtrit(trials - 1, 1.0 - tail) * estimate["standard_error"]
     else:
         # The error of a draw is estimated like that of all trials.
-        scaled = abs(arrays.resampled_means(array) - found["mean"]) / error
+        scaled = abs(arrays.resampled_means(array) - estimate["mean"]) / error
         largest = scaled.max(axes).fillna(0.0)  # 0 if all trials are equal, or none was played
         edge = largest.quantile(confidence, "draw").drop_vars("quantile")
         # Resampling understates the width, so Student's quantile corrects it.
         level = 0.5 + confidence / 2
         ratio = scipy.special.stdtrit(trials - 1, level) / scipy.special.ndtri(level)
-        width = edge * ratio * found["standard_error"]
-    found["low"], found["high"] = found["mean"] - width, found["mean"] + width
-    return found
+        width = edge * ratio * estimate["standard_error"]
+    estimate["low"], estimate["high"] = estimate["mean"] - width, estimate["mean"] + width
+    return estimate

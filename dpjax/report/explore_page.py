@@ -77,8 +77,8 @@ def _in_settings(data: xarray.Dataset) -> xarray.Dataset:
             if name not in ("learner", "epsilon", "trial")]  # fmt: skip
     names, sweep = [name for name in axes if data.sizes[name] > 1], axes == ["point"]
     if sweep:
-        names = [str(name) for name, own in data.coords.items()
-                 if own.dims[:1] == ("point",) and name not in ("point", "epsilon")]  # fmt: skip
+        names = [str(name) for name, values in data.coords.items()
+                 if values.dims[:1] == ("point",) and name not in ("point", "epsilon")]  # fmt: skip
     # Values of a learner that does not take an axis are shown in each setting.
     data = data.drop_vars([f"takes_{name}" for name in axes], errors="ignore")
     data = data.sortby([name for name in names if name in data.coords and data[name].ndim == 1
@@ -130,9 +130,9 @@ def _quantiles(array: xarray.DataArray) -> xarray.Dataset:
 
 def _frontier(data: xarray.Dataset) -> pandas.DataFrame:
     """The least mean at each level of declared epsilon."""
-    found = data.dpjax.frontier(settings=["learner", "epsilon"])
-    found = found[["mean", "low", "high", "chosen_learner", "chosen_model"]]
-    frame = found.reset_coords(drop=True).to_dataframe().reset_index().dropna(subset=["mean"])
+    estimate = data.dpjax.frontier(settings=["learner", "epsilon"])
+    estimate = estimate[["mean", "low", "high", "chosen_learner", "chosen_model"]]
+    frame = estimate.reset_coords(drop=True).to_dataframe().reset_index().dropna(subset=["mean"])
     return frame.rename(columns={"chosen_learner": "chosen", "chosen_model": "model"})
 
 

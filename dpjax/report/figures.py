@@ -156,8 +156,8 @@ def figure(
         _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit,
                logarithmic[i % len(shown)])  # fmt: skip
         axes[i].xaxis.set_tick_params(labelbottom=below)
-    for each in axes[len(panels) :]:
-        each.axis("off")
+    for item in axes[len(panels) :]:
+        item.axis("off")
     parts = captions.caption(shown, array, roles.values())
     if flat and array.sizes.get("trial", 2) > 1:
         parts.append("A curve without a band: all trials have the same value.")
@@ -172,12 +172,12 @@ def figure(
         text = textwrap.fill(text, line_width, break_long_words=False, break_on_hyphens=False)
         drawn.supxlabel(text, x=0.01, ha="left", fontsize=font, color="0.25")
     if page is not None:
-        for each in drawn.findobj(Text):
-            each.set_fontsize(font)
-        for each in axes:
-            each.tick_params(labelsize=font)
+        for item in drawn.findobj(Text):
+            item.set_fontsize(font)
+        for item in axes:
+            item.tick_params(labelsize=font)
             if upright > wide:
-                each.tick_params(axis="x", labelsize=font * wide / upright)
+                item.tick_params(axis="x", labelsize=font * wide / upright)
         lines = text.count("\n") + 1 if caption else 0
         drawn.set_figheight(height + (1.3 * lines + 1.6 * above) * font / 72)
     return drawn
@@ -257,16 +257,16 @@ def _shown(data, of, roles, estimate, confidence) -> tuple:
     with arrays.quiet():
         if estimate is None and quantities.is_proportion(array):
             estimate = "proportion"
-        found = None if estimate is None else named(estimate, confidence)(array)
-        left = array if found is None else found[next(iter(found))]
+        result = None if estimate is None else named(estimate, confidence)(array)
+        left = array if result is None else result[next(iter(result))]
         check_axes({str(n): size for n, size in left.sizes.items()}, roles)
-        if found is None and data.sizes[x] == 1:
-            found = estimates.mean(array, confidence)
-        found = estimates.band(array, x, confidence) if found is None else found
-    arrays.refuse_empty(found[next(iter(found))], of, "estimate")
-    arrays.warn(arrays.incomplete(found), of, stacklevel=4)
-    words = found.attrs.get("label") or quantities.label(of, array.attrs)
-    return array, [quantities.Quantity(words, found)]
+        if result is None and data.sizes[x] == 1:
+            result = estimates.mean(array, confidence)
+        result = estimates.band(array, x, confidence) if result is None else result
+    arrays.refuse_empty(result[next(iter(result))], of, "estimate")
+    arrays.warn(arrays.incomplete(result), of, stacklevel=4)
+    words = result.attrs.get("label") or quantities.label(of, array.attrs)
+    return array, [quantities.Quantity(words, result)]
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:
@@ -276,13 +276,13 @@ def check_axes(sizes: dict[str, int], named: dict) -> None:
       sizes: the length of each axis of the array.
       named: the axis for each of x, color, line and panel, or None.
     """
-    given = [name for name in named.values() if name is not None]
+    axes = [name for name in named.values() if name is not None]
     for role, name in named.items():
         if name is not None and (name not in sizes or name == "trial"):
             raise ValueError(f"{role}: {name} is not an axis of the data: {', '.join(sizes)}")
-    if len(set(given)) < len(given):
-        raise ValueError(f"an axis can be named only once, got {', '.join(given)}")
-    left = [name for name in sizes if name not in (*given, "trial") and sizes[name] > 1]
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"an axis can be named only once, got {', '.join(axes)}")
+    left = [name for name in sizes if name not in (*axes, "trial") and sizes[name] > 1]
     if left:
         raise ValueError(
             f"{left[0]} has {sizes[left[0]]} values; select one of them, or name it as "
@@ -346,30 +346,31 @@ def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
-        found = one.found
-        centre, low, high = (found[name].values for name in (part.centre, "low", "high"))
+        estimate = one.estimate
+        centre, low, high = (estimate[name].values for name in (part.centre, "low", "high"))
         shown = ~np.isnan(centre)
         # A learner that does not take the colour or line axis has one curve for all its values.
-        own = first if quantities.takes(array, found, color) else None
-        again = (own, centre.tobytes()) in drawn and not (
-            quantities.takes(array, found, color) and quantities.takes(array, found, line)
+        level = first if quantities.takes(array, estimate, color) else None
+        again = (level, centre.tobytes()) in drawn and not (
+            quantities.takes(array, estimate, color) and quantities.takes(array, estimate, line)
         )
         if again or not shown.any():
             continue
-        drawn.add((own, centre.tobytes()))
-        if "standard_error" in found:
-            error = found["standard_error"].values[shown]
+        drawn.add((level, centre.tobytes()))
+        if "standard_error" in estimate:
+            error = estimate["standard_error"].values[shown]
             flat += bool((error <= 1e-9 * abs(centre[shown])).all())
         curve = {**look, **kind}
-        if not quantities.takes(array, found, color):
+        if not quantities.takes(array, estimate, color):
             curve["color"] = _NONE
-        places = along.of(found)
-        if not quantities.takes(array, found, along.axis):
+        places = along.of(estimate)
+        if not quantities.takes(array, estimate, along.axis):
             shown &= np.arange(len(shown)) == np.argmax(shown)
         order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
         shape = np.stack([places[order], centre[order]])
-        same = sum(own.shape == shape.shape and np.allclose(own, shape, 1e-3, 0.0, equal_nan=True)
-                   for own in shapes)  # fmt: skip
+        same = sum(other.shape == shape.shape
+                   and np.allclose(other, shape, 1e-3, 0.0, equal_nan=True)
+                   for other in shapes)  # fmt: skip
         shapes.append(shape)
         equal += bool(same)
         curve |= {"markersize": (5 if "fillstyle" in kind else 4) + 3 * same,
@@ -463,7 +464,7 @@ def _thin(axes, room) -> None:
 
 def _is_wide(panels) -> bool:
     """Whether all values of panels are positive, and those of some panel differ by a factor."""
-    ranges = [(np.fmin.reduce(own, None), np.fmax.reduce(own, None))
-              for own in (part.found[part.centre].values for part in panels)]  # fmt: skip
-    low = np.fmin.reduce([np.fmin.reduce(part.found["low"].values, None) for part in panels])
+    ranges = [(np.fmin.reduce(values, None), np.fmax.reduce(values, None))
+              for values in (part.estimate[part.centre].values for part in panels)]  # fmt: skip
+    low = np.fmin.reduce([np.fmin.reduce(part.estimate["low"].values, None) for part in panels])
     return low > 0 and any(high / least > _WIDE for least, high in ranges)

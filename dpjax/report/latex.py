@@ -78,17 +78,17 @@ def table(
         first = str(next(iter(array.data_vars)))
         (quantity,) = quantities.of_estimate(array, of or first)
         trials = array.get(array.attrs.get("variable")) if of in (None, first) else None
-        array = quantity.found[quantity.centre]
+        array = quantity.estimate[quantity.centre]
         why = "settings are not ranked" if quantity.settings else "the estimate has no trials"
     else:
         arrays.check(array, 2, confidence=confidence)
         with arrays.quiet():
             share = quantities.is_proportion(array)
-            found = (estimates.proportion if share else mean)(array, confidence)
+            estimate = (estimates.proportion if share else mean)(array, confidence)
             trials = None if share else array
             why = "it is not known whether a small or a large proportion is better"
-        arrays.warn(arrays.incomplete(found), str(array.name))
-        (quantity,) = quantities.of_estimate(found, None)
+        arrays.warn(arrays.incomplete(estimate), str(array.name))
+        (quantity,) = quantities.of_estimate(estimate, None)
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
@@ -96,19 +96,19 @@ def table(
     single = [name for name in names if name not in (*rows, columns)]
     bounds = quantities.lines(across, array, columns, rows)
     quantity = quantity.squeezed((*rows, columns))
-    found, centres = quantity.found, quantity.found[quantity.centre]
+    estimate, centres = quantity.estimate, quantity.estimate[quantity.centre]
     arrays.refuse_empty(centres, array.name, "trial" if trials is not None else "estimate")
     best = xarray.zeros_like(centres, bool)
     if trials is not None:
         with arrays.quiet():
             best = _not_worse(trials.squeeze(single), centres, confidence)
-    interval |= "standard_error" not in found
+    interval |= "standard_error" not in estimate
     # A quarter of an interval is about a standard error.
-    errors = found.get("standard_error", (found["high"] - found["low"]) / 4)
+    errors = estimate.get("standard_error", (estimate["high"] - estimate["low"]) / 4)
 
     def cell(at):
         error = float(errors.sel(at))
-        numbers = [float(found[name].sel(at)) for name in (quantity.centre, *quantities.ENDS)]
+        numbers = [float(estimate[name].sel(at)) for name in (quantity.centre, *quantities.ENDS)]
         centre = numbers[0]
         if np.isnan(centre):
             return "{--}"
