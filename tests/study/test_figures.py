@@ -95,16 +95,6 @@ def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
     assert marks(takes) == ["unused", "unused"]
 
 
-def test_sizes_with_long_labels_have_no_tick_each():
-    """Eight floors from 25386.2 to 3.61447e+07 were once printed over each other."""
-    floors = [25386.2, 71629.3, 202108.0, 570263.0, 1609040.0, 4540040.0, 1.28101e7, 3.61447e7]
-    values = np.arange(8.0)[:, None] + np.arange(1.0, 5.0)
-    one = xarray.Dataset({"final_regret": (("floor", "trial"), values)}, {"floor": floors})
-    (axes,) = plot.figure(one, "floor").axes
-    shown = [label.get_text() for label in axes.get_xticklabels()]
-    assert axes.get_xscale() == "log" and "25386.2" not in shown
-
-
 def test_rounds_that_are_spaced_geometrically_have_a_logarithmic_axis(data):
     some = data.sel(environment="a", epsilon=10.0)
     spaced = some.isel(round=[0, 1, 2, 4, 8, 16, 32, 64, 127])
@@ -288,9 +278,8 @@ def test_a_tuned_learner_declares_as_its_chosen_setting(settings):
     own = np.array([[[0.3, 0.2, 0.1], [30.0, 20.0, 10.0]]] * 2)
     declared = settings.assign_coords(privacy_epsilon=(("learner", "epsilon", "rate"), own))
     found = declared.dpjax.tune("rate")
-    chosen = found["privacy_epsilon"].sel(learner="tuned").values.tolist()
     assert found["chosen_rate"].sel(learner="tuned").values.tolist() == [0.01, 1.0]
-    assert chosen == [0.3, 10.0]
+    assert found["privacy_epsilon"].sel(learner="tuned").values.tolist() == [0.3, 10.0]
 
 
 def test_any_estimate_with_an_interval_is_drawn(settings):
@@ -382,8 +371,7 @@ def test_a_panel_that_was_not_played_stays_empty():
 
 @pytest.mark.parametrize(
     ("style", "width", "size"),
-    [("neurips", 5.5, 8), ("icml", 6.75, 8), ("icml-column", 3.25, 8), ("ieee", 7.16, 8),
-     ("ieee-column", 3.5, 8), ("jmlr", 6.0, 9)],
+    [("icml-column", 3.25, 8), ("jmlr", 6.0, 9)],
 )  # fmt: skip
 def test_a_style_sets_the_width_and_all_fonts(mixed, settings, style, width, size):
     """Nothing is outside of the page, and the legend is above all panels."""
@@ -432,22 +420,6 @@ def test_each_text_is_inside_of_the_figure_and_no_two_overlap(curves, name, styl
     assert min(axes.get_window_extent().width for axes in drawn.axes) > 0.8 * drawn.dpi
 
 
-def test_many_words_along_an_axis_are_upright(mixed):
-    names = [f"a learner with a long name, {i}" for i in range(12)]
-    data = xarray.Dataset(
-        {"final_regret": (("learner", "trial"), np.arange(48.0).reshape(12, 4))}, {"learner": names}
-    )
-    drawn = data.dpjax.figure("learner")
-    drawn.draw_without_rendering()
-    labels = drawn.axes[0].get_xticklabels()
-    boxes = [label.get_window_extent() for label in labels]
-    assert [label.get_text() for label in labels] == names
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    assert drawn.axes[0].get_window_extent().height > drawn.dpi
-    few = mixed.sel(epsilon=1.0).dpjax.figure("learner")
-    assert {label.get_rotation() for label in few.axes[0].get_xticklabels()} == {20.0}
-
-
 def closest(axis):
     """The distance of the two nearest lines of labels of an x axis, in heights of a line.
 
@@ -464,8 +436,11 @@ def closest(axis):
     return min(b.x1 - a.x1 for a, b in pairwise(boxes)) * np.sin(turn) / height
 
 
-@pytest.mark.parametrize("style", [None, "neurips", "ieee-column"])
-@pytest.mark.parametrize(("count", "length"), [(4, 4), (8, 4), (15, 4), (20, 22), (34, 22)])
+@pytest.mark.parametrize(
+    ("count", "length", "style"),
+    [(4, 4, "ieee-column"), (8, 4, None), (15, 4, "neurips"), (20, 22, "ieee-column"),
+     (34, 22, None)],
+)  # fmt: skip
 def test_words_along_an_axis_do_not_overlap(count, length, style):
     """Three panels of 12 names, and one of 34, once had names over each other."""
     names = [f"{i:02}{'m' * (length - 2)}" for i in range(count)]
@@ -478,8 +453,7 @@ def test_words_along_an_axis_do_not_overlap(count, length, style):
     assert labelled and min(map(closest, labelled)) > 0.9
 
 
-@pytest.mark.parametrize("competitors", [4, 12, 20])
-@pytest.mark.parametrize("span", [(10.0, 60.0), (100.0, 5e4), (2.0, 1e5)])
+@pytest.mark.parametrize(("competitors", "span"), [(4, (10.0, 60.0)), (20, (2.0, 1e5))])
 def test_regrets_of_a_comparison_have_ticks_that_do_not_overlap(competitors, span):
     """From 2 to 100000, ticks at 1, 2 and 5 times each power of ten once overlapped."""
     means = np.geomspace(*span, competitors + 1)
