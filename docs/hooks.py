@@ -45,7 +45,7 @@ def exported(package):
                 paths[name] = f"{node.module}.{name}"
             for alias in node.names:
                 paths[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             names = importlib.import_module(package).__all__
     return {name: paths.get(name, f"{package}.{name}") for name in sorted(names, key=str.lower)}
 

@@ -12,15 +12,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Feedback
+from dpjax.core import Array, BatchLearner, Feedback, Learner, PyTree
 from dpjax.maths.clipping import add_counts, into_range
 
 
-def _feedback(see: Callable, losses: Any = True) -> Feedback:
-    return Feedback(see.__name__, see, losses)
+def _feedback(see: Callable, losses: PyTree = True) -> Feedback:
+    name: Any = see.__name__
+    return Feedback(name, see, losses, kind=name)
 
 
-def clip_seen(learner: Any, seen: Any) -> tuple:
+def clip_seen(learner: Learner | BatchLearner, seen: PyTree) -> tuple:
     """Clip the feedback of a learner to its declared losses.
 
     Every caller of a learner's ``step`` clips first. So losses outside the declared range cannot
@@ -44,19 +45,19 @@ def clip_seen(learner: Any, seen: Any) -> tuple:
     low, high = learner.privacy.loss_range
     counts = []
 
-    def clip(leaf: Any):
+    def clip(leaf: PyTree):
         inside, outside = into_range(leaf, low, high)
         counts.append(outside)
         return inside
 
-    def clip_losses(are_losses: Any, part: Any):
+    def clip_losses(are_losses: PyTree, part: PyTree):
         return jax.tree.map(clip, part) if are_losses else part
 
     inside = jax.tree.map(clip_losses, learner.feedback.losses, seen)
     return inside, reduce(add_counts, counts) if counts else jnp.zeros((), jnp.int32)
 
 
-def seen_inside(learner: Any, loss: Any, action: Any) -> tuple:
+def seen_inside(learner: Learner | BatchLearner, loss: PyTree, action: PyTree) -> tuple:
     """Compute the feedback of a round and clip it, as :func:`clip_seen` does.
 
     Args:
@@ -73,7 +74,7 @@ def seen_inside(learner: Any, loss: Any, action: Any) -> tuple:
     return clip_seen(learner, learner.feedback(loss, action))
 
 
-def to_bit(seen: Any) -> tuple:
+def to_bit(seen: PyTree) -> tuple:
     """The ``clip`` of a learner whose noise hides only bits: round to the nearer of 0 and 1.
 
     Only losses outside [0, 1] are counted.
@@ -86,7 +87,7 @@ def to_bit(seen: Any) -> tuple:
     return jnp.round(inside), outside
 
 
-def unclipped(seen: Any) -> tuple:
+def unclipped(seen: PyTree) -> tuple:
     """The ``clip`` of a learner that accepts any losses.
 
     Examples:
@@ -97,7 +98,7 @@ def unclipped(seen: Any) -> tuple:
 
 
 @_feedback
-def full(loss: Any, action: Any) -> Array:
+def full(loss: PyTree, action: PyTree) -> Array:
     """Full information: the loss of every action is seen.
 
     Raises:
@@ -117,7 +118,7 @@ def full(loss: Any, action: Any) -> Array:
 
 
 @_feedback
-def gradient(loss: Any, point: Array) -> Array:
+def gradient(loss: PyTree, point: Array) -> Array:
     """Full information about convex losses: the gradient of the loss at the played point x, (d,).
 
     The loss is a callable pytree, or a vector l (d,) for x -> <l, x>. At points where a maximum or
@@ -131,7 +132,7 @@ def gradient(loss: Any, point: Array) -> Array:
 
 
 @partial(_feedback, losses=False)
-def whole(loss: Any, point: Array) -> Any:
+def whole(loss: PyTree, point: Array) -> Any:
     """Full information about convex losses: the loss itself, to be evaluated at any point.
 
     The loss is a callable pytree, or a vector l (d,) for x -> <l, x>.
@@ -145,7 +146,7 @@ def whole(loss: Any, point: Array) -> Any:
 
 
 @_feedback
-def bandit(loss: Any, action: Any) -> Array:
+def bandit(loss: PyTree, action: PyTree) -> Array:
     """Bandit feedback: the loss of the played arm, (), out of losses (K,).
 
     Examples:
@@ -157,7 +158,7 @@ def bandit(loss: Any, action: Any) -> Array:
 
 
 @_feedback
-def value(loss: Any, action: Any) -> Array:
+def value(loss: PyTree, action: PyTree) -> Array:
     """Value feedback: the value of the loss function at the played point, ().
 
     The loss is a callable pytree, or a vector l (d,) for x -> <l, x>.
@@ -170,7 +171,7 @@ def value(loss: Any, action: Any) -> Array:
 
 
 @_feedback
-def values(loss: Any, points: Array) -> Array:
+def values(loss: PyTree, points: Array) -> Array:
     """Value feedback at several points a round: the losses (m,) at the played points (m, d).
 
     The suffered loss is the mean of these values.
@@ -184,7 +185,7 @@ def values(loss: Any, points: Array) -> Array:
 
 
 @_feedback
-def difference(loss: Any, points: Array) -> Array:
+def difference(loss: PyTree, points: Array) -> Array:
     """Difference feedback, (): of two played points (2, d), the loss at the first minus the second.
 
     Examples:
@@ -196,7 +197,7 @@ def difference(loss: Any, points: Array) -> Array:
     return first - second
 
 
-def mean_value(loss: Any, action: Any) -> Array:
+def mean_value(loss: PyTree, action: PyTree) -> Array:
     """The suffered loss of a round, (): at a point (d,), or the mean over points (m, d).
 
     Environments whose actions are points compute their losses with it.
@@ -209,7 +210,7 @@ def mean_value(loss: Any, action: Any) -> Array:
     return value(loss, action) if jnp.ndim(action) == 1 else jnp.mean(values(loss, action))
 
 
-def middle(action: Any) -> Array:
+def middle(action: PyTree) -> Array:
     """The played point (d,), or the mean (d,) of several points (m, d).
 
     Examples:
@@ -220,7 +221,7 @@ def middle(action: Any) -> Array:
 
 
 @_feedback
-def linear(loss: Any, point: Array) -> Array:
+def linear(loss: PyTree, point: Array) -> Array:
     """Value feedback of a linear loss l (d,): <l, x> at the played point x, ().
 
     Raises:
@@ -237,7 +238,7 @@ def linear(loss: Any, point: Array) -> Array:
 
 
 @_feedback
-def semi_bandit(loss: Any, action: Any) -> Array:
+def semi_bandit(loss: PyTree, action: PyTree) -> Array:
     """Semi-bandit feedback: the played entries l * x (d,) of a linear loss l (d,).
 
     The action x is a vertex of ones and zeros. Entries with x = 0 are not seen and are returned as
@@ -257,7 +258,7 @@ def semi_bandit(loss: Any, action: Any) -> Array:
 
 
 @partial(_feedback, losses=(False, True))
-def contextual(loss: Any, policy: Any) -> Any:
+def contextual(loss: PyTree, policy: PyTree) -> Any:
     """Contextual bandit feedback: features (d,) and loss () of the arm that the policy selects.
 
     ``loss`` is a pair of the round's features (K, d) and losses (K,); ``policy``, a callable

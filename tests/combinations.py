@@ -34,7 +34,7 @@ HORIZONS = {"dp_ucb_int": 64, "projection_free": 64}
 LEFT_OUT = "left out"
 ORTHANT = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
 DOMAINS = (
-    "simplex", "ball", "cube", "l1_ball", "capped_simplex(2)", "spectrahedron(2)",
+    "simplex", "ball", "cube", "l1_ball", "capped_simplex(2)", "fantope(2, 1)",
     "simplex of box_losses", "ball of l1_losses", "cube of ball_losses", "simplex of squared_norm",
 )  # fmt: skip
 # Values of numbers. The first value of a required parameter is its usual one. Numbers not listed

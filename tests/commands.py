@@ -70,6 +70,8 @@ POD = "python examples/pod.py --store pod.zarr --seeds 4 --devices 2"
 # {command: the command that runs instead}. The replacement is smaller, fills in a placeholder, or
 # first makes the output that the command continues from.
 INSTEAD = {
+    "python benchmarks/beside.py": "python benchmarks/beside.py . help --turns 1",
+    "python benchmarks/beside.py ../other": "python benchmarks/beside.py --list",
     "python benchmarks/binomial.py": "python benchmarks/binomial.py --quick",
     "python benchmarks/buffered.py": "python benchmarks/buffered.py 64 --buffers 1",
     "python benchmarks/compilation.py": "python benchmarks/compilation.py exp3",

@@ -10,7 +10,8 @@ import pytest
 from jax import random as jr
 
 from dpjax import environments, learners, simulate
-from dpjax.combinators import EveryRoundState, as_learner
+from dpjax.combinators import as_learner
+from dpjax.combinators.batches import EveryRoundState
 from dpjax.core import Arms, Environment, Outcome, Pairs
 from dpjax.domains import Domain
 from dpjax.feedback import seen_inside

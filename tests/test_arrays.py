@@ -132,12 +132,12 @@ def test_no_factory_that_takes_numbers_is_forgotten():
 
 ELSEWHERE = {
     "box_losses": "numbers", "adac_gope": "as linear_elimination",
-    "forests": "integers", "partition_matroid": "integers", "paths": "integers",
+    "spanning_trees": "integers", "partition_matroid": "integers", "paths": "integers",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("make", [
-    lambda x: domains.forests(x, 3), lambda x: domains.paths(x, 0, 2),
+    lambda x: domains.spanning_trees(x, 3), lambda x: domains.paths(x, 0, 2),
     lambda x: domains.partition_matroid(x[:, 0], [1, 1]),
 ])  # fmt: skip
 def test_integers_are_neither_masked_nor_of_other_kinds(make):

@@ -184,7 +184,9 @@ FEEDBACK = {
     # Losses above 1/2 are clipped: 0 and 1 become 1/3 and 1.
     "rescaled and clipped": rescale_losses(PLAIN, -0.25, 0.5),
     "squared": telling(
-        30, [10, 15], Feedback("bandit", lambda loss, arm: bandit(loss, arm) ** 2 / 2)
+        30,
+        [10, 15],
+        Feedback("squared", lambda loss, arm: bandit(loss, arm) ** 2 / 2, kind="bandit"),
     ),
 }
 

@@ -1,8 +1,11 @@
 """Learners made from learners, and environments made from environments."""
 
 import itertools
+import pickle
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,17 +13,31 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, domains, environments, every_round, learners, noise, simulate, trajectory
+from dpjax import (
+    audit,
+    domains,
+    environments,
+    every_round,
+    learners,
+    noise,
+    simulate,
+    simulate_batches,
+    trajectory,
+)  # fmt: skip
 from dpjax.combinators import (
     arms_as_points,
     count_switches,
     laplace_feedback,
     minibatch,
+    on_gradients,
+    randomized_coordinate,
+    randomized_response,
     rescale_losses,
     sample_arms,
+    sparring,
     tracking,
 )
-from dpjax.core import Arms, Learner, Privacy
+from dpjax.core import Arms, Feedback, Learner, Privacy
 from dpjax.feedback import bandit, seen_inside
 from tests.play import step
 
@@ -107,6 +124,33 @@ def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
     assert draws[0] != draws[1]
 
 
+KINDS = {
+    "randomized_response": lambda learner: randomized_response(learner, epsilon=1.0),
+    "randomized_coordinate": lambda learner: randomized_coordinate(learner, epsilon=1.0),
+    "on_gradients": on_gradients,
+    "sparring": lambda learner: sparring(lambda *_, **__: learner, 8, 2, epsilon=1.0),
+    "simulate_batches": lambda learner: simulate_batches(
+        learner, environments.bernoulli([0.2, 0.6], regret="pseudo"), jr.key(0)
+    ),
+}
+LEARNERS = {
+    "randomized_coordinate": lambda: learners.hedge(8, 2, epsilon=np.inf),
+    "on_gradients": lambda: learners.ftrl(8, domains.ball(2), epsilon=np.inf),
+    "simulate_batches": lambda: learners.adap_ucb(8, 2, epsilon=np.inf),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_kind_of_a_feedback_decides_and_not_its_name(name):
+    """Also in another process; a feedback of one's own that is named "bandit" is none."""
+    learner = LEARNERS.get(name, lambda: learners.kl_ucb(8, 2))()._replace(privacy=Privacy())
+    seen = learner.feedback
+    for feedback in (pickle.loads(cloudpickle.dumps(seen)), replace(seen, name="other")):
+        KINDS[name](learner._replace(feedback=feedback))
+    with pytest.raises(ValueError, match="feedback|full information"):
+        KINDS[name](learner._replace(feedback=Feedback(seen.name, seen.see)))
+
+
 # --- minibatch ---
 
 
@@ -188,18 +232,6 @@ def test_count_switches_counts_and_leaves_the_game_as_it_is(name):
     assert switches.min() > 10
 
 
-def test_count_switches_of_a_learner_that_never_and_one_that_always_switches():
-    """No switch in one batch of all rounds; 11 in 12 alternating rounds; none at the start."""
-    environment = count_switches(environments.bernoulli([0.2, 0.6], regret="pseudo"))
-    assert environment.batch is None  # the inner environment's batches count no switches
-    assert environment.horizon is None
-    always = logging(arms=2)
-    for learner, switches in ((minibatch(always, ROUNDS, ROUNDS), 0), (always, ROUNDS - 1)):
-        played = simulate(learner, environment, jr.key(0), checkpoints=1)
-        assert played.tally.switches == switches
-    assert count_switches(environments.switching_cost(16, 2)).horizon == 16
-
-
 def least_losses(losses, shifts):
     """The least loss over all sequences of arms with at most ``shifts`` shifts."""
     rounds, arms = losses.shape
@@ -220,19 +252,6 @@ def test_tracking_regret_is_that_of_all_sequences(shifts):
         result = simulate(learner, environment, jr.key(seed), checkpoints=6)
         suffered = np.cumsum(losses[np.arange(6), arms_of(learner, environment, jr.key(seed))])
         np.testing.assert_allclose(result.regret, suffered - least, atol=1e-5)
-
-
-def test_tracking_leaves_the_game_as_it_is():
-    """Also if a bandit draws single losses; without shifts it is ordinary regret."""
-    lazy, drawn = environments.bernoulli(MEANS, regret="pseudo"), environments.bernoulli(MEANS)
-    plain, tracked, realised, still = (
-        simulate(learners.exp3(96, 3), environment, jr.key(0), checkpoints=4)
-        for environment in (lazy, tracking(lazy, 3), drawn, tracking(lazy, 0))
-    )
-    np.testing.assert_array_equal(tracked.tally, plain.tally)
-    np.testing.assert_array_equal(still.regret, realised.regret)
-    assert (tracked.regret >= still.regret).all() and tracked.regret[-1] > still.regret[-1] + 1
-    assert tracking(environments.switching_cost(16, 2), 1).horizon == 16
 
 
 # --- arms and points ---
@@ -331,24 +350,3 @@ def test_rescaled_losses_are_clipped_to_their_range():
     # Rewards r in [2, 6] as losses -r.
     rewards = rescale_losses(logging(), -6.0, -2.0)
     assert [float(rewards.feedback(jnp.full(2, x), 0)) for x in (-6.0, -3.0)] == [0.0, 0.75]
-
-
-def test_gaussian_losses_reach_a_learner_clipped():
-    """All losses passed on are in [0, 1], and their mean is that of the clipped law."""
-    horizon, low, high, deviation = 20_000, -0.5, 1.5, 1.0
-
-    def step(state, key, loss):
-        least, most, total = state
-        return (jnp.minimum(least, loss), jnp.maximum(most, loss), total + loss), ZERO
-
-    start = (jnp.float32(2), jnp.float32(-1), jnp.float32(0)), ZERO
-    base = Learner(
-        lambda key: start, step, bandit, Arms(2), horizon, Privacy(), lambda state: state
-    )
-    environment = environments.gaussian([0.2, 0.6], deviation=deviation)
-    learner = rescale_losses(base, low, high)
-    least, most, total = jax.jit(lambda: simulate(learner, environment, jr.key(0)).report)()
-    assert (least, most) == (0.0, 1.0)
-    draws = np.clip(stats.norm(0.2, deviation).ppf((np.arange(10**5) + 0.5) / 10**5), low, high)
-    scaled = (draws - low) / (high - low)
-    assert abs(float(total) / horizon - scaled.mean()) < 4 * scaled.std() / np.sqrt(horizon)

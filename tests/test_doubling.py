@@ -5,10 +5,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax import random as jr
 
-from dpjax import combinators, domains, environments, learners, sweep
+from dpjax import combinators, domains, learners
 from tests.learners.replay import changed_rounds, play, worlds
 
 BALL = domains.ball(2)
@@ -53,29 +52,3 @@ def test_a_changed_round_changes_its_own_epoch_only():
     whole = worlds(make(HORIZON), every, jr.key(4))[0]
     differs = np.flatnonzero((whole[1] != whole[0]).any(axis=1))
     assert differs[0] == 20 and differs[-1] >= 90
-
-
-@pytest.mark.slow
-def test_it_learns_without_knowing_the_horizon():
-    """On the ball, in 32 trials at epsilon = inf.
-
-    Regret is at most 2^0.75 / (2^0.75 - 1) = 2.5 times that with a known horizon, and below half of
-    the centre's.
-    """
-    ball, horizon = domains.ball(2), 3000
-    known = partial(
-        learners.projection_free, domain=ball, epsilon=np.inf,
-        loss_range=(-1.8, 1.8),
-    )  # fmt: skip
-
-    def game(_, make):
-        return make(horizon), environments.linear_losses(ball, "iid", bias=2.0)
-
-    doubled = partial(combinators.doubling, known, first=256)
-    final = [
-        sweep(partial(game, make=own), np.zeros(1), 32, jr.key(0), checkpoints=1, progress=False)
-        for own in (lambda horizon: doubled(horizon), lambda horizon: known(horizon))
-    ]
-    means = [result.regret.mean() for result in final]
-    assert means[0] < 2.5 * means[1]
-    assert means[0] < 0.5 * np.linalg.norm(final[0].tally.loss, axis=-1).mean()

@@ -32,7 +32,8 @@ COMMANDS = _parser()._subparsers._group_actions[0].choices  # {name: its parser}
 # Files that an example or a command makes, files of users and of others; attributes of variables.
 NOT_HERE = {
     "LinBanditPrivate.py", "array.sh", "card.md", "pod.sh", "docs/papers/new",
-    "dpjax/compiled", "dpjax/learners/_greedy.py", "tests/learners/test_greedy.py", "results/card/card.md",
+    "dpjax/compiled", "dpjax/learners/_greedy.py", "tests/learners/test_greedy.py",
+    "results/card/card.md",
     "privacy.epsilon", "privacy.paper_epsilon", "study.json", "study.run",
     "study.tune", "notebooks/.ipynb_checkpoints",
 }  # fmt: skip

@@ -46,7 +46,8 @@ def test_a_script_beside_the_clone_imports_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "dpjax")
     with zipfile.ZipFile(tmp_path / build_meta.build_editable(str(tmp_path))) as archive:
         archive.extractall(tmp_path / "site")
-    code = "import site; site.addsitedir('site'); import dpjax; print(dpjax.__file__)"
+    code = "import site; from importlib.util import find_spec; site.addsitedir('site')"
+    code += "; print(find_spec('dpjax').origin)"
     python = [sys.executable, "-S", "-c", code]  # without the packages of this environment
     printed = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == str(tmp_path / "dpjax" / "dpjax" / "__init__.py")

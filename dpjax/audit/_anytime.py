@@ -156,14 +156,14 @@ def anytime(
     event = None if threshold is None else (threshold, True, False)
     while len(past[0]) < limit and not bound > epsilon:
         calls = range(block, block + max(len(past[0]) // (4 * first), 1))
-        found = [
+        bounds = [
             np.concatenate([_numbers(scores, side, key, call, first) for call in calls])
             for side in (0, 1)
         ]
         if event is not None:
-            counts = counts + count_pairs(found[0], found[1], event)
+            counts = counts + count_pairs(bounds[0], bounds[1], event)
             bound = max(bound, bound_from_pairs(counts, delta=delta, confidence=confidence))
-        past = [np.concatenate([old, new]) for old, new in zip(past, found, strict=True)]
+        past = [np.concatenate([old, new]) for old, new in zip(past, bounds, strict=True)]
         if threshold is None:
             event = most_telling(past[0], past[1], delta)
         block = calls.stop
@@ -179,13 +179,13 @@ def _keys(key, side, call, size):
 def _numbers(scores, side, key, call, size):
     """The scores of one call as NumPy numbers, (n,). A NaN counts as the lowest score."""
     keys = _keys(key, side, call, size)
-    found = np.asarray(jax.device_get(scores(side, keys)), np.float64)
-    if found.shape != (size,):
-        raise ValueError(f"scores must return {size} numbers for {size} keys, got {found.shape}")
-    return np.where(np.isnan(found), -np.inf, found)
+    values = np.asarray(jax.device_get(scores(side, keys)), np.float64)
+    if values.shape != (size,):
+        raise ValueError(f"scores must return {size} numbers for {size} keys, got {values.shape}")
+    return np.where(np.isnan(values), -np.inf, values)
 
 
-def count_pairs(ours, theirs, event):
+def count_pairs(ours: np.ndarray, theirs: np.ndarray, event: tuple):
     """The counts (4,) of an event in pairs of runs, for :func:`log_wealth`."""
     threshold, above, swapped = event
     x, y = (((side >= threshold) == above) for side in (ours, theirs))
@@ -193,7 +193,7 @@ def count_pairs(ours, theirs, event):
     return np.array([(x & y).sum(), (x & ~y).sum(), (~x & y).sum(), (~x & ~y).sum()])
 
 
-def most_telling(ours, theirs, delta):
+def most_telling(ours: np.ndarray, theirs: np.ndarray, delta: float):
     """The event that best distinguishes the earlier runs: (threshold, above, swapped).
 
     It has the largest log-ratio of smoothed frequencies minus two standard errors, which favours

@@ -64,7 +64,7 @@ def black_box(
     sequences = [_arrays.real("pair", losses, what="losses") for losses in pair]
     shape = sequences[0].shape
     if len(shape) != 2 or sequences[1].shape != shape:
-        shapes = " and ".join(str(each.shape) for each in sequences)
+        shapes = " and ".join(str(sequence.shape) for sequence in sequences)
         raise ValueError(f"pair must have two sequences of shape (T, K), got {shapes}")
 
     def played(side, keys):
@@ -92,8 +92,8 @@ def _run(player, losses) -> list[int]:
     """The arms that an object plays, one for each round."""
     arms: list[int] = []
     for round_losses in losses:
-        found, name = player.select(), type(player).__name__
-        arm = _check.selected(found, len(round_losses), name, len(arms) + 1)
+        selected, name = player.select(), type(player).__name__
+        arm = _check.selected(selected, len(round_losses), name, len(arms) + 1)
         player.update(arm, float(round_losses[arm]))
         arms.append(arm)
     return arms

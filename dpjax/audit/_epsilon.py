@@ -17,7 +17,7 @@ from dpjax.audit.counts import Bound, best_event, bound_from_counts
 from dpjax.audit.limits import in_threads
 from dpjax.audit.reports import reported
 from dpjax.combinators import _returned, as_learner
-from dpjax.core import Array, BatchLearner, Learner, _check
+from dpjax.core import Array, BatchLearner, Learner, PyTree, _check
 from dpjax.engine.compile import compile_trials
 from dpjax.engine.settings import in_float32
 from dpjax.game.rounds import step_arguments
@@ -32,7 +32,7 @@ STOPPED_CHUNK = 256
 
 
 @in_float32
-def play(learner: Learner | BatchLearner, losses: Any, key: Array) -> Any:
+def play(learner: Learner | BatchLearner, losses: PyTree, key: Array) -> Any:
     """The actions of rounds 1 .. T on a sequence of losses: a pytree with a leading axis T.
 
     If the learner releases fields of its report (``Privacy.reported``), the result is the pair of
@@ -91,9 +91,9 @@ def check_actions(learner: Learner | BatchLearner, pairs: Pair, key: Array) -> N
     count = len(jax.tree.leaves(pairs.losses)[0])
     rows = np.arange(max(count, TRIED)) % count
     losses = jax.tree.map(lambda leaf: leaf[rows], pairs.losses)
-    found = checked(losses, jr.split(key, len(rows)))
-    if not _check.is_traced(found):
-        _returned.check_within(actions, *found)
+    checks = checked(losses, jr.split(key, len(rows)))
+    if not _check.is_traced(checks):
+        _returned.check_within(actions, *checks)
 
 
 @in_float32
@@ -266,11 +266,11 @@ def epsilon(
     threshold, above, swapped = choose_event(ours, theirs, delta, confidence, runs)
     counts = []
     for i, side in enumerate(pair):
-        found, left = 0, runs
+        count, left = 0, runs
         for block in _blocks(scores, side, jr.fold_in(count_key, i), runs, chunk, progress):
             exceeds = block[:left] >= threshold
-            found, left = found + int((exceeds == above).sum()), left - len(exceeds)
-        counts.append(found)
+            count, left = count + int((exceeds == above).sum()), left - len(exceeds)
+        counts.append(count)
     hits, misses = counts[::-1] if swapped else counts
     bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
     sequence = "others" if swapped else "losses"
@@ -289,16 +289,16 @@ def epsilon(
 def _stopped(scored, learner, pair, key, delta, confidence):
     """The Bound of a test that stops when the declared epsilon is refuted."""
     run = _scores(scored, learner, pair.losses, jr.split(key, STOPPED_CHUNK))
-    found = anytime(
+    bounds = anytime(
         lambda side, keys: run(pair[side], keys), key, epsilon=float(learner.privacy.epsilon),
         delta=delta, confidence=confidence, first=STOPPED_CHUNK,
     )  # fmt: skip
-    both, hits, misses, _ = found.counts
+    both, hits, misses, _ = bounds.counts
     event = "statistic beyond a threshold, chosen for each block on the runs before it"
-    return Bound(found.epsilon, delta, confidence, found.runs, both + hits, both + misses, event)
+    return Bound(bounds.epsilon, delta, confidence, bounds.runs, both + hits, both + misses, event)
 
 
-def choose_event(ours, theirs, delta, confidence, runs):
+def choose_event(ours: np.ndarray, theirs: np.ndarray, delta: float, confidence: float, runs: int):
     """(threshold, above, swapped): the event, and whether it is likelier on the second sequence."""
     both = np.concatenate([ours, theirs])
     quantiles = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS))
@@ -309,11 +309,11 @@ def choose_event(ours, theirs, delta, confidence, runs):
     scale = runs / len(ours)
 
     def bound(hits, misses):
-        found = bound_from_counts(
+        bounds = bound_from_counts(
             hits * scale, misses * scale, runs, delta=delta, confidence=confidence
         )
         # The estimate for a rare event is too optimistic.
-        return np.where(hits >= 50, found, -1.0)
+        return np.where(hits >= 50, bounds, -1.0)
 
     return best_event(ours, theirs, levels, bound)
 
@@ -325,7 +325,7 @@ def _scores(scored, learner, losses, keys):
     )
 
 
-def trained(learner, pair, key, chunk):
+def trained(learner: Learner | BatchLearner, pair: Pair, key: Array, chunk: int | None):
     """Train a statistic: the log-odds of a logistic regression on the observed values."""
 
     @jax.jit

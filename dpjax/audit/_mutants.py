@@ -1,6 +1,6 @@
 """Copies of a learner with one privacy mistake each, to test which audit finds it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
@@ -13,12 +13,12 @@ from dpjax.audit._pairs import check_fits
 from dpjax.audit.rules import RULES
 from dpjax.audit.visits import Rewritten, releases
 from dpjax.combinators import as_learner
-from dpjax.core import BatchLearner, Learner
+from dpjax.core import BatchLearner, Learner, PyTree
 from dpjax.domains import LossSet
 from dpjax.game.rounds import first_arguments
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
-from dpjax.noise.release import bind, over_members
+from dpjax.noise.release import Site, bind, over_members
 
 SHARPER = 16
 
@@ -63,7 +63,9 @@ def mutants(learner: Learner | BatchLearner, losses: LossSet) -> dict[str, Learn
     return {name: rewritten(learner, rewrite) for name, rewrite in (scaled | others).items()}
 
 
-def mistakes(learner, losses) -> tuple[dict[str, float], dict[str, Callable]]:
+def mistakes(
+    learner: Learner | BatchLearner, losses: PyTree
+) -> tuple[dict[str, float], dict[str, Callable]]:
     """The mistakes of :func:`mutants` by name: factors of the scale, and rewritten releases."""
     learner = as_learner(learner)
     check_fits(learner, losses)
@@ -92,7 +94,7 @@ def mistakes(learner, losses) -> tuple[dict[str, float], dict[str, Callable]]:
     )
 
 
-def traced_step(learner, losses):
+def traced_step(learner: Learner | BatchLearner, losses: PyTree):
     def first_step(key, losses):
         return first_arguments(learner, key, jax.tree.map(lambda leaf: leaf[0], losses))
 
@@ -100,7 +102,7 @@ def traced_step(learner, losses):
     return jax.make_jaxpr(learner.step)(*jax.eval_shape(first_step, key, losses))
 
 
-def rewritten(learner, rewrite) -> Learner:
+def rewritten(learner: Learner | BatchLearner, rewrite: Callable) -> Learner:
     """The Learner with each release replaced by ``rewrite(site, inputs)``."""
 
     def changed(function):
@@ -115,7 +117,7 @@ def rewritten(learner, rewrite) -> Learner:
     return learner._replace(init=changed(learner.init), step=changed(learner.step))
 
 
-def with_scale_times(factor, site, inputs):
+def with_scale_times(factor: float, site: Site, inputs: Sequence):
     """The release with its scale multiplied by a number, () float32."""
     return _with_scale(site, inputs, lambda value: jnp.asarray(factor, jnp.float32))
 

@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax.combinators import _returned
-from dpjax.core import Arms, Array, Policies, _arrays, _check
+from dpjax.core import Arms, Array, BatchLearner, Learner, Policies, PyTree, _arrays, _check
 from dpjax.domains import Domain, LossSet
 from dpjax.domains.action_sets import words
 from dpjax.engine.settings import in_float32
@@ -22,8 +22,8 @@ class Pair(NamedTuple):
     Each is a pytree whose leaves have a leading axis of T rounds.
     """
 
-    losses: Any
-    others: Any
+    losses: PyTree
+    others: PyTree
 
 
 @in_float32
@@ -107,17 +107,24 @@ def pairs(
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
         spread = (index // 2 + index // 8) % 2 == 1
         user_key = jr.fold_in(round_key, 1)
-        here = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
+        changed_at = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
         # The two vectors are swapped from one differing round to the next.
-        turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(here, axis=0) % 2 == 0)
+        turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(changed_at, axis=0) % 2 == 0)
         ours = jnp.where(turned, other[None], first[None])
         theirs = jnp.where(turned, first[None], other[None])
-        return Pair(jnp.where(here, ours, base), jnp.where(here, theirs, base))
+        return Pair(jnp.where(changed_at, ours, base), jnp.where(changed_at, theirs, base))
 
     return jax.jit(jax.vmap(one))(jr.split(key, count), jnp.arange(count))
 
 
-def changed_rounds(key, at, spread, horizon, count, spacing=None):
+def changed_rounds(
+    key: Array,
+    at: Array,
+    spread: Array,
+    horizon: int,
+    count: int | Array,
+    spacing: int | None = None,
+):
     """Which rounds differ, (T,) bool: round ``at``, or the ``count`` rounds of a user.
 
     A user's rounds are consecutive from ``at``, so that a batch holds as many as possible. With
@@ -134,7 +141,7 @@ def changed_rounds(key, at, spread, horizon, count, spacing=None):
     return jnp.where(spread, order < count, (rounds >= first) & (rounds < first + count))
 
 
-def differing(pair):
+def differing(pair: Pair):
     """In which rounds the sequences of a pair differ, (T,) bool, for NumPy or JAX arrays."""
     leaves = zip(*map(jax.tree.leaves, pair), strict=True)
     return functools.reduce(
@@ -142,12 +149,12 @@ def differing(pair):
     )
 
 
-def check_pairs(**values) -> None:
+def check_pairs(**values: PyTree) -> None:
     """A batch of pairs. Losses need not be finite, since learners clip them."""
     _check.built(Pair, "one that audit.pairs makes", **values)
 
 
-def check_finite(**values) -> None:
+def check_finite(**values: PyTree) -> None:
     """A Pair. Losses that are not traced must be finite numbers."""
     check_pairs(**values)
     for name, pair in values.items():
@@ -157,7 +164,7 @@ def check_finite(**values) -> None:
                     _arrays.real(f"{name}: {side}", leaf)
 
 
-def check_neighbours(pair, rounds_per_user=1) -> int:
+def check_neighbours(pair: Pair, rounds_per_user: int = 1) -> int:
     """Check that the sequences of a Pair are neighbours, and return the number of rounds.
 
     If a loss is traced, only shapes and dtypes are checked.
@@ -189,7 +196,7 @@ def check_neighbours(pair, rounds_per_user=1) -> int:
     return rounds
 
 
-def check_fits(learner, losses) -> None:
+def check_fits(learner: Learner | BatchLearner, losses: PyTree) -> None:
     """Check that the shapes of losses fit a learner.
 
     Args:
@@ -210,8 +217,10 @@ def check_fits(learner, losses) -> None:
     rounds = [jax.ShapeDtypeStruct(s[1:], d) for s, d in zip(shapes, dtypes, strict=True)]
     reason = _fits(learner, jax.tree.unflatten(structure, rounds))
     if reason:
-        each = " and ".join(str(shape[1:]) for shape in shapes)
-        raise ValueError(f"pair: losses of shape {each} a round do not fit the learner: {reason}")
+        shapes_of_both = " and ".join(str(shape[1:]) for shape in shapes)
+        raise ValueError(
+            f"pair: losses of shape {shapes_of_both} a round do not fit the learner: {reason}"
+        )
 
 
 def _fits(learner, loss) -> str:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax import random as jr
+from jax.extend.core import ClosedJaxpr
 
 from dpjax import privacy
 from dpjax.audit import comparisons, streams, visits
@@ -16,7 +17,9 @@ from dpjax.audit.keys import bare, distinct, drawn, ever_bare, is_prefix
 from dpjax.audit.records import draw, of_members, record
 from dpjax.audit.reports import reported
 from dpjax.audit.rules import (
+    ROUNDING,
     RULES,
+    UNITS,
     coin_saving,
     host_row,
     is_counted_by_host,
@@ -25,15 +28,12 @@ from dpjax.audit.rules import (
     signed_shift,
 )
 from dpjax.combinators import as_learner
-from dpjax.core import Array, BatchLearner, Learner, Mechanism
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, PyTree
 from dpjax.domains import Domain
 from dpjax.engine.settings import in_float32
 from dpjax.game.rounds import first_arguments, step_arguments
 from dpjax.noise.release import Site
 
-# Both runs compute actions in the same way, but may round them differently. Differences of up to
-# this many units in the last place count as equal.
-UNITS = 4.0
 # Members of a release under jax.vmap are exchanged one by one if there are at most this many.
 _MOST_MEMBERS = 32
 
@@ -168,15 +168,15 @@ def replay(
             )
             return _run(step, chosen, forced)
 
-        found, lane_records = jax.vmap(lane)(jnp.arange(lanes), releases)
-        usual, twin_records = _row((found, lane_records), -2)
-        differs = jnp.stack([_differs(leaf) for leaf in _leaves(found)]).any(axis=0)
+        results, lane_records = jax.vmap(lane)(jnp.arange(lanes), releases)
+        usual, twin_records = _row((results, lane_records), -2)
+        differs = jnp.stack([_differs(leaf) for leaf in _leaves(results)]).any(axis=0)
         used = _used(step.sites, spans, differs, lane_records)
         costs = _costs(step.sites, records, twin_records, used)
-        own = _row(found, -1)
+        actual = _row(results, -1)
         # Small entries of a point or a policy may be differences of large terms.
-        same = _close(own[1], usual[1], lambda sizes: jnp.maximum(_largest(sizes), reach))
-        after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), own, after)
+        same = _close(actual[1], usual[1], lambda sizes: jnp.maximum(_largest(sizes), reach))
+        after = jax.tree.map(lambda ours, both: jnp.stack([ours, both[1]]), actual, after)
         return (after, usual), (
             costs,
             (same, ~differs[-1]),
@@ -199,8 +199,8 @@ def replay(
     stale = jnp.any(stale) | begin_stale | ever_bare(unhidden)
     armed = jnp.zeros(2)
     for numbers, words in costs.compared:
-        *found, thresholds = comparisons.costs(numbers, words)
-        armed += jnp.stack(found)
+        *totals, thresholds = comparisons.costs(numbers, words)
+        armed += jnp.stack(totals)
         rows = jnp.concatenate([rows, thresholds])
     missed = (
         streams.shared(costs.costs[:, prefix, :3])
@@ -228,8 +228,8 @@ def replay(
 
 
 class _Traced(NamedTuple):
-    program: Any  # a ClosedJaxpr
-    structure: Any  # the tree structure of its result
+    program: ClosedJaxpr  # a ClosedJaxpr
+    structure: PyTree  # the tree structure of its result
     sites: list  # its releases, and the names of other primitives that use keys
 
 
@@ -245,8 +245,8 @@ def _run(traced, arguments, forced=None):
         outputs = function(*inputs)
         if not isinstance(site, Site):
             return outputs, draw(inputs[0])
-        own = record(RULES[site.kind], site, inputs, outputs[0])
-        return outputs if forced is None else [forced[index]], own
+        entry = record(RULES[site.kind], site, inputs, outputs[0])
+        return outputs if forced is None else [forced[index]], entry
 
     leaves = jax.tree.leaves(arguments)
     outputs, records = visits.run(traced.program, leaves, visit)
@@ -270,14 +270,14 @@ def _variants(sites, records):
       is the number of lanes. The last two lanes exchange nothing.
     """
     others = [
-        _others(site, own) if isinstance(site, Site) else []
-        for site, own in zip(sites, records, strict=True)
+        _others(site, entry) if isinstance(site, Site) else []
+        for site, entry in zip(sites, records, strict=True)
     ]
     lanes = sum(map(len, others)) + 2
     releases, spans, first = [], [], 0
-    for own, mine in zip(records, others, strict=True):
+    for entry, mine in zip(records, others, strict=True):
         span = slice(first, first + len(mine))
-        rows = [mine[lane - first] if span.start <= lane < span.stop else own.release
+        rows = [mine[lane - first] if span.start <= lane < span.stop else entry.release
                 for lane in range(lanes)]  # fmt: skip
         releases.append(jnp.stack(rows) if mine else None)
         spans.append(span)
@@ -293,14 +293,14 @@ def _others(site, record) -> list:
     together = of_members(RULES[site.kind].others, site, record)
     if not site.mapped:
         return together
-    own, axes = record.release, len(site.mapped)
-    members = own.shape[:axes]
+    release, axes = record.release, len(site.mapped)
+    members = release.shape[:axes]
     count = int(np.prod(members))
     if count > _MOST_MEMBERS:
         return []
-    places = np.arange(count).reshape(*members, *[1] * (own.ndim - axes))
+    places = np.arange(count).reshape(*members, *[1] * (release.ndim - axes))
     return together + [
-        jnp.where(places == i, other, own) for i in range(count) for other in together
+        jnp.where(places == i, other, release) for i in range(count) for other in together
     ]
 
 
@@ -311,10 +311,10 @@ def _used(sites, spans, differs, records) -> list:
     alternatives to try counts as used.
     """
     used: list = []
-    for site, span, own in reversed([*zip(sites, spans, records, strict=True)]):
+    for site, span, entry in reversed([*zip(sites, spans, records, strict=True)]):
         untried = isinstance(site, Site) and span.start == span.stop
         used.insert(0, differs[span].any() | untried)
-        for leaf in _leaves((own.value, own.scale, own.law)):
+        for leaf in _leaves((entry.value, entry.scale, entry.law)):
             differs = differs | (used[0] & _differs(leaf))
     return used
 
@@ -342,14 +342,14 @@ def _costs(sites, records, twins, used) -> _Costs:
     nothing = privacy.zcdp_divergences(0.0)
     same_scales = same_keys = jnp.bool(True)
     shifts, compared = [], []
-    for site, own, twin, needed in zip(sites, records, twins, used, strict=True):
+    for site, entry, twin, needed in zip(sites, records, twins, used, strict=True):
         if not isinstance(site, Site):
             continue
 
-        def of_both(function, own=own, twin=twin, site=site):
-            return of_members(partial(function, site), site, own, twin)
+        def of_both(function, entry=entry, twin=twin, site=site):
+            return of_members(partial(function, site), site, entry, twin)
 
-        both = own.active & twin.active
+        both = entry.active & twin.active
         counts = needed & both
         spent = (jnp.sum(part) for part in of_both(RULES[site.kind].cost))
         pure, rho, gaussian = (jnp.where(both, part, 0.0) for part in spent)
@@ -357,22 +357,22 @@ def _costs(sites, records, twins, used) -> _Costs:
         if site.kind == "coin":
             saved = jnp.where(both, of_both(coin_saving).reshape(-1, nothing.size).sum(axis=0), 0.0)
         costs.append(jnp.concatenate([jnp.stack([rho, gaussian, pure]), saved]))
-        here = rho > 0.0
+        charged = rho > 0.0
         rows.append(jnp.zeros((0, 5)))
         if is_counted_by_host(site):
             rows[-1] = jnp.where(both, of_both(host_row), 0.0).reshape(-1, 5)
-            here |= jnp.any(rows[-1][:, 3] > 0.0)
+            charged |= jnp.any(rows[-1][:, 3] > 0.0)
         if is_prefix(site):
             shifts.append(jnp.where(both, of_both(shift_of_prefix), 0.0).reshape(-1))
         if site.kind == "comparison":
-            units = -signed_shift(site, own, twin)
-            compared.append(comparisons.row(own, units, counts))
-            here = units != 0.0
-        reached.append(here & both)
-        matters.append(needed & (own.active | twin.active))
-        same_scales &= _close((own.scale, own.law), (twin.scale, twin.law)) | ~counts
+            units = -signed_shift(site, entry, twin)
+            compared.append(comparisons.row(entry, units, counts))
+            charged = units != 0.0
+        reached.append(charged & both)
+        matters.append(needed & (entry.active | twin.active))
+        same_scales &= _same_law(site, entry, twin) | ~counts
         # If only one run takes a branch, the use of keys differs too.
-        same_keys &= jnp.all(own.key == twin.key) & (own.active == twin.active)
+        same_keys &= jnp.all(entry.key == twin.key) & (entry.active == twin.active)
     return _Costs(
         jnp.stack(costs) if costs else jnp.zeros((0, 3 + nothing.size)),
         jnp.stack(reached) if costs else jnp.zeros(0, bool),
@@ -398,14 +398,14 @@ def _of_used(prefix, costs) -> _Costs:
     later = lax.cummax(costs.used.astype(jnp.int32), reverse=True) > 0
     used = jnp.where(prefix[None], later, costs.used)
     shifts = zip(costs.shifts, used.T[prefix], strict=True)
-    rows = [jnp.where(each[:, None, None], row, 0.0)
-            for row, each in zip(costs.integer, used.T, strict=True)]  # fmt: skip
+    rows = [jnp.where(used_here[:, None, None], row, 0.0)
+            for row, used_here in zip(costs.integer, used.T, strict=True)]  # fmt: skip
     return costs._replace(
         costs=jnp.where(used[..., None], costs.costs, 0.0),
         reached=costs.reached & used,
         used=used,
         integer=jnp.concatenate([*rows, jnp.zeros((len(used), 0, 5))], axis=1),
-        shifts=tuple(jnp.where(each[:, None], shift, 0.0) for shift, each in shifts),
+        shifts=tuple(jnp.where(used_here[:, None], shift, 0.0) for shift, used_here in shifts),
     )
 
 
@@ -415,8 +415,23 @@ def _differs(variants):
     return unequal.reshape(len(variants), -1).any(axis=1)
 
 
+def _same_law(site, entry, twin):
+    """Whether the noise of a release has the same law in both runs.
+
+    Both runs compute the weights of noise along a point. Their rounding is not that of one number.
+    """
+    both = (entry.scale, entry.law), (twin.scale, twin.law)
+    if site.kind != "along":
+        return _close(*both)
+    parts = ROUNDING / (UNITS * np.finfo(np.float32).eps)
+    return _close(*both, lambda sizes: parts * _largest(sizes))
+
+
 def _close(tree, other, unit=lambda size: size):
-    """Whether two pytrees are equal, up to rounding of real numbers relative to ``unit(sizes)``."""
+    """Whether two pytrees are equal, up to UNITS units in the last place of ``unit(sizes)``.
+
+    Both runs compute actions in the same way, but may round them differently.
+    """
     pairs = zip(_leaves(tree), _leaves(other), strict=True)
     return jnp.all(jnp.array([jnp.all(_near(a, b, unit)) for a, b in pairs]))
 

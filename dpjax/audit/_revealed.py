@@ -5,7 +5,7 @@ import math
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from dpjax.audit.counts import Bound, bound_from_counts
 from dpjax.audit.filters import Filter
 from dpjax.audit.limits import in_threads
 from dpjax.combinators import as_learner
-from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, _check
+from dpjax.core import Arms, Array, BatchLearner, Learner, Numbers, PyTree, _check
 from dpjax.engine.settings import FIRST_LEVEL, in_float32
 from dpjax.maths.intervals import clopper_pearson, mean_interval
 
@@ -57,7 +57,7 @@ class Revealed(NamedTuple):
 class WorstHistory(NamedTuple):
     """A history of actions and its likelihood ratio on the pair."""
 
-    history: Any  # as audit.play returns it
+    history: PyTree  # as audit.play returns it
     log_ratio: float  # ln P'(a) / P(a)
     epsilon: tuple[float, float]  # an interval of its size, from independent filters
     confidence: float  # of the interval, if the mean over filters is normally distributed
@@ -65,7 +65,12 @@ class WorstHistory(NamedTuple):
 
 @in_float32
 def log_ratio(
-    learner: Learner | BatchLearner, pair: Pair, actions: Any, key: Array, *, particles: int = 256
+    learner: Learner | BatchLearner,
+    pair: Pair,
+    actions: PyTree,
+    key: Array,
+    *,
+    particles: int = 256,
 ) -> Array:
     """An estimate of ln P'(a) / P(a) for the actions a of one run, by a particle filter.
 
@@ -96,8 +101,8 @@ def log_ratio(
       >>> float(audit.log_ratio(learner, pair, actions, key, particles=1)) > 0.0
       True
     """
-    found = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
-    return jnp.where(found.moved, found.log_ratio, jnp.nan)
+    filtered = _filter(learner, pair)(pair, actions, key, _check.size(1, particles=particles))
+    return jnp.where(filtered.moved, filtered.log_ratio, jnp.nan)
 
 
 def is_discrete(learner: Learner | BatchLearner) -> bool:
@@ -107,7 +112,7 @@ def is_discrete(learner: Learner | BatchLearner) -> bool:
       >>> audit.is_discrete(learners.exp3(8, 2))
       True
     """
-    return isinstance(learner.action_set, Arms) or learner.feedback.name == "semi_bandit"
+    return isinstance(learner.action_set, Arms) or learner.feedback.kind == "semi_bandit"
 
 
 def _filter(learner, pair) -> Filter:
@@ -142,8 +147,8 @@ class Filters:
             return one(pair, history, key, count)
 
         def kept(pair, key):
-            own, key, coin = jr.split(key, 3)
-            played = one.play(pair, own, jr.bernoulli(coin))
+            run_key, key, coin = jr.split(key, 3)
+            played = one.play(pair, run_key, jr.bernoulli(coin))
             return one(pair, played.history, key, particles, played)
 
         def play(losses, key):
@@ -175,13 +180,13 @@ class Filters:
         if not self.one.bare:
             return _moved(self._of(rows, self.particles))
         # All particles are equal if the history determines all draws, so one is exact.
-        found = self._of(rows, 1)
-        hidden = np.flatnonzero(~found.known)
+        filtered = self._of(rows, 1)
+        hidden = np.flatnonzero(~filtered.known)
         if len(hidden):
             rest = self._of(jax.tree.map(lambda leaf: leaf[hidden], rows), self.particles)
-            for leaf, other in zip(*map(jax.tree.leaves, (found, rest)), strict=True):
+            for leaf, other in zip(*map(jax.tree.leaves, (filtered, rest)), strict=True):
                 leaf[hidden] = other
-        return _moved(found)
+        return _moved(filtered)
 
     def _of(self, rows, particles):
         run = self._ratios[particles]
@@ -193,12 +198,12 @@ class Filters:
         The best pairs of a first round are compared again with four times as many runs.
         """
         places = np.arange(len(jax.tree.leaves(pairs.losses)[0]))
-        for most, count, own in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
+        for most, count, round_key in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
             repeated = np.repeat(places, count)
             rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
-            keys, more = jr.split(own, (2, len(repeated)))
-            found = self._filtered(rows, self._played(rows.losses, keys), more)
-            sizes = np.abs(_bounded(found.log_ratio)).reshape(len(places), count)
+            keys, more = jr.split(round_key, (2, len(repeated)))
+            filtered = self._filtered(rows, self._played(rows.losses, keys), more)
+            sizes = np.abs(_bounded(filtered.log_ratio)).reshape(len(places), count)
             places = places[np.argsort(-np.quantile(sizes, QUANTILE, axis=1))[:most]]
         return int(places[0])
 
@@ -250,15 +255,15 @@ def _chunked(function, rows, chunk):
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
 
 
-def _moved(found):
-    if not found.moved.all():
+def _moved(filtered):
+    if not filtered.moved.all():
         raise ValueError(
             "learner: the privacy loss of its actions cannot be computed: in some round its prefix "
             "sums contain no new noise that an audit sees"
         )
-    return found._replace(
-        log_ratio=np.asarray(found.log_ratio, np.float64),
-        log_chances=tuple(np.asarray(log, np.float64) for log in found.log_chances),
+    return filtered._replace(
+        log_ratio=np.asarray(filtered.log_ratio, np.float64),
+        log_chances=tuple(np.asarray(log, np.float64) for log in filtered.log_chances),
     )
 
 
@@ -310,7 +315,7 @@ def likelihood_attack(
     return attacked(Filters(learner, pair, particles), pair, key, runs, delta, confidence, rival)
 
 
-def filters_for(learner, pairs, particles) -> Filters:
+def filters_for(learner: Learner | BatchLearner, pairs: Pair, particles: int) -> Filters:
     """Filters of a learner for pairs with leading axes (count, T)."""
     return Filters(learner, jax.tree.map(lambda leaf: leaf[0], pairs), particles)
 
@@ -386,7 +391,15 @@ def worst_rounds(learner: Learner | BatchLearner) -> Pair:
     return Pair(losses, others)
 
 
-def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
+def attacked(
+    filters: Filters,
+    pair: Pair,
+    key: Array,
+    runs: int,
+    delta: float,
+    confidence: float,
+    rival: bool,
+) -> Bound:
     """As :func:`likelihood_attack`, with Filters."""
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
@@ -402,8 +415,8 @@ def attacked(filters, pair, key, runs, delta, confidence, rival) -> Bound:
 
     def counts(event, sides):
         threshold, above, swapped = event
-        found = [int(((side >= threshold) == above).sum()) for side in sides]
-        return found[::-1] if swapped else found
+        numbers = [int(((side >= threshold) == above).sum()) for side in sides]
+        return numbers[::-1] if swapped else numbers
 
     best: tuple = (-1.0,)
     for name, statistic in statistics.items():
@@ -478,7 +491,9 @@ def revealed(
     )  # fmt: skip
 
 
-def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
+def curve(
+    filters: Filters, pair: Pair, key: Array, epsilons: np.ndarray, runs: int, confidence: float
+) -> Revealed:
     """As :func:`revealed`, with Filters."""
     learner = filters.one.learner
     nan = float("nan")
@@ -491,16 +506,19 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
         return Revealed(epsilons, above, above, True, pure, (float(p.sum()), float(q.sum())))
     error = (1.0 - confidence) / 4.0  # for each bound and each direction
     keys = jr.split(key, 2)
-    found = filters.kept(pair, keys[0], 2 * runs)
+    runs_kept = filters.kept(pair, keys[0], 2 * runs)
     below, above = [], []
     for sign in (1.0, -1.0):
-        losses = privacy_losses(sign * found.log_ratio, epsilons) / 2.0
+        losses = privacy_losses(sign * runs_kept.log_ratio, epsilons) / 2.0
         above.append([min(2.0 * mean_interval(row, error)[1], 1.0) for row in losses])
-        below.append([2.0 * mean_interval(row * found.known, error / 2.0)[0] for row in losses])
+        below.append([2.0 * mean_interval(row * runs_kept.known, error / 2.0)[0] for row in losses])
     # If the actions determine all draws, each ratio is the exact ratio of the actions.
-    if not filters.one.bare or not np.all(found.known):
-        own, *both = jr.split(keys[1], 3)
-        scores = [filters.scores(pair, own, each) for each in filters.both(pair, both, runs)]
+    if not filters.one.bare or not np.all(runs_kept.known):
+        filter_key, *both = jr.split(keys[1], 3)
+        scores = [
+            filters.scores(pair, filter_key, sequence)
+            for sequence in filters.both(pair, both, runs)
+        ]
         below = []
         for ours, theirs in (scores, [-side for side in scores[::-1]]):
             hits, misses = ((side > epsilons[:, None]).sum(1) for side in (ours, theirs))
@@ -510,37 +528,37 @@ def curve(filters, pair, key, epsilons, runs, confidence) -> Revealed:
     return Revealed(epsilons, np.max(below, axis=0), np.max(above, axis=0), False, nan, (nan, nan))
 
 
-def privacy_losses(log_ratios, epsilons):
+def privacy_losses(log_ratios: np.ndarray, epsilons: np.ndarray):
     """(n, runs), at most 2; their mean over runs on a random sequence is at least delta."""
     other = scipy.special.expit(log_ratios)  # P' / (P + P')
     return 2.0 * np.maximum(1.0 - (1.0 + np.exp(epsilons))[:, None] * other, 0.0)
 
 
-def is_enumerable(learner) -> bool:
+def is_enumerable(learner: Learner | BatchLearner) -> bool:
     arms = isinstance(learner.action_set, Arms) and not learner.privacy.reported
     return arms and learner.horizon * math.log(learner.action_set.count) <= math.log(MOST_HISTORIES)
 
 
-def laws(filters, pair, histories, key, count):
+def laws(filters: Filters, pair: Pair, histories: PyTree, key: Array, count: int):
     """P(a) and P'(a) of histories from ``count`` filters, each (count, histories)."""
     again = jax.tree.map(lambda leaf: np.concatenate([leaf] * count), histories)
-    found = filters.ratios(pair, again, key)
-    return [np.exp(log).reshape(count, -1) for log in found.log_chances]
+    ratios = filters.ratios(pair, again, key)
+    return [np.exp(log).reshape(count, -1) for log in ratios.log_chances]
 
 
-def enumerated(filters, pair, key, count):
+def enumerated(filters: Filters, pair: Pair, key: Array, count: int):
     """P(a) and P'(a) of all histories, each the mean of ``count`` filters."""
     histories = all_histories(filters.one.learner)
     return [law.mean(axis=0) for law in laws(filters, pair, histories, key, count)]
 
 
-def exact_curve(p, q, epsilons):
+def exact_curve(p: np.ndarray, q: np.ndarray, epsilons: np.ndarray):
     """delta of each epsilon for the laws of all histories, in the worse direction."""
     rates = np.exp(epsilons)[:, None]
     return np.maximum(*(np.maximum(x - rates * y, 0.0).sum(1) for x, y in ((p, q), (q, p))))
 
 
-def all_histories(learner):
+def all_histories(learner: Learner | BatchLearner):
     arms = range(learner.action_set.count)
     return np.array(list(itertools.product(arms, repeat=learner.horizon)), np.int32)
 
@@ -590,7 +608,9 @@ def worst_history(
     return worst(Filters(learner, pair, particles), pair, key, runs, filters, confidence)
 
 
-def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
+def worst(
+    filters: Filters, pair: Pair, key: Array, runs: int, count: int, confidence: float
+) -> WorstHistory:
     """As :func:`worst_history`, with Filters."""
     play_key, *keys = jr.split(key, 4)
     if is_enumerable(filters.one.learner):
@@ -600,8 +620,8 @@ def worst(filters, pair, key, runs, count, confidence) -> WorstHistory:
         histories, _, _ = _distinct(jax.tree.map(lambda *sides: np.concatenate(sides), *played))
     # The best of a first round are estimated again, to avoid selecting by chance.
     ratio = error = np.zeros(1)
-    for own, looks, most in zip(keys, (1, LOOKS, count), (count, 1, 1), strict=True):
-        p, q = laws(filters, pair, histories, own, looks)
+    for look_key, looks, most in zip(keys, (1, LOOKS, count), (count, 1, 1), strict=True):
+        p, q = laws(filters, pair, histories, look_key, looks)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(q.mean(axis=0)) - np.log(p.mean(axis=0))
             parts = q / q.mean(axis=0) - p / p.mean(axis=0)

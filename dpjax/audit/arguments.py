@@ -30,15 +30,15 @@ def checked(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def called(*arguments, **keywords):
-        given = dict(zip(names, arguments, strict=False)) | keywords
+        passed = dict(zip(names, arguments, strict=False)) | keywords
         for name, check in _CHECKS.items():
-            if name in given:
-                check(**{name: given[name]})
-        pairs = given.get("pairs")
-        if "pair" in given:
-            pairs = jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), given["pair"])
-        if pairs is not None and {"learner", "key"} <= given.keys():
-            check_actions(given["learner"], pairs, given["key"])
+            if name in passed:
+                check(**{name: passed[name]})
+        pairs = passed.get("pairs")
+        if "pair" in passed:
+            pairs = jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), passed["pair"])
+        if pairs is not None and {"learner", "key"} <= passed.keys():
+            check_actions(passed["learner"], pairs, passed["key"])
         return now(*arguments, **keywords)
 
     return called

@@ -1,5 +1,6 @@
 """The complete audit of a learner: replays of the learner and its mutants, and an attack."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from dpjax.audit.verdicts import (
     replayer,
 )
 from dpjax.combinators import user_level
-from dpjax.core import Learner
+from dpjax.core import Array, Learner
 from dpjax.engine.devices import cores
 
 PAIRS, RUNS = 64, 2**17
@@ -33,7 +34,7 @@ MUTANT = ["epsilon", "mutant", "replay", "caught", "by"]
 MEASURED = ("replay", "touched", "pairs", "paths", "horizon", "attack", "runs")
 
 
-def subject(learner, count, key, changed=1) -> tuple[Learner, Pair]:
+def subject(learner, count: int, key: Array, changed: int = 1) -> tuple[Learner, Pair]:
     """A learner that declares privacy for ``changed`` rounds together, and pairs that fit it."""
     pairs = pairs_for(learner, count, key, changed=changed)
     if changed > 1 and np.isfinite(float(learner.privacy.epsilon)):
@@ -47,12 +48,12 @@ def examined(
     keys,
     labels,
     *,
-    count=PAIRS,
-    changed=1,
-    runs=None,
-    particles=64,
-    minutes=MINUTES,
-    with_mutants=True,
+    count: int = PAIRS,
+    changed: int = 1,
+    runs: int | None = None,
+    particles: int = 64,
+    minutes: float = MINUTES,
+    with_mutants: bool = True,
 ) -> tuple[dict, list[dict]]:
     """The row of a table for a learner, and one for each of its mutants.
 
@@ -87,13 +88,13 @@ def examined(
         report("replays")
         check_actions(learner, pairs, run_key)
         replays = replayer(learner)
-        found = replays(pairs, run_key)
-        if found.failed != ("no release",):
+        replayed = replays(pairs, run_key)
+        if replayed.failed != ("no release",):
             break
 
-    failed = causes(learner, pairs, run_key, found, replays)
-    row |= {"replay": float(found.spent.max()), "touched": found.touched}
-    row |= {"pairs": count, "paths": found.paths, "horizon": horizon}
+    failed = causes(learner, pairs, run_key, replayed, replays)
+    row |= {"replay": float(replayed.spent.max()), "touched": replayed.touched}
+    row |= {"pairs": count, "paths": replayed.paths, "horizon": horizon}
     if runs is not None and horizon == horizons[0]:
         try:
             with limited(60.0 * minutes):
@@ -105,18 +106,18 @@ def examined(
             failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
     row["checks"] = ", ".join(failed) or "pass"
     # Mutants of a learner with no release that a change reaches show nothing.
-    if not with_mutants or not found.touched or {"noise_seen", "not replayed"} & set(failed):
+    if not with_mutants or not replayed.touched or {"noise_seen", "not replayed"} & set(failed):
         return row, []
     report("mutants")
     return row, [
         {
             **labels,
             "mutant": mistake,
-            "replay": float(each.spent.max()),
-            "caught": bool(each.failed),
-            "by": ", ".join(each.failed),
+            "replay": float(outcome.spent.max()),
+            "caught": bool(outcome.failed),
+            "by": ", ".join(outcome.failed),
         }
-        for mistake, each in replayed_mutants(learner, pairs, run_key).items()
+        for mistake, outcome in replayed_mutants(learner, pairs, run_key).items()
     ]
 
 
@@ -128,7 +129,9 @@ class Audited(NamedTuple):
     flagged: bool  # whether a violation of a declaration was found
 
 
-def audited(entrant, epsilons, level, runs, key) -> Audited:
+def audited(
+    entrant, epsilons: Sequence[float], level: float, runs: int | None, key: Array
+) -> Audited:
     """Audit a learner at each finite epsilon; at one of them, attack it and replay its mutants.
 
     Args:
@@ -145,10 +148,10 @@ def audited(entrant, epsilons, level, runs, key) -> Audited:
 
     # Nearly all of the time is compilation, which runs in parallel threads.
     with ThreadPoolExecutor(cores()) as pool:
-        found = list(pool.map(one, levels))
-    rows = [row for row, _ in found]
+        results = list(pool.map(one, levels))
+    rows = [row for row, _ in results]
     return Audited(
-        rows, [mutant for _, mutants in found for mutant in mutants],
+        rows, [mutant for _, mutants in results for mutant in mutants],
         any(row["flagged"] for row in rows),
     )  # fmt: skip
 
@@ -164,7 +167,7 @@ def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
     return row | {"finding": finding(row)}, mutants
 
 
-def finding(row) -> str:
+def finding(row: dict) -> str:
     """The result of the audit at one epsilon, in one sentence."""
     asked = "" if row["epsilon"] is None else f"At epsilon = {row['epsilon']:g}: "
     if row["checks"] == NOTHING:
@@ -172,25 +175,25 @@ def finding(row) -> str:
     declared, spent = row["declared"], row["replay"]
     where = (f"{row['pairs']} pairs of neighbouring sequences of {row['horizon']} rounds, "
              f"{row['paths']} runs of each")  # fmt: skip
-    own, _, printed = row["checks"].partition("; printed: ")
-    found = sentences(own, spent, declared, row["attack"])
+    checks, _, printed = row["checks"].partition("; printed: ")
+    reasons = sentences(checks, spent, declared, row["attack"])
     if printed:
         of_printed = sentences(printed, row["printed_replay"], row["printed"])
-        found += [f"with the printed calibration, {reason}" for reason in of_printed]
-    if found and status(row["checks"]) == UNDECIDED:
-        return f"{asked}the audit cannot decide on {where}: {'; '.join(found)}."
-    if found:
-        return f"{asked}a violation was found on {where}: {'; '.join(found)}."
+        reasons += [f"with the printed calibration, {reason}" for reason in of_printed]
+    if reasons and status(row["checks"]) == UNDECIDED:
+        return f"{asked}the audit cannot decide on {where}: {'; '.join(reasons)}."
+    if reasons:
+        return f"{asked}a violation was found on {where}: {'; '.join(reasons)}."
     return (f"{asked}a replay finds no violation above the declared {declared:.3g} on {where}; "
             f"the worst of them spent {spent:.3g}.")  # fmt: skip
 
 
-def summary(found) -> str:
+def summary(results: Audited) -> str:
     """The result of the whole audit, with one sentence for each part."""
-    if all(row["checks"] == NOTHING for row in found.rows):
+    if all(row["checks"] == NOTHING for row in results.rows):
         return "The learner declares no privacy, so there was nothing to audit."
-    undecided = [row for row in found.rows if status(row["checks"]) == UNDECIDED]
-    if found.flagged:
+    undecided = [row for row in results.rows if status(row["checks"]) == UNDECIDED]
+    if results.flagged:
         parts = ["The audit found a violation of the declared privacy."]
     elif undecided:
         parts = ["The audit cannot decide whether the declared privacy holds.",
@@ -198,17 +201,17 @@ def summary(found) -> str:
     else:
         parts = ["The audit finds no violation above the declared levels on the pairs that were "
                  "run. This is evidence, not a proof."]  # fmt: skip
-    for row in found.rows:
+    for row in results.rows:
         if row["attack"] is not None:
             parts.append(
                 f"An attack on {row['runs']} runs of each sequence bounds epsilon from below by "
                 f"{row['attack']:.3g} (95 % confidence); {row['declared']:.3g} is declared."
             )
-    if found.mutants:
-        missed = [row["mutant"] for row in found.mutants if not row["caught"]]
+    if results.mutants:
+        missed = [row["mutant"] for row in results.mutants if not row["caught"]]
         parts.append(
-            f"Of {len(found.mutants)} mutants, which are copies of the learner with one mistake "
-            f"each, replays caught {len(found.mutants) - len(missed)}"
+            f"Of {len(results.mutants)} mutants, which are copies of the learner with one mistake "
+            f"each, replays caught {len(results.mutants) - len(missed)}"
             + (f" and missed {', '.join(missed)}." if missed else ".")
         )
     return " ".join(parts)

@@ -3,10 +3,11 @@
 import jax.numpy as jnp
 from jax import lax
 
+from dpjax.audit.records import Record
 from dpjax.core import Array
 
 
-def row(record, units, counts) -> tuple[Array, Array]:
+def row(record: Record, units: Array, counts) -> tuple[Array, Array]:
     """A comparison of one round, (units, exceeded, counts), and its threshold's key.
 
     Args:
@@ -20,7 +21,7 @@ def row(record, units, counts) -> tuple[Array, Array]:
     return numbers, record.law[1].reshape(2)
 
 
-def costs(rows, keys):
+def costs(rows: tuple, keys: Array):
     """(pure, rho, drawn): the privacy loss of the comparisons of one site in all rounds.
 
     Consider the comparisons with one armed threshold, and let c_k be the change of the value in
@@ -59,9 +60,9 @@ def costs(rows, keys):
             jnp.maximum(-change, 0.0),
         )
         after = jnp.maximum(largest, change)
-        here = jnp.max(jnp.maximum(last, jnp.maximum(after, 0.0)))
-        here = jnp.where(jnp.isnan(here), jnp.inf, here)
-        worst = jnp.where(counts, jnp.maximum(worst, here), worst)
+        level = jnp.max(jnp.maximum(last, jnp.maximum(after, 0.0)))
+        level = jnp.where(jnp.isnan(level), jnp.inf, level)
+        worst = jnp.where(counts, jnp.maximum(worst, level), worst)
         largest = jnp.where(counts, after, largest)
         known = jnp.where(counts, key, last_key), jnp.where(counts, exceeded > 0.0, ended)
         return ((largest, worst), (pure, rho), known), first

@@ -4,7 +4,7 @@ The functions take the inputs of a release as :mod:`dpjax.noise` does, except fo
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
@@ -14,6 +14,7 @@ from jax import lax
 from jax import random as jr
 from jax.scipy.stats import binom
 
+from dpjax.core import Array
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import as_laplace, random_words
 from dpjax.noise.release import Site, over_members
@@ -87,8 +88,8 @@ def _log_survival(level):
 
 def _comparison(key, armed, threshold, value, scale):
     """The log-probabilities given the noise of the threshold, which depends on no loss."""
-    own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
-    level = threshold + scale * as_laplace(random_words(own, ()))
+    noise_key = jr.wrap_key_data(armed, impl=jr.key_impl(key))
+    level = threshold + scale * as_laplace(random_words(noise_key, ()))
     above = jnp.sum((value - level) / scale)
     return _log_survival(jnp.stack([above, -above]))
 
@@ -103,7 +104,7 @@ OUTCOMES: dict[str, Callable] = {
 }
 
 
-def outcomes(site: Site, inputs):
+def outcomes(site: Site, inputs: Sequence):
     """The log-probabilities of all outcomes, with one leading axis of members per jax.vmap."""
     return over_members(OUTCOMES[site.kind], site)(*inputs)
 
@@ -138,7 +139,7 @@ def _flips(site, _, value, scale, count, released):
     return lax.fori_loop(0, value + 1, add, jnp.float32(-jnp.inf))
 
 
-def log_density(site: Site, inputs, released):
+def log_density(site: Site, inputs: Sequence, released: Array):
     """The logarithm of the density of a release, or of its probability, ()."""
     if site.kind in OUTCOMES:
         logs = outcomes(site, inputs)

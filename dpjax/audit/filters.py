@@ -18,6 +18,7 @@ proofs.
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,12 +26,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from dpjax.audit import visits
 from dpjax.audit.densities import OUTCOMES, log_density, outcomes, refusal
 from dpjax.audit.reports import reported
 from dpjax.combinators import as_learner
-from dpjax.core import Array
+from dpjax.core import Array, PyTree
 from dpjax.core._versions import jaxprs_in_params
 from dpjax.feedback import seen_inside
 from dpjax.game.rounds import first_arguments, step_arguments
@@ -56,15 +58,15 @@ class Draw(NamedTuple):
 
     active: Any  # () bool, whether its branch was taken
     log: Any  # () the log-density of the release, or the log-probability of the outcome
-    release: Any
-    noisy: Any  # for prefix sums the released sum; else ()
+    release: PyTree
+    noisy: PyTree  # for prefix sums the released sum; else ()
 
 
 class Program(NamedTuple):
     """A traced function of a learner, and its enumerated draws."""
 
-    closed: Any  # a ClosedJaxpr
-    structure: Any  # the tree structure of its result
+    closed: ClosedJaxpr  # a ClosedJaxpr
+    structure: PyTree  # the tree structure of its result
     sites: list
     sizes: dict  # the number of outcomes of each enumerated site
     early: bool  # whether no noise depends on an enumerated outcome
@@ -88,7 +90,7 @@ class Filtered(NamedTuple):
 class Played(NamedTuple):
     """A run on one of the sequences."""
 
-    history: Any  # as audit.play returns it
+    history: PyTree  # as audit.play returns it
     lanes: Array  # (rounds + 1,) the outcomes drawn at enumerated sites
     key: Array
     second: Array  # () bool, whether it was on the second sequence
@@ -97,22 +99,21 @@ class Played(NamedTuple):
 class Lanes(NamedTuple):
     """A step of a particle with each outcome of the enumerated draws, (lanes,) or ()."""
 
-    own: Array  # ln of the probability of the outcome and the action in the world that drew
+    lead: Array  # ln of the probability of the outcome and the action in the world that drew
     twin: Array  # the same in the other world
     noise: Array  # ln of the density ratio, twin over own, of all other draws of the round
     moved: Array  # bool, whether the noise of prefix sums could be moved
-    worlds: Any  # the states of the world that drew and of its twin
+    worlds: PyTree  # the states of the world that drew and of its twin
     idle: Array  # bool, whether no enumerated draw was made
 
 
-def traced(function, *arguments) -> Program:
+def traced(function: Callable, *arguments) -> Program:
     """Trace a function. Raises Unknown if the density of one of its releases is not known."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
-    reasons = [reason for site in sites if isinstance(site, Site) and (reason := refusal(site))]
-    reasons += ["the density of Wishart noise is not known"] * ("_wishart" in hidden(closed.jaxpr))
-    if reasons:
-        raise Unknown(f"{REFUSED} {reasons[0]}")
+    for site in sites:
+        if isinstance(site, Site) and (reason := refusal(site)):
+            raise Unknown(f"{REFUSED} {reason}")
 
     def visit(index, site, function, inputs):
         if isinstance(site, Site) and site.kind in OUTCOMES and not site.mapped:
@@ -139,7 +140,7 @@ def traced(function, *arguments) -> Program:
     return Program(closed, jax.tree.structure(shape), sites, sizes, early, shifted)
 
 
-def run(program: Program, arguments, chosen=None, releases=None) -> tuple[Any, list]:
+def run(program: Program, arguments: Sequence, chosen=None, releases=None) -> tuple[Any, list]:
     """The result of a Program, and the Draw of each site.
 
     Args:
@@ -181,11 +182,11 @@ def _twin(program, arguments, draws):
             trial = [*releases[:site], noise, *releases[site + 1 :]]
             return run(program, arguments, releases=trial)[1][mark].noisy
 
-        own, ones = draws[mark].noisy, jnp.ones_like(releases[site])
+        lead, ones = draws[mark].noisy, jnp.ones_like(releases[site])
         there, slope = jax.jvp(sums, (releases[site],), (ones,))
-        step = jnp.where(slope == 0.0, 0.0, (own - there) / jnp.where(slope == 0.0, 1.0, slope))
+        step = jnp.where(slope == 0.0, 0.0, (lead - there) / jnp.where(slope == 0.0, 1.0, slope))
         releases[site] = releases[site] + step
-        off = jnp.abs(own - there - slope * step) > ROUNDING * (1.0 + jnp.abs(own))
+        off = jnp.abs(lead - there - slope * step) > ROUNDING * (1.0 + jnp.abs(lead))
         moved &= ~(jnp.any(off) & draws[mark].active)
     outputs, twins = run(program, arguments, releases=releases)
     return outputs, twins, moved
@@ -258,8 +259,8 @@ class Filter:
         def keys_of(t):
             fresh, lane_keys, sides = jr.split(jr.fold_in(key, t), (3, n))
             if played is not None:
-                own = jr.fold_in(played.key, t)
-                fresh = jax.vmap(lambda k, here: jnp.where(here, own, k))(fresh, kept)
+                lead = jr.fold_in(played.key, t)
+                fresh = jax.vmap(lambda k, is_kept: jnp.where(is_kept, lead, k))(fresh, kept)
             return fresh, lane_keys, jax.vmap(jr.uniform)(sides)
 
         def at(t):
@@ -285,8 +286,10 @@ class Filter:
             seen = self._seen(loss, before), self._seen(other, before)
 
             def particle(worlds, own_key, second):
-                (state, own), (other, twin) = _swapped(second, *zip(worlds, seen, strict=True))
-                return _lanes(self.step, (state, own_key, own), (other, own_key, twin), at(t), free)
+                (state, lead), (other, twin) = _swapped(second, *zip(worlds, seen, strict=True))
+                return _lanes(
+                    self.step, (state, own_key, lead), (other, own_key, twin), at(t), free
+                )
 
             lanes = jax.vmap(particle)(worlds, fresh, second)
             signs = jnp.where(second, -1.0, 1.0)
@@ -294,17 +297,17 @@ class Filter:
             if played is None and self.step.early and n > 1:
                 after -= _drift(log_weights, log_ratios, after[:, 0])
             # These are the odds of the twin over the world that drew.
-            weights, log_odds, worlds, here, alone = chosen(
+            weights, log_odds, worlds, movable, alone = chosen(
                 t, lanes, signs[:, None] * after, lane_keys
             )
             worlds = jax.vmap(_swapped)(second, *worlds)
             log_weights, log_ratios = log_weights + weights, signs * log_odds
-            moved &= jnp.all(here | (log_weights == -jnp.inf) | jnp.isinf(log_ratios))
+            moved &= jnp.all(movable | (log_weights == -jnp.inf) | jnp.isinf(log_ratios))
             particles = log_weights, log_ratios, worlds
             return (particles, total + gain, moved, known & jnp.all(alone)), None
 
         fresh, lane_keys, _ = keys_of(0)
-        lanes = jax.vmap(lambda own: _lanes(self.begin, (own,), (own,), at(0)))(fresh)
+        lanes = jax.vmap(lambda lead: _lanes(self.begin, (lead,), (lead,), at(0)))(fresh)
         weights, ratios, worlds, _, alone = chosen(0, lanes, lanes.noise, lane_keys)
         carry = (weights, ratios, worlds), jnp.zeros(()), jnp.bool(True), jnp.all(alone)
         rows = *self._inputs(pair.losses), self._inputs(pair.others)[1]
@@ -328,13 +331,13 @@ def _swapped(swap, first, second):
     )
 
 
-def _lanes(program, own, twin, action, free=False) -> Lanes:
+def _lanes(program, lead, twin, action, free=False) -> Lanes:
     """A step with each outcome of its enumerated draws. If ``free``, any action matches."""
     table = jnp.asarray(program.lanes, jnp.int32).reshape(len(program.lanes), len(program.sizes))
 
     def of(row):
         outcome = dict(zip(program.sizes, row, strict=True))
-        (state, played), draws = run(program, own, outcome)
+        (state, played), draws = run(program, lead, outcome)
         (other, played_twin), twins, moved = _twin(program, twin, draws)
         # A draw in a branch that is not taken counts as uniform, so its lanes add up to one.
         logs = [
@@ -371,10 +374,10 @@ def _chosen(lanes, log_odds, key, kept, lane):
       other outcome leads to the same action.
     """
     logs = jnp.logaddexp(
-        lanes.own + jax.nn.log_sigmoid(-log_odds), lanes.twin + jax.nn.log_sigmoid(log_odds)
+        lanes.lead + jax.nn.log_sigmoid(-log_odds), lanes.twin + jax.nn.log_sigmoid(log_odds)
     )
     place = jnp.where(kept, lane, jr.categorical(key, logs))
-    ratios = log_odds + lanes.twin - lanes.own
+    ratios = log_odds + lanes.twin - lanes.lead
     ratio = jnp.where(jnp.isnan(ratios), 0.0, ratios)[place]  # of a particle without weight
     worlds, moved, idle = jax.tree.map(
         lambda leaf: leaf[place], (lanes.worlds, lanes.moved, lanes.idle)
@@ -410,13 +413,13 @@ def _place(program, draws):
 def _log_ratio(program, draws, twins):
     """ln of the density ratio, twin over own, of all draws that are not enumerated."""
     total = jnp.zeros(())
-    for i, (own, twin) in enumerate(zip(draws, twins, strict=True)):
-        if own == () or i in program.sizes:
+    for i, (lead, twin) in enumerate(zip(draws, twins, strict=True)):
+        if lead == () or i in program.sizes:
             continue
-        ratio = jnp.where(twin.log == own.log, 0.0, twin.log - own.log)
+        ratio = jnp.where(twin.log == lead.log, 0.0, twin.log - lead.log)
         # A release in only one of the runs distinguishes them.
-        ratio = jnp.where(own.active, ratio, 0.0)
-        total += jnp.where(own.active == twin.active, ratio, -jnp.inf)
+        ratio = jnp.where(lead.active, ratio, 0.0)
+        total += jnp.where(lead.active == twin.active, ratio, -jnp.inf)
     return total
 
 
@@ -443,12 +446,12 @@ def _equal(tree, other):
     return jnp.all(jnp.stack([jnp.all(x == y) for x, y in pairs]))
 
 
-def hidden(jaxpr) -> set:
+def hidden(jaxpr: Jaxpr) -> set:
     """The names of primitives and calls in a program, outside of its releases."""
-    found = set()
+    names = set()
     for eqn in jaxpr.eqns:
         if eqn.primitive is not release_p:
-            found |= {eqn.primitive.name, eqn.params.get("name")}
+            names |= {eqn.primitive.name, eqn.params.get("name")}
             for inner in jaxprs_in_params(eqn.params):
-                found |= hidden(inner)
-    return found
+                names |= hidden(inner)
+    return names

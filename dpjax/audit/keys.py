@@ -1,18 +1,21 @@
 """Checks that noise is fresh: each key is used once, and different runs use different keys."""
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dpjax.core import Array
 from dpjax.noise.release import Site
 
 
-def is_prefix(site) -> bool:
+def is_prefix(site: Site) -> bool:
     """Whether a site releases prefix sums. The draws within are separate sites."""
     return isinstance(site, Site) and site.kind == "prefix"
 
 
-def drawn(sites, records):
+def drawn(sites: Sequence, records: Sequence):
     """The keys of one round, and whether some release has the same key in every run.
 
     Args:
@@ -38,7 +41,7 @@ def drawn(sites, records):
     return jnp.concatenate(rows), stale
 
 
-def distinct(rows):
+def distinct(rows: Array):
     """Whether every used key of a release occurs only once in the rows of :func:`drawn`."""
     high, low, used, other = rows.T
     high, low, idle, other = lax.sort((high, low, 1 - used, other), num_keys=4)
@@ -47,7 +50,7 @@ def distinct(rows):
     return ~jnp.any(twice & (other[:-1] == 0))
 
 
-def bare(sites, records):
+def bare(sites: Sequence, records: Sequence):
     """For each mechanism's release: whether its branch ran, and which entries ignore the key.
 
     An entry ignores the key if it is the same in a run with another key. An entry of scale 0 is
@@ -78,17 +81,17 @@ def _log_chance_of_equal(site, record):
     return jnp.log(jnp.minimum(likeliest, 1.0))
 
 
-def ever_bare(found):
+def ever_bare(bare):
     """Whether some entry of a mechanism's releases has no noise in any round.
 
     An entry counts only if noise would leave it unchanged with a probability below 1e-9. Each round
     has one draw of the noise.
 
     Args:
-      found: the result of :func:`bare`, with a leading axis of rounds.
+      bare: the result of :func:`bare`, with a leading axis of rounds.
     """
     unhidden = jnp.bool(False)
-    for used, same, chance in found:
+    for used, same, chance in bare:
         unused = ~used.reshape(-1, *[1] * (same.ndim - 1))
         rare = jnp.sum(jnp.where(used, chance, 0.0)) < np.log(1e-9)
         unhidden |= rare & jnp.any(jnp.all(same | unused, axis=0))

@@ -76,34 +76,34 @@ def status(checks: str) -> int:
     return UNDECIDED if failed <= _UNDECIDED.keys() else VIOLATED
 
 
-def sentences(checks: str, spent: float, declared: float, attack=None) -> list[str]:
+def sentences(checks: str, spent: float, declared: float, attack: float | None = None) -> list[str]:
     """The reasons of failed checks, given the epsilon spent, declared and found by an attack."""
-    found: list[str] = []
+    reasons: list[str] = []
     if checks == "pass":
-        return found
+        return reasons
     for check in checks.split(", "):
         if check in _SENTENCES:
-            found.append(_SENTENCES[check])
+            reasons.append(_SENTENCES[check])
         elif check == "epsilon" and np.isfinite(spent):
-            found.append(
+            reasons.append(
                 f"a replay spent {spent:.3g}, but {declared:.3g} is declared "
                 f"({spent / declared:.3g} times as much)"
                 + ("" if "clip" in checks else ": the noise is too small")
             )
         elif check == "attack":
-            found.append(f"an attack bounds epsilon from below by {attack:.3g}, but "
+            reasons.append(f"an attack bounds epsilon from below by {attack:.3g}, but "
                          f"{declared:.3g} is declared")  # fmt: skip
-    if not found:
-        found.append(f"a replay spent an infinite epsilon, but {declared:.3g} is declared")
-    return found
+    if not reasons:
+        reasons.append(f"a replay spent an infinite epsilon, but {declared:.3g} is declared")
+    return reasons
 
 
-def described(found: Verdict, checks: Sequence[str], declared: Privacy) -> Verdict:
+def described(verdict: Verdict, checks: Sequence[str], declared: Privacy) -> Verdict:
     """A Verdict with the status and the reasons of these failed checks."""
     epsilon = float(declared.epsilon)
     if not np.isfinite(epsilon):
         nothing = "the learner declares no privacy, so there is nothing to audit"
-        return found._replace(status=0, reasons=(nothing,))
+        return verdict._replace(status=0, reasons=(nothing,))
     names = ", ".join(checks) or "pass"
-    reasons = sentences(names, float(found.spent.max()), epsilon)
-    return found._replace(status=status(names), reasons=tuple(reasons))
+    reasons = sentences(names, float(verdict.spent.max()), epsilon)
+    return verdict._replace(status=status(names), reasons=tuple(reasons))

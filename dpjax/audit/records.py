@@ -1,12 +1,13 @@
 """The record of a release in a replay, and the interface of the rules that compute its cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random as jr
 
+from dpjax.core import Array, PyTree
 from dpjax.noise.release import Site, over_members
 
 
@@ -19,10 +20,10 @@ class Record(NamedTuple):
 
     active: Any  # () bool: whether the branch with the release was taken
     key: Any  # (n, 2) the words of its keys
-    value: Any  # the value before noise; for a draw, the probabilities
-    scale: Any  # the noise scale over the mechanism's sensitivity; for a draw, 1
+    value: PyTree  # the value before noise; for a draw, the probabilities
+    scale: PyTree  # the noise scale over the mechanism's sensitivity; for a draw, 1
     law: Any  # further parameters of the law of the noise
-    release: Any  # the released value
+    release: PyTree  # the released value
 
 
 class Rule(NamedTuple):
@@ -34,7 +35,7 @@ class Rule(NamedTuple):
     others: Callable  # record -> list of other released values to try instead
 
 
-def record(rule: Rule, site: Site, inputs, release) -> Record:
+def record(rule: Rule, site: Site, inputs: Sequence, release) -> Record:
     """The record of a release, from the inputs of its site. The first input is the key."""
 
     def read(key, *rest):
@@ -45,7 +46,7 @@ def record(rule: Rule, site: Site, inputs, release) -> Record:
     return Record(jnp.bool(True), keys.reshape(-1, 2), value, scale, law, release)
 
 
-def draw(key) -> Record:
+def draw(key: Array) -> Record:
     """The record of a site that uses a key but does not release."""
     return Record(jnp.bool(True), key_data(key), (), (), (), ())
 
@@ -57,7 +58,7 @@ def of_members(function: Callable, site: Site, *records: Record) -> Any:
     return function(*records)
 
 
-def key_data(key):
+def key_data(key: Array):
     """The words of a key, or of several keys, (n, 2)."""
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return (jr.key_data(key) if typed else key).reshape(-1, 2)

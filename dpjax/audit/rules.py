@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.audit.records import Rule
+from dpjax.audit.records import Record, Rule
+from dpjax.core import Array
 from dpjax.maths import exact_sums
 from dpjax.noise import Cost
 from dpjax.noise.law import of_pure
+from dpjax.noise.release import Site
 
 # Laws that are accounted for on the host, in the order in which replays met them, and the kinds of
 # their releases: one integer, a vector, or the prefix sums of one stream.
@@ -104,17 +106,17 @@ def _shift(site, record, twin):
     return jnp.where(same, 0.0, units)
 
 
-def signed_shift(site, record, twin):
+def signed_shift(site: Site, record: Record, twin: Record):
     """As :func:`_shift`, with the sign of x - x'."""
     return jnp.sign(record.value - twin.value) * _shift(site, record, twin)
 
 
-def shift_of_prefix(site, record, twin):
+def shift_of_prefix(site: Site, record: Record, twin: Record):
     """The change of each entry of a value in noise scales, with its sign, (size,)."""
     return signed_shift(site, record, twin).reshape(-1) / site.sensitivity[site.law.norm - 1]
 
 
-def is_counted_by_host(site) -> bool:
+def is_counted_by_host(site: Site) -> bool:
     """Whether a release is accounted for on the host."""
     if site.kind == "words":
         return site.law.epsilon is not None
@@ -132,7 +134,7 @@ def _of_noise(site, record, twin) -> Cost:
     return Cost(cost, cost, jnp.float32(0.0))
 
 
-def host_row(site, record, twin):
+def host_row(site: Site, record: Record, twin: Record):
     """The row (5,) of a release that is accounted for on the host.
 
     ONE, VECTOR or PREFIXES; the index of the law; the scale; the L1 and L2 norms of the change.
@@ -150,7 +152,7 @@ def host_row(site, record, twin):
     return jnp.where(jnp.all(jnp.isfinite(_shift(site, record, twin))), row, 0.0)
 
 
-def shared_rows(rows):
+def shared_rows(rows: Array):
     """Rows (T - 1, n, 5), with those of one stream of prefix sums merged into one.
 
     Several changed values of a stream share noise. The sum of their norms is an upper bound.
@@ -165,12 +167,12 @@ def shared_rows(rows):
 
 
 def _choice(record, twin):
-    return _log_ratios(*(each.value / jnp.sum(each.value) for each in (record, twin)))
+    return _log_ratios(*(run.value / jnp.sum(run.value) for run in (record, twin)))
 
 
 def _categorical(record, twin):
     """Log-ratios of softmax(x) and softmax(x'); for small u = x - x' as u - ln sum p' e^u."""
-    ours, theirs = (each.value - jnp.max(each.value) for each in (record, twin))
+    ours, theirs = (run.value - jnp.max(run.value) for run in (record, twin))
     never = (ours == -jnp.inf) & (theirs == -jnp.inf)
     change = jnp.where(never, 0.0, ours - theirs)
     small = jnp.max(jnp.abs(change)) < 0.5
@@ -185,7 +187,7 @@ def _toss(record, twin):
     if record.value.ndim == 0:
         both = (jnp.clip(jnp.stack([1.0 - p, p]), 0.0, 1.0) for p in (record.value, twin.value))
         return _log_ratios(*both)
-    ours, theirs = (jnp.clip(jnp.sum(each.value), 0.0, 1.0) for each in (record, twin))
+    ours, theirs = (jnp.clip(jnp.sum(run.value), 0.0, 1.0) for run in (record, twin))
     change = jnp.sum(record.value - twin.value)
     ratios = jnp.stack([jnp.log1p(-change / (1.0 - theirs)), jnp.log1p(change / theirs)])
     certain = jnp.stack([(ours == 1.0) & (theirs == 1.0), (ours == 0.0) & (theirs == 0.0)])
@@ -217,7 +219,7 @@ def _of_draw(site, record, twin) -> Cost:
     return Cost(pure, jnp.minimum(span * span / 8.0, pure * pure / 2.0), jnp.float32(0.0))
 
 
-def coin_saving(site, record, twin):
+def coin_saving(site: Site, record: Record, twin: Record):
     """A coin's Renyi divergences, the larger of both directions, minus rho alpha.
 
     Returns:
@@ -225,16 +227,16 @@ def coin_saving(site, record, twin):
     """
     ratios, rho = _toss(record, twin), _of_draw(site, record, twin).rho
 
-    def law(each):
-        chance = jnp.clip(jnp.sum(each.value), 0.0, 1.0)
+    def law(run):
+        chance = jnp.clip(jnp.sum(run.value), 0.0, 1.0)
         return jnp.stack([1.0 - chance, chance])
 
-    found = jnp.maximum(
+    divergences = jnp.maximum(
         privacy.renyi_divergences(law(record), ratios),
         privacy.renyi_divergences(law(twin), -ratios),
     )
     free = (rho == 0.0) | ~jnp.isfinite(rho)
-    return jnp.where(free, 0.0, found - privacy.zcdp_divergences(rho))
+    return jnp.where(free, 0.0, divergences - privacy.zcdp_divergences(rho))
 
 
 def _least(site, record, twin) -> Cost:

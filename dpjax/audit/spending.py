@@ -48,13 +48,13 @@ def spent(replayed: Replay, delta: float) -> Array:
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
         for sentence in explain(replayed):
             warnings.warn(f"spent is infinite: {sentence}", stacklevel=2)
-    found = (
+    total = (
         _spent_by_integers(replayed, delta)
         if replayed.integer.shape[-2]
         else _spent(replayed, delta)
     )
     passed = jnp.stack([jnp.asarray(getattr(replayed, check)) for check in CHECKS]).all(axis=0)
-    return jnp.where(passed & ~jnp.isnan(found), found, jnp.inf)
+    return jnp.where(passed & ~jnp.isnan(total), total, jnp.inf)
 
 
 def explain(replayed: Replay | Verdict) -> list[str]:
@@ -76,16 +76,16 @@ def explain(replayed: Replay | Verdict) -> list[str]:
     _check.built(Replay | Verdict, example, replayed=replayed)
     if isinstance(replayed, Verdict):
         return list(replayed.reasons)
-    found = []
+    reasons = []
     for check, sentence in CHECKS.items():
         passed = np.asarray(getattr(replayed, check))
         if not passed.all():
             where = f" (in {(~passed).sum()} of {passed.size} replays)" if passed.ndim else ""
-            found.append(sentence + where)
+            reasons.append(sentence + where)
     if np.isinf(replayed.rho).any():
-        found.append("no noise hides a change: the noise scale is 0 or NaN, or an outcome has "
+        reasons.append("no noise hides a change: the noise scale is 0 or NaN, or an outcome has "
                      "probability 0 on one of the sequences")  # fmt: skip
-    return found
+    return reasons
 
 
 def _spent(replayed, delta):
@@ -95,15 +95,15 @@ def _spent(replayed, delta):
     divergences.
     """
     noise_alone = privacy.gaussian_epsilon(jnp.sqrt(2.0 * replayed.gaussian), delta)
-    found = replayed.pure + noise_alone
+    total = replayed.pure + noise_alone
     if delta > 0.0:
         divergences = privacy.zcdp_divergences(replayed.rho) + replayed.saving
         for bound in (
             privacy.zcdp_epsilon(replayed.rho, delta),
             privacy.renyi_epsilon(divergences, delta),
         ):
-            found = jnp.minimum(found, bound)
-    return found
+            total = jnp.minimum(total, bound)
+    return total
 
 
 def _of_integer(law, scale, delta, change) -> float:
@@ -122,7 +122,7 @@ def _spent_by_integers(replayed, delta):
         )
     rows = np.asarray(replayed.integer)
     shape = rows.shape[:-2]
-    found = np.zeros(shape)
+    total = np.zeros(shape)
     for place in np.ndindex(shape):
         touched = rows[place][rows[place][:, 3] > 0.0]
         single, vectors = touched[touched[:, 0] == ONE], touched[touched[:, 0] != ONE]
@@ -130,12 +130,12 @@ def _spent_by_integers(replayed, delta):
         laws = np.unique(vectors[:, 1])
         share = delta / max(len(single) + len(laws) + others, 1)
         rest = _spent(type(replayed)(*(leaf[place] for leaf in replayed)), share) if others else 0.0
-        found[place] = float(rest) + sum(
+        total[place] = float(rest) + sum(
             _of_integer(HOST_LAWS[int(law)], scale, share, int(change))
             for _, law, scale, change, _ in single
         )
         for law in laws:
             *_, scale, l1, l2 = vectors[vectors[:, 1] == law].T
             of_all = HOST_LAWS[int(law)].together
-            found[place] += float(of_all((l1, l2), scale, share)) if share > 0.0 else np.inf
-    return jnp.asarray(found, jnp.float32)
+            total[place] += float(of_all((l1, l2), scale, share)) if share > 0.0 else np.inf
+    return jnp.asarray(total, jnp.float32)

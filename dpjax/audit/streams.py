@@ -19,7 +19,7 @@ def shared(prefixes):
     return jnp.sum(jnp.where(several, square_of_sum - jnp.sum(prefixes, axis=0), 0.0), axis=0)
 
 
-def encoded(prefixes, shifts, mechanism):
+def encoded(prefixes, shifts, mechanism: Mechanism):
     """As :func:`shared`, but exact, from the changes of all values and the mechanism's matrix C."""
     _check.built(Mechanism, "mechanisms.tree(horizon)", mechanism=mechanism)
     _, encoder = mechanism.matrices()
@@ -31,9 +31,9 @@ def encoded(prefixes, shifts, mechanism):
         )
     moved = jnp.asarray(encoder, jnp.float32) @ shifts[0]
     # If no noise hides a change, the product is infinite or NaN.
-    found = jnp.where(jnp.isnan(moved), jnp.inf, jnp.abs(moved))
+    size = jnp.where(jnp.isnan(moved), jnp.inf, jnp.abs(moved))
     counted = jnp.sum(prefixes, axis=(0, 1))
-    rho, pure = 0.5 * jnp.sum(jnp.square(found)), jnp.sum(found)
+    rho, pure = 0.5 * jnp.sum(jnp.square(size)), jnp.sum(size)
     if LAWS[mechanism.noise].norm == 1:
         # Each release is bounded by its largest column. Pure privacy also implies a rho.
         rho = 0.5 * jnp.square(pure)

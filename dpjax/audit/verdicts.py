@@ -6,7 +6,6 @@ The command line and comparisons use this module.
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ from dpjax.audit.counts import Bound
 from dpjax.audit.filters import Unknown
 from dpjax.audit.reasons import CHECKS, Verdict, described
 from dpjax.audit.spending import spent
-from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, _check
+from dpjax.core import Array, BatchLearner, Learner, Mechanism, Policies, Privacy, PyTree, _check
 from dpjax.domains import Domain, box_losses
 from dpjax.engine.settings import FIRST_LEVEL
 
@@ -75,11 +74,11 @@ def pairs_for(
     declared, actions = learner.privacy, learner.action_set
     changed = max(declared.rounds_per_user, changed)
     if isinstance(actions, Policies):
-        made = contextual_pairs(
+        sequences = contextual_pairs(
             key, learner.horizon, actions.dim, count, unit=declared.unit,
             changed=changed, spacing=declared.spacing, arms=actions.arms,
         )  # fmt: skip
-        (features, losses), (others, other_losses) = made
+        (features, losses), (others, other_losses) = sequences
         losses, other_losses = _wild(losses, far), _wild(other_losses, far)
         if declared.unit != "entry":  # else features are public
             features, others = _wild(features, far), _wild(others, far)
@@ -90,31 +89,31 @@ def pairs_for(
         losses = box_losses(actions.count, *declared.loss_range)
     # The last round differs only if the report, which depends on it, is released.
     seen = learner.horizon + bool(declared.reported)
-    made = pairs(
+    sequences = pairs(
         key, seen, losses, count, neighbours=declared.neighbours, unit=declared.unit,
         changed=changed, spacing=declared.spacing,
     )  # fmt: skip
-    made = jax.tree.map(lambda leaf: leaf[:, : learner.horizon], made)
-    if learner.feedback.name in ("value", "values", "difference", "gradient", "whole"):
+    sequences = jax.tree.map(lambda leaf: leaf[:, : learner.horizon], sequences)
+    if learner.feedback.kind in ("value", "values", "difference", "gradient", "whole"):
         # The vectors of the set need not reach the declared range of values or the declared length
         # of gradients. So they are made a hundred times as long, and the learner clips.
         middle = jnp.asarray(losses.centre, jnp.float32)[None, None]
-        return jax.tree.map(lambda leaf: far * (leaf - middle), made)
-    ours, theirs = (_wild(side, far, losses.centre) for side in made)
+        return jax.tree.map(lambda leaf: far * (leaf - middle), sequences)
+    ours, theirs = (_wild(side, far, losses.centre) for side in sequences)
     if declared.neighbours == "zero_out":
         # A zeroed vector or entry stays 0.
-        differs = made.losses != made.others
+        differs = sequences.losses != sequences.others
         if declared.unit != "entry":
             differs = jnp.any(differs, axis=-1, keepdims=True)
-        theirs = jnp.where(differs, made.others, theirs)
+        theirs = jnp.where(differs, sequences.others, theirs)
     return Pair(ours, theirs)
 
 
 def _wild(leaf, far, centre=0.0):
     """The leaf (count, T, ...), with every WILDth row ``far`` times as far from centre (...)."""
     centre = jnp.broadcast_to(jnp.asarray(centre, jnp.float32), leaf.shape)
-    here = jnp.arange(len(leaf)).reshape(-1, *[1] * (leaf.ndim - 1)) % WILD == WILD - 1
-    return jnp.where(here, centre + far * (leaf - centre), leaf)
+    places = jnp.arange(len(leaf)).reshape(-1, *[1] * (leaf.ndim - 1)) % WILD == WILD - 1
+    return jnp.where(places, centre + far * (leaf - centre), leaf)
 
 
 def contextual_pairs(
@@ -169,12 +168,12 @@ def contextual_pairs(
     first = jnp.where(jnp.arange(count) % 4 < 2, 0, jr.randint(keys[2], (count,), 0, horizon - 1))
     user_keys, spread = jr.split(keys[3], count), jnp.arange(count) // 4 % 2 == 1
     of_pairs = jax.vmap(changed_rounds, (0, 0, 0, None, None, None))
-    here = of_pairs(user_keys, first, spread, horizon, changed, spacing)[..., None]
+    changed_at = of_pairs(user_keys, first, spread, horizon, changed, spacing)[..., None]
     return Pair(
         (features, losses),
         (
-            jnp.where(here[..., None], others, features),
-            jnp.where(here, other_losses, losses),
+            jnp.where(changed_at[..., None], others, features),
+            jnp.where(changed_at, other_losses, losses),
         ),
     )
 
@@ -215,12 +214,16 @@ def verdict(
       'a replay spent 1, but 0.5 is declared (2 times as much): the noise is too small'
     """
     replays = replayer(learner, mechanism=mechanism, paths=paths)
-    found = replays(pairs, key)
-    return described(found, causes(learner, pairs, key, found, replays), learner.privacy)
+    judgement = replays(pairs, key)
+    return described(judgement, causes(learner, pairs, key, judgement, replays), learner.privacy)
 
 
 def replayer(
-    learner, *, mechanism=None, paths=PATHS, of_factor: Callable | None = None
+    learner: Learner | BatchLearner,
+    *,
+    mechanism: Mechanism | None = None,
+    paths: int = PATHS,
+    of_factor: Callable | None = None,
 ) -> Callable[..., Verdict]:
     """A function of pairs and a key, compiled once for all pairs of a shape.
 
@@ -250,14 +253,16 @@ def replayer(
             every = np.ones(count, bool) if rounds is None else rounds(pairs, keys) <= most
             covered.append(every)
         result = jax.tree.map(lambda *leaves: np.concatenate(leaves), *results)
-        found = judged(result, learner.privacy, np.concatenate(covered))
-        return found._replace(spent=found.spent.reshape(paths, count).max(axis=0), paths=paths)
+        judgement = judged(result, learner.privacy, np.concatenate(covered))
+        return judgement._replace(
+            spent=judgement.spent.reshape(paths, count).max(axis=0), paths=paths
+        )
 
     return replayed
 
 
 def causes(
-    learner: Learner | BatchLearner, pairs: Pair, key: Array, found: Verdict, replays: Callable
+    learner: Learner | BatchLearner, pairs: Pair, key: Array, judgement: Verdict, replays: Callable
 ) -> list[str]:
     """The failures of a replay, by the name of their cause if it is known.
 
@@ -265,17 +270,19 @@ def causes(
       learner: the learner that was replayed.
       pairs: its pairs.
       key: PRNG key of the replays.
-      found: their Verdict.
+      judgement: their Verdict.
       replays: the :func:`replayer` that returned it.
     """
-    failed, unseen = set(found.failed), {"noise_seen", "same_actions"}
+    failed, unseen = set(judgement.failed), {"noise_seen", "same_actions"}
     if not np.isfinite(float(learner.privacy.epsilon)):
-        return list(found.failed)
+        return list(judgement.failed)
     if failed & unseen:
         # The sums are incomplete, so the spent epsilon is infinite.
-        rest = [check for check in found.failed if check not in ("epsilon", "rho", "no release")]
+        rest = [
+            check for check in judgement.failed if check not in ("epsilon", "rho", "no release")
+        ]
         # Releases that no change reaches hide none.
-        idle = "noise_seen" not in failed and not found.touched
+        idle = "noise_seen" not in failed and not judgement.touched
         if idle or draws_unseen(learner, pairs):
             # A violation needs no noise that a replay does not see.
             return [check for check in rest if check not in unseen] or ["not replayed"]
@@ -287,8 +294,8 @@ def causes(
     if failed and failed != {"no release"}:
         near = _in_range(learner, pairs, key)
         if near is not None and not replays(near, key).failed:
-            return [*found.failed, "clip"]
-    return list(found.failed)
+            return [*judgement.failed, "clip"]
+    return list(judgement.failed)
 
 
 def _in_range(learner, pairs, key) -> Pair | None:
@@ -296,7 +303,7 @@ def _in_range(learner, pairs, key) -> Pair | None:
     if learner.action_set is None:
         return None
     near = pairs_for(learner, len(jax.tree.leaves(pairs.losses)[0]), key, far=1.0)
-    sizes = [max(np.abs(leaf).max() for leaf in jax.tree.leaves(each)) for each in (pairs, near)]
+    sizes = [max(np.abs(leaf).max() for leaf in jax.tree.leaves(side)) for side in (pairs, near)]
     return near if sizes[0] > sizes[1] else None
 
 
@@ -316,14 +323,14 @@ def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None)
             warnings.simplefilter("ignore")  # The verdict names the checks that failed.
             return np.where(covered, np.asarray(spent(result, delta), np.float64), 0.0)
 
-    found = spent_at(delta)
+    total = spent_at(delta)
     failed = [check for check in CHECKS if not getattr(result, check).all()]
     if np.isfinite(most):
         # NaN fails these comparisons. If epsilon is far below delta, rounding of rho changes
         # epsilon at delta by more than ROUNDING, but hardly changes delta at epsilon. So it is
         # enough that epsilon suffices for a slightly larger delta.
         if not (
-            found.max() <= most or spent_at(delta + ROUNDING * delta * (1.0 - delta)).max() <= most
+            total.max() <= most or spent_at(delta + ROUNDING * delta * (1.0 - delta)).max() <= most
         ):
             failed.append("epsilon")
         rho = float(declared.rho)
@@ -331,7 +338,7 @@ def judged(result: Replay, declared: Privacy, covered: np.ndarray | None = None)
             failed.append("rho")
         if not result.touched[covered].any():
             failed.append("no release")
-    return described(Verdict(found, int(result.touched.max()), tuple(failed)), failed, declared)
+    return described(Verdict(total, int(result.touched.max()), tuple(failed)), failed, declared)
 
 
 def _rounds_in_a_release(learner, pair, key):
@@ -342,9 +349,9 @@ def _rounds_in_a_release(learner, pair, key):
     differs = differing(pair)
 
     def alone(index):
-        here = differs & (jnp.cumsum(differs) == index)
+        at = differs & (jnp.cumsum(differs) == index)
         others = jax.tree.map(
-            lambda ours, theirs: jnp.where(here.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours),
+            lambda ours, theirs: jnp.where(at.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours),
             *pair,
         )
         return replay(learner, Pair(pair.losses, others), key).reached
@@ -414,15 +421,15 @@ def replayed_mutants(
       >>> sorted(found), found["noise halved"].failed
       (['noise halved', 'noise reused', 'scale from data'], ('epsilon',))
     """
-    losses: Any = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
+    losses: PyTree = jax.tree.map(lambda leaf: leaf[0], pairs.losses)
     factors, others = mistakes(learner, losses)
     # One program for all mistakes that multiply the scale by a number.
     scaled = replayer(
         learner,
         of_factor=lambda factor: rewritten(learner, partial(with_scale_times, factor)),
     )
-    found = {mistake: scaled(pairs, key, factor) for mistake, factor in factors.items()}
-    return found | {
+    verdicts = {mistake: scaled(pairs, key, factor) for mistake, factor in factors.items()}
+    return verdicts | {
         mistake: replayer(rewritten(learner, rewrite))(pairs, key)
         for mistake, rewrite in others.items()
     }

@@ -11,9 +11,9 @@ from itertools import chain
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from dpjax.core._versions import jaxprs_in_params
+from dpjax.core._versions import Equation, jaxprs_in_params
 from dpjax.engine.evaluate import CALLED, CONTROL, ValueDomain, equations, rebind
 from dpjax.noise.release import Site, release_p
 
@@ -23,43 +23,43 @@ DRAWS = ("random_bits", "random_split", "random_fold_in")
 MOST_ROUNDS = 256
 
 
-def site(eqn) -> Site | str | None:
+def site(eqn: Equation) -> Site | str | None:
     """The Site of an equation that is a release, its name if it is in DRAWS, or None."""
     if eqn.primitive is release_p:
         return eqn.params["site"]
     return eqn.primitive.name if eqn.primitive.name in DRAWS else None
 
 
-def programs(eqn) -> list:
+def programs(eqn: Equation) -> list:
     """The closed programs within an equation."""
-    found = []
+    closed = []
     for value in eqn.params.values():
         parts = value if isinstance(value, tuple | list) else [value]
-        found += [part for part in parts if hasattr(part, "jaxpr") and hasattr(part, "consts")]
-    return found
+        closed += [part for part in parts if hasattr(part, "jaxpr") and hasattr(part, "consts")]
+    return closed
 
 
-def releases(jaxpr) -> list[Site]:
+def releases(jaxpr: Jaxpr) -> list[Site]:
     """The sites of all releases in a program, each once, including those in loops."""
     return [eqn.params["site"] for eqn in equations(jaxpr) if eqn.primitive is release_p]
 
 
-def sites(closed) -> list[Site | str]:
+def sites(closed: ClosedJaxpr) -> list[Site | str]:
     """All sites of a ClosedJaxpr in order, including those of all branches of a condition.
 
     Raises:
       ValueError: a visitor cannot reach a release, for example in a while loop.
     """
-    found: list[Site | str] = []
+    listed: list[Site | str] = []
     for eqn in closed.jaxpr.eqns:
-        if here := site(eqn):
-            found.append(here)
+        if place := site(eqn):
+            listed.append(place)
         elif _is_entered(eqn):
             for inner in programs(eqn):
-                found += sites(inner) * _times(eqn)
+                listed += sites(inner) * _times(eqn)
         elif _times(eqn):
             _check_no_releases(eqn)
-    return found
+    return listed
 
 
 def _is_entered(eqn) -> bool:
@@ -91,23 +91,23 @@ def _of_values(jaxpr) -> list[Site]:
     Such noise hides no loss by itself. Mechanisms draw it and mark the sums that it hides.
     """
     constant: set = set()
-    found: list[Site] = []
+    listed: list[Site] = []
     for eqn in jaxpr.eqns:
         fixed = [isinstance(x, Literal) or x in constant for x in eqn.invars]
         if eqn.primitive is release_p:
-            here = eqn.params["site"]
-            found += [] if here.kind == "value" and fixed[1] else [here]
+            place = eqn.params["site"]
+            listed += [] if place.kind == "value" and fixed[1] else [place]
         else:
             constant.update(eqn.outvars if all(fixed) else ())
-            found += chain.from_iterable(map(_of_values, jaxprs_in_params(eqn.params)))
-    return found
+            listed += chain.from_iterable(map(_of_values, jaxprs_in_params(eqn.params)))
+    return listed
 
 
 def _times(eqn) -> int:
     return eqn.params["length"] if eqn.primitive.name == "scan" else 1
 
 
-def run(closed, arguments, visit: Callable) -> tuple[list, list]:
+def run(closed: ClosedJaxpr, arguments: list, visit: Callable) -> tuple[list, list]:
     """Evaluate a program, with the visitor at its sites.
 
     Args:
@@ -132,9 +132,9 @@ class _Visited(ValueDomain):
         self.visit, self.first, self.records = visit, first, []
 
     def bind(self, eqn, operands):
-        if here := site(eqn):
+        if place := site(eqn):
             index = self.first + len(self.records)
-            outputs, record = self.visit(index, here, lambda *new: rebind(eqn, new), operands)
+            outputs, record = self.visit(index, place, lambda *new: rebind(eqn, new), operands)
             self.records.append(record)
             return outputs
         return super().bind(eqn, operands) if _is_entered(eqn) else rebind(eqn, operands)

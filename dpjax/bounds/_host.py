@@ -3,10 +3,13 @@
 import functools
 import inspect
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 
 from dpjax.core import Numbers, _arrays
+
+Shape = Literal["simplex", "ball", "cube"]  # a decision set
 
 
 def all_in_float64(exported: dict, names: Iterable[str]) -> None:

@@ -1,12 +1,15 @@
 """Bounds against adversaries, for experts and online linear optimization."""
 
+from typing import Literal
+
 import numpy as np
 import scipy
 
+from dpjax.bounds._host import Shape
 from dpjax.core import Numbers, _check
 
 
-def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape) -> np.ndarray:
     """FTRL on the Laplace tree with ``identical_law``: "simplex", "ball" or "cube".
 
     This is the theorem of Agarwal & Singh 2017 with our constants, for replacement of a round.
@@ -37,7 +40,7 @@ def ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np
     return plain + 4.0 * np.sqrt(2.0) * dim * nodes**1.5 / epsilon
 
 
-def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape) -> np.ndarray:
     """:func:`ftrl` with sqrt(D_R S' T) as its first term: Agarwal & Singh 2017, Theorem 3.4.
 
     S' is the largest squared dual norm of a loss in the local norm of R. So the first term is
@@ -54,7 +57,9 @@ def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: st
     return whole - plain + plain / np.sqrt(2.0)
 
 
-def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl_local_rate(
+    horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape
+) -> np.ndarray:
     """The rate eta for which :func:`ftrl_local` holds: "simplex", "ball" or "cube".
 
     It is sqrt(D_R / (T m)) for a second moment m that includes the noise.
@@ -70,7 +75,7 @@ def ftrl_local_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain:
     return np.sqrt(4.0 * width / (horizon * moment))
 
 
-def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
+def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape) -> np.ndarray:
     """FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise: "simplex", "ball" or "cube".
 
     Losses are those of :func:`ftrl`, whole rounds are replaced, and the rate is that of
@@ -107,22 +112,6 @@ def _local_noise(dim, epsilon, domain):
         return scale, 0.5 + 4.0 * scale**2 / 3.0, np.log(dim)
     scale = 2.0 * (np.sqrt(dim) if domain == "ball" else 1.0) / epsilon
     return scale, 1.0 + 2.0 * dim * scale**2, np.ones_like(dim) if domain == "ball" else dim
-
-
-def before_ftrl(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str) -> np.ndarray:
-    """sqrt(T ln N) / epsilon on the simplex, sqrt(N T) / epsilon on ball and cube.
-
-    Agarwal & Singh 2017 list this as the best previous regret, up to logarithms (Table 1; Dwork et
-    al. 2014; Smith & Thakurta 2013). Here its constant is 1.
-
-    Examples:
-      >>> horizon = 10.0 ** np.array([4, 6, 8])
-      >>> before = bounds.before_ftrl(horizon, 4, 0.1, domain="cube")
-      >>> (bounds.ftrl(horizon, 4, 0.1, domain="cube") / before).round(2).tolist()
-      [6.03, 1.11, 0.26]
-    """
-    _check.one_of("simplex", "ball", "cube", domain=domain)
-    return np.sqrt(horizon * (np.log(dim) if domain == "simplex" else dim)) / epsilon
 
 
 def ftpl(horizon: Numbers, dim: Numbers) -> np.ndarray:
@@ -228,20 +217,6 @@ def probing_experts(
     return batch * np.log(experts) / rate + horizon * lost
 
 
-def lazy_to_private(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
-    """sqrt(T ln K) + T^(1/3) ln K / epsilon^(2/3), with constant 1: the best known rate.
-
-    It is claimed up to logarithms for oblivious losses and (epsilon, delta)-DP by Asi, Koren, Liu &
-    Talwar, "Private online learning via lazy algorithms", 2024. The algorithm is not implemented
-    here.
-
-    Examples:
-      >>> bounds.lazy_to_private(10_000, 4, [0.01, 1.0, np.inf]).round(1).tolist()
-      [761.2, 147.6, 117.7]
-    """
-    return np.sqrt(horizon * np.log(arms)) + np.cbrt(horizon) * np.log(arms) / epsilon ** (2 / 3)
-
-
 def fixed_share(horizon: Numbers, arms: Numbers, rate: Numbers, shifts: Numbers) -> np.ndarray:
     """D / eta + eta T / 8 against S shifts of the best arm: exponential weights with sharing.
 
@@ -283,7 +258,9 @@ def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) 
     return np.where(np.isinf(epsilon), 2.0 * np.sqrt(horizon * np.log(arms)), private)
 
 
-def random_losses(horizon: Numbers, size: Numbers, *, domain: str) -> np.ndarray:
+def random_losses(
+    horizon: Numbers, size: Numbers, *, domain: Shape | Literal["arms"]
+) -> np.ndarray:
     """Minimax lower bound from random losses, for any learner with or without privacy.
 
     Losses have a random sign in each round, so all actions have the same mean loss. With K or

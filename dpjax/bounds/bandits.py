@@ -1,9 +1,11 @@
 """Bounds against adversaries with bandit feedback, on arms and on convex sets."""
 
 import math
+from typing import Literal
 
 import numpy as np
 
+from dpjax.bounds._host import Shape
 from dpjax.core import Numbers, _check
 
 
@@ -117,7 +119,12 @@ def exp2_rate(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
 
 
 def scrible(
-    horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: str, noise: str = "scalar"
+    horizon: Numbers,
+    dim: Numbers,
+    epsilon: Numbers,
+    *,
+    domain: Shape,
+    noise: Literal["scalar", "vector"] = "scalar",
 ) -> np.ndarray:
     """2 n sqrt(2 nu T ln T (M^2 + s^2)) + 2M: "simplex", "ball" or "cube", with their own losses.
 
@@ -203,7 +210,7 @@ def tsallis_inf(horizon: Numbers, arms: Numbers) -> np.ndarray:
 
 
 def batched_bandit(
-    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, base: str = "htinf"
+    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, base: Literal["htinf", "exp2"] = "htinf"
 ) -> np.ndarray:
     """tau R(T / tau) + tau, tau = ceil(1 / epsilon): Asi, Raman & Talwar 2025.
 

@@ -74,42 +74,6 @@ def ftpl_rate(horizon: Numbers, dim: Numbers, epsilon: Numbers, delta: Numbers) 
     return dim**0.25 * np.sqrt(horizon) + private
 
 
-def ftrl_gradients(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
-    """sqrt(T (1 + 2 z)): FTRL with the rate "noisy" on gradients, with Laplace noise on the tree.
-
-    The bound is ours and also holds for adaptive convex losses. It is D sqrt(T (G^2 + 2 G z)) of
-    :func:`dpjax.learners.ftrl`, with D = G = 1 and z the root mean square length of a prefix's
-    noise. It has the order of Kairouz et al. 2021.
-
-    Examples:
-      >>> bounds.ftrl_gradients(10_000, 4, [0.1, 1.0, np.inf]).round(1).tolist()
-      [8973.9, 2839.4, 100.0]
-    """
-    _, mean = _tree_noise(horizon, dim, 2.0 * np.sqrt(dim), epsilon)
-    return np.sqrt(horizon * (1.0 + 2.0 * mean))
-
-
-def private_ftal_quadratic(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
-    """(8 + 2 z)(1 + ln T): private FTAL with H = 1 on gradients, Laplace noise on the tree.
-
-    The bound is ours, for losses |x - z_t|^2 / 2 with z_t on the ball, whose gradients have length
-    at most G = 2. It is ((G + H D)^2 / 2 + G z)(1 + ln T) / H of
-    :func:`dpjax.learners.private_ftal`, with D = 2 and z the largest root mean square length of a
-    prefix's noise. Let v_s be the leader of the functions h_s(w) = <g_s, w> + (H / 2) |w - w_s|^2,
-    as in :func:`private_ftal`. Then regret is at most the regret on h, and h_s(w_s) - h_s(v_s) is
-    at most G |w_s - v_s|.
-
-    Examples:
-      >>> horizon = [10_000, 10**8]
-      >>> bounds.private_ftal_quadratic(horizon, 4, np.inf).round(1).tolist()  # without noise
-      [81.7, 155.4]
-      >>> bounds.private_ftal_quadratic(horizon, 4, 1.0).round(1).tolist()
-      [24286.2, 123458.8]
-    """
-    largest, _ = _tree_noise(horizon, dim, 4.0 * np.sqrt(dim), epsilon)
-    return (8.0 + 2.0 * largest) * (1.0 + np.log(horizon))
-
-
 def private_ftal(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """2 H T + ((1 + 2 H)^2 / 2 + z)(1 + ln T) / H for private FTAL with Laplace noise on the tree.
 

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from dpjax.bounds._host import suboptimal
-from dpjax.core import Numbers
+from dpjax.core import Numbers, Selector
 
 
 def limited_updates(
-    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, selector: str = "exponential"
+    horizon: Numbers, arms: Numbers, epsilon: Numbers, *, selector: Selector = "exponential"
 ) -> np.ndarray:
     """1 + 3.42 sqrt(T ln K) + 4 (ln K + c) log2(T) / epsilon: i.i.d. losses, pseudo-regret.
 
@@ -23,52 +22,6 @@ def limited_updates(
     log_arms = np.log(arms) + (1.0 - np.log(2.0) if selector == "laplace" else 0.0)
     noise = 4.0 * log_arms * np.log2(horizon) / epsilon
     return 1.0 + 3.42 * np.sqrt(horizon * np.log(arms)) + noise
-
-
-def limited_updates_gaps(
-    horizon: Numbers, means: Numbers, epsilon: Numbers, *, selector: str = "exponential"
-) -> np.ndarray:
-    """At most 1 + sum_i Delta_i sum_j 2^(j+1) p_ij: i.i.d. losses, and batches that double.
-
-    Arm i is drawn after a batch of n = 2^j rounds with probability at most
-
-        p_ij = min(1, exp(-n Delta_i^2 / 8) + f(epsilon n Delta_i / 4)).
-
-    The first term bounds the probability that the arm's total loss is less than n Delta_i / 2 above
-    that of the best arm (Hoeffding). The second bounds the probability that the arm is drawn
-    otherwise. f(x) is e^-x for the exponential mechanism, e^-x / 2 for permute-and-flip, and
-    (2 + x) e^-x / 4 for Laplace noise. The sum over j converges, so the bound does not grow with T.
-    It is O(1 / Delta_i + 1 / epsilon) for each arm.
-
-    Args:
-      horizon: T.
-      means: mean losses (K,).
-      epsilon: privacy parameter.
-      selector: as in ``learners.limited_updates``.
-
-    Examples:
-      >>> means = [0.3, 0.5, 0.5, 0.5]
-      >>> [round(float(bounds.limited_updates_gaps(T, means, 1.0)), 1) for T in (10**4, 10**8)]
-      [357.1, 357.1]
-      >>> [round(float(bounds.limited_updates(T, 4, 1.0)), 1) for T in (10**4, 10**8)]
-      [477.4, 40415.8]
-    """
-    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
-    _, gaps, _ = suboptimal(means)
-    batches = np.arange(np.ceil(np.log2(np.max(horizon, initial=1.0))))[:, None]
-    n = 2.0**batches
-    x = epsilon[..., None, None] * n * gaps / 4.0
-    # For x above 700 all of these probabilities are negligible.
-    x = np.minimum(x, 700.0)
-    wrong = {
-        "exponential": np.exp(-x),
-        "permute_and_flip": np.exp(-x) / 2.0,
-        "laplace": (2.0 + x) * np.exp(-x) / 4.0,
-    }[selector]
-    drawn = np.minimum(np.exp(-n * gaps**2 / 8.0) + wrong, 1.0)
-    played = batches < np.ceil(np.log2(horizon))[..., None, None]
-    total = 1.0 + np.sum(2.0 * n * gaps * drawn, axis=(-2, -1), where=played)
-    return np.minimum(total, horizon * np.max(gaps, initial=0.0))
 
 
 def sparse_vector_experts(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:

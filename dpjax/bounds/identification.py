@@ -208,28 +208,6 @@ def stopping_time_lower_local(means: Numbers, epsilon: Numbers, failure: Numbers
     return time * kl(failure, 1.0 - failure)
 
 
-def azize_2023_lower(means: Numbers, epsilon: Numbers, failure: Numbers) -> np.ndarray:
-    """max(T_KL, T_TV / (6 epsilon)) ln(1 / (3 failure)), a lower bound on E tau as reconstructed.
-
-    It is 0 if the failure is above 1 / 3.
-
-    Azize et al. 2023, as recalled and not compared with the printed paper. T_KL is T*_epsilon
-    without privacy, and T_TV is :func:`total_variation_time`. :func:`stopping_time_lower` is
-    larger.
-
-    Examples:
-      >>> means, epsilon = [0.3, 0.5, 0.6], [0.01, 0.1, np.inf]
-      >>> bounds.azize_2023_lower(means, epsilon, 0.05).round(1).tolist()
-      [421.6, 103.2, 103.2]
-      >>> bounds.stopping_time_lower(means, epsilon, 0.05).round(1).tolist()
-      [3570.7, 394.9, 144.2]
-    """
-    epsilon, failure = _positive(epsilon), _probability(failure)
-    plain, _ = characteristic_time(means, np.inf)
-    private = total_variation_time(means) / (6.0 * epsilon)
-    return np.maximum(plain, private) * np.maximum(np.log(1.0 / (3.0 * failure)), 0.0)
-
-
 def sequential_halving_error(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """An upper bound on the error probability of private sequential halving, at most 1.
 

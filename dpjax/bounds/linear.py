@@ -3,13 +3,13 @@
 import numpy as np
 import scipy
 
-from dpjax.core import Numbers, _check
+from dpjax.core import Model, Numbers, Read, _check
 from dpjax.maths.designs import core_set_steps
 from dpjax.maths.logistic import gradient_ball
 
 
 def linear_elimination(
-    horizon: Numbers, arms: int, dim: int, epsilon: Numbers, *, model: str = "central"
+    horizon: Numbers, arms: int, dim: int, epsilon: Numbers, *, model: Model = "central"
 ) -> np.ndarray:
     """Worst-case regret of linear elimination by phases, with radius "exact" or "chernoff".
 
@@ -63,8 +63,8 @@ def cucb(
     ones: int,
     epsilon: Numbers,
     *,
-    read: str = "one",
-    model: str = "central",
+    read: Read = "one",
+    model: Model = "central",
 ) -> np.ndarray:
     """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
 
@@ -102,8 +102,8 @@ def semi_bandit_ftrl(
     ones: Numbers,
     epsilon: Numbers,
     *,
-    read: str = "one",
-    model: str = "local",
+    read: Read = "one",
+    model: Model = "local",
     paths: Numbers | None = None,
 ) -> np.ndarray:
     """5.66 sqrt(d k T V) on sets of k of d entries, 2.83 sqrt(d ln N T V) on N paths.
@@ -209,31 +209,6 @@ def federated_linucb(
     return factor * every_round + 2.0 * mean_bound * users * widths / np.log(2.0)
 
 
-def linucb_planned(
-    horizon: Numbers, dim: Numbers, smallest: Numbers, largest: Numbers, tilt: Numbers, *,
-    gap: Numbers | None = None, mean_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0,
-    feature_bound: Numbers = 1.0, deviation: Numbers = 1.0, failure: Numbers | None = None,
-) -> np.ndarray:  # fmt: skip
-    """B beta sqrt(8 T widths): the bound that the authors' program minimizes.
-
-    The program minimizes it over the floor of the regularizer. The notation is that of
-    :func:`linucb`, with beta = sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(rho_max) + gamma.
-
-    Examples:
-      >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))
-      231775
-      >>> round(float(bounds.linucb(10**6, 5, 1.0, 1.0, tilt=0.0)))
-      276790
-    """
-    alpha = 1.0 / horizon if failure is None else failure
-    growth, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
-    beta = deviation * np.sqrt(2.0 * np.log(2.0 / alpha) + growth)
-    beta = beta + parameter_bound * np.sqrt(largest) + tilt
-    if gap is None:
-        return mean_bound * beta * np.sqrt(8.0 * horizon * widths)
-    return 8.0 * mean_bound * beta**2 * widths / gap
-
-
 def adac_oful(
     horizon: Numbers, dim: Numbers, rho: Numbers, *, growth: Numbers = 1.0, ridge: Numbers = 1.0,
     loss_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0, feature_bound: Numbers = 1.0,
@@ -242,8 +217,9 @@ def adac_oful(
     """sqrt(1 + C) beta sqrt(8 T widths): AdaC-OFUL, with probability 1 - alpha (default 1 - 1 / T).
 
     Within a batch |x|_(V^-1) is at most sqrt(1 + C) times its value with V renewed in every round
-    (Abbasi-Yadkori, Pal & Szepesvari 2011, Lemma 12). The rest is as in :func:`linucb_planned`, for
-    the regularizer lambda I and the largest width of the noise,
+    (Abbasi-Yadkori, Pal & Szepesvari 2011, Lemma 12). The widths are those of :func:`linucb` for
+    the regularizer lambda I. For the largest width of the noise, beta is
+    sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(lambda) + gamma with
 
         gamma = s sqrt(L / lambda) (sqrt(d) + sqrt(2 ln(2 L / alpha))),
 
@@ -254,8 +230,6 @@ def adac_oful(
     Examples:
       >>> bounds.adac_oful(10**6, 5, rho=[0.1, 1.0, np.inf]).round().tolist()
       [11348626.0, 3814432.0, 327779.0]
-      >>> round(float(bounds.linucb_planned(10**6, 5, 1.0, 1.0, tilt=0.0)))  # V always renewed
-      231775
     """
     alpha = 1.0 / horizon if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
@@ -263,12 +237,11 @@ def adac_oful(
     batches = dim * np.log1p(horizon * feature_bound**2 / (dim * ridge))
     batches = np.clip(batches / (0.999 * np.log1p(growth)), 1.0, horizon)
     length = np.sqrt(dim) + np.sqrt(2.0 * np.log(2.0 * batches / alpha))
-    planned = linucb_planned(
-        horizon, dim, ridge, ridge, scale * np.sqrt(batches / ridge) * length,
-        parameter_bound=parameter_bound, feature_bound=feature_bound, deviation=deviation,
-        failure=np.where(scale > 0.0, 0.5, 1.0) * alpha,
-    )  # fmt: skip
-    return np.sqrt(1.0 + growth) * planned
+    log_determinant, widths = _linucb_logs(horizon, dim, ridge, ridge, feature_bound)
+    share = np.where(scale > 0.0, 0.5, 1.0)
+    beta = deviation * np.sqrt(2.0 * np.log(2.0 / (share * alpha)) + log_determinant)
+    beta = beta + parameter_bound * np.sqrt(ridge) + scale * np.sqrt(batches / ridge) * length
+    return np.sqrt(1.0 + growth) * beta * np.sqrt(8.0 * horizon * widths)
 
 
 def _gradient_radius(length):

@@ -6,7 +6,7 @@
 import numpy as np
 
 from dpjax.bounds._host import suboptimal
-from dpjax.core import Numbers
+from dpjax.core import Compare, Model, Numbers
 from dpjax.maths.clipped_means import epoch_plan
 
 
@@ -60,7 +60,7 @@ def dueling_elimination(
     means: Numbers,
     epsilon: Numbers,
     failure: Numbers | None = None,
-    compare: str = "scores",
+    compare: Compare = "scores",
 ) -> np.ndarray:
     """sum (Delta_i / 2) min(T, N_i) + beta T max Delta: elimination by counts of lost duels.
 
@@ -101,7 +101,7 @@ def robust_elimination(
     moment: float = 1.0,
     order: float = 2.0,
     largest_gap: float = 1.0,
-    model: str = "central",
+    model: Model = "central",
     failure: Numbers | None = None,
 ) -> np.ndarray:
     """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(largest_gap / Delta_a)))} ceil(R_e))

@@ -131,21 +131,6 @@ def d_epsilon_pulls(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.nd
     return np.log(horizon)[..., None] / d_epsilon_divergence(mean, best, epsilon[..., None])
 
 
-def azize_basu(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
-    """sum Delta_a ln T / min(kl(mu_a, mu*), 6 epsilon Delta_a): asymptotic lower bound.
-
-    Azize & Basu 2022, Theorem 3, for Bernoulli losses.
-
-    Examples:
-      >>> means = [0.3, 0.5, 0.5, 0.5]
-      >>> bounds.azize_basu(10_000, means, [0.01, 0.1, 1.0]).round(1).tolist()
-      [460.5, 63.4, 63.4]
-    """
-    mean, gap, best = suboptimal(means)
-    information = np.minimum(kl(mean, best), 6.0 * epsilon[..., None] * gap)
-    return np.log(horizon) * np.sum(gap / information, axis=-1)
-
-
 def azize_basu_minimax(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:
     """max(sqrt(T (K - 1)) / 27, (K - 1) / (131 epsilon)): minimax lower bound.
 
@@ -165,8 +150,7 @@ def azize_basu_minimax(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.
 def d_epsilon(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
     """sum Delta_a ln T / d_epsilon(mu_a, mu*): asymptotic lower bound, Azize et al. 2025.
 
-    It is at least :func:`azize_basu` and :func:`lai_robbins`, since d_epsilon is at most kl and at
-    most epsilon Delta.
+    It is at least :func:`lai_robbins`, since d_epsilon is at most kl.
 
     Examples:
       >>> means = [0.3, 0.5, 0.5, 0.5]

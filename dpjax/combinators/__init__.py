@@ -1,5 +1,7 @@
 """Combinators: learners made from learners, and environments made from environments."""
 
+from types import FunctionType
+
 from dpjax.combinators.batches import *
 from dpjax.combinators.delays import *
 from dpjax.combinators.duels import *
@@ -13,6 +15,6 @@ from dpjax.combinators.users import *
 from dpjax.core import _check
 from dpjax.core._exports import public
 
-__all__ = public(globals())
+__all__ = public(globals(), FunctionType)
 
 _check.all_sound(globals(), __all__)

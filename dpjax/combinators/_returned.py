@@ -48,10 +48,11 @@ def check_learner(learner: Learner, loss) -> None:
       Exception: a function raised it.
     """
 
-    def first_round(key, loss):
-        _check_step(learner, key, *first(learner, key), loss)
+    def first_round(loss):
+        begin, turn = jr.split(_key())
+        _check_step(learner, turn, *first(learner, begin), loss)
 
-    jax.eval_shape(first_round, _key(), loss)
+    jax.eval_shape(first_round, loss)
 
 
 def check_game(learner: Learner, environment: Environment) -> None:
@@ -63,38 +64,42 @@ def check_game(learner: Learner, environment: Environment) -> None:
       Exception: a function raised it.
     """
 
-    def first_round(key):
-        state, action = first(learner, key)
-        before, name = _called("environment: init", environment.init, key), "environment: step"
+    def first_round():
+        keys = jr.split(_key(), 4)
+        state, action = first(learner, keys[0])
+        before, name = _called("environment: init", environment.init, keys[1]), "environment: step"
         _avals("environment: init", {"state": before})
-        returned = _called(name, environment.step, before, key, action)
+        returned = _called(name, environment.step, before, keys[2], action)
         after, outcome = _pair(name, Outcome, returned)
         _check_alike(name, "state", before, after)
         _avals(name, {"tally": outcome.tally})
         _check_losses(environment.action_set, outcome.loss)
-        _check_step(learner, key, state, action, outcome.loss)
+        _check_step(learner, keys[3], state, action, outcome.loss)
         _avals("learner: report", {"report": _called("learner: report", learner.report, state)})
         name = "environment: regret"
         regret = _called(name, environment.regret, after, outcome.tally)
         is_number = [aval.shape for _, aval in _avals(name, {"regret": regret})] == [()]
         _require(is_number, name, "one number", regret)
 
-    jax.eval_shape(first_round, _key())
+    jax.eval_shape(first_round)
 
 
 def check_batch(learner: BatchLearner, environment: Environment) -> None:
     """Check what an environment's ``batch`` returns; it raises errors as :func:`check_game`."""
 
-    def first_batch(key):
-        _, batch = first(learner, key)
-        before, name = environment.init(key), "environment: batch"
+    def first_batch():
+        keys = jr.split(_key(), 3)
+        _, batch = first(learner, keys[0])
+        before, name = environment.init(keys[1]), "environment: batch"
         see = partial(seen_inside, learner)
-        returned = _called(name, environment.batch, before, key, batch.action, batch.rounds, see)
+        returned = _called(
+            name, environment.batch, before, keys[2], batch.action, batch.rounds, see
+        )
         after, _, tally = _check.parts(name, "a triple (state, total, tally)", returned)
         _check_alike(name, "state", before, after)
         _avals(name, {"tally": tally})
 
-    jax.eval_shape(first_batch, _key())
+    jax.eval_shape(first_batch)
 
 
 def within(actions, action, loss) -> tuple:

@@ -72,7 +72,7 @@ def sparring(make: Callable, horizon: int, arms: int, *, epsilon: Number) -> Lea
     _check.function("a factory of bandit learners, such as learners.batched_bandit", make=make)
     player = as_learner(make(horizon, arms, epsilon=0.5 * epsilon))
     check_made(player, horizon)
-    if player.action_set != Arms(arms) or player.feedback.name != "bandit":
+    if player.action_set != Arms(arms) or player.feedback.kind != "bandit":
         raise ValueError(f"make must return a learner of {arms} arms with bandit feedback")
     own = player.privacy
     if tuple(own.loss_range) != (0.0, 1.0) or own.neighbours != "replace":

@@ -98,7 +98,7 @@ def on_gradients(learner: Learner) -> Learner:
       [-0.75  0.5 ]
     """
     check_learner(learner, Learner)
-    if not isinstance(learner.action_set, domains.Domain) or learner.feedback.name != "full":
+    if not isinstance(learner.action_set, domains.Domain) or learner.feedback.kind != "full":
         raise ValueError("learner must play points of a domain with full information")
     if learner.privacy.unit == "entry":
         raise ValueError("learner must declare privacy of one round: all of a gradient can change")
@@ -155,5 +155,7 @@ def sample_arms(learner: Learner) -> Learner:
         base_key, arm_key = jax.random.split(key)
         return draw(arm_key, *learner.step(state, base_key, loss))
 
-    feedback = replace(learner.feedback, see=see)
+    # The value at a corner is the loss of its arm.
+    kind = "bandit" if learner.feedback.kind == "linear" else learner.feedback.kind
+    feedback = replace(learner.feedback, see=see, kind=kind)
     return learner._replace(init=init, step=step, feedback=feedback, action_set=Arms(points.dim))

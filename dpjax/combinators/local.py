@@ -70,7 +70,7 @@ def randomized_response(
     check_learner(learner)
     epsilon = _check.epsilon(epsilon)
     _check_base(learner, "randomized_response")
-    if not isinstance(learner.action_set, Arms) or learner.feedback.name != "bandit":
+    if not isinstance(learner.action_set, Arms) or learner.feedback.kind != "bandit":
         raise ValueError("learner must play arms and see one number a round, as by feedback.bandit")
     by_rounds = isinstance(learner, Learner)
     made = _of_messages(learner, _coin(epsilon)) if by_rounds else _of_sums(learner, epsilon)
@@ -119,7 +119,7 @@ def randomized_coordinate(learner: Learner, *, epsilon: Number) -> Learner:
     check_learner(learner, Learner)
     epsilon = _check.epsilon(epsilon)
     _check_base(learner, "randomized_coordinate")
-    if learner.feedback.name != "full":
+    if learner.feedback.kind != "full":
         raise ValueError("learner must see a vector of losses each round, as by feedback.full")
     (count,) = example_loss(learner.action_set).shape
     toss = _coin(epsilon)
@@ -200,8 +200,5 @@ def _of_sums(learner, epsilon) -> BatchLearner:
         return pack(*learner.step(state.base, base_key, ExactSum(ones, jnp.zeros_like(ones))))
 
     return learner._replace(
-        init=init,
-        step=step,
-        clip=to_bit,
-        report=lambda state: learner.report(state.base),
+        init=init, step=step, clip=to_bit, report=lambda state: learner.report(state.base)
     )

@@ -1,6 +1,6 @@
 """Bandit learners made private by noise on each observed loss."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ from dpjax import privacy
 from dpjax.combinators._shared import check_learner
 from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
 from dpjax.feedback import clip_seen
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 # Feedbacks that show more than one number a round.
 _MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
@@ -18,7 +19,7 @@ _MORE = ("full", "gradient", "whole", "values", "semi_bandit", "contextual")
 def _check_one_number(learner) -> None:
     """Require a Learner that sees one number a round, to which the noise is added."""
     check_learner(learner, Learner)
-    if learner.feedback.name in _MORE:
+    if learner.feedback.kind in _MORE:
         raise ValueError(
             "learner must see one number a round, as with bandit feedback; its feedback is "
             f"{learner.feedback.name!r}"
@@ -101,9 +102,7 @@ def laplace_feedback(
         return LaplaceFeedbackState(base, rejected), action
 
     declared = Privacy(
-        epsilon=epsilon,
-        model="local",
-        accountant="Laplace mechanism on each observed loss",
+        epsilon=epsilon, model="local", accountant="Laplace mechanism on each observed loss"
     )
 
     def report(state):
@@ -124,9 +123,9 @@ def private_reduction(
     *,
     epsilon: Number,
     loss_range: tuple[Number, Number] = (-1.0, 1.0),
-    noise: str = "scalar",
+    noise: Literal["scalar", "vector"] = "scalar",
     norm: Number | None = None,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
 ) -> Learner:
     """Run any bandit learner on losses with zero-mean noise: the reduction to the non-private case.
 
@@ -177,7 +176,6 @@ def private_reduction(
     _check_one_number(learner)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("scalar", "vector", noise=noise)
-    _check.one_of("derived", "printed", calibration=calibration)
     low, high = _check.interval(loss_range=loss_range)
     on_vector = noise == "vector"
     if on_vector:
@@ -192,18 +190,15 @@ def private_reduction(
     else:
         change = derived = high - low
         printed = jnp.maximum(jnp.abs(low), jnp.abs(high))
-    scale = privacy.laplace_scale(derived if calibration == "derived" else printed, epsilon)
+    by_paper = is_printed(calibration)
+    scale = privacy.laplace_scale(printed if by_paper else derived, epsilon)
     declared = Privacy(
-        epsilon=epsilon,
+        epsilon=privacy.noise_ratio(change, scale) if by_paper else epsilon,
         loss_range=(low, high),
         model="local",
-        calibration=calibration,
         accountant="Laplace mechanism on each observed loss",
     )
-    if calibration == "printed":
-        declared = declared._replace(
-            epsilon=privacy.noise_ratio(change, scale), paper_epsilon=epsilon
-        )
+    declared = stated(declared, calibration, epsilon)
 
     def pack(base, action):
         return PrivateReductionState(base, action if on_vector else ()), action

@@ -86,9 +86,7 @@ def user_level(
         found = _of_group(declared, rounds)
     return learner._replace(
         privacy=found._replace(
-            unit="user",
-            rounds_per_user=rounds,
-            paper_epsilon=rounds * declared.paper_epsilon,
+            unit="user", rounds_per_user=rounds, paper_epsilon=rounds * declared.paper_epsilon
         )
     )
 

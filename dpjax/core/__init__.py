@@ -18,16 +18,28 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import numpy as np
+
+from dpjax.core import generators as generators
 
 Array = jax.Array
 # One real number. It may be traced; a swept parameter always is.
 Number = float | np.floating | jax.Array
 # An array of numbers: a NumPy or JAX array, or nested lists.
 Numbers = Any
+# A pytree of arrays, or one array: a state, a loss, a report.
+PyTree = Any
+# How neighbouring loss sequences differ in a round, and in how much of it; see :class:`Privacy`.
+Neighbours = Literal["replace", "zero_out"]
+Unit = Literal["round", "entry"]
+# Options that learners and their bounds share; the learners explain them.
+Model = Literal["central", "local"]
+Read = Literal["one", "all"]
+Compare = Literal["scores", "pairs"]
+Selector = Literal["exponential", "permute_and_flip", "laplace"]
 
 
 def described(kind: Any) -> Any:
@@ -71,9 +83,9 @@ class Privacy(NamedTuple):
       inf
     """
 
-    epsilon: Any = float("inf")  # () inf if nothing is declared
-    delta: Any = 0.0  # () 0 for pure differential privacy
-    rho: Any = float("nan")  # () of zero-concentrated differential privacy; nan if none is declared
+    epsilon: Number = float("inf")  # () inf if nothing is declared
+    delta: Number = 0.0  # () 0 for pure differential privacy
+    rho: Number = float("nan")  # () of zero-concentrated DP; nan if none is declared
     neighbours: str = "replace"  # one round's losses are replaced; "zero_out": they become 0
     unit: str = "round"  # the whole loss vector changes; "entry": one of its coordinates changes;
     # "user": the loss vectors of all rounds of one user change
@@ -90,7 +102,7 @@ class Privacy(NamedTuple):
     accountant: str = "none"  # the theorem from which epsilon follows, in words
     sums: Sums | None = None  # the released sums, from which the privacy loss of several rounds is
     # computed; None if this loss is not known
-    paper_epsilon: Any = float("nan")  # () epsilon as the paper states it for a printed
+    paper_epsilon: Number = float("nan")  # () epsilon as the paper states it for a printed
     # calibration; nan for a derived one
     rounds_per_user: int = 1  # k, the largest number of rounds of one user, if a user is the unit
     rounds_per_release: int | None = None  # the most rounds of one user in one released sum
@@ -100,7 +112,7 @@ class Privacy(NamedTuple):
 class See(Protocol):
     """The feedback of one round."""
 
-    def __call__(self, loss: Any, action: Any, /) -> Any:
+    def __call__(self, loss: PyTree, action: PyTree, /) -> Any:
         """``Outcome.loss`` and the played action -> the learner's feedback, a pytree."""
 
 
@@ -114,7 +126,7 @@ class Init(Protocol):
 class Step(Protocol):
     """One step of a learner, or of the stream of a mechanism."""
 
-    def __call__(self, state: Any, key: Array, seen: Any, /) -> tuple[Any, Any]:
+    def __call__(self, state: PyTree, key: Array, seen: PyTree, /) -> tuple[Any, Any]:
         """The state, a key and the input of round t -> the state, and the output of round t + 1.
 
         The input is the learner's feedback, clipped to the declared range of losses. Shapes and
@@ -125,7 +137,7 @@ class Step(Protocol):
 class Report(Protocol):
     """The report of a learner at the end of a game."""
 
-    def __call__(self, state: Any, /) -> Any:
+    def __call__(self, state: PyTree, /) -> Any:
         """The last state -> a NamedTuple of scalars.
 
         Field names are arbitrary, except three that ``data.dpjax.identification()`` reads:
@@ -137,8 +149,14 @@ class Report(Protocol):
 class Clip(Protocol):
     """Clips the losses in a learner's feedback to the set that the learner declares."""
 
-    def __call__(self, seen: Any, /) -> tuple[Any, Array]:
+    def __call__(self, seen: PyTree, /) -> tuple[Any, Array]:
         """The feedback -> the clipped feedback, and how many losses were outside the set."""
+
+
+Kind = Literal[
+    "full", "gradient", "whole", "bandit", "value", "values", "difference", "linear", "semi_bandit",
+    "contextual",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -149,10 +167,13 @@ class Feedback:
     NamedTuple, since ``jax.jit`` crashes on a callable tuple.
 
     Attributes:
-      name: for messages, tables, and combinators that need one kind of feedback.
+      name: for messages and tables.
       see: (Outcome.loss, action) -> the feedback, a pytree.
       losses: which parts of the feedback are losses, as a prefix of its pytree. Other parts, such
         as features, are not clipped to ``Privacy.loss_range``.
+      kind: the name of the feedback in ``dpjax.feedback`` that this one is, possibly of transformed
+        losses; None if it is none of them. Combinators and audits that need one kind of feedback
+        read it.
 
     Examples:
       >>> first = dpjax.Feedback("first entry", lambda loss, action: loss[0])
@@ -162,19 +183,20 @@ class Feedback:
 
     name: str
     see: See
-    losses: Any = True
+    losses: PyTree = True
+    kind: Kind | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "__name__", self.name)
         object.__setattr__(self, "__doc__", self.see.__doc__)
         object.__setattr__(self, "__module__", self.see.__module__)
 
-    def __call__(self, loss: Any, action: Any) -> Any:
+    def __call__(self, loss: PyTree, action: PyTree) -> Any:
         """The feedback of a round."""
         return self.see(loss, action)
 
 
-def empty_report(state: Any) -> tuple:
+def empty_report(state: PyTree) -> tuple:
     """The empty report."""
     return ()
 
@@ -264,7 +286,7 @@ class Learner(NamedTuple):
 class Batch(NamedTuple):
     """An action, and the number of consecutive rounds in which to play it."""
 
-    action: Any  # as in Learner
+    action: PyTree  # as in Learner
     rounds: Array  # () int32, at least 1
 
 
@@ -307,9 +329,9 @@ class Outcome(NamedTuple):
       1.0
     """
 
-    loss: Any  # all losses of the round, as a function of the action. For arms: their losses (K,),
-    # or a callable pytree whose vector() returns these losses
-    tally: Any  # pytree of float32, summed over rounds; Environment.regret reads the sum
+    loss: PyTree  # all losses of the round, as a function of the action. For arms: their losses
+    # (K,), or a callable pytree whose vector() returns these losses
+    tally: PyTree  # pytree of float32, summed over rounds; Environment.regret reads the sum
 
 
 @described
@@ -401,13 +423,13 @@ class Result(NamedTuple):
     """
 
     rounds: Any  # (n,) int32, the rounds at which regret was recorded
-    regret: Any  # (n,) float32
-    tally: Any  # the environment's tally, summed over all rounds
-    report: Any  # the learner's report at the end
+    regret: PyTree  # (n,) float32
+    tally: PyTree  # the environment's tally, summed over all rounds
+    report: PyTree  # the learner's report at the end
     clipped: Any = ()  # () int32, the number of losses that were clipped to the declared ones;
     # 2^31 - 1 if it is larger
 
-    def to_xarray(self, points: Any = None, learner: str | None = None) -> Any:
+    def to_xarray(self, points: PyTree = None, learner: str | None = None) -> Any:
         """An ``xarray.Dataset`` with the axes (point, seed, round), or round for one trajectory.
 
         Args:
@@ -444,7 +466,7 @@ class Result(NamedTuple):
             coordinates["learner"] = learner
         return xarray.Dataset(arrays, coordinates)
 
-    def to_netcdf(self, path: Any, points: Any = None, learner: str | None = None) -> None:
+    def to_netcdf(self, path: Any, points: PyTree = None, learner: str | None = None) -> None:
         """Write :meth:`to_xarray` to a NetCDF file.
 
         Examples:
@@ -453,7 +475,7 @@ class Result(NamedTuple):
         """
         self.to_xarray(points, learner).to_netcdf(path)
 
-    def to_dataframe(self, points: Any = None, learner: str | None = None) -> Any:
+    def to_dataframe(self, points: PyTree = None, learner: str | None = None) -> Any:
         """A long ``pandas.DataFrame`` of regret: columns point, seed, round and regret.
 
         Numeric points and ``learner`` get columns of their own.
@@ -469,7 +491,7 @@ class Result(NamedTuple):
 _AXES = ("point", "seed", "round", "learner", "done", "checksum")
 
 
-def leaf_names(field: str, tree: Any) -> list[str]:
+def leaf_names(field: str, tree: PyTree) -> list[str]:
     """A name for each leaf of a pytree: the field and the leaf's path, as "report_rejected"."""
     names = []
     for path, _ in jax.tree_util.tree_leaves_with_path(tree):

@@ -2,38 +2,48 @@
 
 import decimal
 import numbers
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import PyTree
 from dpjax.core._check import _kind, _note, is_traced
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value):
+def entries(low: float = -_LARGEST, high: float = _LARGEST, /, **value: PyTree):
     """The given array of numbers in [low, high], of any shape, in float64; see :func:`real`.
 
     A traced array is returned as it is. Its condition is noted, as in :mod:`dpjax.core._check`.
     """
-    ((name, given),) = value.items()
-    if not is_traced(given):
-        return real(name, given, low, high)
-    array = jnp.asarray(given)
+    ((name, argument),) = value.items()
+    if not is_traced(argument):
+        return real(name, argument, low, high)
+    array = jnp.asarray(argument)
     _note(jnp.all((array >= low) & (array <= high)))
     return array
 
 
 def real(
-    name, given, low=-_LARGEST, high=_LARGEST, *, nan=False, what=None, rows=None, columns=None
-) -> np.ndarray:  # fmt: skip
+    name: str,
+    argument: PyTree,
+    low: float = -_LARGEST,
+    high: float = _LARGEST,
+    *,
+    nan: bool = False,
+    what: str | None = None,
+    rows: Sequence | None = None,
+    columns: Sequence | None = None,
+) -> np.ndarray:
     """The given array of real numbers in [low, high], of any shape, in float64.
 
     Booleans in an array count as 0 and 1. A single boolean is refused.
 
     Args:
       name: the name of the array in a message, such as its argument or its file.
-      given: anything that NumPy reads as an array.
+      argument: anything that NumPy reads as an array.
       low, high: the default is the range of finite numbers of float32.
       nan: whether NaN is accepted in an array of floating-point numbers.
       what: the name of the entries in a message; ``name`` by default.
@@ -47,18 +57,18 @@ def real(
         word, a date, a complex number), or out of range. The message names the first such entry,
         counted from 1, with words that spell no number before others.
     """
-    if is_traced(given):
+    if is_traced(argument):
         raise TypeError(f"{name} must be known numbers, not traced ones")
-    if hasattr(given, "todense"):  # a sparse table, which NumPy does not read
-        raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}; "
+    if hasattr(argument, "todense"):  # a sparse table, which NumPy does not read
+        raise ValueError(f"{name}: must be an array of numbers, got {_kind(argument)}; "
                          "pass its todense()")  # fmt: skip
-    if columns is None and getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
-        refuse_repeats(name, given.columns)
-        columns = [str(column) for column in given.columns]
+    if columns is None and getattr(argument, "ndim", 0) == 2 and hasattr(argument, "columns"):
+        refuse_repeats(name, argument.columns)
+        columns = [str(column) for column in argument.columns]
     try:
-        array, mask = np.asarray(given), _mask(given)
+        array, mask = np.asarray(argument), _mask(argument)
         if array.dtype.kind in "USc":  # Among words or complex numbers NumPy changes the others.
-            array = np.asarray(given, object)
+            array = np.asarray(argument, object)
     except (TypeError, ValueError):
         raise ValueError(f"{name}: must be an array of numbers, with rows of one length") from None
     if _is_real(array.dtype) or (array.dtype == bool and array.ndim):
@@ -66,7 +76,7 @@ def real(
     else:
         values = np.array([_as_float(entry) for entry in array.ravel()]).reshape(array.shape)
     if array.dtype == object and not array.ndim and not _is_entry(array[()]):
-        raise ValueError(f"{name}: must be an array of numbers, got {_kind(given)}")
+        raise ValueError(f"{name}: must be an array of numbers, got {_kind(argument)}")
     accepted = nan and _is_real(array.dtype) and np.isnan(values)
     good = ((values >= low) & (values <= high) | accepted) & ~mask
     if good.all():
@@ -75,12 +85,12 @@ def real(
     worst = np.array([_is_word(entry) for entry in array.ravel()]).reshape(array.shape) & ~good
     place = np.unravel_index(np.argmax(worst if worst.any() else ~good), good.shape)
     masked = np.broadcast_to(mask, good.shape)[place]
-    found = "is missing" if masked else _words(array[place], values[place], low, high)
+    problem = "is missing" if masked else _words(array[place], values[place], low, high)
     where = _place(name, place, rows, columns)
-    raise ValueError(f"{where} {found}; {what or name} must {_requirement(low, high)}")
+    raise ValueError(f"{where} {problem}; {what or name} must {_requirement(low, high)}")
 
 
-def integers(name, requirement, given, ndim) -> np.ndarray:
+def integers(name: str, requirement: str, argument: PyTree, ndim: int) -> np.ndarray:
     """The given array of integers with this number of axes, which is not empty.
 
     ``requirement`` describes it in a message.
@@ -90,22 +100,22 @@ def integers(name, requirement, given, ndim) -> np.ndarray:
       ValueError: an entry is masked.
     """
     try:
-        array = np.asarray(given)
+        array = np.asarray(argument)
     except ValueError:  # rows of unequal lengths
         array = np.empty(0)
     if array.ndim != ndim or array.dtype.kind not in "iu" or not array.size:
         raise TypeError(f"{name} must be {requirement}")
-    real(name, given)
+    real(name, argument)
     return array
 
 
-def is_missing(entry) -> bool:
+def is_missing(entry: object) -> bool:
     """Whether an entry is None, NaN, NaT or pandas.NA."""
     # NaN and NaT differ from themselves. The comparison of pandas.NA is pandas.NA.
     return entry is None or str(entry == entry) in ("False", "<NA>")
 
 
-def column(name, given, count) -> np.ndarray:
+def column(name: str, argument: PyTree, count: int) -> np.ndarray:
     """The given array of ``count`` entries of any kind.
 
     Raises:
@@ -113,18 +123,18 @@ def column(name, given, count) -> np.ndarray:
     """
     requirement = f"{name} must have shape ({count},)"
     try:
-        array = np.asarray(given)
+        array = np.asarray(argument)
     except ValueError:
         raise ValueError(f"{requirement}, got rows of different lengths") from None
     if array.shape != (count,):
-        raise ValueError(f"{requirement}, got {array.shape or _kind(given)}")
-    missing = _mask(given) | np.array([is_missing(entry) for entry in array])
+        raise ValueError(f"{requirement}, got {array.shape or _kind(argument)}")
+    missing = _mask(argument) | np.array([is_missing(entry) for entry in array])
     if missing.any():
         raise ValueError(f"{name}: row {np.argmax(missing) + 1} is missing")
     return array
 
 
-def refuse_repeats(name, columns) -> None:
+def refuse_repeats(name: str, columns: Sequence) -> None:
     """Raise a ValueError if two columns of a table have the same name."""
     first: dict = {}
     for place, column in enumerate(columns, 1):
@@ -133,22 +143,22 @@ def refuse_repeats(name, columns) -> None:
                              f"{column!r}; rename or remove one")  # fmt: skip
 
 
-def digits(number, low, high) -> str:
+def digits(number: float, low: float, high: float) -> str:
     """A number outside [low, high], with as many digits as show that it is outside."""
     short = f"{number:g}"
     return repr(float(number)) if low <= float(short) <= high else short
 
 
-def _mask(given):
+def _mask(argument):
     """Which entries are masked; False if the array has no mask."""
-    if isinstance(given, list | tuple) and any(map(np.ma.isMaskedArray, given)):
-        given = np.ma.array(given)
-    return np.ma.getmaskarray(given) if np.ma.isMaskedArray(given) else np.False_
+    if isinstance(argument, list | tuple) and any(map(np.ma.isMaskedArray, argument)):
+        argument = np.ma.array(argument)
+    return np.ma.getmaskarray(argument) if np.ma.isMaskedArray(argument) else np.False_
 
 
-def _is_entry(found) -> bool:
+def _is_entry(entry) -> bool:
     """Whether an object is a single entry, even a wrong one; false for a dictionary."""
-    return np.isscalar(found) or is_missing(found)
+    return np.isscalar(entry) or is_missing(entry)
 
 
 def _is_real(dtype) -> bool:

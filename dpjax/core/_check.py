@@ -12,7 +12,7 @@ import inspect
 import operator
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar, get_args
@@ -22,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Array, BatchLearner, Environment, Feedback, Learner
+from dpjax.core import Array, BatchLearner, Environment, Feedback, Learner, Number, PyTree
 from dpjax.core.generators.base import KNOWN
 
 
-def is_traced(value) -> bool:
+def is_traced(value: PyTree) -> bool:
     """Whether a number, or any leaf of a pytree, is traced."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
@@ -43,7 +43,7 @@ def _note(*conditions) -> None:
         noted.extend(conditions)
 
 
-def sound(factory, tested=False):
+def sound(factory: Factory, tested: bool = False):
     """Wrap a factory so that wrong keys are refused, and wrong traced arguments give NaN.
 
     The learner or environment that it returns refuses the keys that ``simulate`` refuses.
@@ -59,39 +59,39 @@ def sound(factory, tested=False):
     @functools.wraps(factory)
     def checked(*arguments, **keywords):
         noted: list = []
-        given = (*arguments, *keywords.values())
-        bases = [value for value in given if isinstance(value, Learner | BatchLearner)]
+        passed = (*arguments, *keywords.values())
+        bases = [value for value in passed if isinstance(value, Learner | BatchLearner)]
         known = tested or (bool(bases) and all(map(is_tested, bases)))
         outer = _NOTED.set(noted)
         try:
-            made = _checking_keys(factory(*arguments, **keywords), known)
+            result = _checking_keys(factory(*arguments, **keywords), known)
         finally:
             _NOTED.reset(outer)
         noted += [base.sound for base in bases if base.sound is not True]
         _note(*noted)
-        return _marked(made, functools.reduce(jnp.logical_and, noted)) if noted else made
+        return _marked(result, functools.reduce(jnp.logical_and, noted)) if noted else result
 
     return checked
 
 
-def all_sound(exported: dict, names, tested=False) -> None:
+def all_sound(exported: dict, names: Iterable[str], tested: bool = False) -> None:
     """Wrap the functions of these names in a module's dictionary with :func:`sound`."""
     for name in names:
         if inspect.isfunction(exported[name]):
             exported[name] = sound(exported[name], tested)
 
 
-def is_tested(learner) -> bool:
+def is_tested(learner: Learner | BatchLearner) -> bool:
     """Whether a learner is as a tested factory returned it."""
     return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
 
 
-def _checking_keys(made, tested):
+def _checking_keys(result, tested):
     """The learner or environment that a factory returned, with functions that check their key."""
-    if not isinstance(made, Learner | BatchLearner | Environment):
-        return made
+    if not isinstance(result, Learner | BatchLearner | Environment):
+        return result
     # Environments that draw nothing may be called without a key.
-    optional = isinstance(made, Environment)
+    optional = isinstance(result, Environment)
 
     def checking(function, place):
         @functools.wraps(function)
@@ -109,30 +109,30 @@ def _checking_keys(made, tested):
         return checked
 
     for name, place in (("init", 0), ("step", 1), ("batch", 1)):
-        function = getattr(made, name, None)
+        function = getattr(result, name, None)
         if function is not None:
-            made = made._replace(**{name: checking(function, place)})
-    return made
+            result = result._replace(**{name: checking(function, place)})
+    return result
 
 
-def _marked(made, holds):
+def _marked(result, holds):
     """Mark the result of a factory with whether the conditions on its arguments hold."""
-    if isinstance(made, Environment):
-        regret = made.regret
-        return made._replace(
+    if isinstance(result, Environment):
+        regret = result.regret
+        return result._replace(
             regret=lambda state, tally: jnp.where(holds, regret(state, tally), jnp.nan)
         )
-    if not isinstance(made, Learner | BatchLearner):
-        return made
-    declared = made.privacy
+    if not isinstance(result, Learner | BatchLearner):
+        return result
+    declared = result.privacy
     # An infinite epsilon that is not traced declares nothing.
     if isinstance(declared.epsilon, jax.core.Tracer) or np.isfinite(declared.epsilon):
         epsilon = jnp.where(holds, declared.epsilon, jnp.nan)
         declared = declared._replace(epsilon=epsilon)
-    return made._replace(sound=holds, privacy=declared)
+    return result._replace(sound=holds, privacy=declared)
 
 
-def nan_unless_sound(learner, regret):
+def nan_unless_sound(learner: Learner | BatchLearner, regret: Array):
     """The regret of a learner; NaN if a traced argument of its factory is outside its domain."""
     return regret if learner.sound is True else jnp.where(learner.sound, regret, jnp.nan)
 
@@ -151,21 +151,21 @@ def _text(number) -> str:
     return str(int(number)) if whole else str(number)
 
 
-def _number(requirement, name, given):
+def _number(requirement, name, argument):
     """The given number, or None if it is traced. Anything but one number raises TypeError."""
-    array = isinstance(given, np.ndarray | np.generic | jax.Array)
-    plain = isinstance(given, int | float) and not isinstance(given, bool)
-    if array and not given.shape:
+    array = isinstance(argument, np.ndarray | np.generic | jax.Array)
+    plain = isinstance(argument, int | float) and not isinstance(argument, bool)
+    if array and not argument.shape:
         kinds = (jnp.floating, jnp.integer)
-        plain = any(jnp.issubdtype(given.dtype, kind) for kind in kinds)
+        plain = any(jnp.issubdtype(argument.dtype, kind) for kind in kinds)
     if not plain:
-        raise TypeError(f"{name} must be {requirement} and one number, got {_kind(given)}")
-    if isinstance(given, jax.core.Tracer):
+        raise TypeError(f"{name} must be {requirement} and one number, got {_kind(argument)}")
+    if isinstance(argument, jax.core.Tracer):
         return None
     try:
-        return np.asarray(given, None if array else np.float64)[()]
+        return np.asarray(argument, None if array else np.float64)[()]
     except OverflowError:  # Python's integers can be larger than float64.
-        return np.float64(np.inf if given > 0 else -np.inf)
+        return np.float64(np.inf if argument > 0 else -np.inf)
 
 
 def _in_float32(number):
@@ -177,83 +177,87 @@ def _in_float32(number):
 
 def _require(condition, requirement: str, values: dict) -> None:
     """Require one number that satisfies a condition, both as given and in float32."""
-    for name, given in values.items():
-        number = _number(requirement, name, given)
+    for name, argument in values.items():
+        number = _number(requirement, name, argument)
         if number is None:
-            _note(condition(jnp.asarray(given, jnp.float32)))
+            _note(condition(jnp.asarray(argument, jnp.float32)))
             continue
         rounded = _in_float32(number)
         if condition(number) and condition(rounded):
             continue
-        shown = given if isinstance(given, int) else number
+        shown = argument if isinstance(argument, int) else number
         why = f", which is {_text(rounded)} in float32" if condition(number) else ""
         raise ValueError(f"{name} must be {requirement}, got {_text(shown)}{why}")
 
 
-def given(**values) -> dict:
+def given(**values: object) -> dict:
     """The values that are not None, for arguments that are None by default."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def positive(**values) -> None:
+def positive(**values: object) -> None:
     """One number greater than zero, and finite."""
     _require(lambda x: (x > 0) & (x < np.inf), "greater than 0 and finite", values)
 
 
-def positive_or_inf(**values) -> None:
+def positive_or_inf(**values: object) -> None:
     """One number greater than zero; infinity is allowed, NaN is not."""
     _require(lambda x: x > 0, "greater than 0 (inf is allowed)", values)
 
 
-def non_negative(**values) -> None:
+def non_negative(**values: object) -> None:
     """One number of at least zero, and finite."""
     _require(lambda x: (x >= 0) & (x < np.inf), "at least 0 and finite", values)
 
 
-def between(low: float, high: float, /, **values) -> None:
+def between(low: float, high: float, /, **values: object) -> None:
     """One number in the closed interval from low to high."""
     _require(lambda x: (x >= low) & (x <= high), f"in [{_text(low)}, {_text(high)}]", values)
 
 
-def inside(low: float, high: float, /, **values) -> None:
+def inside(low: float, high: float, /, **values: object) -> None:
     """One number in the open interval from low to high."""
     requirement = f"strictly between {_text(low)} and {_text(high)}"
     _require(lambda x: (x > low) & (x < high), requirement, values)
 
 
-def selected(found, arms, name, t) -> int:
+def selected(choice, arms: int, name: str, t: int) -> int:
     """The arm that ``select()`` of a Python class returned in round t."""
     try:
-        arm = -1 if isinstance(found, bool | np.bool) else operator.index(found)
+        arm = -1 if isinstance(choice, bool | np.bool) else operator.index(choice)
     except TypeError:  # An array of one number has the method, and raises.
         arm = -1
     if not 0 <= arm < arms:
-        shown = " ".join(repr(found).split())[:60]
+        shown = " ".join(repr(choice).split())[:60]
         raise ValueError(f"{name}: select() returned {shown} in round {t}; it must return a "
                          f"whole number from 0 to {arms - 1}")  # fmt: skip
     return arm
 
 
-def epsilon(given):
+def epsilon(argument: Number):
     """The given epsilon, which must be from 1e-12 to infinity.
 
     A traced epsilon cannot be refused. If it is positive and smaller, it is raised to 1e-12, in the
     noise and in the declaration.
     """
-    positive_or_inf(epsilon=given)
+    positive_or_inf(epsilon=argument)
     requirement = f"at least {LEAST_EPSILON} (inf is allowed)"
-    if not isinstance(given, jax.core.Tracer):
-        _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": given})
-        if np.isfinite(float(given)) and np.isinf(_in_float32(given)):
-            raise ValueError(f"epsilon must be {requirement}, got {given}, which is inf in float32")
-        return given
-    return jnp.maximum(given.astype(jnp.promote_types(given.dtype, jnp.float32)), LEAST_EPSILON)
+    if not isinstance(argument, jax.core.Tracer):
+        _require(lambda x: x >= LEAST_EPSILON, requirement, {"epsilon": argument})
+        if np.isfinite(float(argument)) and np.isinf(_in_float32(argument)):
+            raise ValueError(
+                f"epsilon must be {requirement}, got {argument}, which is inf in float32"
+            )
+        return argument
+    return jnp.maximum(
+        argument.astype(jnp.promote_types(argument.dtype, jnp.float32)), LEAST_EPSILON
+    )
 
 
-def delta(given) -> None:
+def delta(argument: Number) -> None:
     """A delta, from 1e-30 to below 1."""
-    inside(0.0, 1.0, delta=given)
-    _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": given})
+    inside(0.0, 1.0, delta=argument)
+    _require(lambda x: x >= LEAST_DELTA, f"at least {LEAST_DELTA}", {"delta": argument})
 
 
 def size(minimum: int, **value) -> int:
@@ -261,22 +265,22 @@ def size(minimum: int, **value) -> int:
 
     Sizes determine shapes and are never traced. NumPy integers can overflow; Python's cannot.
     """
-    ((name, given),) = value.items()
-    message = f"{name} must be an integer of at least {minimum}, got {given!r}"
+    ((name, argument),) = value.items()
+    message = f"{name} must be an integer of at least {minimum}, got {argument!r}"
     try:
-        number = operator.index(given)
+        number = operator.index(argument)
     except TypeError:
         raise TypeError(message) from None
-    if number < minimum or isinstance(given, bool | np.bool):
+    if number < minimum or isinstance(argument, bool | np.bool):
         raise ValueError(message)
     if number > LARGEST_SIZE:
         raise ValueError(f"{name} must be at most {LARGEST_SIZE}, the largest int32, got {number}")
     return number
 
 
-def arms(given, least=2) -> int:
+def arms(argument: Number, least: int = 2) -> int:
     """The given number of arms, at most 2^23, so that a draw of an arm has about 40 bits."""
-    number = size(least, arms=given)
+    number = size(least, arms=argument)
     if number > 2**23:
         raise ValueError(f"arms must be at most {2**23}, the limit of random draws, got {number}")
     return number
@@ -284,10 +288,10 @@ def arms(given, least=2) -> int:
 
 def interval(**value) -> tuple:
     """The given pair (low, high), with low < high and both finite."""
-    ((name, given),) = value.items()
-    message = f"{name} must be a pair (low, high) with low < high, both finite; got {given!r}"
+    ((name, argument),) = value.items()
+    message = f"{name} must be a pair (low, high) with low < high, both finite; got {argument!r}"
     try:
-        low, high = given
+        low, high = argument
         ends = _number("", name, low), _number("", name, high)
     except (TypeError, ValueError):
         raise TypeError(message) from None
@@ -300,28 +304,28 @@ def interval(**value) -> tuple:
     return low, high
 
 
-def ordered(low, high) -> None:
+def ordered(low: Number, high: Number) -> None:
     """Two finite numbers, low < high also in float32."""
     between(-1e30, 1e30, low=low, high=high)
     if not _in_float32(low) < _in_float32(high):
         raise ValueError(f"low must be below high in float32, got {_text(low)} and {_text(high)}")
 
 
-def one_of(*options: str, **values) -> None:
+def one_of(*options: str, **values: object) -> None:
     """One of the listed words."""
     for name, value in values.items():
         if value not in options:
             raise ValueError(f"{name} must be one of {', '.join(options)}; got {value!r}")
 
 
-def nearest(word: str, known) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     """The hint " (did you mean ...?)" with the closest known word; empty if none is close."""
     plain = {name.lower().replace("-", "_"): name for name in known}
-    found = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
-    return f" (did you mean {plain[found[0]]}?)" if found else ""
+    close = difflib.get_close_matches(word.lower().replace("-", "_"), plain, n=1)
+    return f" (did you mean {plain[close[0]]}?)" if close else ""
 
 
-def key(**values) -> None:
+def key(**values: object) -> None:
     """One typed PRNG key of a generator of :mod:`dpjax.generators`, not a seed or several keys."""
     for name, value in values.items():
         _key("one key, such as jax.random.key(0)", name, value)
@@ -334,7 +338,7 @@ def _key(requirement, name, value) -> None:
     of_threefry(name, value.dtype)
 
 
-def of_threefry(name, dtype) -> None:
+def of_threefry(name: str, dtype: object) -> None:
     """A dtype of keys that is defined in :mod:`dpjax.generators`."""
     if str(dtype) not in KNOWN:
         why = {
@@ -354,30 +358,30 @@ LARGEST_SEED = 2**32 - 1
 _SEEDS = f"a whole number from 0 to {LARGEST_SEED}"
 
 
-def _is_whole(given) -> bool:
-    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+def _is_whole(argument) -> bool:
+    return isinstance(argument, int | np.integer) and not isinstance(argument, bool)
 
 
 def seed(**value) -> int:
     """The given seed, a whole number from 0 to 2^32 - 1."""
-    ((name, given),) = value.items()
-    if not _is_whole(given):
-        raise TypeError(f"{name} must be {_SEEDS}, got {_kind(given)}")
-    if not 0 <= given <= LARGEST_SEED:
-        raise ValueError(f"{name} must be {_SEEDS}, got {given}")
-    return int(given)
+    ((name, argument),) = value.items()
+    if not _is_whole(argument):
+        raise TypeError(f"{name} must be {_SEEDS}, got {_kind(argument)}")
+    if not 0 <= argument <= LARGEST_SEED:
+        raise ValueError(f"{name} must be {_SEEDS}, got {argument}")
+    return int(argument)
 
 
 def key_or_seed(**value) -> Array:
     """The given key, or the threefry2x32 key of the given seed, from 0 to 2^32 - 1."""
-    ((name, given),) = value.items()
-    if _is_whole(given):
+    ((name, argument),) = value.items()
+    if _is_whole(argument):
         return jr.key(seed(**value), impl="threefry2x32")
-    _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, given)
-    return given
+    _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, argument)
+    return argument
 
 
-def untraced(what, tree) -> None:
+def untraced(what: str, tree: PyTree) -> None:
     """A pytree without values traced by ``jit``, ``vmap`` or ``grad``. ``what`` is the caller."""
     if is_traced(tree):
         raise TypeError(
@@ -386,14 +390,14 @@ def untraced(what, tree) -> None:
         )
 
 
-def function(what, /, **values) -> None:
+def function(what: str, /, **values: object) -> None:
     """A callable. ``what`` describes it in the message."""
     for name, value in values.items():
         if not callable(value):
             raise TypeError(f"{name} must be {what}, got {_kind(value)}")
 
 
-def built(kind, example, /, **values) -> None:
+def built(kind, example: str, /, **values: object) -> None:
     """An object of this kind. The factory that returns such objects is refused."""
     for name, value in values.items():
         if not isinstance(value, kind):
@@ -401,7 +405,7 @@ def built(kind, example, /, **values) -> None:
             raise TypeError(f"{name} must be {wanted}, such as {example}; got {_kind(value)}")
 
 
-def factory(example, /, **values) -> None:
+def factory(example: str, /, **values: object) -> None:
     """A factory that has not been called yet. The object that it returns is refused."""
     for name, value in values.items():
         if not callable(value):
@@ -429,7 +433,7 @@ def player(learner) -> None:
         )
 
 
-def parts(name, wanted, returned) -> tuple:
+def parts(name: str, wanted: str, returned) -> tuple:
     """The result of a function called ``name``, such as "a pair (state, action)"."""
     if type(returned) not in (tuple, list) or len(returned) != wanted.count(",") + 1:
         what = "nothing" if returned is None else _kind(returned)
@@ -473,7 +477,7 @@ _TRACED = (
 
 
 @contextmanager
-def traceable(name):
+def traceable(name: str):
     """Replace JAX's errors about traced numbers by one sentence with the remedy."""
     try:
         yield

@@ -6,6 +6,9 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+# A jax.extend.core.JaxprEqn. JAX declares no shape and dtype of its variables.
+Equation = Any
+
 try:
     enable_x64 = jax.enable_x64
 except AttributeError:  # jax 0.7
@@ -15,11 +18,11 @@ except AttributeError:  # jax 0.7
 def jaxprs_in_params(params: dict) -> Iterator[Jaxpr]:
     """Yield the programs in an equation's parameters. jax 0.7 has no such function."""
     for value in params.values():
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, ClosedJaxpr):  # the same class as Jaxpr since jax 0.11
-                yield each.jaxpr
-            elif isinstance(each, Jaxpr):
-                yield each
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, ClosedJaxpr):  # the same class as Jaxpr since jax 0.11
+                yield part.jaxpr
+            elif isinstance(part, Jaxpr):
+                yield part
 
 
 def bind(primitive: Any, operands: list, params: dict) -> list:

@@ -8,7 +8,7 @@ minimization of a linear function, projection, and minimization of a regularized
 from dpjax.core._exports import public
 from dpjax.domains._from_minimizer import *
 from dpjax.domains._paths import *
-from dpjax.domains.balls import *
+from dpjax.domains._permutahedron import *
 from dpjax.domains.base import *
 from dpjax.domains.loss_sets import *
 from dpjax.domains.matrices import *
@@ -16,6 +16,5 @@ from dpjax.domains.matroids import *
 from dpjax.domains.polytopes import *
 from dpjax.domains.regularizers import *
 from dpjax.domains.standard import *
-from dpjax.domains.submodular import *
 
 __all__ = public(globals())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Numbers, _check
+from dpjax.core import Neighbours, Numbers, Unit, _check
 from dpjax.domains._vectors import check_radius, into_ball, into_l1_ball, unit_vector
 from dpjax.domains.base import LossSet
 from dpjax.maths.clipping import within
@@ -85,7 +85,7 @@ def l1_losses(dim: int, radius: float = 1.0) -> LossSet:
     )
 
 
-def sensitivity(losses: LossSet, neighbours: str, unit: str) -> tuple[float, float]:
+def sensitivity(losses: LossSet, neighbours: Neighbours, unit: Unit) -> tuple[float, float]:
     """The largest L1 and L2 changes of one round's loss vector between neighbours.
 
     Args:
@@ -113,7 +113,7 @@ def sensitivity(losses: LossSet, neighbours: str, unit: str) -> tuple[float, flo
     return losses.diameters if neighbours == "replace" else losses.norms
 
 
-def clipped(losses: LossSet, unit: str) -> Callable:
+def clipped(losses: LossSet, unit: Unit) -> Callable:
     """A function that clips loss vectors so that :func:`sensitivity` bounds their change.
 
     For the unit "round" it returns the nearest vector of the set. For "entry" it clips each entry

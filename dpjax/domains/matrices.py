@@ -5,8 +5,8 @@ import numpy as np
 from optax import projections
 
 from dpjax.core import _check
-from dpjax.domains._from_minimizer import _about_zero, from_minimizer
-from dpjax.domains._vectors import bisect, by_optax, check_radius, unit_vector
+from dpjax.domains._from_minimizer import from_minimizer
+from dpjax.domains._vectors import bisect, by_optax
 from dpjax.domains.base import Domain, LossSet, Regularizer
 
 
@@ -136,99 +136,19 @@ def fantope(size: int, rank: int) -> Domain:
 
         return shifted(bisect(lambda tau: jnp.sum(shifted(tau)) > k, values[0] - 1.0, values[-1]))
 
-    return _by_eigenvalues(
-        n,
-        k,
+    def project(x):
+        values, vectors = jnp.linalg.eigh(_symmetric(x, n))
+        return _matrix(nearest(values), vectors)
+
+    return from_minimizer(
+        n * n,
         minimizer,
-        nearest,
+        project=project,
+        centre=(k / n * np.eye(n)).ravel(),
+        tangent=_traceless(n),
         radius=(k * (n - k) / n) ** 0.5,
         diameter=(2 * min(k, n - k)) ** 0.5,
         losses=gram_losses(n),
         # The least distance at which an eigenvalue becomes 0 or 1 along a traceless direction.
         inradius=min(k, n - k) * (n * (n - 1)) ** -0.5,
-    )
-
-
-def spectrahedron(size: int, trace: float = 1.0) -> Domain:
-    """Symmetric positive semidefinite matrices (n, n) of a given trace, as vectors (n^2,).
-
-    The linear minimizer computes a full eigendecomposition, so n should be small.
-
-    Examples:
-      >>> domain = domains.spectrahedron(2)
-      >>> print(domain.centre.reshape(2, 2))
-      [[0.5 0. ]
-       [0.  0.5]]
-    """
-    n, trace = _check.size(2, size=size), check_radius(trace)
-
-    def minimizer(g):
-        _, vectors = jnp.linalg.eigh(_symmetric(g, n))
-        least = vectors[:, 0]
-        return (trace * least[:, None] * least[None]).reshape(n * n)
-
-    return _by_eigenvalues(
-        n,
-        trace,
-        minimizer,
-        lambda values: by_optax(projections.projection_simplex, values, trace),
-        radius=trace * (1 - 1 / n) ** 0.5,
-        diameter=trace * 2**0.5,
-        # The distance to the nearest singular matrix of this trace.
-        inradius=trace * (n * (n - 1)) ** -0.5,
-    )
-
-
-def _by_eigenvalues(n, trace, minimizer, nearest, **known) -> Domain:
-    """Symmetric matrices (n, n) of a given trace whose eigenvalues are in a set.
-
-    Args:
-      nearest: eigenvalues (n,) -> the nearest eigenvalues in the set.
-      known: further arguments of :func:`from_minimizer`.
-    """
-
-    def project(x):
-        values, vectors = jnp.linalg.eigh(_symmetric(x, n))
-        return _matrix(nearest(values), vectors)
-
-    known |= {"centre": (trace / n * np.eye(n)).ravel(), "tangent": _traceless(n)}
-    return from_minimizer(n * n, minimizer, project=project, **known)
-
-
-def nuclear_ball(rows: int, columns: int, radius: float = 1.0) -> Domain:
-    """Matrices (p, q) whose singular values sum to at most radius, as vectors (p q,).
-
-    The linear minimizer computes an eigendecomposition of the smaller Gram matrix, so the smaller
-    of p and q should be small.
-
-    Examples:
-      >>> ball = domains.nuclear_ball(2, 3)
-      >>> ball.dim, ball.diameter, ball.losses.norms[1]
-      (6, 2.0, 1.0)
-    """
-    p, q = _check.size(1, rows=rows), _check.size(1, columns=columns)
-    radius = check_radius(radius)
-
-    def minimizer(g):
-        matrix = g.reshape(p, q)
-        # The matrix is scaled first, so that squares neither overflow nor vanish.
-        matrix = matrix / jnp.maximum(jnp.max(jnp.abs(matrix)), 1e-30)
-        tall = matrix if q <= p else matrix.T
-        short = jnp.linalg.eigh(tall.T @ tall)[1][:, -1]
-        long = unit_vector(tall @ short)
-        left, right = (long, short) if q <= p else (short, long)
-        return (-radius * left[:, None] * right[None]).reshape(p * q)
-
-    def project(x):
-        """Project the singular values onto the L1 ball."""
-        left, values, right = jnp.linalg.svd(x.reshape(p, q), full_matrices=False)
-        nearest = (left * by_optax(projections.projection_l1_ball, values, radius)[None]) @ right
-        return jnp.where(jnp.sum(values) > radius, nearest.reshape(p * q), x)
-
-    return _about_zero(
-        p * q,
-        minimizer,
-        radius,
-        project=project,
-        inradius=radius / min(p, q) ** 0.5,
     )

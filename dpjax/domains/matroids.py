@@ -1,4 +1,4 @@
-"""Convex hulls of the bases, or of the independent sets, of a matroid."""
+"""Convex hulls of the bases of a matroid."""
 
 import jax
 import jax.numpy as jnp
@@ -23,32 +23,19 @@ def capped_simplex(dim: int, k: int) -> Domain:
       >>> print(jax.jit(pairs.minimizer)(jnp.array([3.0, 1.0, 2.0, 4.0])), pairs.centre)
       [0. 1. 1. 0.] [0.5 0.5 0.5 0.5]
     """
-    return uniform_matroid(dim, k, bases=True)
-
-
-def uniform_matroid(dim: int, k: int, *, bases: bool = False) -> Domain:
-    """Points of [0, 1]^d that sum to at most k, or to exactly k with ``bases``.
-
-    Examples:
-      >>> loss = jnp.array([-2.0, 1.0, 3.0])
-      >>> print(domains.uniform_matroid(3, 2).minimizer(loss))
-      [1. 0. 0.]
-      >>> print(domains.uniform_matroid(3, 2, bases=True).minimizer(loss))
-      [1. 1. 0.]
-    """
     dim, k = _check.size(2, dim=dim), _check.size(1, k=k)
-    if k >= dim + (not bases):
-        raise ValueError(f"k must be {'below' if bases else 'at most'} dim, {dim}, got {k}")
-    return partition_matroid(np.zeros(dim, int), [k], bases=bases)
+    if k >= dim:
+        raise ValueError(f"k must be below dim, {dim}, got {k}")
+    return partition_matroid(np.zeros(dim, int), [k])
 
 
-def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = False) -> Domain:
-    """Points of [0, 1]^d whose sum over each block is at most its capacity.
+def partition_matroid(blocks: Numbers, capacities: Numbers) -> Domain:
+    """Points of [0, 1]^d whose sum over each block is its capacity: bases of a partition matroid.
 
     Args:
       blocks: (d,), the block of each entry, counted from 0.
-      capacities: for each block its capacity, at least 1 and at most its size.
-      bases: True if the sums must equal the capacities.
+      capacities: for each block its capacity, at least 1 and at most its size; for one block or
+        more, below its size.
 
     Raises:
       ValueError, TypeError: bad arguments, by name.
@@ -56,20 +43,11 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
     Examples:
       >>> domain = domains.partition_matroid([0, 0, 1, 1], [1, 2])
       >>> print(jax.jit(domain.minimizer)(jnp.array([-2.0, -1.0, 4.0, -3.0])))
-      [1. 0. 0. 1.]
+      [1. 0. 1. 1.]
     """
     blocks, capacities, sizes = _checked_blocks(blocks, capacities)
-    if bases and (capacities == sizes).all():
-        raise ValueError("capacities: with bases=True, at least one must be below its block's size")
     members = (blocks == np.arange(len(capacities))[:, None]).astype(np.float64)  # (blocks, d)
     limits = constant(capacities[blocks], jnp.int32)
-
-    def minimizer(g):
-        chosen = ranks(g, blocks) < limits
-        if not bases:
-            chosen = chosen & (g < 0)
-        return chosen.astype(jnp.float32)
-
     rows, caps = constant(members), constant(capacities)
 
     def sums(x):
@@ -82,22 +60,28 @@ def partition_matroid(blocks: Numbers, capacities: Numbers, *, bases: bool = Fal
             return jnp.clip(y - jnp.sum(rows * tau[:, None], axis=0), 0.0, 1.0)
 
         most = jnp.full(len(capacities), jnp.max(y))
-        least = jnp.full(len(capacities), jnp.min(y) - 1.0 if bases else 0.0)
-        tau = bisect(lambda tau: sums(shifted(tau)) > caps, least, jnp.maximum(most, least))
+        least = jnp.full(len(capacities), jnp.min(y) - 1.0)
+        tau = bisect(lambda tau: sums(shifted(tau)) > caps, least, most)
         return shifted(jnp.where(sums(shifted(least)) <= caps, least, tau))
 
     exact = exact_projections.capped(
-        1.0, members.astype(np.float32), capacities.astype(np.float32), equal=bases
+        1.0, members.astype(np.float32), capacities.astype(np.float32), equal=True
     )
-    hull = _hull_of_bases if bases else _hull_of_independent_sets
+    n, k = sizes[blocks], capacities[blocks]
+    centre, free = k / n, k < n
+    # The smallest distance of the centre from x_i = 0 and x_i = 1.
+    margins = np.minimum(centre, 1 - centre)[free]
     return from_minimizer(
         len(blocks),
-        minimizer,
+        lambda g: (ranks(g, blocks) < limits).astype(jnp.float32),
         project=project,
-        **hull(blocks, members, capacities, sizes),
-    )._replace(
-        exact_projection=exact, lottery=lotteries.of_sets(blocks, capacities) if bases else None
-    )
+        centre=centre,
+        radius=np.sqrt((capacities * (1 - capacities / sizes)).sum()),
+        diameter=np.sqrt(2 * np.minimum(capacities, sizes - capacities).sum()),
+        inradius=np.min(margins / np.sqrt(1 - 1 / n[free])),
+        # In a full block each entry is 1.
+        tangent=null_space(np.concatenate([members, np.eye(len(blocks))[~free]])),
+    )._replace(exact_projection=exact, lottery=lotteries.of_sets(blocks, capacities))
 
 
 def _checked_blocks(blocks, capacities):
@@ -110,59 +94,27 @@ def _checked_blocks(blocks, capacities):
         raise ValueError(f"blocks must lie in 0 .. {len(capacities) - 1}, one for each capacity")
     if not ((capacities >= 1) & (capacities <= sizes)).all():
         raise ValueError("capacities must be at least 1 and at most the size of their block")
+    if (capacities == sizes).all():
+        raise ValueError("capacities: at least one must be below its block's size")
     return blocks, capacities, sizes
 
 
-# For a block of n entries with capacity k, the inradius is the smallest distance of the centre from
-# x_i = 0, from x_i = 1 and, for independent sets, from the bound on the sum.
-def _hull_of_bases(blocks, members, capacities, sizes) -> dict:
-    """Centre, sizes and tangent of the hull of the bases of a partition matroid."""
-    n, k = sizes[blocks], capacities[blocks]
-    centre, free = k / n, k < n
-    margins = np.minimum(centre, 1 - centre)[free]
-    return {
-        "centre": centre,
-        "radius": np.sqrt((capacities * (1 - capacities / sizes)).sum()),
-        "diameter": np.sqrt(2 * np.minimum(capacities, sizes - capacities).sum()),
-        "inradius": np.min(margins / np.sqrt(1 - 1 / n[free])),
-        # In a full block each entry is 1.
-        "tangent": null_space(np.concatenate([members, np.eye(len(blocks))[~free]])),
-    }
+def spanning_trees(edges: Numbers, nodes: int) -> Domain:
+    """Convex hull of the spanning trees of a connected graph.
 
-
-def _hull_of_independent_sets(blocks, members, capacities, sizes) -> dict:
-    """Centre and sizes of the hull of the independent sets of a partition matroid."""
-    n, k = sizes[blocks], capacities[blocks]
-    centre = np.minimum(0.5, k / (n + np.sqrt(n)))
-    # In each block of the farthest vertex, the number of ones is the capacity or 0.
-    c = np.array([centre[row][0] for row in members > 0])
-    full = capacities * (1 - c) ** 2 + (sizes - capacities) * c**2
-    return {
-        "centre": centre,
-        "radius": np.sqrt(np.maximum(full, sizes * c**2).sum()),
-        "diameter": np.sqrt(np.minimum(sizes, 2 * capacities).sum()),
-        "inradius": np.min(np.minimum(centre, (k - n * centre) / np.sqrt(n))),
-    }
-
-
-def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
-    """Convex hull of the spanning trees of a connected graph, or of all its forests.
-
-    The vertices are bases or independent sets of the graphic matroid, and the linear minimizer is
+    The vertices are bases of the graphic matroid, and the linear minimizer is
     Kruskal's algorithm. The diameter is an upper bound. For at most 12 nodes, membership and the
     inradius are computed exactly, from all groups of nodes.
 
     Args:
       edges: (d, 2) pairs of different nodes, counted from 0.
       nodes: the number of nodes.
-      spanning: True for the spanning trees, False for all forests.
 
     Raises:
-      ValueError, TypeError: bad arguments, by name; the graph is not connected; it is a tree, and
-        ``spanning`` is True.
+      ValueError, TypeError: bad arguments, by name; the graph is not connected, or it is a tree.
 
     Examples:
-      >>> triangle = domains.forests([(0, 1), (1, 2), (0, 2)], nodes=3)
+      >>> triangle = domains.spanning_trees([(0, 1), (1, 2), (0, 2)], nodes=3)
       >>> print(jax.jit(triangle.minimizer)(jnp.array([3.0, 1.0, 2.0])), triangle.centre)
       [0. 1. 1.] [0.66666667 0.66666667 0.66666667]
     """
@@ -175,7 +127,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
     laplacian = incidence.T @ incidence
     if np.sum(np.linalg.eigvalsh(laplacian) > 1e-9) != nodes - 1:
         raise ValueError("edges: the graph is not connected")
-    if spanning and dim == nodes - 1:
+    if dim == nodes - 1:
         raise ValueError("edges: the graph must have a cycle, but it is a tree")
     pairs = constant(edges, jnp.int32)
 
@@ -183,23 +135,16 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         def consider(labels, edge):
             a, b = labels[pairs[edge, 0]], labels[pairs[edge, 1]]
             joins = a != b
-            if not spanning:
-                joins = joins & (g[edge] < 0)
             return jnp.where(joins & (labels == b), a, labels), joins
 
         order = jnp.argsort(g)
         _, taken = lax.scan(consider, jnp.arange(nodes), order)
         return jnp.zeros(dim).at[order].set(taken.astype(jnp.float32))
 
-    if spanning:
-        # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
-        centre = np.einsum("ei,ij,ej->e", incidence, np.linalg.pinv(laplacian), incidence)
-        with jax.core.eval_context():  # The game may be traced, but its sets are not.
-            tangent = _directions(minimizer, centre)
-        longest = 2 * min(nodes - 1, dim - nodes + 1)
-    else:
-        # The centre is the midpoint between the empty set and the mean of the single edges.
-        centre, tangent, longest = np.full(dim, 0.5 / dim), None, 2 * (nodes - 1)
+    # The probability that a uniform spanning tree has the edge is its resistance (Kirchhoff).
+    centre = np.einsum("ei,ij,ej->e", incidence, np.linalg.pinv(laplacian), incidence)
+    with jax.core.eval_context():  # The game may be traced, but its sets are not.
+        tangent = _directions(minimizer, centre)
     inradius = contains = None
     if nodes <= FEW:
         groups = all_subsets(nodes)
@@ -214,7 +159,7 @@ def forests(edges: Numbers, nodes: int, *, spanning: bool = True) -> Domain:
         dim,
         minimizer,
         centre=centre,
-        diameter=np.sqrt(min(longest, dim)),
+        diameter=np.sqrt(min(2 * min(nodes - 1, dim - nodes + 1), dim)),
         contains=contains,
         inradius=inradius,
         tangent=tangent,

@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from dpjax.core import Numbers, _check
-from dpjax.domains._vectors import constant
-from dpjax.domains.base import Domain, Regularizer
+from dpjax.core import Numbers
+from dpjax.domains.base import Regularizer
 
 
 def negative_entropy(dim: int) -> Regularizer:
@@ -32,9 +29,7 @@ def negative_entropy(dim: int) -> Regularizer:
         return weights / jnp.sum(weights)
 
     return Regularizer(
-        argmin=argmin,
-        range=float(np.log(dim)),
-        stability=lambda losses: losses.spread**2 / 8,
+        argmin=argmin, range=float(np.log(dim)), stability=lambda losses: losses.spread**2 / 8
     )
 
 
@@ -56,57 +51,4 @@ def squared_norm(project: Callable, centre: Numbers, radius: float) -> Regulariz
         argmin=lambda s, rate=1.0: project(centre - 0.5 * rate * s),
         range=float(radius) ** 2,
         stability=lambda losses: losses.norms[1] ** 2 / 4,
-    )
-
-
-def numerical_regularizer(
-    domain: Domain,
-    function: Callable,
-    *,
-    range: float,
-    strong_convexity: float,
-    smoothness: float,
-    steps: int = 100,
-) -> Regularizer:
-    """A user-defined strongly convex function, minimized by projected gradient steps.
-
-    Each argmin uses a fixed number of steps of Nesterov's method from the domain's centre. The
-    error of x decreases as (1 - sqrt(sigma / L))^(steps / 2).
-
-    Args:
-      domain: a Domain.
-      function: R, a differentiable function of x (d,).
-      range: D_R, the largest minus the least value of R on the domain.
-      strong_convexity: sigma > 0, the strong convexity of R in the Euclidean norm.
-      smoothness: L >= sigma, the Lipschitz constant of R's gradient on the domain.
-      steps: number of gradient steps in each argmin.
-
-    Raises:
-      ValueError, TypeError: bad arguments, by name.
-
-    Examples:
-      >>> quartic = domains.numerical_regularizer(
-      ...     domains.cube(2), lambda x: jnp.sum(x**2 + x**4), range=4.0, strong_convexity=2.0,
-      ...     smoothness=14.0,
-      ... )
-      >>> quartic.range, quartic.stability(domains.ball_losses(2))
-      (4.0, 0.25)
-    """
-    _check.positive(range=range, strong_convexity=strong_convexity)
-    _check.between(strong_convexity, np.inf, smoothness=smoothness)
-    steps = _check.size(1, steps=steps)
-    ratio = (strong_convexity / smoothness) ** 0.5
-    momentum = (1 - ratio) / (1 + ratio)
-    centre = constant(domain.centre)
-
-    def argmin(s, rate=1.0):
-        def one_step(_, points):
-            x, ahead = points
-            new = domain.project(ahead - (rate * s + jax.grad(function)(ahead)) / smoothness)
-            return new, new + momentum * (new - x)
-
-        return lax.fori_loop(0, steps, one_step, (centre, centre))[0]
-
-    return Regularizer(
-        argmin, float(range), lambda losses: losses.norms[1] ** 2 / (2 * strong_convexity)
     )

@@ -1,14 +1,14 @@
-"""The most common sets: the simplex, the Euclidean ball and the cube."""
+"""Common sets: the simplex, the Euclidean ball, the cube, boxes and the l1 ball."""
 
 import jax.numpy as jnp
 import numpy as np
 from optax import projections
 
-from dpjax.core import _check
+from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._facets import null_space
 from dpjax.domains._from_minimizer import _about_zero, from_minimizer
-from dpjax.domains._vectors import by_optax, check_radius, into_ball, unit_vector
+from dpjax.domains._vectors import by_optax, check_radius, constant, into_ball, unit_vector
 from dpjax.domains.base import Domain
 from dpjax.domains.loss_sets import box_losses, l1_losses
 from dpjax.domains.regularizers import negative_entropy
@@ -91,3 +91,59 @@ def cube(dim: int, radius: float = 1.0) -> Domain:
         project=lambda x: jnp.clip(x, -radius, radius),
         inradius=radius,
     )._replace(barrier=barriers.cube(dim, radius), exact_projection=exact_projections.box(*ends))
+
+
+def box(low: Numbers, high: Numbers) -> Domain:
+    """The points between low (d,) and high (d,), entry by entry.
+
+    Examples:
+      >>> box = domains.box([0.0, -1.0], [1.0, 2.0])
+      >>> print(box.centre, box.minimizer(jnp.array([1.0, -1.0])))
+      [0.5 0.5] [0. 2.]
+    """
+    low, high = _arrays.real("low", low), _arrays.real("high", high)
+    if low.ndim != 1 or low.shape != high.shape or not len(low):
+        raise ValueError(
+            f"low and high must be vectors of one shape (d,), got {low.shape} and {high.shape}"
+        )
+    near = low.astype(np.float32) >= high.astype(np.float32)
+    if near.any():
+        i = np.argmax(near)
+        raise ValueError(f"low must be below high in float32, but entry {i + 1} has {low[i]} and "
+                         f"{high[i]}")  # fmt: skip
+    a, b = constant(low), constant(high)
+    exact = exact_projections.box(low.astype(np.float32), high.astype(np.float32))
+    return from_minimizer(
+        len(low),
+        lambda g: jnp.where(g > 0, a, b),
+        centre=(low + high) / 2,
+        radius=np.linalg.norm(high - low) / 2,
+        diameter=np.linalg.norm(high - low),
+        project=lambda x: jnp.clip(x, a, b),
+        inradius=(high - low).min() / 2,
+    )._replace(exact_projection=exact)
+
+
+def l1_ball(dim: int, radius: float = 1.0) -> Domain:
+    """Points whose absolute values sum to at most ``radius``.
+
+    Examples:
+      >>> ball = domains.l1_ball(3)
+      >>> print(ball.minimizer(jnp.array([1.0, -3.0, 2.0])), ball.losses.entry)
+      [0. 1. 0.] (-1.0, 1.0)
+    """
+    dim, radius = _check.size(1, dim=dim), check_radius(radius)
+    row, total = np.ones((1, dim), np.float32), np.full(1, radius, np.float32)
+    positive = exact_projections.capped(radius, row, total, equal=False)
+
+    def minimizer(g):
+        largest = jnp.arange(dim) == jnp.argmax(jnp.abs(g))
+        return jnp.where(largest, jnp.where(g > 0, -radius, radius), 0.0)
+
+    return _about_zero(
+        dim,
+        minimizer,
+        radius,
+        project=lambda x: by_optax(projections.projection_l1_ball, x, radius),
+        inradius=radius / dim**0.5,
+    )._replace(exact_projection=exact_projections.signed(positive))

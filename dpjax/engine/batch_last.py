@@ -16,6 +16,7 @@ The values are in :mod:`dpjax.engine.batched`. The rules are in ``batched_rules`
 ``indexing`` (reads and writes at an index) and ``batched`` (keys).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +45,7 @@ from dpjax.engine.batched import (
 from dpjax.engine.evaluate import CONTROL, DEPENDENCE, ValueDomain, called, equations, rebind
 
 
-def batch_last(function, batched, *, isolate_draws=True):
+def batch_last(function: Callable, batched: Sequence[bool], *, isolate_draws: bool = True):
     """Map ``function`` over the last axis of some of its arguments.
 
     It returns the same values as ``jax.vmap(function, in_axes, out_axes=-1)``, where in_axes are -1

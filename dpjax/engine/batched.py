@@ -7,6 +7,7 @@ of their argument ``batch``: ``size``, B, and ``always_true``, () bool, a condit
 kernels, or None if kernels need not be separated.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
+from dpjax.core._versions import Equation
 from dpjax.core.generators import Generator, of
 from dpjax.engine.evaluate import rebind
 
@@ -98,7 +100,7 @@ def _spread(array, shape, batch):
     return lax.broadcast_in_dim(array, (*shape, batch.size), range(array.ndim))
 
 
-def fit(operand, shape, batch):
+def fit(operand, shape: tuple[int, ...], batch):
     """The array of an operand, which may be a scalar, in the full shape (*shape, B)."""
     if not isinstance(operand, Batched):
         return _spread(operand, shape, batch)
@@ -108,11 +110,11 @@ def fit(operand, shape, batch):
     return lax.broadcast_in_dim(array, (*shape, batch.size), (len(shape),))
 
 
-def by_vmap(eqn, operands) -> list:
+def by_vmap(eqn: Equation, operands: Sequence) -> list:
     """The outputs of an equation, mapped by ``jax.vmap``."""
     axes = [-1 if flag else None for flag in flags_of(operands)]
     arrays = [as_array(x) for x in operands]
-    outputs = jax.vmap(lambda *xs: rebind(eqn, xs), in_axes=axes, out_axes=-1)(*arrays)
+    outputs = jax.vmap(lambda *xs: rebind(eqn, [*xs]), in_axes=axes, out_axes=-1)(*arrays)
     return [as_batched(x) for x in outputs]
 
 
@@ -133,7 +135,7 @@ def always_true(arrays):
     return None
 
 
-def isolated(function, zeros, batch, *arrays):
+def isolated(function: Callable, zeros: Callable, batch, *arrays):
     """``function(*arrays)`` in kernels that are not fused with other operations.
 
     Args:
@@ -155,7 +157,7 @@ def zeros_of(aval, batch) -> Batched:
     return Batched(jnp.zeros(shape, aval.dtype))
 
 
-def pairs(function, shape, batch, keys, *arrays) -> Words:
+def pairs(function: Callable, shape: tuple[int, ...], batch, keys, *arrays) -> Words:
     """The words ``function(keys, *arrays)`` of new keys (*shape, B), computed in one kernel.
 
     A kernel writes one array, and two kernels would compute every block twice. So one kernel
@@ -220,8 +222,8 @@ def _random_bits(eqn, operands, batch) -> list:
 
     def draw(keys):
         words = computed(keys).value
-        found = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
-        return lax.convert_element_type(found, dtype)
+        drawn = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
+        return lax.convert_element_type(drawn, dtype)
 
     return [
         Batched(isolated(draw, lambda: zeros_of(eqn.outvars[0].aval, batch).value, batch, keys))

@@ -6,6 +6,7 @@ bound again with one more axis. Reads and writes at an index are in :mod:`dpjax.
 
 from jax import lax
 
+from dpjax.core._versions import Equation
 from dpjax.core.generators import of
 from dpjax.engine import indexing
 from dpjax.engine.batched import (
@@ -21,7 +22,7 @@ from dpjax.engine.batched import (
 from dpjax.engine.evaluate import rebind
 
 
-def applies(eqn, operands) -> bool:
+def applies(eqn: Equation, operands: list) -> bool:
     """Whether an equation has a rule. If it has keys, they must be keys of a Generator."""
     name = eqn.primitive.name
     if name not in RULES:
@@ -38,7 +39,7 @@ def applies(eqn, operands) -> bool:
     return True
 
 
-def by_rule(eqn, operands, batch) -> list:
+def by_rule(eqn: Equation, operands: list, batch) -> list:
     """The outputs of an equation by its rule. For keys, the rule is applied to each word."""
     rule = RULES[eqn.primitive.name]
     if not any(map(is_key_type, eqn.invars)):

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dpjax.core import Privacy
+from dpjax.core import Privacy, PyTree
 from dpjax.engine import programs
 from dpjax.engine.compile import platform_of
 
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     game: Any
     play: Any
     key: Any
-    points: Any  # pytree of (P, ...) float32
+    points: PyTree  # pytree of (P, ...) float32
     count: int  # type: ignore[assignment] # P; tuples have a method of that name
     seeds: int  # S
     rounds: np.ndarray  # (n,) int32, the checkpoints
@@ -65,29 +65,29 @@ class Plan(NamedTuple):
           together: the largest number of blocks that are joined into one, if their points are the
             same.
         """
-        found = []
+        blocks = []
         for point, group in groupby(corners, key=itemgetter(0)):
             starts = [seed for _, seed in group]
             for i in range(0, len(starts), together):
                 seeds = np.add.outer(starts[i : i + together], np.arange(self.block[1]))
-                found.append(Block(point, seeds.ravel().astype(np.int32)))
-        return found
+                blocks.append(Block(point, seeds.ravel().astype(np.int32)))
+        return blocks
 
 
-def block_shape(count, seeds, chunk, mesh) -> tuple[int, int]:
+def block_shape(count: int, seeds: int, chunk: int | None, mesh: Mesh | None) -> tuple[int, int]:
     """The points and seeds of each block of a sweep with ``count`` points.
 
     For an axis of length 1 the compiler makes a different program, and last bits of results may
     differ. So a block has at least two seeds and, if there are several points, at least two points.
     """
-    here, workers = platform_of(mesh), at_once(mesh)
-    points = min(count, max(here.chunk if chunk is None else chunk, 2))
+    platform, workers = platform_of(mesh), at_once(mesh)
+    points = min(count, max(platform.chunk if chunk is None else chunk, 2))
     if chunk is None:
-        return points, max(2, shared_size(seeds, here.chunk // points, workers, here.seeds))
+        return points, max(2, shared_size(seeds, platform.chunk // points, workers, platform.seeds))
     return points, max(2, block_size(seeds, chunk // points, workers))
 
 
-def shared_size(seeds, limit, workers, enough) -> int:
+def shared_size(seeds: int, limit: int, workers: int, enough: int) -> int:
     """The default number of seeds of a block: a power of two, at most ``limit``.
 
     Sweeps with at least ``enough`` seeds for each worker, but fewer than 16 times ``enough`` in
@@ -114,7 +114,7 @@ def _power_of_two(most) -> int:
     return 1 << most.bit_length() >> 1
 
 
-def block_size(seeds, limit, workers) -> int:
+def block_size(seeds: int, limit: int, workers: int) -> int:
     """The number of seeds of a block: as many as fit, with the same number of blocks per worker.
 
     Args:
@@ -127,17 +127,17 @@ def block_size(seeds, limit, workers) -> int:
     return -(-seeds // blocks)
 
 
-def at_once(mesh) -> int:
+def at_once(mesh: Mesh | None) -> int:
     """How many blocks are computed in parallel."""
     return threads(mesh) if mesh is None else mesh.size
 
 
-def threads(mesh) -> int:
+def threads(mesh: Mesh | None) -> int:
     """How many threads run programs. For a mesh, one thread starts them on all devices."""
     return platform_of(mesh).threads() if mesh is None else 1
 
 
-def halved(size, count) -> tuple[int, int] | None:
+def halved(size: tuple[int, int], count: int) -> tuple[int, int] | None:
     """The next smaller block size, for ``count`` points; None after the smallest."""
     points, seeds = size
     if seeds > 2:
@@ -146,12 +146,12 @@ def halved(size, count) -> tuple[int, int] | None:
     return (max(2, -(-points // 2)), seeds) if points > min(count, 2) else None
 
 
-def empty(points, seeds, block):
+def empty(points: int, seeds: int, block):
     """Uninitialized arrays with these numbers of points and seeds, otherwise as in ``block``."""
     return jax.tree.map(lambda leaf: np.empty((points, seeds, *leaf.shape[2:]), leaf.dtype), block)
 
 
-def put(whole, part, point, seed) -> None:
+def put(whole: PyTree, part: PyTree, point: int, seed: int) -> None:
     """Write a part to its place in the whole. Entries beyond the end of the whole are dropped.
 
     Args:

@@ -28,6 +28,7 @@ import types
 import uuid
 import warnings
 import weakref
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
@@ -56,16 +57,16 @@ _inside: ContextVar[frozenset] = ContextVar("_inside", default=frozenset())
 
 
 @contextmanager
-def as_now(*functions):
+def as_now(*functions: Callable):
     """A context in which JAX traces the current behaviour of these functions and their callees.
 
     Directly within a context of the same functions, it is that context.
     """
-    own = frozenset(map(id, functions))
-    if own <= _inside.get():
+    functions_ids = frozenset(map(id, functions))
+    if functions_ids <= _inside.get():
         yield
         return
-    token = _inside.set(own)
+    token = _inside.set(functions_ids)
     try:
         with _context(_value(functions)):
             yield
@@ -79,7 +80,7 @@ def _value(functions) -> str:
     try:
         digest = _Pickler(functions, known, None).digest.hexdigest()
         with _lock:
-            changed = any(_first.setdefault(each, now) != now for each, now in known.items())
+            changed = any(_first.setdefault(place, now) != now for place, now in known.items())
     except Exception as reason:  # a value cannot be read, or is nested too deeply
         _log.info("a game is traced anew, because a value that it reads is unknown: %s", reason)
         digest, changed = uuid.uuid4().hex, True
@@ -99,7 +100,7 @@ def _value(functions) -> str:
     return _since + digest
 
 
-def renewable(function):
+def renewable(function: Callable):
     """Wrap a function so that it is traced anew after :func:`forget`, also outside of sweeps."""
 
     @functools.wraps(function)
@@ -187,15 +188,15 @@ def _names(code) -> set[str]:
 
     Strings are included, since they may be names, as in ``globals()["name"]``.
     """
-    found, constants = {*code.co_names}, [*code.co_consts]
+    names, constants = {*code.co_names}, [*code.co_consts]
     for x in constants:
         if isinstance(x, tuple | frozenset):
             constants.extend(x)
         elif isinstance(x, types.CodeType):
-            found |= _names(x)
+            names |= _names(x)
         elif isinstance(x, str):
-            found.add(x)
-    return found
+            names.add(x)
+    return names
 
 
 def _is_library(module) -> bool:

@@ -13,13 +13,14 @@ handler.
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.sharding import Mesh
 
 from dpjax.core import generators
 from dpjax.engine import devices, one_kernel
@@ -50,13 +51,13 @@ def _whole(function, arguments, batched, spread):
         return jax.jit(spread(function)).lower(*arguments).compile()
 
 
-def trials_last(program, size, platform) -> Callable:
+def trials_last(program: ClosedJaxpr, size: tuple[int, int], platform: Platform) -> Callable:
     """The function of a block whose arrays have the trials as their last axis."""
     del size
     return block_function(program, platform.isolate_draws)
 
 
-def over_trials(function) -> Callable:
+def over_trials(function: Callable) -> Callable:
     """The function of a block, from a function of trials.
 
     In the function of trials, points and seeds have one common last axis. A single point is shared
@@ -102,14 +103,14 @@ ACCELERATOR = Platform(
 PLATFORMS = {"cpu": CPU}
 
 
-def platform_of(mesh) -> Platform:
+def platform_of(mesh: Mesh | None) -> Platform:
     """The platform of a mesh, or of the devices that JAX uses by default."""
     device = devices.default() if mesh is None else mesh.devices.flat[0]
     cuda = device.platform == "gpu" and "cuda" in device.client.platform_version
     return PLATFORMS.get("cuda" if cuda else device.platform, ACCELERATOR)
 
 
-def compile_block(traced, size, mesh):
+def compile_block(traced, size: tuple[int, int], mesh: Mesh | None):
     """Compile a traced game for a block of points x seeds.
 
     Args:
@@ -123,7 +124,7 @@ def compile_block(traced, size, mesh):
       takes a key of a generator of dpjax cannot be serialized. The vectors are those of
       ``traced.lifted``. With a mesh, points, seeds and outputs have a leading axis of devices.
     """
-    here = platform_of(mesh)
+    platform = platform_of(mesh)
     spread = _alone if mesh is None else partial(devices.shard, mesh=mesh)
     program = traced.to_compile()
     *blocks, (key, vectors) = block_shapes(traced, size, mesh)
@@ -131,15 +132,15 @@ def compile_block(traced, size, mesh):
     shapes = (*blocks, (words, vectors))
 
     def compiled(layout):
-        of_block = layout(program, size, here)
+        of_block = layout(program, size, platform)
 
         def of_words(points, seeds, common):
             words, vectors = common
             return of_block(points, seeds, (generators.KNOWN[str(key.dtype)].wrap(words), vectors))
 
-        return compile_for(here, of_words, shapes, (False, True, False), spread)
+        return compile_for(platform, of_words, shapes, (False, True, False), spread)
 
-    *preferred, last = here.layouts
+    *preferred, last = platform.layouts
     for layout in preferred:
         try:
             return compiled(layout)
@@ -158,7 +159,7 @@ def _slower(way, reason) -> None:
     _log.log(level, "%s cannot be used: %s: %s", name, type(reason).__name__, reason)
 
 
-def compile_trials(function, arguments, batched):
+def compile_trials(function: Callable, arguments: Sequence, batched: Sequence[bool]):
     """Compile a function of one trial for many trials, on JAX's default device.
 
     Args:
@@ -169,16 +170,22 @@ def compile_trials(function, arguments, batched):
     Returns:
       The compiled program. Its outputs have the trials as their last axis.
     """
-    here = platform_of(None)
-    function = batch_last(function, batched, isolate_draws=here.isolate_draws)
-    return compile_for(here, function, arguments, batched)
+    platform = platform_of(None)
+    function = batch_last(function, batched, isolate_draws=platform.isolate_draws)
+    return compile_for(platform, function, arguments, batched)
 
 
 def _alone(function):
     return function
 
 
-def compile_for(platform, function, arguments, batched, spread=_alone):
+def compile_for(
+    platform: Platform,
+    function: Callable,
+    arguments: Sequence,
+    batched: Sequence[bool],
+    spread: Callable = _alone,
+):
     """Compile a function with the first of a platform's compilers that supports it.
 
     Args:
@@ -199,7 +206,7 @@ def compile_for(platform, function, arguments, batched, spread=_alone):
     return last(function, arguments, batched, spread)
 
 
-def block_function(program, isolate_draws) -> Callable:
+def block_function(program: ClosedJaxpr, isolate_draws: bool) -> Callable:
     """The function of a block that :func:`compile_block` compiles.
 
     Points are mapped first. So a value that does not depend on the point, such as a draw of the
@@ -231,7 +238,7 @@ def block_function(program, isolate_draws) -> Callable:
     return over_seeds
 
 
-def block_shapes(traced, size, mesh) -> tuple:
+def block_shapes(traced, size: tuple[int, int], mesh: Mesh | None) -> tuple:
     """The shapes of the arguments of a block's program, for the arguments of compile_block."""
     lead: tuple[int, ...] = ()
     one_each: Any = None

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import product
@@ -10,6 +11,7 @@ from threading import Lock
 import jax
 import numpy as np
 from jax import random as jr
+from jax.extend.core import ClosedJaxpr
 
 from dpjax.engine import devices, programs, settings
 from dpjax.engine.blocks import Block, empty, halved, put, threads
@@ -34,12 +36,12 @@ def compiled_ahead(plans):
     with ThreadPoolExecutor(workers) as pool:
         try:
             for plan, needed in plans:
-                ahead = {_compiled_as(each): compiling for each, compiling in waiting}
+                ahead = {_compiled_as(block): compiling for block, compiling in waiting}
                 compiling = ahead.get(_compiled_as(plan))
                 if needed and compiling is None:
                     compiling = pool.submit(_compile, plan)
                 waiting.append((plan, compiling))
-                different = {_compiled_as(each) for each, _ in waiting}
+                different = {_compiled_as(block) for block, _ in waiting}
                 if len(different) > workers or len(waiting) > _AHEAD:
                     yield _awaited(*waiting.popleft())
             while waiting:
@@ -64,7 +66,7 @@ def _awaited(plan, compiling):
     return plan
 
 
-def compute(plan, blocks):
+def compute(plan, blocks: Sequence[Block]):
     """Yield (block, cells) for each of these blocks, in the order in which they finish.
 
     Leaves have the leading axes (points, seeds) of their block. A block that does not fit into
@@ -110,7 +112,7 @@ def compute(plan, blocks):
             yield from group
 
 
-def takes_turns(program) -> bool:
+def takes_turns(program: ClosedJaxpr) -> bool:
     """Whether a program decomposes matrices with a library, which needs XLA's threads.
 
     Two such programs at a time deadlock (observed with jaxlib 0.10.2 on two cores).
@@ -149,7 +151,8 @@ def _in_pieces(plan, program, group, whole, size, mesh) -> list:
     seeds = [np.pad(block.seeds, (0, whole[1] - len(block.seeds)), "edge") for block in group]
     for point, seed in product(*(range(0, n, m) for n, m in zip(whole, size, strict=True))):
         pieces = [
-            Block(block.point + point, own[seed:]) for block, own in zip(group, seeds, strict=True)
+            Block(block.point + point, piece_seeds[seed:])
+            for block, piece_seeds in zip(group, seeds, strict=True)
         ]
         for i, part in enumerate(_run(plan, program, pieces, size, mesh)):
             if cells[i] is None:
@@ -179,13 +182,13 @@ def _run(plan, program, blocks, size, mesh) -> list:
         output = [np.moveaxis(np.asarray(leaf), (-2, -1), (0, 1)) for leaf in output]
         return jax.tree.unflatten(structure, output)
 
-    given = [arguments(block) for block in blocks]
+    inputs = [arguments(block) for block in blocks]
     common = jr.key_data(plan.key), plan.traced.lifted.vectors
     if mesh is None:
-        return [on_host(program.run(*given[0], common))]
-    given += given[-1:] * (mesh.size - len(given))
+        return [on_host(program.run(*inputs[0], common))]
+    inputs += inputs[-1:] * (mesh.size - len(inputs))
     one_each, same = devices.shardings(mesh)
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *given)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *inputs)
     output = program.run(*jax.device_put(stacked, one_each), jax.device_put(common, same))
     output = [np.asarray(leaf) for leaf in output]
     return [on_host([leaf[i] for leaf in output]) for i in range(len(blocks))]

@@ -1,7 +1,8 @@
 """The cores, devices, processes and memory on which a sweep runs."""
 
 import os
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def default() -> jax.Device:
     return jax.local_devices(backend=chosen)[0]
 
 
-def check_mesh(mesh) -> None:
+def check_mesh(mesh: Mesh | None) -> None:
     """Require a mesh or None."""
     if mesh is not None and not isinstance(mesh, Mesh):
         raise TypeError(
@@ -40,12 +41,12 @@ def check_mesh(mesh) -> None:
         )
 
 
-def processes(mesh) -> int:
+def processes(mesh: Mesh | None) -> int:
     """How many processes hold the devices of a mesh."""
     return 1 if mesh is None else len({device.process_index for device in mesh.devices.flat})
 
 
-def local(mesh) -> Mesh | None:
+def local(mesh: Mesh | None) -> Mesh | None:
     """The devices of a mesh that belong to this process, on one axis; None if mesh is None.
 
     Raises:
@@ -59,7 +60,7 @@ def local(mesh) -> Mesh | None:
     return Mesh(np.array(mine), (_AXIS,))
 
 
-def share(mesh, tasks) -> list:
+def share(mesh: Mesh | None, tasks: Iterable) -> list:
     """The tasks of this process. Tasks are assigned to the devices of a mesh in turn."""
     if mesh is None:
         return list(tasks)
@@ -68,18 +69,18 @@ def share(mesh, tasks) -> list:
     return [task for i, task in enumerate(tasks) if owners[i % len(owners)] == mine]
 
 
-def wait_for_all(what) -> None:
+def wait_for_all(what: str) -> None:
     """Wait until every process of this run has reached this point."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
 
-def shardings(mesh) -> tuple:
+def shardings(mesh: Mesh) -> tuple:
     """Two shardings: one entry of the first axis per device, and replicated on all devices."""
     return NamedSharding(mesh, PartitionSpec(_AXIS)), NamedSharding(mesh, PartitionSpec())
 
 
-def shard(function, mesh):
+def shard(function: Callable, mesh: Mesh):
     """``function(*blocks, same)`` on each device, for its own entry of the first axis of blocks.
 
     Each device runs the program of a single device, without communication.
@@ -87,8 +88,8 @@ def shard(function, mesh):
 
     def one(*arguments):
         *blocks, same = arguments
-        own = jax.tree.map(lambda leaf: leaf[0], blocks)
-        return jax.tree.map(lambda leaf: leaf[None], function(*own, same))
+        block = jax.tree.map(lambda leaf: leaf[0], blocks)
+        return jax.tree.map(lambda leaf: leaf[None], function(*block, same))
 
     def sharded(*arguments):
         specs = (*[PartitionSpec(_AXIS)] * (len(arguments) - 1), PartitionSpec())
@@ -100,13 +101,13 @@ def shard(function, mesh):
     return sharded
 
 
-def completed(function, tasks, workers):
+def completed(function: Callable, tasks: Iterable, workers: int):
     """Compute ``function(task)`` in ``workers`` threads, and yield each result when it is done.
 
     The number of waiting results is limited. So a slow reader blocks the threads instead of filling
     the memory.
     """
-    tasks, waiting = iter(tasks), set()
+    tasks, waiting = iter(tasks), set[Future]()
     with ThreadPoolExecutor(workers) as pool:
         try:
             while True:
@@ -122,7 +123,7 @@ def completed(function, tasks, workers):
                 future.cancel()
 
 
-def share_of_machine(mesh, workers) -> float:
+def share_of_machine(mesh: Mesh | None, workers: int) -> float:
     """Bytes that one program may use on CPU if ``workers`` run at once; inf if unknown.
 
     The programs share half of the available memory, which is the machine's memory or the limit of
@@ -131,7 +132,7 @@ def share_of_machine(mesh, workers) -> float:
     return 0.5 * _machine_memory() / (workers if mesh is None else mesh.size)
 
 
-def share_of_device(mesh, workers) -> float:
+def share_of_device(mesh: Mesh | None, workers: int) -> float:
     """Bytes that one program may use on an accelerator: nine tenths of the device's memory."""
     del workers  # each device runs one program
     device = default() if mesh is None else mesh.devices.flat[0]
@@ -151,8 +152,8 @@ def _machine_memory() -> float:
             _, controllers, group = line.split(":", 2)
             if controllers in ("", "memory"):  # versions 2 and 1
                 name = "memory.limit_in_bytes" if controllers else "memory.max"
-                own = _GROUPS / controllers / group.lstrip("/")
-                files += [folder / name for folder in [own, *own.parents]]
+                group_folder = _GROUPS / controllers / group.lstrip("/")
+                files += [folder / name for folder in [group_folder, *group_folder.parents]]
     texts = [file.read_text().strip() for file in files if file.is_file()]
     return min(limits + [float(text) for text in texts if text.isdigit()])
 
@@ -165,7 +166,7 @@ def bytes_needed(program) -> int:
     return needs.temp_size_in_bytes + needs.argument_size_in_bytes + needs.output_size_in_bytes
 
 
-def out_of_memory(error) -> bool:
+def out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory was insufficient."""
     return isinstance(error, MemoryError) or (
         isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)

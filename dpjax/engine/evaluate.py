@@ -13,9 +13,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from dpjax.core._versions import bind, jaxprs_in_params
+from dpjax.core._versions import Equation, bind, jaxprs_in_params
 
 # The primitives that call one program with their operands, and the name of its parameter.
 CALLED = {
@@ -29,18 +29,18 @@ CALLED = {
 CONTROL = {"cond": "cond", "scan": "scan", "while": "while_loop"}
 
 
-def rebind(eqn, operands, **changes) -> list:
+def rebind(eqn: Equation, operands: list, **changes) -> list:
     """The outputs of an equation's primitive for new operands and changed parameters."""
     return bind(eqn.primitive, operands, {**eqn.params, **changes})
 
 
-def called(eqn) -> ClosedJaxpr | None:
+def called(eqn: Equation) -> ClosedJaxpr | None:
     """The program that an equation calls with its operands, or None if it calls none."""
     parameter = CALLED.get(eqn.primitive.name)
     return None if parameter is None else eqn.params[parameter]
 
 
-def equations(jaxpr):
+def equations(jaxpr: Jaxpr):
     """Yield every equation of a program, and of all programs within it."""
     for eqn in jaxpr.eqns:
         yield eqn
@@ -48,7 +48,7 @@ def equations(jaxpr):
             yield from equations(inner)
 
 
-def scan_sizes(eqn) -> tuple[int, int]:
+def scan_sizes(eqn: Equation) -> tuple[int, int]:
     """The numbers of constants and of carried values of a scan.
 
     They are inferred from shapes, because the parameters differ between versions of JAX. Constants
@@ -62,7 +62,7 @@ def scan_sizes(eqn) -> tuple[int, int]:
     return len(eqn.invars) - carried - rows, carried
 
 
-def while_operands(eqn, operands) -> tuple[list, list, list]:
+def while_operands(eqn: Equation, operands: list) -> tuple[list, list, list]:
     """The operands of a while loop: constants of its test and of its body, and carried values."""
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     return operands[:n], operands[n : n + m], operands[n + m :]

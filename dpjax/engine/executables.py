@@ -14,6 +14,7 @@ import pickle
 import tempfile
 import warnings
 import zlib
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from threading import local
 import jax
 import jaxlib
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
+from jax.sharding import Mesh
 
 from dpjax.core import generators
 from dpjax.core._version import __version__
@@ -33,7 +35,7 @@ _MOST = 2**30
 _DIGEST = hashlib.sha256().digest_size
 
 
-def path_of(traced, size, mesh) -> Path | None:
+def path_of(traced, size: tuple[int, int], mesh: Mesh | None) -> Path | None:
     """The file of a block's program; None if it is not kept.
 
     Programs for several devices, programs that call Python functions, and programs with a generator
@@ -62,7 +64,7 @@ def _listen(event, **_):
 jax.monitoring.register_event_listener(_listen)
 
 
-def watched(function, *arguments):
+def watched(function: Callable, *arguments: Sequence):
     """(result of the function, whether JAX read an executable from JAX's own cache meanwhile).
 
     An executable from that cache can be serialized, but the copy fails when it is run (jaxlib
@@ -75,13 +77,13 @@ def watched(function, *arguments):
 @cache
 def _sources() -> str:
     """A digest of the version and of all modules, since draws and releases are compiled in."""
-    found = hashlib.sha256(__version__.encode())
+    digest = hashlib.sha256(__version__.encode())
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
-def load(path):
+def load(path: Path):
     """(compiled program, bytes needed, bytes held) of a file; None if it cannot be used."""
     try:
         if not _is_own(path):
@@ -104,7 +106,7 @@ def load(path):
         return None
 
 
-def warn(path, error) -> None:
+def warn(path: Path, error: Exception) -> None:
     """Warn that a file cannot be used, and that its program is compiled again."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     warnings.warn(
@@ -116,14 +118,14 @@ def warn(path, error) -> None:
 
 def _is_own(path) -> bool:
     """True if a file and its folder belong to the user, and no one else can write to them."""
-    for each in (path.parent, path):
-        status = each.stat()
+    for place in (path.parent, path):
+        status = place.stat()
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
             raise PermissionError("it belongs to another user, or others can write to it")
     return True
 
 
-def save(path, run, needed, held) -> None:
+def save(path: Path, run, needed: int, held: int) -> None:
     """Write a compiled program to a file. If this is not possible, log why."""
     try:
         packed = zlib.compress(pickle.dumps((*serialize(run), needed, held)), level=1)
@@ -144,8 +146,8 @@ def save(path, run, needed, held) -> None:
 def _make_room(folder) -> None:
     """Remove the least recently used files until the folder is small enough."""
     status = {path: path.stat() for path in folder.iterdir()}
-    held = sum(each.st_size for each in status.values())
-    for path in sorted(status, key=lambda each: status[each].st_mtime):
+    held = sum(entry.st_size for entry in status.values())
+    for path in sorted(status, key=lambda entry: status[entry].st_mtime):
         if held <= _MOST:
             return
         held -= status[path].st_size

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode
 
+from dpjax.core._versions import Equation
 from dpjax.engine.batched import Batched, flags_of, is_key_type, repeated
 from dpjax.engine.evaluate import rebind
 
@@ -37,7 +38,7 @@ INDICES = {
 }
 
 
-def applies(eqn, operands) -> bool:
+def applies(eqn: Equation, operands: list) -> bool:
     """Whether the rules here apply to an equation that reads or writes at an index."""
     return not _differ(operands[INDICES[eqn.primitive.name]]) or _is_one_of_few(eqn)
 
@@ -105,7 +106,7 @@ class Part(NamedTuple):
     moved: bool  # True if an index out of range means the nearest place, False if it means none
 
 
-def part_of(eqn) -> Part | None:
+def part_of(eqn: Equation) -> Part | None:
     """The part that an equation reads or writes at an index.
 
     None if several parts are written, if a function updates the part, and for one-hot products.
@@ -155,9 +156,9 @@ def _is_one_of_few(eqn) -> bool:
     return all_of_it and known and 1 <= places <= (_FEW_READ if reads else _FEW_WRITTEN)
 
 
-def _here(part, indices, shape, batch):
+def _at(part, indices, shape, batch):
     """Whether an entry is at its member's place: bool in the operand's full shape (*shape, B)."""
-    here = jnp.ones((*shape, batch.size), bool)
+    chosen_at = jnp.ones((*shape, batch.size), bool)
     for axis, index in indices.items():
         if part.shape[axis] == 1:
             index = repeated(index, batch).value
@@ -166,32 +167,32 @@ def _here(part, indices, shape, batch):
             along = (shape[axis], batch.size)
             places = lax.broadcasted_iota(index.dtype, along, 0)
             chosen = places == lax.broadcast_in_dim(index, along, (1,))
-            here &= lax.broadcast_in_dim(chosen, here.shape, (axis, len(shape)))
-    return here
+            chosen_at &= lax.broadcast_in_dim(chosen, chosen_at.shape, (axis, len(shape)))
+    return chosen_at
 
 
 def _read(eqn, operand, indices, batch):
     """Each member's part of an operand: the bitwise or of all parts, with the others set to 0."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
     operand = repeated(operand, batch).value
-    here = _here(part, indices, shape, batch)
+    chosen_at = _at(part, indices, shape, batch)
     axes = [axis for axis in part.axes if part.shape[axis] == 1]
     if operand.dtype == np.bool_:
-        found = lax.reduce_or(here & operand, axes)
+        read = lax.reduce_or(chosen_at & operand, axes)
     else:
         bits = lax.bitcast_convert_type(operand, f"uint{8 * operand.dtype.itemsize}")
-        found = lax.reduce_or(lax.select(here, bits, jnp.zeros_like(bits)), axes)
-        found = lax.bitcast_convert_type(found, operand.dtype)
+        read = lax.reduce_or(lax.select(chosen_at, bits, jnp.zeros_like(bits)), axes)
+        read = lax.bitcast_convert_type(read, operand.dtype)
     if not part.moved:
-        inside = lax.reduce_or(here, axes)
-        found = lax.select(inside, found, lax.full_like(found, eqn.params["fill_value"]))
-    return lax.reshape(found, (*eqn.outvars[0].aval.shape, batch.size))
+        inside = lax.reduce_or(chosen_at, axes)
+        read = lax.select(inside, read, lax.full_like(read, eqn.params["fill_value"]))
+    return lax.reshape(read, (*eqn.outvars[0].aval.shape, batch.size))
 
 
 def _written(eqn, operand, indices, update, batch):
     """The operand with each member's part written, or updated by the equation's operation."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
-    here = _here(part, indices, shape, batch)
+    chosen_at = _at(part, indices, shape, batch)
     update = lax.reshape(update, (*part.shape, batch.size))
     update = jnp.broadcast_to(update, operand.shape)
     name = eqn.primitive.name
@@ -200,10 +201,10 @@ def _written(eqn, operand, indices, update, batch):
         # would contract a sum with an update that is a product. x + -0 and x - 0 are x, even if x
         # is 0 or -0. Only subnormal numbers become 0, as in all arithmetic.
         nothing = lax.full_like(update, NEUTRAL[name])
-        return UPDATES[name](operand, lax.select(here, update, nothing))
+        return UPDATES[name](operand, lax.select(chosen_at, update, nothing))
     if name in UPDATES:
         update = UPDATES[name](operand, update)
-    return lax.select(here, update, operand)
+    return lax.select(chosen_at, update, operand)
 
 
 # Each is (equation, operands, batch) -> arrays that have the batch as their last axis.

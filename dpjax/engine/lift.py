@@ -38,24 +38,24 @@ def lifted(numbers: list[Number], others: list[Number]) -> tuple[str, Lifted]:
       numbers: the numbers of a program.
       others: the numbers of another program of the same text.
     """
-    pairs = [(own.place, own.value, other.value)
-             for own, other in zip(numbers, others, strict=True)]  # fmt: skip
-    differ = {id(place) for place, own, other in pairs
-              if place is not None and own.tobytes() != other.tobytes()}  # fmt: skip
+    pairs = [(number.place, number.value, other.value)
+             for number, other in zip(numbers, others, strict=True)]  # fmt: skip
+    differ = {id(place) for place, number, other in pairs
+              if place is not None and number.tobytes() != other.tobytes()}  # fmt: skip
     places: dict[int, tuple] = {}
     slots: dict[tuple, tuple] = {}  # both values of a number -> its place in the vectors
     vectors: dict[str, list] = {}
     rest = hashlib.sha256()
-    for place, own, other in pairs:
+    for place, number, other in pairs:
         if id(place) not in differ:
-            rest.update(own.tobytes())
+            rest.update(number.tobytes())
             continue
         if id(place) not in places:
-            both = own.dtype.name, own.shape, own.tobytes(), other.tobytes()
-            vector = vectors.setdefault(own.dtype.name, [])
+            both = number.dtype.name, number.shape, number.tobytes(), other.tobytes()
+            vector = vectors.setdefault(number.dtype.name, [])
             if both not in slots:
-                slots[both] = own.dtype.name, len(vector), own.shape
-                vector.extend(own.ravel())
+                slots[both] = number.dtype.name, len(vector), number.shape
+                vector.extend(number.ravel())
             places[id(place)] = slots[both]
         rest.update(repr(places[id(place)]).encode())
     arrays = {name: np.array(vector, name) for name, vector in vectors.items()}
@@ -75,10 +75,10 @@ def with_arguments(program: ClosedJaxpr, numbers: Lifted) -> ClosedJaxpr:
             return vectors[name][first : first + int(np.prod(shape))].reshape(shape)
 
         values = {slot: read(*slot) for slot in dict.fromkeys(numbers.places.values())}
-        given = {place: values[slot] for place, slot in numbers.places.items()}
-        return _Given(given).evaluate(program, arguments[:count])
+        numbers_at = {place: values[slot] for place, slot in numbers.places.items()}
+        return _Given(numbers_at).evaluate(program, arguments[:count])
 
-    avals = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.in_avals]
+    avals = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in program.in_avals]
     return jax.make_jaxpr(function)(*avals, *jax.tree.leaves(numbers.vectors))
 
 
@@ -101,7 +101,7 @@ class _Given(ValueDomain):
         if not self._stands_in(list(eqn.params.values())):
             return rebind(eqn, operands)
         if eqn.primitive.name in ("jit", "release"):
-            return jax.jit(lambda *own: self.evaluate(called(eqn), own))(*operands)
+            return jax.jit(lambda *arrays: self.evaluate(called(eqn), arrays))(*operands)
         return super().bind(eqn, operands)
 
     def _stands_in(self, value) -> bool:

@@ -7,6 +7,9 @@ attribute of a call makes XLA compile any program as one kernel. The results are
 except for the last bits of some sums: a library computes these if there are many kernels.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,12 +20,12 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from dpjax.engine.evaluate import equations
 from dpjax.engine.settings import FIRST_LEVEL
 
-_OPTIONS_OF_MANY = {
+_OPTIONS_OF_MANY: dict[str, Any] = {
     # By default the compiler chooses narrower vectors, which suit programs with mixed work.
     "xla_cpu_prefer_vector_width": 512,
     **FIRST_LEVEL,
 }
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     **_OPTIONS_OF_MANY,
     # A kernel can neither call a library nor start threads.
     **(
@@ -51,7 +54,7 @@ _TRIALS, _TRIALS_OF_MANY = 128, 1024
 _FEWEST = 8
 
 
-def in_pieces(function, batched, length, fewest=1):
+def in_pieces(function: Callable, batched: Sequence[bool], length: int, fewest: int = 1):
     """Apply ``function`` to pieces of its arguments' last axis, one after another.
 
     Args:
@@ -72,11 +75,11 @@ def in_pieces(function, batched, length, fewest=1):
         places = np.minimum(places, size - 1)
 
         def piece(places):
-            own = [
+            part = [
                 jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., places], x) if flag else x
                 for x, flag in zip(arguments, batched, strict=True)
             ]
-            return function(*own)
+            return function(*part)
 
         def joined(leaf):
             leaf = jnp.moveaxis(leaf, 0, -2)
@@ -93,7 +96,7 @@ class Unfit(Exception):
     """A program cannot be compiled by this layout or compiler. The message gives the reason."""
 
 
-def as_one_kernel(function, arguments, batched, spread):
+def as_one_kernel(function, arguments, batched: Sequence[bool], spread):
     """Compile a function for CPU as one kernel.
 
     The arguments are those of :func:`dpjax.engine.compile.compile_for`.
@@ -108,7 +111,7 @@ def as_one_kernel(function, arguments, batched, spread):
         raise Unfit(str(error)) from error
 
 
-def as_many_kernels(function, arguments, batched, spread):
+def as_many_kernels(function, arguments, batched: Sequence[bool], spread):
     """Compile a function for CPU as a list of kernels, with the arguments of as_one_kernel."""
     function = in_pieces(function, batched, _TRIALS_OF_MANY, _FEWEST)
     return jax.jit(spread(function)).lower(*arguments).compile(_OPTIONS_OF_MANY)

@@ -22,6 +22,7 @@ import numpy as np
 from jax import random as jr
 from jax.errors import JaxRuntimeError
 from jax.extend.core import ClosedJaxpr, Literal, Var
+from jax.sharding import Mesh
 
 from dpjax.core import _check
 from dpjax.engine import closure_digest, devices, executables, settings
@@ -55,17 +56,17 @@ class Traced:
     rounds: tuple = field(compare=False)  # the checkpoints
     point: tuple = field(compare=False)  # the shapes of the leaves of a point
     output: Any = field(compare=False)  # the shapes of a Result without its rounds
-    program: Any = field(compare=False)  # the ClosedJaxpr, of (*leaves of the point, seed, key)
+    program: ClosedJaxpr = field(compare=False)  # of (*leaves of the point, seed, key)
     numbers: list[Number] = field(compare=False)  # all numbers in the program
     lifted: Lifted = field(compare=False)  # the numbers that are arguments
 
     def compared(self, other: "Traced") -> "Traced":
         """This program, with all numbers that differ from a program of the same text lifted."""
-        rest, found = lifted(self.numbers, other.numbers)
-        if not found.places:
+        rest, places = lifted(self.numbers, other.numbers)
+        if not places.places:
             return self
         compiled_as = _hashed(f"{self.text} {rest} {self.numeric}")
-        return replace(self, compiled_as=compiled_as, lifted=found)
+        return replace(self, compiled_as=compiled_as, lifted=places)
 
     def to_compile(self) -> ClosedJaxpr:
         """The program of (*leaves of the point, seed, key, *vectors of lifted numbers)."""
@@ -152,7 +153,7 @@ class Program(NamedTuple):
     bytes_held: int  # by the program itself and its arrays while it is cached
 
 
-def compiled(traced, size, mesh) -> Program:
+def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Program:
     """The program of a block of ``size`` points and seeds, compiled unless it is cached.
 
     With a mesh, each device computes a block of this size. The program is cached in memory and on
@@ -169,7 +170,7 @@ def compiled(traced, size, mesh) -> Program:
             program = _from_disk(place) or _newly_compiled(place)
         with _lock:
             _kept[place] = program
-            held = sum(each.bytes_held for each in _kept.values())
+            held = sum(kept_program.bytes_held for kept_program in _kept.values())
             while held > _BYTES and len(_kept) > 1:
                 held -= _kept.pop(next(iter(_kept))).bytes_held
     return program
@@ -246,7 +247,7 @@ def _words(array):
     return jr.key_data(array) if is_key else array
 
 
-def count(traced, size, mesh) -> None:
+def count(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> None:
     """Warn once when several programs are compiled that differ only in numbers."""
     alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
     with _lock:
@@ -269,7 +270,7 @@ def _alike(*what) -> set:
     return set()
 
 
-def digests(program) -> tuple[str, str, tuple, list[Number]]:
+def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:
     """(digest of a traced program, digest of it without its numbers, its callbacks, its numbers).
 
     The digests do not depend on the location of the code, the names of its variables, or the
@@ -283,14 +284,14 @@ def digests(program) -> tuple[str, str, tuple, list[Number]]:
         """Digests of the text and the numbers of a program, open or closed, and the numbers."""
         if id(program) in known:
             return known[id(program)]
-        text, numbers, found = [], hashlib.sha256(), []
+        text, numbers, leaves = [], hashlib.sha256(), []
         places: dict[Any, int] = {}
 
         def feed(array, place=None, dtype=None):
             words = np.asarray(_words(array))
             if words.shape != np.shape(array):  # Keys are not numbers.
                 place, dtype = None, None
-            found.append(Number(place, np.asarray(words, dtype)))
+            leaves.append(Number(place, np.asarray(words, dtype)))
             words = np.ascontiguousarray(words)
             text.append(f"{words.dtype}{words.shape}")
             numbers.update(words)
@@ -301,7 +302,7 @@ def digests(program) -> tuple[str, str, tuple, list[Number]]:
             elif isinstance(value, Literal):
                 if type(value.val) in _PLAIN:
                     numbers.update(f"{value.val!r},".encode())
-                    found.append(Number(value, np.asarray(value.val, value.aval.dtype)))
+                    leaves.append(Number(value, np.asarray(value.val, value.aval.dtype)))
                 else:
                     feed(value.val, value, value.aval.dtype)
                 text.append(_type(value.aval))
@@ -311,12 +312,12 @@ def digests(program) -> tuple[str, str, tuple, list[Number]]:
                 text_of_inner, numbers_of_inner, found_in_inner = visit(value)
                 text.append(text_of_inner.hex())
                 numbers.update(numbers_of_inner)
-                found.extend(found_in_inner)
+                leaves.extend(found_in_inner)
             elif hasattr(value, "__array__"):
                 feed(value)
             elif isinstance(value, tuple | list):
                 text.append(f"{type(value).__name__}{len(value)}")
-                each(value)
+                every(value)
             elif isinstance(value, dict):
                 for name in sorted(value):
                     text.append(name)
@@ -326,7 +327,7 @@ def digests(program) -> tuple[str, str, tuple, list[Number]]:
             else:
                 text.append(re.sub("0x[0-9a-f]+", "", repr(value)))
 
-        def each(values):
+        def every(values):
             for value in values:
                 describe(value)
 
@@ -334,24 +335,24 @@ def digests(program) -> tuple[str, str, tuple, list[Number]]:
         constants = getattr(program, "consts", ())
         for var, constant in zip(jaxpr.constvars, constants, strict=False):
             feed(constant, constant, var.aval.dtype)
-        each((*jaxpr.constvars, *jaxpr.invars))
+        every((*jaxpr.constvars, *jaxpr.invars))
         for equation in jaxpr.eqns:
             text.append(equation.primitive.name)
-            each((*equation.invars, *equation.outvars))
-            before = len(found)
+            every((*equation.invars, *equation.outvars))
+            before = len(leaves)
             describe(equation.params)
             if equation.primitive.name not in (*CALLED, *CONTROL):
-                found[before:] = [Number(None, value) for _, value in found[before:]]
+                leaves[before:] = [Number(None, value) for _, value in leaves[before:]]
             if "callback" in equation.params:
                 callbacks.append(equation.params["callback"])
-        each(jaxpr.outvars)
+        every(jaxpr.outvars)
         digest = hashlib.sha256("\n".join(text).encode()).digest()
-        known[id(program)] = digest, numbers.digest(), found
+        known[id(program)] = digest, numbers.digest(), leaves
         return known[id(program)]
 
-    text, numbers, found = visit(program)
+    text, numbers, leaves = visit(program)
     digest = hashlib.sha256(text + numbers).hexdigest()[:16]
-    return digest, text.hex()[:16], tuple(callbacks), found
+    return digest, text.hex()[:16], tuple(callbacks), leaves
 
 
 _PLAIN = {bool, float, int, str, type(None)}

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from dpjax.core import Arms, Environment, Numbers, Outcome, _check
 from dpjax.environments.arms import (
+    Accounting,
     BernoulliLosses,
     as_means,
     best_fixed_arm,
@@ -14,7 +15,7 @@ from dpjax.environments.arms import (
 from dpjax.maths import exact_sums, laws
 
 
-def bernoulli(means: Numbers, *, regret: str = "realised") -> Environment:
+def bernoulli(means: Numbers, *, regret: Accounting = "realised") -> Environment:
     """I.i.d. losses, loss of arm i ~ Bernoulli(means[i]), arms independent of each other.
 
     Args:

@@ -1,6 +1,6 @@
 """Convex losses on a convex set, from a family of functions or a user's own function."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ class ConvexTally(NamedTuple):
 def convex_losses(
     domain: Domain,
     family: Any,
-    kind: str = "iid",
+    kind: Literal["iid", "drifting", "switching", "adaptive", "rows"] = "iid",
     *,
     parameters: Any = None,
     count: int = 16,

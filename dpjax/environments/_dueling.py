@@ -1,5 +1,7 @@
 """Dueling bandits: a round compares two arms and shows the winner."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -9,7 +11,9 @@ from dpjax.environments._bernoulli import bernoulli
 _ROUNDING = 1e-6  # in P_ij + P_ji
 
 
-def dueling(preferences: Numbers, *, regret: str = "condorcet") -> Environment:
+def dueling(
+    preferences: Numbers, *, regret: Literal["condorcet", "utility", "borda"] = "condorcet"
+) -> Environment:
     """Duels of K arms: arm i beats arm j with probability preferences[i, j].
 
     An action is a pair (i, j), as the index i K + j of :class:`dpjax.core.Pairs`. Its loss is 1 if

@@ -8,7 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Arms, Environment, Outcome, _arrays, _check
-from dpjax.environments.arms import BernoulliLosses, best_fixed_arm, draw_losses, pseudo_regret
+from dpjax.environments.arms import (
+    Accounting,
+    BernoulliLosses,
+    best_fixed_arm,
+    draw_losses,
+    pseudo_regret,
+)
 
 # The user's function is checked at this many rounds. Without a horizon they are at most the second
 # number.
@@ -16,7 +22,7 @@ _TRIED, _FAR = 2**12, 2**20
 
 
 def from_means(
-    means: Callable[[Any], Any], horizon: int | None = None, *, regret: str = "pseudo"
+    means: Callable[[Any], Any], horizon: int | None = None, *, regret: Accounting = "pseudo"
 ) -> Environment:
     """Independent Bernoulli losses whose means are a function of the round.
 

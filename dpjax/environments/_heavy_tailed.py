@@ -1,5 +1,7 @@
 """Stochastic environments: independent losses with heavy tails."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 import numpy as np
 import scipy
@@ -11,7 +13,11 @@ from dpjax.maths.laws import as_laplace, random_words
 
 
 def heavy_tailed(
-    means: Numbers, *, family: str = "pareto", tail: Number = 1.6, spread: Numbers = 1.0
+    means: Numbers,
+    *,
+    family: Literal["pareto", "student"] = "pareto",
+    tail: Number = 1.6,
+    spread: Numbers = 1.0,
 ) -> Environment:
     """I.i.d. losses, loss of arm i = means[i] + spread[i] X with E X = 0, arms independent.
 

@@ -8,9 +8,12 @@ import jax.numpy as jnp
 
 from dpjax.core import Environment, Number, Numbers, _arrays, _check
 from dpjax.environments._from_means import changing
+from dpjax.environments.arms import Accounting
 
 
-def piecewise(means: Numbers, ends: Sequence[Number], *, regret: str = "pseudo") -> Environment:
+def piecewise(
+    means: Numbers, ends: Sequence[Number], *, regret: Accounting = "pseudo"
+) -> Environment:
     """Piecewise-stationary arms: independent losses with constant means in each segment.
 
     In segment s the loss of arm i is Bernoulli(means[s, i]).

@@ -1,7 +1,7 @@
 """The switching-cost adversary: a random walk hides the best arm, and each switch costs."""
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax import random as jr
@@ -18,7 +18,9 @@ class SwitchingCostState(NamedTuple):
     previous: Array  # () int32, arm of the last round, -1 before the first
 
 
-def switching_cost(horizon: int, arms: int, *, walk: str = "multiscale") -> Environment:
+def switching_cost(
+    horizon: int, arms: int, *, walk: Literal["multiscale", "gaussian"] = "multiscale"
+) -> Environment:
     """A random walk shared by all arms hides the best one; a switch forfeits the gain.
 
     With sigma = 1 / (9 log2 T), gap = K^(1/3) T^(-1/3) / (9 log2 T), best arm chi uniform and

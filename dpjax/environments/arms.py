@@ -1,7 +1,7 @@
 """Functions that environments over finitely many arms share."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,9 @@ from jax import random as jr
 
 from dpjax.core import Arms, Array, Environment, Outcome, _arrays
 from dpjax.core.generators import of
+
+# How regret is accounted: on the drawn losses, or on their means.
+Accounting = Literal["realised", "pseudo"]
 
 
 def best_fixed_arm(state, tally):

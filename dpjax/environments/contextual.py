@@ -4,7 +4,7 @@ A round has features (K, d) and losses (K,). A learner observes those of the arm
 picks (:func:`dpjax.feedback.contextual`).
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,11 @@ class GapArmsState(NamedTuple):
 
 
 def gap_arms(
-    dim: int, *, gap: float = 0.1, arms: int | None = None, losses: str = "bernoulli"
+    dim: int,
+    *,
+    gap: float = 0.1,
+    arms: int | None = None,
+    losses: Literal["bernoulli", "gaussian"] = "bernoulli",
 ) -> Environment:
     """Fresh unit vectors as arms in each round; one is best by at least a gap.
 

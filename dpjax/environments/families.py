@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +21,7 @@ from dpjax.environments._dueling import dueling
 from dpjax.environments._glm_arms import glm_arms
 from dpjax.environments._linear_losses import linear_losses
 from dpjax.environments._piecewise import piecewise
-from dpjax.environments.arms import best_fixed_arm
+from dpjax.environments.arms import Accounting, best_fixed_arm
 from dpjax.environments.contextual import offered
 from dpjax.maths import laws
 
@@ -43,7 +43,9 @@ class Family(NamedTuple):
     box: dict[str, tuple[Numbers, Numbers]]  # parameter -> (lowest, highest), of its shape
 
 
-def gaps(arms: int, *, losses: str = "drawn", regret: str = "realised") -> Family:
+def gaps(
+    arms: int, *, losses: Literal["drawn", "constant"] = "drawn", regret: Accounting = "realised"
+) -> Family:
     """Arms, the first of which is better than all others by ``gap`` in [0, 1].
 
     Args:
@@ -76,11 +78,11 @@ def at_gaps(arms: int) -> dict[str, Callable[..., Environment]]:
       >>> sorted(families.at_gaps(4))
       ['constant', 'drawn']
     """
-    kinds = ("drawn", "constant")
+    kinds: tuple[Literal["drawn", "constant"], ...] = ("drawn", "constant")
     return {losses: gaps(arms, losses=losses, regret="pseudo").make for losses in kinds}
 
 
-def means(arms: int, *, regret: str = "realised") -> Family:
+def means(arms: int, *, regret: Accounting = "realised") -> Family:
     """Bernoulli arms with any ``means`` (K,).
 
     Args:
@@ -110,7 +112,9 @@ def duels(arms: int) -> Family:
     return _family(dueling, {"preferences": (np.zeros(size), np.ones(size))})
 
 
-def changes(horizon: int, arms: int, *, segments: int = 2, regret: str = "realised") -> Family:
+def changes(
+    horizon: int, arms: int, *, segments: int = 2, regret: Accounting = "realised"
+) -> Family:
     """Bernoulli arms with ``means`` (S, K), which change after the rounds ``ends`` (S - 1,).
 
     Args:

@@ -1,7 +1,7 @@
 """A game by batches: a whole batch of rounds at a time."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.combinators import _returned
-from dpjax.core import Array, Batch, BatchLearner, Environment, Result, _check
+from dpjax.core import Array, Batch, BatchLearner, Environment, PyTree, Result, _check
 from dpjax.engine import closure_digest
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import seen_inside
@@ -19,11 +19,11 @@ from dpjax.game.rounds import start
 
 
 class _Progress(NamedTuple):
-    learner: Any
+    learner: PyTree
     batch: Batch
-    environment: Any
+    environment: PyTree
     round: Array  # () int32, rounds played
-    tally: Any  # per checkpoint, (n, ...)
+    tally: PyTree  # per checkpoint, (n, ...)
     clipped: Array  # () int32
 
 
@@ -79,7 +79,7 @@ def simulate_batches(
             "environment has no batch play (its rounds are not i.i.d., or its regret is the "
             'realised one: use bernoulli(means, regret="pseudo"), or simulate)'
         )
-    if learner.feedback.name != "bandit":
+    if learner.feedback.kind != "bandit":
         raise ValueError(
             "learner must have bandit feedback to be played by batches, not "
             f"{learner.feedback.name!r}"

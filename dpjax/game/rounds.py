@@ -1,10 +1,10 @@
 """One round of a game: the environment steps, and the learner observes its loss and steps."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jax import random as jr
 
-from dpjax.core import Array, Environment, Learner, Outcome
+from dpjax.core import Array, Environment, Learner, Outcome, PyTree
 from dpjax.feedback import seen_inside
 
 
@@ -12,12 +12,12 @@ class Round(NamedTuple):
     """The record of one round."""
 
     t: Array  # () int32, counted from 1
-    action: Any  # the action that was played
-    loss: Any  # the feedback of the learner, clipped
+    action: PyTree  # the action that was played
+    loss: PyTree  # the feedback of the learner, clipped
     clipped: Array  # () int32, number of observed losses outside the declared range
     outcome: Outcome  # returned by the environment
-    learner: Any  # the learner's state after the round
-    environment: Any  # the environment's state after the round
+    learner: PyTree  # the learner's state after the round
+    environment: PyTree  # the environment's state after the round
 
 
 def start(learner: Learner, environment: Environment, key: Array) -> tuple[tuple, tuple]:
@@ -28,7 +28,7 @@ def start(learner: Learner, environment: Environment, key: Array) -> tuple[tuple
 
 
 def step_arguments(
-    learner: Learner, coins: Array, t: Array | int, states: tuple, loss: Any
+    learner: Learner, coins: Array, t: Array | int, states: tuple, loss: PyTree
 ) -> tuple[tuple, Array]:
     """The arguments of ``learner.step`` in round t: the learner sees its loss, clipped.
 
@@ -47,7 +47,7 @@ def step_arguments(
     return (state, jr.fold_in(coins, t), seen), clipped
 
 
-def first_arguments(learner: Learner, key: Array, loss: Any) -> tuple:
+def first_arguments(learner: Learner, key: Array, loss: PyTree) -> tuple:
     """The arguments of ``learner.step`` in round 1, to trace it.
 
     Args:

@@ -9,6 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 
 import jax
+from jax.extend.core import ClosedJaxpr
 
 from dpjax.engine.compile import ACCELERATOR, PLATFORMS, over_trials
 from dpjax.kernels.play import played_by_kernel
@@ -17,7 +18,7 @@ from dpjax.kernels.targets import TARGETS
 __all__ = ["TARGETS", "one_kernel", "played_by_kernel"]
 
 
-def one_kernel(program, size, platform, target):
+def one_kernel(program: ClosedJaxpr, size: tuple[int, int], platform, target):
     """The function of a block whose rounds are one kernel of an accelerator.
 
     Args:

@@ -16,7 +16,7 @@ from dpjax.kernels.entries import (
     Entry,
     InMemory,
     Key,
-    each,
+    elementwise,
     entries,
     filled,
     from_memory,
@@ -173,12 +173,16 @@ class Entries(ValueDomain):
             return cases[0]
         if any(isinstance(case, InMemory) for case in cases):
             raise Unfit("trials select different arrays in memory")
-        *rest, found = cases
+        *rest, selected = cases
         for i, case in reversed(list(enumerate(rest))):
-            here = each(lambda x, i=i: self.compute(lax.le, x, Entry(x.dtype.type(i))), index)
-            here = here.reshape((*here.shape, *[1] * (case.ndim - here.ndim)))
-            found = each(self.select_entry, np.broadcast_to(here, case.shape), case, found)
-        return found
+            equal = elementwise(
+                lambda x, i=i: self.compute(lax.le, x, Entry(x.dtype.type(i))), index
+            )
+            equal = equal.reshape((*equal.shape, *[1] * (case.ndim - equal.ndim)))
+            selected = elementwise(
+                self.select_entry, np.broadcast_to(equal, case.shape), case, selected
+            )
+        return selected
 
     def truth(self, value):
         answer = reduce(partial(self.compute, lax.bitwise_or), value.reshape(-1)).value
@@ -197,11 +201,11 @@ class Entries(ValueDomain):
         order = range(length)[:: -1 if eqn.params["reverse"] else 1]
         loops = any(inner.primitive.name in ("scan", "while") for inner in equations(body))
         if length <= WRITTEN_OUT and not loops:
-            found, carry = {}, start
+            stacked, carry = {}, start
             for i in order:
                 carry, outputs = step(carry, [self._row(x, np.int32(i)) for x in rows])
-                found[i] = list(map(self.restored, outputs))
-            columns = zip(*(map(entries, found[i]) for i in range(length)), strict=True)
+                stacked[i] = list(map(self.restored, outputs))
+            columns = zip(*(map(entries, stacked[i]) for i in range(length)), strict=True)
             return carry, [np.stack(column) for column in columns]
         stacks = self.stacks if eqn is self.main else []
         if len(eqn.outvars) - scan_sizes(eqn)[1] != len(stacks):
@@ -227,11 +231,13 @@ class Entries(ValueDomain):
                 value.shape[1:],
                 value[int(place)].reshape(-1) if value.ndim > 1 else [value[int(place)]],
             )
-        found, index = value[-1:], Entry(place)
+        entries_of_row, index = value[-1:], Entry(place)
         for i in range(len(value) - 1):
-            here = equals(self, index, i)
-            found = each(partial(self.select_entry, here), value[i : i + 1], found)
-        return found.reshape(value.shape[1:])
+            equal = equals(self, index, i)
+            entries_of_row = elementwise(
+                partial(self.select_entry, equal), value[i : i + 1], entries_of_row
+            )
+        return entries_of_row.reshape(value.shape[1:])
 
 
 def _stack(stack, place, row, lanes) -> None:
@@ -255,7 +261,7 @@ def _read(domain, eqn, operands):
     index, shape, axes = index_of(eqn), eqn.outvars[0].aval.shape, range(len(value.shape))
     if eqn.primitive.name == "gather":
         axes = eqn.params["dimension_numbers"].start_index_map
-    found: list[Entry] = []
+    window_entries: list[Entry] = []
     for row in starts_of(eqn, [value, *map(entries, rest)]).values():
         moved, starts = clamped(domain, row, index), [np.int32(0)] * len(value.shape)
         if any(x.differs for x in moved) and (
@@ -269,10 +275,10 @@ def _read(domain, eqn, operands):
             pairs = zip(row, moved, strict=True)
             inside = domain.all_of([domain.compute(lax.eq, a, b) for a, b in pairs])
             window = [domain.select_entry(inside, x, fill_of(eqn)) for x in window]
-        found += list(window)
+        window_entries += list(window)
     inner = offset_dims(eqn)
     order = [*(axis for axis in range(len(shape)) if axis not in inner), *inner]
-    return filled([shape[axis] for axis in order], found).transpose(np.argsort(order))
+    return filled([shape[axis] for axis in order], window_entries).transpose(np.argsort(order))
 
 
 def _write(domain, eqn, operands):

@@ -5,6 +5,7 @@ An entry that all trials share is a scalar. An entry that differs between trials
 the trials of a block. So the traced program contains only arithmetic.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,22 +110,22 @@ def to_memory(x):
     return x.astype(jnp.int32) if x.dtype == np.bool_ else x
 
 
-def from_memory(x, dtype):
+def from_memory(x, dtype: np.dtype):
     """The number of this type that is stored in memory as ``x``."""
     return x != 0 if np.dtype(dtype) == np.bool_ else x
 
 
-def type_in_memory(dtype) -> np.dtype:
+def type_in_memory(dtype: np.dtype) -> np.dtype:
     """The type of numbers in memory."""
     return np.dtype(np.int32 if np.dtype(dtype) == np.bool_ else dtype)
 
 
-def spread(value, lanes):
+def spread(value, lanes: tuple[int, ...]):
     """A number as a vector over the trials."""
     return value if np.shape(value) else lax.broadcast_in_dim(value, lanes, ())
 
 
-def filled(shape, entries) -> np.ndarray:
+def filled(shape: tuple[int, ...], entries: Iterable) -> np.ndarray:
     """An array of objects, filled in row-major order."""
     array = np.empty(int(np.prod(shape, dtype=int)), object)
     for i, entry in enumerate(entries):
@@ -132,7 +133,7 @@ def filled(shape, entries) -> np.ndarray:
     return array.reshape(shape)
 
 
-def known(array) -> np.ndarray:
+def known(array: np.ndarray) -> np.ndarray:
     """The entries of an array or of keys that are known at trace time."""
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
         with jax.ensure_compile_time_eval():
@@ -141,12 +142,12 @@ def known(array) -> np.ndarray:
     return filled(array.shape, map(Entry, array.reshape(-1)))
 
 
-def as_keys(words, generator) -> np.ndarray:
+def as_keys(words: np.ndarray, generator: Any) -> np.ndarray:
     """Keys from their words (..., 2)."""
     return filled(words.shape[:-1], [Key(a, b, generator) for a, b in words.reshape(-1, 2)])
 
 
-def words_of(keys) -> np.ndarray:
+def words_of(keys: np.ndarray) -> np.ndarray:
     """The words (..., 2) of keys."""
     words = [word for key in keys.reshape(-1) for word in (key.first, key.second)]
     return filled((*keys.shape, 2), words)
@@ -162,7 +163,7 @@ def is_key(value) -> bool:
     return bool(value.size) and isinstance(value.reshape(-1)[0], Key)
 
 
-def each(function, *arrays) -> np.ndarray:
+def elementwise(function: Callable, *arrays: np.ndarray) -> np.ndarray:
     """Apply a function of entries to the entries of arrays of one shape."""
     columns = zip(*(x.reshape(-1) for x in arrays), strict=True)
     return filled(arrays[0].shape, [function(*column) for column in columns])

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dpjax.core._versions import Equation
 from dpjax.engine.evaluate import rebind
 from dpjax.engine.indexing import INDICES, part_of
 from dpjax.engine.one_kernel import Unfit
@@ -36,7 +37,7 @@ class Index(NamedTuple):
     clamped: bool  # True if an index out of bounds means the nearest place, False if it means none
 
 
-def index_of(eqn) -> Index:
+def index_of(eqn: Equation) -> Index:
     """The index of an equation in :data:`INDEXED`."""
     part, shape = part_of(eqn), eqn.invars[0].aval.shape
     if part is None:
@@ -45,10 +46,10 @@ def index_of(eqn) -> Index:
     return Index(INDICES[eqn.primitive.name], counts, part.moved)
 
 
-def places(index) -> np.ndarray:
+def places(index: Index) -> np.ndarray:
     """All values of an index (n, axes); the last is out of bounds unless the index is clamped."""
-    found = list(itertools.product(*map(range, index.counts)))
-    return np.array(found if index.clamped else [*found, [OUTSIDE] * len(index.counts)], np.int32)
+    listed = list(itertools.product(*map(range, index.counts)))
+    return np.array(listed if index.clamped else [*listed, [OUTSIDE] * len(index.counts)], np.int32)
 
 
 class Moves:
@@ -62,8 +63,8 @@ class Moves:
         options: Any = {"xla_backend_optimization_level": 0}
         with jax.ensure_compile_time_eval():
             run = jax.jit(lambda: [_moved(eqn) for eqn in moving.values()])
-            found = run.lower().compile(options)() if moving else []
-        self._moved = dict(zip(moving, jax.tree.map(np.asarray, found), strict=True))
+            moved = run.lower().compile(options)() if moving else []
+        self._moved = dict(zip(moving, jax.tree.map(np.asarray, moved), strict=True))
 
     def of(self, eqn) -> list[np.ndarray]:
         """The number of the entry that moves to each place of each output.
@@ -96,7 +97,7 @@ def _size(eqn) -> int:
         return _MOST_NUMBERS + 1
 
 
-def moving(eqn, operands) -> list:
+def moving(eqn: Equation, operands) -> list:
     """The operands that are not indices."""
     if eqn.primitive.name in STATIC:
         return operands

@@ -6,7 +6,7 @@ loop.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -39,7 +39,7 @@ from dpjax.kernels.entries import (
 _FEW = 24
 
 
-def main_loop(closed):
+def main_loop(closed: ClosedJaxpr):
     """The equation of the loop that contains the most equations.
 
     Raises:
@@ -55,7 +55,7 @@ def _body(loop):
     return loop.params["jaxpr" if loop.primitive.name == "scan" else "body_jaxpr"].jaxpr
 
 
-def played_by_kernel(closed, flags, target) -> Callable:
+def played_by_kernel(closed: ClosedJaxpr, flags: Sequence[bool], target) -> Callable:
     """The function of many trials, with the main loop as one kernel.
 
     Args:
@@ -94,10 +94,10 @@ def _cut(closed) -> tuple:
     """(program before the main loop, the loop, program after it, variables that cross the loop)."""
     main = main_loop(closed)
     jaxpr, place = closed.jaxpr, closed.jaxpr.eqns.index(main)
-    made = {*jaxpr.invars, *jaxpr.constvars}
-    made.update(var for eqn in jaxpr.eqns[:place] for var in eqn.outvars)
+    defined = {*jaxpr.invars, *jaxpr.constvars}
+    defined.update(var for eqn in jaxpr.eqns[:place] for var in eqn.outvars)
     used = [atom for eqn in jaxpr.eqns[place:] for atom in eqn.invars] + list(jaxpr.outvars)
-    crossing = list(dict.fromkeys(x for x in used if not isinstance(x, Literal) and x in made))
+    crossing = list(dict.fromkeys(x for x in used if not isinstance(x, Literal) and x in defined))
 
     before = jaxpr.replace(eqns=jaxpr.eqns[:place], outvars=crossing)
     after = jaxpr.replace(
@@ -164,8 +164,8 @@ class _Kernel:
             self._kernel(refs[: len(arrays)], refs[len(arrays) :], loads)
 
         out_specs = [self._spec(size) for size in sizes]
-        found = self.target.call(kernel, arrays, shapes, self.blocks, specs, out_specs)
-        outputs = zip(found, avals, self.main.outvars, strict=True)
+        results = self.target.call(kernel, arrays, shapes, self.blocks, specs, out_specs)
+        outputs = zip(results, avals, self.main.outvars, strict=True)
         return [self._restored(x, aval, var.aval.dtype) for x, aval, var in outputs]
 
     def _kernel(self, inputs, outputs, loads) -> None:
@@ -230,8 +230,8 @@ def _loaded(ref, shape, dtype, differs, in_memory) -> Any:
     )
     if in_memory:
         return array
-    found = entries(array)
-    return as_keys(found, generator) if generator else found
+    loaded = entries(array)
+    return as_keys(loaded, generator) if generator else loaded
 
 
 def _copied(array, ref) -> InMemory:

@@ -5,18 +5,20 @@ its operands, and returns the values of its outputs.
 """
 
 import itertools
+from collections.abc import Sequence
 from functools import lru_cache, partial, reduce
 
 import jax
 import numpy as np
 from jax import lax
 
+from dpjax.core._versions import Equation
 from dpjax.core.generators import of
 from dpjax.engine.batched_rules import ELEMENTWISE
 from dpjax.engine.evaluate import rebind
 from dpjax.engine.indexing import NEUTRAL, SCATTERS, UPDATES
 from dpjax.engine.one_kernel import Unfit
-from dpjax.kernels.entries import Entry, Key, as_keys, each, filled, known, words_of
+from dpjax.kernels.entries import Entry, Key, as_keys, elementwise, filled, known, words_of
 from dpjax.kernels.moves import INDEXED, OUTSIDE, STATIC, common, index_of, moving
 
 # The largest number of rows in a sort, which compares all pairs.
@@ -26,7 +28,7 @@ _SORTED = 16
 def _elementwise(domain, eqn, operands) -> list:
     shape = eqn.outvars[0].aval.shape
     operands = [np.broadcast_to(x, shape) for x in operands]
-    return [each(lambda *entries: _one(domain, eqn, entries), *operands)]
+    return [elementwise(lambda *entries: _one(domain, eqn, entries), *operands)]
 
 
 def _one(domain, eqn, entries):
@@ -69,25 +71,25 @@ def _indexed(domain, eqn, operands) -> list:
         if name in SCATTERS:
             default = len(result)  # the previous entry
         pairs = zip(conditions[outer], column, strict=False)
-        found = [(here, moved[number]) for here, number in pairs if number != default]
+        pairs_of = [(at, moved[number]) for at, number in pairs if number != default]
         if name in UPDATES:
-            result.append(_updated(domain, name, old[default], found))
+            result.append(_updated(domain, name, old[default], pairs_of))
         else:
             entry = moved[default] if default != OUTSIDE else fill_of(eqn)
-            for here, other in found:
-                entry = domain.select_entry(here, other, entry)
+            for at, other in pairs_of:
+                entry = domain.select_entry(at, other, entry)
             result.append(entry)
     return [filled(shape, result)]
 
 
-def offset_dims(eqn):
+def offset_dims(eqn: Equation):
     """The axes of an output along which the index is constant."""
     if eqn.primitive.name == "gather":
         return eqn.params["dimension_numbers"].offset_dims
     return range(eqn.outvars[0].aval.ndim)
 
 
-def starts_of(eqn, operands) -> dict:
+def starts_of(eqn: Equation, operands: Sequence) -> dict:
     """The indices of an equation: place in a table of indices -> index along each indexed axis."""
     indices = operands[index_of(eqn).operands]
     if eqn.primitive.name.startswith("dynamic"):
@@ -96,7 +98,7 @@ def starts_of(eqn, operands) -> dict:
     return {place: list(table[place]) for place in np.ndindex(*table.shape[:-1])}
 
 
-def clamped(domain, row, index) -> list[Entry]:
+def clamped(domain, row: Sequence, index) -> list[Entry]:
     """An index, clamped to the existing places."""
 
     def moved(x, count):
@@ -115,30 +117,30 @@ def _conditions(domain, row, index) -> list[Entry]:
     return [domain.all_of(pairs) for pairs in itertools.product(*columns)]
 
 
-def equals(domain, entry, number) -> Entry:
+def equals(domain, entry: Entry, number: int) -> Entry:
     """Whether an entry equals a number."""
     return domain.compute(lax.eq, entry, Entry(entry.dtype.type(number)))
 
 
-def _updated(domain, name, old, found):
+def _updated(domain, name, old, updates):
     """The entry ``old``, updated by each found (condition, entry) whose condition holds.
 
     See :func:`dpjax.engine.indexing._written`.
     """
-    if not found:
+    if not updates:
         return old
     if name in NEUTRAL:
         new = Entry(old.dtype.type(NEUTRAL[name]))
-        for here, update in found:
-            new = domain.select_entry(here, update, new)
+        for place, update in updates:
+            new = domain.select_entry(place, update, new)
         return domain.compute(UPDATES[name], old, new)
     entry = old
-    for here, update in found:
-        entry = domain.select_entry(here, domain.compute(UPDATES[name], old, update), entry)
+    for place, update in updates:
+        entry = domain.select_entry(place, domain.compute(UPDATES[name], old, update), entry)
     return entry
 
 
-def fill_of(eqn) -> Entry:
+def fill_of(eqn: Equation) -> Entry:
     """The result of a gather for an index out of bounds."""
     fill, dtype = eqn.params["fill_value"], eqn.outvars[0].aval.dtype
     if fill is None:
@@ -150,7 +152,7 @@ def fill_of(eqn) -> Entry:
 
 def _platform_index(domain, eqn, operands) -> list:
     # All platforms take the default branch.
-    return [known(np.int32(eqn.params["platforms"].index(None)))]
+    return [known(np.asarray(eqn.params["platforms"].index(None), np.int32))]
 
 
 def _iota(domain, eqn, operands) -> list:
@@ -170,7 +172,7 @@ def _reduced(function):
             raise Unfit(f"{eqn.primitive.name} of an empty array")
         total = rows[0]
         for row in rows[1:]:
-            total = each(partial(domain.compute, function), total, row)
+            total = elementwise(partial(domain.compute, function), total, row)
         return [total.reshape(rest)]
 
     return rule
@@ -184,7 +186,7 @@ def _running(function):
         rows, shape = _rows(operands[0], axis)
         rows = rows[::step]
         for i in range(1, len(rows)):
-            rows[i] = each(partial(domain.compute, function), rows[i - 1], rows[i])
+            rows[i] = elementwise(partial(domain.compute, function), rows[i - 1], rows[i])
         return [np.moveaxis(rows[::step].reshape(shape), 0, axis)]
 
     return rule
@@ -208,10 +210,10 @@ def _extreme(compare):
         rows, shape = _rows(operands[0], axis)
         best, place = rows[0], known(np.zeros(rows[0].shape, dtype))
         for i, row in enumerate(rows[1:], 1):
-            wins = each(partial(domain.compute, is_better), row, best)
-            here = known(np.full(row.shape, i, dtype))
-            best = each(domain.select_entry, wins, row, best)
-            place = each(domain.select_entry, wins, here, place)
+            wins = elementwise(partial(domain.compute, is_better), row, best)
+            equal = known(np.full(row.shape, i, dtype))
+            best = elementwise(domain.select_entry, wins, row, best)
+            place = elementwise(domain.select_entry, wins, equal, place)
         return [place.reshape(shape[1:])]
 
     return rule
@@ -259,11 +261,13 @@ def _sort(domain, eqn, operands) -> list:
 
     for end in range(len(columns[0]) - 1, 0, -1):
         for i in range(end):
-            swap = each(after, *(x[i] for x in columns[:keys]), *(x[i + 1] for x in columns[:keys]))
+            swap = elementwise(
+                after, *(x[i] for x in columns[:keys]), *(x[i + 1] for x in columns[:keys])
+            )
             for x in columns:
                 low, high = x[i].copy(), x[i + 1].copy()
-                x[i] = each(domain.select_entry, swap, high, low)
-                x[i + 1] = each(domain.select_entry, swap, low, high)
+                x[i] = elementwise(domain.select_entry, swap, high, low)
+                x[i + 1] = elementwise(domain.select_entry, swap, low, high)
     return [np.moveaxis(x.reshape(shape), 0, axis) for x in columns]
 
 
@@ -306,7 +310,7 @@ def _as_word(x):
 
 def _random_fold_in(domain, eqn, operands) -> list:
     keys, data = (np.broadcast_to(x, eqn.outvars[0].aval.shape) for x in operands)
-    return [each(lambda key, x: domain.folded(key, domain.compute(_as_word, x)), keys, data)]
+    return [elementwise(lambda key, x: domain.folded(key, domain.compute(_as_word, x)), keys, data)]
 
 
 def _random_seed(domain, eqn, operands) -> list:

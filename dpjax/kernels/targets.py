@@ -45,10 +45,10 @@ def _reduce_precision(eqn, x):
 def _select_n(eqn, index, *cases):
     if len(cases) == 2:
         return rebind(eqn, [index, *cases])[0]
-    found = cases[-1]
+    selected = cases[-1]
     for i, case in reversed(list(enumerate(cases[:-1]))):
-        found = jnp.where(index <= _like(index, i), case, found)
-    return found
+        selected = jnp.where(index <= _like(index, i), case, selected)
+    return selected
 
 
 def _population_count(eqn, x):

@@ -1,6 +1,6 @@
 """Private bandits by batches: a noise-tolerant learner plays on noisy batch averages."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +82,7 @@ def batched_bandit(
     arms: int,
     *,
     epsilon: Number,
-    base: str = "htinf",
+    base: Literal["htinf", "exp2"] = "htinf",
     tau: Number | None = None,
     rate: Number | None = None,
 ) -> BatchLearner:

@@ -8,7 +8,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy, _check
+from dpjax.core import Array, Learner, Model, Number, Privacy, Read, _check
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
 from dpjax.learners.parts.arm_sums import ArmSums, check_exploration, no_losses
@@ -36,8 +36,8 @@ def cucb(
     domain: Domain,
     *,
     epsilon: Number,
-    read: str = "one",
-    model: str = "central",
+    read: Read = "one",
+    model: Model = "central",
     exploration: Number = 3.0,
 ) -> Learner:
     """CUCB with private means: combinatorial semi-bandits on k-sets, trees and paths.

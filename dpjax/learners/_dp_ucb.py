@@ -1,6 +1,6 @@
 """Private UCB with a binary tree for each arm."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms, check_exploration
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.laws import smallest
+from dpjax.privacy.printed import stated
 
 
 class DpUcbState(NamedTuple):
@@ -27,7 +28,7 @@ def dp_ucb(
     epsilon: Number,
     failure: Number = 0.1,
     exploration: Number = 4.0,
-    split: str = "parallel",
+    split: Literal["parallel", "paper"] = "parallel",
 ) -> Learner:
     """Private UCB: confidence bounds on the noisy sums of a binary tree for each arm.
 
@@ -105,7 +106,5 @@ def dp_ucb(
 
     declared = sums.privacy._replace(unit="round")
     if split == "paper":
-        declared = declared._replace(
-            calibration="printed", paper_epsilon=jnp.asarray(epsilon, jnp.float32)
-        )
+        declared = stated(declared, "printed", jnp.asarray(epsilon, jnp.float32))
     return Learner(init, step, bandit, Arms(arms), horizon, declared)

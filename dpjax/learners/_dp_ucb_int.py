@@ -13,6 +13,7 @@ from dpjax.feedback import bandit
 from dpjax.learners.parts import arm_sums
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
 class DpUcbIntState(NamedTuple):
@@ -87,7 +88,7 @@ def dp_ucb_int(
     delta: Number | None = None,
     exponent: Number = 1.1,
     exploration: Number = 4.0,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
 ) -> Learner:
     """DP-UCB-Int: UCB that releases an arm's mean whenever its pulls are a multiple of f.
 
@@ -143,9 +144,9 @@ def dp_ucb_int(
     _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
     arm_sums.check_exploration(exploration)
-    _check.one_of("derived", "printed", calibration=calibration)
+    printed = is_printed(calibration)
     exponent = jnp.asarray(exponent, jnp.float32)
-    if calibration == "printed":
+    if printed:
         every = jnp.clip(jnp.ceil(1.0 / epsilon), 1.0, horizon // 2 + 1).astype(jnp.int32)
     else:
         every = derived_interval(horizon, arms, epsilon, delta, exponent)
@@ -185,8 +186,7 @@ def dp_ucb_int(
         epsilon=spent,
         delta=delta,
         rho=rho,
-        calibration=calibration,
         accountant="zCDP of Laplace mechanisms, or the sum of their epsilons",
-        paper_epsilon=epsilon if calibration == "printed" else float("nan"),
     )
+    declared = stated(declared, calibration, epsilon)
     return Learner(init, step, bandit, Arms(arms), horizon, declared)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import noise, privacy
-from dpjax.core import Array, BatchLearner, Number, Pairs, _check
+from dpjax.core import Array, BatchLearner, Compare, Number, Pairs, _check
 from dpjax.learners.parts.arm_sums import check_arms, check_exploration, check_failure, one_release
 from dpjax.learners.parts.elimination import EliminationReport, Stage, by_stages
 from dpjax.maths import exact_sums
@@ -67,7 +67,7 @@ def dueling_elimination(
     epsilon: Number,
     failure: Number | None = None,
     exploration: Number = 1.0,
-    compare: str = "scores",
+    compare: Compare = "scores",
 ) -> BatchLearner:
     """Dueling elimination: eliminate arms by private counts of the duels that they lost.
 

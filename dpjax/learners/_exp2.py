@@ -15,6 +15,7 @@ from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear, unclipped
 from dpjax.learners.parts.arm_sums import check_mixing
 from dpjax.maths import designs
+from dpjax.privacy.printed import Calibration, is_printed
 
 
 class Actions(NamedTuple):
@@ -197,7 +198,7 @@ def exp2(
     loss_range: tuple[Number, Number] | None = None,
     rate: Number | None = None,
     mixing: Number | None = None,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
 ) -> Learner:
     """EXP2 with exploration on noisy losses, over arms or a finite set of vectors.
 
@@ -246,20 +247,20 @@ def exp2(
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
-    _check.one_of("derived", "printed", calibration=calibration)
+    printed = is_printed(calibration)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     check_mixing(mixing)
     over_arms = not isinstance(arms, list | tuple) and np.ndim(arms) != 2
     if over_arms:
         actions = arms_as_actions(_check.arms(arms))
-    elif calibration == "printed":
+    elif printed:
         raise ValueError("calibration: the paper prints rates for arms only")
     else:
         actions = vectors_as_actions(designs.as_vectors("arms", arms))
     if loss_range is None:
         loss_range = (0.0, 1.0) if over_arms else (-1.0, 1.0)
     low, high = _check.interval(loss_range=loss_range)
-    if calibration == "derived":
+    if not printed:
         # A constant may be subtracted for arms only: it is not a linear function of vectors.
         centre = (low + high) / 2 if over_arms else 0.0
         scale = privacy.laplace_scale(high - low, epsilon)

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms, check_mixing
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
 class Exp3State(NamedTuple):
@@ -90,7 +91,7 @@ def printed_epsilon(horizon, arms, mixing, delta):
 
 
 def exp3(
-    horizon: int, arms: int, *, mixing: Number | None = None, calibration: str = "derived"
+    horizon: int, arms: int, *, mixing: Number | None = None, calibration: Calibration = "derived"
 ) -> Learner:
     """EXP3: exponential weights with exploration, on importance-weighted gains.
 
@@ -131,15 +132,12 @@ def exp3(
     """
     horizon, arms = check_arms(horizon, arms)
     check_mixing(mixing)
-    _check.one_of("derived", "printed", calibration=calibration)
     gamma = default_mixing(horizon, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
 
     delta = privacy.default_delta(horizon)  # as in the paper
     declared = derived_privacy(horizon, arms, gamma, 1.0, delta)
-    if calibration == "printed":
-        declared = declared._replace(
-            calibration="printed", paper_epsilon=printed_epsilon(horizon, arms, gamma, delta)
-        )
+    if is_printed(calibration):
+        declared = stated(declared, calibration, printed_epsilon(horizon, arms, gamma, delta))
 
     def draw(key, exponents):
         p = probabilities(exponents, gamma)

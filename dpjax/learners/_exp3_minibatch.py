@@ -7,6 +7,7 @@ from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number, _check
 from dpjax.learners._exp3 import default_mixing, derived_privacy, exp3
 from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
 def switching_cost_tau(horizon, arms):
@@ -51,7 +52,7 @@ def exp3_minibatch(
     tau: Number | None = None,
     delta: Number | None = None,
     mixing: Number | None = None,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
 ) -> BatchLearner:
     """EXP3_tau: EXP3 on the average gains of batches, private through its own sampling.
 
@@ -97,7 +98,7 @@ def exp3_minibatch(
       (173, 0.995)
     """
     horizon, arms = check_arms(horizon, arms)
-    _check.one_of("derived", "printed", calibration=calibration)
+    printed = is_printed(calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
     epsilon = epsilon if epsilon is None else _check.epsilon(epsilon)
@@ -105,17 +106,12 @@ def exp3_minibatch(
     check_mixing(mixing)
     delta = check_delta(horizon, delta)
     if tau is None:
-        solve = derived_tau if calibration == "derived" else printed_tau
+        solve = printed_tau if printed else derived_tau
         tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))
     # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
     tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
     batches = jnp.ceil(horizon / tau)
     gamma = default_mixing(batches, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
     declared = derived_privacy(batches, arms, gamma, 1.0 / tau, delta)
-    if calibration == "printed":
-        declared = declared._replace(
-            calibration="printed", paper_epsilon=printed_epsilon(horizon, tau, delta)
-        )
-    base = exp3(horizon, arms, mixing=gamma)
-    batched = minibatch(base, horizon, tau)
-    return batched._replace(privacy=declared)
+    declared = stated(declared, calibration, printed_epsilon(horizon, tau, delta))
+    return minibatch(exp3(horizon, arms, mixing=gamma), horizon, tau)._replace(privacy=declared)

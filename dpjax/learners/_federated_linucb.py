@@ -1,7 +1,7 @@
 """Federated LinUCB: silos share one linear contextual bandit by noisy sums of fixed batches."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,7 @@ def federated_linucb(
     delta: Number,
     silos: int = 2,
     batch: int | None = None,
-    model: str = "silo",
+    model: Literal["silo", "distributed"] = "silo",
     ridge: Number = 1.0,
     feature_bound: Number = 1.0,
     loss_bound: Number = 1.0,

@@ -9,12 +9,13 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths import laws
 from dpjax.maths.barriers import rounded_product
+from dpjax.privacy.printed import Calibration, is_printed
 
 IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)
 
@@ -58,10 +59,10 @@ def ftpl(
     epsilon: Number,
     delta: Number,
     mechanism: Callable = IDENTICAL_LAW_TREE,
-    neighbours: str = "replace",
-    unit: str = "round",
+    neighbours: Neighbours = "replace",
+    unit: Unit = "round",
     perturbation: Number | None = None,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
 ) -> Learner:
     """Follow the perturbed leader, with the privacy noise as perturbation.
 
@@ -108,8 +109,7 @@ def ftpl(
     epsilon = _check.epsilon(epsilon)
     _check.delta(delta)
     _check.non_negative(**_check.given(perturbation=perturbation))
-    _check.one_of("derived", "printed", calibration=calibration)
-    printed = calibration == "printed"
+    printed = is_printed(calibration)
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise="gaussian",
         neighbours=neighbours, unit=unit,

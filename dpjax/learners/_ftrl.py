@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Learner, Number, _check
+from dpjax.core import Learner, Neighbours, Number, Unit, _check
 from dpjax.domains import Domain, Regularizer, ball_losses, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 from dpjax.noise import LAWS, LawName, name_of
+from dpjax.privacy.printed import Calibration, is_printed
 
 
 def default_rate(horizon, regularizer, losses) -> float:
@@ -65,10 +66,10 @@ def ftrl(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: LawName = "laplace",
-    neighbours: str = "replace",
-    unit: str = "round",
+    neighbours: Neighbours = "replace",
+    unit: Unit = "round",
     rate: Number | str | None = None,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
 ) -> Learner:
     """Follow the regularized leader on noisy prefix sums of the losses.
 
@@ -142,13 +143,13 @@ def ftrl(
             raise ValueError(f"rate: noisy is for laplace and gaussian noise, not for {noise}")
     else:
         _check.positive(**_check.given(rate=rate))
-    _check.one_of("derived", "printed", calibration=calibration)
-    if calibration == "printed" and noise != "laplace":
+    printed = is_printed(calibration)
+    if printed and noise != "laplace":
         raise ValueError("calibration: the paper prints a scale for Laplace noise only")
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,
         neighbours=neighbours, unit=unit,
-        printed_scale=None if calibration == "derived" else printed_scale(horizon, losses, epsilon),
+        printed_scale=printed_scale(horizon, losses, epsilon) if printed else None,
     )  # fmt: skip
 
     if noisy:

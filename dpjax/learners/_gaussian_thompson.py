@@ -8,12 +8,7 @@ from dpjax.learners.parts.arm_sums import check_arms, gaussian_draws, learner_of
 
 
 def gaussian_thompson(
-    horizon: int,
-    arms: int,
-    *,
-    delta: Number | None = None,
-    pulls: int = 0,
-    variance: Number = 1.0,
+    horizon: int, arms: int, *, delta: Number | None = None, pulls: int = 0, variance: Number = 1.0
 ) -> Learner:
     """Gaussian Thompson sampling: its own draws are Gaussian noise on the arms' means.
 

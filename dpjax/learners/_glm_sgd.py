@@ -1,7 +1,7 @@
 """Private greedy SGD for logistic contextual bandits, by one coin per user or noisy batch sums."""
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +98,7 @@ def glm_sgd(
     *,
     epsilon: Number,
     delta: Number | None = None,
-    model: str = "local",
+    model: Literal["local", "shuffle", "joint"] = "local",
     batch: Number | None = None,
     strength: Number | None = None,
     parameter_bound: Number = 1.0,

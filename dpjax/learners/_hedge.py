@@ -8,6 +8,7 @@ from dpjax.feedback import full
 from dpjax.learners.parts.arm_sums import check_arms, check_delta
 from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
 def plain_rate(horizon, arms, share=0.0):
@@ -72,7 +73,7 @@ def hedge(
     delta: Number | None = None,
     rate: Number | None = None,
     share: Number | None = None,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
 ) -> Learner:
     """Hedge (exponential weights), whose draws are exponential mechanisms.
 
@@ -138,10 +139,9 @@ def hedge(
     delta = check_delta(horizon, delta)
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     _check.between(0.0, 0.5, **_check.given(share=share))
-    _check.one_of("derived", "printed", calibration=calibration)
-    if calibration == "printed" and share is not None:
+    printed = is_printed(calibration)
+    if printed and share is not None:
         raise ValueError("share must be None for the printed calibration: the paper has no sharing")
-    printed = calibration == "printed"
     if rate is None:
         rate = plain_rate(horizon, arms, 0.0 if share is None else share)
     private = printed_rate if printed else private_rate
@@ -167,7 +167,6 @@ def hedge(
         delta=delta,
         rho=rho,
         accountant="zCDP of bounded-range draws, or the sum of their log-ratios if smaller",
-        calibration=calibration,
-        paper_epsilon=printed_epsilon(horizon, eta, delta) if printed else float("nan"),
     )
+    declared = stated(declared, calibration, printed_epsilon(horizon, eta, delta))
     return Learner(init, step, full, Arms(arms), horizon, declared)

@@ -3,11 +3,12 @@
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, _check
+from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, Selector, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 # The law of each selector.
 LAWS = {"exponential": selectors.exponential, "permute_and_flip": selectors.permute_and_flip}
@@ -24,8 +25,8 @@ def limited_updates(
     *,
     epsilon: Number,
     ratio: Number | None = None,
-    selector: str = "exponential",
-    calibration: str = "derived",
+    selector: Selector = "exponential",
+    calibration: Calibration = "derived",
 ) -> BatchLearner:
     """Follow the leader of the previous batch, drawn privately, in batches that double.
 
@@ -67,7 +68,7 @@ def limited_updates(
     plus 2 ln K / (epsilon n), because of the random draw. The arm is then played for at most 2 n
     rounds. Permute-and-flip is never worse than the exponential mechanism (McKenna & Sheldon). With
     Laplace noise ln K becomes ln K + 0.31 in the last term. For fixed gaps regret does not grow
-    with T: see :func:`dpjax.bounds.limited_updates_gaps`.
+    with T: it is O(1 / gap + 1 / epsilon) for each arm.
 
     Reference: Asi, Feldman, Koren & Talwar, "Private online prediction from experts: separations
     and faster rates", 2023, Algorithm 2 and Theorem 7. Their Corollary 8 draws the experts by
@@ -86,11 +87,9 @@ def limited_updates(
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
     _check.one_of(*LAWS, "laplace", selector=selector)
-    _check.one_of(
-        *(("derived", "printed") if selector == "laplace" else ("derived",)),
-        calibration=calibration,
-    )
-    printed = calibration == "printed"
+    printed = is_printed(calibration)
+    if printed and selector != "laplace":
+        raise ValueError("calibration: the paper prints the laplace selector only")
     scale = privacy.laplace_scale(1.0 if printed else 2.0, epsilon)
 
     def draw(key, total, rounds):
@@ -117,7 +116,6 @@ def limited_updates(
         epsilon=spent,
         rho=privacy.bounded_range_rho(spent) if bounded else 0.5 * spent**2,
         accountant=f"{NAMES[selector]} on each batch, parallel over batches",
-        calibration=calibration,
-        paper_epsilon=epsilon if printed else float("nan"),
     )
+    declared = stated(declared, calibration, epsilon)
     return BatchLearner(init, step, full, Arms(arms), horizon, declared)

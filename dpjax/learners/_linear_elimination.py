@@ -1,5 +1,7 @@
 """Linear elimination: phases of growing length, each on a core set and on fresh losses."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, Numbers, _check
@@ -100,7 +102,7 @@ def linear_elimination(
     epsilon: Number,
     delta: Number | None = None,
     noise: LawName = "laplace",
-    radius: str | None = None,
+    radius: Literal["joint", "exact", "chernoff", "printed"] | None = None,
     ratio: Number | None = None,
     failure: Number | None = None,
 ) -> BatchLearner:

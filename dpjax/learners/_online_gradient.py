@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
@@ -55,8 +55,8 @@ def online_gradient(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: LawName = "laplace",
-    neighbours: str = "replace",
-    unit: str = "round",
+    neighbours: Neighbours = "replace",
+    unit: Unit = "round",
     rate: Number | None = None,
 ) -> Learner:
     """Projected steps of any optax optimizer on privately released gradients.

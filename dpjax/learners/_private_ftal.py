@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
@@ -40,8 +40,8 @@ def private_ftal(
     delta: Number | None = None,
     mechanism: Callable = mechanisms.tree,
     noise: LawName = "laplace",
-    neighbours: str = "replace",
-    unit: str = "round",
+    neighbours: Neighbours = "replace",
+    unit: Unit = "round",
     strong_convexity: Number | None = None,
 ) -> Learner:
     """Private follow the approximate leader: each loss gets a quadratic around its action.

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, Privacy, _check
+from dpjax.core import Array, Learner, Neighbours, Number, Privacy, Unit, _check
 from dpjax.domains import Domain, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import clip_into
@@ -24,8 +24,8 @@ def private_giga(
     *,
     epsilon: Number,
     delta: Number,
-    neighbours: str = "replace",
-    unit: str = "round",
+    neighbours: Neighbours = "replace",
+    unit: Unit = "round",
     strong_convexity: Number | None = None,
 ) -> Learner:
     """A gradient method on a hidden point, which is played with new noise in each round.

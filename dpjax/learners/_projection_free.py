@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -98,7 +98,7 @@ def projection_free(
     loss_range: str | tuple[float, float] = "signed",
     smoothing: Number | None = None,
     rate: Number | None = None,
-    calibration: str = "single_change",
+    calibration: Literal["single_change", "batch_norm", "printed"] = "single_change",
 ) -> Learner:
     """PRIVATEBANDIT: private bandit convex optimization without projections.
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import noise, privacy
 from dpjax.combinators.batches import every_round
-from dpjax.core import Learner, Number, Privacy, _check
+from dpjax.core import Learner, Model, Number, Privacy, _check
 from dpjax.learners.parts.arm_sums import check_arms, check_failure
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.maths import exact_sums
@@ -20,7 +20,7 @@ def robust_elimination(
     moment: Number = 1.0,
     order: Number = 2.0,
     largest_gap: Number = 1.0,
-    model: str = "central",
+    model: Model = "central",
     failure: Number | None = None,
 ) -> Learner:
     """Robust elimination: successive elimination of arms with heavy-tailed losses.

@@ -1,6 +1,6 @@
 """SCRiBLE: bandit linear optimization over a convex set, by a self-concordant barrier."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,7 @@ from dpjax.domains import Domain, fitting
 from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector
 from dpjax.maths.barriers import rounded, rounded_product
+from dpjax.privacy.printed import Calibration, is_printed
 
 
 class ScribleState(NamedTuple):
@@ -97,9 +98,9 @@ def scrible(
     *,
     epsilon: Number,
     rate: Number | None = None,
-    noise: str = "scalar",
-    sampling: str = "sphere",
-    calibration: str = "derived",
+    noise: Literal["scalar", "vector"] = "scalar",
+    sampling: Literal["sphere", "axes"] = "sphere",
+    calibration: Calibration = "derived",
 ) -> Learner:
     """SCRiBLE on noisy losses: bandit linear optimization on balls and polytopes.
 
@@ -168,12 +169,12 @@ def scrible(
     _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     _check.one_of("scalar", "vector", noise=noise)
     _check.one_of("sphere", "axes", sampling=sampling)
-    _check.one_of("derived", "printed", calibration=calibration)
+    printed = is_printed(calibration)
     barrier, norm = domain.barrier, losses.norms[0]
     low, high = barrier.values(losses)
     bound, centre = (high - low) / 2, (high + low) / 2
     farthest = float(np.linalg.norm(domain.centre)) + domain.radius  # at least |X|_2
-    if calibration == "printed":
+    if printed:
         if noise != "vector":
             raise ValueError("calibration: the paper prints vector noise only")
         bound, centre = max(abs(low), abs(high)), 0.0

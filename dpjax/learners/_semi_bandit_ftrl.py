@@ -7,7 +7,7 @@ from jax import random as jr
 
 from dpjax import noise
 from dpjax.combinators import minibatch
-from dpjax.core import Array, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.core import Array, BatchLearner, Learner, Model, Number, Privacy, Read, _check
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
 from dpjax.maths.clipping import add_counts
@@ -31,8 +31,8 @@ def semi_bandit_ftrl(
     *,
     epsilon: Number,
     delta: Number | None = None,
-    read: str = "one",
-    model: str = "local",
+    read: Read = "one",
+    model: Model = "local",
 ) -> Learner | BatchLearner:
     """FTRL for adversarial semi-bandits on k-sets and paths, with noise on losses.
 

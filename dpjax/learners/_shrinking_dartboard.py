@@ -12,6 +12,7 @@ from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.fixed_share import jump, share_for, shared
 from dpjax.maths import exact_sums
+from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
 class ShrinkingDartboardState(NamedTuple):
@@ -51,7 +52,7 @@ def shrinking_dartboard(
     delta: Number | None = None,
     rate: Number | None = None,
     restart: Number | None = None,
-    calibration: str = "derived",
+    calibration: Calibration = "derived",
     batch: int | None = 1,
     shifts: Number = 0,
 ) -> Learner | BatchLearner:
@@ -194,7 +195,7 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
         _check.delta(delta)
     _check.positive(**_check.given(rate=rate, restart=restart))
     _check.between(0.0, 0.5, **_check.given(rate=rate, restart=restart))
-    _check.one_of("derived", "printed", calibration=calibration)
+    printed = is_printed(calibration)
     _check.non_negative(shifts=shifts)
     if batch is not None:
         batch = _check.size(1, batch=batch)
@@ -202,7 +203,7 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
             raise ValueError(f"batch must be at most the horizon of {horizon}, got {batch}")
     given = (horizon, arms, epsilon, delta)
     size: Any = batch if batch in (1, None) else jnp.float32(batch)
-    if calibration == "printed":
+    if printed:
         _check.between(0.0, 0.0, shifts=shifts)
         if delta is None and batch != 1:
             raise ValueError(
@@ -223,10 +224,7 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
         rho=dartboard.rho(setting, size),
         accountant="one coin and M - 1 draws: the sum of their log-ratios"
         + ("" if delta is None else ", or their Renyi divergences if smaller"),
-        calibration=calibration,
     )
-    if calibration == "printed":
-        formula = dartboard.printed_epsilon(horizon, setting, delta, size)
-        paper = jnp.where(jnp.isinf(epsilon), jnp.inf, formula)
-        declared = declared._replace(paper_epsilon=paper)
-    return setting, size, declared
+    paper = dartboard.printed_epsilon(horizon, setting, delta, size)
+    paper = jnp.where(jnp.isinf(epsilon), jnp.inf, paper)
+    return setting, size, stated(declared, calibration, paper)

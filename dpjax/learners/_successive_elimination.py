@@ -1,5 +1,7 @@
 """DP-SE: successive elimination in epochs, each on fresh losses."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, _check
@@ -46,7 +48,7 @@ def successive_elimination(
     epsilon: Number,
     delta: Number | None = None,
     noise: LawName = "laplace",
-    radius: str | None = None,
+    radius: Literal["printed", "chernoff"] | None = None,
     failure: Number | None = None,
     exploration: Number = 1.0,
 ) -> BatchLearner:

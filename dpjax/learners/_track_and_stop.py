@@ -5,10 +5,7 @@ import jax.numpy as jnp
 from dpjax.core import BatchLearner, Number
 from dpjax.learners.parts import stopping_rules
 from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
-from dpjax.learners.parts.identification import (
-    KEPT,
-    identification_learner,
-)
+from dpjax.learners.parts.identification import KEPT, identification_learner
 from dpjax.maths import transport
 from dpjax.maths.laws import smallest
 

@@ -105,12 +105,7 @@ def adap_klucb(
 
 
 def adac_ucb(
-    horizon: int,
-    arms: int,
-    *,
-    rho: Number,
-    delta: Number | None = None,
-    exploration: Number = 3.1,
+    horizon: int, arms: int, *, rho: Number, delta: Number | None = None, exploration: Number = 3.1
 ) -> BatchLearner:
     """AdaC-UCB: AdaP-UCB with Gaussian noise, for zero-concentrated differential privacy.
 

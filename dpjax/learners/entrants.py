@@ -77,10 +77,7 @@ _IN_WORDS = {
 
 def feedback_of(learner) -> str:
     """The feedback of a learner in words, or the feedback's name if it has no description."""
-    name = learner.feedback.name
-    if isinstance(learner.action_set, Arms) and name == "linear":
-        name = "bandit"
-    return _IN_WORDS.get(name, name)
+    return _IN_WORDS.get(learner.feedback.kind, learner.feedback.name)
 
 
 def check_learner(learner) -> None:

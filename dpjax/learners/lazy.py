@@ -20,12 +20,7 @@ class LazyState(NamedTuple):
 
 
 def lazy_ucb(
-    horizon: int,
-    arms: int,
-    *,
-    epsilon: Number,
-    exploration: Number = 3.0,
-    log_base: Number = 2.0,
+    horizon: int, arms: int, *, epsilon: Number, exploration: Number = 3.0, log_base: Number = 2.0
 ) -> Learner:
     """Anytime-Lazy-UCB: UCB on private means of recent losses, replaced at doubling times.
 
@@ -70,12 +65,7 @@ def lazy_ucb(
 
 
 def lazy_thompson(
-    horizon: int,
-    arms: int,
-    *,
-    epsilon: Number,
-    exploration: Number = 3.0,
-    log_base: Number = 2.0,
+    horizon: int, arms: int, *, epsilon: Number, exploration: Number = 3.0, log_base: Number = 2.0
 ) -> Learner:
     """Lazy-DP-TS: Thompson sampling on private means that are replaced at doubling times.
 

@@ -5,7 +5,7 @@ the privacy noise matters.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -96,7 +96,7 @@ def private_mean(
     accuracy: Number,
     failure: Number,
     bound: Number = 1.0,
-    queries: str = "every_round",
+    queries: Literal["every_round", "powers_of_two"] = "every_round",
 ) -> Stopped:
     """DP-NAS: stop once the sum is large, and return a mean of relative error ``accuracy``.
 

@@ -1,5 +1,7 @@
 """AdaP-TT, DP-TT and TTUCB: top-two sampling to identify the best arm, from private means."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number, Privacy, _check
@@ -19,7 +21,7 @@ def adap_tt(
     delta: Number | None = None,
     noise: LawName = "laplace",
     failure: Number = 0.01,
-    rule: str | None = None,
+    rule: Literal["hoeffding", "chernoff", "printed", "released"] | None = None,
     forget: bool = True,
     ratio: float = 2.0,
 ) -> BatchLearner:

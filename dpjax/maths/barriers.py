@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax.core import Array
+from dpjax.core import Array, Number
 
 
 class Path(NamedTuple):
@@ -46,7 +46,7 @@ class Barrier(NamedTuple):
     path: Path | None = None  # None if argmin and explore have closed forms
 
 
-def ball(dim, radius) -> Barrier:
+def ball(dim: int, radius: Number) -> Barrier:
     """R(x) = -ln(1 - |x|^2 / r^2), nu = 1.
 
     With r = 1 and c = sqrt(1 + |s|^2), x = -s / (1 + c). The semi-axis along x has length
@@ -76,7 +76,7 @@ def ball(dim, radius) -> Barrier:
     return Barrier(1.0, dim, argmin, explore, values)
 
 
-def cube(dim, radius) -> Barrier:
+def cube(dim: int, radius: Number) -> Barrier:
     """R(x) = -sum_i ln(1 - x_i^2 / r^2), nu = d: the barrier of a ball in each coordinate."""
 
     def argmin(s):
@@ -100,7 +100,7 @@ def cube(dim, radius) -> Barrier:
 _NEWTON_STEPS = 10
 
 
-def simplex(dim) -> Barrier:
+def simplex(dim: int) -> Barrier:
     """R(x) = -sum_i ln x_i, nu = d, within the plane sum_i x_i = 1 of dimension n = d - 1.
 
     x_i = 1 / (s_i + m). The root m of sum_i x_i = 1 is found by Newton's method on 1 / sum_i x_i,
@@ -134,7 +134,7 @@ def simplex(dim) -> Barrier:
     return Barrier(float(dim), dim - 1, argmin, explore, lambda losses: losses.entry)
 
 
-def rounded(x) -> Array:
+def rounded(x: Array) -> Array:
     """Return x, and force a product to be rounded before it is added to anything.
 
     A compiler may fuse a product and a sum into one operation, which rounds once. Whether it does
@@ -144,14 +144,14 @@ def rounded(x) -> Array:
     return jnp.clip(x, -largest, largest)
 
 
-def rounded_product(first, *factors) -> Array:
+def rounded_product(first: Array, *factors: Array) -> Array:
     """The product of the factors from left to right, with each partial product rounded."""
     for factor in factors:
         first = rounded(first * factor)
     return first
 
 
-def add_up(x) -> Array:
+def add_up(x: Array) -> Array:
     """The sum of x (n, ...) over n, in a fixed order and with rounded terms if n is at most 32.
 
     The order and rounding of jnp.sum depend on the number of trials in a batch.

@@ -3,13 +3,22 @@
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import Array, Number
+
 # The largest clipping level.
 LARGEST = 2.0**30
 # The tried shares of the bias in the radius: these fractions of the way between its two limits.
 _PARTS = np.square(np.arange(1, 17) / 16.0).astype(np.float32)
 
 
-def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
+def clipped_mean(
+    radius: Number,
+    exponent: Number,
+    moment: Number,
+    order: Number,
+    epsilon: Number,
+    model: str = "central",
+):
     """The clipping level B and the least number R of losses for a private mean within ``radius``.
 
     Let E|X|^p <= u and v = p - 1. With probability at least 1 - 3 e^-x, the error of the private
@@ -51,7 +60,16 @@ def clipped_mean(radius, exponent, moment, order, epsilon, model="central"):
     return level[best], rounds[best]
 
 
-def epoch_plan(epoch, active, failure, largest_gap, moment, order, epsilon, model):
+def epoch_plan(
+    epoch: Array,
+    active: Array,
+    failure: Number,
+    largest_gap: Number,
+    moment: Number,
+    order: Number,
+    epsilon: Number,
+    model: str,
+):
     """B_e, R_e and the radius largest_gap 2^-e / 4 of epoch e = 1, 2, ..., for ``active`` arms."""
     squared = jnp.square(jnp.asarray(epoch, jnp.float32))
     exponent = jnp.log(8.0 * jnp.asarray(active, jnp.float32) * squared / failure)

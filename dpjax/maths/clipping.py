@@ -2,8 +2,10 @@
 
 import jax.numpy as jnp
 
+from dpjax.core import Number, PyTree
 
-def within(loss, low, high):
+
+def within(loss: PyTree, low: Number, high: Number):
     """The loss clipped to [low, high]. NaN counts as low.
 
     If it were kept, a NaN would be visible in every later release, despite the noise.
@@ -22,7 +24,7 @@ def add_counts(total, more):
     return jnp.where(both < 0, jnp.iinfo(jnp.int32).max, both)
 
 
-def into_range(losses, low, high, tolerance=None):
+def into_range(losses: PyTree, low: Number, high: Number, tolerance: Number | None = None):
     """The losses, of any shape, clipped to [low, high], and how many were outside, () int32.
 
     Losses outside by at most ``tolerance`` are not counted, to allow for rounding. The default

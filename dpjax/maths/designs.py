@@ -112,15 +112,15 @@ def coordinates(actions: Array, active: Array | None = None) -> tuple[Array, Arr
         squares = jnp.sum(rest * rest, axis=1)
         farthest = jnp.argmax(squares)
         square = jnp.max(squares)
-        found = square > smallest_square
+        independent = square > smallest_square
         direction = at(rest, farthest)
         # No share exceeds 1 in absolute value, since no action is farther from the span.
-        share = jnp.sum(rest * direction[None], axis=1) / jnp.where(found, square, 1.0)
-        share = jnp.where(found, share, 0.0)
+        share = jnp.sum(rest * direction[None], axis=1) / jnp.where(independent, square, 1.0)
+        share = jnp.where(independent, share, 0.0)
         rest = rest - share[:, None] * direction[None]
         points = points - share[:, None] * at(points, farthest)[None]
         points = jnp.where(jnp.arange(dim) == index, share[:, None], points)
-        return rest, points, basis | (found & (jnp.arange(count) == farthest))
+        return rest, points, basis | (independent & (jnp.arange(count) == farthest))
 
     start = (rest, jnp.zeros_like(actions), jnp.zeros(count, bool))
     _, points, basis = lax.fori_loop(0, dim, extend, start)
@@ -139,13 +139,13 @@ def inverse(matrix: Array) -> Array:
     dim = matrix.shape[0]
 
     def eliminate(index, rest):
-        here = jnp.arange(dim) == index
-        column = jnp.sum(jnp.where(here[None], rest, 0.0), axis=1)
+        is_pivot = jnp.arange(dim) == index
+        column = jnp.sum(jnp.where(is_pivot[None], rest, 0.0), axis=1)
         row = at(rest, index)
         pivot = at(row, index)
         rest = rest - column[:, None] * row[None] / pivot
-        rest = jnp.where(here[None], -column[:, None] / pivot, rest)
-        return jnp.where(here[:, None], jnp.where(here, 1.0, row)[None] / pivot, rest)
+        rest = jnp.where(is_pivot[None], -column[:, None] / pivot, rest)
+        return jnp.where(is_pivot[:, None], jnp.where(is_pivot, 1.0, row)[None] / pivot, rest)
 
     return lax.fori_loop(0, dim, eliminate, matrix)
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpjax.core import Array
+from dpjax.core import Array, Number
 
 _UNROLLED = 8
 
@@ -26,24 +26,24 @@ class Ellipsoid(NamedTuple):
     definite: Array  # () bool, whether V is positive definite
 
 
-def packed_size(dim) -> int:
+def packed_size(dim: int) -> int:
     """The number of entries of a packed matrix with ``dim`` rows."""
     return dim * (dim + 1) // 2
 
 
-def indices(dim):
+def indices(dim: int):
     """The rows i and columns j of the packed entries, as NumPy arrays."""
     return np.tril_indices(dim)
 
 
-def unpack(packed, dim):
+def unpack(packed: Array, dim: int):
     """The symmetric matrix (d, d) from a packed one."""
     rows, columns = np.indices((dim, dim))
     low, high = np.minimum(rows, columns), np.maximum(rows, columns)
     return packed[high * (high + 1) // 2 + low]
 
 
-def outer(vector):
+def outer(vector: Array):
     """v v', packed."""
     dim = vector.shape[0]
     if dim > _UNROLLED + 1:
@@ -52,20 +52,20 @@ def outer(vector):
     return jnp.stack([vector[i] * vector[j] for i in range(dim) for j in range(i + 1)])
 
 
-def squared_length(vector):
+def squared_length(vector: Array):
     """|v|^2, ()."""
     if vector.shape[0] > _UNROLLED:
         return jnp.sum(vector * vector)
     return sum(vector[i] * vector[i] for i in range(vector.shape[0]))
 
 
-def add_to_diagonal(packed, dim, value):
+def add_to_diagonal(packed: Array, dim: int, value: Number):
     """V + value I."""
     rows, columns = indices(dim)
     return packed + jnp.where(rows == columns, value, 0.0)
 
 
-def ellipsoid(packed, dim) -> Ellipsoid:
+def ellipsoid(packed: Array, dim: int) -> Ellipsoid:
     """The Ellipsoid of a packed V = L D L', by elimination without pivoting.
 
     V is positive definite if and only if all D_i are positive. A D_i that is not positive is
@@ -145,14 +145,14 @@ def _row_times(whitener, i, columns):
     return lax.fori_loop(0, i + 1, add, jnp.zeros_like(columns[0]))
 
 
-def inner(vector, points):
+def inner(vector: Array, points: Array):
     """<v, x> for each of the points (K, d), (K,)."""
     if points.shape[1] > _UNROLLED:
         return points @ vector
     return sum(vector[j] * points[:, j] for j in range(points.shape[1]))
 
 
-def solve(whitener, vector):
+def solve(whitener: Array, vector: Array):
     """V^-1 v = W' (W v)."""
     dim = vector.shape[0]
     if dim > _UNROLLED:
@@ -172,7 +172,7 @@ def solve(whitener, vector):
     return jnp.stack([sum(w[i, j] * white[i] for i in range(j, dim)) for j in range(dim)])
 
 
-def log_determinant(shape, scale):
+def log_determinant(shape: Ellipsoid, scale: Number):
     """ln(|det V| / scale^d) of an Ellipsoid."""
     dim = shape.pivots.shape[0]
     if dim > _UNROLLED:

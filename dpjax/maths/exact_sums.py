@@ -14,6 +14,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpjax.core import Array, Number
+
 UNIT = 2.0**-30  # the value of 1 in ``part``
 _BITS = 30
 _BELOW = 2**_BITS - 1
@@ -28,14 +30,14 @@ class ExactSum(NamedTuple):
     part: jax.Array  # (*shape) int32 in 0 .. 2^30 - 1
 
 
-def nothing(shape=()) -> ExactSum:
+def nothing(shape: tuple[int, ...] = ()) -> ExactSum:
     """The sum of no losses."""
     zero = jnp.zeros(shape, jnp.int32)
     return ExactSum(zero, zero)
 
 
 @jax.jit
-def of(values) -> ExactSum:
+def of(values: Number) -> ExactSum:
     """Values (*shape) below 2^31 in size, each rounded to the nearest multiple of 2^-30."""
     values = jnp.asarray(values, jnp.float32)
     # Not by the floor: for a small negative value, value + 1 has fewer digits than the value.
@@ -45,28 +47,28 @@ def of(values) -> ExactSum:
 
 
 @jax.jit
-def add(total, more) -> ExactSum:
+def add(total: ExactSum, more: ExactSum) -> ExactSum:
     """The sum of two sums."""
     return _carried(total.whole + more.whole, total.part + more.part)
 
 
-def add_at(totals, index, more) -> ExactSum:
+def add_at(totals: ExactSum, index: Array, more: ExactSum) -> ExactSum:
     """The sums (K,), with ``more`` added at ``index``."""
     return _carried(totals.whole.at[index].add(more.whole), totals.part.at[index].add(more.part))
 
 
-def negative(total) -> ExactSum:
+def negative(total: ExactSum) -> ExactSum:
     """The sum with the opposite sign."""
     return _carried(-total.whole, -total.part)
 
 
-def magnitude(total) -> ExactSum:
+def magnitude(total: ExactSum) -> ExactSum:
     """The absolute value of a sum."""
     return jax.tree.map(lambda x, y: jnp.where(total.whole < 0, x, y), negative(total), total)
 
 
 @jax.jit
-def repeated(value, count) -> ExactSum:
+def repeated(value: Number, count: Array) -> ExactSum:
     """The sum of ``count`` equal losses ``value``, both (*shape); count is int32, at least 0.
 
     The result is the same as after adding the value ``count`` times. It is computed from digits of
@@ -81,7 +83,7 @@ def repeated(value, count) -> ExactSum:
 
 
 @jax.jit
-def shifted(total, amount) -> ExactSum:
+def shifted(total: ExactSum, amount: Number) -> ExactSum:
     """The sum plus a float32 of any size, which is rounded to a multiple of 2^-30.
 
     The result is clipped to the range of an ExactSum if the result or the amount is beyond 2^31, or
@@ -96,7 +98,7 @@ def shifted(total, amount) -> ExactSum:
 
 
 @jax.jit
-def to_float(total):
+def to_float(total: ExactSum):
     """The nearest float32 or a neighbour of it, (*shape). Sums near 0 keep full precision."""
     up = total.part >> (_BITS - 1)
     near = (total.part - (up << _BITS)).astype(jnp.float32) * UNIT
@@ -104,13 +106,13 @@ def to_float(total):
     return total.whole.astype(jnp.float32) + up.astype(jnp.float32) + near
 
 
-def excess(totals):
+def excess(totals: ExactSum):
     """The excess of each of the sums (K,) over the least. Small differences keep their digits."""
     near = to_float(ExactSum(totals.whole - jnp.min(totals.whole), totals.part))
     return near - jnp.min(near)
 
 
-def mean(total, count):
+def mean(total: ExactSum, count: Array):
     """The sum divided by a count, in float32."""
     return to_float(total) / jnp.asarray(count, jnp.float32)
 

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax.core import _check
+from dpjax.core import Array, Number, _check
 from dpjax.maths import exact_sums
 from dpjax.maths.clipping import within
 
 
-def ties(values, size):
+def ties(values: Array, size: Number):
     """The values (n,) that are within 1e-6 ``size`` of the smallest one, (n,) bool.
 
     Values that are equal as real numbers may differ by rounding, and even one value may be computed
@@ -27,7 +27,7 @@ def ties(values, size):
     return values <= jnp.min(values) + 1e-6 * size
 
 
-def smallest(key, values):
+def smallest(key: Array, values: Array):
     """The index of the smallest of the values (n,), () int32, with random tie-breaking.
 
     A fixed order among ties would favour the same arms in every trial. Integers tie if they are
@@ -47,12 +47,12 @@ def smallest(key, values):
 
 
 @partial(jax.jit, static_argnums=1)
-def normal(key, shape=()):
+def normal(key: Array, shape: tuple[int, ...] = ()):
     """Independent standard normal draws, (*shape) float32."""
     return as_normal(random_words(key, shape))
 
 
-def random_words(key, shape):
+def random_words(key: Array, shape: tuple[int, ...]):
     """Random words, (*shape) uint32, two from each block of the generator.
 
     jax.random.bits uses only one word of each block, at the same cost.
@@ -70,7 +70,7 @@ _WORD = 30
 _MASK = 2**_WORD - 1
 
 
-def level(key):
+def level(key: Array):
     """A uniform number of 60 bits, as two words of 30 bits, () int32 each.
 
     It uses the same block of the generator as jax.random.uniform. Its first 23 bits are the bits of
@@ -82,7 +82,7 @@ def level(key):
     return tuple(lax.convert_element_type(word >> 2, jnp.int32) for word in (high, low))
 
 
-def below(key, parts):
+def below(key: Array, parts: Array):
     """True with probability p, the sum of ``parts`` (n,), () bool.
 
     Each part is rounded to the nearest multiple of 2^-60. Then the parts are added without error.
@@ -95,7 +95,7 @@ def below(key, parts):
     return (high < total.whole) | ((high == total.whole) & (low < total.part))
 
 
-def index_of(key, weights):
+def index_of(key: Array, weights: Array):
     """An index drawn in proportion to weights (n,) that are in [0, 1] and add up to about 1.
 
     Weights are rounded down to multiples of a unit, 2^-55 for up to eight of them and 2^-48 for a
@@ -107,7 +107,7 @@ def index_of(key, weights):
     return _drawn(level(key), high, low, places)
 
 
-def index_of_powers(key, exponents):
+def index_of_powers(key: Array, exponents: Array):
     """An index drawn in proportion to e^-x for x (n,) >= 0, at least one of them 0.
 
     For x below 1/2 the digits of 1 - e^-x are kept. So rounding changes the logarithm of a weight
@@ -167,7 +167,7 @@ def _product(a, b):
     return a_high * b_high + (middle >> 15) + (part >> _WORD), part & _MASK
 
 
-def sign_and_tail(words):
+def sign_and_tail(words: Array):
     """One bit of each word as a bool, and the 31 others as a float32 number in (0, 1].
 
     Small numbers have full precision. So draws made from them have the longest tails that 31 bits
@@ -178,7 +178,7 @@ def sign_and_tail(words):
 
 
 @jax.jit
-def as_laplace(words):
+def as_laplace(words: Array):
     """Laplace draws of scale 1: a random sign times -ln u, with absolute values up to 22.2."""
     sign, u = sign_and_tail(words)
     size = -jnp.log(u)
@@ -208,7 +208,7 @@ def _polynomial(coefficients, x):
 
 
 @jax.jit
-def as_normal(words):
+def as_normal(words: Array):
     """Standard normal draws: a random sign times the u / 2 quantile of the tail, at most 6.3.
 
     1 - u is the probability of a smaller absolute value. The formula is from Giles 2011,
@@ -225,7 +225,7 @@ def as_normal(words):
     return jnp.where(sign, size, -size)
 
 
-def centred_chi(key, k, size):
+def centred_chi(key: Array, k: Array, size: int):
     """sqrt(X_i) - sqrt(k) for X_i ~ chi-square(k - i), i = 0 .. size - 1.
 
     X_i = 2 d (1 + t)^3 with 2 d = k - i - 2/3.
@@ -237,7 +237,7 @@ def centred_chi(key, k, size):
     return root * jnp.expm1(1.5 * jnp.log1p(t)) - missing / (root + jnp.sqrt(k))
 
 
-def log_gamma(key, shape):
+def log_gamma(key: Array, shape: Array):
     """ln X for independent X_i ~ Gamma(shape_i), with shapes (...) of at least 1; float32 (...).
 
     jax.random.loggamma may loop forever under vmap. The condition of its loop is computed once for
@@ -280,7 +280,7 @@ def _log1p_tail(x):
 
 
 @jax.jit
-def binomial(key, count, probability):
+def binomial(key: Array, count: Array, probability: Number):
     """A draw from Binomial(count, probability) for int32 counts up to 2^31 - 1; () int32.
 
     Environments use it to draw the losses of a whole batch. jax.random.binomial computes the mean

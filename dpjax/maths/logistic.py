@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dpjax.core import Number
+
 
 @jax.jit
-def gradient_ball(length):
+def gradient_ball(length: Number):
     """The smallest ball that contains all gradients at a parameter of length rho: (centre, radius).
 
     Gradients are (mu(<theta, x>) - y) x for |x| <= 1 and 0 <= y <= 1, with mu logistic. The centre

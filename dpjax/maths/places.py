@@ -2,8 +2,10 @@
 
 import jax.numpy as jnp
 
+from dpjax.core import Array
 
-def at(values, arm):
+
+def at(values: Array, arm: Array):
     """``values[arm]`` for values (K, ...) and a traced arm; zeros for an arm outside 0 .. K - 1.
 
     It is computed as a masked sum, which compilers fuse with neighbouring operations. Under vmap,

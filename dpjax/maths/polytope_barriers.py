@@ -38,7 +38,9 @@ class _Found(NamedTuple):
     after: Array  # (n,), the next point of Newton's method
 
 
-def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
+def polytope(
+    rows: np.ndarray, centre: np.ndarray, columns: np.ndarray, values, *, newton: int = 5
+) -> Barrier:
     """R(y) = -sum_i ln(1 - <q_i, y>), nu = m, the number of rows.
 
     Args:
@@ -51,7 +53,7 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
     count, dim = rows.shape
     inverse = np.linalg.pinv(columns)  # (n, d)
     q, middle, lift, down = (
-        np.asarray(each, np.float32) for each in (rows, centre, columns, inverse)
+        np.asarray(part, np.float32) for part in (rows, centre, columns, inverse)
     )
 
     def at(s, y):
@@ -70,15 +72,15 @@ def polytope(rows, centre, columns, values, *, newton=5) -> Barrier:
         nothing = jnp.zeros((), jnp.float32)
         start = _Found(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
         # One iteration more than ``steps``, since the last one only evaluates the final point.
-        return lax.fori_loop(0, steps + 1, lambda _, found: at(s, found.after), start)
+        return lax.fori_loop(0, steps + 1, lambda _, state: at(s, state.after), start)
 
     def explore(s, y, z):
-        found = minimize(_shortened(s), y, newton)
-        step = _product(found.whitener, z)
-        ratios = _product(found.scaled, step)
-        dual = _product(found.scaled.T, ratios)
+        state = minimize(_shortened(s), y, newton)
+        step = _product(state.whitener, z)
+        ratios = _product(state.scaled, step)
+        dual = _product(state.scaled.T, ratios)
         step = step * jnp.minimum(1.0, _WITHIN / jnp.maximum(jnp.max(ratios), 1e-30))
-        return found.y, found.decrement, middle + _product(lift, found.y + step), dual
+        return state.y, state.decrement, middle + _product(lift, state.y + step), dual
 
     def from_centre(s):
         s = _shortened(_product(lift.T, jnp.clip(s, -_LARGEST, _LARGEST)))

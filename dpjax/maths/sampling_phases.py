@@ -9,10 +9,12 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import Array, Number
+
 _LARGEST_COUNT = 2**31 - 1
 
 
-def phase_exponent(failure, arms, phase_n, phase_m):
+def phase_exponent(failure: Number, arms: int, phase_n: Number, phase_m: Number):
     """ln((K - 1) / failure) + ln(j (j + 1)) + ln(j' (j' + 1)) for the phases j, j' = 1, 2, ...
 
     With these exponents the total error probability of all tests is at most ``failure``, for any
@@ -21,15 +23,15 @@ def phase_exponent(failure, arms, phase_n, phase_m):
     probabilities sum to ``failure``, since sum_j 1 / (j (j + 1)) = 1. The first phase that may be
     tested (:func:`first_phase`) has j = 1.
     """
-    given = (jnp.asarray(value, jnp.float32) for value in (failure, phase_n, phase_m))
-    failure, phase_n, phase_m = jnp.broadcast_arrays(*given)
+    numbers = (jnp.asarray(value, jnp.float32) for value in (failure, phase_n, phase_m))
+    failure, phase_n, phase_m = jnp.broadcast_arrays(*numbers)
     j, k = jnp.maximum(phase_n, 1.0), jnp.maximum(phase_m, 1.0)
     pairs = jnp.log(j) + jnp.log(j + 1.0) + jnp.log(k) + jnp.log(k + 1.0)
     return jnp.log((arms - 1.0) / failure) + pairs
 
 
 @functools.lru_cache
-def phase_samples(ratio=2.0, forget=True):
+def phase_samples(ratio: Number = 2.0, forget: bool = True):
     """The number of losses in the release of each phase 1, 2, ..., float64, up to 2^31 pulls.
 
     The number N of an arm's pulls starts at 1, and a phase raises it to N + ceil((ratio - 1) N).
@@ -45,7 +47,9 @@ def phase_samples(ratio=2.0, forget=True):
     return np.diff(grid, prepend=0.0) if forget else grid
 
 
-def first_phase(failure, arms, epsilon, ratio=2.0, forget=True):
+def first_phase(
+    failure: Number, arms: int, epsilon: Number, ratio: Number = 2.0, forget: bool = True
+):
     """The first phase k0 = 1, 2, ... of at least ln((K - 1) / failure) / epsilon losses, () int32.
 
     With means in [0, 1], no test of an earlier phase can pass. The exponent is at least
@@ -62,7 +66,7 @@ def first_phase(failure, arms, epsilon, ratio=2.0, forget=True):
     return first_phase_of(jnp.log((arms - 1.0) / failure) / epsilon, ratio, forget)
 
 
-def first_phase_of(losses, ratio=2.0, forget=True):
+def first_phase_of(losses: Array, ratio: Number = 2.0, forget: bool = True):
     """The first phase of at least ``losses`` losses, () int32; the number of phases + 1 if none."""
     grid = jnp.asarray(phase_samples(ratio, forget), jnp.float32)
     return 1 + jnp.sum(grid < losses, dtype=jnp.int32)

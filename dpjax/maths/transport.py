@@ -15,6 +15,7 @@ import scipy
 from jax import lax
 from jax.scipy.special import logsumexp
 
+from dpjax.core import Array, Number
 from dpjax.maths.divergences import log_gap
 
 # Thresholds exist for sums with at most this many Laplace draws.
@@ -69,7 +70,7 @@ def _root(is_above, start, width, steps):
     return lax.fori_loop(0, steps, halve, (start, jnp.full_like(start, width)))[0]
 
 
-def transport_cost(x, y, n, m, epsilon):
+def transport_cost(x: Array, y: Array, n: Array, m: Array, epsilon: Number):
     """inf over u in [x, y] of n d_epsilon(1 - x, 1 - u) + m d_epsilon(y, u); 0 if y <= x.
 
     It is the cost of moving both means to a common u, for mean losses in [0, 1]. A larger cost is
@@ -99,7 +100,9 @@ def transport_cost(x, y, n, m, epsilon):
     return jnp.where(apart, cost, 0.0)
 
 
-def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
+def hoeffding_radius(
+    n: Array, m: Array, draws_n: Array, draws_m: Array, exponent: Number, epsilon: Number
+):
     """Radius u: by chance, private means differ by more than u with probability <= e^-exponent.
 
     The means are sums divided by the counts n and m, both at least 1. The sums contain ``draws_n``
@@ -135,7 +138,7 @@ def hoeffding_radius(n, m, draws_n, draws_m, exponent, epsilon):
 
 
 @functools.lru_cache
-def threshold_coefficients(most=MOST_DRAWS):
+def threshold_coefficients(most: int = MOST_DRAWS):
     """A (most + 1, most + 1, 2 most + 2): P(G + Z+ + Z'+ > c) = e^-c sum_i A[j, k, i] c^i / i!.
 
     G is Gamma(2), and Z and Z' are sums of j and k Laplace draws of scale 1. Z+ = max(Z, 0) is 0
@@ -193,7 +196,7 @@ def _with_draws(exponent, draws_n, draws_m):
     return _threshold(exponent, jnp.broadcast_to(row, (*exponent.shape, *row.shape)))
 
 
-def transport_threshold(exponent):
+def transport_threshold(exponent: Number):
     """The c with e^-c (1 + c + 3 c^2 / 8 + c^3 / 24) = e^-exponent, for one draw in each sum.
 
     A test passes if :func:`transport_cost` of the private means, clipped to [0, 1], is at least c.
@@ -210,13 +213,13 @@ def transport_threshold(exponent):
     return _with_draws(exponent, 1, 1)
 
 
-def transport_threshold_plain(exponent):
+def transport_threshold_plain(exponent: Number):
     """The c with e^-c (1 + c) = e^-exponent: :func:`transport_threshold` for epsilon = inf."""
     return _with_draws(exponent, 0, 0)
 
 
 @functools.lru_cache
-def threshold_lines(most=MOST_DRAWS):
+def threshold_lines(most: int = MOST_DRAWS):
     """(intercepts, slopes), both (most + 1, n): lines above the thresholds of 0 .. most draws.
 
     The exact threshold for ``draws`` in each sum solves e^-c sum_i A[draws, draws, i] c^i / i! =
@@ -240,7 +243,7 @@ def threshold_lines(most=MOST_DRAWS):
     return intercepts, slopes
 
 
-def transport_threshold_kept(exponent, draws):
+def transport_threshold_kept(exponent: Number, draws: Array):
     """:func:`transport_threshold` for sums of several Laplace draws of scale 1 / epsilon each.
 
     ``draws`` is int32, the larger number of draws in the two sums. (The positive part of a sum of
@@ -258,7 +261,7 @@ def transport_threshold_kept(exponent, draws):
     return jnp.where(draws <= MOST_DRAWS, threshold, jnp.inf)
 
 
-def optimal_weights(means, epsilon):
+def optimal_weights(means: Array, epsilon: Number):
     """The sampling proportions (K,) that identify the best arm soonest, for mean losses (K,).
 
     They are the proportions of :func:`dpjax.bounds.characteristic_time`, computed by its method
@@ -289,16 +292,16 @@ def optimal_weights(means, epsilon):
         def halve(_, bracket):
             low, high, _ = bracket
             middle = 0.5 * (low + high)
-            above, found = look(middle)
-            return jnp.where(above, middle, low), jnp.where(above, high, middle), found
+            above, value = look(middle)
+            return jnp.where(above, middle, low), jnp.where(above, high, middle), value
 
         # The last iteration evaluates the root itself.
         return lax.fori_loop(0, steps + 1, halve, (low, high, start))[2]
 
     def costs_where(condition):
         def look(part):
-            found = costs(part)
-            return condition(*found), found
+            value = costs(part)
+            return condition(*value), value
 
         return bisect(look, jnp.zeros(arms), jnp.ones(arms), (jnp.zeros(arms),) * 3, 14)
 

@@ -18,19 +18,19 @@ class TwoWords(NamedTuple):
     low: Array
 
 
-def of(value) -> TwoWords:
+def of(value: Array) -> TwoWords:
     """A float32 value as two words."""
     return TwoWords(value, jnp.zeros_like(value))
 
 
-def exact_sum(a, b) -> TwoWords:
+def exact_sum(a: Array, b: Array) -> TwoWords:
     """a + b for float32 a and b, without error."""
     total = a + b
     part = total - a
     return TwoWords(total, (a - (total - part)) + (b - part))
 
 
-def exact_product(a, b) -> TwoWords:
+def exact_product(a: Array, b: Array) -> TwoWords:
     """a b for float32 a and b of size up to 1e34, without error unless the low word underflows."""
     total = rounded(a * b)
     (a_top, a_rest), (b_top, b_rest) = _halves(a), _halves(b)
@@ -38,18 +38,18 @@ def exact_product(a, b) -> TwoWords:
     return TwoWords(total, rest)
 
 
-def add(x, y) -> TwoWords:
+def add(x: TwoWords, y: TwoWords) -> TwoWords:
     """x + y, off by at most 2^-46 (|x| + |y|)."""
     total = exact_sum(x.high, y.high)
     return exact_sum(total.high, total.low + (x.low + y.low))
 
 
-def subtract(x, y) -> TwoWords:
+def subtract(x: TwoWords, y: TwoWords) -> TwoWords:
     """x - y, off by at most 2^-46 (|x| + |y|)."""
     return add(x, TwoWords(-y.high, -y.low))
 
 
-def divide(x, divisor) -> TwoWords:
+def divide(x: TwoWords, divisor: Array) -> TwoWords:
     """x / divisor for a float32 divisor, off by at most 2^-46 |x / divisor|."""
     quotient = x.high / divisor
     product = exact_product(quotient, jnp.broadcast_to(divisor, quotient.shape))
@@ -57,7 +57,7 @@ def divide(x, divisor) -> TwoWords:
     return exact_sum(quotient, rest / divisor)
 
 
-def add_up(x) -> TwoWords:
+def add_up(x: TwoWords) -> TwoWords:
     """The sum of x over its last axis, off by at most 2^-46 log2(n) times the sum of |x|."""
     while (count := x.high.shape[-1]) > 1:
         half = count // 2
@@ -77,7 +77,7 @@ def _halves(a):
     return top, a - top
 
 
-def add_compensated(total, error, value):
+def add_compensated(total: Array, error: Array, value: Array):
     """One step of Kahan's summation: (total + value, its rounding error).
 
     ``total`` and ``error`` start at 0. The sum is as accurate as with twice the digits. A plain

@@ -32,24 +32,16 @@ release has the declared law if sums are below about 2^24 times the noise scale.
 Values here may have any size.
 """
 
-from dpjax.mechanisms._exact import exact
-from dpjax.mechanisms._hybrid import hybrid
-from dpjax.mechanisms._kary import kary
-from dpjax.mechanisms._per_item import per_item
-from dpjax.mechanisms._smooth import smooth
-from dpjax.mechanisms._stationary import stationary
-from dpjax.mechanisms._tree import honaker, tree
-from dpjax.mechanisms.toeplitz import buffered, square_root
+from dpjax.core._exports import public
+from dpjax.mechanisms._exact import exact as exact
+from dpjax.mechanisms._hybrid import hybrid as hybrid
+from dpjax.mechanisms._kary import kary as kary
+from dpjax.mechanisms._per_item import per_item as per_item
+from dpjax.mechanisms._smooth import smooth as smooth
+from dpjax.mechanisms._stationary import stationary as stationary
+from dpjax.mechanisms.toeplitz import buffered as buffered
+from dpjax.mechanisms.toeplitz import square_root as square_root
+from dpjax.mechanisms.trees import honaker as honaker
+from dpjax.mechanisms.trees import tree as tree
 
-__all__ = [
-    "buffered",
-    "exact",
-    "honaker",
-    "hybrid",
-    "kary",
-    "per_item",
-    "smooth",
-    "square_root",
-    "stationary",
-    "tree",
-]
+__all__ = public(globals())

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax.core import Mechanism, _check
-from dpjax.mechanisms.prefix import PrefixNoise, check, constant, from_noise, prefix_matrix
+from dpjax.mechanisms import prefix
 from dpjax.noise import LawName
 
 
@@ -27,17 +27,17 @@ def exact(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
       >>> mechanism.sensitivity, mechanism.variance().tolist()
       ((inf, inf), [0.0, 0.0, 0.0, 0.0])
     """
-    horizon, law = check(horizon, noise)
+    horizon, law = prefix.check(horizon, noise)
 
     def prefix_noise(shape, scale):
         zero = jnp.zeros(shape, jnp.float32)
-        return PrefixNoise(lambda key: ((), zero), lambda state, key: ((), zero))
+        return prefix.PrefixNoise(lambda key: ((), zero), lambda state, key: ((), zero))
 
-    mechanism = from_noise(
+    mechanism = prefix.from_noise(
         horizon, law, prefix_noise,
         sensitivity=(float("inf"), float("inf")),
-        variance=constant(0.0),
-        matrices=lambda: (prefix_matrix(horizon), np.eye(horizon - 1)),
+        variance=prefix.constant(0.0),
+        matrices=lambda: (prefix.prefix_matrix(horizon), np.eye(horizon - 1)),
     )  # fmt: skip
 
     def stream(shape, *, scale=0.0):

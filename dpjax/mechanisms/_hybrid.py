@@ -7,17 +7,7 @@ import numpy as np
 from jax import lax
 
 from dpjax.core import Array, Mechanism, _check
-from dpjax.mechanisms.prefix import (
-    PrefixNoise,
-    as_floats,
-    check,
-    draw,
-    from_noise,
-    read,
-    trailing_zeros,
-    weighted_bits,
-    write,
-)
+from dpjax.mechanisms import prefix
 from dpjax.noise import LawName
 
 
@@ -61,7 +51,7 @@ def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried")
       >>> print(mechanisms.hybrid(16).variance()[:8])  # the horizon does not matter
       [ 0.  1.  5.  5. 14. 14. 23. 14.]
     """
-    horizon, law = check(horizon, noise)
+    horizon, law = prefix.check(horizon, noise)
     count = horizon - 1
     epochs = count.bit_length()
     _check.one_of("carried", "separate", totals=totals)
@@ -88,24 +78,26 @@ def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried")
             # is the total.
             local = t - (1 << epoch) + (0 if separate else 1)
             parent = local & (local - 1)
-            parent_noise = read(state.walk, trailing_zeros(parent))
+            parent_noise = prefix.read(state.walk, prefix.trailing_zeros(parent))
             base = jnp.where(parent == 0, state.before, parent_noise)
             grown = jnp.where(local == 0, of_total, factor(epoch.astype(jnp.float32)))
-            here = base + draw(law, key, shape, scale * grown)
+            here = base + prefix.draw(law, key, shape, scale * grown)
             before = jnp.where(local == (0 if separate else 1 << epoch), here, state.before)
-            return HybridState(t, before, write(state.walk, trailing_zeros(local), here)), here
+            return HybridState(
+                t, before, prefix.write(state.walk, prefix.trailing_zeros(local), here)
+            ), here
 
-        return PrefixNoise(init, step)
+        return prefix.PrefixNoise(init, step)
 
     def variance(rounds):
-        total, before = as_floats(rounds) * 0.0, 0.0
+        total, before = prefix.as_floats(rounds) * 0.0, 0.0
         for epoch in range(epochs):
             # The variance of the prefix before the epoch's tree. The epoch adds its own.
             before = before + (of_total**2 if separate else factor(epoch - 1) ** 2)
             local = rounds - 2**epoch + (0 if separate else 1)
-            here = before + factor(epoch) ** 2 * weighted_bits(local, [1.0] * (epoch + 1))
+            here = before + factor(epoch) ** 2 * prefix.weighted_bits(local, [1.0] * (epoch + 1))
             inside = (rounds >> epoch) == 1
-            total = total + as_floats(inside) * here
+            total = total + prefix.as_floats(inside) * here
         return total
 
     def matrices():
@@ -121,7 +113,7 @@ def hybrid(horizon: int, *, noise: LawName = "laplace", totals: str = "carried")
             decoder[t, t - 1] = size
         return decoder, encoder
 
-    return from_noise(
+    return prefix.from_noise(
         horizon, law, prefix_noise,
         sensitivity=_sensitivity(count, separate, factor, of_total),
         variance=variance,

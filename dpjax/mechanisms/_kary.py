@@ -10,16 +10,7 @@ from jax import random as jr
 
 from dpjax.core import Array, Mechanism, _check
 from dpjax.maths.places import at
-from dpjax.mechanisms.prefix import (
-    PrefixNoise,
-    as_floats,
-    check,
-    draw,
-    from_noise,
-    in_nodes,
-    read,
-    write,
-)
+from dpjax.mechanisms import prefix
 from dpjax.noise import LawName
 
 
@@ -64,7 +55,7 @@ def kary(horizon: int, *, noise: LawName = "laplace", k: int | None = None) -> M
       >>> [round(float(error), 1) for error in errors]
       [22.4, 9.2]
     """
-    horizon, law = check(horizon, noise, integers=True)
+    horizon, law = prefix.check(horizon, noise, integers=True)
     count = horizon - 1
     if k is None:
         k = best_branching(count, law.norm)
@@ -95,33 +86,35 @@ def kary(horizon: int, *, noise: LawName = "laplace", k: int | None = None) -> M
             # by 1.
             wrapped = (unsigned + (lengths - 1) // 2) % lengths == 0
             level = jnp.minimum(jnp.sum(wrapped, dtype=jnp.int32), height) - 1
-            node = draw(law, jr.fold_in(key, height), shape, scale)
+            node = prefix.draw(law, jr.fold_in(key, height), shape, scale)
             if height > 1:
                 length = at(lengths, level)
                 shifted = ((unsigned + (length - 1) // 2) // length + half) % k
                 digit = shifted.astype(jnp.int32) - half
                 # If the digit is at most 0, the node was drawn when it was first subtracted.
                 known = (digit <= 0) & (level < height - 1)
-                node = jnp.where(known, read(read(state.ahead, level), digit + half - 1), node)
-            walk = write(state.walk, level, read(state.walk, level) + node)
+                node = jnp.where(
+                    known, prefix.read(prefix.read(state.ahead, level), digit + half - 1), node
+                )
+            walk = prefix.write(state.walk, level, prefix.read(state.walk, level) + node)
 
             def subtract(i, carry):
                 walk, ahead = carry
                 below = level - 1 - i
-                nodes = draw(law, jr.fold_in(key, below), (half, *shape), scale)
-                here = read(walk, below + 1) - jnp.sum(nodes, axis=0)
-                return write(walk, below, here), write(ahead, below, nodes)
+                nodes = prefix.draw(law, jr.fold_in(key, below), (half, *shape), scale)
+                here = prefix.read(walk, below + 1) - jnp.sum(nodes, axis=0)
+                return prefix.write(walk, below, here), prefix.write(ahead, below, nodes)
 
             walk, ahead = lax.fori_loop(0, level, subtract, (walk, state.ahead))
             return KaryState(t, walk, ahead), walk[0]
 
-        return PrefixNoise(init, step)
+        return prefix.PrefixNoise(init, step)
 
     def variance(rounds):
         t = rounds if isinstance(rounds, np.ndarray) else rounds.astype(jnp.uint32)
-        total = as_floats(t) * 0.0
+        total = prefix.as_floats(t) * 0.0
         for power in powers.tolist():
-            shifted = as_floats(((t + (power - 1) // 2) // np.uint32(power) + half) % k)
+            shifted = prefix.as_floats(((t + (power - 1) // 2) // np.uint32(power) + half) % k)
             total = total + abs(shifted - half)
         return total
 
@@ -137,9 +130,9 @@ def kary(horizon: int, *, noise: LawName = "laplace", k: int | None = None) -> M
             encoders.append(((rounds - 1) // powers[level] + 1 == nodes[:, None]).astype(float))
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
-    return from_noise(
+    return prefix.from_noise(
         horizon, law, prefix_noise,
-        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
+        sensitivity=prefix.in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 

@@ -8,13 +8,7 @@ from jax import lax
 
 from dpjax.core import Array, Mechanism, Stream, _check
 from dpjax.maths.two_words import add_compensated
-from dpjax.mechanisms.prefix import (
-    as_floats,
-    as_integers,
-    check,
-    check_shape,
-    in_nodes,
-)
+from dpjax.mechanisms import prefix
 from dpjax.noise import LawName
 
 
@@ -72,12 +66,12 @@ def per_item(horizon: int, *, noise: LawName = "laplace", batch: int = 1) -> Mec
       >>> print(batched.model, batched.variance())
       shuffle [0. 0. 0. 0. 1. 1. 1. 1.]
     """
-    horizon, law = check(horizon, noise, integers=True)
+    horizon, law = prefix.check(horizon, noise, integers=True)
     batch = _check.size(1, batch=batch)
     count = (horizon - 1) // batch  # messages
 
     def stream(shape, *, scale):
-        shape = check_shape(shape)
+        shape = prefix.check_shape(shape)
         _check.non_negative(scale=scale)
         zero = jnp.zeros(shape, jnp.float32)
         nothing = NoisySum(zero, zero)
@@ -94,7 +88,7 @@ def per_item(horizon: int, *, noise: LawName = "laplace", batch: int = 1) -> Mec
             return nothing if batch == 1 else waiting, zero
 
         def step(state, key, value):
-            value, key = as_integers(law, key, value, scale)
+            value, key = prefix.as_integers(law, key, value, scale)
             if batch == 1:
                 sums = send(state, key, value)
                 return sums, sums.total
@@ -111,7 +105,7 @@ def per_item(horizon: int, *, noise: LawName = "laplace", batch: int = 1) -> Mec
         return Stream(init, step)
 
     def variance(rounds=None):
-        return as_floats((np.arange(horizon) if rounds is None else rounds) // batch)
+        return prefix.as_floats((np.arange(horizon) if rounds is None else rounds) // batch)
 
     def matrices():
         complete = np.arange(horizon)[:, None] // batch > np.arange(count)
@@ -120,6 +114,6 @@ def per_item(horizon: int, *, noise: LawName = "laplace", batch: int = 1) -> Mec
 
     model = law.limit or law.model
     return Mechanism(
-        horizon, law.name, in_nodes(min(count, 1)), variance, matrices, stream,
+        horizon, law.name, prefix.in_nodes(min(count, 1)), variance, matrices, stream,
         model="local" if batch == 1 else model,
     )  # fmt: skip

@@ -9,17 +9,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.core import Array, Mechanism
-from dpjax.mechanisms.prefix import (
-    PrefixNoise,
-    check,
-    constant,
-    draw,
-    from_noise,
-    in_nodes,
-    read,
-    trailing_zeros,
-    write,
-)
+from dpjax.mechanisms import prefix
 from dpjax.noise import LawName
 
 # Leaves have at most 30 bits.
@@ -62,7 +52,7 @@ def smooth(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
       >>> [x.variance()[:3].tolist() for x in made]
       [[10.0, 10.0, 10.0], [7.0, 7.0, 7.0]]
     """
-    horizon, law = check(horizon, noise)
+    horizon, law = prefix.check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for smooth, whose leaves are int32, got {horizon}"
@@ -81,8 +71,8 @@ def smooth(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
 
             def add(i, walk):
                 bit = top - 1 - i
-                node = draw(law, jr.fold_in(key, bit), shape, scale)
-                return write(walk, bit, read(walk, bit + 1) + node)
+                node = prefix.draw(law, jr.fold_in(key, bit), shape, scale)
+                return prefix.write(walk, bit, prefix.read(walk, bit + 1) + node)
 
             return lax.fori_loop(0, top, add, carry)
 
@@ -96,16 +86,16 @@ def smooth(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
             leaf = state.leaf
             lowest = leaf & -leaf
             raised = leaf + lowest
-            moved = trailing_zeros(jnp.maximum(raised, 1))
-            fallen = jnp.maximum(moved - trailing_zeros(jnp.maximum(lowest, 1)) - 1, 0)
-            node = draw(law, jr.fold_in(key, height), shape, scale)
-            here = read(state.walk, moved + 1) + node
+            moved = prefix.trailing_zeros(jnp.maximum(raised, 1))
+            fallen = jnp.maximum(moved - prefix.trailing_zeros(jnp.maximum(lowest, 1)) - 1, 0)
+            node = prefix.draw(law, jr.fold_in(key, height), shape, scale)
+            here = prefix.read(state.walk, moved + 1) + node
             levels = jnp.arange(height + 1).reshape(-1, *[1] * len(shape))
             walk = jnp.where(levels <= moved, here, state.walk)
             walk = fill(walk, key, fallen)
             return SmoothState(raised | ((1 << fallen) - 1), walk), walk[0]
 
-        return PrefixNoise(init, step)
+        return prefix.PrefixNoise(init, step)
 
     def matrices():
         numbers = np.arange(2**height, dtype=np.int64)
@@ -120,9 +110,9 @@ def smooth(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
             encoders.append(starts[:count] == readers[:, None] - 1)
         return np.concatenate(decoders, axis=1), np.concatenate(encoders)
 
-    return from_noise(
+    return prefix.from_noise(
         horizon, law, prefix_noise,
-        sensitivity=in_nodes(used),
-        variance=constant(float(ones)),
+        sensitivity=prefix.in_nodes(used),
+        variance=prefix.constant(float(ones)),
         matrices=matrices,
     )  # fmt: skip

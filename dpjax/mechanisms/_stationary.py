@@ -5,7 +5,7 @@ import numpy as np
 import scipy
 
 from dpjax.core import Mechanism
-from dpjax.mechanisms.prefix import check, constant, draw, from_noise, kept_path
+from dpjax.mechanisms import prefix
 from dpjax.noise import LawName
 
 # The number of draws that are made and kept is twice the horizon.
@@ -47,7 +47,7 @@ def stationary(horizon: int, *, noise: LawName = "gaussian") -> Mechanism:
       >>> round(float(mechanism.sensitivity[1] ** 2), 3)
       3.188
     """
-    horizon, law = check(horizon, noise)
+    horizon, law = prefix.check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for stationary, which keeps the noise of all "
@@ -62,20 +62,20 @@ def stationary(horizon: int, *, noise: LawName = "gaussian") -> Mechanism:
 
     def prefix_noise(shape, scale):
         def path(key):
-            draws = draw(law, key, (2 * horizon, *shape), scale)
+            draws = prefix.draw(law, key, (2 * horizon, *shape), scale)
             weights = jnp.asarray(roots, jnp.complex64).reshape(-1, *[1] * len(shape))
             spectrum = weights * jnp.fft.rfft(draws, axis=0)
             return jnp.fft.irfft(spectrum, 2 * horizon, axis=0)[:horizon]
 
-        return kept_path(path)
+        return prefix.kept_path(path)
 
     released = horizon > 1
-    return from_noise(
+    return prefix.from_noise(
         horizon, law, prefix_noise,
         sensitivity=(
             float(np.abs(encoder).sum()) * released, float(np.linalg.norm(encoder)) * released
         ),
-        variance=constant(float(np.sum(decoder**2))),
+        variance=prefix.constant(float(np.sum(decoder**2))),
         matrices=lambda: (
             scipy.linalg.circulant(decoder)[:horizon], scipy.linalg.circulant(encoder)[:, 1:horizon]
         ),

@@ -7,22 +7,9 @@ import numpy as np
 import scipy
 
 from dpjax.core import Array, Mechanism, _arrays, _check
+from dpjax.mechanisms import normalized as columns
+from dpjax.mechanisms import prefix
 from dpjax.mechanisms.buffered_parameters import BUFFERED
-from dpjax.mechanisms.normalized import (
-    column_norms,
-    geometric_norm,
-    normalized_sensitivity,
-    weighted_row_norms,
-    with_weights,
-)
-from dpjax.mechanisms.prefix import (
-    PrefixNoise,
-    check,
-    draw,
-    from_noise,
-    kept_path,
-    rows_of,
-)
 from dpjax.noise import LawName
 
 # square_root holds several float64 arrays of this length while it is built.
@@ -71,7 +58,7 @@ def square_root(
       >>> round(float(mechanism.sensitivity[1]), 3)
       1.179
     """
-    horizon, law = check(horizon, noise)
+    horizon, law = prefix.check(horizon, noise)
     if horizon > _LONGEST:
         raise ValueError(
             f"horizon must be at most {_LONGEST} for square_root, which keeps the noise of all "
@@ -82,11 +69,15 @@ def square_root(
 
     def prefix_noise(shape, scale):
         def path(key):
-            draws = draw(law, key, (count, *shape), scale)
+            draws = prefix.draw(law, key, (count, *shape), scale)
             rows = _convolve(coefficients, draws, horizon)
-            return with_weights(column_norms(coefficients), rows) if normalized else rows
+            return (
+                columns.with_weights(columns.column_norms(coefficients), rows)
+                if normalized
+                else rows
+            )
 
-        return kept_path(path)
+        return prefix.kept_path(path)
 
     return _from_columns(
         horizon, law, prefix_noise, normalized=normalized, sensitivity=_norms(coefficients),
@@ -142,7 +133,7 @@ def buffered(
       >>> [round(float(error), 2) for error in largest]
       [3.27, 3.27]
     """
-    horizon, law = check(horizon, noise)
+    horizon, law = prefix.check(horizon, noise)
     count = horizon - 1
     if made_for is not None:
         made_for = _check.size(1, made_for=made_for)
@@ -164,11 +155,11 @@ def buffered(
         weight = jnp.asarray(scales, jnp.float32).reshape(-1, *[1] * len(shape))
 
         def step(state, key):
-            drawn, t = draw(law, key, shape, scale), state.round
+            drawn, t = prefix.draw(law, key, shape, scale), state.round
             added = fresh = drawn - jnp.sum(weight * state.buffers, axis=0)
             if normalized:
                 t = t + 1
-                added = geometric_norm(decays, scales, count - t) * fresh
+                added = columns.geometric_norm(decays, scales, count - t) * fresh
             total = state.noise + added
             return BufferedState(decay * state.buffers + fresh[None], total, t), total
 
@@ -178,7 +169,7 @@ def buffered(
             buffers = jnp.zeros((len(decays), *shape), jnp.float32)
             return BufferedState(buffers, zero, t if normalized else ()), zero
 
-        return PrefixNoise(init, step)
+        return prefix.PrefixNoise(init, step)
 
     def encoder():
         """The first column of C."""
@@ -208,7 +199,7 @@ def _from_columns(
         zeros = np.zeros(horizon - 1)
         first = scipy.linalg.toeplitz(encoder(), zeros)
         if normalized:
-            norms = column_norms(encoder())
+            norms = columns.column_norms(encoder())
             first = first / norms
             released = np.cumsum(norms[:, None] * scipy.linalg.toeplitz(inverse(), zeros), axis=0)
         else:
@@ -217,12 +208,12 @@ def _from_columns(
 
     def variance():
         if normalized:
-            return weighted_row_norms(inverse(), column_norms(encoder()), series)
+            return columns.weighted_row_norms(inverse(), columns.column_norms(encoder()), series)
         return np.concatenate([[0.0], np.cumsum(decoder() ** 2)])
 
-    return from_noise(
-        horizon, law, prefix_noise, matrices=matrices, variance=rows_of(variance),
-        sensitivity=normalized_sensitivity(encoder()) if normalized else sensitivity,
+    return prefix.from_noise(
+        horizon, law, prefix_noise, matrices=matrices, variance=prefix.rows_of(variance),
+        sensitivity=columns.normalized_sensitivity(encoder()) if normalized else sensitivity,
     )  # fmt: skip
 
 

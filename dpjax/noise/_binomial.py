@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import _check
+from dpjax.core import Array, _check
 from dpjax.maths.laws import binomial as binomial_draw
 from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Law
 from dpjax.privacy.integer import binomial_log_pmf
 
 
-def draw(key, coins, shape):
+def draw(key: Array, coins: Array, shape: tuple[int, ...]):
     """A draw, for an integer number of coins from 0 to 2^31 - 1."""
     if shape:
         raise ValueError(f"binomial noise must be added to one number, got an array of {shape}")
@@ -30,7 +30,7 @@ def draw(key, coins, shape):
     return jnp.where(jnp.isnan(coins), jnp.nan, drawn)
 
 
-def log_density(noise, coins):
+def log_density(noise: Array, coins: Array):
     """ln C(coins, k + coins / 2) - coins ln 2 for k + coins / 2 in 0 .. coins; -inf elsewhere."""
     whole = jnp.floor(coins)
     ones = noise + 0.5 * whole
@@ -54,7 +54,7 @@ def _grid(delta):
     return np.unique(np.concatenate([few, np.ceil(many)])).astype(int)
 
 
-def of_one(epsilon, delta):
+def of_one(epsilon: float, delta: float):
     """The least number of coins for a change by 1, or up to one percent more."""
     coins = scale_of_one(
         EXACT["epsilon"], _grid, lambda deviation: jnp.ceil(4.0 * deviation**2), epsilon, delta

@@ -16,6 +16,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import privacy
+from dpjax.core import Array, Number
 from dpjax.maths.laws import normal, random_words
 from dpjax.noise._discrete_laplace import as_draw
 from dpjax.noise._gaussian import cumulant
@@ -28,7 +29,7 @@ from dpjax.privacy.integer import TAIL
 _WIDE = 2.0**20
 
 
-def draw(key, scale, shape):
+def draw(key: Array, scale: Array, shape: tuple[int, ...]):
     """k with probability proportional to e^(-k^2 / (2 scale^2)), (*shape) float32; 0 at scale 0.
 
     Discrete Laplace draws y of scale t = floor(scale) + 1 are accepted with probability
@@ -39,22 +40,22 @@ def draw(key, scale, shape):
     wide = jnp.floor(scale) + 1.0
 
     def propose(carry):
-        index, found, accepted = carry
+        index, draws, accepted = carry
         proposal_key, level_key = jr.split(jr.fold_in(key, index))
         y = as_draw(random_words(proposal_key, (2, *shape)), wide)
         distance = (jnp.abs(y) - scale * (scale / wide)) / scale
         passed = jr.uniform(level_key, shape) < jnp.exp(-0.5 * distance * distance)
-        return index + 1, jnp.where(passed & ~accepted, y, found), accepted | passed
+        return index + 1, jnp.where(passed & ~accepted, y, draws), accepted | passed
 
     # If the scale is 0, NaN or infinite, no proposal would be accepted.
     unwanted = jnp.broadcast_to(~((scale > 0.0) & (scale < _WIDE)), shape)
     start = (jnp.zeros((), jnp.int32), jnp.zeros(shape, jnp.float32), unwanted)
-    found = lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
-    return jnp.where(scale < _WIDE, found, jnp.round(scale * normal(key, shape)))
+    drawn = lax.while_loop(lambda carry: ~jnp.all(carry[2]), propose, start)[1]
+    return jnp.where(scale < _WIDE, drawn, jnp.round(scale * normal(key, shape)))
 
 
 @on_integers
-def log_density(noise, scale):
+def log_density(noise: Array, scale: Number):
     """-k^2 / (2 scale^2) minus the logarithm of the normalizing sum over all integers.
 
     For scale >= 2 the sum is sqrt(2 pi) scale, up to a factor of 1 + 2 e^(-2 pi^2 scale^2).
@@ -79,19 +80,19 @@ def _grid(delta):
     return np.geomspace(0.15, 150.0, 1 + round(2.0 * math.log(1e3, STEP)))
 
 
-def of_one(epsilon, delta):
+def of_one(epsilon: float, delta: float):
     """The least scale for a change by 1, or up to one percent more."""
     scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, 0.5 / (scale * scale))
 
 
-def calibrate(change, epsilon, delta):
+def calibrate(change: tuple, epsilon: Number, delta: Number):
     """By zCDP: rho = |change|_2^2 / (2 scale^2) (Canonne, Kamath & Steinke 2020, Theorem 4)."""
     rho = privacy.zcdp_rho(epsilon, delta)
     return Calibration(change[1] / jnp.sqrt(2.0 * rho), epsilon, rho)
 
 
-def cost(units):
+def cost(units: Array):
     """The rho of :func:`calibrate`. There is no pure epsilon."""
     rho = jnp.sum(jnp.square(units)) / 2.0
     return Cost(jnp.where(rho > 0.0, jnp.inf, 0.0), rho, jnp.float32(0.0))

@@ -6,13 +6,14 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
+from dpjax.core import Array, Number
 from dpjax.maths.laws import random_words, sign_and_tail
 from dpjax.noise._laplace import laplace
 from dpjax.noise.integers import exact_privacy, on_integers
 from dpjax.privacy.integer import TAIL
 
 
-def draw(key, scale, shape):
+def draw(key: Array, scale: Array, shape: tuple[int, ...]):
     """k with probability proportional to e^(-|k| / scale), (*shape) float32; 0 at scale 0.
 
     It is the difference of two geometric variables, which are rounded-down exponential variables.
@@ -20,7 +21,7 @@ def draw(key, scale, shape):
     return as_draw(random_words(key, (2, *shape)), jnp.asarray(scale, jnp.float32))
 
 
-def as_draw(words, scale):
+def as_draw(words: Array, scale: Number):
     """Draws from words (2, ...) of a generator."""
     _, u = sign_and_tail(words)
     size = jnp.floor(-jnp.log(u) * scale)
@@ -28,7 +29,7 @@ def as_draw(words, scale):
 
 
 @on_integers
-def log_density(noise, scale):
+def log_density(noise: Array, scale: Number):
     """ln tanh(1 / (2 scale)) - |k| / scale."""
     return jnp.log(jnp.tanh(0.5 / scale)) - jnp.abs(noise) / scale
 

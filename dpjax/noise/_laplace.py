@@ -4,16 +4,17 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import privacy
+from dpjax.core import Array, Number
 from dpjax.maths.laws import as_laplace, log_gamma, normal, random_words
 from dpjax.noise.law import Calibration, Law, of_pure
 
 
-def draw(key, scale, shape):
+def draw(key: Array, scale: Array, shape: tuple[int, ...]):
     """Laplace draws in float32, which never exceed 22.2 scales."""
     return scale * as_laplace(random_words(key, shape)).astype(scale.dtype)
 
 
-def draw_sum(key, scale, counts):
+def draw_sum(key: Array, scale: Number, counts: Array):
     """The sum of ``counts`` draws, (*shape).
 
     A Laplace variable is Gaussian with the random variance 2 E scale^2, where E is exponential. So
@@ -26,23 +27,23 @@ def draw_sum(key, scale, counts):
     return scale * (jnp.sqrt(2.0 * mixed) * normal(normal_key, counts.shape))
 
 
-def cumulant(tilt, scale):
+def cumulant(tilt: Array, scale: Number):
     """-ln(1 - (tilt scale)^2). The cumulant of a discrete draw is smaller."""
     return -jnp.log1p(-jnp.square(tilt * scale))
 
 
-def log_density(noise, scale):
+def log_density(noise: Array, scale: Number):
     """-|x| / scale - ln(2 scale)."""
     return -jnp.abs(noise) / scale - jnp.log(2.0 * scale)
 
 
-def calibrate(change, epsilon, delta):
+def calibrate(change: tuple, epsilon: Number, delta: Number):
     """The scale |change|_1 / epsilon of Dwork, McSherry, Nissim & Smith 2006, Proposition 1."""
     del delta
     return Calibration(privacy.laplace_scale(change[0], epsilon), epsilon, float("nan"))
 
 
-def declare(change, scale, delta):
+def declare(change: tuple, scale: Number, delta: Number):
     """The epsilon of a given scale."""
     del delta
     return Calibration(scale, privacy.noise_ratio(change[0], scale), float("nan"))

@@ -21,7 +21,9 @@ import numpy as np
 import scipy
 from jax import random as jr
 from jax.scipy.special import gammaln, logsumexp
+from jax.typing import ArrayLike
 
+from dpjax.core import Array, Number
 from dpjax.maths.laws import binomial, normal
 from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Law
@@ -45,7 +47,7 @@ _ORDERS = np.unique(
 _LOWEST, _HIGHEST, _HALVINGS = -10.0, 50.0, 41
 
 
-def draw(key, scale, shape):
+def draw(key: Array, scale: Array, shape: tuple[int, ...]):
     """Draws (*shape) float32.
 
     Two binomial variables replace the two Poisson variables of mean m. They are Bin(n, p) with
@@ -65,7 +67,7 @@ def draw(key, scale, shape):
 
 
 @on_integers
-def log_density(noise, scale):
+def log_density(noise: Array, scale: Number):
     """ln(e^-v I_k(v)) for v = scale^2: the series of I_k, or Debye's expansion for large k or v.
 
     In the expansion s = sqrt(k^2 + v^2) and p = k / s (Abramowitz & Stegun 1964, 9.7.7).
@@ -93,7 +95,7 @@ def _log_pmf(scale, shift):
 EXACT = exact_privacy(_log_pmf)
 
 
-def renyi(order, change, scale):
+def renyi(order: ArrayLike, change: tuple, scale: Number):
     """The module docstring's bound on the Renyi divergence, in the shape of ``order``.
 
     Args:
@@ -105,11 +107,11 @@ def renyi(order, change, scale):
     order, (l1, l2), scale = _real(order), map(_real, change), _real(scale)
     squared, inverse = jnp.square(l2), 1.0 / jnp.square(scale)
     near = 0.25 * ((2.0 * order - 1.0) * squared + 6.0 * l1) * jnp.square(inverse)
-    found = 0.5 * order * jnp.square(l2 / scale) + jnp.minimum(near, 1.5 * l1 * inverse)
-    return jnp.where(l1 > 0.0, found, 0.0)
+    divergence = 0.5 * order * jnp.square(l2 / scale) + jnp.minimum(near, 1.5 * l1 * inverse)
+    return jnp.where(l1 > 0.0, divergence, 0.0)
 
 
-def vector_epsilon(change, scale, delta):
+def vector_epsilon(change: tuple, scale: Number, delta: Number):
     """An epsilon at delta for vectors with Skellam noise, (), from :func:`renyi`.
 
     It is the least D_a + ln(1 - 1 / a) - ln(delta a) / (a - 1) over orders a, for divergences D_a
@@ -127,12 +129,12 @@ def vector_epsilon(change, scale, delta):
     """
     arrays = (jnp.atleast_1d(_real(number)) for number in (*change, scale))
     l1, l2, scale = jnp.broadcast_arrays(*arrays)
-    each = jax.vmap(lambda *release: renyi(_ORDERS, release[:2], release[2]))(l1, l2, scale)
-    found = _from_renyi(jnp.sum(each, axis=0), _real(delta))
-    return jnp.where(jnp.any(l1 > 0.0), found, 0.0)
+    divergences = jax.vmap(lambda *release: renyi(_ORDERS, release[:2], release[2]))(l1, l2, scale)
+    epsilon = _from_renyi(jnp.sum(divergences, axis=0), _real(delta))
+    return jnp.where(jnp.any(l1 > 0.0), epsilon, 0.0)
 
 
-def vector_scale(change, epsilon, delta):
+def vector_scale(change: tuple, epsilon: Number, delta: Number):
     """The least scale whose :func:`vector_epsilon` at delta is at most epsilon, ().
 
     It is 0 at epsilon = inf, and inf if epsilon needs more than 2^50 times the L2 norm.
@@ -169,9 +171,9 @@ def _solve_scale(l1, l2, epsilon, delta):
     # The rounding error of the logarithm is below a millionth. The result is not checked again,
     # since another program may round differently.
     solved = (power < _HIGHEST) | enough(power)
-    found = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
-    found = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), found, 0.0)
-    return jnp.where(jnp.isnan(epsilon), jnp.nan, found)
+    solution = jnp.where(solved, (1.0 + 2e-6) * l2 * jnp.exp2(power), jnp.inf)
+    solution = jnp.where((epsilon < jnp.inf) & (l1 > 0.0), solution, 0.0)
+    return jnp.where(jnp.isnan(epsilon), jnp.nan, solution)
 
 
 def _grid(delta):
@@ -179,13 +181,13 @@ def _grid(delta):
     return np.sqrt(np.geomspace(1e-4, 20_000.0, 1 + round(math.log(2e8, STEP))))
 
 
-def of_one(epsilon, delta):
+def of_one(epsilon: float, delta: float):
     """The least scale for a change by 1, or up to one percent more."""
     scale = scale_of_one(EXACT["epsilon"], _grid, lambda deviation: deviation, epsilon, delta)
     return Calibration(scale, epsilon, float("nan"))
 
 
-def calibrate(change, epsilon, delta):
+def calibrate(change: tuple, epsilon: Number, delta: Number):
     """By :func:`vector_scale`."""
     return Calibration(vector_scale(change, epsilon, delta), epsilon, float("nan"))
 

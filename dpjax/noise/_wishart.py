@@ -1,4 +1,4 @@
-"""Centred Wishart noise for matrices. Audits do not know its law."""
+"""Centred Wishart noise for matrices. A replay does not see it as a release."""
 
 import jax
 import jax.numpy as jnp

@@ -119,8 +119,8 @@ def exceeds(key: Array, armed: Array, threshold: Number, value: Array, scale: Nu
 
 @kind("comparison")
 def _comparison(_, key, armed, threshold, value, scale):
-    own = jr.wrap_key_data(armed, impl=jr.key_impl(key))
-    level = threshold + scale * as_laplace(random_words(own, ()))
+    noise_key = jr.wrap_key_data(armed, impl=jr.key_impl(key))
+    level = threshold + scale * as_laplace(random_words(noise_key, ()))
     return value + scale * as_laplace(random_words(key, ())) > level
 
 

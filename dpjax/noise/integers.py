@@ -103,8 +103,8 @@ def on_integers(log_probability: Callable) -> Callable:
 
     def log_density(noise, scale):
         whole = jnp.round(noise)
-        found = log_probability(whole, jnp.asarray(scale, jnp.float32))
-        return jnp.where(jnp.abs(noise - whole) < 1e-3, found, -jnp.inf)
+        log = log_probability(whole, jnp.asarray(scale, jnp.float32))
+        return jnp.where(jnp.abs(noise - whole) < 1e-3, log, -jnp.inf)
 
     return log_density
 
@@ -147,7 +147,7 @@ def scale_of_one(
     scales, epsilons = _table(exact, grid, float(delta))
     budget = jnp.asarray(epsilon, jnp.float32)
     place = jnp.sum(epsilons > budget, dtype=jnp.int32)
-    found = jnp.asarray(scales)[jnp.minimum(place, len(scales) - 1)]
+    scale = jnp.asarray(scales)[jnp.minimum(place, len(scales) - 1)]
     many = wide(WIDER * gaussian_scale(1.0, budget, delta))
-    found = jnp.where(budget < jnp.inf, jnp.where(place < len(scales), found, many), 0.0)
-    return jnp.where(jnp.isnan(budget), jnp.nan, found)
+    scale = jnp.where(budget < jnp.inf, jnp.where(place < len(scales), scale, many), 0.0)
+    return jnp.where(jnp.isnan(budget), jnp.nan, scale)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from dpjax import privacy
-from dpjax.core import Array, Number
+from dpjax.core import Array, Number, PyTree
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.noise.release import kind, release
@@ -18,17 +18,17 @@ Change = tuple[Any, Any]  # the (L1, L2) norms of a change
 class Calibration(NamedTuple):
     """A noise scale and its privacy."""
 
-    scale: Any  # () of each draw
-    epsilon: Any  # ()
-    rho: Any  # () of zCDP; nan if none is declared
+    scale: Number  # () of each draw
+    epsilon: Number  # ()
+    rho: Number  # () of zCDP; nan if none is declared
 
 
 class Cost(NamedTuple):
     """The privacy loss of one release."""
 
-    pure: Any  # () epsilon of pure differential privacy, by basic composition
-    rho: Any  # () rho of zCDP
-    gaussian: Any  # () the part of rho that comes from Gaussian noise
+    pure: Number  # () epsilon of pure differential privacy, by basic composition
+    rho: Number  # () rho of zCDP
+    gaussian: Number  # () the part of rho that comes from Gaussian noise
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,17 +89,17 @@ class Law:
     pole: Callable = field(default_factory=lambda: lambda scale: jnp.inf)
     calibrate: Any = None
     declare: Any = None
-    cost: Any = None
+    cost: Callable | None = None
     integers: bool = False
     pure: bool = False
-    of_one: Any = None
-    epsilon: Any = None
-    delta: Any = None
-    least_scale: Any = None
-    together: Any = None
+    of_one: Callable | None = None
+    epsilon: Callable | None = None
+    delta: Callable | None = None
+    least_scale: Callable | None = None
+    together: Callable | None = None
     of_rho: Any = privacy.zcdp_epsilon
-    draw_sum: Any = None
-    log_density: Any = None
+    draw_sum: Callable | None = None
+    log_density: Callable | None = None
     model: str = "central"
     limit: str | None = None
 
@@ -118,7 +118,7 @@ class Law:
     def __repr__(self) -> str:
         return f"noise.{self.name}"
 
-    def __call__(self, key: Array, value: Any, scale: Number) -> Array:
+    def __call__(self, key: Array, value: PyTree, scale: Number) -> Array:
         """``value`` plus independent noise in each entry, with the same shape and dtype."""
         return release("value", self, key, value, scale)
 

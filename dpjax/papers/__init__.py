@@ -21,7 +21,7 @@ Raises:
   ValueError: the horizon or the trials are outside the range that the paper's function states.
 """
 
-from importlib import import_module
+import lazy_loader
 
 __all__ = [
     "agarwal2017",
@@ -35,9 +35,4 @@ __all__ = [
     "trust",
 ]
 
-
-def __getattr__(name):
-    """Import a paper when it is first used."""
-    if name not in __all__:
-        raise AttributeError(f"module 'dpjax.papers' has no attribute {name!r}")
-    return import_module(f"dpjax.papers.{name}")
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, __all__)

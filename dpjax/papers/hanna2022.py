@@ -13,6 +13,7 @@ import numpy as np
 import xarray
 
 from dpjax import bounds
+from dpjax.core import Model
 from dpjax.papers import _shared as shared
 from dpjax.papers import hanna2022_games as games
 from dpjax.papers import hanna2022_horizons as horizons
@@ -89,7 +90,7 @@ def _upper_bound(row) -> float:
     if "exact" not in row["learner"] and "Chernoff" not in row["learner"]:
         return np.nan
     arms, dim = games.INSTANCES[row["instance"]].actions.shape
-    model = "local" if "local" in row["learner"] else "central"
+    model: Model = "local" if "local" in row["learner"] else "central"
     return float(bounds.linear_elimination(row["horizon"], arms, dim, row["epsilon"], model=model))
 
 

@@ -179,11 +179,11 @@ def _least_epsilon(rho, log_term):
         log_b = log_b - excess / (2.0 * square + b / (1.0 + b))
     b = jnp.exp(log_b)
     taken = jnp.log1p(1.0 / b)
-    found = rho_ * (1.0 + b) + (log_term_ - jnp.log1p(b)) / b - taken
+    epsilon = rho_ * (1.0 + b) + (log_term_ - jnp.log1p(b)) / b - taken
     rounding = rho_ * (1.0 + b) + log_term_ / b + taken
-    found = jnp.maximum(found + _UNITS * jnp.finfo(b.dtype).eps * rounding, 0.0)
+    epsilon = jnp.maximum(epsilon + _UNITS * jnp.finfo(b.dtype).eps * rounding, 0.0)
     nothing = (rho == 0.0) | (log_term <= 0.0)
-    return jnp.where(solvable, found, jnp.where(nothing, 0.0, jnp.sqrt(rho) + log_term))
+    return jnp.where(solvable, epsilon, jnp.where(nothing, 0.0, jnp.sqrt(rho) + log_term))
 
 
 @jax.jit
@@ -200,11 +200,11 @@ def _least_inverse_root(epsilon, log_term):
 
     b = jnp.exp(bisected(is_above, epsilon_)[0])
     gained = epsilon_ + jnp.log1p(1.0 / b)
-    found = gained - (log_term_ - jnp.log1p(b)) / b
-    found = found - _UNITS_OF_RHO * jnp.finfo(b.dtype).eps * (gained + log_term_ / b)
+    root = gained - (log_term_ - jnp.log1p(b)) / b
+    root = root - _UNITS_OF_RHO * jnp.finfo(b.dtype).eps * (gained + log_term_ / b)
     nothing = (epsilon == jnp.inf) | (log_term <= 0.0)
     edge = jnp.where(nothing, 0.0, jnp.sqrt(epsilon) + log_term)
-    return jnp.where(solvable, jnp.sqrt((1.0 + b) / found), edge)
+    return jnp.where(solvable, jnp.sqrt((1.0 + b) / root), edge)
 
 
 def gaussian_rho(mu: Number) -> Array:

@@ -49,14 +49,14 @@ def integer_delta(log_pmf: ArrayLike, shift: int, epsilon: float) -> float:
     if law.ndim != 1 or not law.size or not (law <= 1e-6).all():
         raise ValueError("log_pmf must be a vector of logarithms of probabilities, at most 0")
     nothing = np.full(min(shift, law.size), -np.inf)
-    here, there = np.concatenate([law, nothing]), np.concatenate([nothing, law])
+    first, second = np.concatenate([law, nothing]), np.concatenate([nothing, law])
 
     def divergence(above, below):
         exceeds = above > below + epsilon
         above, below = above[exceeds], below[exceeds]
         return float(np.sum(np.exp(above) * -np.expm1(epsilon + below - above)))
 
-    return min(max(divergence(here, there), divergence(there, here)), 1.0)
+    return min(max(divergence(first, second), divergence(second, first)), 1.0)
 
 
 def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:

@@ -52,11 +52,15 @@ def renyi_divergences(law: Array, log_ratios: Array) -> Array:
     steps = _real(_EXCESS)
     # An outcome of probability 0 adds nothing, for any ratio.
     ratios = jnp.where(law > 0.0, jnp.where(jnp.isnan(log_ratios), jnp.inf, log_ratios), 0.0)
-    found = jnp.log1p(jnp.sum(jnp.expm1(jnp.outer(steps, ratios)) * law[None], axis=1)) / steps
+    divergences = (
+        jnp.log1p(jnp.sum(jnp.expm1(jnp.outer(steps, ratios)) * law[None], axis=1)) / steps
+    )
     rounding = 8.0 * jnp.finfo(law.dtype).eps * jnp.max(jnp.abs(ratios))
     # The largest log-ratio bounds all orders, including those at which the sum overflows.
-    found = jnp.minimum(jnp.where(jnp.isnan(found), jnp.inf, found), jnp.max(ratios))
-    return jnp.maximum(found, 0.0) + rounding
+    divergences = jnp.minimum(
+        jnp.where(jnp.isnan(divergences), jnp.inf, divergences), jnp.max(ratios)
+    )
+    return jnp.maximum(divergences, 0.0) + rounding
 
 
 def renyi_epsilon(divergences: Array, delta: Number) -> Array:
@@ -77,5 +81,5 @@ def renyi_epsilon(divergences: Array, delta: Number) -> Array:
     steps = _real(_EXCESS)
     log_orders = jnp.log1p(steps)
     converted = (_log_inverse(delta) - log_orders) / steps - jnp.log1p(1.0 / steps)
-    found = jnp.asarray(divergences) + jnp.broadcast_to(converted, jnp.shape(divergences))
-    return jnp.maximum(jnp.min(found, axis=-1), 0.0)
+    epsilons = jnp.asarray(divergences) + jnp.broadcast_to(converted, jnp.shape(divergences))
+    return jnp.maximum(jnp.min(epsilons, axis=-1), 0.0)

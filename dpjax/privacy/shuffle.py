@@ -38,14 +38,14 @@ CURVES = ("response", "stronger_clones", "clones")
 CLOSED_FORMS = ("closed_2023", "closed_2021")
 
 
-def _local_epsilon(given) -> float:
-    _check.positive(local_epsilon=given)
-    _check.between(0.0, LARGEST_LOCAL_EPSILON, local_epsilon=given)
-    return float(given)
+def _local_epsilon(argument) -> float:
+    _check.positive(local_epsilon=argument)
+    _check.between(0.0, LARGEST_LOCAL_EPSILON, local_epsilon=argument)
+    return float(argument)
 
 
-def _users(given) -> int:
-    number = _check.size(1, users=given)
+def _users(argument) -> int:
+    number = _check.size(1, users=argument)
     _check.between(1, LARGEST_BATCH, users=number)
     return number
 

@@ -1,16 +1,7 @@
 """Estimates of labelled arrays, and the tables, figures, pages and files that show them."""
 
-from importlib import import_module
+import lazy_loader
 
 __all__ = ["accessor", "arrays", "choice", "estimates", "latex", "trends"]
-
-
-def __getattr__(name):
-    """Import a public module on first use, because its libraries take a second to load."""
-    if name in __all__:
-        return import_module(f"dpjax.report.{name}")
-    raise AttributeError(f"module 'dpjax.report' has no attribute {name!r}")
-
-
-def __dir__():
-    return {*(name for name in globals() if name.startswith("__")), *__all__}
+# The modules are imported on first use, because their libraries take a second to load.
+__getattr__, __dir__, _ = lazy_loader.attach(__name__, __all__)

@@ -406,7 +406,7 @@ def _check_part(store, part, executor, mesh) -> None:
 def has_batches(learner, environment) -> bool:
     """Whether a game can be played by batches."""
     both = isinstance(learner, BatchLearner) and environment.batch is not None
-    return both and learner.feedback.name == "bandit"
+    return both and learner.feedback.kind == "bandit"
 
 
 def _by_name(study, kind) -> dict:

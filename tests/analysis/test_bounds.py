@@ -121,11 +121,7 @@ def test_the_noise_term_of_ftrl_bounds_the_range_of_the_noise():
         assert (private - plain) / 4 < mean < private - plain
 
 
-def test_before_ftrl_and_ftpl_by_hand():
-    assert bounds.before_ftrl(100, 9, 0.5, domain="cube") == pytest.approx(60.0)
-    assert bounds.before_ftrl(100, 9, 0.5, domain="ball") == pytest.approx(60.0)
-    value = bounds.before_ftrl(100, 9, 0.5, domain="simplex")
-    assert value == pytest.approx(20 * math.sqrt(math.log(9)))
+def test_ftpl_by_hand():
     assert rounds_to(bounds.ftpl(1, 1), "1.263")
     assert bounds.ftpl(100, 16) == pytest.approx(20 * bounds.ftpl(1, 1))
 
@@ -176,7 +172,7 @@ def test_bandits_by_hand():
     ("name", "arguments", "options"),
     [
         *((name, (1024, 4, 2.0), {"domain": "sphere"})
-          for name in ("ftrl", "ftrl_local", "before_ftrl", "scrible")),
+          for name in ("ftrl", "ftrl_local", "scrible")),
         ("scrible", (100, 4, 1.0), {"noise": "gaussian", "domain": "ball"}),
         ("batched_bandit", (100, 4, 1.0), {"base": "exp3"}),
         ("linear_elimination", (1e8, 20, 5, 1.0), {"model": "shuffled"}),

@@ -49,17 +49,6 @@ def test_private_ftal(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, np.inf])
-def test_private_ftal_on_quadratics(epsilon):
-    """((G + H D)^2 / 2 + G z)(1 + ln T) / H with G = D = 2 and H = 1."""
-    horizon, losses = 1000, domains.ball_losses(DIM, 2.0)
-    given = {"delta": None, "mechanism": mechanisms.tree, "noise": "laplace"}
-    made = prefix_sums(horizon, losses, epsilon=epsilon, **given)
-    noise = np.sqrt(2.0 * DIM * 10) * float(made.scale)
-    expected = ((2 + 2) ** 2 / 2 + 2 * noise) * (1 + np.log(horizon))
-    assert bounds.private_ftal_quadratic(horizon, DIM, epsilon) == pytest.approx(expected, **CLOSE)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, np.inf])
 def test_private_giga(epsilon):
     horizon, delta = 1000, 1e-6
     inverse_mu = privacy.gaussian_inverse_mu(epsilon, delta)

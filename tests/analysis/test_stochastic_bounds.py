@@ -44,15 +44,6 @@ def test_lai_robbins_local():
     assert ratio == pytest.approx(4.683, rel=1e-3)
 
 
-def test_azize_basu():
-    """From epsilon = 1/4 on it equals the bound of Lai & Robbins."""
-    assert rounded(bounds.azize_basu, 0.1) == [504, 135, 112, 305]
-    for means in INSTANCES.values():
-        plain = bounds.lai_robbins(HORIZON, means)
-        for epsilon in (0.25, 1.0, np.inf):
-            assert bounds.azize_basu(HORIZON, means, epsilon) == pytest.approx(plain, rel=1e-12)
-
-
 def test_d_epsilon():
     assert rounded(bounds.d_epsilon, 0.1) == [797, 672, 663, 738]
     assert rounded(bounds.d_epsilon, 0.25) == [504, 288, 277, 417]
@@ -98,7 +89,7 @@ def test_divergence_spot_checks():
 
 
 def test_the_order_of_the_lower_bounds():
-    """d_epsilon >= Azize & Basu >= Lai & Robbins, on 200 random instances.
+    """d_epsilon >= Lai & Robbins, on 200 random instances.
 
     d_epsilon's bound falls with epsilon, and is at least its epsilon term, sum ln T / epsilon.
     """
@@ -107,10 +98,8 @@ def test_the_order_of_the_lower_bounds():
         means = random.uniform(0.02, 0.98, random.integers(2, 8))
         epsilon = np.sort(10 ** random.uniform(-3, 1, 4))
         tight = bounds.d_epsilon(HORIZON, means, epsilon)
-        older = bounds.azize_basu(HORIZON, means, epsilon)
         plain = bounds.lai_robbins(HORIZON, means)
-        assert (tight >= older * (1 - 1e-9)).all()
-        assert (older >= plain * (1 - 1e-12)).all()
+        assert (tight >= plain * (1 - 1e-9)).all()
         assert (np.diff(tight) <= 1e-9 * tight[:-1]).all()
         private = (len(means) - 1) * np.log(HORIZON) / epsilon
         assert (tight >= private * (1 - 1e-9)).all()
@@ -152,7 +141,7 @@ BAD_MEANS = [[0.5], 0.5, [[0.1, 0.2]], [0.5, 1.5], [-0.1, 0.5], [0.5, np.nan], [
 @pytest.mark.parametrize("means", BAD_MEANS, ids=str)
 def test_bad_means_are_refused(means):
     """Out of range, a single arm, a table, empty."""
-    for name in ("lai_robbins", "ucb1", "d_epsilon", "azize_basu", "adac_ucb", "adap_ucb",
+    for name in ("lai_robbins", "ucb1", "d_epsilon", "adac_ucb", "adap_ucb",
                  "successive_elimination"):  # fmt: skip
         more = () if name in ("lai_robbins", "ucb1") else (1.0,)
         with pytest.raises(ValueError, match="^means must be at least two mean losses"):

@@ -93,7 +93,7 @@ DRAWS = {
 
 # They draw in different ways: with jax.random, by a law, or not at all.
 MADE = {
-    "cucb": lambda: learners.cucb(8, domains.uniform_matroid(3, 2), epsilon=1.0),
+    "cucb": lambda: learners.cucb(8, domains.capped_simplex(3, 2), epsilon=1.0),
     "exp3_minibatch": lambda: learners.exp3_minibatch(8, 3, epsilon=1.0),
     "exp4": lambda: learners.exp4(8, 3, 2, epsilon=1.0),
     "online_gradient": lambda: learners.online_gradient(8, domains.simplex(3), epsilon=np.inf),

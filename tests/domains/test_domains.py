@@ -119,7 +119,6 @@ LOSSES = {
     "l1 ball, 4": (domains.l1_losses(4, 0.5), known_l1(4, 0.5)),
     "l1 ball, 1": (domains.l1_losses(1), known_l1(1, 1.0)),
 }
-every_domain = pytest.mark.parametrize("name", DOMAINS)
 every_closed_form = pytest.mark.parametrize("name", CLOSED)
 every_loss_set = pytest.mark.parametrize("name", LOSSES)
 
@@ -145,12 +144,7 @@ def values(name):
     domain, known = DOMAINS[name]
 
     def every(g):
-        support, gradient = jax.value_and_grad(lambda g: domains.support_function(domain, g))(g)
-        return {
-            "minimizer": domain.minimizer(g), "support": support, "gradient": gradient,
-            "maximizer": domain.minimizer(-g), "nearest": domain.project(g),
-            "argmin": domain.regularizer.argmin(g, RATE),
-        }  # fmt: skip
+        return {"nearest": domain.project(g), "argmin": domain.regularizer.argmin(g, RATE)}
 
     g = inputs(known)
     found = jax.jit(jax.vmap(every))(g)
@@ -158,41 +152,6 @@ def values(name):
 
 
 # --- domains ---
-
-
-@every_domain
-def test_minimizer_and_support_function(name):
-    """Against the least value in closed form, also for g = 0; the gradient is the maximizer."""
-    _, known = DOMAINS[name]
-    g, found = values(name)
-    x = found["minimizer"]
-    assert known.excess(x).max() <= 1e-6 * np.abs(known.points).max()
-    size = np.maximum(np.linalg.norm(g, axis=1), 1.0)
-    attained = np.sum(unit(g) * x, axis=1)
-    np.testing.assert_allclose(attained, known.least(unit(g)), rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(found["support"] / size, -known.least(-unit(g)), atol=5e-6)
-    gradient, maximizer = (found[key][:RANDOM] for key in ("gradient", "maximizer"))
-    np.testing.assert_allclose(gradient, maximizer, atol=1e-5)
-
-
-def test_ties_on_the_simplex_go_to_the_lowest_index():
-    """Ties of two, of all, and with all 0."""
-    minimizer = jax.jit(domains.simplex(4).minimizer)
-    for g, index in [([1, 0, 2, 0], 1), ([3, 3, 3, 3], 0), ([0, 0, 0, 0], 0), ([5, 5, -1, -1], 2)]:
-        np.testing.assert_array_equal(minimizer(jnp.array(g, jnp.float32)), np.eye(4)[index])
-
-
-@every_closed_form
-def test_projection_is_the_nearest_point(name):
-    """<y - x, w - x> <= 0 for 1000 points w, however far y is; points of the set do not move."""
-    _, known = DOMAINS[name]
-    y, found = values(name)
-    x = found["nearest"]
-    largest = np.abs(known.points).max()
-    assert known.excess(x).max() <= 1e-6 * largest
-    assert beaten(unit(y - x), x, known.points, 2e-6 * largest)
-    count = len(known.points[:300])
-    np.testing.assert_allclose(x[-count:], known.points[:300], atol=1e-6 * largest)
 
 
 @pytest.mark.parametrize(
@@ -218,20 +177,6 @@ def test_projection_by_linear_minimization_is_within_its_error(name, make, exact
     # Far away, where one vertex is nearest, there is no error; 100 is the default.
     far = slice(2 * RANDOM, 4 * RANDOM)
     np.testing.assert_allclose(values(name)[1]["nearest"][far], nearest[far], atol=1e-5)
-
-
-@every_domain
-def test_centre_radius_and_diameter(name):
-    """Distances that are attained and never exceeded; for own sets, the diameter bounds both."""
-    domain, known = DOMAINS[name]
-    assert domain.dim == known.points.shape[1] and domain.centre.shape == (domain.dim,)
-    assert known.excess(domain.centre) <= 1e-12
-    away = np.linalg.norm(known.points - domain.centre, axis=1).max()
-    apart = np.linalg.norm(known.points[:, None] - known.points[None, :100], axis=-1).max()
-    assert apart == pytest.approx(domain.diameter, rel=1e-9)
-    assert away <= domain.radius * (1 + 1e-9)
-    if name in CLOSED:
-        assert away == pytest.approx(domain.radius, rel=1e-9)
 
 
 # --- regularizers ---
@@ -353,58 +298,6 @@ def test_regret_of_the_regularized_leader_is_within_its_bound_and_of_no_smaller_
     assert (regret > range_term + stability_term / 2).any()
 
 
-# Eigenvalues 1 and 16, in directions other than the axes.
-BASIS = np.linalg.qr(np.random.default_rng(6).normal(size=(4, 4)))[0]
-MATRIX = ((BASIS * [1.0, 3.0, 9.0, 16.0]) @ BASIS.T).astype(np.float32)
-
-
-def quadratic(domain, steps=100):
-    """R = x^T A x / 2."""
-    return domains.numerical_regularizer(
-        domain, lambda x: x @ MATRIX @ x / 2, range=8.0, strong_convexity=1.0, smoothness=16.0,
-        steps=steps,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["simplex, 4", "ball, 4", "cube, 4"])
-def test_numerical_regularizer_is_optimal_to_first_order(name):
-    """For x^T A x / 2, the largest <gradient, x - w> is below 1e-4 after 300 steps, and shrinks.
-
-    |x - c|^2, with sigma and L both 2, takes one step.
-    """
-    domain, known = DOMAINS.get(name, (domains.simplex(4), known_simplex(4)))
-    centre = jnp.asarray(domain.centre, jnp.float32)
-    in_one = domains.numerical_regularizer(
-        domain, lambda x: jnp.sum((x - centre) ** 2), range=1.0, strong_convexity=2.0,
-        smoothness=2.0, steps=1,
-    )  # fmt: skip
-    closed = domains.squared_norm(domain.project, domain.centre, domain.radius)
-    made = [*(quadratic(domain, steps) for steps in (4, 40, 300)), in_one, closed]
-
-    rng = np.random.default_rng(7)  # optima inside and on the boundary
-    s = (rng.uniform(0.1, 6.0, (50, 1)) * rng.normal(size=(50, 4))).astype(np.float32)
-    rate = np.float32(RATE)
-    found = jax.jit(jax.vmap(lambda s: [regularizer.argmin(s, rate) for regularizer in made]))(s)
-    *found, in_one, closed = (np.asarray(x, np.float64) for x in found)
-    gaps = []
-    for x in found:
-        assert known.excess(x).max() < 1e-5
-        gradient = rate * s + x @ MATRIX
-        gaps.append((np.sum(gradient * x, axis=1) - known.least(gradient)).max())
-    assert gaps[2] < 1e-4 and gaps[0] > 3 * gaps[1] > 9 * gaps[2]
-    # At most sqrt(17) times the first error times (1 - 1/4)^(steps / 2): gradient steps fail this.
-    first, late = (np.linalg.norm(x - found[2], axis=1) for x in (domain.centre, found[1]))
-    assert (late <= 17**0.5 * first * 0.75**20 + 1e-5).all()
-    np.testing.assert_allclose(in_one, closed, atol=1e-6)
-
-
-def test_numerical_regularizer_declares_what_its_arguments_imply():
-    """D_R as given and S = |l|^2 / (2 sigma)."""
-    regularizer = quadratic(domains.ball(4))
-    assert regularizer.range == 8.0
-    assert regularizer.stability(domains.ball_losses(4, 3.0)) == pytest.approx(9 / 2)
-
-
 # --- loss sets ---
 
 
@@ -484,33 +377,6 @@ def test_domains_come_with_the_losses_that_they_are_usually_played_against():
         assert domains.fitting(domain, losses) is losses
 
 
-# --- compiled or not, one or many ---
-
-
-@pytest.mark.parametrize("name", ["simplex", "ball", "cube", "own"])
-def test_compiled_and_batched_values_equal_plain_ones(name):
-    """Row by row without jit, and all rows at once with it."""
-    domain = own_ball(steps=20) if name == "own" else getattr(domains, name)(3)
-    numerical = domains.numerical_regularizer(
-        domain, lambda x: jnp.sum(x * x), range=1.0, strong_convexity=1.0, smoothness=3.0, steps=5
-    )
-
-    def every(g):
-        return [
-            domain.minimizer(g), domain.project(g), domains.support_function(domain, g),
-            domain.regularizer.argmin(g), domain.regularizer.argmin(g, 0.5),
-            numerical.argmin(g, 0.5), domain.losses.clip(g), domain.losses.maximizer(g),
-        ]  # fmt: skip
-
-    rows = jnp.array([[0.3, -2.0, 0.4], [0.0, 0.0, 0.0]])
-    atol = 1e-5 if name == "own" else 2e-6  # its projections round in each of 20 steps
-    batched = jax.jit(jax.vmap(every))(rows)
-    for i, row in enumerate(rows):
-        for together, plain in zip(batched, every(row), strict=True):
-            assert together.dtype == plain.dtype == jnp.float32
-            np.testing.assert_allclose(together[i], plain, atol=atol)
-
-
 # --- arguments ---
 
 
@@ -518,11 +384,6 @@ def own(**changes):
     given = {"dim": 3, "minimizer": domains.ball(3).minimizer, "centre": np.zeros(3),
              "diameter": 2.0, "losses": domains.box_losses(3), **changes}  # fmt: skip
     return domains.from_minimizer(**given)
-
-
-def numerical(**changes):
-    given = {"range": 1.0, "strong_convexity": 2.0, "smoothness": 2.0, **changes}
-    return domains.numerical_regularizer(domains.ball(3), lambda x: jnp.sum(x * x), **given)
 
 
 BOX, BALL = domains.box_losses(2), domains.ball(3)
@@ -542,10 +403,6 @@ BAD_ARGUMENTS = [
         "dim": [0], "centre": [np.zeros(2), 0.0], "diameter": [0.0, np.nan],
         "minimizer": [lambda g: g[:2], jnp.sum], "losses": [BOX], "project": [0, 10.0],
     }.items() for bad in bads),
-    *((numerical, {name: bad}, name) for name, bads in {
-        "range": [0.0, np.nan], "strong_convexity": [0.0], "smoothness": [1.0], "steps": [0],
-    }.items() for bad in bads),
-    (numerical, {"strong_convexity": 3.0}, "smoothness"),
     (domains.fitting, ("simplex", None), "domain", TypeError),
     (domains.fitting, (BALL, "box"), "losses", TypeError),
     (domains.fitting, (BALL, BALL), "losses", TypeError), (domains.fitting, (BALL, BOX), "losses"),

@@ -13,12 +13,11 @@ from dpjax.maths.two_words import TwoWords
 from tests.domains.test_domain_catalogue import DOMAINS, beyond, least
 
 UNIT = exact_projections.UNIT
-APPROXIMATE = {"concave", "coverage", "directed cut", "paths", "spanning trees", "forests"}
-APPROXIMATE |= {"polytope", "polytope in a plane"}
+APPROXIMATE = {"paths", "spanning trees", "polytope", "polytope in a plane"}
 EXACT = [name for name in DOMAINS if name not in APPROXIMATE]
 # Sets for which the error of the removed part shrinks with its length.
 SHARP = [name for name in EXACT if not DOMAINS[name].domain.exact_projection.absolute]
-FOUND = {"l1.5 ball", "l3 ball", "k-support", "spectrahedron", "fantope", "nuclear ball"}
+FOUND = {"spectrahedron", "fantope"}
 every_exact = pytest.mark.parametrize("name", EXACT)
 
 
@@ -107,7 +106,7 @@ def test_it_brings_close_points_no_farther_apart(name):
     assert expansion(project(name), name, 1e-3) < 1.02
 
 
-@pytest.mark.parametrize("name", ["k-sparse", *sorted(FOUND), "permutahedron"])
+@pytest.mark.parametrize("name", ["l1 ball", "fantope", "permutahedron"])
 def test_frank_wolfe_does(name):
     """Frank-Wolfe's approximation, available for every set, expands by at least half."""
     domain = DOMAINS[name].domain
@@ -133,31 +132,8 @@ def test_near_the_set_not_even_points_a_millionth_apart(name):
     assert ratio.max() < 1 + 1e-6
 
 
-@pytest.mark.parametrize(
-    "domain",
-    [
-        domains.lp_ball(6, 1.1, 3.0), domains.lp_ball(6, 20.0, 0.5), domains.lp_ball(4, 2.0),
-        domains.k_support(6, 1), domains.k_support(6, 6), domains.nuclear_ball(1, 5),
-    ],
-)  # fmt: skip
-def test_ends_of_the_families(domain):
-    """Against the greatest <w, v> over the set, from its minimizer; two are Euclidean balls."""
-    rng = np.random.default_rng(4)
-    step = domain.diameter * 10.0 ** rng.uniform(-3, 2, size=(COUNT, 1))
-    y = (step * rng.normal(size=(COUNT, domain.dim))).astype(np.float32)
-    y[:40] *= rng.random((40, domain.dim)) < 0.5
-    near = np.asarray(jax.jit(jax.vmap(domain.project))(y), np.float64)
-    taken = y - near
-    best = np.asarray(jax.jit(jax.vmap(domain.minimizer))(-taken.astype(np.float32)), np.float64)
-    slack = 64 * UNIT * length(y) * (length(taken) + domain.diameter)
-    assert (np.sum(taken * (best - near), axis=1) <= slack).all()
-    tolerance = 1e-5 + 32 * UNIT * length(y).max()
-    assert beyond(domain, near) <= tolerance
-
-
 def test_far_away_points_have_their_vertex():
-    """1e6 away the permutahedron's nearest point is a vertex, and the k-sparse hull's a corner."""
+    """1e6 away the permutahedron's nearest point is a vertex."""
     far = jnp.array([3e6, -1e6, 2e6, 0.0])
     weights = domains.permutahedron([1.0, 2.0, 3.0, 4.0])
     np.testing.assert_allclose(weights.project(far), [4.0, 1.0, 3.0, 2.0], atol=1e-5)
-    np.testing.assert_allclose(domains.k_sparse(4, 2).project(far), [1.0, 0.0, 1.0, 0.0], atol=1e-5)

@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, learners, simulate, trajectory
+from dpjax import environments
 from dpjax.environments._consensus import default_pairs
 from tests.play import play_actions
 
@@ -58,16 +58,6 @@ def test_flips_are_fresh_in_each_round():
     np.testing.assert_array_equal(fixed[:, 2:], fixed[:1, 2:].repeat(20, axis=0))
 
 
-def test_a_tenth_of_the_pairs_is_left():
-    for horizon in (1, 9, 10, 2048):
-        assert default_pairs(horizon) == int(np.ceil(horizon / 0.9 - 1e-9))
-    environment = environments.consensus(2048)
-    assert environment.action_set.count == 4552 and environment.horizon == 2048
-    losses, _, regret = played(np.arange(20) * 2, pairs=default_pairs(20))
-    assert losses.sum(axis=0).min() == 0.0
-    assert regret[-1] == losses[np.arange(20), np.arange(20) * 2].sum()
-
-
 def test_uniform_play_suffers_half_and_half_of_what_is_spent():
     """Mean regret is T (1/2 + mean share of spent pairs / 2), in 200 games."""
     horizon, pairs = 60, default_pairs(60)
@@ -81,28 +71,3 @@ def test_uniform_play_suffers_half_and_half_of_what_is_spent():
     expected = np.sum(0.5 + 0.5 * spent)
     assert abs(found.mean() - expected) < 4 * stats.sem(found)
     assert found.mean() > horizon / 2 + 4 * stats.sem(found)
-
-
-def test_it_separates_the_dartboard_from_its_own_recording():
-    """Without privacy the dartboard fails and Hedge does not; both learn the recording."""
-    horizon = 128
-    adversary = environments.consensus(horizon)
-    arms = adversary.action_set.count
-    for name, adaptive, oblivious in (
-        ("hedge", (0.0, 0.1), (0.0, 0.15)),
-        ("shrinking_dartboard", (0.6, 1.0), (0.0, 0.3)),
-    ):
-        learner = getattr(learners, name)(horizon, arms, epsilon=np.inf)
-
-        @jax.jit
-        @jax.vmap
-        def both(key, learner=learner):
-            table = trajectory(learner, adversary, key, record=lambda played: played.outcome.loss)
-            again = simulate(learner, environments.table(table), jr.fold_in(key, 1), checkpoints=1)
-            live = simulate(learner, adversary, key, checkpoints=1)
-            return live.regret[-1], again.regret[-1], jnp.min(jnp.sum(table, axis=0))
-
-        live, again, best = both(jr.split(jr.key(0), 20))
-        assert adaptive[0] <= live.mean() / horizon <= adaptive[1], name
-        assert oblivious[0] <= again.mean() / horizon <= oblivious[1], name
-        np.testing.assert_array_equal(best, 0.0)

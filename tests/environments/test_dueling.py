@@ -62,15 +62,6 @@ def test_the_three_regrets_are_half_the_sum_of_two_gaps():
     np.testing.assert_allclose(np.diag(narrow), scores[1] - scores, atol=1e-6)
 
 
-def test_traced_preferences_have_the_numbers_of_others():
-    """Mean losses and matrices, in a sweep compiled once."""
-    for preferences in (np.array([0.3, 0.1, 0.9], np.float32), NARROW.astype(np.float32)):
-        made = jax.jit(lambda x: jnp.stack([
-            environments.dueling(x).step((), jr.key(0), pair)[1].tally for pair in (1, 2)
-        ]))(preferences)  # fmt: skip
-        np.testing.assert_allclose(made, tallies(environments.dueling(preferences))[0, 1:3])
-
-
 def test_batches_have_the_law_of_rounds():
     """Kolmogorov-Smirnov on the regret of an elimination that ends early or late."""
 

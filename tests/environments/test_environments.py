@@ -385,17 +385,6 @@ def test_oblivious_redraws_at_multiples_of_its_period(rounds, period):
     assert len(np.unique(draws, axis=0)) == len(draws)
 
 
-def test_an_oblivious_redraw_is_a_fully_oblivious_round():
-    """Under the same key both draw the same losses, so they have the same law."""
-    losses = oblivious_losses(23, 5)
-    step = environments.fully_oblivious(32).step
-    fresh = jax.jit(jax.vmap(lambda t: step((), jr.fold_in(jr.key(8), t), jnp.int32(0))[1].loss))
-    at_init, at_5, at_20 = fresh(jnp.array([0, 5, 20]))
-    np.testing.assert_array_equal(losses[0], at_init)
-    np.testing.assert_array_equal(losses[5 - 1], at_5)
-    np.testing.assert_array_equal(losses[20 - 1], at_20)
-
-
 # --- switching cost ---
 
 
@@ -553,20 +542,6 @@ def test_a_table_is_replayed_row_by_row():
         rows = np.asarray(losses, np.float32)
         np.testing.assert_array_equal(outcomes.loss, rows)
         np.testing.assert_array_equal(outcomes.tally, rows[:, 1:] - rows)
-
-
-@pytest.mark.parametrize("integer", [np.int32, np.int64])
-def test_sizes_may_be_numpy_integers(integer):
-    """As from array shapes and loops over arrays."""
-    n = integer(3)
-    for environment in (
-        environments.deterministic(n),
-        environments.fully_oblivious(n),
-        environments.oblivious(n, integer(5)),
-        environments.switching_cost(integer(8), n),
-    ):
-        state = environment.init(jr.key(0))
-        assert environment.step(state, jr.key(1), jnp.int32(0))[1].loss.shape == (3,)
 
 
 def test_floats_may_be_traced():

@@ -12,10 +12,8 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import domains, environments, learners, simulate
-from dpjax.core import Learner, Privacy
+from dpjax import domains, environments
 from dpjax.environments._linear_losses import KINDS
-from dpjax.feedback import full
 from tests.play import play_actions
 
 DIM, ROUNDS, GAMES = 3, 40, 4
@@ -109,16 +107,6 @@ def test_regret_is_what_was_suffered_less_the_best_fixed_point(name, kind):
     np.testing.assert_allclose(regret, suffered - least, atol=5e-5)
 
 
-@pytest.mark.parametrize("kind", ["iid", "alternating"])
-def test_another_loss_set_may_be_asked_for(kind):
-    """Experts with losses in [-1, 1]; both ends occur."""
-    environment = environments.linear_losses(
-        DOMAINS["simplex"], kind, loss_set=domains.box_losses(DIM)
-    )
-    losses = games(environment, MIXTURES[:1], 1)[0]
-    assert (losses.min(), losses.max()) == (-1.0, 1.0)
-
-
 # --- the laws ---
 
 DRAWS = 40_000
@@ -210,48 +198,7 @@ def test_alternating_losses_by_hand():
 # --- losses of a deterministic leader ---
 
 
-def follow_the_leader(domain, horizon):
-    """The minimizer of the exact sums, without regularization."""
-    leader = domains.Regularizer(lambda s, rate=1.0: domain.minimizer(s), 1.0, lambda losses: 1.0)
-    return learners.ftrl(horizon, domain._replace(regularizer=leader), epsilon=np.inf)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "slope"),
-    [
-        ("simplex", "alternating", 0.249), ("ball", "alternating", 0.99),
-        ("cube", "alternating", 0.99), ("simplex", "adaptive", 0.1), ("ball", "adaptive", 0.22),
-        ("cube", "adaptive", 0.27),
-    ],
-)  # fmt: skip
-def test_the_leader_suffers_every_round_and_the_regularized_one_does_not(name, kind, slope):
-    """Linear regret, after 500 rounds and after 1000, in 8 games; FTRL's is <= 2 sqrt(D_R S T).
-
-    Alternating: a quarter of the range on the simplex, where only one entry moves and the leader is
-    at it or elsewhere; half the range, which is 2, on the others. Adaptive: about half of the
-    measured value.
-    """
-    domain = DOMAINS[name]
-    environment = environments.linear_losses(domain, kind, bias=2.0)
-    both = (follow_the_leader(domain, 1000), learners.ftrl(1000, domain, epsilon=np.inf))
-
-    def game(key):
-        return [simulate(learner, environment, key, checkpoints=2).regret for learner in both]
-
-    leader, regularized = jax.jit(jax.vmap(game))(jr.split(jr.key(0), 8))
-    assert (np.asarray(leader) > slope * np.array([500, 1000])).all()
-    stability = domain.regularizer.stability(domain.losses)
-    bound = 2 * (domain.regularizer.range * stability * 1000) ** 0.5
-    assert np.max(regularized) <= bound < slope * 500  # the two are far apart
-
-
 # --- a user's own ---
-
-
-def constant(point, horizon):
-    """Plays one point."""
-    act = lambda *_: ((), jnp.asarray(point, jnp.float32))  # noqa: E731
-    return Learner(act, act, full, domains.simplex(len(point)), horizon, Privacy())
 
 
 def test_a_users_own_losses_are_replayed_row_by_row():
@@ -269,18 +216,6 @@ def test_a_users_own_losses_are_replayed_row_by_row():
     np.testing.assert_array_equal(losses, np.broadcast_to(rows, losses.shape))
 
 
-def test_rows_may_be_traced():
-    """A sweep over data: rows under vmap give the results of plain arrays."""
-    tables = np.random.default_rng(3).uniform(size=(2, 3, DIM)).astype(np.float32)
-
-    def second_round(rows):
-        environment = environments.linear_losses(DOMAINS["simplex"], rows)
-        state, _ = environment.step(environment.init(jr.key(0)), jr.key(1), jnp.zeros(DIM))
-        return environment.step(state, jr.key(2), jnp.zeros(DIM))[1].loss
-
-    np.testing.assert_array_equal(jax.jit(jax.vmap(second_round))(tables), tables[:, 1])
-
-
 def test_rows_are_checked_while_a_game_is_traced():
     """A factory called inside jit with concrete rows: no tracer escapes, and bad rows are found."""
 
@@ -292,22 +227,6 @@ def test_rows_are_checked_while_a_game_is_traced():
     np.testing.assert_array_equal(jax.jit(lambda k: first_loss(k, rows))(jr.key(0)), rows[0])
     with pytest.raises(ValueError, match=r"^losses: row 1 lies outside the loss set"):
         jax.jit(lambda k: first_loss(k, 4 * rows))(jr.key(0))
-
-
-def test_tallies_stay_accurate_over_many_rounds():
-    """2^16 rounds at a fixed point with loss 0.1: within 3e-5 of float64; a plain sum is not."""
-    rows = np.random.default_rng(5).uniform(0.05, 0.15, (2**16, DIM)).astype(np.float32)
-    rows[:, 0] = 0.1
-    environment = environments.linear_losses(DOMAINS["simplex"], rows)
-    learner = constant([1.0, 0.0, 0.0], 2**16)
-    found = jax.jit(lambda key: simulate(learner, environment, key, checkpoints=4))(jr.key(0))
-    total = np.cumsum(rows.astype(np.float64), axis=0)
-    np.testing.assert_allclose(found.tally.loss, total[-1], rtol=3e-5)
-    np.testing.assert_allclose(found.tally.suffered, total[-1, 0], rtol=3e-5)
-    expected = (total[:, 0] - total.min(axis=1))[np.asarray(found.rounds) - 1]
-    np.testing.assert_allclose(found.regret, expected, atol=0.2)
-    plain = np.cumsum(rows[:, 0], dtype=np.float32)[-1]
-    assert abs(plain - total[-1, 0]) > 3e-4 * total[-1, 0]
 
 
 def test_rounding_does_not_put_a_row_outside():

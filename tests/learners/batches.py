@@ -1,34 +1,10 @@
 """Shared by tests of batch learners: releases, ties, and games of growing batches by hand."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from scipy import stats
 
 from dpjax.maths import exact_sums
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-)
-
-
-def with_pulls(environment, arms):
-    """The same environment; its tally also counts the pulls of each arm."""
-
-    def count(arm):
-        return (jnp.arange(arms) == arm).astype(jnp.float32)
-
-    def step(state, key, arm):
-        state, outcome = environment.step(state, key, arm)
-        return state, outcome._replace(tally=(outcome.tally, count(arm)))
-
-    def batch(state, key, arm, rounds, feedback):
-        state, total, tally = environment.batch(state, key, arm, rounds, feedback)
-        return state, total, (tally, count(arm))
-
-    return environment._replace(step=step, batch=batch, regret=lambda state, tally: tally[0])
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
 
 def told_sums(learner, totals):
@@ -39,28 +15,6 @@ def told_sums(learner, totals):
         state, batch = learner.step(state, jr.key(0), exact_sums.of(total))
         played.append((int(batch.action), int(batch.rounds)))
     return state, played
-
-
-def check_even_ties(learner):
-    """With all sums 1, arm 0 of four plays first, then the others in a uniformly random order.
-
-    The fifth batch is a tie of all four. The orders of 6000 games are tested by chi-square.
-    """
-
-    def arms(key):
-        state, batch = learner.init(key)
-        played = [batch.action]
-        for i in range(4):
-            state, batch = learner.step(state, jr.fold_in(key, i), exact_sums.of(1.0))
-            played.append(batch.action)
-        return jnp.stack(played)
-
-    played = np.asarray(jax.jit(jax.vmap(arms))(jr.split(jr.key(7), 6000)))
-    # Each arm plays once at first, so beginning with arm 0 costs nothing.
-    assert (np.sort(played[:, :4], axis=1) == np.arange(4)).all() and (played[:, 0] == 0).all()
-    for column, options in [(1, 3), (2, 3), (4, 4)]:
-        counts = np.bincount(played[:, column], minlength=4)[4 - options :]
-        assert stats.chisquare(counts).pvalue > 1e-3 and counts.sum() == len(played)
 
 
 def check_games_by_hand(make, *, ratio, scale, gather, index, games=12, horizon=600):

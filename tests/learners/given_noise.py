@@ -101,12 +101,6 @@ def from_draws(draws):
     return lambda i, value, scale: value + scale * draws[i]
 
 
-def without_noise(i, value, scale):
-    """Releases without noise."""
-    del i, scale
-    return value
-
-
 def losses_of_games(seed, games, horizon, means):
     """Bernoulli losses (games, T, K)."""
     uniform = np.asarray(jr.uniform(jr.key(seed), (games, horizon, len(means))))
@@ -126,22 +120,3 @@ def many_games(make, seed, losses, draws):
 
     keys = jr.split(jr.key(seed), losses.shape[0])
     return jax.device_get(jax.jit(jax.vmap(game))(losses, draws, keys))
-
-
-def perturbed_values(make, losses, released, key):
-    """The values of each step's release, (T, T, ...), if the losses of one round are replaced.
-
-    The releases are fixed, (n,), so that all worlds have the same batches. In world i, the losses l
-    of round i become 1 - l. Also returns the values of the original world.
-    """
-
-    def world(losses):
-        learner = with_releases(make(), lambda i, value, scale: released[i])
-        return play(learner, losses, key)
-
-    def change(i):
-        here = jnp.arange(losses.shape[0]) == i
-        return jnp.where(here[:, None], 1.0 - losses, losses)
-
-    others = jax.jit(jax.vmap(lambda i: world(change(i))))(jnp.arange(losses.shape[0]))
-    return jax.device_get((jax.jit(world)(losses), others))

@@ -2,16 +2,13 @@
 
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import random as jr
 
-from dpjax import bounds, environments, noise, sweep
+from dpjax import bounds, noise
 from dpjax.learners import adac_oful
 from tests.learners.test_linucb import oful, table, trajectory
-from tests.play import play_table
 
 HORIZON, DIM, RHO = 300, 3, 0.5
 
@@ -71,45 +68,6 @@ def test_with_given_noise_it_plays_as_in_numpy(monkeypatch):
     played, _, report, _ = trajectory(make, features, losses)
     np.testing.assert_array_equal(played, arms)
     assert 10 < batches < 40 and report.batches == batches
-
-
-def beliefs(key):
-    """The beliefs in one game with fresh features and losses that are linear plus noise."""
-    feature_key, noise_key, key = jr.split(key, 3)
-    theta = jnp.full(DIM, 0.5)
-    features = jr.normal(feature_key, (200, 4, DIM))
-    features = features / jnp.linalg.norm(features, axis=2, keepdims=True)
-    bits = jr.uniform(noise_key, (200, 4)) < 0.5 * (1.0 + features @ theta)
-    losses = 2.0 * bits.astype(jnp.float32) - 1.0
-    learner = adac_oful(200, DIM, rho=0.02, failure=0.5)
-    game = play_table(learner, (features, losses), key)
-    return game.actions.args[0], learner.report(game.last).batches
-
-
-def test_the_confidence_ellipsoid_holds_theta():
-    """In all rounds of at least half of the games, with noise seven times as large as a loss."""
-    seen, batches = jax.jit(jax.vmap(beliefs))(jr.split(jr.key(0), 100))
-    assert batches.min() > 8
-    lower = np.zeros((*seen.spread.shape[:2], DIM, DIM))
-    lower[..., *np.tril_indices(DIM)] = seen.spread
-    off = (np.asarray(seen.estimate) - 0.5)[..., None]
-    inside = np.linalg.norm(np.linalg.solve(np.swapaxes(lower, -1, -2), off)[..., 0], axis=-1)
-    assert (inside.max(axis=1) <= 1.0).mean() >= 0.5
-    # The noise matters: a third of the width is too small.
-    assert (inside.max(axis=1) > 1.0 / 3.0).mean() > 0.5
-
-
-def test_regret_is_below_the_bound_and_grows_with_privacy():
-    horizon, rhos = 2**10, np.array([0.005, 0.5, np.inf], np.float32)
-    environment = environments.gap_arms(DIM, gap=0.3)
-
-    def game(rho):
-        return adac_oful(horizon, DIM, rho=rho), environment
-
-    result = sweep(game, rhos, 16, jr.key(0), checkpoints=1, progress=False)
-    mean = result.regret[..., -1].mean(axis=1)
-    assert mean[0] > mean[1] > mean[2]
-    assert (mean < bounds.adac_oful(horizon, DIM, rhos)).all()
 
 
 def test_the_bound_by_hand():

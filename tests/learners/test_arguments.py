@@ -99,7 +99,7 @@ USES = [
     (lambda: dartboard(shifts=2), "shifts must be"),
     (lambda: ftrl(SIMPLEX._replace(losses=domains.box_losses(4))), "losses must have the dim.*got"),
     (lambda: ftrl(SIMPLEX._replace(losses="box")), "losses must be a LossSet"),
-    (lambda: ftrl(domains.spectrahedron(2)._replace(regularizer=NORM)), "regularizer must .* 4"),
+    (lambda: ftrl(domains.fantope(2, 1)._replace(regularizer=NORM)), "regularizer must .* 4"),
     (lambda: on_ball(rate="loud"), "rate must be one of"),
     (lambda: on_ball(rate="noisy", noise="discrete_laplace"), "noisy is for laplace and gaussian"),
     (lambda: on_ball(calibration="printed", noise="gaussian", delta=1e-6), "calibration"),

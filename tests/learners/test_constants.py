@@ -9,7 +9,6 @@ import pytest
 
 from dpjax import audit
 from dpjax.cli import audits
-from dpjax.learners._successive_elimination import epoch_length, epoch_radius
 from tests import test_conformance as conformance
 
 INF = float("inf")
@@ -188,19 +187,6 @@ def test_the_default_is_the_papers_and_any_other_value_is_traced(constant):
     np.testing.assert_allclose(played[0], usual, rtol=1e-4, atol=1e-5)
     # A difference beyond rounding, in some round of some seed.
     assert np.abs(played[1] - usual).max() > 1e-2
-
-
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 3.1])
-def test_a_mean_may_be_off_by_as_much_in_every_epoch_as_a_confidence_bound_says(alpha):
-    """sqrt(alpha L / (2 n)) + alpha L / (epsilon n), with the constant of AdaP-UCB."""
-    epoch, active, epsilon, failure = 2, 4, 0.5, 1e-4
-    first, second = (alpha * np.log(c * active * epoch**2 / failure) for c in (8, 4))
-    length = max(32 * first * 4.0**epoch, 8 * second * 2.0**epoch / epsilon) + 1
-    radius = np.sqrt(first / (2 * length)) + second / (epsilon * length)
-    given = (epoch, active, epsilon, failure, alpha)
-    assert float(epoch_length(*given)) == pytest.approx(length, rel=1e-5)
-    assert float(epoch_radius(*given)) == pytest.approx(radius, rel=1e-5)
-    assert radius <= 2.0**-epoch / 4
 
 
 def audited(name, epsilon=1.0, **options):

@@ -133,11 +133,6 @@ def closed_bound(horizon, arms, epsilon):
     return bound(horizon, arms, eta, eta, 2 / epsilon, 0.0)
 
 
-def lazy_bound(horizon, arms, epsilon):
-    log = np.log(arms)
-    return (horizon * log) ** 0.5 + (horizon * log**3 / epsilon**2) ** (1 / 3)
-
-
 @pytest.mark.parametrize(
     ("formula", "ours", "cases"),
     [
@@ -147,7 +142,6 @@ def lazy_bound(horizon, arms, epsilon):
          [(4096, 5, 0.02, 0.1, 7, 3.0), (4096, 5, 0.1, 0.1, 1, 0.0), (100, 2, 0.1, 0.5, 9, 4.0)]),
         (closed_bound, bounds.shrinking_dartboard_batched,
          [(2**18, 10, 0.125), (2**16, 1000, 1.0), (2**12, 2, 2.0)]),
-        (lazy_bound, bounds.lazy_to_private, [(2**18, 10, 0.1), (1000, 3, 1.0)]),
     ],
 )  # fmt: skip
 def test_bounds(formula, ours, cases):

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
 from dpjax import audit
 from dpjax.learners import dp_ucb_int
@@ -159,14 +158,3 @@ def test_games_by_hand(epsilon, exponent):
             np.testing.assert_allclose(inner.means[game, t - 1], means, rtol=1e-5, atol=1e-5)
             np.testing.assert_array_equal(inner.samples[game, t - 1], samples)
     assert len(np.unique(all_arms)) == ARMS
-
-
-def test_ties_are_broken_evenly():
-    """Among three arms with equal means of one loss; the fourth arm is worse."""
-    learner = dp_ucb_int(50, 4, epsilon=np.inf)
-    state = learner.init(jr.key(0))[0]._replace(
-        round=jnp.int32(20), means=jnp.full(4, 0.25), samples=jnp.ones(4, jnp.int32)
-    )
-    step = jax.jit(jax.vmap(lambda key: learner.step(state, key, jnp.float32(1.0))[1]))
-    counts = np.bincount(np.asarray(step(jr.split(jr.key(7), 6000))), minlength=4)
-    assert counts[0] == 0 and stats.chisquare(counts[1:]).pvalue > 1e-3

@@ -11,14 +11,12 @@ from jax import random as jr
 from dpjax import (
     Study,
     audit,
-    bounds,
     combinators,
     environments,
     learners,
     noise,
     simulate,
     simulate_batches,
-    sweep,
 )  # fmt: skip
 from dpjax.core import Arms, Learner, Pairs, Privacy
 from dpjax.feedback import bandit
@@ -28,7 +26,6 @@ from dpjax.maths import exact_sums
 from tests.environments.test_dueling import CYCLE, NARROW
 
 ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
-MEANS = np.array([0.1, 0.5, 0.9])
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
@@ -114,32 +111,6 @@ def test_games_by_hand(compare, monkeypatch):
     assert len({tuple(np.bincount(row, minlength=9)) for row in found}) > 1
 
 
-def test_a_replaced_duel_spends_epsilon_if_pairs_are_compared():
-    """It is in one release."""
-    learner = dueling_elimination(
-        16, 2, epsilon=1.0, failure=0.9, exploration=0.01, compare="pairs"
-    )
-    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(0)), jr.key(1))
-    assert found.touched == 1 and float(found.spent.max()) == pytest.approx(1.0, rel=1e-4)
-
-
-def test_regret_is_below_the_bound_and_the_best_arm_stays():
-    def game(epsilon):
-        return dueling_elimination(2**15, 4, epsilon=epsilon), environments.dueling(MEANS4)
-
-    epsilons = np.float32([0.3, 3.0, np.inf])
-    played = sweep(game, epsilons, 100, jr.key(0), play=simulate_batches, checkpoints=1,
-                   progress=False)  # fmt: skip
-    regret = played.regret[..., -1].mean(axis=1)
-    bound = bounds.dueling_elimination(2**15, MEANS4, epsilons)
-    assert (regret < bound).all() and (regret > 0.2 * bound).all()
-    assert (bound < 0.4 * 2**15).all()
-    assert (np.asarray(played.report.recommendation) == 0).all()
-
-
-MEANS4 = [0.1, 0.5, 0.7, 0.9]
-
-
 def reports(learner, environment, games=20):
     run = jax.jit(jax.vmap(
         lambda key: simulate_batches(learner, environment, key, checkpoints=1).report
@@ -159,15 +130,6 @@ def test_in_a_cycle_no_arm_leaves():
     learner = dueling_elimination(10**5, 3, epsilon=np.inf, compare="pairs", failure=0.5)
     report = reports(learner, environments.dueling(CYCLE, regret="borda"), 1)
     assert int(report.active[0]) == 3 and int(report.epochs[0]) >= 3
-
-
-def test_the_local_model_by_randomized_response():
-    """The bits of both players are flipped together, so the best arm still wins."""
-    base = dueling_elimination(2**16, 3, epsilon=np.inf)
-    learner = combinators.randomized_response(base, epsilon=2.0)
-    assert learner.privacy.model == "local" and learner.action_set == Pairs(9)
-    report = reports(learner, environments.dueling(MEANS))
-    assert (np.asarray(report.recommendation) == 0).all() and np.all(report.active < 3)
 
 
 def test_the_best_arm_of_duels_is_an_arm_and_no_pair():

@@ -1,18 +1,15 @@
 """EXP2: its estimates, its rates and their condition, its design over vectors."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import bounds, domains, environments, noise, sweep
+from dpjax import bounds, noise
 from dpjax.learners import exp2
 from dpjax.learners._exp2 import (
     arms_as_actions,
     derived_rates,
-    exponential_weights,
     g_optimal_design,
     printed_rates,
     vectors_as_actions,
@@ -47,20 +44,6 @@ def test_estimates_are_unbiased(actions, features, exponents):
     seen = features @ loss
     scores = np.stack([actions.scores(jnp.asarray(p, jnp.float32), j) for j in range(count)])
     np.testing.assert_allclose((p * seen) @ scores, seen, atol=2e-5)
-
-
-def test_the_arm_is_drawn_from_p():
-    """Chi-square over 20 000 keys; the weights without mixing are rejected."""
-    rates = (jnp.float32(0.1), jnp.float32(0.3), False)
-    learner = exponential_weights(8, arms_as_actions(5), rates, 0.5)
-    state, _ = learner.init(jr.key(0))
-    state = state._replace(exponents=jnp.asarray(STATES[1], jnp.float32), scores=jnp.zeros(5))
-    keys = jr.split(jr.key(1), 20_000)
-    arms = jax.jit(jax.vmap(lambda key: learner.step(state, key, jnp.float32(0.0))[1]))(keys)
-    counts = np.bincount(arms, minlength=5)
-    p = mixed(STATES[1], 0.3, np.full(5, 0.2))
-    assert stats.chisquare(counts, 20_000 * p).pvalue > 1e-3
-    assert stats.chisquare(counts, 20_000 * mixed(STATES[1], 0.15, 0.2)).pvalue < 1e-6
 
 
 def test_three_rounds_by_hand(monkeypatch):
@@ -144,34 +127,3 @@ def test_g_optimal_design():
         assert white.shape == (len(vectors), rank)
         leverage = np.sum(vectors @ np.linalg.pinv(vectors.T * mu @ vectors, 1e-10) * vectors, 1)
         assert leverage.max() == pytest.approx(spread)
-
-
-EPSILONS = np.array([0.3, 1.0, np.inf], np.float32)
-
-
-def test_regret_over_arms_is_below_the_bound():
-    """48 seeds per epsilon; without privacy it is below half of uniform play."""
-
-    def game(epsilon):
-        return exp2(8192, 3, epsilon=epsilon), environments.bernoulli([0.2, 0.6, 0.6])
-
-    final = sweep(game, EPSILONS, 48, jr.key(0), checkpoints=1, progress=False).regret[..., 0]
-    upper = final.mean(axis=1) + 4 * final.std(axis=1) / 48**0.5
-    assert (upper < bounds.exp2(8192, 3, EPSILONS)).all()
-    assert upper[-1] < 0.5 * 0.4 * 2 / 3 * 8192
-
-
-@pytest.mark.slow
-def test_corners_of_a_square():
-    """Points from value feedback: i.i.d. losses are learned."""
-    corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], np.float32)
-    square = domains.cube(2)
-
-    def game(epsilon):
-        learner = exp2(4096, corners, epsilon=epsilon)
-        return learner, environments.linear_losses(square, "iid", bias=1.0)
-
-    result = sweep(game, EPSILONS[1:], 32, jr.key(0), checkpoints=1, progress=False)
-    best = -np.abs(np.asarray(result.tally.loss)).sum(axis=-1)
-    uniform = -best.mean(axis=1)
-    assert (result.regret[..., 0].mean(axis=1) < [0.9, 0.5] * uniform).all()

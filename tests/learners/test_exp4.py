@@ -1,38 +1,18 @@
 """EXP4: its law of arms, estimates and rates, and its regret."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import bounds, environments, noise, simulate, sweep
-from dpjax.feedback import contextual
+from dpjax import bounds, noise
 from dpjax.learners import exp4
-from dpjax.learners.parts.advised import Mixture, follow, law_of_arms
+from dpjax.learners.parts.advised import Mixture, follow
 
 # E has one row for each of five experts on three arms.
 ADVICE = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.25, 0.5, 0.25], [0.25, 0.625, 0.125], [0, 0, 1.0]]
 ADVICE = np.array(ADVICE, np.float32)
 EXPERTS, ARMS = ADVICE.shape
-Q = np.array([0.4, 0.1, 0.25, 0.2, 0.05], np.float32)
-
-
-def mixture(q=Q, gamma=0.2, level=0.0):
-    return Mixture(*(jnp.asarray(x, jnp.float32) for x in (q, gamma, level)))
-
-
-def test_arms_have_the_law_of_the_mixture():
-    """Chi-square over 20 000 coins; the law without mixing fails."""
-    draw = jax.vmap(lambda key: follow(mixture(level=jr.uniform(key)), ADVICE.T))
-    keys = jr.split(jr.key(0), 20_000)
-    counts = np.bincount(np.asarray(draw(keys)), minlength=ARMS)
-    p = 0.8 * Q.astype(np.float64) @ ADVICE + 0.2 / ARMS
-    np.testing.assert_allclose(law_of_arms(mixture(), ADVICE.T), p, rtol=1e-6)
-    assert stats.chisquare(counts, 20_000 * p / p.sum()).pvalue > 1e-3
-    plain = Q.astype(np.float64) @ ADVICE
-    assert stats.chisquare(counts, 20_000 * plain / plain.sum()).pvalue < 1e-6
 
 
 def test_no_coin_draws_an_arm_of_probability_0_or_none():
@@ -40,19 +20,6 @@ def test_no_coin_draws_an_arm_of_probability_0_or_none():
     one = Mixture(jnp.eye(EXPERTS, dtype=jnp.float32)[1], jnp.float32(0.0), jnp.float32(0.0))
     assert follow(one, ADVICE.T) == 1  # arm 0 has no weight
     assert follow(one._replace(level=jnp.float32(1.0 - 2.0**-24)), ADVICE.T) == 2
-
-
-def test_the_environment_and_the_feedback_get_the_same_arm():
-    """The policy contains its coin: the tally has the loss that the learner saw."""
-    learner = exp4(64, ARMS, EXPERTS, epsilon=1.0)
-    environment = environments.advice(np.arange(ARMS * 8).reshape(8, ARMS) / 24.0, ADVICE)
-    _, policy = learner.init(jr.key(3))
-    _, outcome = environment.step(jnp.int32(2), jr.key(4), policy)
-    advised, loss = contextual(outcome.loss, policy)
-    arm = int(policy(outcome.loss[0]))
-    assert loss == outcome.loss[1][arm]
-    np.testing.assert_array_equal(advised, ADVICE[:, arm])
-    np.testing.assert_allclose(outcome.tally, loss - ADVICE @ outcome.loss[1], atol=1e-6)
 
 
 def derived_eta(horizon, epsilon, arms=ARMS, experts=EXPERTS):
@@ -95,26 +62,6 @@ def test_a_short_game_is_capped_and_counts_what_the_proof_excludes():
     assert [int(plain.step(state, jr.key(1), x)[0].violations) for x in seen] == [0, 1]
 
 
-def test_regret_is_below_the_bound_and_far_below_uniform_play():
-    """One informed expert among 16; at two horizons, for the mean over trials."""
-    good = 0.9 * np.eye(16)[3]
-    environment = environments.advice(np.full(4, 0.5), 16, informative=good)
-
-    def game(epsilon):
-        return exp4(16_384, 4, 16, epsilon=epsilon), environment
-
-    found = sweep(game, np.array([10.0, np.inf]), 16, jr.key(1), checkpoints=[4096, 16_384],
-                  progress=False)  # fmt: skip
-    regret = np.asarray(found.regret).mean(axis=1)
-    uniform = 16_384 * 0.9 * (0.5 - 0.5**4)
-    for i, epsilon in enumerate((10.0, np.inf)):
-        assert 0.0 < regret[i, 1] < bounds.exp4(16_384, 4, 16, epsilon)
-        assert regret[i, 1] < 0.3 * uniform
-        assert regret[i, 1] < 3.0 * regret[i, 0]  # linear regret would grow fourfold
-    assert regret[1, 1] < regret[0, 1]
-    assert np.asarray(found.report.violations).max() == 0
-
-
 def test_the_bound_by_hand_and_by_the_sum_of_its_terms():
     """ln N / eta + eta T K (M^2 + 2 lambda^2) + gamma T + 1 at the eta of the learner."""
     horizon, epsilon = 10**6, 1.0
@@ -126,15 +73,3 @@ def test_the_bound_by_hand_and_by_the_sum_of_its_terms():
     assert float(policy.args[0].mixing) == pytest.approx(gamma, rel=1e-5)
     assert bounds.exp4(1000, 3, 3, 0.5) == bounds.exp2(1000, 3, 0.5)
     assert bounds.exp4(900, 2, 3, np.inf) == pytest.approx(np.sqrt(900 * 2 * np.log(3) * 3) + 1)
-
-
-def test_features_of_another_number_of_experts_are_refused():
-    _, policy = exp4(8, ARMS, EXPERTS, epsilon=1.0).init(jr.key(0))
-    with pytest.raises(ValueError, match=r"features must have shape \(K, 5\) for 5 experts"):
-        policy(jnp.eye(3))
-    learner = exp4(8, ARMS, EXPERTS, epsilon=1.0)
-    words = "over the advice of 5 experts on 3 arms; environment: .* of 4 experts on 3 arms"
-    with pytest.raises(ValueError, match=words):
-        simulate(learner, environments.advice(np.full(3, 0.5), 4), jr.key(0))
-    with pytest.raises(ValueError, match=r"environment: has policies over features in R\^5"):
-        simulate(learner, environments.gap_arms(5, arms=3), jr.key(0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, simulate_batches, sweep
+from dpjax import bounds
 from dpjax.learners import explore_then_commit
 from dpjax.learners._explore_then_commit import derived_rounds
 from dpjax.maths import exact_sums
@@ -62,25 +62,3 @@ def test_the_default_rounds():
         assert regret.min() <= found < 1.01 * regret.min()
     assert chosen == sorted(chosen)
     assert derived_rounds(2, 5, 1.0) == derived_rounds(2, 5, 1.0, 0.1) == 1.0
-
-
-def test_regret_is_below_the_bound_and_a_known_gap_helps():
-    """At three epsilons; each arm plays at least m rounds."""
-    horizon, epsilons = 10**4, np.array([0.05, 0.5, np.inf], np.float32)
-    means = [0.4, 0.6]
-
-    def mean(gap):
-        def game(epsilon):
-            learner = explore_then_commit(horizon, 2, epsilon=epsilon, gap=gap)
-            return learner, environments.bernoulli(means, regret="pseudo")
-
-        result = sweep(
-            game, epsilons, 400, jr.key(0), play=simulate_batches, checkpoints=1, progress=False
-        )
-        return result.regret[..., -1].mean(axis=1), result.report.rounds[:, 0]
-
-    (plain, rounds), (known, fewer) = mean(None), mean(0.2)
-    for found, m in ((plain, rounds), (known, fewer)):
-        assert (found <= bounds.explore_then_commit(horizon, means, epsilons, m) * 1.001).all()
-    assert (known[1:] < plain[1:]).all()
-    assert (plain >= 0.2 * rounds * 0.999).all()

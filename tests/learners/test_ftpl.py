@@ -10,7 +10,7 @@ from dp_accounting import get_sigma_gaussian
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, domains, environments, learners, sweep
+from dpjax import domains, learners
 from dpjax.learners._ftpl import default_perturbation, printed_scale
 from tests.play import play_table
 
@@ -49,21 +49,6 @@ def test_each_prefix_is_perturbed_by_the_larger_of_what_privacy_and_a_leader_nee
     for t in (0, 1, 7, 32, 63):
         assert stats.kstest(seen[:, t, 0] / expected, "norm").pvalue > 1e-3
         assert stats.kstest(seen[:, t, 1] / (expected / 2), "norm").pvalue < 1e-9
-
-
-@pytest.mark.slow
-def test_regret_bound_on_the_ball():
-    """1.263 d^(1/4) sqrt(T) while privacy is free: 100 trials against two adversaries."""
-    domain = domains.ball(DIM)
-    for kind in ("iid", "switching"):
-
-        def game(epsilon, kind=kind):
-            learner = learners.ftpl(256, domain, epsilon=epsilon, delta=1e-6)
-            return learner, environments.linear_losses(domain, kind, period=32)
-
-        regret = sweep(game, np.array([np.inf]), 100, jr.key(0), checkpoints=1, progress=False)
-        final = regret.regret[0, :, -1]
-        assert final.mean() + 4 * stats.sem(final) < bounds.ftpl(256, DIM)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])

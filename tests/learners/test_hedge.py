@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, bounds, environments, sweep
+from dpjax import audit
 from dpjax.audit import Pair
 from dpjax.cli import audits
-from dpjax.combinators import tracking
 from dpjax.learners._hedge import hedge, logits
 from tests.play import play_table
 from tests.zcdp import largest_rho, least_epsilon
@@ -104,30 +103,6 @@ def test_declared_epsilon(horizon, delta):
             assert declared_by_hand(horizon, 1.001 * rate, used)[0] > epsilon
 
 
-def test_regret_is_within_its_bound():
-    """Over 400 games in which leaders lose; at least a third of sqrt(T ln K / 2)."""
-    horizon, arms, trials = 1024, 8, 400
-    total, losses = np.zeros(arms), np.zeros((horizon, arms), np.float32)
-    for t in range(horizon):
-        losses[t, np.argsort(total + 1e-6 * np.arange(arms))[: arms // 2]] = 1.0
-        total += losses[t]
-    # From the middle on there is a best arm, with enough time to find it.
-    losses[horizon // 2 :, 1:] = np.maximum(losses[horizon // 2 :, 1:], 0.5)
-    epsilons = np.array([0.5, 5.0, np.inf])
-
-    def game(epsilon):
-        return hedge(horizon, arms, epsilon=epsilon), environments.table(losses)
-
-    result = sweep(game, epsilons, trials, jr.key(4), checkpoints=1, progress=False)
-    mean = result.regret[:, :, -1].mean(1)
-    error = result.regret[:, :, -1].std(1) / np.sqrt(trials)
-    rates = np.array([rate_of(game(epsilon)[0]) for epsilon in epsilons])
-    bound = np.log(arms) / rates + rates * horizon / 8
-    assert (mean + 4 * error <= bound).all()
-    assert bound[-1] == pytest.approx(np.sqrt(horizon * np.log(arms) / 2), rel=1e-5)
-    assert mean[-1] > bound[-1] / 3
-
-
 # Fixed share ---------------------------------------------------------------------------------
 
 
@@ -158,24 +133,6 @@ def test_sharing_declares_what_hedge_declares_and_spends_no_more():
     pairs = audit.pairs_for(learner, 8, audits.keys()[0])
     found = audits.replays(learner, pairs)
     assert found.failed == () and found.spent.max() > learner.privacy.epsilon / 4
-
-
-def test_sharing_tracks_an_arm_that_shifts():
-    """Against 3 shifts: within the bound of fixed share, and far below Hedge without sharing."""
-    horizon, arms, trials = 1024, 4, 50
-    best = np.repeat([0, 1, 2, 3], horizon // 4)
-    losses = np.where(np.arange(arms) == best[:, None], 0.0, 1.0).astype(np.float32)
-
-    def game(share):
-        learner = hedge(horizon, arms, epsilon=np.inf, share=share)
-        return learner, tracking(environments.table(losses), 3)
-
-    shares = np.array([0.0, 3 / (horizon - 1)])
-    result = sweep(game, shares, trials, jr.key(6), checkpoints=1, progress=False)
-    without, sharing = result.regret[:, :, -1].mean(1)
-    largest = 8 * (bounds.fixed_share(horizon, arms, 1.0, 3) - horizon / 8)
-    bound = bounds.fixed_share(horizon, arms, np.sqrt(largest / horizon), 3)
-    assert sharing <= bound < without / 3
 
 
 # Printed -------------------------------------------------------------------------------------

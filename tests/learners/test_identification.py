@@ -55,59 +55,6 @@ def test_a_threshold_without_the_noise_fails(monkeypatch):
     assert wrong[0] > 0.2 > 0.1 > wrong[1] and wrong[2] > 0.2
 
 
-def test_the_rule_of_the_public_code_errs_more_than_it_says():
-    """0.172 instead of 0.1, in 20 000 trials with another key."""
-    found = played("adap_tt", [Case(GAINS, 0.01, 0.1)], 1000, rule="released")
-    wrong = int((found.stopped & (found.recommendation != 0)).sum())
-    assert stats.binomtest(wrong, 1000).proportion_ci(0.998, "exact").low > 0.1
-    assert wrong / 1000 == pytest.approx(0.172, abs=0.05)
-
-
-# Stopping times -------------------------------------------------------------------------------
-
-
-def test_stopping_times_scale_with_epsilon():
-    """As 1 / epsilon if the noise is large; if it is small, epsilon does not matter.
-
-    Another program, in NumPy, has the means below, from 60 to 200 trials. Phases double, so an
-    eighth of epsilon is three phases.
-    """
-    known = {0.001: None, 0.008: None, 0.01: (81493, 1510), 1.0: (2970, 81), np.inf: (2616, 73)}
-    found = played("dp_tt", [Case(GAINS, epsilon, 0.01) for epsilon in known], 500)
-    assert found.stopped.all()
-    means = found.stopping_time.mean(axis=1)
-    assert 7.5 < means[0] / means[1] < 8.5
-    assert means[3] == pytest.approx(means[4], rel=0.15)
-    for mean, other in zip(means, known.values(), strict=True):
-        if other is not None:
-            assert mean == pytest.approx(other[0], abs=4.0 * (1.2 * other[1]))
-
-
-FAILURES = (1e-2, 1e-12, 1e-30)
-# A factor r if everything is kept, 4 if all but the latest phase is forgotten.
-FACTORS = [("adap_tt", {}, 4.0), ("ttucb", {}, 1.1)]
-
-
-@pytest.mark.parametrize(("name", "options", "factor"), FACTORS)
-def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
-    """Over ln(1 / failure), within the factor, and 2 more for playing the leader half the time.
-
-    A further unit of ln(1 / failure) costs at most the factor itself: on this instance the leader's
-    optimal share is 0.476. No learner can stop before the lower bound.
-    """
-    epsilons = (np.inf,) if name == "ttucb" else (1.0, np.inf)
-    logs = -np.log(np.array(FAILURES))
-    for epsilon in epsilons:
-        cases = [Case(GAINS, epsilon, failure) for failure in FAILURES]
-        mean = played(name, cases, 300, **options).stopping_time.mean(axis=1)
-        time, _ = bounds.characteristic_time(1.0 - np.array(GAINS), epsilon)
-        ratios = mean / (time * logs)
-        assert (np.diff(ratios) < 0.0).all()
-        assert 1.0 < ratios[-1] < 2.0 * factor
-        slope = (mean[2] - mean[1]) / (logs[2] - logs[1]) / time
-        assert 1.0 < slope < factor * 1.1
-
-
 # The end --------------------------------------------------------------------------------------
 
 
@@ -121,20 +68,6 @@ def test_the_horizon_changes_nothing_before_the_stop(name):
 
 
 # Sequential elimination and halving -----------------------------------------------------------
-
-
-def test_successive_elimination_stops_when_one_arm_is_left():
-    """Golden stopping times: all arms leave in the first epoch, whose length is known."""
-    all_gains = (0.0, 0.25, 0.5, 0.75, 1.0)
-    cases = [Case(all_gains, epsilon, 0.01) for epsilon in (0.01, 1.0, np.inf)]
-    found = played("successive_elimination", cases, 100)
-    np.testing.assert_array_equal(found.stopping_time.T, np.tile([60815, 5315, 5315], (100, 1)))
-    assert found.stopped.all() and (found.recommendation == 4).all() and (found.active == 1).all()
-    # A horizon at which the first epoch just ends, and one that is a round shorter.
-    for horizon, stopped in ((2994, True), (2993, False)):
-        case = Case(GAINS, np.inf, 0.01)
-        found = played("successive_elimination", [case], 50, horizon=horizon)
-        assert (found.stopped == stopped).all() and (found.stopping_time == horizon).all()
 
 
 def test_sequential_halving_errs_no_more_than_its_bound():

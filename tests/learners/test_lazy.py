@@ -7,17 +7,11 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, sweep
 from dpjax.learners import lazy_thompson, lazy_ucb
 from dpjax.learners.lazy import LazyState
 from dpjax.learners.parts.arm_sums import no_losses
 from dpjax.learners.parts.doubling_means import DoublingMeans
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-    play,
-)
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games
 
 LEARNERS = {"ucb": lazy_ucb, "thompson": lazy_thompson}
 HORIZON, ARMS, GAMES = 300, 3, 12
@@ -120,27 +114,3 @@ def test_lazy_thompson_draws_from_its_posteriors(epsilon, base):
     if np.isfinite(epsilon):
         assert p_value({2.0: np.e, np.e: 2.0}[base]) < 1e-6
         assert p_value(base, sign=-1) < 1e-6
-
-
-def test_ties_of_lazy_ucb_are_broken_evenly():
-    """Equal means of four arms: the arm of round 5 by chi-square."""
-    learner = lazy_ucb(10, 4, epsilon=np.inf)
-    losses = jnp.full((6, 4), 0.5)
-    arms = jax.jit(jax.vmap(lambda key: play(learner, losses, key)[0]))(jr.split(jr.key(7), 8000))
-    assert stats.chisquare(np.bincount(np.asarray(arms)[:, 4], minlength=4)).pvalue > 1e-3
-
-
-@pytest.mark.slow
-def test_regret_falls_with_epsilon_and_grows_with_the_logarithm():
-    """On C2 at T = 1000, by many standard errors: natural logarithms explore less."""
-    environment = environments.bernoulli([0.25, 0.375, 0.5, 0.625, 0.75], regret="pseudo")
-    points = np.array([[0.5, 2.0], [5.0, 2.0], [5.0, np.e]], np.float32)
-    for learner in LEARNERS.values():
-
-        def game(point, learner=learner):
-            return learner(1000, 5, epsilon=point[0], log_base=point[1]), environment
-
-        final = sweep(game, points, 150, jr.key(3), checkpoints=1, progress=False).regret[:, :, 0]
-        mean, error = final.mean(axis=1), final.std(axis=1) / np.sqrt(150)
-        assert mean[0] - mean[1] > 4 * np.hypot(error[0], error[1])
-        assert mean[1] - mean[2] > 4 * np.hypot(error[1], error[2])

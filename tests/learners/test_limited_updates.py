@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, bounds, environments, sweep
+from dpjax import audit
 from dpjax.cli import audits
 from dpjax.learners._limited_updates import limited_updates
 from dpjax.learners.parts import selectors
@@ -100,17 +100,6 @@ def test_permute_and_flip_equals_all_permutations(total):
         assert (np.abs(found - sharper) > 10 * error).any()
 
 
-@pytest.mark.parametrize("arms", [50, 51, 1000])
-def test_permute_and_flip_of_many_arms(arms):
-    """Level arms are equally likely, as by exact integration; at epsilon = inf so are ties."""
-    level = permute_and_flip(exact_sums.nothing((arms,)), jnp.float32(1.0))
-    np.testing.assert_allclose(level, 1 / arms, rtol=1e-5)
-    some = exact_sums.of(jnp.arange(arms, dtype=jnp.float32) // 2)
-    for law in (permute_and_flip, probabilities):
-        p = law(some, jnp.float32(jnp.inf))
-        np.testing.assert_array_equal(p, np.where(np.arange(arms) < 2, np.float32(0.5), 0.0))
-
-
 def largest_log_ratio(law, epsilon):
     """Over sums of three arms and all replaced rounds with losses 0 and 1."""
     steps = np.arange(0.0, 40 / epsilon, 2 / epsilon)
@@ -152,26 +141,3 @@ def test_the_printed_laplace_selector_spends_twice_what_the_paper_states():
     assert (float(declared.epsilon), float(declared.paper_epsilon)) == (2.0, 1.0)
     verdict = audits.replays(learner, audit.pairs_for(learner, 32, audits.keys()[0]))
     assert verdict.failed == () and verdict.spent.max() == pytest.approx(2.0, rel=1e-5)
-
-
-@pytest.mark.parametrize("selector", ["exponential", "permute_and_flip", "laplace"])
-def test_regret_at_fixed_gaps_does_not_grow(selector):
-    """From T = 2^12 to 2^16 within 3 standard errors, and within a bound that does not grow."""
-    means, trials = [0.3, 0.6, 0.6, 0.7], 300
-    found = []
-    for horizon in (2**12, 2**16):
-
-        def game(epsilon, horizon=horizon):
-            learner = limited_updates(horizon, 4, epsilon=epsilon, selector=selector)
-            return learner, environments.bernoulli(means, regret="pseudo")
-
-        result = sweep(game, np.array([0.3]), trials, jr.key(7), checkpoints=1, progress=False)
-        regret = result.regret[0, :, -1]
-        found.append((regret.mean(), regret.std() / trials**0.5))
-    (short, error), (long, other) = found
-    assert abs(long - short) < 3 * np.hypot(error, other)
-    bounded = [
-        bounds.limited_updates_gaps(T, means, 0.3, selector=selector) for T in (2**16, 2**40)
-    ]
-    assert long + 3 * other < bounded[0] == pytest.approx(bounded[1])
-    assert bounded[0] < bounds.limited_updates(2**16, 4, 0.3, selector=selector)

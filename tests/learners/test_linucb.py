@@ -7,15 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from jax.extend.core import jaxpr_as_fun
 
-from dpjax import audit, environments, learners, mechanisms, sweep
-from dpjax.engine import one_kernel
-from dpjax.engine.batch_last import batch_last
-from dpjax.engine.evaluate import equations
+from dpjax import audit, learners, mechanisms
 from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
-from tests.engine.games import traced
 from tests.play import play_table
 
 DELTA = 0.1
@@ -146,56 +141,7 @@ def test_beliefs_follow_from_the_releases(variant):
     assert report.indefinite == 0
 
 
-@pytest.mark.usefixtures("quick_compilation")
-def test_declared_privacy_is_joint():
-    declared = private(3).privacy
-    assert (declared.model, declared.released, declared.unit) == ("joint", "policies 1..T", "round")
-    assert (declared.epsilon, declared.delta) == (1.0, DELTA)
-    code = private(3, gram=gram.gaussian(calibration="code")).privacy
-    assert code.calibration == "code" and code.paper_epsilon == 1.0
-    assert 0.0 <= float(code.epsilon) < 0.1 and float(code.rho) < 0.002  # (0, 0.1) is enough
-    assert private(3, gram=gram.losses_only()).privacy.unit == "entry"
-
-
 # Many dimensions
-
-
-@pytest.mark.parametrize("mechanism", [mechanisms.tree, mechanisms.exact])
-def test_a_game_in_many_dimensions_can_be_one_kernel_of_the_same_size(mechanism):
-    """It calls no matrix library, because calls from several programs may block each other."""
-
-    def operations(dim):
-        def game(epsilon):
-            law = gram.gaussian(mechanism=mechanism)
-            learner = learners.linucb(8, dim, epsilon=epsilon, delta=DELTA, gram=law)
-            return learner, environments.gap_arms(dim, arms=3)
-
-        function = batch_last(jaxpr_as_fun(traced(game, [4, 8]).program), (False, True, False))
-        batched = jax.make_jaxpr(function)(jnp.float32(1.0), jnp.arange(8), jr.key(0)).jaxpr
-        assert one_kernel._not_in_a_kernel(batched) is None
-        return sum(1 for _ in equations(batched))
-
-    assert operations(16) == operations(60)
-
-
-@pytest.mark.usefixtures("quick_compilation")
-def test_trials_of_many_dimensions_do_not_depend_on_each_other():
-    """Without a shift, V_t of 16 rows is indefinite in some rounds of some trials."""
-    rows = table(8, 3, 16)
-
-    def game(epsilon):
-        unshifted = gram.gaussian(shifted=False)
-        learner = learners.linucb(8, 16, epsilon=epsilon, delta=DELTA, gram=unshifted)
-        return learner, environments.contextual_table(*rows)
-
-    many, few = (
-        sweep(game, np.array([200.0]), seeds, jr.key(0), checkpoints=2, progress=False)
-        for seeds in (24, 1)
-    )
-    counted = many.report.indefinite
-    assert counted.max() > counted.min() >= 0
-    np.testing.assert_array_equal(counted[:, :1], few.report.indefinite)
-    np.testing.assert_array_equal(many.regret[:, :1], few.regret)
 
 
 # Rows out of range, and arguments
@@ -271,15 +217,6 @@ def test_a_traced_floor_outside_of_its_domain_makes_the_declared_epsilon_nan():
         return learners.linucb(16, 2, epsilon=1.0, delta=DELTA, gram=law).privacy.epsilon
 
     np.testing.assert_array_equal(jax.jit(jax.vmap(declared))(jnp.array([-1.0, 2.0])), [jnp.nan, 1])
-
-
-def test_features_of_another_dimension_are_refused():
-    """Also by the policy itself, if no environment has given its dimension."""
-    _, policy = private(3).init(jr.key(0))
-    with pytest.raises(
-        ValueError, match=r"features must have shape \(K, 3\) for dim = 3.*\(9, 4\)"
-    ):
-        policy(jnp.zeros((9, 4)))
 
 
 @pytest.mark.slow

@@ -8,13 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import audit, bounds, domains, environments, learners, mechanisms, privacy, sweep
+from dpjax import audit, learners, mechanisms, privacy
 from dpjax.cli import audits
 from dpjax.learners.parts import gram
 from dpjax.maths import ellipsoids
-from tests.learners.test_linucb import table, trajectory
 
 DELTA = 1e-3
 # The learners that take a mechanism, and those of them that sum one value per round.
@@ -78,32 +76,6 @@ def test_declarations(name):
         assert twin("projection_free").privacy.model == "central"
 
 
-# Cost -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["simplex", "ball", "cube"])
-def test_the_bound_of_local_ftrl(name):
-    """At its rate, against three adversaries; one of them exceeds a tenth of it."""
-    horizon, domain = 256, getattr(domains, name)(4)
-    if name == "simplex":
-        domain = domain._replace(losses=domains.box_losses(4))
-    rate = float(bounds.ftrl_local_rate(horizon, 4, 2.0, domain=name))
-    bound, worst = bounds.ftrl_local(horizon, 4, 2.0, domain=name), 0.0
-    for kind in ("iid", "switching", "alternating"):
-
-        def game(epsilon, kind=kind):
-            given = {"mechanism": mechanisms.per_item, "rate": rate}
-            learner = learners.ftrl(horizon, domain, epsilon=epsilon, **given)
-            return learner, environments.linear_losses(domain, kind, period=32)
-
-        swept = sweep(game, np.array([2.0]), 200, jr.key(0), checkpoints=1, progress=False)
-        regret = swept.regret[0, :, -1]
-        assert regret.mean() + 4.0 * stats.sem(regret) < bound
-        worst = max(worst, regret.mean())
-    assert worst > bound / 10.0
-
-
 # LinUCB ---------------------------------------------------------------------------------------
 
 
@@ -158,17 +130,6 @@ def test_regularizers_grow_with_the_noise(batch):
     assert ((values < smallest[-1]) | (values > found.largest[-1])).mean() < 0.01
     room = norm[-1] / 3.0
     assert (np.abs(values - found.offset[-1]).max(axis=1) > room).mean() > 0.2
-
-
-@pytest.mark.parametrize("batch", [1, 4])
-def test_policies_change_where_a_message_was_sent(batch):
-    """Within a batch the policy does not change, bit for bit."""
-    law = gram.gaussian(mechanism=partial(mechanisms.per_item, batch=batch))
-    make = partial(learners.linucb, 17, 2, epsilon=1.0, delta=DELTA, gram=law)
-    _, beliefs, *_ = trajectory(make, *table(17, 3, 2))
-    for belief in (beliefs.estimate, beliefs.spread):
-        changed = (belief[1:] != belief[:-1]).any(axis=1)
-        np.testing.assert_array_equal(changed, np.arange(1, 17) % batch == 0)
 
 
 def test_losses_alone_take_a_central_mechanism():

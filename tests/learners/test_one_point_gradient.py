@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, learners, sweep
-from dpjax.environments import loss_families
+from dpjax import domains, learners
 from dpjax.learners.parts.one_point import directions, flaxman_radius
 from tests.learners.replay import play
 
@@ -59,31 +58,3 @@ def test_the_updates(name, private):
     np.testing.assert_allclose(plays, expected, atol=1e-4)
     assert jax.vmap(domain.contains)(plays).all()
     assert np.ptp(np.asarray(plays), axis=0).max() > 0.3
-
-
-def test_regret_is_below_the_bound():
-    """2 T^(3/4) sqrt(3 R n C (L + C / r)) on the ball against distances, 32 trials; it learns."""
-    ball, horizon = domains.ball(3), 8192
-    family = loss_families.distance(ball)
-
-    def game(_):
-        learner = learners.one_point_gradient(horizon, ball, loss_range="nonnegative")
-        return learner, environments.convex_losses(ball, family, spread=0.3)
-
-    result = sweep(game, np.zeros(1), 32, jr.key(0), checkpoints=1, progress=False)
-    regret = result.regret[0, :, 0]
-    upper = regret.mean() + 4 * regret.std() / 32**0.5
-    assert upper < 2 * horizon**0.75 * (3 * 3 * 1.0 * (1.0 + 1.0)) ** 0.5
-    # The centre loses about 0.9 per round, the best point some 0.2.
-    assert upper < 0.5 * 0.7 * horizon
-
-
-@pytest.mark.parametrize("name", ["one_point_gradient", "private_one_point"])
-def test_bad_arguments(name):
-    level = {"epsilon": 1.0} if name.startswith("private") else {}
-    make = getattr(learners, name)
-    unknown = domains.from_minimizer(2, lambda g: -g, centre=np.zeros(2), diameter=2.0)
-    with pytest.raises(ValueError, match="domain: its inradius is not known"):
-        make(10, unknown, **level)
-    with pytest.raises(ValueError, match="loss_range must be one of"):
-        make(10, domains.ball(2), loss_range="any", **level)

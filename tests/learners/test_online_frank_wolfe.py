@@ -5,17 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import (
-    audit,
-    bounds,
-    domains,
-    environments,
-    learners,
-    loss_families,
-    sweep,
-)
+from dpjax import audit, domains, environments, learners, loss_families
 from tests.play import play_table
 
 HORIZON, DIM = 64, 3
@@ -100,28 +91,3 @@ def test_a_replaced_loss_spends_what_is_declared():
     assert float(audit.spent(audit.replay(flat, pair, jr.key(0)), 0.0)) == pytest.approx(1.0, 1e-3)
     twice = learners.online_frank_wolfe(8, epsilon=2.0, **SMOOTH)
     assert float(audit.spent(audit.replay(twice, pair, jr.key(0)), 0.0)) > 1.9
-
-
-def test_the_bound_holds_for_losses_that_are_drawn():
-    """The sum of F(x_t) - min F for the mean F of all rows; its minimizer is inside the ball."""
-    rows, epsilons = targets(5, 16), np.array([30.0, np.inf], np.float32)
-    centre = rows.mean(axis=0)
-
-    def game(epsilon):
-        learner = learners.online_frank_wolfe(512, epsilon=epsilon, **SMOOTH)
-        inner = environments.convex_losses(BALL, QUADRATIC, parameters=rows, steps=2)
-
-        def step(state, key, x):
-            state, outcome = inner.step(state, key, x)
-            return state, outcome._replace(tally=0.5 * jnp.sum((x - centre) ** 2))
-
-        return learner, inner._replace(step=step, regret=lambda state, tally: tally)
-
-    found = sweep(game, epsilons, 48, jr.key(1), checkpoints=1, progress=False)
-    assert (np.asarray(found.report.longer) == 0).all()
-    regret = found.regret[..., 0]
-    above = regret.mean(axis=1) + 4 * stats.sem(regret, axis=1)
-    for upper, epsilon in zip(above, epsilons, strict=True):
-        assert 0 < upper < float(bounds.online_frank_wolfe(512, DIM, epsilon, 2.0, 1.0))
-    # The centre's loss per round is not so small.
-    assert regret[1].mean() < 0.02 * 512

@@ -7,7 +7,7 @@ import optax
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, learners, mechanisms, sweep
+from dpjax import domains, learners, mechanisms
 from tests.play import play_table
 
 HORIZON = 64
@@ -29,20 +29,6 @@ def test_without_privacy_it_is_projected_gradient_descent(name):
         np.testing.assert_allclose(points[t - 1], x, atol=1e-5)
         x = x - rate / t**0.5 * loss
         x = np.clip(x, -1, 1) if name == "cube" else x / max(1, np.linalg.norm(x))
-
-
-@pytest.mark.slow
-def test_regret_bound_without_privacy():
-    """1.5 D G sqrt T on the ball, 200 trials against three adversaries."""
-    domain = domains.ball(3)
-    for kind in ("iid", "switching", "alternating"):
-
-        def game(epsilon, kind=kind):
-            learner = learners.online_gradient(HORIZON, domain, epsilon=epsilon)
-            return learner, environments.linear_losses(domain, kind, period=16)
-
-        result = sweep(game, np.array([np.inf]), 200, jr.key(0), checkpoints=1, progress=False)
-        assert result.regret.max() < 1.5 * 2 * HORIZON**0.5
 
 
 @pytest.mark.parametrize(

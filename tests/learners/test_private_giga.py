@@ -106,7 +106,7 @@ def test_domains_without_an_exact_projection_are_refused():
     ("domain", "limit"),
     [
         (domains.simplex(5), 1_677_721), (domains.ball(5), 645_277), (domains.cube(5), 2_374_892),
-        (domains.k_sparse(5, 2), 1_677_721), (domains.lp_ball(5, 3.0), 724),
+        (domains.l1_ball(5), 1_677_721), (domains.fantope(3, 1), 724),
     ],
 )  # fmt: skip
 def test_horizons_that_float32_does_not_carry_are_refused(domain, limit):

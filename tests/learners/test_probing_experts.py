@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, bounds, environments, learners, noise, sweep
+from dpjax import audit, bounds, learners, noise
 from dpjax.feedback import contextual
 from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.probing import Setting
@@ -206,24 +206,3 @@ def test_the_bound_by_hand_and_of_no_other_point_of_the_grid_less():
         useful = probing.useful_weight(horizon, arms, experts, other.batch, other.mixing)
         other = other._replace(weight=jnp.minimum(private, useful))
         assert float(probing.regret_bound(horizon, arms, experts, other)) >= 0.999 * by_hand
-
-
-def test_regret_is_below_the_bound_and_below_uniform_play():
-    """One informed expert among 16, at (epsilon, delta); the experts change seldom."""
-    good = 0.9 * np.eye(16)[3]
-    environment = environments.advice(np.full(4, 0.5), 16, informative=good)
-    horizon = 2**14
-
-    def game(epsilon):
-        learner = learners.probing_experts(horizon, 4, 16, epsilon=epsilon, delta=1e-6)
-        return learner, environment
-
-    found = sweep(game, np.array([3.0, np.inf]), 16, jr.key(1), checkpoints=1, progress=False)
-    regret, report = np.asarray(found.regret)[..., -1].mean(axis=1), found.report
-    uniform = horizon * 0.9 * (0.5 - 0.5**4)
-    of_setting = (np.asarray(x)[:, 0].astype(np.float64) for x in report[2:])
-    bound = bounds.probing_experts(horizon, 4, 16, *of_setting)
-    assert (regret > 0.0).all() and (regret < np.minimum(bound, 0.6 * uniform)).all()
-    assert regret[1] < regret[0]
-    assert np.asarray(report.refused).max() == 0
-    assert np.asarray(report.resampled)[0].max() < 0.02 * horizon

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, learners, mechanisms, privacy, sweep
+from dpjax import domains, learners, mechanisms
 from dpjax.learners._projection_free import batch_norms, printed_scale, step_size
 from dpjax.learners.parts.one_point import directions
 from tests.learners.replay import play, worlds
@@ -149,21 +149,6 @@ def test_batch_norm_is_the_norm_of_a_whole_batch():
     assert float(batch_norms(100, 100, 10, jnp.inf, 1e-6)[1]) == 100
 
 
-@pytest.mark.parametrize("mechanism", sorted(set(mechanisms.__all__) - {"exact"}))
-def test_any_mechanism(mechanism):
-    """Calibrated to its own sensitivity, over the released prefixes, with noise of both laws."""
-    like = getattr(mechanisms, mechanism)
-    asked = partial(
-        scale_of, horizon=100, domain=domains.ball(2), epsilon=2.0, smoothing=0.5,
-        loss_range=(0.0, 1.0), mechanism=like,
-    )  # fmt: skip
-    expected = like(9, noise="laplace").sensitivity[0] * 2**1.5 / 0.5 / 2.0
-    assert asked() == (9, pytest.approx(expected, rel=1e-5))
-    change = like(9, noise="gaussian").sensitivity[1] * 2 / 0.5
-    _, sigma = asked(noise="gaussian", delta=1e-5)
-    assert float(privacy.gaussian_epsilon(change / sigma, 1e-5)) == pytest.approx(2.0, rel=1e-3)
-
-
 def test_the_schedule_of_defaults():
     """D = 2, n = 2, T = 10^4: zeta = 2 sqrt(2) / 10; the rate is close to the printed one."""
     learner = make(100**2, domains.ball(2), epsilon=1.0)
@@ -177,23 +162,6 @@ def test_the_schedule_of_defaults():
 
 
 # --- the points ---
-
-
-@every_domain
-def test_plays_stay_in_the_hull_and_within_reach(name):
-    domain = DOMAINS[name]
-    for shrink in (False, True):
-        reach = 0.5 * domain.inradius
-        around = domains.shrunk(domain, 0.5) if shrink else domain
-        learner = make(HORIZON, around, epsilon=1.0, smoothing=reach, rate=1.0)
-        plays = np.asarray(jax.jit(lambda own=learner: play(own, vectors(domain), jr.key(1)))()[0])
-        if domain.tangent is not None:
-            away = plays - domain.centre
-            np.testing.assert_allclose(away @ domain.tangent @ domain.tangent.T, away, atol=1e-5)
-        inside = np.asarray(jax.vmap(lambda x: domain.contains(x, 1e-5))(plays))
-        assert inside.all() == shrink
-        distance = np.linalg.norm(plays - np.asarray(jax.vmap(domain.project)(plays)), axis=1)
-        assert distance.max() <= reach + 0.05 * (name == "paths") + 1e-5
 
 
 @every_domain
@@ -223,35 +191,6 @@ def test_the_certificate_bounds_the_distance(name):
         assert (off <= np.maximum(distance, 1e-3)).all()
 
 
-# --- learning ---
-
-
-@pytest.mark.slow
-def test_single_change_learns_where_the_printed_noise_does_not():
-    """T = 4096 on the ball, n = 5, Gaussian noise at epsilon = 1, in 32 trials.
-
-    The loss is below 0.6 of the centre's loss, and about equal to it with the printed noise.
-    """
-    ball, horizon = domains.ball(5), 4096
-
-    def game(point, calibration="single_change"):
-        learner = make(
-            horizon, ball, epsilon=point, noise="gaussian", delta=1e-6, calibration=calibration,
-            loss_range=(-1.0 - 0.56, 1.0 + 0.56),
-        )  # fmt: skip
-        return learner, environments.linear_losses(ball, "iid", bias=2.0)
-
-    def final(game):
-        played = sweep(game, np.array([1.0]), 32, jr.key(0), checkpoints=1, progress=False)
-        centre = np.linalg.norm(played.tally.loss, axis=-1).mean()
-        assert (played.clipped == 0).all()
-        return played.regret.mean() / centre, played.regret.std() / 32**0.5 / centre
-
-    (ours, error), (printed, _) = final(game), final(partial(game, calibration="printed"))
-    assert ours + 4 * error < 0.6
-    assert printed - 4 * error > 0.8
-
-
 # --- bad input ---
 
 
@@ -261,17 +200,3 @@ def test_smoothing_beyond_the_theory_warns_and_is_played():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make(10**4, domains.ball(2), epsilon=1.0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"calibration": "printed", "mechanism": mechanisms.kary}, "calibration: the printed"),
-        ({"noise": "gaussian"}, "delta must be given"),
-        ({"delta": 1e-6}, "delta must be left out"),
-    ],
-)  # fmt: skip
-def test_bad_arguments(changes, message):
-    arguments = {"domain": domains.ball(2), "epsilon": 1.0, **changes}
-    with pytest.raises((ValueError, TypeError), match=message):
-        make(100, **arguments)

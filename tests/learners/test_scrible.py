@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, domains, environments, noise, sweep
+from dpjax import bounds, domains, noise
 from dpjax.learners import scrible
 from dpjax.learners._scrible import ScribleState, ellipsoid_play, step_size
-from tests.play import play_table
 
-DOMAINS = {
-    "simplex": domains.simplex(4),
-    "ball": domains.ball(3, 2.0),
-    "cube": domains.cube(3),
-}
+DOMAINS = {"simplex": domains.simplex(4), "ball": domains.ball(3, 2.0), "cube": domains.cube(3)}
 LOSSES = {"simplex": [0.9, 0.1, 0.6, 0.3], "ball": [0.5, -0.7, 0.2], "cube": [0.3, -0.4, 0.2]}
 SUMS = {"start": 0.0, "inside": 1.0, "outside": 12.0}
 
@@ -67,51 +62,6 @@ def test_estimates_are_unbiased(name, sampling, size):
         assert worst_z(name, sample * n / (n + 2)) > 10
 
 
-def plays(domain, loss, horizon):
-    """Points of 9 games on constant losses at each of three epsilons, (n, d)."""
-
-    def points(epsilon, key):
-        learner = scrible(horizon, domain, epsilon=epsilon)
-        return play_table(learner, np.tile(np.float32(loss), (horizon, 1)), key).actions
-
-    every = jax.jit(jax.vmap(jax.vmap(points, (None, 0)), (0, None)))
-    found = every(jnp.array([1e-9, 1.0, jnp.inf]), jr.split(jr.key(0), 9))
-    return found.reshape(-1, domain.dim)
-
-
-@pytest.mark.parametrize("name", DOMAINS)
-def test_every_point_is_feasible(name):
-    """10^5 rounds of constant losses, which drive the learner to the boundary."""
-    points = plays(DOMAINS[name], LOSSES[name], 2**12)
-    assert np.abs(jax.vmap(DOMAINS[name].project)(points) - points).max() < 1e-6
-
-
-@pytest.mark.parametrize("name", DOMAINS)
-def test_regret_is_below_the_bound(name):
-    """48 seeds, i.i.d. losses; at epsilon = inf it is below half of the centre's regret."""
-    # The bound is for the unit ball.
-    domain = {**DOMAINS, "ball": domains.ball(3)}[name]
-
-    def game(epsilon):
-        learner = scrible(8192, domain, epsilon=epsilon)
-        return learner, environments.linear_losses(domain, "iid", bias=1.0)
-
-    epsilons = np.array([1.0, 3.0, np.inf], np.float32)
-    result = sweep(game, epsilons, 48, jr.key(0), checkpoints=1, progress=False)
-    final = np.asarray(result.regret[..., 0])
-    upper = final.mean(axis=1) + 4 * final.std(axis=1) / 48**0.5
-    assert (upper < bounds.scrible(8192, domain.dim, epsilons, domain=name)).all()
-    total = np.asarray(result.tally.loss, np.float64)
-    best = np.vectorize(
-        lambda loss: float(np.vdot(domain.minimizer(jnp.asarray(loss, jnp.float32)), loss)),
-        signature="(d)->()",
-    )(total)
-    still = total @ domain.centre - best
-    assert upper[-1] < 0.5 * still[-1].mean()
-    assert (result.clipped == 0).all()
-    assert (result.report.violations[-1] == 0).all()
-
-
 def asked(monkeypatch, **arguments):
     """The noise scale and the value before noise, in the first round; loss l at the point."""
     scales = []
@@ -157,28 +107,3 @@ def test_step_size_by_hand():
     x = -scaled / (1 + np.sqrt(1 + scaled**2))
     axes = np.sqrt(((1 - x**2) ** 2) / (2 * (1 + x**2)))
     np.testing.assert_allclose(np.linalg.norm((points - x) / axes, axis=1), 1.0, rtol=1e-4)
-
-
-def test_violations_are_reported(monkeypatch):
-    """eta n |f| > 1/4 is counted and played: for draws of 30 scales, not for a tenth."""
-    for draw, broken in ((30.0, 1), (-30.0, 1), (0.1, 0)):
-        monkeypatch.setattr(noise, "laplace", lambda key, v, scale, draw=draw: v + draw * scale)
-        learner = scrible(1000, domains.cube(2), epsilon=1e-3)
-        state, _ = learner.init(jr.key(0))
-        state, point = learner.step(state, jr.key(1), jnp.float32(0.5))
-        assert learner.report(state).violations == broken
-        assert np.abs(point).max() <= 1.0
-
-
-def test_at_infinite_epsilon_it_is_plain_scrible():
-    """The base with its own rate, under the second half of each key; scalar and vector alike."""
-    domain = domains.simplex(3)
-    plain = ellipsoid_play(50, domain, step_size(50, domain.barrier, 0.5, 0.0), 0.5, "sphere")
-    for kind in ("scalar", "vector"):
-        private = scrible(50, domain, epsilon=jnp.inf, noise=kind)
-        state, other = private.init(jr.key(0))[0], plain.init(jr.key(0))[0]
-        for t in range(1, 5):
-            key, loss = jr.key(t), jnp.float32(0.2 * t)
-            state, point = private.step(state, key, loss)
-            other, same = plain.step(other, jr.split(key)[1], loss)
-            np.testing.assert_array_equal(point, same)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, bounds, domains, environments, noise, sweep
+from dpjax import domains, noise
 from dpjax.learners import scrible
 from dpjax.learners._scrible import ellipsoid_play, step_size
-from tests.learners.test_scrible import plays
 
 RNG = np.random.default_rng(0)
 ROWS, BOUNDS = RNG.normal(size=(12, 3)), RNG.uniform(0.5, 2.0, size=12)
@@ -72,32 +71,6 @@ def excess(points):
     return (over / np.linalg.norm(ROWS, axis=1)).max(axis=-1)
 
 
-def test_every_play_is_feasible():
-    """5 * 10^4 rounds of constant losses, which drive the learner to a vertex."""
-    assert excess(plays(BODY, LOSS, 2**11)).max() < 1e-6
-
-
-def test_regret_is_below_the_bound_and_nothing_is_left_of_the_decrement():
-    """i.i.d. losses; if no round violates the proof's condition, residuals are rounding errors."""
-    horizon = 4096
-
-    def game(epsilon):
-        environment = environments.linear_losses(BODY, "iid", bias=1.0)
-        return scrible(horizon, BODY, epsilon=epsilon), environment
-
-    epsilons = np.array([1.0, np.inf])
-    result = sweep(game, epsilons, 16, jr.key(0), checkpoints=1, progress=False)
-    final = np.asarray(result.regret[..., 0], np.float64)
-    upper = final.mean(axis=1) + 4 * final.std(axis=1) / 16**0.5
-    low, high = BODY.barrier.values(BODY.losses)
-    facets = int(BODY.barrier.parameter)
-    bound = bounds.scrible_polytope(horizon, 3, epsilons, rows=facets, bound=(high - low) / 2)
-    assert (upper < bound).all()
-    report = result.report
-    assert (report.violations[-1] == 0).all() and report.residual[-1].max() < 1e-4
-    assert (report.violations[0] > 0).any() and report.residual[0].max() < 1.0
-
-
 @pytest.mark.usefixtures("quick_compilation")
 def test_the_rate_and_the_noise(monkeypatch):
     """nu is the number of facets, n the dimension, and M half the width of the values."""
@@ -112,13 +85,3 @@ def test_the_rate_and_the_noise(monkeypatch):
         step_size(100, cube.barrier, 2.0, 1.0) / step_size(100, domains.cube(3).barrier, 2.0, 1.0)
     )
     assert twice == pytest.approx(2**0.5, rel=1e-6)
-
-
-@pytest.mark.usefixtures("quick_compilation")
-def test_replay_finds_no_violation_and_uses_most_of_what_is_declared():
-    learner = scrible(8, BODY, epsilon=1.0)
-    pairs = audit.pairs(jr.key(1), 8, BODY.losses, 32)
-    # The values of a changed pair's losses are far apart, so that the whole range is used.
-    pairs = jax.tree.map(lambda leaf: 100.0 * leaf, pairs)
-    found = audit.verdict(learner, pairs, jr.key(2))
-    assert found.failed == () and 0.6 < found.spent.max() <= 1.0 + 1e-3

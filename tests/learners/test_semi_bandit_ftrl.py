@@ -8,7 +8,7 @@ import scipy
 from jax import random as jr
 from scipy import stats
 
-from dpjax import bounds, domains, environments, noise, privacy, sweep
+from dpjax import bounds, domains, noise, privacy
 from dpjax.combinators import as_learner
 from dpjax.domains import lotteries
 from dpjax.learners import semi_bandit_ftrl
@@ -198,34 +198,6 @@ def test_batches_play_one_action_and_read_the_same_entries():
     actions = np.asarray(play_table(learner, jnp.ones((64, 5)), jr.key(0)).actions)[:60]
     blocks = actions.reshape(12, 5, 5)
     assert (blocks == blocks[:, :1]).all() and len(np.unique(blocks[:, 0], axis=0)) > 3
-
-
-@pytest.mark.parametrize(
-    ("name", "read", "model"),
-    [("sets", "one", "local"), ("sets", "all", "central"), ("paths", "one", "local")],
-)
-@quickly
-def test_regret_is_below_the_bound_and_far_below_uniform_play(name, read, model):
-    """On losses that favour one vertex, drawn once per trial; at two horizons."""
-    domain, horizon = ON[name], 4000
-    box = domains.box_losses(5, 0.0, 1.0)
-    paths = len(PATHS) if name == "paths" else None
-
-    def game(epsilon):
-        learner = semi_bandit_ftrl(horizon, domain, epsilon=epsilon, read=read, model=model)
-        losses = environments.linear_losses(domain, "iid", loss_set=box, bias=1.0)
-        return as_learner(learner), losses
-
-    found = sweep(game, np.array([2.0, np.inf]), 16, jr.key(1), checkpoints=[1000, 4000],
-                  progress=False)  # fmt: skip
-    regret = np.asarray(found.regret).mean(axis=1)
-    for i, epsilon in enumerate((2.0, np.inf)):
-        bound = bounds.semi_bandit_ftrl(
-            horizon, 5, domain.lottery.ones, epsilon, read=read, model=model, paths=paths
-        )
-        assert 0.0 < regret[i, 1] < 0.7 * bound
-        assert regret[i, 1] < 2.8 * regret[i, 0]  # linear regret would grow fourfold
-    assert regret[1, 1] < regret[0, 1]
 
 
 def test_the_bound_by_hand():

@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from scipy import stats
 
-from dpjax import bounds, environments, sweep
 from dpjax.audit import comparisons
 from dpjax.learners import sparse_vector_experts
-from dpjax.learners._sparse_vector_experts import draw_budget, noise_width, split
+from dpjax.learners._sparse_vector_experts import split
 from tests.play import play_table
 
 GRID = np.linspace(-40.0, 40.0, 8001)
@@ -122,40 +120,6 @@ def test_each_armed_threshold_is_charged_once():
     assert charged([0, 1, 0, 0], fired, [7] * 4) == (1.0, [True, False, True, False])
     # Two thresholds may alternate: 7 is compared in rounds 1 and 3.
     assert charged([0, 1, 1, 1], none, [7, 8, 7, 8]) == (2.0, [True, False, True, False])
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 4.0, np.inf])
-def test_regret_is_within_its_bound_where_one_expert_has_no_loss(epsilon):
-    """Experts die one after the other; regret does not grow with T after that."""
-    arms, trials = 8, 100
-    found = []
-    for horizon in (2048, 4096):
-        deaths = np.arange(1, arms)[::-1] * 100
-        losses = np.zeros((horizon, arms), np.float32)
-        losses[:, 1:] = np.arange(horizon)[:, None] >= deaths
-
-        def game(epsilon, losses=losses):
-            learner = sparse_vector_experts(len(losses), arms, epsilon=epsilon)
-            return learner, environments.table(losses)
-
-        result = sweep(game, np.array([epsilon]), trials, jr.key(5), checkpoints=1, progress=False)
-        regret = result.regret[0, :, -1]
-        found.append(regret.mean())
-        assert found[-1] <= bounds.sparse_vector_experts(horizon, arms, epsilon)
-    if epsilon > 1.0:
-        assert found[1] < 1.3 * found[0] + 5
-
-
-def test_the_budget_is_what_the_bound_needs():
-    """M fair coins show fewer heads with probability below 1 / T; the bound uses the same M."""
-    for horizon, arms in [(2**10, 4), (2**14, 100), (2**20, 1000)]:
-        draws, heads = draw_budget(horizon, arms), np.log(arms) / np.log(1.6) + 1
-        assert stats.binom.cdf(np.ceil(heads) - 1, draws, 0.5) <= 1 / horizon
-        # Half as many are too few.
-        assert stats.binom.cdf(np.ceil(heads) - 1, draws // 2, 0.5) > 1 / horizon
-        interval = 2 * noise_width(horizon, 2.0) + 4 * draws * np.log(4) + 1
-        expected = min(2 * heads * interval + 2, horizon)
-        assert bounds.sparse_vector_experts(horizon, arms, 1.0) == pytest.approx(expected)
 
 
 def test_report_and_declaration():

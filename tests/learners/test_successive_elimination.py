@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, environments, simulate, simulate_batches, sweep
 from dpjax.core import Batch
 from dpjax.learners import successive_elimination
 from dpjax.learners._successive_elimination import epoch_length, epoch_radius
-from tests.learners.batches import told_sums, with_pulls
-from tests.learners.given_noise import (
-    laplace_draws,
-    losses_of_games,
-    many_games,
-    play,
-)
+from tests.learners.batches import told_sums
+from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, play
 
 MODULE = importlib.import_module("dpjax.learners._successive_elimination")
 ELIMINATION = importlib.import_module("dpjax.learners.parts.elimination")
@@ -43,39 +37,6 @@ def test_lengths_and_radii_in_float64(epsilon):
             computed = float(epoch_radius(epoch, active, epsilon, 1e-5))
             assert computed == pytest.approx(radius, rel=1e-6)
             assert computed <= 2.0**-epoch / 4
-
-
-# The gap of the second arm is Delta_1 / 4.
-SMALL = np.array([0.25, 0.375, 0.75])
-SMALL_HORIZON = 5000
-
-
-def test_the_best_arm_stays_and_the_others_are_pulled_no_more_than_the_bound():
-    """With probability 1 - beta; the bound on regret holds for the mean."""
-
-    def game(epsilon):
-        learner = successive_elimination(SMALL_HORIZON, 3, epsilon=epsilon, failure=0.5)
-        return learner, with_pulls(environments.bernoulli(SMALL, regret="pseudo"), 3)
-
-    epsilons = np.array([0.2, 1.0, np.inf], np.float32)
-    pulls = sweep(
-        game, epsilons, 1000, jr.key(1), play=simulate_batches, checkpoints=1, progress=False
-    ).tally[1]
-    for epsilon, row in zip(epsilons, pulls, strict=True):
-        for arm in (1, 2):
-            gap = SMALL[arm] - SMALL[0]
-            epochs = range(1, int(np.ceil(np.log2(1 / gap))) + 1)
-            most = sum(np.ceil(by_hand(e, 3, epsilon, 0.5)[0]) for e in epochs)
-            assert (row[:, arm] > most).mean() <= 0.5
-            # The union bound is loose.
-            assert (row[:, arm] > most).mean() < 0.01
-        # If another arm remains, one of the two has one round more.
-        assert (row[:, 0] >= row.max(axis=1) - 1).mean() > 0.99
-        bound = bounds.successive_elimination(SMALL_HORIZON, SMALL, epsilon, failure=0.5)
-        assert (row @ (SMALL - SMALL[0])).mean() <= bound
-    # At epsilon = inf an arm of gap 1/2 always leaves after the first epoch of 497 rounds.
-    assert np.ceil(by_hand(1, 3, np.inf, 0.5)[0]) == 497
-    assert (pulls[2, :, 2] == 497).all()
 
 
 # --- a reference in NumPy ---
@@ -173,17 +134,6 @@ def arms_played(horizon, arms):
 def test_an_epoch_that_does_not_fit_is_shared_equally(horizon, arms, expected, in_order):
     """Up to one round, for any losses, even if there are fewer rounds than arms."""
     np.testing.assert_array_equal(arms_played(horizon, arms), expected)
-
-
-def test_an_epoch_that_just_fits_is_evaluated(monkeypatch):
-    """Three arms with 4 rounds each fit 12 rounds; with 11 the epoch is cut."""
-    short_epochs(monkeypatch, 0.125)
-    environment = environments.table(np.tile([0.0, 0.5, 1.0], (13, 1)))
-    for horizon, epochs in [(11, 0), (12, 1), (13, 1)]:
-        learner = successive_elimination(horizon, 3, epsilon=np.inf, failure=0.5)
-        report = simulate(learner, environment, jr.key(0), checkpoints=1).report
-        assert report.epochs == epochs
-        assert report.active == (3 if epochs == 0 else 1)
 
 
 def test_epochs_of_more_rounds_than_int32():

@@ -102,8 +102,8 @@ def defined(
                 lax.convert_element_type(x, jnp.uint64) for x in blocks(key, shape)
             )
             return lax.shift_left(first, jnp.full_like(first, 32)) | second
-        found = generator.drawn(lambda shape: blocks(key, shape), shape)
-        return lax.convert_element_type(found, f"uint{bit_width}")
+        bits = generator.drawn(lambda shape: blocks(key, shape), shape)
+        return lax.convert_element_type(bits, f"uint{bit_width}")
 
     def fold_in(key, data):
         return jnp.stack(block(*key, jnp.asarray(data, jnp.uint32))[:2])
@@ -129,6 +129,8 @@ def of(dtype: Any) -> Generator | None:
     """
     if not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return None
-    found = KNOWN.get(str(dtype))
+    generator = KNOWN.get(str(dtype))
     partitionable = jax.config.jax_threefry_partitionable  # type: ignore[attr-defined]
-    return found if found is None or found.impl != "threefry2x32" or partitionable else None
+    if generator is not None and generator.impl == "threefry2x32" and not partitionable:
+        return None
+    return generator

@@ -69,7 +69,7 @@ def block_text(index: int, rounds: int) -> str:
 
 def threefry(rounds: int, name: str, tag: str) -> Generator:
     """Threefry with this number of rounds."""
-    block, text = (partial(each, rounds=rounds) for each in (_block, block_text))
+    block, text = (partial(function, rounds=rounds) for function in (_block, block_text))
     return defined(name, tag, block, _numbers, 1, text)
 
 

@@ -10,7 +10,7 @@ its shift of the eigenvalues, and the declared privacy.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,6 +38,7 @@ from dpjax.learners.parts.gram_streams import (
 from dpjax.learners.parts.prefix_sums import RELEASED
 from dpjax.maths import ellipsoids
 from dpjax.maths.clipping import into_range, within
+from dpjax.privacy.printed import stated
 
 __all__ = ["gaussian", "losses_only", "wishart"]
 
@@ -145,14 +146,13 @@ def _declared(stream, bounds, calibration, unit="round") -> Privacy:
     policy.
     """
     model = stream.privacy.model
-    return stream.privacy._replace(
+    declared = stream.privacy._replace(
         unit=unit,
         loss_range=(-bounds.loss, bounds.loss),
         model="joint" if model == "central" else model,
         released="policies 1..T" if model == "central" else RELEASED[model],
-        calibration=calibration,
-        paper_epsilon=float("nan") if calibration == "derived" else stream.asked,
     )
+    return stated(declared, calibration, stream.asked)
 
 
 def gaussian(
@@ -160,8 +160,8 @@ def gaussian(
     mechanism: Callable = mechanisms.tree,
     shifted: bool = True,
     floor: Number | None = None,
-    calibration: str = "derived",
-    norm_bound: str = "tight",
+    calibration: Literal["derived", "printed", "code"] = "derived",
+    norm_bound: Literal["tight", "paper"] = "tight",
     failure: Number | None = None,
 ) -> Gram:
     """Symmetric Gaussian noise: variance s^2 off the diagonal, and 2 s^2 on it.
@@ -265,7 +265,7 @@ def wishart(
     *,
     shifted: bool = True,
     floor: Number | None = None,
-    calibration: str = "derived",
+    calibration: Literal["derived", "printed", "code"] = "derived",
     failure: Number | None = None,
 ) -> Gram:
     """Centred Wishart noise W_p(L~^2 I, k), p = d + 1, in each node of a tree, with its shift.

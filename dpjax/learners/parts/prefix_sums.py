@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Clip, Mechanism, Number, Privacy, _check
+from dpjax.core import Array, Clip, Mechanism, Neighbours, Number, Privacy, Unit, _check
 from dpjax.domains import LossSet, clipped, sensitivity
 from dpjax.learners.parts.arm_sums import check_delta_of
 from dpjax.noise import LAWS, LawName, name_of
+from dpjax.privacy.printed import stated
 
 
 class PrefixSums(NamedTuple):
@@ -69,7 +70,7 @@ def of_rounded(
     change: tuple[Number, Number],
     shape: tuple[int, ...],
     value_range: tuple[Number, Number],
-    unit: str,
+    unit: Unit,
 ) -> tuple:
     """The (L1, L2) change of a value whose entries are rounded at random to integers.
 
@@ -109,8 +110,8 @@ def calibrate(
     noise: LawName,
     value_range: tuple[Number, Number],
     loss_range: tuple[float, float],
-    neighbours: str = "replace",
-    unit: str = "round",
+    neighbours: Neighbours = "replace",
+    unit: Unit = "round",
     printed_scale: Number | None = None,
 ) -> PrefixSums:
     """The mechanism that hides a change of one value by at most ``change``.
@@ -183,16 +184,16 @@ def calibrate(
         loss_range=loss_range,
         model=built.model,
         released=RELEASED[built.model],
-        calibration="derived" if printed_scale is None else "printed",
         accountant=accountant_of(built),
         sums=built.sums,
-        paper_epsilon=float("nan") if printed_scale is None else epsilon,
     )
+    if printed_scale is not None:
+        declared = stated(declared, "printed", epsilon)
     stream = built.stream(shape, scale=jnp.asarray(found.scale, jnp.float32))
     return PrefixSums(built, stream.init, stream.step, found.scale, declared)
 
 
-def clip_into(losses: LossSet, unit: str) -> Callable:
+def clip_into(losses: LossSet, unit: Unit) -> Callable:
     """The ``clip`` of a learner whose loss vectors are in a LossSet.
 
     Args:
@@ -222,8 +223,8 @@ def prefix_sums(
     delta: Number | None,
     mechanism: Callable,
     noise: LawName,
-    neighbours: str = "replace",
-    unit: str = "round",
+    neighbours: Neighbours = "replace",
+    unit: Unit = "round",
     printed_scale: Number | None = None,
 ) -> PrefixSums:
     """Noisy sums of the losses of rounds 1 .. t, t = 0 .. T - 1, with a declared privacy.

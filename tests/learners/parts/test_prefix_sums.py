@@ -1,7 +1,5 @@
 """Loss set, mechanism and epsilon together: the calibration, its reading, its errors."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,34 +64,6 @@ def test_the_exact_mechanism_declares_nothing():
     for delta in (None, 1e-6):
         sums = build(8, domains.box_losses(2), delta=delta, mechanism=mechanisms.exact)
         assert sums.privacy.epsilon == np.inf and sums.scale == 0.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"noise": "gaussian"}, "delta must be given if noise is gaussian"),
-        ({"delta": 1e-6}, "delta must be left out if noise is laplace"),
-        (
-            {"mechanism": lambda horizon, **law: mechanisms.tree(horizon - 1, **law)},
-            "mechanism covers 7 rounds, fewer than the horizon, 8",
-        ),
-        (
-            {"mechanism": lambda horizon, noise: mechanisms.tree(horizon, noise="gaussian")},
-            "mechanism has gaussian noise, but the learner needs laplace",
-        ),
-        ({"mechanism": mechanisms.kary, "printed_scale": 1.0}, "calibration: the printed scale"),
-    ],
-)
-def test_bad_arguments_are_refused_in_one_sentence(changes, message):
-    arguments = {"epsilon": 1.0, "delta": None, "mechanism": mechanisms.tree, "noise": "laplace"}
-    with pytest.raises(ValueError, match=message):
-        prefix_sums(8, domains.box_losses(2), **{**arguments, **changes})
-
-
-def test_a_partial_of_the_tree_is_the_tree():
-    tree = partial(mechanisms.tree, identical_law=True)
-    sums = build(8, domains.box_losses(2), mechanism=tree, printed_scale=2.5)
-    assert sums.scale == 2.5 and sums.privacy.calibration == "printed"
 
 
 @pytest.mark.parametrize("noise, size, draw", [("laplace", 0, 2.0), ("gaussian", 1, 1.0)])

@@ -7,20 +7,15 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import environments, noise, privacy, simulate_batches
+from dpjax import noise, privacy
 from dpjax.audit import pairs_for, verdict
-from dpjax.learners import (
-    sequential_halving,
-    successive_elimination,
-)
-from dpjax.learners._linear_elimination import exact_radii, joint_radii
+from dpjax.learners import sequential_halving
 from dpjax.learners.parts.sum_noise import LOCAL, sum_noise, zcdp_noise
 from dpjax.maths import exact_sums
 
 DELTA = 1e-6
 LAWS = (*noise.LAWS, *LOCAL)
 WITH_DELTA = [name for name, law in noise.LAWS.items() if not law.pure]
-C2 = np.array([0.25, 0.375, 0.5, 0.625, 0.75])
 
 
 def noise_of(law, epsilon):
@@ -155,41 +150,3 @@ def test_replays_spend_what_is_declared(law):
 
 
 # --- learners ---
-
-
-def test_shuffled_successive_elimination_finds_the_best_arm():
-    """C2 at failure 0.1, epsilon 1/2: no error in 400 runs, and the mean stopping time.
-
-    NumPy had 7687 rounds on average with the minimal 268 coins; here it may be a percent more. A
-    quarter of the radius errs.
-    """
-    horizon = 10**6
-
-    def play(key):
-        learner = successive_elimination(
-            horizon, 5, epsilon=0.5, delta=DELTA, noise="binomial", failure=0.1
-        )
-        return simulate_batches(
-            learner, environments.bernoulli(C2, regret="pseudo"), key, checkpoints=[horizon]
-        ).report
-
-    report = jax.jit(jax.vmap(play))(jr.split(jr.key(0), 400))
-    assert report.stopped.all() and (report.recommendation == 0).all()
-    times = np.asarray(report.stopping_time, np.float64)
-    error = times.std() / np.sqrt(len(times))
-    assert abs(times.mean() - 7687.0) < 4.0 * error + 0.01 * 7687.0
-
-
-def test_joint_radii_are_close_to_exact_ones():
-    """One bound for losses and noise together is below the sum of two bounds, and close to it."""
-    actions = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
-    pulls = np.array([200.0, 300.0, 0.0])
-    inverse = np.linalg.inv(np.einsum("n,ni,nj", pulls, actions, actions))
-    products = jnp.asarray(actions @ inverse @ actions.T, jnp.float32)
-    for law, local in (("laplace", False), ("local_laplace", True)):
-        for epsilon in (0.05, 1.0):
-            exact = exact_radii(products, jnp.asarray(pulls), 10.0, epsilon, local=local)
-            found = joint_radii(products, jnp.asarray(pulls), 10.0, noise_of(law, epsilon))
-            assert (found >= 0.7 * exact).all() and (found <= 1.03 * exact).all()
-    plain = joint_radii(products, jnp.asarray(pulls), 10.0, noise_of("binomial", np.inf))
-    np.testing.assert_allclose(plain, np.sqrt(0.5 * 10.0 * np.diagonal(products)), rtol=1e-5)

@@ -9,18 +9,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax.core import Array, Mechanism
-from dpjax.mechanisms.prefix import (
-    PrefixNoise,
-    check,
-    constant,
-    draw,
-    from_noise,
-    in_nodes,
-    read,
-    trailing_zeros,
-    weighted_bits,
-    write,
-)
+from dpjax.mechanisms import prefix
 from dpjax.noise import LawName, gaussian
 
 
@@ -62,7 +51,7 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
       >>> print(mechanism.variance(), mechanisms.tree(8, identical_law=True).variance())
       [0. 1. 1. 2. 1. 2. 2. 3.] [3. 3. 3. 3. 3. 3. 3. 3.]
     """
-    horizon, law = check(horizon, noise, integers=True)
+    horizon, law = prefix.check(horizon, noise, integers=True)
     height = (horizon - 1).bit_length()
 
     def prefix_noise(shape, scale):
@@ -71,12 +60,15 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
             # Beyond the horizon nothing is released, and t may have more than h bits.
             missing = jnp.maximum(height - lax.population_count(t), 0)
             if law is gaussian:
-                extra = jnp.sqrt(missing.astype(jnp.float32)) * draw(law, key, shape, scale)
+                extra = jnp.sqrt(missing.astype(jnp.float32)) * prefix.draw(law, key, shape, scale)
                 return walk + extra
             # They are drawn one by one. The sum of r Laplace draws is the difference of two gamma
             # draws, but these are slower than h / 2 Laplace draws.
             return lax.fori_loop(
-                0, missing, lambda i, sum: sum + draw(law, jr.fold_in(key, i), shape, scale), walk
+                0,
+                missing,
+                lambda i, sum: sum + prefix.draw(law, jr.fold_in(key, i), shape, scale),
+                walk,
             )
 
         def release(key, t, here):
@@ -91,25 +83,25 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
         def step(state, key):
             t = state.round + 1
             own_key = jr.fold_in(key, 0) if identical_law else key
-            here = state.parent + draw(law, own_key, shape, scale)
+            here = state.parent + prefix.draw(law, own_key, shape, scale)
             # The row is written before another is read, so that the compiler updates in place.
-            walk = lax.dynamic_update_index_in_dim(state.walk, here, trailing_zeros(t), 0)
+            walk = lax.dynamic_update_index_in_dim(state.walk, here, prefix.trailing_zeros(t), 0)
             # The parent's row has not been overwritten, since the next prefix with the same lowest
             # bit is beyond t + 1. The empty prefix has no row (32 trailing zeros) and reads as 0.
-            parent = read(walk, trailing_zeros(t & (t + 1)))
+            parent = prefix.read(walk, prefix.trailing_zeros(t & (t + 1)))
             return TreeState(t, walk, parent), release(key, t, here)
 
-        return PrefixNoise(init, step)
+        return prefix.PrefixNoise(init, step)
 
-    bits = partial(weighted_bits, weights=[1.0] * height)
-    variance = constant(float(height)) if identical_law else bits
+    bits = partial(prefix.weighted_bits, weights=[1.0] * height)
+    variance = prefix.constant(float(height)) if identical_law else bits
 
     def matrices():
         return _matrices(horizon, height, np.ones(height), identical_law)
 
-    return from_noise(
+    return prefix.from_noise(
         horizon, law, prefix_noise,
-        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
+        sensitivity=prefix.in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 
@@ -146,7 +138,7 @@ def honaker(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
       >>> [round(float(x.variance().mean()), 2) for x in made], [x.sensitivity[0] for x in made]
       ([1.5, 1.12], [3.0, 3.0])
     """
-    horizon, law = check(horizon, noise)
+    horizon, law = prefix.check(horizon, noise)
     height = (horizon - 1).bit_length()
     levels = np.arange(max(height, 1))
     weights = 2.0**levels / (2.0 ** (levels + 1) - 1)
@@ -162,31 +154,34 @@ def honaker(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
 
         def step(state, key):
             t = state.round + 1
-            lowest = trailing_zeros(t)
+            lowest = prefix.trailing_zeros(t)
 
             def close(level, estimate):
-                own = draw(law, jr.fold_in(key, level), shape, scale)
-                children = read(state.left, level - 1) + estimate
+                own = prefix.draw(law, jr.fold_in(key, level), shape, scale)
+                children = prefix.read(state.left, level - 1) + estimate
                 return weight[level] * own + (1.0 - weight[level]) * children
 
             # The loop ends with the highest node that ends at t, after two draws on average.
-            leaf = draw(law, jr.fold_in(key, 0), shape, scale)
+            leaf = prefix.draw(law, jr.fold_in(key, 0), shape, scale)
             estimate = lax.fori_loop(1, jnp.minimum(lowest, height - 1) + 1, close, leaf)
-            here = read(state.walk, trailing_zeros(t & (t - 1))) + estimate
+            here = prefix.read(state.walk, prefix.trailing_zeros(t & (t - 1))) + estimate
             # Only the highest node that ends at t is a left child.
-            walk, left = write(state.walk, lowest, here), write(state.left, lowest, estimate)
+            walk, left = (
+                prefix.write(state.walk, lowest, here),
+                prefix.write(state.left, lowest, estimate),
+            )
             return HonakerState(t, walk, left), here
 
-        return PrefixNoise(init, step)
+        return prefix.PrefixNoise(init, step)
 
-    variance = partial(weighted_bits, weights=weights.tolist())
+    variance = partial(prefix.weighted_bits, weights=weights.tolist())
 
     def matrices():
         return _matrices(horizon, height, weights, False)
 
-    return from_noise(
+    return prefix.from_noise(
         horizon, law, prefix_noise,
-        sensitivity=in_nodes(height), variance=variance, matrices=matrices,
+        sensitivity=prefix.in_nodes(height), variance=variance, matrices=matrices,
     )  # fmt: skip
 
 

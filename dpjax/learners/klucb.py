@@ -16,12 +16,7 @@ class DpKlucbReport(NamedTuple):
 
 
 def dp_klucb(
-    horizon: int,
-    arms: int,
-    *,
-    epsilon: Number,
-    ratio: Number = 2.0,
-    exploration: Number = 1.0,
+    horizon: int, arms: int, *, epsilon: Number, ratio: Number = 2.0, exploration: Number = 1.0
 ) -> BatchLearner:
     """DP-KLUCB: confidence bounds from the divergence d_epsilon on private batch sums.
 
@@ -75,12 +70,7 @@ def dp_klucb(
 
 
 def dp_imed(
-    horizon: int,
-    arms: int,
-    *,
-    epsilon: Number,
-    ratio: Number = 2.0,
-    exploration: Number = 1.0,
+    horizon: int, arms: int, *, epsilon: Number, ratio: Number = 2.0, exploration: Number = 1.0
 ) -> BatchLearner:
     """DP-IMED: play the arm that is most likely to be the best, judged by private means.
 
