@@ -1,7 +1,7 @@
 """Your own learner, for ``dpjax compare examples/mine.py``: private epsilon-greedy.
 
-A file for ``dpjax compare`` has one public function that takes the horizon and returns a Learner.
-This learner keeps a noisy running sum of each arm's losses, and mostly plays the arm with the
+A file for ``dpjax compare`` has one public function that requires the horizon. It returns a
+Learner. This one keeps a noisy running sum of each arm's losses, and mostly plays the arm with the
 smallest noisy mean.
 """
 

@@ -46,13 +46,14 @@ SIZES = {
     "printed_experts": {"horizon": 256, "trials": 4},
     "pulls": {"horizon": 256, "trials": 4},
     "semi_bandits": {"horizon": 256, "trials": 4},
+    "trial": {"epsilons": (1.0,), "trials": 4},
     "two_points": {"horizons": (64, 256), "trials": 4},
     "two_wells": {"horizons": (64, 256), "trials": 2},
 }
 
 DIAGNOSES = "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon"
-STUDY = "dpjax run --config examples/study.toml --out results/study"
-AUDIT = "dpjax audit hedge --out docs/audit --overwrite"
+STUDY = "dpjax run examples/study.py"
+AUDIT = "dpjax audit hedge --overwrite"
 COMPARE = (
     "dpjax compare examples/mine.py --against exp3 --epsilon 1 --horizon 64 --trials 4 --runs 1024"
 )
@@ -111,10 +112,11 @@ INSTEAD = {
     "dpjax audit --all --epsilon 1": AUDIT,
     "dpjax audit --changed K": "dpjax audit hedge --changed 2",
     "dpjax audit greedy": AUDIT,
-    "dpjax audit greedy --merge --out docs/audit": f"{AUDIT} && dpjax audit hedge --merge "
-    "--out docs/audit",
-    "dpjax theorem greedy --epsilon 1,10,inf --trials 100 --merge --out docs/theorems": THEOREM
-    + " --out docs/theorems --overwrite",
+    "dpjax theorem greedy --epsilon 1,10,inf --trials 100": THEOREM,
+    "python docs/pages.py results/audit docs/audit": f"{AUDIT} && python docs/pages.py "
+    "results/audit results/audit",
+    "python docs/pages.py results/theorem docs/theorems": f"{THEOREM} && python docs/pages.py "
+    "results/theorem results/theorem",
     "dpjax audit mine.py": "dpjax audit examples/mine.py --no-attack",
     "dpjax audit mine.py:name": "dpjax audit examples/mine.py:greedy --no-attack",
     "dpjax audit linucb": AUDIT,
@@ -130,12 +132,11 @@ INSTEAD = {
     "dpjax reproduce PAPER --quick": "dpjax reproduce tossou2017 --quick",
     "dpjax reproduce sajed2019 --store results/stores": "dpjax reproduce tossou2017 --quick "
     "--store results/stores",
-    "dpjax run --config": STUDY,
-    "dpjax run --config examples/study.toml": STUDY,
-    "dpjax run --config examples/study.toml --store /scratch/$USER/mine --part "
-    "$SLURM_ARRAY_TASK_ID/16": f"{STUDY} --store mine --part 1/16",
-    "dpjax run --config examples/study.toml --store /scratch/$USER/mine --resume": f"{STUDY} "
-    "--store mine --resume",
+    " ".join(("dpjax run", "--config")): STUDY,  # of an older version, in the list of changes
+    "dpjax run mine.py": STUDY,
+    "dpjax run mine.py --store /scratch/$USER/mine --part $SLURM_ARRAY_TASK_ID/16": f"{STUDY} "
+    "--store mine --part 1/16",
+    "dpjax run mine.py --store /scratch/$USER/mine --resume": f"{STUDY} --store mine --resume",
     "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap,exp3_minibatch "
     "--seeds 200": "dpjax run --losses tests/data/diagnoses.csv --learner exp3,dp_exp3_lap "
     "--seeds 4",
@@ -177,8 +178,7 @@ AS_IS = (
     "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon 0.1,1,10,inf "
     "--seeds 200",
     STUDY,
-    "dpjax trial --data tests/data/streptomycin.csv --delta 0.01 --epsilon 0.5,1,10 "
-    "--model central",
+    "python docs/pages.py",
     "mkdocs build --strict",
     "python -m tests.combinations",
     "python -m tests.slow",
@@ -210,6 +210,7 @@ ELSEWHERE = {
     "python notebooks/run.py --heads": "tests/test_notebooks.py",
     "python examples/mine.py": "dpjax compare reads it",
     "python examples/own_environment.py": "dpjax theorem reads it",
+    "python examples/study.py": "dpjax run reads it",
     "python -m tests.engine.on_devices": "tests/engine/test_devices.py",
     "python -m tests.study.test_coverage": "tests/study/test_coverage.py",
     "python -m tests.study.shared_play": "tests/study/test_processes.py",

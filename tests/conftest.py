@@ -14,6 +14,7 @@ import pytest
 from dpjax import clear_caches
 from dpjax.core import generators
 from tests import quick, slow
+from tests.times import Times
 
 # Tests must not use compiled programs of earlier runs; DPJAX_CACHE=on lets them.
 os.environ.setdefault("DPJAX_CACHE", "off")
@@ -28,6 +29,7 @@ MOST_HELD = 1.2e9
 def pytest_addoption(parser):
     parser.addoption("--generator", help="the generator of keys without impl, such as threefry13")
     parser.addoption("--part", type=int, help="only this part of the tests (python -m tests.slow)")
+    parser.addoption("--times", type=Path, metavar="FILE", help="a CSV file of times by test")
     parser.addoption("--until", type=float, help="tests that begin after this time are errors")
 
 
@@ -36,6 +38,8 @@ def pytest_configure(config):
     if name := config.getoption("--generator"):
         usual, other = jax.random.key, getattr(generators, name)
         jax.random.key = lambda seed, *, impl=None: usual(seed, impl=impl or other)
+    if config.getoption("--times"):
+        config.pluginmanager.register(Times(config), "times")
 
 
 @pytest.hookimpl(tryfirst=True)

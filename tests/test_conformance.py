@@ -417,10 +417,11 @@ def test_a_bandit_learner_does_not_see_unplayed_losses(name):
         """A change of losses in [0, 1] that stays there and keeps the loss of the action."""
         if action.ndim == 0:
             return lambda loss: jnp.where(jnp.arange(len(loss)) == action, loss, 1.0 - loss)
-        # A linear loss may change in any direction orthogonal to the played point.
-        turned = jnp.roll(action, 1)
-        along = jnp.sum(turned * action) / jnp.sum(action * action)
-        return lambda loss: loss + (turned - along * action)
+        # A linear loss may change in any direction orthogonal to the played points.
+        points = jnp.atleast_2d(action)
+        basis, _ = jnp.linalg.qr(points.T)
+        turned = jnp.roll(points[0], 1)
+        return lambda loss: loss + (turned - basis @ (basis.T @ turned))
 
     def spoiled(other):
         """The table; if ``other``, with different losses for everything not played."""

@@ -274,7 +274,7 @@ def test_the_study_of_the_readme_draws_a_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
-    names = {}
+    names = {"__name__": "__main__"}
     exec(block, names)
     assert names["data"].final_regret.shape == (2, 2, 4, 200)
     assert (tmp_path / "mine.png").stat().st_size > 10000

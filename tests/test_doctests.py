@@ -15,7 +15,6 @@ from tests import ROOT
 
 # Lines of the reference that need no example, and why.
 WITHOUT = {
-    "dpjax.study.compare": "a comparison compiles for half a minute; tests/cli/test_compare.py",
     "dpjax.learners.parts.prefix_sums": "calibrations that learners make for themselves",
     "dpjax.papers": "a paper is played for minutes; tests/papers",
 }

@@ -74,9 +74,23 @@ def test_a_lower_threshold_is_better_until_its_draws_run_out():
 
 @pytest.mark.usefixtures("quick_compilation")
 def test_printed_experts_state_what_they_do_not_have(capsys):
-    """At a small size: one row per calibration, and Hedge has less epsilon than it states."""
+    """At a small size: one row per calibration, and Hedge declares less epsilon than its paper."""
     module = script("examples/printed_experts.py")
     module.FACTORIES = {"hedge": module.FACTORIES["hedge"]}
     module.main(horizon=256, trials=4, epsilons=(1.0,))
     derived, printed = capsys.readouterr().out.splitlines()[-2:]
-    assert "states nan, has 1," in derived and "states 1, has 0.851," in printed
+    assert "paper nan, declared 1," in derived and "paper 1, declared 0.851," in printed
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_private_trial_needs_more_patients(capsys):
+    """Than the lower bound, and than a trial without privacy. At a small size."""
+    module = script("examples/trial.py")
+    module.LEARNERS = {"central": {"DP-SE": module.LEARNERS["central"]["DP-SE"]}}
+    module.PLAIN = {"LUCB": module.PLAIN["LUCB"]}
+    data, table = module.main(str(ROOT / module.FILE), delta=0.05, epsilons=(0.1,), trials=50)
+    assert "0.927273" in capsys.readouterr().out  # 51 of 55 patients with streptomycin
+    private, plain = table.to_dict("records")
+    assert private["time"] > plain["time"] > plain["lower_bound"]
+    assert private["lower_bound"] > plain["lower_bound"] and plain["epsilon"] == np.inf
+    assert module.figure(data).axes[0].get_xlabel() == "patients"

@@ -118,7 +118,7 @@ def test_no_room_imports_one_above_it_and_rooms_floors_and_arrows_are_few():
 
 
 def test_only_figures_import_their_libraries():
-    figures = {"report/plot.py", "report/figures.py", "report/comparison.py"}
+    figures = {"report/plot.py", "report/figures.py"}
     users = {name: {path.relative_to(ROOT).as_posix() for path in FILES if name in imports(path)[1]}
              for name in ("matplotlib", "plotly")}  # fmt: skip
     assert users == {"matplotlib": figures, "plotly": {"report/explore_page.py"}}

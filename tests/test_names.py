@@ -18,7 +18,7 @@ import pytest
 
 import dpjax
 from dpjax import learners, papers
-from dpjax.cli.commands import _parser
+from dpjax.cli.commands import commands as group
 from tests import ROOT, commands, slow
 from tests.attack import test_configurations, test_keys
 
@@ -28,7 +28,9 @@ FILES = {path.relative_to(ROOT).as_posix() for path in FOUND}
 TEXT = (".cff", ".ci/run", ".in", ".ipynb", ".md", ".py", ".sh", ".toml", ".yml")
 ROOMS = "|".join(info.name for info in pkgutil.iter_modules(dpjax.__path__))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-COMMANDS = _parser()._subparsers._group_actions[0].choices  # {name: its parser}
+# {name: the options of this command}
+COMMANDS = {name: {"--help"}.union(*(option.opts for option in command.params))
+            for name, command in group.commands.items()}  # fmt: skip
 # Files that an example or a command makes, files of users and of others; attributes of variables.
 NOT_HERE = {
     "LinBanditPrivate.py", "array.sh", "card.md", "pod.sh", "docs/papers/new",
@@ -173,7 +175,7 @@ def known_words():
     """The words and options of all programs, without docstrings and comments, and of file names."""
     code = [text_of(name) for name in stated() if name.endswith((".py", ".sh"))]
     code = [re.sub(r'r?"""[\s\S]*?"""|(?<!["\'])#.*', "", text) for text in code]
-    asked = [command._option_string_actions for command in COMMANDS.values()]
+    asked = [*COMMANDS.values()]
     asked += [re.findall(r'"(--[\w-]+)"', text) for text in code]
     return FOREIGN.union(*asked, *map(WORD.findall, [*code, *FILES, *NOT_HERE]))
 
@@ -193,8 +195,7 @@ def options(text):
         for mark, name, words in re.findall(r"(`?)\bdpjax ([a-z]+)([^`]*)", line):
             asked = re.findall(r" (--[a-z][\w-]*)", words)
             if name in COMMANDS:
-                known = COMMANDS[name]._option_string_actions
-                lost |= {f"{name} {option}" for option in asked if option not in known}
+                lost |= {f"{name} {option}" for option in asked if option not in COMMANDS[name]}
             elif mark or asked:
                 lost.add(name)
         for script, words in re.findall(program, line):

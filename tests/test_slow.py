@@ -42,7 +42,7 @@ def test_seconds_are_measured_and_tests_after_the_limit_are_named(tmp_path):
     file = tmp_path / "times.csv"
 
     def run(*options):
-        return pytest_on("-n", "1", "-p", "tests.times", "--times", str(file),
+        return pytest_on("-n", "1", "--times", str(file),
                          "tests/test_slow.py", "-k", "functions_are_named", *options)  # fmt: skip
 
     name = "tests/test_slow.py::test_functions_are_named_whole_where_all_their_tests_are_slow"

@@ -1,6 +1,6 @@
 """Writes what each test took, as a line of a CSV file, when the test ends.
 
-    pytest -p tests.times --times times.csv
+    pytest --times times.csv
 
 The columns are seconds of CPU time of the test with its fixtures and ended child processes, seconds
 on the clock in tracing, lowering and compiling, and in child processes, and the result.
@@ -9,7 +9,6 @@ on the clock in tracing, lowering and compiling, and in child processes, and the
 import csv
 import resource
 import time
-from pathlib import Path
 
 import jax
 import pytest
@@ -21,10 +20,6 @@ _EVENTS = {
     "/jax/core/compile/backend_compile_duration": "compiling",
 }
 _spent = dict.fromkeys(_EVENTS.values(), 0.0)
-
-
-def pytest_addoption(parser):
-    parser.addoption("--times", type=Path, metavar="FILE", help="a CSV file of times by test")
 
 
 def _listen(event, seconds, **_):
@@ -46,12 +41,9 @@ def _now():
     }
 
 
-def pytest_configure(config):
-    if config.getoption("--times"):
-        config.pluginmanager.register(_Times(config), "times")
+class Times:
+    """A plugin of pytest, for the option ``--times``."""
 
-
-class _Times:
     def __init__(self, config):
         self.file, self.results = config.getoption("--times"), {}
         if hasattr(config, "workerinput"):

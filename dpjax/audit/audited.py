@@ -1,16 +1,11 @@
 """The complete audit of a learner: replays of the learner and its mutants, and an attack."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
-
 import numpy as np
-from jax import random as jr
 
 from dpjax.audit._epsilon import check_actions
 from dpjax.audit._pairs import Pair
 from dpjax.audit.limits import OutOfTime, limited, report
-from dpjax.audit.reasons import NOTHING, UNDECIDED, VIOLATED, sentences, status
+from dpjax.audit.reasons import NOTHING, UNDECIDED, sentences, status
 from dpjax.audit.verdicts import (
     ROUNDING,
     attack,
@@ -21,7 +16,6 @@ from dpjax.audit.verdicts import (
 )
 from dpjax.combinators import user_level
 from dpjax.core import Array, Learner
-from dpjax.engine.devices import cores
 
 PAIRS, RUNS = 64, 2**17
 # The time limit of an attack.
@@ -121,52 +115,6 @@ def examined(
     ]
 
 
-class Audited(NamedTuple):
-    """The audit of a learner at several epsilons."""
-
-    rows: list[dict]  # one for each epsilon
-    mutants: list[dict]  # one for each mutant, at the level
-    flagged: bool  # whether a violation of a declaration was found
-
-
-def audited(
-    entrant, epsilons: Sequence[float], level: float, runs: int | None, key: Array
-) -> Audited:
-    """Audit a learner at each finite epsilon; at one of them, attack it and replay its mutants.
-
-    Args:
-      entrant: an Entrant.
-      epsilons: finite levels. A learner that takes no epsilon is audited once.
-      level: the epsilon at which the learner is attacked and its mutants are replayed.
-      runs: counted runs of each sequence in the attack; None for no attack.
-      key: PRNG key.
-    """
-    levels = list(epsilons) if entrant.private else [level]
-
-    def one(epsilon):
-        return _row(entrant, epsilon, epsilon == level, runs, key)
-
-    # Nearly all of the time is compilation, which runs in parallel threads.
-    with ThreadPoolExecutor(cores()) as pool:
-        results = list(pool.map(one, levels))
-    rows = [row for row, _ in results]
-    return Audited(
-        rows, [mutant for _, mutants in results for mutant in mutants],
-        any(row["flagged"] for row in rows),
-    )  # fmt: skip
-
-
-def _row(entrant, epsilon, attacked, runs, key) -> tuple[dict, list[dict]]:
-    """The row of one epsilon, and the rows of the mutants if ``attacked``."""
-    row, mutants = examined(
-        lambda horizon: entrant.build(horizon, epsilon), HORIZONS, jr.split(key, 4),
-        {"epsilon": float(epsilon) if entrant.private else None},
-        runs=runs if attacked else None, particles=16, with_mutants=attacked,
-    )  # fmt: skip
-    row["flagged"] = status(row["checks"]) == VIOLATED
-    return row | {"finding": finding(row)}, mutants
-
-
 def finding(row: dict) -> str:
     """The result of the audit at one epsilon, in one sentence."""
     asked = "" if row["epsilon"] is None else f"At epsilon = {row['epsilon']:g}: "
@@ -186,32 +134,3 @@ def finding(row: dict) -> str:
         return f"{asked}a violation was found on {where}: {'; '.join(reasons)}."
     return (f"{asked}a replay finds no violation above the declared {declared:.3g} on {where}; "
             f"the worst of them spent {spent:.3g}.")  # fmt: skip
-
-
-def summary(results: Audited) -> str:
-    """The result of the whole audit, with one sentence for each part."""
-    if all(row["checks"] == NOTHING for row in results.rows):
-        return "The learner declares no privacy, so there was nothing to audit."
-    undecided = [row for row in results.rows if status(row["checks"]) == UNDECIDED]
-    if results.flagged:
-        parts = ["The audit found a violation of the declared privacy."]
-    elif undecided:
-        parts = ["The audit cannot decide whether the declared privacy holds.",
-                 finding(undecided[0])]  # fmt: skip
-    else:
-        parts = ["The audit finds no violation above the declared levels on the pairs that were "
-                 "run. This is evidence, not a proof."]  # fmt: skip
-    for row in results.rows:
-        if row["attack"] is not None:
-            parts.append(
-                f"An attack on {row['runs']} runs of each sequence bounds epsilon from below by "
-                f"{row['attack']:.3g} (95 % confidence); {row['declared']:.3g} is declared."
-            )
-    if results.mutants:
-        missed = [row["mutant"] for row in results.mutants if not row["caught"]]
-        parts.append(
-            f"Of {len(results.mutants)} mutants, which are copies of the learner with one mistake "
-            f"each, replays caught {len(results.mutants) - len(missed)}"
-            + (f" and missed {', '.join(missed)}." if missed else ".")
-        )
-    return " ".join(parts)

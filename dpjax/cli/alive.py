@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 # Seconds between lines.
@@ -10,7 +11,7 @@ EVERY = 30.0
 
 
 @contextmanager
-def alive(words):
+def alive(words: str) -> Iterator[None]:
     """Within the block, write the elapsed time to the log every 30 seconds.
 
     Nothing is written to a terminal, or while a progress bar writes its own lines.

@@ -1,103 +1,82 @@
-"""The parser of the command line, and arguments that several commands share."""
+"""Types of the options, and checks that several commands share."""
 
-import argparse
 import math
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
 
-# Defaults of several commands. This module loads no library, so that help appears at once.
-PRIVATE_EPSILONS = (0.1, 1.0, 10.0)
-EPSILONS = (*PRIVATE_EPSILONS, math.inf)
-RUNS = 2**17  # of each sequence in an attack
-MINUTES = 20.0  # the time limit of an attack
+# This module loads no library of numbers, so that help appears at once.
+EPSILONS = (0.1, 1.0, 10.0, math.inf)
 # The largest number for --devices. Each CPU device has its own threads.
 DEVICES = 1024
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence that suggests the closest known name."""
+class List(click.ParamType):
+    """Values of one type, separated by commas."""
 
-    @property
-    def version(self) -> str:
-        """The text of ``--version``."""
-        from dpjax.core._version import __version__
+    def __init__(self, of: Callable[[str], Any], name: str):
+        self.of, self.name = of, name
 
-        return f"dpjax {__version__}"
-
-    def error(self, message):
-        from dpjax.report.output import shown
-
-        self.exit(2, f"{self.prog}: {shown(message)} ({self.prog} --help shows the usage)\n")
-
-    def _check_value(self, action, value):
-        if action.choices is not None and value not in action.choices:
-            known = ", ".join(action.choices)
-            from dpjax.core import _check
-
-            meant = _check.nearest(value, action.choices)
-            raise argparse.ArgumentError(action, f"there is no {value!r}{meant}; known are {known}")
+    def convert(self, value, param, ctx):
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(self.of(word.strip()) for word in value.split(","))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-def add_output(command, default, merged="") -> None:
-    """Add the folder of results; ``merged`` names the results that --merge replaces."""
-    command.add_argument("--out", metavar="DIR", help=f"default {default}")
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace the results of an earlier run in DIR"
-    )
-    command.set_defaults(merge=False, merged=merged)
-    if merged:
-        command.add_argument(
-            "--merge", action="store_true",
-            help=f"replace only results of the same {merged}, and keep all others in DIR",
-        )  # fmt: skip
+class Part(click.ParamType):
+    """A part of a study: "3/16" is (3, 16)."""
+
+    name = "I/N"
+
+    def convert(self, value, param, ctx):
+        i, slash, n = value.partition("/")
+        if slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n):
+            return int(i), int(n)
+        self.fail(f"must be like 3/16, the 3rd of 16 parts, got {value[:80]!r}", param, ctx)
 
 
-def add_scale(command, stored) -> None:
-    """Add --store, --resume and --devices; ``stored`` is the help of --store."""
-    command.add_argument("--store", metavar="PATH", help=stored)
-    command.add_argument("--resume", action="store_true", help="continue from the store in PATH")
-    command.add_argument(
-        "--devices", type=int, metavar="N", help="share the work among N devices (or CPU cores)"
-    )
+def number(text: str) -> float:
+    """A number. Infinity must be written as inf."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"must be numbers separated by commas, got {text[:80]!r}") from None
+    if math.isinf(value) and "inf" not in text.lower():
+        raise ValueError(f"{text[:80]} is too large for a float; write inf for no noise")
+    return value
 
 
-def add_epsilon(command, default=None) -> None:
-    """Add a list of privacy levels; without a default these are 0.1, 1, 10 and inf."""
-    levels = ",".join(f"{epsilon:g}" for epsilon in default or EPSILONS)
-    command.add_argument(
-        "--epsilon", type=epsilon_list, metavar="E,E,...", default=default,
-        help=f"privacy levels, inf for no privacy (default {levels})",
-    )  # fmt: skip
+NAMES = List(str, "NAME,...")
+COLUMNS = List(str, "COLUMN,...")
+LEVELS = List(number, "E,E,...")
 
 
-def add_number(command, name, default, metavar, words="") -> None:
-    """Add a number of the type of its default."""
-    text = f"{words} (default {default:.10g})" if words else f"default {default:.10g}"
-    command.add_argument(
-        f"--{name}", type=type(default), default=default, metavar=metavar, help=text
-    )
-
-
-def results_folder(options, default) -> str:
+def results_folder(out: str, overwrite: bool) -> str:
     """The folder for results.
 
     Raises:
-      ValueError: it holds results, and neither --overwrite nor --merge was passed.
+      ValueError: it holds results, and ``overwrite`` is false.
     """
-    out = default if options.out is None else options.out
     if not out:
         raise ValueError("out: must name a folder, got ''")
-    if not (options.overwrite or options.merge):
+    if not overwrite:
         from dpjax.report.output import refuse_to_overwrite
 
-        refuse_to_overwrite(out, options.merged)
+        refuse_to_overwrite(out)
     return out
 
 
-def prepare(options) -> "Mesh | None":
+def prepare(
+    store: str | None, resume: bool, devices: int | None, part: tuple[int, int] | None = None
+) -> "Mesh | None":
     """Make the devices and check the store; call it before JAX's first computation.
 
     Returns:
@@ -108,30 +87,30 @@ def prepare(options) -> "Mesh | None":
     """
     import jax
     import numpy as np
-    from jax.sharding import Mesh
 
     from dpjax.core import _check
     from dpjax.store.objects import check_url
 
     mesh = None
-    if options.devices is not None:
-        _check.between(1, DEVICES, devices=options.devices)
-        jax.config.update("jax_num_cpu_devices", options.devices)
-        if jax.device_count() < options.devices:
+    if devices is not None:
+        _check.between(1, DEVICES, devices=devices)
+        jax.config.update("jax_num_cpu_devices", devices)
+        if jax.device_count() < devices:
             raise ValueError(
-                f"devices: {options.devices} were requested, but there are {jax.device_count()}"
+                f"devices: {devices} were requested, but there are {jax.device_count()}"
             )
-        mesh = Mesh(np.array(jax.devices()[: options.devices]), ("devices",))
-    if options.store is None:
-        if options.resume:
-            raise ValueError("resume: there is no store to continue from; pass --store PATH")
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("devices",))
+    if store is None:
+        for name, value in (("resume", resume), ("part", part)):
+            if value:
+                raise ValueError(f"{name}: it needs a store; pass --store PATH")
         return mesh
-    check_url(options.store)
-    if os.path.exists(options.store) and not os.path.isdir(options.store):
-        raise ValueError(f"store: {options.store} is not a folder")
-    if not (options.resume or getattr(options, "part", None) or _is_empty(options.store)):
+    check_url(store)
+    if os.path.exists(store) and not os.path.isdir(store):
+        raise ValueError(f"store: {store} is not a folder")
+    if not (resume or part or _is_empty(store)):
         raise ValueError(
-            f"store: {options.store} is not empty; pass --resume to continue it, or name another"
+            f"store: {store} is not empty; pass --resume to continue it, or name another"
         )
     return mesh
 
@@ -148,31 +127,3 @@ def _is_empty(url) -> bool:
         return store.is_empty(url)
     except (ValueError, OSError, ImportError) as error:
         raise ValueError(f"store: {url} cannot be opened: {error}") from None
-
-
-def part_of(text) -> tuple[int, int]:
-    """Parse "3/16" as (3, 16)."""
-    i, slash, n = text.partition("/")
-    if slash and i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n):
-        return int(i), int(n)
-    raise argparse.ArgumentTypeError(f"must be like 3/16, the 3rd of 16 parts, got {text[:80]!r}")
-
-
-def name_list(text) -> list[str]:
-    """The names in a comma-separated text."""
-    return [word.strip() for word in text.split(",")]
-
-
-def epsilon_list(text) -> tuple[float, ...]:
-    """The privacy levels in a comma-separated text."""
-    try:
-        found = tuple(float(word) for word in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be numbers separated by commas, got {text[:80]!r}"
-        ) from None
-    if math.inf in found and "inf" not in text.lower():
-        raise argparse.ArgumentTypeError(
-            f"has a number that is too large for a float; write inf for no noise, got {text[:80]!r}"
-        )
-    return found

@@ -1,6 +1,7 @@
 """An interactive page of a store, or of the data that a command has written."""
 
 import json
+import os
 from pathlib import Path
 
 import xarray
@@ -10,7 +11,7 @@ from dpjax.report.output import output_folder
 from dpjax.study import kept
 
 
-def read(path) -> tuple[xarray.Dataset, dict]:
+def read(path: str | os.PathLike) -> tuple[xarray.Dataset, dict]:
     """The data of a store, a folder of results or a file data.nc, and their parameters.
 
     Raises:
@@ -39,7 +40,7 @@ def read(path) -> tuple[xarray.Dataset, dict]:
     return data, json.loads(parameters.read_text("utf-8")) if parameters.is_file() else {}
 
 
-def run(path, out=None, *, overwrite=False) -> str:
+def run(path: str | os.PathLike, out: str | None = None, *, overwrite: bool = False) -> str:
     """Write the page of :func:`read`'s data into the file ``out``, and return its name.
 
     Raises:
@@ -61,7 +62,7 @@ def run(path, out=None, *, overwrite=False) -> str:
     return out
 
 
-def title_of(path) -> str:
+def title_of(path: str | os.PathLike) -> str:
     """The page's title: the name of the input, without folders and file endings."""
     *folders, name = str(path).rstrip("/").split("/")
     if name == "data.nc" and folders:
@@ -69,7 +70,7 @@ def title_of(path) -> str:
     return name.removesuffix(".nc").removesuffix(".zarr")
 
 
-def default_out(path) -> str:
+def default_out(path: str | os.PathLike) -> str:
     """The default file: next to the input, or in the working folder if the store is a URL."""
     name = str(path).rstrip("/")
     if "://" in name:

@@ -1,22 +1,28 @@
-"""A user's learner or environment from a Python file, with errors that name the line."""
+"""A user's learner, environment or study from a Python file, with errors that name the line."""
 
 import functools
+import hashlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from dpjax.core import Environment, _check
 
+if TYPE_CHECKING:
+    from dpjax.study import Study
 
-def find_factory(text) -> tuple[str, Callable]:
+
+def find_factory(text: str) -> tuple[str, Callable]:
     """The factory of a file, ``mine.py`` or ``mine.py:name``. The file is run as a program.
 
-    Without a name it is the only public function of the file that requires ``horizon``. If several
-    do, it is the only one whose learner can be built with the standard sizes of comparisons.
+    Without a name it is the only public function of the file that requires ``horizon``.
 
     Returns:
       The path and the factory.
@@ -26,16 +32,14 @@ def find_factory(text) -> tuple[str, Callable]:
         factory or several, or it lacks the name. The message names the file.
     """
     path, name, module = _opened(text)
-    if name:
-        found = getattr(module, name, None)
-        if not callable(found):
-            known = [each for each, value in _public(module).items() if callable(value)]
-            raise ValueError(f"{path}: it has no function {name}{_check.nearest(name, known)}")
-        return path, found
-    return path, _only(path, module)
+    functions = {public: value for public, value in _public(module).items() if callable(value)}
+    if not name:
+        functions = {public: value for public, value in functions.items()
+                     if _is_defined(module, value) and _requires_horizon(value)}  # fmt: skip
+    return path, _chosen(path, name, functions, "public function that requires horizon")[1]
 
 
-def find_environment(text) -> tuple[str, str, Any]:
+def find_environment(text: str) -> tuple[str, str, Any]:
     """The environment of a file, ``mine.py`` or ``mine.py:name``. The file is run as a program.
 
     It is an Environment, or a function that returns one and may take ``horizon``, ``arms`` and the
@@ -49,43 +53,65 @@ def find_environment(text) -> tuple[str, str, Any]:
       FileNotFoundError, OSError, ValueError: as in :func:`find_factory`.
     """
     path, name, module = _opened(text)
-    found = {
-        each: value for each, value in _public(module).items()
-        if isinstance(value, Environment) or (inspect.isfunction(value) and (
-            name or value.__module__ == module.__name__))
+    environments = {
+        public: value for public, value in _public(module).items()
+        if isinstance(value, Environment)
+        or (inspect.isfunction(value) and (name or _is_defined(module, value)))
     }  # fmt: skip
-    if name and name not in found:
-        meant = _check.nearest(name, found)
-        raise ValueError(f"{path}: it has no function or Environment {name}{meant}")
-    if not name and len(found) != 1:
-        what = f"it has {' and '.join(found)}; choose one, as in {path}:" + (
-            next(iter(found))) if found else "it has no Environment and no function"  # fmt: skip
-        raise ValueError(f"{path}: {what}")
-    name = name or next(iter(found))
-    made = found[name]
-    return path, name, made if isinstance(made, Environment) else _said_of(path, made)
-
-
-def _said_of(path, make) -> Callable:
-    """A user's function, with errors that name the file and the line."""
+    name, make = _chosen(path, name, environments, "Environment or function")
+    if isinstance(make, Environment):
+        return path, name, make
 
     @functools.wraps(make)
-    def made(*args, **sizes):
-        try:
+    def checked(*args, **sizes):
+        with errors_of(path):
             environment = make(*args, **sizes)
-        except Exception as error:  # A user's code may raise anything.
-            raise ValueError(f"{path}: {line_of(path, error)}{_said(error)}") from error
         if not isinstance(environment, Environment):
             kind = type(environment).__name__
-            raise ValueError(
-                f"{path}: {make.__name__} must return an Environment, and returned {kind}"
-            )
+            raise ValueError(f"{path}: {name} must return an Environment, and returned {kind}")
         return environment
 
-    return made
+    return path, name, checked
 
 
-def _opened(text) -> tuple:
+def find_study(text: str) -> "tuple[str, Study]":
+    """The study of a file, ``mine.py`` or ``mine.py:name``. The file is run as a program.
+
+    Without a name it is the only Study that a public name of the file refers to.
+
+    Returns:
+      The path and the Study.
+
+    Raises:
+      FileNotFoundError, OSError, ValueError: as in :func:`find_factory`.
+    """
+    from dpjax.study import Study  # here, because it loads pandas and xarray
+
+    path, name, module = _opened(text)
+    studies = {public: value for public, value in _public(module).items()
+               if isinstance(value, Study)}  # fmt: skip
+    return path, _chosen(path, name, studies, "Study")[1]
+
+
+def digest(path: str | os.PathLike) -> str:
+    """The digest of a file, as sha256sum prints it."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _chosen(path, name, known, kind) -> tuple[str, Any]:
+    """The name and the object of that name, or of the only name."""
+    if name and name not in known:
+        raise ValueError(f"{path}: it has no {kind} {name}{_check.nearest(name, known)}")
+    if not known:
+        raise ValueError(f"{path}: it has no {kind}")
+    if not name and len(known) > 1:
+        raise ValueError(f"{path}: it has {' and '.join(known)}; choose one, as in "
+                         f"{path}:{next(iter(known))}")  # fmt: skip
+    name = name or next(iter(known))
+    return name, known[name]
+
+
+def _opened(text) -> tuple[str, str, ModuleType]:
     """The path, the name (or nothing) and the module of ``mine.py`` or ``mine.py:name``."""
     path, _, name = text.rpartition(":")
     if not path or not name.isidentifier() or Path(text).exists():
@@ -93,15 +119,15 @@ def _opened(text) -> tuple:
     return path, name, _run(path)
 
 
-def _public(module) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
-
-
-def _run(path):
+def _run(path) -> ModuleType:
     """Run a file as a module, with its folder first on the import path."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{path}: no such file")
-    name = f"dpjax_compare_{Path(path).stem}"
+    try:
+        source = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: no such file") from None
+    except OSError as error:
+        raise OSError(f"{path}: cannot be read: {error.strerror}") from None
+    name = f"dpjax_file_{Path(path).stem}"
     spec = importlib.util.spec_from_loader(name, loader=None)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     module.__file__ = str(path)
@@ -109,68 +135,49 @@ def _run(path):
     sys.modules[name] = module  # Dataclasses look up their module.
     sys.path.insert(0, folder)
     try:
-        source = Path(path).read_bytes()
-        exec(compile(source, str(path), "exec"), vars(module))
-    except OSError as error:
-        if error.filename == str(path):
-            raise OSError(f"{path}: cannot be read: {error.strerror}") from None
-        raise ValueError(f"{path}: {line_of(path, error)}{_said(error)}") from error
-    except SystemExit as error:
-        raise ValueError(f"{path}: {line_of(path, error)}it ends the program") from error
-    except Exception as error:  # A user's code may raise anything.
-        raise ValueError(f"{path}: {line_of(path, error)}{_said(error)}") from error
+        with errors_of(path):
+            exec(compile(source, str(path), "exec"), vars(module))
     finally:
         sys.path.remove(folder)
     return module
 
 
-def line_of(path, error) -> str:
+@contextmanager
+def errors_of(path: str) -> Iterator[None]:
+    """Turn an exception of a user's file into a ValueError that names the file and the line."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ValueError(f"{path}: {line_of(path, error)}it ends the program") from error
+    except Exception as error:  # A user's code may raise anything.
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        first = (message or "").strip().partition("\n")[0]
+        said = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        raise ValueError(f"{path}: {line_of(path, error)}{said}") from error
+
+
+def line_of(path: str, error: BaseException | None) -> str:
     """The line of the file that raised an error, for a message; empty if there is none."""
-    if error is None:
-        return ""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f"line {error.lineno}: "
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if frame.filename == str(path)]  # fmt: skip
+    frames = [] if error is None else [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]  # fmt: skip
     return f"line {frames[-1].lineno}: " if frames else ""
 
 
-def _said(error) -> str:
-    message = error.msg if isinstance(error, SyntaxError) else str(error)
-    first = (message or "").strip().partition("\n")[0]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+def _public(module) -> dict[str, Any]:
+    """The objects of public names; an object with several names has the first of them."""
+    names: dict[int, str] = {}
+    for name, value in vars(module).items():
+        if not name.startswith("_"):
+            names.setdefault(id(value), name)
+    return {name: getattr(module, name) for name in names.values()}
 
 
-def _only(path, module) -> Callable:
-    """The factory among the public functions that a file defines."""
-    from dpjax.learners.entrants import prepared  # here, because it takes a while to import
-
-    public = {
-        name: value
-        for name, value in _public(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
-    }
-    candidates = {name: make for name, make in public.items() if _requires_horizon(make)}
-    if len(candidates) == 1:
-        return next(iter(candidates.values()))
-    if not candidates:
-        raise ValueError(f"{path}: it defines no factory: no public function that requires horizon")
-    found, reasons = {}, []
-    for name, make in candidates.items():
-        try:
-            prepared(make, 16)
-        except ValueError as error:
-            reasons.append(str(error))
-        else:
-            found[name] = make
-    if not found:
-        raise ValueError(f"{path}: no function in it makes a learner ({'; '.join(reasons)})")
-    if len(found) > 1:
-        raise ValueError(
-            f"{path}: {' and '.join(found)} all make learners; choose one, as in "
-            f"{path}:{next(iter(found))}"
-        )
-    return next(iter(found.values()))
+def _is_defined(module, value) -> bool:
+    """Whether a file defines a function, and does not only import it."""
+    return inspect.isfunction(value) and value.__module__ == module.__name__
 
 
 def _requires_horizon(make) -> bool:

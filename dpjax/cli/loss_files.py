@@ -1,81 +1,25 @@
-"""Loss tables from .csv, .npy and .npz files, which need not be trusted.
+"""Losses, features and labels from files: pandas reads CSV and Parquet, NumPy reads NPY and NPZ."""
 
-Before a file is read, its declared size is compared with its number of bytes. So a file takes no
-more memory than a table of its size.
-"""
-
-import csv
-import io
-import stat
+import os
 import warnings
-import zipfile
-from array import array
-from collections import defaultdict
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib import format as npy
+import pandas
+from pandas.api.types import is_numeric_dtype
 
-from dpjax.core import _arrays
+from dpjax.core import _arrays, _check, optional
 from dpjax.environments._table import check_losses, check_shape
 
-# The longest line of a CSV file in characters, which holds some million losses.
-LONGEST_LINE = 2**24
-# A compressed table is refused if in float64 it takes more than UNPACKED bytes and more than
-# UNPACKED_RATIO times the bytes of its file. Random losses of 0 and 1 take 27 times the bytes of
-# their file, and zeros take 1000 times.
-UNPACKED = 2**28
-UNPACKED_RATIO = 32
-# Entries that mark a missing value, in upper or lower case: those of pandas, R, SQL and Stata.
-_MISSING = {
-    "", ".", "?", "\\n", "#n/a", "#n/a n/a", "#na", "-1.#ind", "-1.#qnan", "-nan", "1.#ind",
-    "1.#qnan", "<na>", "n/a", "na", "nan", "nat", "none", "null",
-}  # fmt: skip
-# NumPy reads no header above 10,000 bytes.
-_HEADER = 2**14
+# Marks of a missing entry in a CSV file, beside those of pandas.
+MARKS = [".", "?", "\\N", "NaT", "none", "NONE", "na", "Null"]
 # A message lists the faults of this many columns of a file, and counts the others.
 LISTED = 10
-# The largest number of distinct words in a column of words, and of labels.
-VALUES = 32
-
-
-class Faults:
-    """The faults of a file, reported together in one message: the first of each column."""
-
-    def __init__(self, path):
-        self.path = path
-        self.columns: dict[int, tuple[int, str, int]] = {}  # -> first row, sentence, number of rows
-        self.advice: dict[int, str] = {}  # column -> advice for a column without any number
-
-    def add(self, row, column, sentence, count=1) -> None:
-        """Add the first of some faults at a row and column, counted from 1, or 0 if it has none."""
-        *first, known = self.columns.get(column, (row, sentence, 0))
-        self.columns[column] = (*min((row, sentence), tuple(first)), known + count)
-
-    def advise(self, column, name, words) -> None:
-        """Advise to remove a column of words, or to name it as a feature if that is possible."""
-        feature = 2 <= len(words) <= VALUES and name and not any(map(is_missing, words))
-        rest = f", or name it with --features {name}" if feature else ""
-        self.advice[column] = f"; remove this column{rest}"
-
-    def refuse(self) -> None:
-        """Raise a ValueError if there are faults."""
-        listed = sorted((row, column) for column, (row, *_) in self.columns.items())[:LISTED]
-        clauses = []
-        for _, column in listed:
-            _, sentence, count = self.columns[column]
-            more = f" (and {count - 1} more{' in this column' if column else ''})"
-            clauses.append(sentence + more * (count > 1) + self.advice.get(column, ""))
-        if len(clauses) == 1:
-            raise ValueError(f"{self.path}: {clauses[0]}")
-        if clauses:
-            total = sum(count for *_, count in self.columns.values())
-            shown = "; ".join(f"({i}) {clause}" for i, clause in enumerate(clauses, 1))
-            rest = len(self.columns) - len(clauses)
-            raise ValueError(f"{self.path}: has {total} faults: {shown}"
-                             + (f"; columns not listed: {rest}" if rest else ""))  # fmt: skip
+# The largest number of different words in a column of words, and of labels.
+WORDS = 32
+FINITE = np.finfo(np.float64).max
 
 
 class Losses(NamedTuple):
@@ -85,308 +29,251 @@ class Losses(NamedTuple):
     losses: np.ndarray  # (T, K) in [0, 1]
 
 
-def read_losses(path) -> Losses:
+class Cases(NamedTuple):
+    """Features of rounds, and either losses or labels."""
+
+    names: tuple[str, ...]  # of the features, after words were encoded
+    features: np.ndarray  # (n, p)
+    arms: tuple[str, ...]  # in the order of the columns of losses, or of the sorted labels
+    losses: np.ndarray  # (n, K) in [0, 1]; for labels, 1 if wrong and else 0
+    labels: np.ndarray | None  # (n,) words or numbers, None if there are losses
+    notes: tuple[str, ...]  # sentences on words that were encoded
+
+
+class Table:
+    """The columns of a file. Their faults are reported together, by :meth:`refuse`."""
+
+    def __init__(self, path: Path):
+        self.path, self.frame = path, _frame(path)
+        self.names = [str(name).strip() for name in self.frame.columns]
+        _arrays.refuse_repeats(str(path), self.names)
+        self.frame.columns = self.names
+        for name in self.names:
+            if not is_numeric_dtype(self.frame[name]):
+                words = self.frame[name].astype(object)
+                self.frame[name] = words.map(lambda entry: str(entry).strip(), na_action="ignore")
+        if self.frame.empty:
+            raise ValueError(f"{path}: has no rows")
+        self.faults: dict[str, str] = {}
+
+    def fault(self, name: str, bad: np.ndarray, sentence: str) -> None:
+        """Note the first of the bad rows of a column."""
+        i, count = int(np.argmax(bad)), int(bad.sum())
+        more = f" (and {count - 1} more in this column)" if count > 1 else ""
+        place = f"row {self.frame.index[i]}, column {self.names.index(name) + 1} ({name})"
+        self.faults[name] = f"{place} {sentence}{more}"
+
+    def missing(self, name: str) -> np.ndarray:
+        """(n,) whether an entry is missing, which is a fault."""
+        bad = self.frame[name].isna().to_numpy()
+        if bad.any():
+            self.fault(name, bad, "is missing or marked as missing; fill it in, or remove the row")
+        return bad
+
+    def numbers(
+        self, name: str, low: float = -FINITE, high: float = FINITE,
+        allowed: str = "a number must be finite",
+    ) -> np.ndarray:  # fmt: skip
+        """(n,) numbers in [low, high]; other entries are faults."""
+        values = pandas.to_numeric(self.frame[name], errors="coerce")
+        values = values.to_numpy(np.float64, na_value=np.nan)
+        bad = ~((values >= low) & (values <= high))
+        if bad.any() and not self.missing(name).any():
+            i = int(np.argmax(bad))
+            number, text = values[i], str(self.frame[name].iloc[i])[:40]
+            if np.isnan(number):
+                self.fault(name, bad, f"is {text!r}, which is not a number")
+            else:
+                self.fault(name, bad, f"is {_arrays.digits(number, low, high)}; {allowed}")
+        return values
+
+    def losses(self, names: Sequence[str]) -> np.ndarray:
+        """(n, K) losses in the columns of these names."""
+        allowed = "losses must lie in [0, 1]"
+        return np.stack([self.numbers(name, 0.0, 1.0, allowed) for name in names], 1)
+
+    def labels(self, name: str) -> tuple[list[str], np.ndarray]:
+        """The different entries, sorted, as words; and (n,) the place of each row's entry."""
+        if self.missing(name).any():
+            return [], np.zeros(len(self.frame), int)
+        places, entries = pandas.factorize(self.frame[name], sort=True)
+        if not 2 <= len(entries) <= WORDS:
+            self.faults[name] = (f"column {self.names.index(name) + 1} ({name}) has {len(entries)} "
+                                 f"different entries; it must have from 2 to {WORDS}")  # fmt: skip
+            return [], np.zeros(len(self.frame), int)
+        return [f"{x:g}" if isinstance(x, float) else str(x) for x in entries], places
+
+    def feature(self, name: str) -> tuple[list[str], np.ndarray]:
+        """The names and (n, c) values of the features that encode a column of numbers or words."""
+        if pandas.to_numeric(self.frame[name], errors="coerce").notna().any():
+            values = self.numbers(name)
+            if len(values) > 2 and values[0] in (0, 1) and (np.diff(values) == 1).all():
+                self.fault(name, np.isfinite(values), "begins an index of the rows; remove it")
+            return [name], values[:, None]
+        words, places = self.labels(name)
+        return [f"{name}={word}" for word in words], np.eye(len(words) or 1)[places]
+
+    def refuse(self) -> None:
+        """Raise a ValueError if there are faults, with the first of each column."""
+        listed, rest = list(self.faults.values())[:LISTED], len(self.faults) - LISTED
+        if listed:
+            others = [f"{rest} more columns have faults"] if rest > 0 else []
+            raise ValueError(f"{self.path}: {'; '.join(listed + others)}")
+
+
+def read_losses(path: str | os.PathLike) -> Losses:
     """Read a (T, K) table of losses in [0, 1], whose rows are rounds and whose columns are arms.
 
-    The first row of a .csv file is a header if none of its entries is a number. A first row that
-    counts the columns (0, 1, ... or 1, 2, ...), as pandas writes it, is refused. With two arms it
-    could be a row of losses; to pass such a row, put a header above it or write 0.0,1.0. A header
-    of other numbers in [0, 1] is read as losses.
+    The first row of a .csv file is a header if none of its entries is a number.
 
     Args:
-      path: a .csv file, with or without a header of arm names; a .npy file; or a .npz file with
-        one array, or with one that is called losses.
+      path: a .csv file, with or without a header of arm names; a .parquet file; a .npy file; or a
+        .npz file with one array, or with one that is called losses.
 
     Returns:
       The table and the names of its arms, "arm 1", ... if the file has none.
 
     Raises:
-      ValueError: the file does not hold a table of losses: an entry is missing, not a number,
-        infinite or out of range; rows differ in length; there are no rows, or fewer than two arms;
-        two arms have the same name; separators are not commas; a column counts the rows, or a row
-        counts the columns; or the file is damaged, encrypted, not of the type of its name, or
-        compresses a table above 256 MiB to less than a 32nd. The message names the file and, if
-        possible, the row and column, counted from 1 (in a CSV file, the line).
-        The first fault of each column is listed, for at most 10 columns.
-      OSError: the file cannot be read, or is not a regular file.
+      ValueError: the file does not hold a table of losses: an entry is missing, not a number or out
+        of range; rows differ in length; there are no rows, or fewer than two arms; two arms have
+        the same name; the first row counts the columns; or the file is damaged. The message names
+        the file and, if possible, the row and column, counted from 1. Blank lines of a CSV file
+        are not counted. The first fault of each column is listed, for at most 10 columns.
+      OSError: the file cannot be read.
     """
-    path = Path(path)
-    readers = {".csv": _read_csv, ".npy": _read_npy, ".npz": _read_npz}
-    if path.suffix.lower() not in readers:
-        raise ValueError(f"{path}: a loss table must be a .csv, .npy or .npz file")
-    return regular(path, readers[path.suffix.lower()])
+    table = Table(Path(path))
+    losses = table.losses(table.names)
+    table.refuse()
+    return Losses(tuple(table.names), check_losses(losses, str(path)))
 
 
-def regular(path, read):
-    """The result of ``read`` for a regular file. System errors name the file."""
-    try:
-        _refuse_what_is_no_file(path, path.stat().st_mode)
-        return read(path)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file") from None
-    except OSError as error:
-        if error.errno is None:  # It was raised by this module.
-            raise
-        raise OSError(f"{path}: cannot be read: {error.strerror}") from None
+def read_cases(
+    path: str | os.PathLike, *, features: Sequence[str] | None = None, label: str | None = None
+) -> Cases:
+    """Read features of a file, with a column of losses for each arm or one of labels.
 
+    A feature column without any number holds words. It is encoded as a 0-1 feature for each
+    different word, and a note says so. Nothing else is changed or filled in.
 
-def _refuse_what_is_no_file(path, mode) -> None:
-    kinds = {
-        stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a named pipe", stat.S_ISSOCK: "a socket",
-        stat.S_ISCHR: "a device", stat.S_ISBLK: "a device",
-    }  # fmt: skip
-    for is_kind, kind in kinds.items():
-        if is_kind(mode):
-            raise OSError(f"{path}: is {kind}, and not a regular file")
-
-
-def _read_csv(path) -> Losses:
-    values, numbers, names, width = array("d"), array("q"), None, None
-    faults = Faults(path)
-    words: defaultdict[int, set[str]] = defaultdict(set)  # column -> up to VALUES + 1 of its words
-    for number, row in csv_rows(path):
-        if width is None:
-            width, first = len(row), row
-            if not any(map(is_number, row)):
-                names = tuple(cell.strip() for cell in row)
-                if all(map(is_missing, names)):
-                    _add_cells(faults, number, row, None, words)
-                else:
-                    _arrays.refuse_repeats(path, names)
-                continue
-            _refuse_column_numbers(path, number, row)
-        if len(row) != width:
-            like = "the header" if names else f"row {numbers[0]}"
-            add_width(faults, number, row, width, like)
-            continue
-        if not all(map(is_number, row)):
-            _add_cells(faults, number, row, names, words)
-            row = [cell if is_number(cell) else 0.0 for cell in row]
-        values.extend(map(float, row))
-        numbers.append(number)
-    if not numbers:
-        refuse_separators(path, first if width else [])
-        faults.refuse()
-        raise ValueError(f"{path}: has no rows of losses")
-    losses = np.frombuffer(values).reshape(len(numbers), -1)
-    for column, (*_, count) in faults.columns.items():
-        if column in words and count == len(numbers) > 1:
-            faults.advise(column, names and names[column - 1], words[column])
-    return Losses(names or _default_names(width), _checked(faults, losses, numbers, names))
-
-
-def csv_rows(path):
-    """(line number, entries) of each row of a CSV file that is not blank."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(_lines(path, file), strict=True)
-            for row in reader:
-                if len(row) > 1 or "".join(row).strip():
-                    yield reader.line_num, row
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
-    except csv.Error as error:
-        raise ValueError(f"{path}: row {reader.line_num} is not CSV ({error})") from None
-
-
-def add_width(faults, number, row, width, like) -> None:
-    """Add the fault of a row that is longer or shorter than the others."""
-    refuse_separators(faults.path, row)
-    sentence = f"row {number} has {len(row)} entries, but {like} has {width}"
-    faults.add(number, 0, sentence)
-
-
-def _lines(path, file):
-    number = 0
-    while line := file.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"{path}: row {number} is longer than {LONGEST_LINE} characters")
-        yield line
-
-
-def is_missing(cell) -> bool:
-    """Whether an entry of a CSV file, without spaces around it, marks a missing value."""
-    return cell.lower() in _MISSING
-
-
-def missing(cell) -> str:
-    """A missing entry of a CSV file in words, for a message."""
-    return f"is {cell!r}, which marks a missing entry" if cell else "is missing"
-
-
-def is_number(cell) -> bool:
-    """Whether an entry of a CSV file is a number."""
-    # Python would also read 1_0 as 10, and digits of other scripts.
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return cell.isascii() and "_" not in cell
-
-
-def _add_cells(faults, number, row, names, words) -> None:
-    """Add the faults of the entries of a row that are not numbers, and these entries to words."""
-    refuse_separators(faults.path, row)
-    for column, cell in enumerate(map(str.strip, row)):
-        if is_number(cell):
-            continue
-        name = f" ({names[column]})" if names else ""
-        what = f"{cell[:40]!r} is not a number"
-        if is_missing(cell):
-            what = f"{missing(cell)}; fill it in, or remove the row"
-        faults.add(number, column + 1, f"row {number}, column {column + 1}{name}: {what}")
-        if len(words[column + 1]) <= VALUES:
-            words[column + 1].add(cell)
-
-
-def refuse_separators(path, row) -> None:
-    """Raise a ValueError if another separator would split entries further than commas do."""
-    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
-        if any(len([part for part in cell.split(separator) if part.strip()]) > 1 for cell in row):
-            raise ValueError(
-                f"{path}: its entries are separated by {name}; separate them by commas, and write "
-                "decimal fractions with points"
-            )
-
-
-def _refuse_column_numbers(path, number, row) -> None:
-    """Raise a ValueError for a first row 0, 1, 2, ... or 1, 2, 3, ..., a header of numbers."""
-    cells = [cell.strip() for cell in row]
-    for start in (0, 1):
-        if len(cells) > 1 and cells == [str(start + column) for column in range(len(cells))]:
-            raise ValueError(
-                f"{path}: row {number} counts the columns, {cells[0]} to {cells[-1]}; if it is a "
-                "header, use names; if these are losses, put a header above them"
-            )
-
-
-def refuse_counts(path, losses, place=1) -> None:
-    """Raise a ValueError for a column 0, 1, 2, ... or 1, 2, 3, ..., which is an index of rows.
-
-    ``place`` is the place of the first column in the file.
-    """
-    if not losses.size:
-        return
-    first, last = losses[0], losses[-1]
-    counts = np.isin(first, (0, 1)) & (last > 1) & (last == first + (len(losses) - 1))
-    for column in np.flatnonzero(counts):
-        if (np.diff(losses[:, column]) == 1).all():
-            raise ValueError(
-                f"{path}: column {column + place} counts the rows, {first[column]:g} to "
-                f"{last[column]:g}; an index is neither an arm nor a feature, so remove it"
-            )
-
-
-def _read_npy(path) -> Losses:
-    with open(path, "rb") as file:
-        _entries(path, file, path.stat().st_size)
-        file.seek(0)
-        return _table(path, _array(path, file))
-
-
-def _read_npz(path) -> Losses:
-    with open(path, "rb") as file:
-        with _one_sentence(f"{path}: is damaged, or not an .npz file"):
-            archive = zipfile.ZipFile(file)
-        member = _member(path, archive.infolist())
-        where = f"{path}: the array {member.filename.removesuffix('.npy')}"
-        if member.flag_bits & 1:
-            raise ValueError(f"{where} is encrypted")
-        with _one_sentence(f"{where} is damaged"):
-            stream = archive.open(member)
-        entries = _entries(path, stream, member.file_size)
-        allowed = max(UNPACKED, UNPACKED_RATIO * path.stat().st_size)
-        if 8 * entries > allowed:
-            raise ValueError(
-                f"{where} is compressed so strongly that its {entries} losses would take "
-                f"{8 * entries / path.stat().st_size:.0f} times the memory of the file; save it "
-                "with numpy.save or numpy.savez, which do not compress"
-            )
-        stream = archive.open(member)
-        return _table(path, _array(path, stream))
-
-
-def _member(path, members):
-    """The only member of an archive, or the member called losses if there are several."""
-    tables = [member for member in members if member.filename == "losses.npy"] or members
-    if len(tables) == 1 and tables[0].filename.endswith(".npy"):
-        return tables[0]
-    names = ", ".join(member.filename.removesuffix(".npy") for member in members[:10])
-    more = ", ..." if len(members) > 10 else ""
-    raise ValueError(
-        f"{path}: holds {names or 'nothing'}{more}; exactly one array must be called losses"
-    )
-
-
-def _entries(path, stream, size) -> int:
-    """The number of losses in an array of ``size`` bytes, by its header.
+    Args:
+      path: as in :func:`read_losses`; the file names its columns.
+      features: names of the feature columns; by default all but the label. Without a label all
+        other columns are losses, one column per arm.
+      label: the name of the label column. Each label is an arm.
 
     Raises:
-      ValueError: it cannot be a table of losses, or its size differs from its header.
+      ValueError: a column does not exist, an entry is missing, a column of numbers contains a word,
+        a loss is outside [0, 1], a column of words or labels has more than 32 different ones, a
+        feature is an index of the rows, there are fewer than two arms, or as in
+        :func:`read_losses`.
+      OSError: the file cannot be read.
     """
-    with _one_sentence(f"{path}: is damaged"):
-        start = io.BytesIO(stream.read(_HEADER))
-    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-    with _one_sentence(f"{path}: is not an array of NumPy, or its header is damaged", reason=False):
-        shape, _, dtype = readers[npy.read_magic(start)](start)
-    if dtype.hasobject:
-        raise ValueError(f"{path}: holds objects that need pickle, not real numbers")
-    if dtype.kind not in "fiub":
-        raise ValueError(f"{path}: holds {str(dtype)[:80]}, not real numbers")
-    check_shape(shape, path)
-    entries = shape[0] * shape[1]
-    declared = start.tell() + entries * dtype.itemsize
-    if declared != size:
-        raise ValueError(
-            f"{path}: its header declares {declared} bytes ({shape[0]} rows of {shape[1]} arms), "
-            f"but there are {size}"
-        )
-    return entries
+    table = Table(Path(path))
+    if features is None:
+        features = [name for name in table.names if name != label]
+    chosen = [*features, *([] if label is None else [label])]
+    for name in chosen:
+        if name not in table.names:
+            meant = _check.nearest(name, table.names)
+            raise ValueError(f"{path}: has no column {name!r}{meant}; its columns are "
+                             f"{', '.join(table.names)}")  # fmt: skip
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"features: a column is named twice in {', '.join(chosen)}")
+    if not features:
+        raise ValueError(f"{path}: has no column of features")
+    encoded = [table.feature(name) for name in features]
+    if label is not None:
+        arms, labels = table.labels(label)
+        losses = 1.0 - np.eye(len(arms) or 1)[labels]
+    else:
+        arms, labels = [name for name in table.names if name not in features], None
+        if len(arms) < 2:
+            raise ValueError(f"{path}: has {len(arms)} columns of losses beside the features; it "
+                             "needs one for each arm, at least 2")  # fmt: skip
+        losses = table.losses(arms)
+    table.refuse()
+    words = [f"{name} ({len(codes)})" for name, (codes, _) in zip(features, encoded, strict=True)
+             if codes != [name]]  # fmt: skip
+    notes = () if not words else (
+        "These columns hold words, and were encoded as one feature of 0 or 1 for each different "
+        f"word: {', '.join(words)}.",
+    )  # fmt: skip
+    names = tuple(name for codes, _ in encoded for name in codes)
+    values = np.concatenate([values for _, values in encoded], axis=1)
+    return Cases(names, values, tuple(arms), losses, labels, notes)
 
 
-def _array(path, stream) -> np.ndarray:
-    with _one_sentence(f"{path}: is damaged"):
-        return npy.read_array(stream, allow_pickle=False)
-
-
-@contextmanager
-def _one_sentence(sentence, reason=True):
-    """Turn any exception of a library within the block into a ValueError of one sentence.
-
-    For damaged bytes, libraries raise more than ten kinds of errors, from tokenize.TokenError to
-    NotImplementedError.
-    """
+def _frame(path: Path) -> pandas.DataFrame:
+    """The columns of a file; the index has the numbers of its rows, counted from 1."""
+    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".npy": _read_array,
+               ".npz": _read_array}  # fmt: skip
+    suffix = path.suffix.lower()
+    if suffix not in readers:
+        raise ValueError(f"{path}: must be a .csv, .parquet, .npy or .npz file")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: {'is not a file' if path.exists() else 'no such file'}")
     try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    except MemoryError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            return readers[suffix](path)
+    except (MemoryError, ImportError):
         raise
-    except Exception as error:
-        said = f" ({' '.join(str(error).split())[:120]})" if reason else ""
-        raise ValueError(f"{sentence}{said}") from None
+    except OSError as error:
+        raise OSError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    except Exception as error:  # Damaged bytes raise more than ten kinds of errors.
+        said = " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split())[:200]
+        raise ValueError(f"{path}: cannot be read as {suffix}: {said}") from None
 
 
-def _table(path, values) -> Losses:
+def _read_csv(path: Path) -> pandas.DataFrame:
+    first = pandas.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    if len(first) == 1 and any(mark in first[0] for mark in ";\t"):
+        raise ValueError("its entries are separated by semicolons or tabs; separate them by commas")
+    numbers = pandas.to_numeric(first, errors="coerce")
+    for start in (0, 1):
+        if len(first) > 1 and [*first.str.strip()] == [str(start + i) for i in range(len(first))]:
+            raise ValueError("row 1 counts the columns; if it is a header, use names; if these are "
+                             "losses, put a header above them")  # fmt: skip
+    header = numbers.isna().all()
+    frame = pandas.read_csv(path, header=0 if header else None, index_col=False, low_memory=False,
+                            skipinitialspace=True, na_values=MARKS)  # fmt: skip
+    if header:
+        unnamed = [i + 1 for i, name in enumerate(first) if not name.strip()]
+        if unnamed:
+            raise ValueError(f"row 1 must name the columns, and column {unnamed[0]} has no name")
+    frame.columns = [*first] if header else _default_names(len(first))
+    frame.index += 2 if header else 1
+    return frame
+
+
+def _read_parquet(path: Path) -> pandas.DataFrame:
+    optional("pyarrow", "parquet")
+    frame = pandas.read_parquet(path)
+    frame.index = range(1, len(frame) + 1)
+    return frame
+
+
+def _read_array(path: Path) -> pandas.DataFrame:
+    array = np.load(path, allow_pickle=False)
+    if path.suffix.lower() == ".npz":
+        with array:
+            names = array.files
+            chosen = ["losses"] if "losses" in names else names
+            if len(chosen) != 1:
+                raise ValueError(f"it holds {', '.join(names) or 'nothing'}; exactly one array "
+                                 "must be called losses")  # fmt: skip
+            array = array[chosen[0]]
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"it holds {array.dtype}, not real numbers")
+    check_shape(array.shape, "its array")
     with np.errstate(all="ignore"):  # Numbers beyond float64 become infinite and are refused.
-        losses = values.astype(np.float64, copy=False)
-    return Losses(_default_names(losses.shape[1]), _checked(Faults(path), losses))
+        array = array.astype(np.float64)
+    index = range(1, len(array) + 1)
+    return pandas.DataFrame(array, index=index, columns=_default_names(array.shape[1]))
 
 
-def _checked(faults, losses, numbers=None, names=None) -> np.ndarray:
-    """The losses, after the refusal of all faults; arguments as in :func:`check_losses`."""
-    refuse_counts(faults.path, losses)
-    bad = ~((losses >= 0.0) & (losses <= 1.0))
-    for column in np.flatnonzero(bad.any(axis=0)).tolist():
-        i = int(np.argmax(bad[:, column]))
-        row, name = numbers[i] if numbers else i + 1, f" ({names[column]})" if names else ""
-        value = losses[i, column]
-        found = "is missing" if np.isnan(value) else f"is {_arrays.digits(value, 0.0, 1.0)}"
-        sentence = f"row {row}, column {column + 1}{name} {found}; losses must lie in [0, 1]"
-        faults.add(row, column + 1, sentence, int(bad[:, column].sum()))
-    faults.refuse()
-    return check_losses(losses, str(faults.path))
-
-
-def _default_names(arms) -> tuple[str, ...]:
-    return tuple(f"arm {i + 1}" for i in range(arms))
+def _default_names(arms: int) -> list[str]:
+    return [f"arm {i + 1}" for i in range(arms)]

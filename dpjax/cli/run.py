@@ -1,34 +1,32 @@
 """Learners on a user's own losses, with or without features, or on labelled cases."""
 
-import hashlib
+import os
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
+from xarray import Dataset
 
 from dpjax import domains, environments
 from dpjax.cli.arguments import EPSILONS
-from dpjax.cli.case_files import read_cases
-from dpjax.cli.loss_files import read_losses
+from dpjax.cli.learner_files import digest, find_study
+from dpjax.cli.loss_files import read_cases, read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Arms, Environment, Policies, _check
 from dpjax.environments._classification import standardised
 from dpjax.learners import factories
 from dpjax.learners.entrants import sizes_of
-from dpjax.learners.factories import taken
 from dpjax.report import estimates
+from dpjax.report.figures import Captioned
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
-from dpjax.report.tables import filled, format_table, write_csv
+from dpjax.report.tables import filled, note, write_csv
 from dpjax.study import Study
 
 SEEDS = 2**24  # the largest number of trials of one run
-COLUMNS = ["learner", "model", "asked_epsilon", "epsilon", "delta", "horizon", "seeds", "regret",
-           "standard_error", "median", "switches"]  # fmt: skip
-# Columns of ``data.dpjax.table()``, and their names in the table of a run.
-NAMES = {"epsilon": "asked_epsilon", "privacy_epsilon": "epsilon", "privacy_delta": "delta",
-         "privacy_model": "model", "mean": "regret", "trials": "seeds"}  # fmt: skip
 
 
 class Game(NamedTuple):
@@ -40,8 +38,20 @@ class Game(NamedTuple):
     notes: tuple[str, ...]  # for the reader of the results
 
 
+class Plan(NamedTuple):
+    """A study that a command plays, and its results beside the data."""
+
+    study: Study
+    out: str  # the default folder
+    parameters: dict[str, Any]  # of parameters.json
+    notes: tuple[str, ...] = ()  # sentences below the table
+    draw: Callable | None = None  # makes a figure from the data
+
+
 def study_of(
-    environment, names, *, epsilons=None, seeds=100, horizon=None, seed=0, loss_range=(0.0, 1.0)
+    environment: Environment | ArrayLike, names: str | Sequence[str], *,
+    epsilons: Sequence[float] | None = None, seeds: int = 100, horizon: int | None = None,
+    seed: int = 0, loss_range: tuple[float, float] = (0.0, 1.0),
 ) -> Study:  # fmt: skip
     """The Study of learners on a (T, K) table of losses, at several privacy levels.
 
@@ -93,15 +103,15 @@ def study_of(
         sizes |= {"dim": arms, "domain": domains.simplex(arms)}
 
     def make(name, epsilon):
-        made = factories.build(name, horizon, {**sizes, "epsilon": epsilon}, loss_range=loss_range)
-        return sample_arms(made) if isinstance(made.action_set, domains.Domain) else made
+        sizes_at = {**sizes, "epsilon": epsilon}
+        learner = factories.build(name, horizon, sizes_at, loss_range=loss_range)
+        return sample_arms(learner) if isinstance(learner.action_set, domains.Domain) else learner
 
     for name in names:
         _check_actions(name, environment, lambda name=name: make(name, epsilons[0]))
-    # Each study has the axis epsilon, even if its only learner takes no epsilon.
-    makers = {name: partial(make, name) if name in private or not private
-              else partial(make, name, np.inf) for name in names}  # fmt: skip
-    grid = {"epsilon": [float(epsilon) for epsilon in epsilons]}
+    makers = {name: partial(make, name) if name in private else partial(make, name, np.inf)
+              for name in names}  # fmt: skip
+    grid = {"epsilon": [float(epsilon) for epsilon in epsilons]} if private else {}
     return Study(makers, {"losses": environment}, grid, seeds, seed, checkpoints=100)
 
 
@@ -124,44 +134,24 @@ def _check_actions(name, environment, make) -> None:
         )
 
 
-def table(data) -> list[dict]:
-    """Final regret, one row for each learner and level. ``epsilon`` is the declared epsilon.
-
-    ``asked_epsilon`` is empty if the learner takes none; ``switches`` is empty with features.
-    """
-    frame = data.dpjax.table().rename(columns=NAMES)
-    frame["horizon"] = data["round"].values[-1]
-    of = [{"learner": row["learner"], "epsilon": row["asked_epsilon"]}
-          if row["asked_epsilon"] >= 0 else {"learner": row["learner"], "epsilon": level}
-          for level in data["epsilon"].values[:1] for row in frame.to_dict("records")]  # fmt: skip
-    own = [data.sel(at).squeeze(drop=True).astype(np.float64, copy=False) for at in of]
-    frame["median"] = [float(each["final_regret"].median()) for each in own]
-    frame["switches"] = [float(each["tally_switches"].mean()) if "tally_switches" in each else ""
-                         for each in own]  # fmt: skip
-    return filled(frame[COLUMNS], ["asked_epsilon"]).to_dict("records")
-
-
-def curves(data) -> Any:
-    """Mean regret with 95 % intervals (none for one trial), a row for each level and round."""
-    frame = data.dpjax.table("regret").rename(columns={"mean": "regret"})
-    frame = frame[["learner", "epsilon", "round", "regret", "low", "high"]]
-    return filled(frame, ["epsilon"])
-
-
-def figure(data, note):
+def figure(data: Dataset, note: str) -> Captioned:
     """Regret curves by privacy level, with 95 % intervals; ``note`` is added to the caption.
 
-    If there are several learners, each level has a panel.
+    If there are several learners, each privacy level has a panel.
     """
-    axes = {"color": "epsilon"} if data.sizes["learner"] == 1 else (
-        {"color": "learner", "panel": "epsilon"})  # fmt: skip
+    axes = {"color": "learner"}
+    if "epsilon" in data.dims:
+        one = data.sizes["learner"] == 1
+        axes = {"color": "epsilon"} if one else {"color": "learner", "panel": "epsilon"}
     drawn = data.dpjax.figure("round", **axes, estimate=estimates.mean, note=note)
     for text in drawn.texts:  # A dollar in a file name starts no formula.
         text.set_parse_math(False)
     return drawn
 
 
-def read_game(path, *, features=None, label=None) -> Game:
+def read_game(
+    path: str | os.PathLike, *, features: Sequence[str] | None = None, label: str | None = None
+) -> Game:
     """The environment of a file: a loss table, one with features, or labelled cases.
 
     The rows of a loss table are the rounds, in order. Labelled cases are drawn with replacement
@@ -169,7 +159,7 @@ def read_game(path, *, features=None, label=None) -> Game:
 
     Args:
       path: as in :func:`read_losses`; with features or a label as in
-        :func:`dpjax.cli.case_files.read_cases`.
+        :func:`read_cases`.
       features: names of columns.
       label: the name of a column.
     """
@@ -184,13 +174,16 @@ def read_game(path, *, features=None, label=None) -> Game:
         environment = environments.classification(read.features, read.labels)
         return Game(environment, read.arms, 2.0 * read.losses - 1.0, (words, *read.notes))
     contexts = standardised(read.features)
-    own = np.eye(len(read.arms))[None, :, :, None]
-    blocks = (own * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
+    blocks = np.eye(len(read.arms))[None, :, :, None]
+    blocks = (blocks * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
     environment = environments.contextual_table(blocks, read.losses)
     return Game(environment, read.arms, read.losses, read.notes)
 
 
-def read_study(path, names, *, horizon=None, features=None, label=None, **options) -> tuple:
+def read_study(
+    path: str | os.PathLike, names: str | Sequence[str], *, horizon: int | None = None,
+    features: Sequence[str] | None = None, label: str | None = None, **options: Any,
+) -> tuple[Study, Game]:  # fmt: skip
     """(the Study of learners on a file, its Game).
 
     Arguments and errors are those of :func:`read_game` and :func:`study_of`.
@@ -205,67 +198,73 @@ def read_study(path, names, *, horizon=None, features=None, label=None, **option
     return study_of(game.environment, names, horizon=horizon, **options), game
 
 
-def run(
-    path, names, out="results/run", *, seeds=100, seed=0, store=None, mesh=None, progress=True,
-    **options,
-) -> str:  # fmt: skip
-    """Play learners on a user's file and write the results into ``out``.
+def plan(study: str | None = None, losses: str | None = None, **options: Any) -> Plan:
+    """The plan of ``dpjax run``: the study in a Python file, or learners on a file of losses.
+
+    Args:
+      study: as in :func:`dpjax.cli.learner_files.find_study`.
+      losses, options: as in :func:`read_study`, with ``names`` of learners.
+
+    Raises:
+      ValueError: both files are given, or neither; no learner is named for losses; an option is
+        given beside a study; or as in these functions.
+    """
+    if study is not None and losses is None:
+        for name in options:
+            word = {"names": "learner", "epsilons": "epsilon"}.get(name, name)
+            raise ValueError(f"{word}: set it in the file of the study; leave out --{word}")
+        path, played = find_study(study)
+        return Plan(played, "results/study", {"file": shown(path), "sha256": digest(path)})
+    if losses is None or study is not None:
+        raise ValueError("run: pass the Python file of a study, or --losses FILE")
+    if "names" not in options:
+        raise ValueError("learner: name one that plays the losses, with --learner NAME")
+    played, game = read_study(losses, **options)
+    rows = slice(None if options.get("label") else options.get("horizon"))
+    parameters = {
+        "file": shown(losses), "sha256": digest(losses), "features": options.get("features"),
+        "label": options.get("label"), "arms": game.arms,
+        "mean_losses": game.losses[rows].mean(axis=0).tolist(), "learners": list(played.learners),
+        "epsilons": played.grid.get("epsilon"), "seeds": played.trials,
+        "key": f"jax.random.key({options.get('seed', 0)})", "notes": list(game.notes),
+    }  # fmt: skip
+    name = shown(Path(losses).name)
+    name = name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
+    draw = partial(figure, note=" ".join([f"Losses: {name}.", *game.notes]))
+    return Plan(played, "results/run", parameters, game.notes, draw)
+
+
+def play(plan: Plan, out: str | os.PathLike, **options: Any) -> str:
+    """Play a study and write the results into the folder ``out``.
 
     The files are data.nc (all trials, for ``xarray.open_dataset`` and ``dpjax explore``), table.csv
-    (final regrets), curves.csv, regret.png, regret.pdf and parameters.json. Arguments and errors
-    are those of :func:`read_study` and :meth:`dpjax.Study.run`. An OSError is raised if ``out``
-    cannot be written to. If the figure cannot be drawn, all other files are written, with a
-    FigureWarning.
+    (means of the regret at the horizon) and parameters.json. If the plan has a figure, there are
+    also curves.csv (means at the checkpoints), regret.png and regret.pdf.
+
+    Args:
+      plan: the study.
+      out: a folder.
+      **options: as in :meth:`dpjax.Study.run`.
 
     Returns:
       The table and the notes, as text.
+
+    Raises:
+      ValueError: as in :meth:`dpjax.Study.run`.
+      OSError: ``out`` cannot be written to. If the figure cannot be drawn, all other files are
+        written, with a FigureWarning.
     """
     with output_folder(out) as folder:
-        study, game = read_study(path, names, seeds=seeds, seed=seed, **options)
-        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        data: Any = study.run(store, mesh=mesh, progress=progress)
-        rows, last = table(data), int(data["round"].values[-1])
-        # Cases with labels are drawn from all rows.
-        played = game.losses if options.get("label") else game.losses[:last]
+        data: Any = plan.study.run(**options)
+        table = data.dpjax.table()
         data.to_netcdf(folder / "data.nc")
-        write_csv(folder / "table.csv", rows)
-        write_csv(folder / "curves.csv", curves(data))
-        write_json(
-            folder / "parameters.json",
-            {
-                "losses": shown(path),
-                "losses_sha256": digest,
-                "features": options.get("features"),
-                "label": options.get("label"),
-                "arms": game.arms,
-                "mean_losses": played.mean(axis=0).tolist(),
-                "learners": list(study.learners),
-                "epsilons": study.grid["epsilon"],
-                "horizon": last,
-                "seeds": seeds,
-                "key": f"jax.random.key({seed})",
-                "notes": list(game.notes),
-                "privacy": [
-                    {"learner": name, **_as_json(learner.privacy)}
-                    for name, make in study.learners.items()
-                    for learner in _at_each(make, study.grid["epsilon"])
-                ],
-                "versions": versions(),
-                "backend": jax.default_backend(),
-            },
-        )
-    name = shown(Path(path).name)
-    name = name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
-    write_figure(out, "regret", partial(figure, data, " ".join([f"Losses: {name}.", *game.notes])))
-    return "\n\n".join([format_table(rows), *game.notes])
-
-
-def _at_each(make, epsilons) -> list:
-    """The learners of a factory, at each epsilon if it takes one."""
-    return [make(epsilon) for epsilon in epsilons] if "epsilon" in taken(make) else [make()]
-
-
-def _as_json(privacy) -> dict:
-    names = ("epsilon", "delta", "rho", "paper_epsilon")
-    numbers = {name: float(getattr(privacy, name)) for name in names}
-    return {**privacy._asdict(), **numbers}
+        write_csv(folder / "table.csv", filled(table, data.dims))
+        if plan.draw is not None:
+            write_csv(folder / "curves.csv", filled(data.dpjax.table("regret"), data.dims))
+        played = {"versions": versions(), "backend": jax.default_backend()}
+        write_json(folder / "parameters.json", plan.parameters | played)
+    if plan.draw is not None:
+        write_figure(out, "regret", plan.draw, data)
+    text = filled(table, data.dims).to_string(index=False, float_format="{:.4g}".format)
+    lines = [table.attrs["notes"], note(table.to_dict("records")), *plan.notes]
+    return "\n".join([text, *filter(None, lines)])

@@ -37,19 +37,15 @@ def shown(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def refuse_to_overwrite(out: str | Path, merged: str = "") -> None:
-    """Raise ValueError if the folder has files other than those of an unfinished run.
-
-    ``merged`` names the results that --merge replaces, if the command has this option.
-    """
+def refuse_to_overwrite(out: str | os.PathLike) -> None:
+    """Raise ValueError if the folder has files other than those of an unfinished run."""
     out = Path(out)
     with writing(f"to the folder {out}"):
         left = list(out.iterdir()) if out.is_dir() else []
     if any(not file.name.startswith(_SCRATCH) for file in left):
-        merge = f", --merge to replace only those of the same {merged}" if merged else ""
         raise ValueError(
-            f"out: {out} is not empty; pass --overwrite to replace the results in it{merge}, or "
-            "name another folder with --out"
+            f"out: {out} is not empty; pass --overwrite to replace the results in it, or name "
+            "another folder with --out"
         )
 
 
@@ -120,33 +116,6 @@ def write_figure(out: str | Path, name: str, make: Callable, *arguments: Any) ->
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         sentence = f"the figure {name} could not be drawn ({reason}); the tables are in {out}"
         warnings.warn(sentence, FigureWarning, stacklevel=2)
-
-
-def add_to(folder: str | Path, parameters: dict, kind: str) -> dict:
-    """Merge the parameters of new results into those of a folder.
-
-    Args:
-      folder: its parameters.json describes the existing results. If the file is missing, there are
-        no results to keep.
-      parameters: those of the new results. ``parameters[kind]`` lists their names, or is "all".
-      kind: "learners" or "theorems".
-
-    Raises:
-      ValueError: the existing results were made with other parameters.
-    """
-    path = Path(folder) / "parameters.json"
-    if not path.exists():
-        return parameters
-    old, new = json.loads(path.read_text(encoding="utf-8")), _json_numbers(parameters)
-    aside = (kind, "options", "horizons", "versions", "backend")
-    for name in [name for name in new if name not in aside]:
-        if old.get(name) != new[name]:
-            raise ValueError(f"merge: the results in {folder} have {name} = {old.get(name)}, and "
-                             f"the new ones have {new[name]}; name another folder with --out, or "
-                             "pass --overwrite instead of --merge")  # fmt: skip
-    names = old.get(kind, "all"), parameters[kind]
-    every = "all" if "all" in names else list(dict.fromkeys([*names[0], *names[1]]))
-    return parameters | {kind: every}
 
 
 def versions() -> dict:

@@ -179,22 +179,6 @@ def read_rows(path: Path) -> list[dict]:
     return frame.where(frame.notnull(), None).to_dict("records")  # type: ignore[return-value]
 
 
-def merged(path: Path, table: Any, by: str, order: Sequence[str]) -> pandas.DataFrame:
-    """Add the rows of a CSV file to a table, and sort them by the column ``by`` in a given order.
-
-    A row of the file is left out if its entry in this column is also in the table. Rows of the file
-    keep their text. Without a file, the table is only sorted.
-    """
-    both = pandas.DataFrame(table, columns=None if len(table) else [by], dtype=object)
-    if path.exists():
-        old = pandas.read_csv(path, dtype=str, keep_default_na=False)
-        both = pandas.concat([old[~old[by].isin(both[by])], both.map(entry)]).fillna("")
-    places = {name: place for place, name in enumerate(order)}
-    return both.sort_values(
-        by, key=lambda names: names.map(places).fillna(len(places)), kind="stable"
-    )
-
-
 def entry(value: Any, digits: int = 6) -> str:
     """The text of a table entry: floats with ``digits`` digits, None as empty."""
     if value is None:

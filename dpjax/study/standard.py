@@ -1,7 +1,5 @@
 """The standard sizes and environments of comparisons, for each kind of actions."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +7,6 @@ import numpy as np
 from dpjax import environments
 from dpjax.core import Arms, Environment, Pairs, Policies
 from dpjax.domains import Domain
-from dpjax.environments import families
-from dpjax.environments.families import Family
 from dpjax.learners.entrants import ARMS
 
 # The number of arms that contextual environments offer in each round.
@@ -23,9 +19,6 @@ class Standard(NamedTuple):
     name: str
     environment: Environment
     words: str  # its description, as the end of a sentence
-    means: tuple[float, ...] | None = None  # of Bernoulli losses, shifted and scaled to [0, 1],
-    # for instance-dependent bounds; None if no action has a fixed mean
-    width: float = 1.0  # the width of the losses' range, by which regret scales
 
 
 def standard(actions, by_batches) -> list[Standard]:
@@ -55,7 +48,7 @@ def _over_arms(arms, by_batches) -> list[Standard]:
     found = [
         Standard(
             name, environments.bernoulli(means, regret="pseudo"),
-            f"Bernoulli losses with means {_list(means)}; pseudo-regret", means,
+            f"Bernoulli losses with means {_list(means)}; pseudo-regret",
         )
         for name, means in instances.items()
     ]  # fmt: skip
@@ -104,7 +97,6 @@ def _over_policies(dim) -> list[Standard]:
     unit = Standard(
         "unit vectors", environments.fixed_actions(np.eye(dim), parameter),
         f"the unit vectors as arms, losses -1 or 1 with means {_list(parameter)}; pseudo-regret",
-        means, 2.0,
     )  # fmt: skip
     fresh = [
         Standard(
@@ -153,35 +145,6 @@ def drawn(actions) -> Environment:
     if isinstance(actions, Pairs):
         return environments.dueling(np.linspace(0.3, 0.7, actions.players))
     return environments.bernoulli(np.linspace(0.3, 0.7, actions.count), regret="pseudo")
-
-
-def family_of(actions, horizon) -> Family:
-    """The family to search for the worst case for these actions.
-
-    For arms it has Bernoulli losses with any means and pseudo-regret. For pairs it has duels by the
-    linear link with any means. For points it has linear losses in two directions. For policies it
-    has fresh unit vectors in each round, or advice of any quality.
-    """
-    if isinstance(actions, Pairs):
-        return families.duels(actions.players)
-    if isinstance(actions, Arms):
-        return families.means(actions.count, regret="pseudo")
-    if isinstance(actions, Policies) and actions.arms:
-        return families.advised(actions.arms, actions.dim)
-    if isinstance(actions, Policies):
-        return families.contexts(actions.dim, OFFERED)
-    return families.directions(actions, horizon)
-
-
-def at_gaps_of(actions) -> dict[str, Callable]:
-    """Environments with these actions that take a gap; none for points or advice."""
-    if isinstance(actions, Pairs):
-        return {}
-    if isinstance(actions, Arms):
-        return families.at_gaps(actions.count)
-    if isinstance(actions, Policies) and actions.arms is None:
-        return {"fresh arms": partial(environments.gap_arms, actions.dim, arms=OFFERED)}
-    return {}
 
 
 def _list(numbers) -> str:

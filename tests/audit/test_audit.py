@@ -1,7 +1,6 @@
 """Audits of mechanisms with a known epsilon, of learners on worst pairs, and of faulty learners."""
 
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -661,11 +660,6 @@ def test_losses_of_other_features_are_refused():
             audit.mutants(learner, wrong)
 
 
-def test_the_page_in_docs_is_that_of_its_tables():
-    folder = Path(__file__).parents[2] / "docs" / "audit"
-    assert audits.page(folder) == (folder / "README.md").read_text()
-
-
 @pytest.mark.slow
 def test_the_table_of_audits(tmp_path):
     options = {"runs": 1000, "count": 8, "progress": False}
@@ -674,21 +668,8 @@ def test_the_table_of_audits(tmp_path):
     assert outcome == [0, f"{passed}; later rounds are not audited (--horizon)"]
     assert "3 of 3 caught" in printed and "nothing declared" in printed
     assert {path.name for path in tmp_path.iterdir()} == {
-        "README.md", "audit.csv", "audit_mutants.csv", "audit.png", "audit.pdf", "parameters.json",
+        "audit.csv", "audit_mutants.csv", "parameters.json",
     }  # fmt: skip
-    page = (tmp_path / "README.md").read_text()
-    assert "# Audits of `hedge`, `ucb1`\n" in page and "| `hedge` | pass | 1 |" in page
-    assert "3 of 3" in page and "`ucb1` |" not in page  # It declares nothing.
-    # Another learner is added, and replaces its own rows alone.
-    options |= {"merge": True}
-    first = (tmp_path / "audit.csv").read_text().splitlines()
-    for _ in range(2):
-        audits.run(["exp3"], tmp_path, **options)
-    assert (tmp_path / "audit.csv").read_text().splitlines()[2:] == first[1:]
-    assert (tmp_path / "README.md").read_text() == audits.page(tmp_path)
-    assert "| `exp3` |" in audits.page(tmp_path) and "| `hedge` |" in audits.page(tmp_path)
-    with pytest.raises(ValueError, match="have epsilon = 1.0, and the new ones have 2.0"):
-        audits.run(["exp3"], tmp_path, epsilon=2.0, **options)
     with pytest.raises(ValueError, match="there is no 'exp33'"):
         audits.run(["exp33"], tmp_path)
     with pytest.raises(ValueError, match="epsilon must be finite, since"):

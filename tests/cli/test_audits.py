@@ -1,4 +1,4 @@
-"""Tables, pages and figures of audits state the verdict of each learner."""
+"""Tables and pages of audits state the verdict of each learner."""
 
 import json
 
@@ -8,6 +8,10 @@ import pytest
 from dpjax.audit import audited
 from dpjax.cli import audits
 from dpjax.cli.commands import main
+from dpjax.report.tables import read_rows
+from tests import ROOT, script
+
+TABLES = ("audit.csv", "audit_mutants.csv")
 
 FILE = """
 import jax.numpy as jnp
@@ -30,17 +34,17 @@ PASSED = ("no violation was found on 64 pairs of 16 rounds; later rounds are not
 @pytest.mark.parametrize(
     ("checks", "status", "sentence"),
     [
-        ("pass", 0, "No violation was found on the pairs that were run."),
-        ("epsilon, clip", 1, "A violation was found: {} (epsilon, clip)."),
-        ("no release", 3, "The audit cannot decide: {} (no release)."),
+        ("pass, pass", 0, PASSED),
+        ("not replayed, epsilon", 1, "dpjax: other.py:greedy: "),
+        ("pass, no release", 3, "dpjax: other.py:greedy: "),
     ],
 )
 def test_each_learner_is_named_with_its_verdict(
     tmp_path, capsys, monkeypatch, checks, status, sentence
 ):
-    """Two files have a factory of the same name; the first passes, and nothing was drawn of it."""
+    """Two files have a factory of the same name. A violation decides before an open audit."""
     monkeypatch.chdir(tmp_path)
-    found = iter(["pass", checks])
+    found = iter(checks.split(", "))
     mutant = {"mutant": "noise halved", "replay": 2.0, "caught": True, "by": "epsilon"}
 
     def examined(build, horizons, keys, labels, **options):
@@ -48,59 +52,65 @@ def test_each_learner_is_named_with_its_verdict(
 
     monkeypatch.setattr(audits, "cores", lambda: 1)
     monkeypatch.setattr(audited, "examined", examined)
-    drawn: list = []
-    monkeypatch.setattr(
-        audits, "write_figure", lambda out, name, draw, rows: drawn.append(draw(rows))
-    )
     for name in ("right.py", "other.py"):
         (tmp_path / name).write_text(FILE)
     assert main(["audit", "right.py", "other.py", "--no-attack", "--out", "out"]) == status
     printed = capsys.readouterr()
-    assert (PASSED in printed.out) == (status == 0)
-    assert printed.err.startswith("dpjax: other.py:greedy: ") == (status > 0)
-    page = (tmp_path / "out" / "README.md").read_text()
-    sentence = sentence.format("other.py:greedy")
-    assert f"{sentence} The replay caught 2 of 2 mutants.\n" in page
-    assert f"| `other.py:greedy` | {checks} |" in page
-    (figure,) = drawn
-    shown = figure.get_supxlabel()
-    assert shown.startswith("No violation was found above" if status == 0 else sentence)
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    verdicts = [label for at, (label, _) in audits.VERDICTS.items() if at in (0, status)]
-    assert legend == ["declared", "spent on the worst pair replayed", *verdicts]
+    assert sentence in (printed.err if status else printed.out)
+    rows, mutants = (read_rows(tmp_path / "out" / name) for name in TABLES)
+    assert [row["learner"] for row in rows] == ["right.py:greedy", "other.py:greedy"]
+    assert [row["mutants"] for row in rows] == ["1 of 1 caught"] * 2 and len(mutants) == 2
 
 
-@pytest.mark.parametrize("declared", [0.01, 1.0, 700.0])
-@pytest.mark.parametrize("checks", ["pass", "epsilon", "no release"])
-def test_the_figure_has_several_ticks_and_marks_infinite_values(declared, checks):
-    """An infinite replay had no mark, and the ticks were 0 and 10^0."""
-    row = {"learner": "A", "domain": "", **ROW, "declared": declared, "checks": checks}
-    drawn = audits.figure([row | {"replay": declared}, row | {"replay": np.inf}])
-    (panel,) = drawn.axes
-    color = audits.VERDICTS[audited.status(checks)][1]
-    finite, infinite = [line for line in panel.get_lines() if line.get_marker() == "o"]
-    assert {finite.get_color(), infinite.get_color()} == {color}
-    assert finite.get_ydata() == [declared]
-    box, place = panel.bbox, infinite.get_transform().transform(infinite.get_xydata()[0])
-    assert place[1] == pytest.approx(box.y1) and box.x0 < place[0] < box.x1
-    assert [text.get_text() for text in panel.texts] == ["infinite"]
-    assert sum(0.0 < tick <= 1.5 * declared for tick in panel.get_yticks()) >= 5
-    assert panel.get_ylim()[1] > 1.5 * declared
-
-
-def test_a_figure_without_private_learners_is_empty():
-    assert not audits.figure([{**ROW, "replay": None}]).legends
-
-
-def test_a_page_without_mutants_counts_none(tmp_path):
+def page_of(folder, row):
+    """The page of docs with one row, and its figure."""
     about = {"learners": ["mine.py"], "runs": None, "epsilon": 1.0, "horizon": 16, "horizons": {},
              "arms": 3, "pairs": 64}  # fmt: skip
-    (tmp_path / "parameters.json").write_text(json.dumps(about))
-    row = {"learner": "mine", "domain": "", **ROW, "checks": "not replayed", "paper": None,
-           "printed": None, "printed_replay": None}  # fmt: skip
-    audits.write_csv(tmp_path / "audit.csv", [row])
-    page = audits.page(tmp_path)
-    assert "The audit cannot decide: mine (not replayed).\n" in page and "caught" not in page
+    (folder / "parameters.json").write_text(json.dumps(about))
+    blank = dict.fromkeys(("paper", "printed", "printed_replay"))
+    audits.write_csv(
+        folder / "audit.csv", [{"learner": "mine", "domain": "", **ROW, **blank, **row}]
+    )
+    script("docs/pages.py").write(folder)
+    return (folder / "README.md").read_text()
+
+
+def test_a_page_states_the_verdict(tmp_path):
+    text = page_of(tmp_path, {"checks": "not replayed"})
+    assert "The audit cannot decide: mine (not replayed).\n" in text and "caught" not in text
+    assert (tmp_path / "audit.png").is_file()
+    text = page_of(tmp_path, {"checks": "epsilon", "replay": np.inf})
+    assert "A violation was found: mine (epsilon).\n" in text
+
+
+@pytest.mark.parametrize("name", ["audit", "theorems", "worst_case", "worst_case/slow"])
+def test_the_pages_in_docs_are_those_of_their_tables(name):
+    pages, folder = script("docs/pages.py"), ROOT / "docs" / name
+    (page,) = (page for file, page in pages.PAGES.items() if (folder / file).exists())
+    assert page(folder) == (folder / "README.md").read_text()
+
+
+def test_rows_of_new_results_replace_those_of_the_same_learners(tmp_path):
+    """In the order of all learners. Results with other parameters are refused."""
+    pages, old, new = script("docs/pages.py"), tmp_path / "old", tmp_path / "new"
+    for folder, rows in ((old, {"hedge": 1.0, "exp3": 1.0}), (new, {"exp3": 2.0, "cucb": 2.0})):
+        folder.mkdir()
+        audits.write_csv(
+            folder / "audit.csv", [{"learner": n, "replay": x} for n, x in rows.items()]
+        )
+        about = {"learners": list(rows), "epsilon": 1.0}
+        (folder / "parameters.json").write_text(json.dumps(about))
+    pages.add(new, old)
+    merged = [(row["learner"], row["replay"]) for row in read_rows(old / "audit.csv")]
+    assert merged == [("cucb", 2.0), ("exp3", 2.0), ("hedge", 1.0)]
+    assert json.loads((old / "parameters.json").read_text())["learners"] == [
+        "hedge",
+        "exp3",
+        "cucb",
+    ]
+    (new / "parameters.json").write_text(json.dumps({"learners": ["exp3"], "epsilon": 0.5}))
+    with pytest.raises(SystemExit, match=r"has epsilon = 1\.0, and .*new has 0\.5"):
+        pages.add(new, old)
 
 
 def test_the_same_learner_in_two_spellings_is_refused(tmp_path, capsys):
@@ -115,7 +125,7 @@ def test_an_error_names_the_learner_of_its_file(tmp_path, capsys):
         FILE.replace("jnp.int32(0))\n    init", "3 + state)\n    init")
     )
     assert main(["audit", f"{tmp_path}/mine.py", "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err.startswith(f"dpjax: {tmp_path}/mine.py: greedy: ")
+    assert capsys.readouterr().err.startswith(f"dpjax: {tmp_path}/mine.py: line 7: greedy: ")
 
 
 def test_a_failed_printed_calibration_has_its_own_reason():

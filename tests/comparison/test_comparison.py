@@ -4,27 +4,20 @@ import importlib
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from jax.tree_util import Partial
 
-import dpjax
-from dpjax import Privacy, bounds, domains, learners
+from dpjax import domains, learners
 from dpjax.audit import audited as audits
 from dpjax.audit import reasons
-from dpjax.bounds import instances as lower_bounds
 from dpjax.combinators import as_learner
-from dpjax.core import Arms, Learner, Policies
+from dpjax.core import Arms, Policies
 from dpjax.domains.action_sets import check_fit
-from dpjax.environments.families import GAPS
-from dpjax.feedback import bandit, contextual, full
 from dpjax.learners import entrants
 from dpjax.learners.entrants import sizes
 from dpjax.learners.factories import taken
 from dpjax.study.standard import drawn, standard
-from dpjax.study.worst_case import described
 
 # The package exports the function under the module's name.
 comparing = importlib.import_module("dpjax.study.compare")
@@ -114,141 +107,9 @@ def test_games_by_batches_have_three_environments_that_allow_them():
         assert all(each.environment.batch for each in standard(Arms(count), True))
         *iid, adversary = standard(Arms(count), False)
         assert [each.name for each in iid] == ["wide gap", "narrow gap"]
-        assert adversary.environment.batch is None and adversary.means is None
+        assert adversary.environment.batch is None
     for actions in (Policies(5), Policies(5, 4), domains.ball(5)):
         assert len({each.name for each in standard(actions, False)}) == 3
-
-
-def test_lower_bounds_are_those_of_the_instance_and_of_the_declaration():
-    wide, _, adversary = standard(Arms(4), False)
-    means = np.array([0.3, 0.5, 0.5, 0.5])
-
-    def at(epsilon, delta, where=wide, feedback="bandit feedback", model="central"):
-        return lower_bounds.lower_bounds(where, feedback, 10**5, epsilon, delta, model)
-
-    pure = at(0.1, 0.0)
-    assert pure[0] == ("d_epsilon", pytest.approx(bounds.d_epsilon(10**5, means, 0.1)))
-    # For losses in [0, 1]; the function uses rewards in {-1, 1}.
-    assert pure[1:] == [("shariff_sheffet", pytest.approx(3.0 * np.log(10**5) / 40.0))]
-    assert pure[0].value > 400.0 * pure[1].value * 0.999
-    for epsilon, delta in ((np.inf, 0.0), (0.1, 1e-10)):
-        ((name, value),) = at(epsilon, delta)
-        assert (name, value) == ("lai_robbins", pytest.approx(bounds.lai_robbins(10**5, means)))
-        assert value < pure[0].value
-    for epsilon in (0.1, 1.0, 10.0):
-        local = at(epsilon, 0.0, model="local")
-        value = bounds.lai_robbins_local(10**5, means, epsilon)
-        assert local[0] == ("lai_robbins_local", pytest.approx(value))
-        assert local[1:] == at(epsilon, 0.0)
-    assert at(0.1, 0.0, adversary) == at(0.1, 0.0, feedback="full information") == []
-    unit = standard(Policies(4), False)[0]
-    contextual_bound = at(0.1, 0.0, unit, "contextual bandit feedback")
-    # Losses -1 and 1 have twice the regret of losses 0 and 1.
-    assert [each.value for each in contextual_bound] == pytest.approx(
-        [2.0 * each.value for each in pure]
-    )
-
-
-def centre(horizon, domain):
-    """Plays the centre of a set, whatever the losses."""
-    middle = jnp.asarray(domain.centre, jnp.float32)
-    return Learner(lambda key: ((), middle), lambda state, key, loss: ((), middle), full, domain,
-                   horizon, Privacy())  # fmt: skip
-
-
-def first_arm(horizon, dim):
-    """Plays the first arm, whatever its features."""
-    policy = Partial(lambda features: jnp.int32(0))
-    return Learner(lambda key: ((), policy), lambda state, key, loss: ((), policy), contextual,
-                   Policies(dim), horizon, Privacy())  # fmt: skip
-
-
-@pytest.fixture
-def small_search(monkeypatch):
-    small = partial(comparing.worst_case, trials=4, final=8, population=8, generations=2)
-    monkeypatch.setattr(comparing, "worst_case", small)
-    monkeypatch.setattr(comparing, "standard", lambda *of: standard(*of)[:1])
-
-
-def weak_at_one_gap(horizon, arms):
-    """Plays each arm once, then the best; after a loss of 1 - GAPS[12], always the last arm."""
-
-    def step(state, key, loss):
-        t, least, best, weak = state
-        weak = weak | (jnp.abs(loss - (1.0 - GAPS[12])) < 1e-4)
-        best = jnp.where((loss < least) & (t < arms), t, best)
-        least = jnp.minimum(loss, least)
-        arm = jnp.where(weak, arms - 1, jnp.where(t + 1 < arms, t + 1, best))
-        return (t + 1, least, best, weak), arm
-
-    def init(key):
-        return (jnp.int32(0), jnp.float32(2.0), jnp.int32(0), jnp.bool_(False)), jnp.int32(0)
-
-    return Learner(init, step, bandit, Arms(arms), horizon, Privacy())
-
-
-@pytest.mark.usefixtures("quick_compilation", "small_search")
-def test_the_largest_regret_of_a_profile_is_at_the_gap_that_was_planted():
-    """With constant losses, all rounds but the first cost the gap there, and 3 rounds elsewhere."""
-    found = dpjax.compare(weak_at_one_gap, against=["ucb1"], epsilons=[np.inf], horizon=HORIZON,
-                          trials=4, search=True, progress=False)  # fmt: skip
-    worst = found.worst.set_index(["instance", "learner"])
-    mine = worst.loc["gap, constant", found.name]
-    assert mine["parameters"] == described({"gap": GAPS[12]})
-    assert mine["mean"] == pytest.approx(GAPS[12] * (HORIZON - 1), rel=1e-5)
-    assert mine["low"] == mine["mean"] == mine["high"]
-    assert worst.loc["gap, constant", "ucb1"]["parameters"] != mine["parameters"]
-    regret = found.profile.final_regret.sel(learner=found.name, environment="constant")
-    others = regret.squeeze().isel(gap=[i for i in range(len(GAPS)) if i != 12])
-    np.testing.assert_allclose(others.isel(trial=0), 3.0 * np.delete(GAPS, 12), rtol=1e-5)
-    bound = bounds.azize_basu_minimax(HORIZON, 4, np.inf)
-    assert found.minimax == {"azize_basu_minimax": pytest.approx(float(bound))}
-
-
-@pytest.mark.usefixtures("quick_compilation", "small_search")
-def test_a_learner_over_features_is_searched():
-    found = dpjax.compare(first_arm, against=["linucb"], epsilons=[np.inf], horizon=HORIZON,
-                          trials=4, search=True, progress=False)  # fmt: skip
-    worst = found.worst.set_index(["instance", "learner"])
-    assert worst.loc["first_arm", "first_arm"]["parameters"].startswith("gap ")
-    fresh = worst.loc["gap, fresh arms", "first_arm"]
-    assert fresh["parameters"] == "gap 1." and fresh["mean"] > HORIZON
-    assert found.minimax == {}
-
-
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize(
-    ("factory", "against", "environment", "epsilons"),
-    [
-        (centre, ["ftrl"], "alternating", (0.1, np.inf)),
-        (first_arm, ["linucb"], "unit vectors", (np.inf,)),
-    ],
-)
-def test_a_learner_over_points_and_one_over_features(
-    factory, against, environment, epsilons, monkeypatch
-):
-    """On one of the three environments, to save compilation."""
-
-    def one(*arguments):
-        return [each for each in standard(*arguments) if each.name == environment]
-
-    monkeypatch.setattr("dpjax.study.compare.standard", one)
-    found = dpjax.compare(
-        factory, against=against, epsilons=epsilons, horizon=HORIZON, trials=2, progress=False
-    )
-    assert found.data.sizes["learner"] == 2 and found.data.sizes["environment"] == 1
-    assert environment in found.verdicts and not found.flagged
-    assert found.verdicts["audit"] == (
-        "The learner declares no privacy, so there was nothing to audit."
-    )
-    assert found.level == epsilons[0]
-    assert found.regret["mean"].notnull().all() and found.mutants.empty
-    own = found.regret[found.regret["learner"] == found.name]
-    assert own["epsilon"].isnull().all() and len(own) == 1
-    bounds = ["lower_bound", "shariff_sheffet"]
-    for table in (found.regret[["epsilon", "mean", *bounds]], found.audit[["epsilon", "attack"]]):
-        assert (table.dtypes == "float64").all()  # They once held None.
-    assert len(found.differences) == len(epsilons)
 
 
 def test_sizes_of_ones_own_are_bound_by_partial():
@@ -265,14 +126,8 @@ def test_the_words_of_an_audit():
            "runs": 9, "horizon": 16, "attack": 0.5, "checks": "pass", "flagged": False}  # fmt: skip
     passed = audits.finding(row)
     assert passed.startswith("At epsilon = 1: a replay finds no violation above the declared 1 on")
-    mutants = [{"mutant": "noise halved", "caught": True}, {"mutant": "odd", "caught": False}]
-    words = audits.summary(audits.Audited([row], mutants, False))
-    assert "finds no violation above the declared levels" in words
-    assert "at least" not in words and "bounds epsilon from below by 0.5" in words
-    assert "replays caught 1 and missed odd." in words
     nothing = row | {"checks": "nothing declared", "attack": None}
     assert "declares no privacy" in audits.finding(nothing)
-    assert "nothing to audit" in audits.summary(audits.Audited([nothing], [], False))
     for changes, message in [
         ({"checks": "epsilon, attack", "replay": 2.0, "attack": 1.5}, "spent 2, but 1 is declared"),
         ({"checks": "fresh_keys, epsilon", "replay": np.inf}, "the noise of a release is known"),
@@ -283,9 +138,8 @@ def test_the_words_of_an_audit():
     for checks in reasons._UNDECIDED:
         undecided = row | {"checks": checks, "attack": None}
         assert audits.status(checks) == 3 and audits.status(f"{checks}, fresh_keys") == 1
-        assert "cannot decide" in audits.finding(undecided) and reasons._UNDECIDED[checks] in (
-            audits.summary(audits.Audited([undecided], [], False))
-        )
+        said = audits.finding(undecided)
+        assert "cannot decide" in said and reasons._UNDECIDED[checks] in said
     assert "an attack bounds epsilon from below by 1.5" in audits.finding(
         row | {"checks": "attack", "attack": 1.5, "flagged": True}
     )

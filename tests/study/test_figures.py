@@ -1,18 +1,16 @@
 """A study's figures must not hide a curve, a label or a line of the legend."""
 
 from itertools import combinations, pairwise
-from types import SimpleNamespace
 
 import numpy as np
-import pandas
 import pytest
 import xarray
 from matplotlib import colors
 from matplotlib.text import Text
 
 import dpjax.report.accessor  # noqa: F401
-from dpjax.report import comparison, latex
 from dpjax.report import figures as plot
+from dpjax.report import latex
 from dpjax.report.plot import save
 
 EPSILONS = [np.inf, 243.0, 26.6, 10.0, 1.0, 0.1]
@@ -451,21 +449,6 @@ def test_words_along_an_axis_do_not_overlap(count, length, style):
     drawn.draw_without_rendering()
     labelled = [axes.xaxis for axes in drawn.axes if axes.get_xlabel()]
     assert labelled and min(map(closest, labelled)) > 0.9
-
-
-@pytest.mark.parametrize(("competitors", "span"), [(4, (10.0, 60.0)), (20, (2.0, 1e5))])
-def test_regrets_of_a_comparison_have_ticks_that_do_not_overlap(competitors, span):
-    """From 2 to 100000, ticks at 1, 2 and 5 times each power of ten once overlapped."""
-    means = np.geomspace(*span, competitors + 1)
-    table = pandas.DataFrame(
-        {"environment": "narrow gap", "epsilon": 1.0, "mean": means, "low": 0.9 * means,
-         "high": 1.1 * means, "lower_bound": None,
-         "learner": [f"a_learner_with_a_long_name_{i}" for i in range(competitors + 1)]}
-    )  # fmt: skip
-    found = SimpleNamespace(regret=table, name=table["learner"][1], level=1.0)
-    drawn = comparison.draw_regrets(found, "narrow gap")
-    drawn.draw_without_rendering()
-    assert closest(drawn.axes[0].xaxis) > 0.2
 
 
 def test_a_caption_may_be_left_out_and_is_a_text(mixed):

@@ -9,7 +9,6 @@ import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -383,14 +382,13 @@ def test_a_store_without_a_name_is_refused(url, tmp_path, monkeypatch):
     """Nothing is written, neither into the working folder nor into the root of the disk."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(objects.Files, "write", lambda *_, **__: pytest.fail("written"))
-    options = SimpleNamespace(store=url, resume=True, devices=None)
     calls = [
         lambda: dpjax.open(url),
         lambda: store.read(url),
         lambda: two().run(url, progress=False),
         lambda: two().run(url, progress=False, executor=ThreadPoolExecutor(1)),
         lambda: play([0.1], url),
-        lambda: prepare(options),
+        lambda: prepare(url, resume=False, devices=None),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=f"store: must name a folder or URL, got {url!r}; "):

@@ -12,7 +12,6 @@ import xarray
 
 from dpjax import learners, papers
 from dpjax.cli import main
-from dpjax.cli.theorem import readme, searched_page
 from dpjax.learners.factories import taken
 from dpjax.study import theorems
 from dpjax.study.study import Study
@@ -190,44 +189,18 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
     assert main(arguments) == 0
     assert "vacuous" in capsys.readouterr().out
     assert sorted(file.name for file in out.iterdir()) == [
-        "README.md", "exponents.csv", "parameters.json", "verdicts.csv",
+        "exponents.csv", "parameters.json", "verdicts.csv",
     ]  # fmt: skip
-    assert "`dpjax theorem ucb1 --epsilon 0.1,1,10,inf --horizon 64 --trials 4`" in readme(out)
     assert main(["theorem"]) == 0
     listed = capsys.readouterr().out
     assert "auer2002" in listed and "Auer, Cesa-Bianchi & Fischer 2002, Theorem 1" in listed
     assert all(name in listed for name in learners.__all__)
 
 
-def test_rows_of_a_theorem_are_replaced_alone(tmp_path, capsys):
-    """In the order of all theorems; other rows keep their text. Other numbers are refused."""
-    out, small = tmp_path / "out", ["--horizon", "64", "--trials", "4", "--epsilon", "inf"]
-    words = ["--out", str(out), *small]
-    assert main(["theorem", "ucb1", *words]) == 0
-    alone = (out / "verdicts.csv").read_text().splitlines()
-    marked = [line.replace("auer2002", "unchanged") for line in alone[1:]]
-    (out / "verdicts.csv").write_text("\n".join([alone[0], *marked]) + "\n")
-    for _ in range(2):  # The second time its own rows are replaced.
-        assert main(["theorem", "hedge", "--merge", *words]) == 0
-    lines = (out / "verdicts.csv").read_text().splitlines()
-    assert lines[-len(marked) :] == marked
-    assert [line.split(",")[0] for line in lines] == ["theorem", *["hedge"] * 3, *["ucb1"] * 3]
-    assert readme(out) == (out / "README.md").read_text()
-    assert "`dpjax theorem ucb1 hedge --epsilon inf --horizon 64 --trials 4`" in readme(out)
-    capsys.readouterr()
-    assert main(["theorem", "hedge", "--merge", *words[:-1], "1"]) == 2
-    expected = f"merge: the results in {out} have epsilons = ['inf'], and the new ones have [1.0]"
-    assert expected in capsys.readouterr().err
-
-
 @pytest.fixture(scope="module")
 def stored():
     """The verdicts in docs/theorems, written by ``dpjax theorem --all``."""
     return pandas.read_csv(DOCS / "verdicts.csv")
-
-
-def test_the_page_in_docs_is_that_of_its_tables(stored):
-    assert readme(DOCS) == (DOCS / "README.md").read_text()
 
 
 def test_the_tables_in_docs_have_every_theorem_and_its_bounds_of_today(stored):
@@ -339,11 +312,8 @@ def test_the_command_writes_a_search(tmp_path, capsys, small_search):
     assert main(arguments) == 0
     assert "searched" in capsys.readouterr().out
     assert sorted(file.name for file in out.iterdir()) == [
-        "README.md", "parameters.json", "searches.csv", "worst_case.pdf", "worst_case.png",
+        "parameters.json", "searches.csv", "worst_case.pdf", "worst_case.png",
     ]  # fmt: skip
-    page = (out / "README.md").read_text()
-    command = "dpjax theorem limited_updates --search --epsilon 1,inf --horizon 64 --trials 8"
-    assert f"`{command}`" in page and page.count("| `limited_updates` |") == 2
     nothing = ["theorem", "linucb-gap", "--search", "--out", str(tmp_path / "other")]
     assert main(nothing) == 2
     assert "there is nothing to search for linucb-gap" in capsys.readouterr().err
@@ -353,11 +323,6 @@ def test_the_command_writes_a_search(tmp_path, capsys, small_search):
 def searches():
     """The searches in docs/worst_case, written by ``dpjax theorem --search``."""
     return pandas.concat([pandas.read_csv(folder / "searches.csv") for folder in SEARCHED])
-
-
-@pytest.mark.parametrize("folder", SEARCHED, ids=lambda folder: folder.name)
-def test_the_page_of_searches_is_that_of_its_table(folder):
-    assert searched_page(folder) == (folder / "README.md").read_text()
 
 
 def test_searches_in_docs_have_all_theorems_with_families(searches):
