@@ -98,7 +98,7 @@ def output_folder(out: str | os.PathLike):
                 folder.rmdir()
 
 
-def write_figure(out: str | Path, name: str, make: Callable, *arguments: Any) -> None:
+def write_figure(out: str | os.PathLike, name: str, make: Callable, *arguments: Any) -> None:
     """Draw ``make(*arguments)`` into name.png and name.pdf of the folder ``out``.
 
     Figures are drawn after the tables. If one fails, the tables stay, a FigureWarning gives the

@@ -1,5 +1,6 @@
 """Parts of figures: panels, colours, labels, ticks and files, without global settings."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def ticks_at(axis: Axis, values: Iterable[float]) -> None:
     axis.set_ticks([], minor=True)
 
 
-def save(figure: Figure, folder: str | Path, name: str) -> None:
+def save(figure: Figure, folder: str | os.PathLike, name: str) -> None:
     """Write folder/name.png and folder/name.pdf; create the folder if necessary."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
