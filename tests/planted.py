@@ -742,8 +742,8 @@ ERRORS = {
          "a confidence interval has one degree of freedom too many"),
     ],
     "report/figures.py": [
-        ("axes.fill_between(places[rest], low[rest], high[rest]",
-         "axes.fill_between(places[rest], low[rest], centre[rest]",
+        ("axes.fill_between(places[order], low[order], high[order]",
+         "axes.fill_between(places[order], low[order], centre[order]",
          "the band of a curve is drawn below it only"),
     ],
     "report/latex.py": [

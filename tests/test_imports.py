@@ -121,7 +121,7 @@ def test_only_figures_import_their_libraries():
     figures = {"report/plot.py", "report/figures.py"}
     users = {name: {path.relative_to(ROOT).as_posix() for path in FILES if name in imports(path)[1]}
              for name in ("matplotlib", "plotly")}  # fmt: skip
-    assert users == {"matplotlib": figures, "plotly": {"report/interactive.py"}}
+    assert users == {"matplotlib": figures, "plotly": {"report/explore_page.py"}}
 
 
 def test_a_learner_imports_another_only_where_the_paper_combines_them():

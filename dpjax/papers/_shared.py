@@ -1,8 +1,9 @@
 """The function ``reproduce`` of a paper, and shared estimates, tables and figures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from itertools import islice, product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ class Report(NamedTuple):
     parameters: Mapping = MappingProxyType({})  # constants except horizon, trials and key
 
 
-def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multiple=1) -> Callable:
+def published(horizon: int, trials: int, seed: int, *, horizons: tuple[int, int] = (1, 2**31 - 1),
+              fewest: int = 4, multiple: int = 1) -> Callable:  # fmt: skip
     """A decorator that turns an experiment into ``reproduce``, see :mod:`dpjax.papers`.
 
     Args:
@@ -71,7 +73,9 @@ def published(horizon, trials, seed, *, horizons=(1, 2**31 - 1), fewest=4, multi
     return decorate
 
 
-def publish(out, name, parts, *, horizon, trials, seed) -> str:
+def publish(
+    out: str | Path, name: str, parts: Iterable[Report], *, horizon: int, trials: int, seed: int
+) -> str:
     """Write the tables, figures and parameters of an experiment into a folder.
 
     Args:
@@ -91,45 +95,46 @@ def publish(out, name, parts, *, horizon, trials, seed) -> str:
         figures: dict[str, Callable] = {}
         constants: dict[str, Any] = {}
         for part in parts:
-            for ending, found in part.tables.items():
-                tables.setdefault(ending, []).extend(found)
+            for ending, entries in part.tables.items():
+                tables.setdefault(ending, []).extend(entries)
             figures |= part.figures
             constants |= part.parameters
-        for ending, found in tables.items():
-            write_csv(folder / f"{name}{ending}.csv", found)
+        for ending, entries in tables.items():
+            write_csv(folder / f"{name}{ending}.csv", entries)
         asked = {"horizon": horizon, "trials": trials, "key": f"jax.random.key({seed})"}
         used = {"versions": versions(), "backend": jax.default_backend()}
         write_json(folder / "parameters.json", asked | constants | used)
     for ending, draw in figures.items():
         write_figure(out, f"{name}{ending}", draw)
-    shown = [found for found in tables.values() if len(found) <= PRINTED]
+    shown = [entries for entries in tables.values() if len(entries) <= PRINTED]
     return "\n\n".join(map(format_table, shown))
 
 
-def log_checkpoints(horizon, count) -> tuple[int, ...]:
+def log_checkpoints(horizon: int, count: int) -> tuple[int, ...]:
     """Up to ``count`` rounds, evenly spaced on a logarithmic axis and ending with the horizon."""
     return tuple(np.unique(np.geomspace(min(100, horizon), horizon, count).astype(int)).tolist())
 
 
-def labelled(function, further=(), **axes) -> xarray.DataArray:
+def labelled(function: Callable, further: Sequence[str] = (), **axes: Sequence) -> xarray.DataArray:
     """The values of a function at each combination of the values of axes.
 
     They are numbers, or arrays with the ``further`` dimensions.
     """
-    values = np.array([function(*each) for each in product(*axes.values())], np.float64)
+    values = np.array([function(*item) for item in product(*axes.values())], np.float64)
     values = values.reshape(*map(len, axes.values()), *values.shape[1:])
     return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes, *further])
 
 
-def summary(array) -> xarray.Dataset:
+def summary(array: xarray.DataArray) -> xarray.Dataset:
     """The columns mean and standard_error, and q5, q25, q50, q75 and q95 of the trials."""
-    found = estimates.mean(array)[["mean", "standard_error"]]
+    estimate = estimates.mean(array)[["mean", "standard_error"]]
     for q in (5, 25, 50, 75, 95):
-        found[f"q{q}"] = array.quantile(q / 100, "trial", skipna=False).drop_vars("quantile")
-    return found
+        estimate[f"q{q}"] = array.quantile(q / 100, "trial", skipna=False).drop_vars("quantile")
+    return estimate
 
 
-def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
+def exponents(array: xarray.DataArray, x: Any, usable: xarray.DataArray,
+              function: Callable = lambda means: means) -> xarray.Dataset:  # fmt: skip
     """The exponent of a mean in x, fitted to the usable points of each cell.
 
     Args:
@@ -151,12 +156,13 @@ def exponents(array, x, usable, function=lambda means: means) -> xarray.Dataset:
         return (np.log(function(means).where(usable, 1.0)) * weights).sum(axis, skipna=False)
 
     played = function(array.mean("trial", skipna=False)).notnull().any(axis)
-    found, shown = estimates.of_means(array, slope, name="slope"), x.where(usable)
+    estimate, shown = estimates.of_means(array, slope, name="slope"), x.where(usable)
     points, ends = points.where(played), {"from": shown.min(axis), "to": shown.max(axis)}
-    return xarray.Dataset({"points": points, **found, **ends}, attrs=found.attrs)
+    return xarray.Dataset({"points": points, **estimate, **ends}, attrs=estimate.attrs)
 
 
-def table(cells, order, names, more=None, **renamed) -> list[dict]:
+def table(cells: xarray.Dataset, order: str, names: str, more: Callable | None = None,
+          **renamed: str) -> list[dict]:  # fmt: skip
     """The cells of an estimate as rows with the named columns.
 
     A learner that takes no epsilon has rows only at epsilon = inf.
@@ -173,14 +179,16 @@ def table(cells, order, names, more=None, **renamed) -> list[dict]:
         first = next(iter(cells))
         cells = cells.assign({first: cells[first].where(cells.takes_epsilon
                                                         | np.isinf(cells.epsilon))})  # fmt: skip
-    found = rows(cells.squeeze(alone), order.split(), **renamed)
-    found = [{"trials": cells.attrs.get("trials")} | row for row in found]
+    entries = rows(cells.squeeze(alone), order.split(), **renamed)
+    entries = [{"trials": cells.attrs.get("trials")} | row for row in entries]
     if more is not None:
-        found = [row | more(row) for row in found]
-    return columns(found, names)
+        entries = [row | more(row) for row in entries]
+    return columns(entries, names)
 
 
-def figure(data, x, lines=(), *, log=True, low=None, base=10, ticks=None, **options) -> Any:
+def figure(data: xarray.Dataset, x: str, lines: Iterable[tuple[xarray.DataArray, dict]] = (), *,
+           log: bool = True, low: float | None = None, base: int = 10,
+           ticks: Sequence[float] | None = None, **options: Any) -> Any:  # fmt: skip
     """A figure of a study with additional lines in its panels.
 
     Args:
@@ -203,7 +211,8 @@ def figure(data, x, lines=(), *, log=True, low=None, base=10, ticks=None, **opti
     return logarithmic(drawn, low=low, base=base, ticks=ticks) if log else drawn
 
 
-def lines_figure(array, x, color, facets: Sequence[str] = (), *, ylabel, note="") -> Any:
+def lines_figure(array: xarray.DataArray, x: str, color: str, facets: Sequence[str] = (), *,
+                 ylabel: str, note: str = "") -> Any:  # fmt: skip
     """A figure of lines along x for an array without trials; both axes are logarithmic.
 
     Args:
@@ -232,7 +241,7 @@ def lines_figure(array, x, color, facets: Sequence[str] = (), *, ylabel, note=""
     return drawn
 
 
-def name_lines(drawn) -> None:
+def name_lines(drawn: plot.Figure) -> None:
     """Draw one legend beside a figure, with each label of its legends and lines once."""
     entries: dict[str, Any] = {}
     for legend in list(drawn.legends):
@@ -245,7 +254,13 @@ def name_lines(drawn) -> None:
                  frameon=False, handlelength=3.0)  # fmt: skip
 
 
-def logarithmic(drawn, *, low=None, base=10, ticks=None):
+def logarithmic(
+    drawn: plot.Figure,
+    *,
+    low: float | None = None,
+    base: int = 10,
+    ticks: Sequence[float] | None = None,
+):
     """The figure with logarithmic axes in all panels; arguments as in :func:`figure`."""
     for panel in drawn.axes:
         if panel.get_xscale() != "log" or base != 10:  # A new scale would replace the ticks.

@@ -28,15 +28,15 @@ HORIZON_LEARNERS = ("FTRL", "private FTAL")
 QUICK = ("experts", "sphere", "FTRL", "FTRL, Gaussian, buffered", "Hedge, sampled")
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret and the cost of privacy, with a normal interval; one row per privacy level."""
-    found, cost = (estimates.mean(data[name]) for name in ("final_regret", "cost"))
+    estimate, cost = (estimates.mean(data[name]) for name in ("final_regret", "cost"))
     width = scipy.special.ndtri(0.975) * cost.standard_error
-    found = found.assign(cost=cost["mean"], cost_low=cost["mean"] - width,
+    estimate = estimate.assign(cost=cost["mean"], cost_low=cost["mean"] - width,
                          cost_high=cost["mean"] + width, centre=data.centre)  # fmt: skip
-    found["known"] = data.bound.where(data.learner == "FTRL, identical law")
+    estimate["known"] = data.bound.where(data.learner == "FTRL, identical law")
     return shared.table(
-        found, "instance learner horizon dim epsilon",
+        estimate, "instance learner horizon dim epsilon",
         "instance learner horizon dim epsilon delta calibration regret standard_error cost "
         "cost_low cost_high centre bound trials",
         lambda row: {"bound": None if np.isnan(row["known"]) else row["known"]},
@@ -44,23 +44,23 @@ def table(data) -> list[dict]:
     )  # fmt: skip
 
 
-def free_table(data) -> list[dict]:
+def free_table(data: xarray.Dataset) -> list[dict]:
     """The epsilon from which privacy is free, one row per learner and instance."""
-    found = data.dpjax.crossing(1.1)
-    found["without_privacy"] = data.final_regret.sel(epsilon=np.inf).mean("trial")
-    found["delta"] = data.privacy_delta.isel(epsilon=0)
+    estimate = data.dpjax.crossing(1.1)
+    estimate["without_privacy"] = data.final_regret.sel(epsilon=np.inf).mean("trial")
+    estimate["delta"] = data.privacy_delta.isel(epsilon=0)
     names = "instance learner delta without_privacy epsilon low high trials"
-    found = found.reset_coords(drop=True).squeeze(["horizon", "dim"])
-    return shared.table(found, "instance learner", names, epsilon="crossing")
+    estimate = estimate.reset_coords(drop=True).squeeze(["horizon", "dim"])
+    return shared.table(estimate, "instance learner", names, epsilon="crossing")
 
 
-def usable(data) -> xarray.DataArray:
+def usable(data: xarray.Dataset) -> xarray.DataArray:
     """Whether the mean cost is above 4 standard errors and below a third of the centre's regret."""
     cost = estimates.mean(data.cost)
     return (cost["mean"] > 4 * cost.standard_error) & (cost["mean"] < data.centre / 3)
 
 
-def readable(data, axis) -> xarray.DataArray:
+def readable(data: xarray.Dataset, axis: str) -> xarray.DataArray:
     """The epsilon of each instance with the most sizes at which all learners have usable costs.
 
     If several epsilons tie, it is the first.
@@ -70,7 +70,7 @@ def readable(data, axis) -> xarray.DataArray:
     return (counts.min("learner") * points + counts.sum("learner")).idxmax("epsilon")
 
 
-def slopes(data, lengths, sizes) -> list[dict]:
+def slopes(data: xarray.Dataset, lengths: xarray.Dataset, sizes: xarray.Dataset) -> list[dict]:
     """Fitted exponents of the cost of privacy, with those of Table 1 of the paper.
 
     For 1 / epsilon, each learner is fitted over its own usable range. For T and N, all learners of
@@ -79,11 +79,11 @@ def slopes(data, lengths, sizes) -> list[dict]:
     printed = {"1/epsilon": "1", "N": "1 (experts: and ln N)", "T": "0 (and log^2 T)"}
 
     def fitted(data, variable, x):
-        found = shared.exponents(data.cost, x, usable(data)).reset_coords(drop=True)
+        fits = shared.exponents(data.cost, x, usable(data)).reset_coords(drop=True)
         if "at" in data:
-            found["at"] = data["at"]
+            fits["at"] = data["at"]
         return shared.table(
-            found, "instance learner",
+            fits, "instance learner",
             "instance learner variable slope low high points from to printed epsilon",
             lambda row: {
                 "variable": variable, "epsilon": row.get("at"),
@@ -92,15 +92,15 @@ def slopes(data, lengths, sizes) -> list[dict]:
         )  # fmt: skip
 
     finite = data.squeeze(["horizon", "dim"]).isel(epsilon=slice(-1))
-    found = fitted(finite, "1/epsilon", 1 / finite.epsilon)
+    fits = fitted(finite, "1/epsilon", 1 / finite.epsilon)
     for variable, axis, group in (("T", "horizon", lengths), ("N", "dim", sizes)):
         group = group.squeeze("dim" if axis == "horizon" else "horizon")
         best = readable(group.isel(epsilon=slice(-1)), axis)
-        found += fitted(group.sel(epsilon=best).assign(at=best), variable, group[axis])
-    return found
+        fits += fitted(group.sel(epsilon=best).assign(at=best), variable, group[axis])
+    return fits
 
 
-def figure(data, free):
+def figure(data: xarray.Dataset, free: list[dict]):
     """Regret against epsilon on three instances, with the level of free privacy and the bound."""
     at = {(row["instance"], row["learner"]): row["epsilon"] for row in free}
     at = {key: "beyond 1000" if np.isinf(e) else f"{e:.3g}" for key, e in at.items()}
@@ -130,16 +130,16 @@ def figure(data, free):
     return drawn
 
 
-def frontier(data, share=0.5) -> xarray.DataArray:
+def frontier(data: xarray.Dataset, share: float = 0.5) -> xarray.DataArray:
     """The epsilon at which mean regret is ``share`` of the centre's; nan if it is out of range."""
     part = data.isel(epsilon=np.isfinite(data.epsilon.values))
     ratio = part.final_regret.mean("trial") / part.centre
     first = partial(trends.first_within, np.log(part.epsilon.values), level=share)
-    found = xarray.apply_ufunc(first, ratio, input_core_dims=[["epsilon"]])
-    return found.where((found > 0) & np.isfinite(found))
+    estimate = xarray.apply_ufunc(first, ratio, input_core_dims=[["epsilon"]])
+    return estimate.where((estimate > 0) & np.isfinite(estimate))
 
 
-def map_figure(data):
+def map_figure(data: xarray.Dataset):
     """A map of the (T, epsilon) at which bounds on the cube are below T, with measured points."""
     dim, horizons = int(data.dim.item()), 2.0 ** np.arange(6, 41)
     nodes, rest = np.log2(horizons), horizons - np.sqrt(dim * horizons)
@@ -191,7 +191,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     )  # fmt: skip
     # A short run has the same number of trials everywhere, so that compiled programs are reused.
     fewer, dims = (trials, DIMS[:1]) if short else (max(4, trials // 2), DIMS)
-    horizons = [horizon] if short else [each for each in HORIZONS if each <= 4 * horizon]
+    horizons = [horizon] if short else [item for item in HORIZONS if item <= 4 * horizon]
     two = {name: games.LEARNERS[name] for name in HORIZON_LEARNERS}
     lengths = games.play_on_all(two, games.INSTANCES, horizons, [DIM], epsilons, fewer)
     one = {"FTRL": two["FTRL"]}

@@ -30,12 +30,12 @@ RATES = {
 }
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret at each epsilon and difficulty."""
-    found = estimates.mean(data.final_regret).assign(nothing=data.nothing)
-    found["model"] = data.privacy_model.where(data.takes_epsilon, "")
+    estimate = estimates.mean(data.final_regret).assign(nothing=data.nothing)
+    estimate["model"] = data.privacy_model.where(data.takes_epsilon, "")
     return shared.table(
-        found, "environment learner horizon size epsilon difficulty",
+        estimate, "environment learner horizon size epsilon difficulty",
         "instance learner model horizon size epsilon difficulty regret standard_error nothing "
         "bound trials",
         lambda row: {"bound": _bound(row)}, instance="environment", regret="mean",
@@ -56,22 +56,24 @@ def _bound(row):
     return float(bound(row["horizon"], row["size"], row["epsilon"]))
 
 
-def adversary_table(data) -> list[dict]:
+def adversary_table(data: xarray.Dataset) -> list[dict]:
     """Final regret, the centre's regret, and how often the proof's condition failed."""
-    found = estimates.mean(data.final_regret)
-    found["centre"] = games.lengths(data).mean("trial")
-    found["violations"] = data.report_violations.astype(np.float64).mean("trial")
+    estimate = estimates.mean(data.final_regret)
+    estimate["centre"] = games.lengths(data).mean("trial")
+    estimate["violations"] = data.report_violations.astype(np.float64).mean("trial")
     names = "losses learner epsilon regret standard_error centre violations trials"
-    return shared.table(found, "environment learner epsilon", names,
+    return shared.table(estimate, "environment learner epsilon", names,
                         losses="environment", regret="mean")  # fmt: skip
 
 
-def worst(means):
+def worst(means: xarray.DataArray):
     """The largest mean regret over the difficulties."""
     return means.max("difficulty")
 
 
-def slope_table(whole, lengths, sizes) -> list[dict]:
+def slope_table(
+    whole: xarray.Dataset, lengths: xarray.Dataset, sizes: xarray.Dataset
+) -> list[dict]:
     """Fitted exponents with those of Table 2, from data of all epsilons, horizons and sizes.
 
     A point is used if its regret is below half of the worst-case regret of learning nothing. For
@@ -81,7 +83,7 @@ def slope_table(whole, lengths, sizes) -> list[dict]:
     def fitted(data, variable, x, order, usable=True):
         regret = worst(data.final_regret.mean("trial"))
         usable = usable & (regret < 0.5 * worst(data.nothing))
-        found = shared.exponents(data.final_regret, x, usable, worst)
+        fits = shared.exponents(data.final_regret, x, usable, worst)
 
         def more(row):
             kind = "batches" if row["learner"].startswith("batches") else row["instance"]
@@ -89,36 +91,35 @@ def slope_table(whole, lengths, sizes) -> list[dict]:
             return {"variable": variable, "rate": rate, "epsilon": row.get("epsilon")}
 
         names = "instance learner epsilon variable slope low high rate points"
-        return shared.table(found, order, names, more, instance="environment")
+        return shared.table(fits, order, names, more, instance="environment")
 
     order = "environment learner epsilon"
-    found = fitted(lengths.squeeze("size"), "T", lengths.horizon, order)
-    found += fitted(sizes.squeeze("horizon"), "N", sizes["size"], order)
+    fits = fitted(lengths.squeeze("size"), "T", lengths.horizon, order)
+    fits += fitted(sizes.squeeze("horizon"), "N", sizes["size"], order)
     whole = whole.squeeze(["horizon", "size"])
     regret = worst(whole.final_regret.mean("trial"))
     costly = regret > 1.5 * regret.sel(epsilon=np.inf)
     # Only learners whose noise is costly at some epsilon have a fit.
     whole = whole.assign(final_regret=whole.final_regret.where(costly.any("epsilon")))
     finite = whole.isel(epsilon=slice(-1))
-    found += fitted(
+    fits += fitted(
         finite, "1/epsilon", 1.0 / finite.epsilon, order.removesuffix(" epsilon"), costly
     )
     names = [name for group in games.CONTENDERS.values() for name in group]
-    return sorted(found, key=lambda row: (names.index(row["learner"]), row["epsilon"] is None,
+    return sorted(fits, key=lambda row: (names.index(row["learner"]), row["epsilon"] is None,
                                           row["epsilon"]))  # fmt: skip
 
 
-def figure(data, x, note=""):
+def figure(data: xarray.Dataset, x: str, note: str = ""):
     """Worst mean regret against epsilon, T or N, over arms and over the ball."""
     data, lines = data.squeeze([name for name in ("horizon", "size") if name != x]), []
     if x == "epsilon":
         nothing = data.nothing.max(["difficulty", "learner"]) * xarray.ones_like(data.epsilon)
         lines = [(nothing, {"label": "doing nothing"})]
     if x == "horizon":
-        known = [
-            bounds.before_bandits(data[x].values, 1.0, arms=arms) for arms in (games.SIZE, None)
-        ]
-        known = xarray.DataArray(known, {"environment": ["arms", "ball"], x: data[x].values})
+        curves = [bounds.before_bandits(data[x].values, 1.0, arms=arms)
+                  for arms in (games.SIZE, None)]  # fmt: skip
+        known = xarray.DataArray(curves, {"environment": ["arms", "ball"], x: data[x].values})
         label = "known before: $T^{2/3} K / \\epsilon$ (arms), $T^{2/3} / \\epsilon$ (ball)"
         lines = [(known, {"label": label})]
     return shared.figure(
@@ -142,7 +143,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     at least 64, and games of up to four times this length are played. At least 4 trials are needed.
     """
     contenders = {
-        name: {each: make for each, make in group.items() if not short or each in QUICK}
+        name: {item: make for item, make in group.items() if not short or item in QUICK}
         for name, group in games.CONTENDERS.items()
     }
     parts, sizes, kinds = ((1,), SIZES[:2], KINDS[-1:]) if short else (PARTS, SIZES, KINDS)

@@ -1,6 +1,6 @@
 """Agarwal & Singh 2017, section 4: the learners over arms and over the ball, and their games."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -60,7 +60,8 @@ def _ball(size, difficulty):
     return environments.linear_losses(ball(size), "iid", bias=difficulty)
 
 
-def contest(contenders, epsilons, horizons, sizes, trials) -> Study:
+def contest(contenders: Mapping[str, Mapping[str, Callable]], epsilons: Sequence[float],
+            horizons: Sequence[int], sizes: Sequence[int], trials: int) -> Study:  # fmt: skip
     """Learners at all difficulties; the environment is "arms" or "ball"."""
 
     def study(name, environment, difficulties):
@@ -70,7 +71,8 @@ def contest(contenders, epsilons, horizons, sizes, trials) -> Study:
     return study("arms", _arms, GAPS) + study("ball", _ball, BIASES)
 
 
-def play_contest(contenders, epsilons, horizon, trials) -> xarray.Dataset:
+def play_contest(contenders: Mapping[str, Mapping[str, Callable]], epsilons: Sequence[float],
+                 horizon: int, trials: int) -> xarray.Dataset:  # fmt: skip
     """Play learners over epsilon, with SIZE.
 
     Returns:
@@ -80,7 +82,9 @@ def play_contest(contenders, epsilons, horizon, trials) -> xarray.Dataset:
     return _with_nothing(play(contest(contenders, epsilons, [horizon], [SIZE], trials)))
 
 
-def play_few(contenders, horizon, horizons, sizes, trials) -> xarray.Dataset:
+def play_few(contenders: Mapping[str, Mapping[str, Callable]], horizon: int,
+             horizons: Sequence[int], sizes: Sequence[int],
+             trials: int) -> xarray.Dataset:  # fmt: skip
     """Play learners at a few epsilons over horizons with SIZE, and over sizes at one horizon.
 
     Returns:
@@ -102,12 +106,14 @@ def _with_nothing(data) -> xarray.Dataset:
     return data.assign(final_regret=regret, nothing=nothing.where(played))
 
 
-def lengths(data):
+def lengths(data: xarray.Dataset):
     """The norm of the summed losses of each trial."""
     return np.sqrt((data.tally_loss.astype(np.float64) ** 2).sum("tally_loss_0"))
 
 
-def play_adversaries(scribles, kinds, horizon, trials) -> xarray.Dataset:
+def play_adversaries(
+    scribles: Mapping[str, Callable], kinds: Sequence[str], horizon: int, trials: int
+) -> xarray.Dataset:
     """Play SCRiBLE against losses whose best point moves, or that react to its actions."""
 
     def against(kind):

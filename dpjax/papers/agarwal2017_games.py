@@ -1,8 +1,8 @@
 """Agarwal & Singh 2017: the instances and learners of the experiment, and the cost of privacy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -70,9 +70,9 @@ def _arm_learner(factory, options=lambda horizon, dim: {}) -> Callable:
     """Shift losses from [-1, 1] into [0, 1], the range of the learner's calibration."""
 
     def make(horizon, dim, epsilon):
-        given = options(horizon, dim) | {"epsilon": epsilon, "delta": default_delta(horizon)}
+        arguments = options(horizon, dim) | {"epsilon": epsilon, "delta": default_delta(horizon)}
         moved = Feedback("moved", lambda loss, action: (loss + 1.0) / 2.0)
-        return factory(horizon, dim, **given)._replace(feedback=moved)
+        return factory(horizon, dim, **arguments)._replace(feedback=moved)
 
     return make
 
@@ -87,14 +87,14 @@ ARM_LEARNERS: dict[str, Callable] = {
 }
 
 
-def losses(instance, dim):
+def losses(instance: Instance, dim: int):
     """I.i.d. losses of an instance."""
     return environments.linear_losses(instance.make(dim), "iid", bias=BIAS)
 
 
-def play_on_all(
-    makers, instances, horizons, dims, epsilons, trials, arm_learners=None
-) -> xarray.Dataset:
+def play_on_all(makers: Mapping[str, Any], instances: Mapping[str, Any], horizons: Sequence[int],
+                dims: Sequence[int], epsilons: Sequence[float], trials: int,
+                arm_learners: Mapping[str, Any] | None = None) -> xarray.Dataset:  # fmt: skip
     """Play learners on instances, and learners of arms on the experts.
 
     Returns:

@@ -7,8 +7,9 @@ their figures are rebuilt in kind, not to the digit. All learners are played by 
 changes the distributions of their stopping times by a few percent.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray
@@ -26,7 +27,7 @@ SEED = 2023
 EPSILONS = (*(10.0 ** np.arange(-3.0, 2.5, 0.5)).tolist(), np.inf)
 
 # Mean gains of the authors' six instances, and of a seventh on which their stopping rule errs.
-GAINS = {
+GAINS: dict[str, Any] = {
     "mu1": (0.95, 0.9, 0.9, 0.9, 0.5),
     "mu2": (0.75, 0.7, 0.7, 0.7, 0.7),
     "mu3": (0.0, 0.25, 0.5, 0.75, 1.0),
@@ -37,35 +38,41 @@ GAINS = {
 THREE, ALLOWED = (0.7, 0.5, 0.3), 0.1
 BUDGETED, PARTS = "mu4", (1 / 16, 1 / 4, 1.0)
 BUDGETED_EPSILONS = (0.1, 1.0, np.inf)
-LEARNERS = {
+LEARNERS: dict[str, Any] = {
     "AdaP-TT, released rule": partial(learners.adap_tt, rule="released"),
     "AdaP-TT, Hoeffding": learners.adap_tt,
     "DP-TT": learners.dp_tt,
     "DP-TT, keeping": partial(learners.dp_tt, forget=False),
     "DP-SE": learners.successive_elimination,
 }
-RULES = {
+RULES: dict[str, Any] = {
     "AdaP-TT, released": partial(learners.adap_tt, rule="released"),
     "AdaP-TT, printed": partial(learners.adap_tt, rule="printed"),
     "AdaP-TT, Hoeffding": learners.adap_tt,
     "DP-TT": learners.dp_tt,
 }
-PLAIN = {"TTUCB": learners.ttucb, "Track-and-Stop": learners.track_and_stop, "LUCB": learners.lucb}
+PLAIN: dict[str, Any] = {
+    "TTUCB": learners.ttucb,
+    "Track-and-Stop": learners.track_and_stop,
+    "LUCB": learners.lucb,
+}
 # The instances and learners of a short run.
 QUICK = ("mu3", "mu4", "AdaP-TT, Hoeffding", "DP-TT", "DP-SE", "TTUCB")
 
 
-def losses(gains) -> np.ndarray:
+def losses(gains: Sequence[float]) -> np.ndarray:
     """The mean losses of mean gains, (K,) float32."""
     return 1.0 - np.asarray(gains, np.float32)
 
 
-def adversary(means):
+def adversary(means: np.ndarray):
     """Bernoulli arms of these mean losses."""
     return environments.bernoulli(means, regret="pseudo")
 
 
-def study(makers, instances, epsilons, horizon, trials, failure=FAILURE) -> Study:
+def study(makers: Mapping[str, Callable], instances: Mapping[str, Sequence[float]],
+          epsilons: Sequence[float], horizon: int, trials: int,
+          failure: float = FAILURE) -> Study:  # fmt: skip
     """Learners on instances."""
     grid = {
         "horizon": horizon, "arms": len(next(iter(instances.values()))), "failure": failure,
@@ -75,7 +82,9 @@ def study(makers, instances, epsilons, horizon, trials, failure=FAILURE) -> Stud
     return Study(makers, {"Bernoulli": adversary}, grid, trials, SEED, checkpoints=1)
 
 
-def lower_bounds(instances, epsilons) -> xarray.DataArray:
+def lower_bounds(
+    instances: Mapping[str, Sequence[float]], epsilons: Sequence[float]
+) -> xarray.DataArray:
     """A lower bound on the mean stopping time of learners with error probability FAILURE."""
     return xarray.DataArray(
         [bounds.stopping_time_lower(losses(gains), epsilons, FAILURE)
@@ -84,7 +93,7 @@ def lower_bounds(instances, epsilons) -> xarray.DataArray:
     )  # fmt: skip
 
 
-def time_rows(data, lower) -> list[dict]:
+def time_rows(data: xarray.Dataset, lower: xarray.DataArray) -> list[dict]:
     """Stopping times, errors and the lower bound, a row for each learner, instance and epsilon."""
     return shared.table(
         _cells(data).assign(lower_bound=lower), "learner means epsilon",
@@ -94,7 +103,7 @@ def time_rows(data, lower) -> list[dict]:
     )  # fmt: skip
 
 
-def onset_rows(data) -> list[dict]:
+def onset_rows(data: xarray.Dataset) -> list[dict]:
     """The epsilon from which the mean stopping time is at most twice that without privacy.
 
     ``predicted`` is the epsilon at which two lower bounds meet: the characteristic time of the
@@ -109,31 +118,31 @@ def onset_rows(data) -> list[dict]:
     def more(row):
         return {"predicted": float(predicted[row["instance"]])}
 
-    found = data.dpjax.crossing(2.0, of="report_stopping_time").reset_coords(drop=True)
+    estimate = data.dpjax.crossing(2.0, of="report_stopping_time").reset_coords(drop=True)
     names = "learner instance crossing low high predicted"
-    return shared.table(found, "learner means", names, more, instance="means")
+    return shared.table(estimate, "learner means", names, more, instance="means")
 
 
-def error_rows(data) -> list[dict]:
+def error_rows(data: xarray.Dataset) -> list[dict]:
     """Errors of the stopping rules of AdaP-TT on three arms; one in ten is allowed."""
     return shared.table(_cells(data), "learner means epsilon",
                         "learner epsilon time error error_low error_high stopped")  # fmt: skip
 
 
-def budget_rows(data, halved) -> list[dict]:
+def budget_rows(data: xarray.Dataset, halved: Mapping[float, xarray.Dataset]) -> list[dict]:
     """The error of sequential halving with fractions of DP-TT's median stopping time as budgets."""
-    ours, made = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
+    ours, rows = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
     names = {name: f"halving_{name}" for name in ("error", "error_low", "error_high")}
     for epsilon, cells in halved.items():
         beside = ours[["error", "error_high"]].sel(epsilon=epsilon).reset_coords(drop=True)
-        found = _cells(cells).rename(names).assign(beside)
-        made += shared.table(
-            found.assign_coords(part=("horizon", list(PARTS))), "horizon",
+        estimate = _cells(cells).rename(names).assign(beside)
+        rows += shared.table(
+            estimate.assign_coords(part=("horizon", list(PARTS))), "horizon",
             "instance epsilon part budget halving_error halving_error_low halving_error_high error "
             "error_high trials",
             instance="means", budget="horizon",
         )  # fmt: skip
-    return made
+    return rows
 
 
 def _cells(data) -> xarray.Dataset:
@@ -141,10 +150,10 @@ def _cells(data) -> xarray.Dataset:
     return data.dpjax.identification().reset_coords(drop=True).squeeze("environment", drop=True)
 
 
-def play_halving(data, epsilons, trials) -> dict:
+def play_halving(data: xarray.Dataset, epsilons: Sequence[float], trials: int) -> dict:
     """Play sequential halving on one instance, with fractions of DP-TT's median stopping time."""
     medians = _cells(data).sel(learner="DP-TT", means=BUDGETED)["median"]
-    found = {}
+    played = {}
     for epsilon in epsilons:
         budget = float(medians.sel(epsilon=epsilon))
         grid = {
@@ -153,11 +162,11 @@ def play_halving(data, epsilons, trials) -> dict:
         }  # fmt: skip
         halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": adversary}, grid,
                         trials, SEED, checkpoints=1)  # fmt: skip
-        found[epsilon] = play(halving)
-    return found
+        played[epsilon] = play(halving)
+    return played
 
 
-def time_figure(data, plain, lower):
+def time_figure(data: xarray.Dataset, plain: xarray.Dataset, lower: xarray.DataArray):
     """Mean stopping times against epsilon, a panel for each instance, above the lower bound."""
     finite = lower.isel(epsilon=np.isfinite(lower.epsilon.values))
     without = plain["report_stopping_time"].sel(learner="TTUCB").squeeze().mean("trial")
@@ -169,7 +178,7 @@ def time_figure(data, plain, lower):
     )  # fmt: skip
 
 
-def error_figure(data):
+def error_figure(data: xarray.Dataset):
     """The share of errors of each stopping rule on three arms, against epsilon."""
     drawn = data.dpjax.figure(
         "epsilon", of="wrong", color="learner", estimate=estimates.proportion,
@@ -193,7 +202,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     trials are censored. At least 8 trials are needed.
     """
     instances, private, plain = (
-        {name: each for name, each in every.items() if not short or name in QUICK}
+        {name: item for name, item in every.items() if not short or name in QUICK}
         for every in (GAINS, LEARNERS, PLAIN)
     )
     epsilons = (*EPSILONS[2:8:2], np.inf) if short else EPSILONS

@@ -4,9 +4,10 @@ The paper has no experiment. This module measures regret under three calibration
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,7 +28,9 @@ COST = "single_change less none"
 SEED = 2021
 
 
-def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Dataset:
+def play_settings(kind: tuple[str, str], horizon: int, epsilons: Sequence[float],
+                  rates: Sequence[float], trials: int,
+                  dim: int | None = None) -> xarray.Dataset:  # fmt: skip
     """Play each calibration at all epsilons and rates, and no noise, against the same losses.
 
     Args:
@@ -63,10 +66,10 @@ def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Da
     best = np.asarray(jax.jit(jax.vmap(domain.minimizer))(total.astype(np.float32)), np.float64)
     hull = np.eye(domain.dim) if domain.tangent is None else domain.tangent
     index = pandas.MultiIndex.from_tuples(settings, names=["calibration", "epsilon", "rate"])
-    found = data[["final_regret"]].reset_coords(drop=True).assign_coords(
+    result = data[["final_regret"]].reset_coords(drop=True).assign_coords(
         xarray.Coordinates.from_pandas_multiindex(index, "setting")
     )  # fmt: skip
-    return found.assign(scale=("setting", scales)).assign_coords(
+    return result.assign(scale=("setting", scales)).assign_coords(
         horizon=horizon, instance=instance, noise=noise, dim=hull.shape[1],
         centre=np.sum(total * (domain.centre - best), axis=1).mean(),
         gradient=np.linalg.norm(total @ hull, axis=1).mean() / horizon,
@@ -74,7 +77,7 @@ def play_settings(kind, horizon, epsilons, rates, trials, dim=None) -> xarray.Da
     )  # fmt: skip
 
 
-def joined(runs, axis) -> xarray.Dataset:
+def joined(runs: Sequence[xarray.Dataset], axis: str) -> xarray.Dataset:
     """Runs along an axis, with the axes calibration, epsilon and rate instead of settings.
 
     The results without noise are repeated at every epsilon and rate. ``centre`` is a variable.
@@ -87,11 +90,11 @@ def joined(runs, axis) -> xarray.Dataset:
         return run.assign(final_regret=regret).reset_coords("centre").expand_dims(axis)
 
     parts = [unstacked(run) for run in runs]
-    found = xarray.concat(parts, axis, coords="different", compat="equals")
-    return found.sel(calibration=["none", *games.CALIBRATIONS])
+    result = xarray.concat(parts, axis, coords="different", compat="equals")
+    return result.sel(calibration=["none", *games.CALIBRATIONS])
 
 
-def rows_of(run) -> list[dict]:
+def rows_of(run: xarray.Dataset) -> list[dict]:
     """Final regrets, one row per setting."""
     plain = run.final_regret.values[0].astype(np.float64).mean()
 
@@ -108,7 +111,8 @@ def rows_of(run) -> list[dict]:
     )  # fmt: skip
 
 
-def slope_rows(data, kind, variable, x, paper) -> list[dict]:
+def slope_rows(data: xarray.Dataset, kind: tuple[str, str], variable: str, x: xarray.DataArray,
+               paper: Mapping[str, float]) -> list[dict]:  # fmt: skip
     """Fitted exponents of regret and of the cost of noise, with those of the paper.
 
     A point counts if regret is below half of the centre's, because every algorithm that learns
@@ -125,8 +129,8 @@ def slope_rows(data, kind, variable, x, paper) -> list[dict]:
     learns = regret.mean("trial") < 0.5 * data.centre.reset_coords(drop=True)
     single = {"calibration": ["single_change"]}
     cost = regret.sel(single) - regret.sel(calibration="none", drop=True)
-    found = estimates.mean(cost)
-    clear = learns.sel(single) & (found["mean"] > 4 * found.standard_error)
+    estimate = estimates.mean(cost)
+    clear = learns.sel(single) & (estimate["mean"] > 4 * estimate.standard_error)
     costs = shared.exponents(cost, x, clear).assign_coords(calibration=[COST])
     fits = xarray.concat([shared.exponents(regret, x, learns), costs], "calibration")
 
@@ -138,7 +142,7 @@ def slope_rows(data, kind, variable, x, paper) -> list[dict]:
     return shared.table(fits.sel(calibration=list(paper)), "calibration", names, more)
 
 
-def play_baselines(instances, horizon, trials) -> list[dict]:
+def play_baselines(instances: Sequence[str], horizon: int, trials: int) -> list[dict]:
     """Play learners with and without projections, with and without privacy, at one horizon."""
     domains = {name: games.INSTANCES[name](None) for name in instances}
 
@@ -156,19 +160,21 @@ def play_baselines(instances, horizon, trials) -> list[dict]:
                         instance="domain", regret="mean")  # fmt: skip
 
 
-def figure(data, x, panel=None, ticks=None, note="", lines=()):
+def figure(data: xarray.Dataset, x: str, panel: str | None = None,
+           ticks: Sequence[float] | None = None, note: str = "",
+           lines: Iterable[tuple[xarray.DataArray, dict]] = ()):  # fmt: skip
     """Regret against x, with the regret of the centre."""
     centre = data.centre * xarray.ones_like(data[x], float)
     grey = {"linestyle": "-", "color": "0.6", "zorder": 0}
     return shared.figure(
         data.sel(rate=1.0), x, [(centre, grey), *lines], color="calibration", panel=panel,
-        ticks=data[x].values if ticks is None else ticks,
+        ticks=data[x].values.tolist() if ticks is None else ticks,
         note=f"PRIVATEBANDIT with Gaussian noise and delta = T^-2. Grey: always playing the "
         f"centre; a curve on the grey line has learned nothing. {note}",
     )  # fmt: skip
 
 
-def horizon_figure(data):
+def horizon_figure(data: xarray.Dataset):
     """Regret against T, with the best rate in hindsight and a line of slope 3/4."""
     means = data.final_regret.mean("trial")
     last = means.sel(calibration="none", rate=1.0).isel(horizon=-1)
@@ -196,13 +202,13 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     ball = ("ball", "gaussian")
     gaussian = [ball] if short else [(name, "gaussian") for name in games.INSTANCES]
     kinds = gaussian if short else [*gaussian, ("ball", "laplace")]
-    at_one = {"epsilons": (1.0,), "rates": games.RATES, "trials": fewer}
+    at_one: dict[str, Any] = {"epsilons": (1.0,), "rates": games.RATES, "trials": fewer}
     runs = {kind: [play_settings(kind, length, **at_one) for length in lengths] for kind in kinds}
-    by_horizon = {kind: joined(each, "horizon").sel(epsilon=1.0) for kind, each in runs.items()}
+    by_horizon = {kind: joined(item, "horizon").sel(epsilon=1.0) for kind, item in runs.items()}
     over_time = xarray.concat([by_horizon[kind] for kind in gaussian], "instance",
                               coords="different", compat="equals")  # fmt: skip
     yield shared.Report(
-        {"": [row for each in runs.values() for run in each for row in rows_of(run)]},
+        {"": [row for item in runs.values() for run in item for row in rows_of(run)]},
         {"": partial(horizon_figure, over_time)},
         {"epsilons": EPSILONS, "rates": games.RATES, "delta": "T^-2 for Gaussian noise"},
     )
@@ -220,8 +226,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
         slopes += slope_rows(data, kind, "T", data.horizon, paper)
     slopes += slope_rows(dims, ball, "n", dims.dim, {"none": 0.5, "single_change": 0.5})
     for kind in gaussian:
-        each = strong.sel(instance=kind[0])
-        slopes += slope_rows(each, kind, "1/epsilon", 1 / each.epsilon, {COST: 1.0})
+        item = strong.sel(instance=kind[0])
+        slopes += slope_rows(item, kind, "1/epsilon", 1 / item.epsilon, {COST: 1.0})
     yield shared.Report(
         {"": [row for run in (*by_epsilon, *by_dim) for row in rows_of(run)], "_slopes": slopes,
          "_baselines": baselines},

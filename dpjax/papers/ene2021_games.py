@@ -11,6 +11,7 @@ import numpy as np
 
 from dpjax import domains, environments, learners, mechanisms
 from dpjax.core import Learner, Privacy
+from dpjax.domains import Domain
 from dpjax.feedback import value
 from dpjax.learners._projection_free import printed_scale, smoothing_radius, step_size
 from dpjax.learners.parts.one_point import directions
@@ -21,7 +22,7 @@ RATES = (1.0, 1 / 64, 1 / 4096)  # times the default rate
 CALIBRATIONS = ("single_change", "batch_norm", "printed")
 
 
-def grid_graph(side) -> list[tuple[int, int]]:
+def grid_graph(side: int) -> list[tuple[int, int]]:
     """Edges to the right and down of a square grid of nodes."""
     right = [(side * i + j, side * i + j + 1) for i in range(side) for j in range(side - 1)]
     down = [(side * i + j, side * i + j + side) for i in range(side - 1) for j in range(side)]
@@ -36,17 +37,17 @@ INSTANCES: dict[str, Callable] = {
 }
 
 
-def of_unit_losses(domain):
+def of_unit_losses(domain: Domain):
     """The domain, with losses of length at most 1."""
     return domain._replace(losses=domains.ball_losses(domain.dim))
 
 
-def losses(domain):
+def losses(domain: Domain):
     """I.i.d. unit vectors, biased towards a direction drawn for each trial."""
     return environments.linear_losses(of_unit_losses(domain), "iid", bias=BIAS)
 
 
-def delta_of(horizon, noise):
+def delta_of(horizon: int, noise: str):
     """T^-2 for Gaussian noise, None for Laplace noise."""
     return default_delta(horizon) if noise == "gaussian" else None
 
@@ -67,7 +68,9 @@ def _tree_with(stream) -> Callable:
     return mechanism
 
 
-def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
+def noise_scale(
+    domain: Domain, horizon: int, noise: str, calibration: str, epsilon: float
+) -> float:
     """The scale of a node's noise on the tree."""
     if calibration == "none":
         return 0.0
@@ -85,7 +88,7 @@ def noise_scale(domain, horizon, noise, calibration, epsilon) -> float:
     return asked[0]
 
 
-def scaled(horizon, domain, noise, scale, rate) -> Learner:
+def scaled(horizon: int, domain: Domain, noise: str, scale: float, rate: float) -> Learner:
     """PRIVATEBANDIT with noise of a given scale, so that one program plays all calibrations."""
     # The given scale replaces the one that the learner requests.
     mechanism = _tree_with(lambda tree, shape, **_: tree.stream(shape, scale=scale))
@@ -93,7 +96,7 @@ def scaled(horizon, domain, noise, scale, rate) -> Learner:
                     rate=rate * default_rate(horizon, domain))  # fmt: skip
 
 
-def default_rate(horizon, domain) -> float:
+def default_rate(horizon: int, domain: Domain) -> float:
     """The learner's default rate for signed losses with L = 1."""
     n, batch = directions(domain).dim, int(horizon**0.5)
     zeta = smoothing_radius(horizon, domain.diameter, n)
@@ -101,7 +104,7 @@ def default_rate(horizon, domain) -> float:
     return step_size(-(-horizon // batch), batch, domain.diameter, n, zeta, bound, 1.0)
 
 
-def signal_to_noise(scale, horizon, noise, dim, gradient) -> float:
+def signal_to_noise(scale: float, horizon: int, noise: str, dim: int, gradient: float) -> float:
     """The ratio of the final norm of the summed gradients to that of their noise, by formula.
 
     Args:
@@ -118,7 +121,7 @@ def signal_to_noise(scale, horizon, noise, dim, gradient) -> float:
     return float(horizon * gradient / (scale * np.sqrt(variance)))
 
 
-def resting(horizon, domain) -> Learner:
+def resting(horizon: int, domain: Domain) -> Learner:
     """A learner that always plays the centre, the best point without data."""
     centre, nothing = jnp.asarray(domain.centre, jnp.float32), jnp.zeros((), jnp.float32)
     return Learner(

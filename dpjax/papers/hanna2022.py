@@ -30,7 +30,7 @@ ZETA_EPSILON = 1.0
 ROUNDS = 2**17  # the largest horizon of the games that are played round by round
 
 
-def play_batches(horizon, trials, short) -> xarray.Dataset:
+def play_batches(horizon: int, trials: int, short: bool) -> xarray.Dataset:
     """Play all learners with batches on their instances, at all epsilons."""
     epsilons = sorted({*MORE_EPSILONS, *EPSILONS})
     grid = {"horizon": horizon, "instance": games.instances(short), "epsilon": epsilons}
@@ -41,7 +41,7 @@ def play_batches(horizon, trials, short) -> xarray.Dataset:
     return play(study).squeeze("environment", drop=True)
 
 
-def play_rounds(horizon, trials) -> xarray.Dataset:
+def play_rounds(horizon: int, trials: int) -> xarray.Dataset:
     """Play learners round by round, and elimination and DP-SE at the same horizon."""
     instance = {games.MAIN: games.INSTANCES[games.MAIN]}
     grid = {"horizon": horizon, "instance": instance, "epsilon": list(EPSILONS)}
@@ -56,7 +56,7 @@ def play_rounds(horizon, trials) -> xarray.Dataset:
     return played.squeeze("environment", drop=True)
 
 
-def play_nets(horizon, trials, short) -> xarray.Dataset:
+def play_nets(horizon: int, trials: int, short: bool) -> xarray.Dataset:
     """Play elimination with exact radii on nets of the circle, from coarse to fine."""
     zetas = list(games.zetas(short))
     nets = {f"{zeta}": games.on_net(zeta) for zeta in zetas}
@@ -67,7 +67,7 @@ def play_nets(horizon, trials, short) -> xarray.Dataset:
     return data.assign_coords(instance=zetas).rename(instance="zeta")
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret with its quantiles and the theorem's bound, one row for each epsilon."""
     cells = shared.summary(data.final_regret.astype(np.float64))
     # DP-SE has epochs; elimination has phases.
@@ -75,8 +75,8 @@ def table(data) -> list[dict]:
     cells["all_phases"], cells["left"] = phases.mean("trial"), data.report_active.mean("trial")
 
     def more(row):
-        found = {"phases": row["all_phases"], "active": row["left"], "upper": _upper_bound(row)}
-        return {name: None if np.isnan(each) else each for name, each in found.items()}
+        extra = {"phases": row["all_phases"], "active": row["left"], "upper": _upper_bound(row)}
+        return {name: None if np.isnan(item) else item for name, item in extra.items()}
 
     return shared.table(
         cells, "instance learner epsilon",
@@ -94,7 +94,7 @@ def _upper_bound(row) -> float:
     return float(bounds.linear_elimination(row["horizon"], arms, dim, row["epsilon"], model=model))
 
 
-def net_table(data) -> list[dict]:
+def net_table(data: xarray.Dataset) -> list[dict]:
     """Regret against the best point of the circle, as the sum of two parts."""
 
     def more(row):
@@ -107,7 +107,7 @@ def net_table(data) -> list[dict]:
     return shared.table(estimates.mean(data.final_regret), "zeta", names, more, to_the_net="mean")
 
 
-def overtaking(data) -> list[dict]:
+def overtaking(data: xarray.Dataset) -> list[dict]:
     """The first round from which elimination (exact) has less mean regret than another learner.
 
     There is one row per epsilon and learner that plays round by round. The round is empty if
@@ -116,21 +116,21 @@ def overtaking(data) -> list[dict]:
     data = data.squeeze("instance")
     means = data.regret.mean("trial", dtype=np.float64)
     final = estimates.mean(data.final_regret)
-    found = []
+    rows = []
     for epsilon, name in product(EPSILONS, [*games.ON_FEATURES, *games.BY_ROUNDS]):
-        ours, other = ({"learner": each, "epsilon": epsilon} for each in ("exact", name))
+        ours, other = ({"learner": item, "epsilon": epsilon} for item in ("exact", name))
         behind = np.flatnonzero(means.sel(ours) >= means.sel(other))
         ahead = data["round"].values[behind[-1] + 1 if len(behind) else 0 :]
         row = {"learner": name, "epsilon": epsilon,
                "from_round": int(ahead[0]) if len(ahead) else None}  # fmt: skip
-        for each, place in (("elimination", ours), ("other", other)):
-            row[each] = float(final["mean"].sel(place))
-            row[f"{each}_error"] = float(final.standard_error.sel(place))
-        found.append(row | {"horizon": int(data.horizon)})
-    return found
+        for item, place in (("elimination", ours), ("other", other)):
+            row[item] = float(final["mean"].sel(place))
+            row[f"{item}_error"] = float(final.standard_error.sel(place))
+        rows.append(row | {"horizon": int(data.horizon)})
+    return rows
 
 
-def curves_figure(data, note):
+def curves_figure(data: xarray.Dataset, note: str):
     """Regret against the round, a panel for each of three levels of privacy."""
     shown = data.sel(instance=games.MAIN, epsilon=[0.1, 1.0, np.inf])
     return shared.figure(shown, "round", color="learner", panel="epsilon", note=note)
@@ -159,8 +159,8 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
         {
             "epsilons": EPSILONS, "more_epsilons": MORE_EPSILONS,
             "instances": {
-                name: {"actions": each.actions.tolist(), "theta": each.theta.tolist()}
-                for name, each in games.instances(short).items()
+                name: {"actions": item.actions.tolist(), "theta": item.theta.tolist()}
+                for name, item in games.instances(short).items()
             },
         },
     )  # fmt: skip

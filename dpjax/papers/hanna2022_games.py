@@ -28,7 +28,7 @@ class Instance(NamedTuple):
         return float(0.5 - 0.5 * np.max(self.actions @ self.theta))
 
 
-def on_sphere(arms, dim, seed) -> Instance:
+def on_sphere(arms: int, dim: int, seed: int) -> Instance:
     """Actions and theta drawn uniformly from the unit sphere."""
     random = np.random.default_rng(seed)
     actions, theta = random.normal(size=(arms, dim)), random.normal(size=dim)
@@ -36,7 +36,7 @@ def on_sphere(arms, dim, seed) -> Instance:
     return Instance(actions, theta / np.linalg.norm(theta))
 
 
-def on_net(zeta) -> Instance:
+def on_net(zeta: float) -> Instance:
     """A zeta-net of the circle; theta is at the worst place, half-way between two points."""
     actions = designs.circle_net(zeta)
     angle = np.pi / len(actions)
@@ -53,22 +53,22 @@ ZETAS = (0.3, 0.1, 0.03, 0.01)  # how fine the nets are
 SEED = 2022
 
 
-def instances(short) -> dict:
+def instances(short: bool) -> dict:
     """The instances of the games by batches; one in a short run, because each is compiled."""
     return {MAIN: INSTANCES[MAIN]} if short else INSTANCES
 
 
-def by_batches(short) -> dict:
+def by_batches(short: bool) -> dict:
     """The learners that play by batches; three in a short run."""
     return {name: BY_BATCHES[name] for name in BY_BATCHES if name in BESIDE or not short}
 
 
-def zetas(short) -> tuple:
+def zetas(short: bool) -> tuple:
     """The distances zeta of the nets; few in a short run."""
     return ZETAS[:2] if short else ZETAS
 
 
-def elimination(horizon, instance, epsilon, **options):
+def elimination(horizon: int, instance: Instance, epsilon: float, **options: Any):
     """Linear elimination, with the radius and the model of the options."""
     return learners.linear_elimination(horizon, instance.actions, epsilon=epsilon, **options)
 
@@ -99,13 +99,13 @@ BY_ROUNDS = {
 }
 
 
-def as_arms(instance):
+def as_arms(instance: Instance):
     """The losses of the actions, for learners that choose an arm."""
     return environments.bernoulli(instance.means(), regret="pseudo")
 
 
-def as_features(instance):
+def as_features(instance: Instance):
     """The actions as features, with regret in units of losses in [0, 1]."""
-    made = environments.fixed_actions(instance.actions, -instance.theta)
+    environment = environments.fixed_actions(instance.actions, -instance.theta)
     # Its losses lie in [-1, 1], so its regret is halved for comparison with losses in [0, 1].
-    return made._replace(regret=lambda state, tally: 0.5 * made.regret(state, tally))
+    return environment._replace(regret=lambda state, tally: 0.5 * environment.regret(state, tally))

@@ -18,7 +18,7 @@ EPSILONS = (0.1, 1.0, np.inf)
 LENGTHS = tuple(10.0 ** -np.arange(0.0, 4.6, 0.5))
 
 
-def play_horizons(longest, trials, short=False) -> xarray.Dataset:
+def play_horizons(longest: int, trials: int, short: bool = False) -> xarray.Dataset:
     """Play a separate game for each power of ten, because all these learners know the horizon."""
     instance = games.INSTANCES[games.MAIN]
     environment = {"vectors": lambda means: environments.bernoulli(means, regret="pseudo")}
@@ -33,12 +33,12 @@ def play_horizons(longest, trials, short=False) -> xarray.Dataset:
     return data.assign_coords(means=list(LENGTHS)).rename(means="length")
 
 
-def worst_length(final) -> xarray.DataArray:
+def worst_length(final: xarray.DataArray) -> xarray.DataArray:
     """Final regrets at the length of theta with the largest mean, for each cell."""
     return final.isel(length=estimates.mean(final)["mean"].argmax("length"))
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret at the length 1 of theta, and at the worst length."""
     cells = estimates.mean(data.final_regret.isel(length=0, drop=True))
     worst = estimates.mean(worst_length(data.final_regret))
@@ -50,22 +50,22 @@ def table(data) -> list[dict]:
     )  # fmt: skip
 
 
-def exponents(data) -> list[dict]:
+def exponents(data: xarray.Dataset) -> list[dict]:
     """Exponents of T in the regret at the worst length of theta, with 95 % intervals."""
     late = data.sel(horizon=data.horizon[data.horizon >= data.horizon[-1] / 10**4])
     everywhere = xarray.ones_like(late.horizon, bool)
-    found = shared.exponents(late.final_regret, late.horizon, everywhere,
+    estimate = shared.exponents(late.final_regret, late.horizon, everywhere,
                              lambda means: means.max("length"))  # fmt: skip
     return shared.table(
-        found, "learner epsilon", "learner epsilon from to exponent low high trials",
+        estimate, "learner epsilon", "learner epsilon from to exponent low high trials",
         lambda row: {"from": int(row["from"]), "to": int(row["to"])}, exponent="slope",
     )  # fmt: skip
 
 
-def figure(data, epsilon=1.0):
+def figure(data: xarray.Dataset, epsilon: float = 1.0):
     """Final regret against the horizon at the length 1 of theta and at the worst, and bounds."""
     final = data.final_regret.sel(epsilon=epsilon)
-    parts = [each.drop_vars("length") for each in (final.isel(length=0), worst_length(final))]
+    parts = [item.drop_vars("length") for item in (final.isel(length=0), worst_length(final))]
     lengths = xarray.Variable("theta", ["|theta| = 1", "worst |theta|"])
     both = xarray.concat(parts, lengths).assign_coords(theta=lengths).to_dataset()
     arms, dim = games.INSTANCES[games.MAIN].actions.shape

@@ -20,7 +20,7 @@ HORIZON, QUICK_HORIZON = 50_000_000, 1_000_000
 TRIALS, QUICK_TRIALS = 1000, 64
 
 
-def table(data) -> list[dict]:
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret with its quantiles and bounds, one row for each epsilon of a learner.
 
     The private lower bounds are for the declared epsilon. They are empty for (epsilon, delta)
@@ -30,14 +30,14 @@ def table(data) -> list[dict]:
 
     def more(row):
         horizon, epsilon, losses = row["horizon"], row["epsilon"], games.means(row["instance"])
-        found = {"lower_lai_robbins": bounds.lai_robbins(horizon, losses)}
+        limits = {"lower_lai_robbins": bounds.lai_robbins(horizon, losses)}
         if row["delta"] == 0.0:
-            found["lower_d_epsilon"] = bounds.d_epsilon(horizon, losses, epsilon)
-            found["lower_shariff_sheffet"] = bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
+            limits["lower_d_epsilon"] = bounds.d_epsilon(horizon, losses, epsilon)
+            limits["lower_shariff_sheffet"] = bounds.shariff_sheffet(horizon, games.ARMS, epsilon)
         if row["learner"] in uppers:
-            found["upper"] = uppers[row["learner"]](horizon, losses, row["asked"])
+            limits["upper"] = uppers[row["learner"]](horizon, losses, row["asked"])
         empty = dict.fromkeys(("lower_d_epsilon", "lower_shariff_sheffet", "upper"))
-        return empty | {name: float(each) for name, each in found.items()}
+        return empty | {name: float(item) for name, item in limits.items()}
 
     return shared.table(
         shared.summary(data.final_regret.astype(np.float64)), "learner instance epsilon",
@@ -47,7 +47,7 @@ def table(data) -> list[dict]:
     )  # fmt: skip
 
 
-def papers_first(rows) -> list[dict]:
+def papers_first(rows: list[dict]) -> list[dict]:
     """The rows of each learner, those at the paper's epsilons first."""
     names = list(dict.fromkeys(row["learner"] for row in rows))
     return sorted(
@@ -55,15 +55,17 @@ def papers_first(rows) -> list[dict]:
     )
 
 
-def knees(data) -> list[dict]:
+def knees(data: xarray.Dataset) -> list[dict]:
     """The epsilon from which privacy costs less than 10 %, one row per learner and instance."""
-    found = data.dpjax.crossing(1.1).reset_coords(drop=True)
-    found["without_privacy"] = estimates.mean(data.final_regret.sel(epsilon=np.inf))["mean"]
+    estimate = data.dpjax.crossing(1.1).reset_coords(drop=True)
+    estimate["without_privacy"] = estimates.mean(data.final_regret.sel(epsilon=np.inf))["mean"]
     names = "instance learner without_privacy epsilon low high trials"
-    return shared.table(found.drop_vars("epsilon"), "learner instance", names, epsilon="crossing")
+    return shared.table(
+        estimate.drop_vars("epsilon"), "learner instance", names, epsilon="crossing"
+    )
 
 
-def horizon_table(data) -> list[dict]:
+def horizon_table(data: xarray.Dataset) -> list[dict]:
     """Final regret against the horizon."""
 
     def more(row):
@@ -78,12 +80,12 @@ def horizon_table(data) -> list[dict]:
     )
 
 
-def at_papers(data):
+def at_papers(data: xarray.Dataset):
     """The results at the paper's epsilons."""
     return data.sel(epsilon=data.epsilon.isin(games.EPSILONS))
 
 
-def curves_figure(data):
+def curves_figure(data: xarray.Dataset):
     """Regret of batches against the round, with bounds: a row for each instance."""
     shown = at_papers(data)
     axes = {name: shown[name].values.tolist() for name in ("instance", "epsilon")}
@@ -107,13 +109,13 @@ def curves_figure(data):
     )  # fmt: skip
 
 
-def rounds_figure(data, batches):
+def rounds_figure(data: xarray.Dataset, batches: xarray.Dataset):
     """Regret of learners that choose in each round, and of three learners with batches."""
     shown = [name for name in data.learner.values if "printed" not in name]
     names = [name for name in ("DP-SE", "AdaP-KLUCB", "DP-KLUCB") if name in batches.learner]
     early = batches["round"] <= data["round"][-1]
     both = [data.sel(learner=shown), batches.sel(learner=names, round=early, trial=data.trial)]
-    both = [at_papers(each).regret for each in both]
+    both = [at_papers(item).regret for item in both]
     regret = xarray.concat(both, "learner", join="outer", coords="minimal", compat="override")
 
     def means(array):
@@ -130,7 +132,7 @@ def rounds_figure(data, batches):
     )  # fmt: skip
 
 
-def laws_figure(data):
+def laws_figure(data: xarray.Dataset):
     """Quantile functions of the final regret, whose distributions have several modes."""
     final = at_papers(data).final_regret.reset_coords(drop=True)
     trials = data.sizes["trial"]
@@ -147,7 +149,7 @@ def laws_figure(data):
     return drawn
 
 
-def epsilon_figure(data, knees):
+def epsilon_figure(data: xarray.Dataset, knees: list[dict]):
     """Final regret against epsilon, with the epsilon from which privacy costs less than 10 %."""
     horizon, epsilons = float(data.horizon), np.array(games.MORE_EPSILONS)
     lower = shared.labelled(
@@ -167,7 +169,7 @@ def epsilon_figure(data, knees):
     return drawn
 
 
-def horizon_figure(data):
+def horizon_figure(data: xarray.Dataset):
     """Final regret against the horizon, to a billion rounds."""
     losses, horizons = games.means(games.HORIZON_INSTANCE), data.horizon.astype(np.float64)
     lower = shared.labelled(

@@ -1,13 +1,13 @@
 """Sajed & Sheffet 2019: the instances, learners and studies of the experiment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray
 
 from dpjax import environments, learners
-from dpjax.core import Learner
 from dpjax.papers._shared import log_checkpoints
 from dpjax.papers.sweeps import play
 from dpjax.study import Study
@@ -29,7 +29,7 @@ REWARDS = {
     "C3": (0.75, 0.53125, 0.375, 0.28125, 0.25),
     "C4": (0.75, 0.71875, 0.625, 0.46875, 0.25),
 }
-BY_BATCHES = {
+BY_BATCHES: dict[str, Callable] = {
     "DP-SE": learners.successive_elimination,
     "AdaP-UCB": learners.adap_ucb,
     "AdaP-KLUCB": learners.adap_klucb,
@@ -39,7 +39,7 @@ BY_BATCHES = {
     "DP-IMED": learners.dp_imed,
 }
 QUICK_BATCHES = ("DP-SE", "AdaP-KLUCB", "DP-IMED")
-BY_ROUNDS = {
+BY_ROUNDS: dict[str, Callable] = {
     "DP-UCB": learners.dp_ucb,
     "DP-UCB, split": partial(learners.dp_ucb, split="paper"),
     "DP-UCB-Bound": learners.dp_ucb_bound,
@@ -48,19 +48,21 @@ BY_ROUNDS = {
     "Lazy-UCB": learners.lazy_ucb,
     "Lazy-DP-TS": learners.lazy_thompson,
 }
-NOT_PRIVATE: dict[str, Callable[..., Learner]] = {
+NOT_PRIVATE: dict[str, Callable] = {
     "UCB1": learners.ucb1,
     "KL-UCB": learners.kl_ucb,
     "Thompson": learners.thompson,
 }
 
 
-def means(instance) -> np.ndarray:
+def means(instance: str) -> np.ndarray:
     """Mean losses of the arms, (5,)."""
     return 1.0 - np.array(REWARDS[instance])
 
 
-def study(learners, horizon, trials, checkpoints, instances=tuple(REWARDS), **axes) -> Study:
+def study(learners: Mapping[str, Callable], horizon: int | Sequence[int], trials: int,
+          checkpoints: int | Sequence[int], instances: Sequence[str] = tuple(REWARDS),
+          **axes: Any) -> Study:  # fmt: skip
     """The study of learners on some of the instances."""
     losses = {name: means(name) for name in instances}
     grid = {"horizon": horizon, "arms": ARMS, "means": losses, **axes}
@@ -72,22 +74,22 @@ def _play(study) -> xarray.Dataset:
     return play(study).squeeze("environment").rename(means="instance")
 
 
-def by_batches(short) -> dict:
+def by_batches(short: bool) -> dict:
     """The learners with batches of a run; three in a short run, because each is compiled."""
     return {name: BY_BATCHES[name] for name in BY_BATCHES if name in QUICK_BATCHES or not short}
 
 
-def instances(short) -> tuple:
+def instances(short: bool) -> tuple:
     """The instances of a run; two in a short run."""
     return tuple(REWARDS)[: 2 if short else None]
 
 
-def epsilons(short) -> tuple:
+def epsilons(short: bool) -> tuple:
     """The paper's epsilons in a run; two in a short run."""
     return EPSILONS[::3] if short else EPSILONS
 
 
-def play_batches(horizon, trials, short=False) -> xarray.Dataset:
+def play_batches(horizon: int, trials: int, short: bool = False) -> xarray.Dataset:
     """Play learners with batches on instances, at all epsilons and without privacy."""
     more = () if short else MORE_EPSILONS
     grid = {"epsilon": [*sorted({*epsilons(short), *more}), np.inf]}
@@ -95,22 +97,22 @@ def play_batches(horizon, trials, short=False) -> xarray.Dataset:
     return _play(study(by_batches(short), horizon, trials, shown, instances(short), **grid))
 
 
-def rounds_study(horizon, trials, short=False) -> Study:
+def rounds_study(horizon: int, trials: int, short: bool = False) -> Study:
     """All other learners round by round, at the paper's epsilons, and at a few more on C2."""
-    here = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80),
+    on = partial(study, horizon=horizon, trials=trials, checkpoints=log_checkpoints(horizon, 80),
                    instances=instances(short))  # fmt: skip
     more = [*MORE_ROUND_EPSILONS, np.inf]
-    private = here(BY_ROUNDS, epsilon=epsilons(short))
-    private += here(BY_ROUNDS, instances=[HORIZON_INSTANCE], epsilon=more)
-    return private + here(NOT_PRIVATE)
+    private = on(BY_ROUNDS, epsilon=epsilons(short))
+    private += on(BY_ROUNDS, instances=[HORIZON_INSTANCE], epsilon=more)
+    return private + on(NOT_PRIVATE)
 
 
-def play_rounds(horizon, trials, short=False) -> xarray.Dataset:
+def play_rounds(horizon: int, trials: int, short: bool = False) -> xarray.Dataset:
     """Play the :func:`rounds_study`."""
     return _play(rounds_study(horizon, trials, short))
 
 
-def play_horizons(longest, trials, short=False) -> xarray.Dataset:
+def play_horizons(longest: int, trials: int, short: bool = False) -> xarray.Dataset:
     """Play instance C2 at each power of ten up to the longest horizon.
 
     DP-SE is tuned to its horizon, so each horizon is a separate game. The others do not know the
@@ -120,10 +122,10 @@ def play_horizons(longest, trials, short=False) -> xarray.Dataset:
     where, epsilons = [HORIZON_INSTANCE], HORIZON_EPSILONS
     others = by_batches(short)
     tuned = {"DP-SE": others.pop("DP-SE")}
-    each = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons))
+    separate = _play(study(tuned, horizons, trials, 1, where, epsilon=epsilons))
     once = _play(study(others, horizons[-1], trials, horizons, where, epsilon=epsilons))
     regrets = [
-        each.final_regret.drop_vars("takes_horizon"),
+        separate.final_regret.drop_vars("takes_horizon"),
         once.regret.drop_vars("horizon").rename(round="horizon"),
     ]
     return xarray.concat(regrets, "learner").to_dataset(name="final_regret")

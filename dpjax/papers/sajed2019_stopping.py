@@ -1,5 +1,6 @@
 """The stopping rule in DP-SE: its stopping times, and its cost on pairs of arms."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -23,7 +24,9 @@ PAIR_EPSILONS = (0.1, 0.25, 0.5, 1.0)
 ARM_COUNTS = (2, 5, 10)
 
 
-def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Dataset:
+def play_stopping(
+    limit: int, trials: int, *, epsilons: Sequence[float] = STOPPING_EPSILONS
+) -> xarray.Dataset:
     """Read values of +-1 until their mean is known to a relative error of 1/2.
 
     Returns:
@@ -39,19 +42,21 @@ def play_stopping(limit, trials, *, epsilons=STOPPING_EPSILONS) -> xarray.Datase
             epsilon=epsilon, accuracy=0.5, failure=0.05, queries=queries,
         )  # fmt: skip
 
-    rules = {each: jax.jit(jax.vmap(partial(rule, queries=each), (0, None, None)))
-             for each in QUERIES}  # fmt: skip
+    rules = {item: jax.jit(jax.vmap(partial(rule, queries=item), (0, None, None)))
+             for item in QUERIES}  # fmt: skip
 
     def read(mean, epsilon, queries):
         stopped = rules[queries](keys, np.float32((1.0 + mean) / 2.0), np.float32(epsilon))
         return stopped.rounds, np.abs(np.asarray(stopped.mean) - mean) > 0.5 * mean
 
-    found = shared.labelled(read, ("what", "trial"), mean_value=MEANS, epsilon=epsilons,
+    stops = shared.labelled(read, ("what", "trial"), mean_value=MEANS, epsilon=epsilons,
                             queries=QUERIES)  # fmt: skip
-    return found.assign_coords(what=["rounds", "wrong"]).to_dataset("what")
+    return stops.assign_coords(what=["rounds", "wrong"]).to_dataset("what")
 
 
-def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.DataArray:
+def rule_on_pairs(
+    horizon: int, trials: int, counts: Sequence[int] = ARM_COUNTS, *, gap: float = 0.25
+) -> xarray.DataArray:
     """Rounds (arms, epsilon, trial) until the rule knows which of two arms is better.
 
     One arm has mean loss 0.25, the other has ``gap`` more. With K arms there are K (K - 1) / 2
@@ -84,7 +89,9 @@ def rule_on_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dat
     return shared.labelled(read, ("trial",), arms=counts, epsilon=PAIR_EPSILONS)
 
 
-def play_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Dataset:
+def play_pairs(
+    horizon: int, trials: int, counts: Sequence[int] = ARM_COUNTS, *, gap: float = 0.25
+) -> xarray.Dataset:
     """The number of pulls before a suboptimal arm is eliminated, by the rule on pairs and by DP-SE.
 
     DP-SE's pulls are its regret divided by the sum of the gaps. It too fails with probability at
@@ -105,7 +112,7 @@ def play_pairs(horizon, trials, counts=ARM_COUNTS, *, gap=0.25) -> xarray.Datase
     return pulls.assign_coords(kind=kinds).to_dataset(name="pulls")
 
 
-def stopping_table(data) -> list[dict]:
+def stopping_table(data: xarray.Dataset) -> list[dict]:
     """Stopping times with both kinds of queries, and their ratio."""
     cells = _side_by_side(data.rounds, "queries")
     cells["wrong"] = data.wrong.mean(["queries", "trial"])
@@ -117,7 +124,7 @@ def stopping_table(data) -> list[dict]:
     )  # fmt: skip
 
 
-def pairs_table(data) -> list[dict]:
+def pairs_table(data: xarray.Dataset) -> list[dict]:
     """Pulls of a suboptimal arm by the rule on pairs and by DP-SE, and their ratio."""
     names = "arms epsilon pairwise pairwise_error epochs epochs_error ratio trials"
     return shared.table(_side_by_side(data.pulls, "kind"), "arms epsilon", names,
@@ -126,7 +133,7 @@ def pairs_table(data) -> list[dict]:
 
 def _side_by_side(array, axis) -> xarray.Dataset:
     """The mean and its standard error at each value of an axis, as variables of its name."""
-    found = estimates.mean(array)
-    errors = found.standard_error.to_dataset(axis)
+    estimate = estimates.mean(array)
+    errors = estimate.standard_error.to_dataset(axis)
     errors = errors.rename({name: f"{name}_error" for name in errors})
-    return found["mean"].to_dataset(axis).assign(errors).assign_attrs(found.attrs)
+    return estimate["mean"].to_dataset(axis).assign(errors).assign_attrs(estimate.attrs)

@@ -3,6 +3,12 @@
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from dpjax.study import Study
 
 _STORES = ContextVar("stores", default=None)  # (folder or URL, iterator of the next numbers)
 _MESH = ContextVar("mesh", default=None)
@@ -18,7 +24,7 @@ def _within(variable, value):
         variable.reset(token)
 
 
-def kept_in(folder):
+def kept_in(folder: str | Path | None):
     """Within the block, each study of an experiment has a store below a folder or URL.
 
     The stores are called 001-study, 002-study and so on, in the order of calls, which an experiment
@@ -28,17 +34,17 @@ def kept_in(folder):
     return _within(_STORES, stores)
 
 
-def on_devices(mesh):
+def on_devices(mesh: jax.sharding.Mesh | None):
     """Within the block, studies of experiments run on a mesh; None changes nothing."""
     return _within(_MESH, mesh)
 
 
-def showing(progress):
+def showing(progress: bool):
     """Within the block, studies show progress bars if ``progress`` is true."""
     return _within(_PROGRESS, progress)
 
 
-def play(study, **options):
+def play(study: Study, **options: Any):
     """Run a study with the store, mesh and progress of the enclosing blocks."""
     kept, store = _STORES.get(), None
     if kept is not None:

@@ -7,7 +7,7 @@ Formulas are masked in the text that we could read. Horizon, arms, trials, group
 are reconstructed; they agree with each other and with everything that the text states.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from dpjax.learners._exp3_minibatch import printed_epsilon, switching_cost_tau
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.privacy import default_delta
-from dpjax.report import estimates
+from dpjax.report import arrays, estimates
 from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**18, 2**14
@@ -53,7 +53,7 @@ class Levels(NamedTuple):
 
 
 @cache
-def levels(horizon) -> Levels:
+def levels(horizon: int) -> Levels:
     """The paper's level, our accounting of its EXP3_tau, and the batches of our own levels."""
     delta = default_delta(horizon)
     exact = switching_cost_tau(horizon, ARMS)
@@ -67,7 +67,9 @@ def _tau(batch_learner) -> int:
     return int(batch_learner.init(jr.key(0, impl="threefry2x32"))[1].rounds)
 
 
-def play_levels(horizon=HORIZON, trials=TRIALS, adversaries=tuple(ADVERSARIES)) -> xarray.Dataset:
+def play_levels(
+    horizon: int = HORIZON, trials: int = TRIALS, adversaries: Sequence[str] = tuple(ADVERSARIES)
+) -> xarray.Dataset:
     """Play all learners at all levels against some adversaries, with paired trials.
 
     Returns:
@@ -94,11 +96,11 @@ def play_levels(horizon=HORIZON, trials=TRIALS, adversaries=tuple(ADVERSARIES)) 
     local = local.assign_coords(level=("epsilon", ["paper", "accounted", "", "", ""]))
     exp3 = central.isel(epsilon=[0]).assign_coords(learner=["EXP3"]).drop_vars("tau")
     parts = [exp3, local, central.isel(epsilon=slice(1, None))]
-    found = xarray.concat(parts, "learner", join="outer", coords="different", compat="equals")
-    return found.sel(epsilon=epsilons)
+    data = xarray.concat(parts, "learner", join="outer", coords="different", compat="equals")
+    return data.sel(epsilon=epsilons)
 
 
-def play_memory(horizon=HORIZON, trials=QUICK_TRIALS) -> xarray.Dataset:
+def play_memory(horizon: int = HORIZON, trials: int = QUICK_TRIALS) -> xarray.Dataset:
     """Play EXP3 and EXP3_tau against adversaries with memory m = 0, 1, 2, 4, ... < tau."""
     tau = levels(horizon).tau
     memories = [0.0, *(2.0**i for i in range(31) if 2**i < tau)]
@@ -108,10 +110,44 @@ def play_memory(horizon=HORIZON, trials=QUICK_TRIALS) -> xarray.Dataset:
     return play(study).squeeze(["learner", "environment"])
 
 
-def table(data) -> list[dict]:
+def gini(trials: np.ndarray) -> float:
+    """Gini's mean difference: the mean of |x - x'| over all pairs of trials; 0 for a single one."""
+    n = len(trials)
+    weights = 2.0 * np.arange(1, n + 1) - n - 1
+    return weights @ np.sort(trials) * 2.0 / (n * (n - 1)) if n > 1 else 0.0
+
+
+def spread(array: xarray.DataArray) -> xarray.Dataset:
+    """The median of means, with Gini's mean difference of the trials below it and above it.
+
+    These are the error bars of the paper, no confidence intervals. A trial at the centre counts on
+    both sides.
+    """
+
+    def sides(trials):
+        centre = estimates.median_of_groups(trials, GROUPS)
+        return centre, gini(trials[trials <= centre]), gini(trials[trials >= centre])
+
+    def of_trials(array):
+        centre, below, above = xarray.apply_ufunc(
+            sides,
+            arrays.bare(array),
+            input_core_dims=[["trial"]],
+            output_core_dims=[[], [], []],
+            vectorize=True,
+        )
+        return xarray.Dataset({"centre": centre, "gini_below": below, "gini_above": above,
+                               "low": centre - below, "high": centre + above})  # fmt: skip
+
+    text = f"median of means over {GROUPS} groups, with Gini's mean differences below and above"
+    estimate = arrays.by_trials(array, of_trials)
+    return estimate.assign_attrs(estimate=text, trials=array.sizes["trial"])
+
+
+def table(data: xarray.Dataset) -> list[dict]:
     """Final regret with its spread, switches and bounds, one row for each level of a learner."""
     mean = estimates.mean(data.final_regret)
-    cells = estimates.gini_spread(data.final_regret, GROUPS).assign(
+    cells = spread(data.final_regret).assign(
         mean=mean["mean"], standard_error=mean.standard_error,
         switches=data.tally_switches.astype(float).mean("trial"),
     )  # fmt: skip
@@ -154,7 +190,7 @@ def _bounds(adversary, learner, horizon, epsilon, tau):
     return float(bounds.dp_exp3_lap(horizon, ARMS, epsilon)), printed
 
 
-def memory_table(data) -> list[dict]:
+def memory_table(data: xarray.Dataset) -> list[dict]:
     """Final policy regret and the bound of the mini-batch theorem, one row per memory."""
 
     def more(row):
@@ -168,18 +204,18 @@ def memory_table(data) -> list[dict]:
                         batch="tau", m="memory")  # fmt: skip
 
 
-def figure(data):
+def figure(data: xarray.Dataset):
     """Regret against the round, a panel for each adversary."""
     shown = levels(int(data.horizon))
 
     def drawn(array):
         # Only the paper's three curves have bands, so that all bands can be seen.
-        found = estimates.gini_spread(array, GROUPS)
-        spread = (array.level == "paper") | (array.learner == "EXP3")
-        return found.assign(low=found.low.where(spread), high=found.high.where(spread))
+        estimate, banded = spread(array), (array.level == "paper") | (array.learner == "EXP3")
+        return estimate.assign(low=estimate.low.where(banded), high=estimate.high.where(banded))
 
     return data.dpjax.figure(
         "round", color="epsilon", line="learner", panel="environment", estimate=drawn,
+        share_y=False,
         note=f"At the paper's own level, epsilon = {shown.paper:.0f}, privacy looks free, but so "
         "large an epsilon means hardly any privacy. Composition by zCDP at delta = T^-2 shows that "
         f"the same EXP3_tau (tau = {shown.tau}) has epsilon = {shown.accounted:.1f}. The local "
@@ -190,7 +226,7 @@ def figure(data):
     )  # fmt: skip
 
 
-def memory_figure(data):
+def memory_figure(data: xarray.Dataset):
     """Policy regret against the adversary's memory, and the theorem's bound."""
     tau = int(data.tau[-1])
     bound = shared.labelled(partial(bounds.exp3_minibatch, int(data.horizon), ARMS, tau),

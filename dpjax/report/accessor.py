@@ -60,9 +60,9 @@ class Accessor:
         @functools.wraps(function)
         def method(*args, **kwargs):
             of = kwargs.pop("of", None)
-            given = signature.bind(None, *args, **kwargs)
-            given.apply_defaults()
-            default = "regret" if given.arguments.get("over") == "round" else "final_regret"
+            bound = signature.bind(None, *args, **kwargs)
+            bound.apply_defaults()
+            default = "regret" if bound.arguments.get("over") == "round" else "final_regret"
             return function(self._array(of, default), *args, **kwargs)
 
         keyword = inspect.Parameter
@@ -115,9 +115,9 @@ class Accessor:
           ...     {"learner": ["A", "B"]})
           >>> data.dpjax.table()[["learner", "mean", "trials"]].values.tolist()
           [['A', 3.0, 3], ['B', 6.0, 3]]
-          >>> table = data.dpjax.table(estimates=("mean", "gini"))
+          >>> table = data.dpjax.table(estimates=("mean", "quantile"))
           >>> list(table)[4:]
-          ['mean_high', 'gini', 'gini_low', 'gini_high', 'trials']
+          ['mean_high', 'quantile', 'quantile_low', 'quantile_high', 'trials']
         """
         if quantities.is_estimate(self._data) and of is None:
             if estimates is not None or confidence != 0.95:
@@ -172,7 +172,7 @@ class Accessor:
           >>> data = xarray.Dataset(
           ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
           ...     {"learner": ["A", "B"]})
-          >>> "<td>3.333</td>" in data.dpjax.page("My study", estimates=["gini"])
+          >>> "<td>2</td>" in data.dpjax.page("My study", estimates=["quantile"])
           True
         """
         images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]

@@ -68,31 +68,31 @@ def estimator(
 
         @functools.wraps(function)
         def checked(*args, **kwargs):
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            (_, array), *others = given.arguments.items()
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            (_, array), *others = bound.arguments.items()
             words = {n: _in_words(v) for n, v in others}
             trials = check(array, fewest, confidence=words["confidence"])
             with quiet():
-                found = function(*args, **kwargs)
-            words |= found.attrs | {
+                estimate = function(*args, **kwargs)
+            words |= estimate.attrs | {
                 "variable": quantities.label(str(array.name or "value"), array.attrs),
                 "percent": f"{100 * words['confidence']:g} %",
             }
             about = {
-                "estimate": caption or found.attrs.get("estimate", function.__name__),
-                "interval": interval or found.attrs.get("interval", ""),
+                "estimate": caption or estimate.attrs.get("estimate", function.__name__),
+                "interval": interval or estimate.attrs.get("interval", ""),
                 "label": label or f"{function.__name__} of {{variable}}",
             }
             about = {n: text.format(**words).replace("_", " ") for n, text in about.items()}
-            notes = dict.fromkeys(each.attrs.get("note") for each in (array, found))
+            notes = dict.fromkeys(item.attrs.get("note") for item in (array, estimate))
             if note := " ".join(filter(None, notes)):
                 about["note"] = note
-            found = count_censored(found, array).assign_attrs(
+            estimate = count_censored(estimate, array).assign_attrs(
                 about, trials=trials, variable=str(array.name or function.__name__)
             )
-            warn(remarks(found), found.attrs["variable"])
-            return found
+            warn(remarks(estimate), estimate.attrs["variable"])
+            return estimate
 
         ESTIMATORS[function.__name__] = checked
         return checked
@@ -230,30 +230,32 @@ def by_trials(
     patterns, which = np.unique(
         np.packbits(whole.values.reshape(n, -1), axis=0), axis=1, return_inverse=True
     )
-    found = xarray.Dataset()
+    result = xarray.Dataset()
     for i, pattern in enumerate(np.unpackbits(patterns, axis=0, count=n).T):
         enough = pattern.sum() >= max(fewest, 1)
-        here = cells.copy(data=(which == i).reshape(cells.shape) & enough)
-        own = estimate(array.isel(trial=np.flatnonzero(pattern)) if enough else array)
-        own = own.drop_vars("trials", errors="ignore")
-        found = own.where(here, found) if i else own.where(here)
+        cells_of_pattern = cells.copy(data=(which == i).reshape(cells.shape) & enough)
+        values = estimate(array.isel(trial=np.flatnonzero(pattern)) if enough else array)
+        values = values.drop_vars("trials", errors="ignore")
+        result = values.where(cells_of_pattern, result) if i else values.where(cells_of_pattern)
     trials = whole.sum("trial").where(played.any(over), 0).where(asked.any(over))
     trials.attrs = {"of": n}
     if over:  # The number of trials does not show which of the combined cells failed.
         failed = _named(lacking.where(asked & ~played))
         texts = [f"all{at}" if c == n else f"{c:.0f} of {n}{at} (left out)" for c, at in failed]
         trials.attrs["failed"] = "; ".join(texts)
-    return placed(found.assign(trials=trials.variable), array)
+    return placed(result.assign(trials=trials.variable), array)
 
 
-def placed(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
+def placed(estimate: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
     """An estimate with the coordinates of its array that have no other axes.
 
     Declared privacy is kept if it is the same along the other axes. The trust models along them are
     joined.
     """
-    axes = {*found[next(iter(found))].dims}
-    coords = {name: own for name, own in array.coords.items() if name not in found.variables}
+    axes = {*estimate[next(iter(estimate))].dims}
+    coords = {
+        name: values for name, values in array.coords.items() if name not in estimate.variables
+    }
     if {"privacy_model", "privacy_epsilon"} <= {*coords}:
         models = quantities.models(array).reset_coords(drop=True)
         coords["privacy_model"] = models if {*models.dims} <= axes else xarray.apply_ufunc(
@@ -261,38 +263,38 @@ def placed(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
             vectorize=True)  # fmt: skip
     for name in ("privacy_epsilon", "privacy_delta"):
         if name in coords:
-            own = coords[name].reset_coords(drop=True)
-            first = own.isel({axis: 0 for axis in own.dims if axis not in axes})
+            values = coords[name].reset_coords(drop=True)
+            first = values.isel({axis: 0 for axis in values.dims if axis not in axes})
             coords[name] = (
-                first if ((own == first) | (own.isnull() & first.isnull())).all() else own
+                first if ((values == first) | (values.isnull() & first.isnull())).all() else values
             )
-    kept = {name: own.variable for name, own in coords.items() if {*own.dims} <= axes}
-    return found.assign_coords(kept)
+    kept = {name: values.variable for name, values in coords.items() if {*values.dims} <= axes}
+    return estimate.assign_coords(kept)
 
 
-def used(found: xarray.Dataset, otherwise: int = 0) -> xarray.DataArray:
+def used(estimate: xarray.Dataset, otherwise: int = 0) -> xarray.DataArray:
     """The number of trials behind an estimate, without those that chose a setting."""
-    trials = found.get("trials", xarray.DataArray(found.attrs.get("trials", otherwise)))
-    if "chosen_on" not in found.attrs:
+    trials = estimate.get("trials", xarray.DataArray(estimate.attrs.get("trials", otherwise)))
+    if "chosen_on" not in estimate.attrs:
         return trials
-    return trials - (trials // 2).where(found.coords.get("tuned", True), 0)
+    return trials - (trials // 2).where(estimate.coords.get("tuned", True), 0)
 
 
-def number(found: xarray.Dataset, otherwise: int | None = None) -> str:
+def number(estimate: xarray.Dataset, otherwise: int | None = None) -> str:
     """The number of trials of an estimate in words, such as "20 to 30"."""
-    if "trials" not in found.attrs and "trials" not in found:
+    if "trials" not in estimate.attrs and "trials" not in estimate:
         return str(otherwise)
-    some = used(found)
+    some = used(estimate)
     some = some.where(some > 0)
     ends = some.min().item(), some.max().item()
     return " to ".join(dict.fromkeys(f"{end:.0f}" for end in ends))
 
 
-def lost(found: xarray.Dataset) -> str:
+def lost(estimate: xarray.Dataset) -> str:
     """A sentence on trials of an estimate that do not count; "" if all count."""
-    if "trials" not in found:
+    if "trials" not in estimate:
         return ""
-    trials = found["trials"]
+    trials = estimate["trials"]
     of = trials.attrs.get("of", int(trials.max()))
     failed = [*filter(None, trials.attrs.get("failed", "").split("; "))]
     fewer = trials.where((trials < of) & (trials >= bool(failed)))
@@ -312,66 +314,66 @@ def _named(values) -> list[tuple[float, str]]:
         if name == "round" or ((values == same) | same.isnull()).all():
             values = same
     labels = [values[name].values.tolist() for name in values.dims]
-    found = []
+    cells = []
     for cell in np.argwhere(values.notnull().values):
         pairs = zip(values.dims, labels, cell, strict=True)
-        at = ", ".join(f"{name} = {own[i]}" for name, own, i in pairs)
-        found.append((values.values[tuple(cell)], f" at {at}" if at else ""))
-    return found
+        at = ", ".join(f"{name} = {part[i]}" for name, part, i in pairs)
+        cells.append((values.values[tuple(cell)], f" at {at}" if at else ""))
+    return cells
 
 
-def count_censored(found: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
+def count_censored(estimate: xarray.Dataset, array: xarray.DataArray) -> xarray.Dataset:
     """The estimate of stopping times with the variable ``censored``: trials that did not stop.
 
     The array then has the coordinate ``report_stopped``.
     """
-    array = found.get(array.name, array)  # the trials of a choice
-    if "report_stopped" not in array.coords or "censored" in found:
-        return found
+    array = estimate.get(array.name, array)  # the trials of a choice
+    if "report_stopped" not in array.coords or "censored" in estimate:
+        return estimate
     late = (array.coords["report_stopped"] == 0.0).where(counts(array)).reset_coords(drop=True)
-    over = [name for name in late.dims if name not in found[next(iter(found))].dims]
+    over = [name for name in late.dims if name not in estimate[next(iter(estimate))].dims]
     cells = np.prod([late.sizes[name] for name in over if name != "trial"], dtype=int)
     censored = late.sum(over, min_count=1).assign_attrs(cells=int(cells))
-    return found.assign(censored=censored.variable)
+    return estimate.assign(censored=censored.variable)
 
 
-def censored(found: xarray.Dataset) -> str:
+def censored(estimate: xarray.Dataset) -> str:
     """A sentence on the trials of each learner that did not stop; "" if all stopped."""
-    if "censored" not in found:
+    if "censored" not in estimate:
         return ""
-    late, trials = found["censored"], used(found) * found["censored"].attrs["cells"]
+    late, trials = estimate["censored"], used(estimate) * estimate["censored"].attrs["cells"]
     trials = trials.broadcast_like(late).where(late.notnull())
     texts = []
     for i in range(late.sizes.get("learner", 1)):
         at: dict[Hashable, int] = {"learner": i} if "learner" in late.dims else {}
-        own = late.isel(at)
-        at |= {name: 0 for name in own.dims if not quantities.takes(found, own, str(name))}
-        own, name = late.isel(at), own["learner"].item() if "learner" in own.coords else ""
-        if own.sum() > 0:
-            count = f"{own.sum().item():.0f} of {trials.isel(at).sum().item():.0f} trials"
+        values = late.isel(at)
+        at |= {name: 0 for name in values.dims if not quantities.takes(estimate, values, str(name))}
+        values, name = late.isel(at), values["learner"].item() if "learner" in values.coords else ""
+        if values.sum() > 0:
+            count = f"{values.sum().item():.0f} of {trials.isel(at).sum().item():.0f} trials"
             texts.append(count + (name and f" of {name}"))
     return f"{', '.join(texts)} did not stop and are censored at the horizon." if texts else ""
 
 
-def incomplete(found: xarray.Dataset) -> str:
+def incomplete(estimate: xarray.Dataset) -> str:
     """Sentences on trials of an estimate that do not count or did not stop."""
-    return " ".join(filter(None, [lost(found), censored(found)]))
+    return " ".join(filter(None, [lost(estimate), censored(estimate)]))
 
 
-def remarks(found: xarray.Dataset) -> str:
+def remarks(estimate: xarray.Dataset) -> str:
     """Those of :func:`incomplete`, and one on intervals of few trials."""
-    return " ".join(filter(None, [incomplete(found), found.attrs.get("caution")]))
+    return " ".join(filter(None, [incomplete(estimate), estimate.attrs.get("caution")]))
 
 
 def cautioned(
-    found: xarray.Dataset, trials: int, intervals: str = "intervals of skewed trials"
+    estimate: xarray.Dataset, trials: int, intervals: str = "intervals of skewed trials"
 ) -> xarray.Dataset:
     """The estimate, with the attribute ``caution`` if an interval has fewer than FEW trials."""
-    shown = found["low"].notnull()
-    if not (found.get("trials", xarray.DataArray(trials)).where(shown) < FEW).any():
-        return found
+    shown = estimate["low"].notnull()
+    if not (estimate.get("trials", xarray.DataArray(trials)).where(shown) < FEW).any():
+        return estimate
     sentence = f"With fewer than {FEW} trials, {intervals} cover the true value too seldom."
-    return found.assign_attrs(caution=sentence)
+    return estimate.assign_attrs(caution=sentence)
 
 
 @contextmanager

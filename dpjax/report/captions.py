@@ -23,26 +23,26 @@ def caption(
     parts = [about(quantity, array, beside) for quantity in shown]
     parts += quantities.constants(array, axes)
     for sentences in (arrays.remarks, _note):
-        parts += dict.fromkeys(sentences(quantity.found) for quantity in shown)
-    declared = models(shown[-1].found)
+        parts += dict.fromkeys(sentences(quantity.estimate) for quantity in shown)
+    declared = models(shown[-1].estimate)
     parts.append(declared and f"Declared privacy: {declared}")
     return [f"{part.rstrip('.')}." for part in parts if part]
 
 
 def about(quantity: Quantity, array: xarray.DataArray, beside: str = "") -> str:
     """The label of a quantity, its estimate, the numbers beside it, and the number of trials."""
-    found = quantity.found
-    estimate = found.attrs.get("estimate", "estimate")
+    result = quantity.estimate
+    estimate = result.attrs.get("estimate", "estimate")
     text = quantity.label if estimate in quantity.label else f"{quantity.label}: {estimate}"
-    beside = beside or found.attrs.get("interval", "")
+    beside = beside or result.attrs.get("interval", "")
     text = f"{text[:1].upper()}{text[1:]}{beside and f' with {beside}'}"
     if quantity.settings is not None:
         return text
-    return f"{text}; {arrays.number(found, array.sizes.get('trial'))} trials"
+    return f"{text}; {arrays.number(result, array.sizes.get('trial'))} trials"
 
 
-def _note(found) -> str:
-    return found.attrs.get("note", "")
+def _note(estimate) -> str:
+    return estimate.attrs.get("note", "")
 
 
 def models(data: xarray.Dataset | xarray.DataArray) -> str:
@@ -50,36 +50,36 @@ def models(data: xarray.Dataset | xarray.DataArray) -> str:
     if "privacy_model" not in data.coords:
         return ""
     declared = quantities.models(data)
-    found: dict[str, list[str]] = {}
-    for own in declared if "learner" in declared.dims else [declared]:
-        name = str(own["learner"].item()) if "learner" in own.coords else "the learner"
-        models = quantities.joined(own.values)
+    learners: dict[str, list[str]] = {}
+    for values in declared if "learner" in declared.dims else [declared]:
+        name = str(values["learner"].item()) if "learner" in values.coords else "the learner"
+        models = quantities.joined(values.values)
         if models == "none":
-            found.setdefault("none", []).append(name)
+            learners.setdefault("none", []).append(name)
         elif models:  # it was played
-            found.setdefault(f"{models} model", []).append(name + _differs(data, own))
-    found |= {"none": found.pop("none")} if "none" in found else {}
-    if len(found) == 1 and "epsilon" not in str(found):
-        return next(iter(found))
-    return "; ".join(f"{model} ({', '.join(names)})" for model, names in found.items())
+            learners.setdefault(f"{models} model", []).append(name + _differs(data, values))
+    learners |= {"none": learners.pop("none")} if "none" in learners else {}
+    if len(learners) == 1 and "epsilon" not in str(learners):
+        return next(iter(learners))
+    return "; ".join(f"{model} ({', '.join(names)})" for model, names in learners.items())
 
 
-def _differs(data, own) -> str:
+def _differs(data, values) -> str:
     """The declared epsilons of a learner, if they are not those of the axis epsilon."""
-    if "privacy_epsilon" not in own.coords:
+    if "privacy_epsilon" not in values.coords:
         return ""
-    epsilon = own["privacy_epsilon"].reset_coords(drop=True)
-    if not quantities.takes(data, own, "epsilon"):
+    epsilon = values["privacy_epsilon"].reset_coords(drop=True)
+    if not quantities.takes(data, values, "epsilon"):
         ends = (quantities.text(end(epsilon.values)) for end in (np.nanmin, np.nanmax))
         return f" at epsilon = {' to '.join(dict.fromkeys(ends))}"
-    if "epsilon" not in own.coords:
+    if "epsilon" not in values.coords:
         return ""
-    asked = own["epsilon"].reset_coords(drop=True)
+    asked = values["epsilon"].reset_coords(drop=True)
     asked, epsilon = xarray.broadcast(asked, epsilon)
     other = epsilon.notnull().values & ~np.isclose(epsilon, asked, rtol=1e-4)
     pairs = sorted({*zip(epsilon.values[other], asked.values[other], strict=True)})
     if len(pairs) > 3:
         least, largest = quantities.text(pairs[0][0]), quantities.text(pairs[-1][0])
         return f" with declared epsilon = {least} to {largest}"
-    texts = [f"{quantities.text(own)} at epsilon = {quantities.text(at)}" for own, at in pairs]
+    texts = [f"{quantities.text(value)} at epsilon = {quantities.text(at)}" for value, at in pairs]
     return f" with declared epsilon = {', '.join(texts)}" if texts else ""

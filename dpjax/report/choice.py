@@ -39,17 +39,17 @@ def worst(
       >>> float(found["worst"]), str(found["learner"].item())
       (6.0, 'B')
     """
-    found = estimates.band(array, over, confidence)
-    centre = found["mean"]
+    estimate = estimates.band(array, over, confidence)
+    centre = estimate["mean"]
     at = centre.fillna(-np.inf).argmax(over)
     parts = {
         "worst": centre.max(over),
-        "low": found["low"].max(over),
-        "high": found["high"].max(over),
+        "low": estimate["low"].max(over),
+        "high": estimate["high"].max(over),
         over: at.copy(data=array[over].values[at.values]),
     }
-    parts |= {"trials": found["trials"]} if "trials" in found else {}
-    return arrays.placed(xarray.Dataset(parts, attrs=found.attrs), array)
+    parts |= {"trials": estimate["trials"]} if "trials" in estimate else {}
+    return arrays.placed(xarray.Dataset(parts, attrs=estimate.attrs), array)
 
 
 @arrays.estimator("mean", fewest=4, label="{variable}", interval=estimates.BAND)
@@ -72,11 +72,11 @@ def profile(array: xarray.DataArray, over: str = "gap", confidence: float = 0.95
       >>> float(found["largest_gap"]), float(found["largest"]), found["mean"].values.tolist()
       (0.2, 8.5, [1.75, 8.25])
     """
-    found = estimates.band_of(array, over, confidence, fewest=4)
+    estimate = estimates.band_of(array, over, confidence, fewest=4)
     held_out = tune(-array, over, confidence=confidence)
     parts = {"largest": -held_out["mean"], "largest_low": -held_out["high"]}
     parts |= {"largest_high": -held_out["low"], f"largest_{over}": held_out[f"chosen_{over}"]}
-    return found.assign(parts)
+    return estimate.assign(parts)
 
 
 @arrays.estimator("mean", fewest=4, label="{variable}, tuned", interval=estimates.STUDENT)
@@ -123,37 +123,39 @@ def tune(array: xarray.DataArray, *over: str, confidence: float = 0.95) -> xarra
     note = note if tuned.any() else f"Not tuned, because no learner takes {' or '.join(axes)}."
     array = array.assign_coords(trial=array["trial"], tuned=tuned)
     choose = partial(_tune, axes=axes, confidence=confidence, trials=array["trial"])
-    found = arrays.by_trials(array, choose, axes, fewest=4)
-    at, played = found["at"].fillna(0.0).astype(int), found["mean"].notnull()
-    held = found["held"] == 1.0
-    found = found.drop_vars(["at", "held", "trial"]).assign(candidate=found["candidate"] == 1.0)
+    estimate = arrays.by_trials(array, choose, axes, fewest=4)
+    at, played = estimate["at"].fillna(0.0).astype(int), estimate["mean"].notnull()
+    held = estimate["held"] == 1.0
+    estimate = estimate.drop_vars(["at", "held", "trial"]).assign(
+        candidate=estimate["candidate"] == 1.0
+    )
     numbers = np.unravel_index(at.values, [array.sizes[name] for name in axes])
-    place = {name: at.copy(data=own) for name, own in zip(axes, numbers, strict=True)}
-    for coordinate, own in array.coords.items():
-        if coordinate not in array.dims and "trial" not in own.dims:
-            own = own.isel({axis: place[axis] for axis in axes if axis in own.dims})
-            found = found.assign_coords({coordinate: own.variable})
+    place = {name: at.copy(data=values) for name, values in zip(axes, numbers, strict=True)}
+    for coordinate, values in array.coords.items():
+        if coordinate not in array.dims and "trial" not in values.dims:
+            values = values.isel({axis: place[axis] for axis in axes if axis in values.dims})
+            estimate = estimate.assign_coords({coordinate: values.variable})
     for name in axes:
         chosen = at.copy(data=array[name].values[place[name].values])
-        found[f"chosen_{name}"] = chosen.where(played & _takes(found, name))
+        estimate[f"chosen_{name}"] = chosen.where(played & _takes(estimate, name))
     if array.name is not None:
         kept = [name for name in array.coords if name in (*array.dims, "report_stopped")]
-        own = array.drop_vars([name for name in array.coords if name not in kept])
-        own = own.isel({name: index.reset_coords(drop=True) for name, index in place.items()})
-        own = own.drop_vars(axes).where(held)
-        found = arrays.count_censored(found, own)
+        values = array.drop_vars([name for name in array.coords if name not in kept])
+        values = values.isel({name: index.reset_coords(drop=True) for name, index in place.items()})
+        values = values.drop_vars(axes).where(held)
+        estimate = arrays.count_censored(estimate, values)
         used = (held & tuned if tuned.any() else held).any([n for n in held.dims if n != "trial"])
-        found[array.name] = own.isel(trial=np.flatnonzero(used)).assign_attrs(note=note)
-    half = "half of the" if "trials" in found else array.sizes["trial"] // 2
+        estimate[array.name] = values.isel(trial=np.flatnonzero(used)).assign_attrs(note=note)
+    half = "half of the" if "trials" in estimate else array.sizes["trial"] // 2
     best = (f"the least mean of {half} trials, with the settings that are not significantly worse "
             f"in the other trials, at {100 * confidence:g} %")  # fmt: skip
-    return found.assign_attrs(chosen_on=half, chosen=best, note=note)
+    return estimate.assign_attrs(chosen_on=half, chosen=best, note=note)
 
 
 def _takes(data, name, over=()) -> xarray.DataArray:
     """Whether cells, or some cell along ``over``, take an axis."""
-    own = data.coords.get(f"takes_{name}", xarray.DataArray(True)).reset_coords(drop=True)
-    return own.any([axis for axis in own.dims if axis in over])
+    values = data.coords.get(f"takes_{name}", xarray.DataArray(True)).reset_coords(drop=True)
+    return values.any([axis for axis in values.dims if axis in over])
 
 
 def _tune(array, axes, confidence, trials) -> xarray.Dataset:
@@ -162,15 +164,15 @@ def _tune(array, axes, confidence, trials) -> xarray.Dataset:
     ``at`` is the place of the choice, and ``held`` is 1 for the trials of the estimate: those of
     the second half, or all if nothing was chosen.
     """
-    half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(setting=axes)
+    half, flat = array.sizes["trial"] // 2, arrays.bare(array).stack(_setting=axes)
     halves = flat.isel(trial=slice(half)), flat.isel(trial=slice(half, None))
     means = halves[0].mean("trial", skipna=False)
-    at = means.fillna(np.inf).argmin("setting")
-    chosen = halves[1].isel(setting=at).drop_vars(["setting", *axes])
-    first = flat.isel(setting=0).drop_vars(["setting", *axes])
-    found, every = (
-        estimates.mean(own, confidence).drop_vars("trials", errors="ignore")
-        for own in (chosen, first)
+    at = means.fillna(np.inf).argmin("_setting")
+    chosen = halves[1].isel(_setting=at).drop_vars(["_setting", *axes])
+    first = flat.isel(_setting=0).drop_vars(["_setting", *axes])
+    estimate, every = (
+        estimates.mean(values, confidence).drop_vars("trials", errors="ignore")
+        for values in (chosen, first)
     )
     worse = estimates.mean(halves[1] - chosen, confidence)
     single = scipy.special.stdtrit(chosen.sizes["trial"] - 1, confidence)
@@ -178,11 +180,11 @@ def _tune(array, axes, confidence, trials) -> xarray.Dataset:
     candidate = ~(worse["mean"] > single * worse["standard_error"]) & means.notnull()
     tuned = array["tuned"].reset_coords(drop=True)
     held, all_held = (
-        xarray.ones_like(own["trial"], float).reindex(trial=trials, fill_value=0.0)
-        for own in (chosen, array)
+        xarray.ones_like(values["trial"], float).reindex(trial=trials, fill_value=0.0)
+        for values in (chosen, array)
     )
-    return found.where(tuned, every).assign(
-        candidate=candidate.unstack("setting") & tuned, at=at, held=held.where(tuned, all_held)
+    return estimate.where(tuned, every).assign(
+        candidate=candidate.unstack("_setting") & tuned, at=at, held=held.where(tuned, all_held)
     )
 
 
@@ -224,12 +226,12 @@ def frontier(
     note = (f"At each level, the best setting ({words}) that declares at most this {over}, chosen "
             f"on the other half of the trials. {_NOTE}")  # fmt: skip
     declared, models = array["privacy_epsilon"], quantities.models(array)
-    found = []
+    winners = []
     for level in array[over].values:
         allowed = declared <= level * (1.0 + 1e-5)
         # A cell without a declaration is not expected to be played.
-        own = array.where(allowed).assign_coords(privacy_epsilon=declared.where(allowed))
-        best = tune(own, *settings, confidence=confidence)
+        values = array.where(allowed).assign_coords(privacy_epsilon=declared.where(allowed))
+        best = tune(values, *settings, confidence=confidence)
         at = {name: best[f"chosen_{name}"].fillna(array[name].values[0]) for name in settings}
         model = models.sel(at).reset_coords(drop=True)
         best["chosen_model"] = model.where(best["mean"].notnull(), "")
@@ -239,15 +241,15 @@ def frontier(
         all_trials = xarray.full_like(best["mean"], array.sizes["trial"], int)
         all_trials.attrs = {"of": array.sizes["trial"]}
         best["trials"] = best.get("trials", all_trials)
-        found.append(best.assign_coords({over: level}))
-    levels = xarray.concat(found, over, combine_attrs="override", join="outer", coords="different",
-                         compat="equals")  # fmt: skip
+        winners.append(best.assign_coords({over: level}))
+    levels = xarray.concat(winners, over, combine_attrs="override", join="outer",
+                           coords="different", compat="equals")  # fmt: skip
     levels[over].attrs["long_name"] = f"declared {over} at most"
     for described in (levels, *levels.data_vars.values()):
         described.attrs |= {"note": note} if "note" in described.attrs else {}
     # All settings compete at the largest level, so it names all that failed.
     trials = levels["trials"]
-    trials.attrs = found[np.argmax(array[over].values)]["trials"].attrs
+    trials.attrs = winners[np.argmax(array[over].values)]["trials"].attrs
     if (trials == array.sizes["trial"]).all() and not trials.attrs.get("failed"):
         return levels.drop_vars("trials")
     return levels.assign_attrs(chosen_on="half of the")

@@ -93,8 +93,8 @@ def _quantile(array, q, confidence) -> xarray.Dataset:
     ends = np.nan_to_num(ranks.low, nan=0), np.nan_to_num(ranks.high, nan=trials + 1)
     low, high = (ordered.isel(trial=int(end), drop=True) for end in ends)
     centre = array.quantile(q, "trial", skipna=False).drop_vars("quantile")
-    found = xarray.Dataset({"quantile": centre, "low": low, "high": high})
-    return found.where(centre.notnull())
+    estimate = xarray.Dataset({"quantile": centre, "low": low, "high": high})
+    return estimate.where(centre.notnull())
 
 
 @estimator("proportion", fewest=1, interval="{percent} intervals of Clopper and Pearson")
@@ -125,8 +125,8 @@ def _proportion(array, confidence) -> xarray.Dataset:
     trials = array.sizes["trial"]
     share = array.mean("trial", skipna=False)
     low, high = clopper_pearson(share * trials, trials, (1.0 - confidence) / 2.0)
-    found = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
-    return xarray.Dataset(found).where(share.notnull())
+    estimate = {"proportion": share, "low": share.copy(data=low), "high": share.copy(data=high)}
+    return xarray.Dataset(estimate).where(share.notnull())
 
 
 @estimator("{name}", label="{name} of {variable}", interval="{percent} bootstrap percentiles")
@@ -155,12 +155,12 @@ def statistic(
     def percentiles(array):
         array = bare(array).transpose("trial", ...)
         trials, like = array.values, array.isel(trial=0, drop=True)
-        found = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
+        estimate = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
         names = (name, "low", "high")
-        return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, found, strict=True)})
+        return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, estimate, strict=True)})
 
-    found = arrays.by_trials(array, percentiles, fewest=2)
-    return arrays.cautioned(found, array.sizes["trial"], "bootstrap percentiles")
+    estimate = arrays.by_trials(array, percentiles, fewest=2)
+    return arrays.cautioned(estimate, array.sizes["trial"], "bootstrap percentiles")
 
 
 def of_means(
@@ -199,11 +199,11 @@ def of_means(
         return xarray.Dataset({name: centre, "low": low, "high": high}).where(centre.notnull())
 
     axes = [str(axis) for axis in array.dims if axis != "trial"] if over is None else over
-    found = arrays.by_trials(array, of_trials, axes, fewest=2)
+    estimate = arrays.by_trials(array, of_trials, axes, fewest=2)
     drawn = "resampled trials" if array.sizes["trial"] >= arrays.FEW else "means by Student's law"
     about = {"estimate": name, "interval": f"{100 * confidence:g} % percentiles of {drawn}"}
-    found = found.assign_attrs(about, trials=array.sizes["trial"])
-    return arrays.cautioned(found, array.sizes["trial"])
+    estimate = estimate.assign_attrs(about, trials=array.sizes["trial"])
+    return arrays.cautioned(estimate, array.sizes["trial"])
 
 
 @estimator()
@@ -226,107 +226,24 @@ def median_of_means(
       >>> {name: round(float(value), 2) for name, value in found.items()}
       {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
     """
-    _check_groups(array, groups)
-    compute = partial(_median_of_means, groups=groups)
-    return statistic(array, compute, confidence, "median_of_means")
-
-
-def _check_groups(array, groups):
     trials = array.sizes["trial"]
     if groups < 1 or trials % groups:
         raise ValueError(f"groups: {trials} trials do not divide into {groups} equal groups")
+    compute = partial(median_of_groups, groups=groups)
+    return statistic(array, compute, confidence, "median_of_means")
 
 
-def _median_of_means(trials, groups):
-    """The median of means of trials along the first axis.
+def median_of_groups(trials: np.ndarray, groups: int) -> np.ndarray:
+    """The median of the means of groups of consecutive trials along the first axis.
 
     If some trials do not count, sizes of groups differ by one, and no group is empty.
+
+    Examples:
+      >>> float(estimates.median_of_groups(np.array([1.0, 3.0, 2.0, 10.0, 4.0, 0.0]), 3))
+      2.0
     """
     parts = np.array_split(trials, min(groups, len(trials)))
     return np.median([part.mean(axis=0) for part in parts], axis=0)
-
-
-@estimator("gini", interval=f"{STUDENT} of its logarithm")
-def gini(array: xarray.DataArray, confidence: float = 0.95) -> xarray.Dataset:
-    """Gini's mean difference: the mean of |x - x'| over all pairs of trials.
-
-    It is 2 / (n (n - 1)) sum_j (2j - n - 1) x_(j) for the order statistics x_(1) <= ... <= x_(n).
-    The interval is Student's for its logarithm, with the jackknife's standard error. It ends at
-    infinity if all trials but one are equal.
-
-    Examples:
-      >>> import xarray
-      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
-      >>> found = estimates.gini(regret)
-      >>> {name: round(float(value), 2) for name, value in found.items()}
-      {'gini': 3.33, 'low': 0.04, 'high': 253.69}
-    """
-
-    def interval(array):
-        array = bare(array).transpose("trial", ...)
-        trials, like = array.values, array.isel(trial=0, drop=True)
-        n, centre = len(trials), _gini(trials)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log([_gini(np.delete(trials, i, axis=0)) for i in range(n)])
-            error = np.nan_to_num(np.sqrt((n - 1) * logs.var(axis=0)), nan=np.inf)
-            factor = np.exp(scipy.special.stdtrit(n - 1, 0.5 + confidence / 2) * error)
-        factor = np.where(centre == 0.0, 1.0, factor)
-        found = {"gini": centre, "low": centre / factor, "high": centre * factor}
-        return xarray.Dataset({name: like.copy(data=values) for name, values in found.items()})
-
-    found = arrays.by_trials(array, interval, fewest=2)
-    return arrays.cautioned(found, array.sizes["trial"])
-
-
-def _gini(trials):
-    """Gini's mean difference of trials along the first axis; 0 for a single trial."""
-    n = len(trials)
-    if n < 2:
-        return np.zeros(trials.shape[1:])
-    weights = 2.0 * np.arange(1, n + 1) - n - 1
-    return np.tensordot(weights, np.sort(trials, axis=0), axes=1) * 2.0 / (n * (n - 1))
-
-
-def gini_spread(array: xarray.DataArray, groups: int = 10) -> xarray.Dataset:
-    """The median of means, with Gini's mean difference of the trials below it and above it.
-
-    These are the error bars of Tossou & Dimitrakakis 2017. They show the spread of trials and are
-    not confidence intervals of the centre. A trial at the centre counts on both sides. A side with
-    fewer than two trials has spread 0.
-
-    Args:
-      array: with the dimension trial.
-      groups: the number of equal groups of trials.
-
-    Returns:
-      A Dataset of centre, gini_below, gini_above, and the ends low and high of the bars.
-
-    Examples:
-      >>> import xarray
-      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
-      >>> found = estimates.gini_spread(regret, groups=3)
-      >>> {name: round(float(value), 2) for name, value in found.items()}
-      {'centre': 2.0, 'gini_below': 1.0, 'gini_above': 4.0, 'low': 1.0, 'high': 6.0}
-    """
-    arrays.check(array, fewest=1)
-    _check_groups(array, groups)
-
-    def sides(trials):
-        centre = _median_of_means(trials, groups)
-        return centre, _gini(trials[trials <= centre]), _gini(trials[trials >= centre])
-
-    def spread(array):
-        array = array.transpose("trial", ...)
-        like = array.isel(trial=0, drop=True)
-        centre, below, above = np.apply_along_axis(sides, 0, array.values)
-        found = {"centre": centre, "gini_below": below, "gini_above": above,
-                 "low": centre - below, "high": centre + above}  # fmt: skip
-        return xarray.Dataset({name: like.copy(data=values) for name, values in found.items()})
-
-    found = arrays.by_trials(array.astype(np.float64), spread)
-    arrays.warn(arrays.remarks(found), str(array.name or "gini_spread"))
-    caption = f"median of means over {groups} groups, with Gini's mean differences below and above"
-    return found.assign_attrs(estimate=caption, trials=array.sizes["trial"])
 
 
 @estimator("mean of paired differences", label="{variable} minus that of {to}")
@@ -399,19 +316,19 @@ def band_of(
 
 def _band(array, axes, confidence) -> xarray.Dataset:
     """:func:`band` of trials that count in all played cells."""
-    found, trials = _mean(array, confidence), array.sizes["trial"]
-    error = found["standard_error"].where(found["standard_error"] > 0)
+    estimate, trials = _mean(array, confidence), array.sizes["trial"]
+    error = estimate["standard_error"].where(estimate["standard_error"] > 0)
     if trials < arrays.FEW:
         tail = (1.0 - confidence) / 2 / np.maximum(error.count(axes), 1)
-        width = scipy.special.stdtrit(trials - 1, 1.0 - tail) * found["standard_error"]
+        width = scipy.special.stdtrit(trials - 1, 1.0 - tail) * estimate["standard_error"]
     else:
         # The error of a draw is estimated like that of all trials.
-        scaled = abs(arrays.resampled_means(array) - found["mean"]) / error
+        scaled = abs(arrays.resampled_means(array) - estimate["mean"]) / error
         largest = scaled.max(axes).fillna(0.0)  # 0 if all trials are equal, or none was played
         edge = largest.quantile(confidence, "draw").drop_vars("quantile")
         # Resampling understates the width, so Student's quantile corrects it.
         level = 0.5 + confidence / 2
         ratio = scipy.special.stdtrit(trials - 1, level) / scipy.special.ndtri(level)
-        width = edge * ratio * found["standard_error"]
-    found["low"], found["high"] = found["mean"] - width, found["mean"] + width
-    return found
+        width = edge * ratio * estimate["standard_error"]
+    estimate["low"], estimate["high"] = estimate["mean"] - width, estimate["mean"] + width
+    return estimate

@@ -17,7 +17,6 @@ from dpjax.core import _check
 from dpjax.report import arrays, captions, estimates, quantities
 from dpjax.report.arrays import named
 from dpjax.report.plot import TRUETYPE, label_axes, ticks_at
-from dpjax.report.quantities import DECLARED
 
 # Okabe and Ito's colour-blind safe colours, in an order of alternating lightness, and grey.
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#CC79A7", "#009E73", "#F0E442",
@@ -58,7 +57,7 @@ def figure(
     estimate: str | Callable | None = None,
     confidence: float = 0.95,
     across: Mapping[str, Any] | None = None,
-    share_y: bool | None = None,
+    share_y: bool = True,
     style: str | None = None,
     caption: bool = True,
     note: str = "",
@@ -70,10 +69,7 @@ def figure(
         ``tune`` has a panel for the best setting, with its candidates, and one for the tuned
         regret. Each axis with several values must be named below.
       x: the horizontal axis. ``inf`` is drawn at the right, followed by "unused" for learners or
-        environments that do not take the axis. "declared" is the declared epsilon of each learner;
-        a learner that takes no epsilon then has a mark at its declared epsilon, or at "none" if it
-        declares no privacy. Curves go along epsilon if it has several values, or otherwise along
-        the axis that is not named below.
+        environments that do not take the axis.
       of: the variable: by default the regret, at the horizon unless x is the round. For an estimate
         by ``tune`` it is "mean" or, for example, "chosen_mixing"; by default both are shown.
       color: the axis shown by colours and markers. A learner that does not take it is grey.
@@ -87,10 +83,8 @@ def figure(
       across: labels -> lines of all panels, such as bounds: a number, a value for each of the x
         axis, or an ``xarray.DataArray`` along the x axis, the axes of the panels, or both. The
         label of a bound should name its theorem or function.
-      share_y: whether all panels have the same y axis. By default they do if the curves then span
-        at least a third of each panel's height. All have one scale, logarithmic or linear. A linear
-        y axis of positive values begins at 0 if the curves then span at least a third of its
-        height.
+      share_y: whether all panels of one quantity have the same y axis. They always have the same
+        scale, logarithmic or linear.
       style: the width and fonts of a page or column of a conference or journal: "neurips", "icml",
         "icml-column", "ieee", "ieee-column" or "jmlr". The legend is then above the panels.
       caption: whether the caption is written below the panels. The figure's attribute ``caption``
@@ -103,25 +97,19 @@ def figure(
     Raises:
       TypeError: ``across`` is no dict.
       ValueError: an axis does not exist, is named twice, or has several values and is not named; no
-        trial or estimate is finite; a curve has two values at one declared epsilon; or a line of
-        ``across`` has other axes.
+        trial or estimate is finite; or a line of ``across`` has other axes.
     """
     facets = [panel] if isinstance(panel, str) else list(panel or ())
     if style is not None:
         _check.one_of(*STYLES, style=style)
-    axis, declared = x, x == DECLARED and x not in data.dims
-    if declared:
-        data, axis = quantities.along_declared(data, of, [color, line, *facets])
-    roles = {"x": axis, "color": color, "line": line}
+    roles = {"x": x, "color": color, "line": line}
     roles |= dict(zip(("panel", "columns"), facets, strict=False))
     array, shown = _shown(data, of, roles, estimate, confidence)
     shown = [quantity.squeezed(roles.values()) for quantity in shown]
-    along = quantities.along(array, axis, declared)
-    across = quantities.lines(across, array, axis, facets)
+    along = quantities.along(array, x)
+    across = quantities.lines(across, array, x, facets)
     if len(across) >= len(_LINES):
         raise ValueError(f"across: {len(across)} lines; at most {len(_LINES) - 1} can be drawn")
-    if declared and axis != "epsilon" and any(axis in own.dims for own in across.values()):
-        raise ValueError(f'across: with x="declared" and curves along {axis}, pass numbers')
     panels = [(dict(zip(facets, values, strict=True)), quantity)
               for values in product(*(array[name].values for name in facets))
               for quantity in shown]  # fmt: skip
@@ -143,7 +131,11 @@ def figure(
         height += 0.07 * max(map(len, labels))
     title_width = int(3.4 * 72 / 6 if page is None else page / columns * 72 / (0.6 * font))
     drawn = Captioned(figsize=(width, height), layout="constrained")
-    axes = drawn.subplots(rows, columns, squeeze=False, sharex=True).flatten()
+    sharey: Any = share_y and (len(shown) == 1 or (columns == len(shown) and "col"))
+    grid = drawn.subplots(rows, columns, squeeze=False, sharex=True, sharey=sharey)
+    axes = grid.flatten()
+    cells = [at for at, quantity in panels if quantity is shown[0]]
+    logarithmic = [_is_wide([quantity.sel(at) for at in cells]) for quantity in shown]
     looks = _looks(array, color, line, x == "round", along.beyond is not None)
     flat = equal = 0
     for i, (at, quantity) in enumerate(panels):
@@ -161,12 +153,11 @@ def figure(
             look = {"color": "0.5", "linewidth": 1.0, "linestyle": kind}
             _line(axes[i], values.sel({n: v for n, v in at.items() if n in values.dims}),
                   along, look)  # fmt: skip
-        _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit)
+        _frame(axes[i], part, along, below, labels, slanted, 0.8 * wide / digit,
+               logarithmic[i % len(shown)])  # fmt: skip
         axes[i].xaxis.set_tick_params(labelbottom=below)
-    for i in (i for i, quantity in enumerate(shown) if quantity.settings is None):
-        _share(axes[i : len(panels) : len(shown)], share_y, columns if len(shown) == 1 else 1)
-    for each in axes[len(panels) :]:
-        each.axis("off")
+    for item in axes[len(panels) :]:
+        item.axis("off")
     parts = captions.caption(shown, array, roles.values())
     if flat and array.sizes.get("trial", 2) > 1:
         parts.append("A curve without a band: all trials have the same value.")
@@ -174,30 +165,29 @@ def figure(
         parts.append("A wider curve or mark is equal to the one on it.")
     text = " ".join(filter(None, [*parts, note]))
     drawn.caption = text
-    spare = None if page or len(panels) == len(axes) else axes[len(panels)]
-    above = _legend(drawn, array, (color, line), looks, across, page and font, spare)
+    above = _legend(drawn, array, (color, line), looks, across, page and font)
     if caption:
         text = text.replace(" = ", "\u00a0=\u00a0").replace(" %", "\u00a0%")
         line_width = int(drawn.get_figwidth() * (15 if page is None else 130 / font))
         text = textwrap.fill(text, line_width, break_long_words=False, break_on_hyphens=False)
         drawn.supxlabel(text, x=0.01, ha="left", fontsize=font, color="0.25")
     if page is not None:
-        for each in drawn.findobj(Text):
-            each.set_fontsize(font)
-        for each in axes:
-            each.tick_params(labelsize=font)
+        for item in drawn.findobj(Text):
+            item.set_fontsize(font)
+        for item in axes:
+            item.tick_params(labelsize=font)
             if upright > wide:
-                each.tick_params(axis="x", labelsize=font * wide / upright)
+                item.tick_params(axis="x", labelsize=font * wide / upright)
         lines = text.count("\n") + 1 if caption else 0
         drawn.set_figheight(height + (1.3 * lines + 1.6 * above) * font / 72)
     return drawn
 
 
-def _legend(drawn, array, axes, looks, across, font, spare) -> int:
-    """Draw the legend right of the panels, in the place of an unused panel, or above the panels.
+def _legend(drawn, array, axes, looks, across, font) -> int:
+    """Draw the legend right of the panels, or above the panels.
 
     On the right, a large legend has two columns and makes the figure larger. ``font`` is the font
-    size of a page, whose legend is above the panels, or None. ``spare`` is an unused panel or None.
+    size of a page, whose legend is above the panels, or None.
 
     Returns:
       The number of lines above the panels.
@@ -226,7 +216,7 @@ def _legend(drawn, array, axes, looks, across, font, spare) -> int:
     if not handles:
         return 0
     width, height = drawn.get_size_inches()
-    most = int((width * 72 - 34) / 4.6) if font else 50 if spare is None else 40
+    most = int((width * 72 - 34) / 4.6) if font else 50
     labels = [textwrap.fill(str(handle.get_label()), most) for handle in handles]
     lines = sum(label.count("\n") + 1 for label in labels)
     if font:
@@ -236,10 +226,6 @@ def _legend(drawn, array, axes, looks, across, font, spare) -> int:
                  "fontsize": font, "handlelength": 2.0, "columnspacing": 1.2}  # fmt: skip
         drawn.legend(handles, labels, frameon=False, **place)
         return rows
-    if spare is not None and lines <= 14:
-        spare.legend(handles, labels, frameon=False, loc="center left", fontsize=8)
-        drawn.set_figwidth(width - 1.6)
-        return 0
     columns = 1 if lines <= 6 * height - 3 else 2
     place = {"loc": "outside right upper", "ncols": columns, "fontsize": 8, "handlelength": 3.0}
     legend = drawn.legend(handles, labels, frameon=False, **place)
@@ -271,16 +257,16 @@ def _shown(data, of, roles, estimate, confidence) -> tuple:
     with arrays.quiet():
         if estimate is None and quantities.is_proportion(array):
             estimate = "proportion"
-        found = None if estimate is None else named(estimate, confidence)(array)
-        left = array if found is None else found[next(iter(found))]
+        result = None if estimate is None else named(estimate, confidence)(array)
+        left = array if result is None else result[next(iter(result))]
         check_axes({str(n): size for n, size in left.sizes.items()}, roles)
-        if found is None and data.sizes[x] == 1:
-            found = estimates.mean(array, confidence)
-        found = estimates.band(array, x, confidence) if found is None else found
-    arrays.refuse_empty(found[next(iter(found))], of, "estimate")
-    arrays.warn(arrays.incomplete(found), of, stacklevel=4)
-    words = found.attrs.get("label") or quantities.label(of, array.attrs)
-    return array, [quantities.Quantity(words, found)]
+        if result is None and data.sizes[x] == 1:
+            result = estimates.mean(array, confidence)
+        result = estimates.band(array, x, confidence) if result is None else result
+    arrays.refuse_empty(result[next(iter(result))], of, "estimate")
+    arrays.warn(arrays.incomplete(result), of, stacklevel=4)
+    words = result.attrs.get("label") or quantities.label(of, array.attrs)
+    return array, [quantities.Quantity(words, result)]
 
 
 def check_axes(sizes: dict[str, int], named: dict) -> None:
@@ -290,13 +276,13 @@ def check_axes(sizes: dict[str, int], named: dict) -> None:
       sizes: the length of each axis of the array.
       named: the axis for each of x, color, line and panel, or None.
     """
-    given = [name for name in named.values() if name is not None]
+    axes = [name for name in named.values() if name is not None]
     for role, name in named.items():
         if name is not None and (name not in sizes or name == "trial"):
             raise ValueError(f"{role}: {name} is not an axis of the data: {', '.join(sizes)}")
-    if len(set(given)) < len(given):
-        raise ValueError(f"an axis can be named only once, got {', '.join(given)}")
-    left = [name for name in sizes if name not in (*given, "trial") and sizes[name] > 1]
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"an axis can be named only once, got {', '.join(axes)}")
+    left = [name for name in sizes if name not in (*axes, "trial") and sizes[name] > 1]
     if left:
         raise ValueError(
             f"{left[0]} has {sizes[left[0]]} values; select one of them, or name it as "
@@ -360,47 +346,44 @@ def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
     for (first, look), (second, kind) in product(looks[0].items(), looks[1].items()):
         at = {color: first, line: second}
         one = part.sel({name: value for name, value in at.items() if name is not None})
-        found = one.found
-        centre, low, high = (found[name].values for name in (part.centre, "low", "high"))
+        estimate = one.estimate
+        centre, low, high = (estimate[name].values for name in (part.centre, "low", "high"))
         shown = ~np.isnan(centre)
         # A learner that does not take the colour or line axis has one curve for all its values.
-        own = first if quantities.takes(array, found, color) else None
-        again = (own, centre.tobytes()) in drawn and not (
-            quantities.takes(array, found, color) and quantities.takes(array, found, line)
+        level = first if quantities.takes(array, estimate, color) else None
+        again = (level, centre.tobytes()) in drawn and not (
+            quantities.takes(array, estimate, color) and quantities.takes(array, estimate, line)
         )
         if again or not shown.any():
             continue
-        drawn.add((own, centre.tobytes()))
-        if "standard_error" in found:
-            error = found["standard_error"].values[shown]
+        drawn.add((level, centre.tobytes()))
+        if "standard_error" in estimate:
+            error = estimate["standard_error"].values[shown]
             flat += bool((error <= 1e-9 * abs(centre[shown])).all())
         curve = {**look, **kind}
-        if not quantities.takes(array, found, color):
+        if not quantities.takes(array, estimate, color):
             curve["color"] = _NONE
-        places = along.of(found)
-        if not quantities.takes(array, found, along.axis):
+        places = along.of(estimate)
+        if not quantities.takes(array, estimate, along.axis):
             shown &= np.arange(len(shown)) == np.argmax(shown)
         order = np.flatnonzero(shown)[np.argsort(places[shown], kind="stable")]
-        _refuse_equal(along, places[order], array[along.axis].values[order])
         shape = np.stack([places[order], centre[order]])
-        same = sum(own.shape == shape.shape and np.allclose(own, shape, 1e-3, 0.0, equal_nan=True)
-                   for own in shapes)  # fmt: skip
+        same = sum(other.shape == shape.shape
+                   and np.allclose(other, shape, 1e-3, 0.0, equal_nan=True)
+                   for other in shapes)  # fmt: skip
         shapes.append(shape)
         equal += bool(same)
         curve |= {"markersize": (5 if "fillstyle" in kind else 4) + 3 * same,
                   "linewidth": 1.3 + 2.4 * same, "zorder": 2 - same / 100}  # fmt: skip
-        alone = np.isnan(places[order]) if len(order) > 1 else np.ones(len(order), bool)
-        mark, rest = order[alone], order[~alone]
-        if len(mark):
-            sides = np.nan_to_num([centre[mark] - low[mark], high[mark] - centre[mark]])
-            axes.errorbar(np.nan_to_num(places[mark], nan=along.beyond or 0.0), centre[mark], sides,
-                          linestyle="", marker=curve["marker"] or "o",
+        if len(order) == 1:
+            sides = np.nan_to_num([centre[order] - low[order], high[order] - centre[order]])
+            axes.errorbar(np.nan_to_num(places[order], nan=along.beyond or 0.0), centre[order],
+                          sides, linestyle="", marker=curve["marker"] or "o",
                           markersize=curve["markersize"], zorder=curve["zorder"],
                           color=curve["color"], fillstyle=curve.get("fillstyle"))  # fmt: skip
-        if not len(rest):
             continue
-        axes.plot(places[rest], centre[rest], **curve)
-        axes.fill_between(places[rest], low[rest], high[rest], color=curve["color"],
+        axes.plot(places[order], centre[order], **curve)
+        axes.fill_between(places[order], low[order], high[order], color=curve["color"],
                           alpha=0.18, linewidth=0)  # fmt: skip
         if one.candidates is not None:
             which = one.candidates.transpose(along.axis, ...)
@@ -408,19 +391,6 @@ def _curves(axes, part, array, along, looks, color, line) -> tuple[int, int]:
             axes.plot(places[at_x], which[which.dims[1]].values[at_y], ".", markersize=3,
                       color=curve["color"], alpha=0.6)  # fmt: skip
     return flat, equal
-
-
-def _refuse_equal(along, places, values) -> None:
-    """Refuse a curve along the declared epsilon that has several values at one place."""
-    for place in places:
-        same = values[(places == place) | (np.isnan(places) & np.isnan(place))]
-        if len(same) > 1:
-            at = "no privacy" if np.isnan(place) else f"epsilon = {quantities.text(place)}"
-            one, other = map(quantities.text, same[:2])
-            raise ValueError(
-                f'x: "declared": a learner declares {at} at {along.axis} = {one} and {other}; '
-                f"name {along.axis} as color, line or panel, or select one value"
-            )
 
 
 def _room(font) -> float:
@@ -431,13 +401,14 @@ def _room(font) -> float:
     return 1.1 * font / 72 / 0.8
 
 
-def _frame(axes, part, along, below, labels, slanted, room) -> None:
+def _frame(axes, part, along, below, labels, slanted, room, logarithmic) -> None:
     """Set scales and ticks.
 
     Args:
       below: whether the x axis has labels.
       labels, slanted: the words along the x axis, and whether they are slanted and not upright.
       room: the width of the panel in digits.
+      logarithmic: whether the values need a logarithmic scale, unless x is evenly spaced rounds.
     """
     numbers = along.ticks.dtype.kind in "iuf"
     finite = along.ticks[np.isfinite(along.ticks)] if numbers else along.ticks
@@ -445,7 +416,7 @@ def _frame(axes, part, along, below, labels, slanted, room) -> None:
     spread = along.axis != "round" or np.median(finite) < finite.max() / 4
     if spread and quantities.is_wide(along.ticks):
         axes.set_xscale("log")
-    for text, place in {"∞": along.infinity, along.beyond_label: along.beyond}.items():
+    for text, place in {"∞": along.infinity, quantities.NOT_USED: along.beyond}.items():
         if place is not None:
             axes.axvline(place, color="0.85", linewidth=0.8, zorder=0)
             axes.annotate(text if below else "", (place, 0), xycoords=("data", "axes fraction"),
@@ -467,14 +438,13 @@ def _frame(axes, part, along, below, labels, slanted, room) -> None:
     if numbers and beyond and not labelled:  # No tick has a number between the last and infinity.
         left, last = axes.get_xlim()[0], max(finite, default=-np.inf)
         axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= last])
-    low, centre = part.found["low"].values, part.found[part.centre].values
     if part.settings is not None:
         if quantities.is_wide(np.array([*part.settings])):
             axes.set_yscale("log")
         shown = [*part.settings.items()][:: -(-len(part.settings) // 12)]
         axes.set_yticks(*zip(*shown, strict=True))
         axes.set_yticks([], minor=True)
-    elif spread and np.fmin.reduce(low, None) > 0 and _ratio(centre) > _WIDE:
+    elif spread and logarithmic:
         axes.set_yscale("log")
 
 
@@ -492,41 +462,9 @@ def _thin(axes, room) -> None:
     axes.set_xticks(ticks, labels)
 
 
-def _ratio(values) -> float:
-    """The ratio of the largest to the smallest of positive values."""
-    return np.fmax.reduce(values, None) / np.fmin.reduce(values, None)
-
-
-def _share(panels, share, columns) -> None:
-    """Begin y axes at 0 if there is room, and share them between panels if ``share`` is true.
-
-    All have one scale. It is logarithmic if one would be and all values are positive.
-    If it is None, they are shared if the curves then span a third of each panel's height.
-    """
-    left_most = panels[::columns]
-    panels = [axes for axes in panels if np.isfinite(axes.dataLim.intervaly).all()]
-    if len({axes.get_yscale() for axes in panels}) > 1:
-        positive = all(axes.dataLim.y0 > 0.0 for axes in panels)
-        for axes in panels:
-            axes.set_yscale("log" if positive else "linear")
-    if not panels:
-        return
-    scales = {axes.get_yscale() for axes in panels}
-    low, high = np.array([axes.dataLim.intervaly for axes in panels]).T
-    if scales == {"log"}:
-        low, high = np.log(low), np.log(high)
-    zero = scales == {"linear"} and low.min() >= 0.0 and high.max() - low.min() >= high.max() / 3
-    if share is None:
-        start, end = (0.0 if zero else low.min()), high.max()
-        reached = high - (0.0 if zero else low) >= (end - start) / 3
-        share = len(scales) == 1 and bool(reached.all())
-    for i, axes in enumerate(panels):
-        if share and i:
-            axes.sharey(panels[0])
-            axes.yaxis.set_tick_params(which="both", labelleft=axes in left_most)
-        own = low[i] >= 0.0 and high[i] - low[i] >= high[i] / 3
-        if axes.get_yscale() == "linear" and (zero if share else own):
-            axes.dataLim.update_from_data_y([0.0], ignore=False)
-            axes.get_lines()[0].sticky_edges.y.append(0.0)
-    for axes in panels:
-        axes.autoscale_view(scalex=False)
+def _is_wide(panels) -> bool:
+    """Whether all values of panels are positive, and those of some panel differ by a factor."""
+    ranges = [(np.fmin.reduce(values, None), np.fmax.reduce(values, None))
+              for values in (part.estimate[part.centre].values for part in panels)]  # fmt: skip
+    low = np.fmin.reduce([np.fmin.reduce(part.estimate["low"].values, None) for part in panels])
+    return low > 0 and any(high / least > _WIDE for least, high in ranges)

@@ -45,26 +45,26 @@ def identification(data: xarray.Dataset, confidence: float = 0.95) -> xarray.Dat
             "error": estimates.proportion(wrong.where((stopped == 1.0).any("trial")), confidence),
             "stopped": estimates.proportion(stopped, confidence),
         }
-    made = xarray.Dataset(attrs={"estimate": "identification", "trials": time.sizes["trial"],
+    result = xarray.Dataset(attrs={"estimate": "identification", "trials": time.sizes["trial"],
                                  "variable": time.name})  # fmt: skip
     for name, part in parts.items():
         centre = next(iter(part))
-        made[name] = part[centre].assign_attrs(
+        result[name] = part[centre].assign_attrs(
             {about: part.attrs[about] for about in ("estimate", "interval")},
             long_name=quantities.label(name),
         )
         ends = [end for end in part.data_vars if end in ("standard_error", *quantities.ENDS)]
-        made = made.assign({f"{name}_{end}": part[end] for end in ends})
+        result = result.assign({f"{name}_{end}": part[end] for end in ends})
     counts = [name for name in ("censored", "trials") if name in parts["time"]]
-    made = made.assign(parts["time"][counts].data_vars)
+    result = result.assign(parts["time"][counts].data_vars)
     median = arrays.by_trials(
         time.astype(np.float64), lambda a: a.median("trial", skipna=False).to_dataset(name="median")
     )
-    made = made.assign(median=median["median"])
+    result = result.assign(median=median["median"])
     tied = ((stopped == 0.0) & (data["best_arms"] > 1)).any()
     about = [
-        arrays.remarks(made),
+        arrays.remarks(result),
         "If several arms are optimal, no learner can stop." if tied else "",
     ]
     arrays.warn(" ".join(filter(None, about)), "report_stopping_time")
-    return made
+    return result

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas
 import xarray
 
 from dpjax.report import arrays, captions, estimates, quantities
@@ -41,11 +42,9 @@ def table(
 ) -> str:
     """A tabular of means or proportions, with one axis as columns and the others as rows.
 
-    A cell has the mean and its standard error (two digits of it), or the mean and its interval. If
-    a learner does not take the column axis, its value is written once across all columns. A learner
-    in bold is not significantly worse than the best one: Student's interval of their paired
-    difference contains 0. They are compared in the same column, at the same values of all other
-    axes, and a value across all columns is bold if it would be so in each.
+    A cell has the mean and its standard error (two digits of it), or the mean and its interval. A
+    learner in bold is not significantly worse than the best one in the same column, at the same
+    values of all other axes: Student's interval of their paired difference contains 0.
 
     Args:
       array: with the dimension trial; or an estimate. Cells are bold only if it has trials, as
@@ -79,102 +78,87 @@ def table(
         first = str(next(iter(array.data_vars)))
         (quantity,) = quantities.of_estimate(array, of or first)
         trials = array.get(array.attrs.get("variable")) if of in (None, first) else None
-        array = quantity.found[quantity.centre]
+        array = quantity.estimate[quantity.centre]
         why = "settings are not ranked" if quantity.settings else "the estimate has no trials"
     else:
         arrays.check(array, 2, confidence=confidence)
         with arrays.quiet():
             share = quantities.is_proportion(array)
-            found = (estimates.proportion if share else mean)(array, confidence)
+            estimate = (estimates.proportion if share else mean)(array, confidence)
             trials = None if share else array
             why = "it is not known whether a small or a large proportion is better"
-        arrays.warn(arrays.incomplete(found), str(array.name))
-        (quantity,) = quantities.of_estimate(found, None)
+        arrays.warn(arrays.incomplete(estimate), str(array.name))
+        (quantity,) = quantities.of_estimate(estimate, None)
     names = [str(name) for name in array.dims if name != "trial"]
     if columns not in names:
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
     rows = [name for name in names if name != columns and array.sizes[name] > 1]
     single = [name for name in names if name not in (*rows, columns)]
     bounds = quantities.lines(across, array, columns, rows)
-    left = rows or [""] * bool(bounds)
     quantity = quantity.squeezed((*rows, columns))
-    found, centres = quantity.found, quantity.found[quantity.centre]
+    estimate, centres = quantity.estimate, quantity.estimate[quantity.centre]
     arrays.refuse_empty(centres, array.name, "trial" if trials is not None else "estimate")
-    if trials is None:
-        best = xarray.zeros_like(centres, bool)
-    else:
+    best = xarray.zeros_like(centres, bool)
+    if trials is not None:
         with arrays.quiet():
             best = _not_worse(trials.squeeze(single), centres, confidence)
-    takes = centres.coords.get(f"takes_{columns}")
-    interval |= "standard_error" not in found
+    interval |= "standard_error" not in estimate
     # A quarter of an interval is about a standard error.
-    errors = found.get("standard_error", (found["high"] - found["low"]) / 4)
-    axis = quantities.label(columns, array[columns].attrs)
-    heads = [escaped(value) for value in array[columns].values.tolist()]
-    lines, still, ends = [], False, quantities.ENDS
+    errors = estimate.get("standard_error", (estimate["high"] - estimate["low"]) / 4)
 
-    def cell(at, sign="+-", bold=None):
-        centre, error = float(centres.sel(at)), float(errors.sel(at))
+    def cell(at):
+        error = float(errors.sel(at))
+        numbers = [float(estimate[name].sel(at)) for name in (quantity.centre, *quantities.ENDS)]
+        centre = numbers[0]
         if np.isnan(centre):
             return "{--}"
         if settings := quantity.settings:
-            own = [escaped(settings[float(found[end].sel(at))]) for end in (quantity.centre, *ends)]
-            return own[0] if own[1:] == own[:1] * 2 else "{} [{}, {}]".format(*own)
+            chosen, *ends = (escaped(settings[value]) for value in numbers)
+            return chosen if ends == [chosen] * 2 else f"{chosen} [{', '.join(ends)}]"
         digits = max(0, 1 - math.floor(math.log10(error))) if 0 < error < np.inf else 0
         digits = 2 if np.isinf(error) else digits
-        low, high = (_number(float(found[end].sel(at)), digits) for end in ends)
+        text, low, high = (_number(value, digits) for value in numbers)
         if np.isnan(error) and low == high:
             text = escaped(centre)
-        elif interval:
-            text = f"{_number(centre, digits)} [{low}, {high}]"
         else:
-            text = f"{centre:.{digits}f} {sign} {error:.{digits}f}"
-        return rf"\bfseries {text}" if bool(best.sel(at) if bold is None else bold) else text
+            text += f" [{low}, {high}]" if interval else f" +- {error:.{digits}f}"
+        return rf"\bfseries {text}" if bool(best.sel(at)) else text
 
+    left, places = rows or [""], array[columns].values.tolist()
+    labels, texts = [], []
     for values in product(*(array[name].values.tolist() for name in rows)):
         at = dict(zip(rows, values, strict=True))
-        own = None if takes is None else takes.sel({n: at[n] for n in takes.dims if n in at})
-        places = array[columns].values
-        still |= bool((errors.sel(at) == 0).any())
-        if own is not None and not bool(own.any()):
-            once = cell(at | {columns: places[0]}, r"\textpm{}", bold=best.sel(at).all())
-            texts = [rf"\multicolumn{{{len(places)}}}{{c}}{{{once}}}"]
-        else:
-            texts = [cell(at | {columns: place}) for place in places]
-        lines.append(" & ".join([*map(escaped, values or left), *texts]) + r" \\")
-    lines += [r"\midrule"] * bool(bounds)
+        labels.append([*map(escaped, values or left)])
+        texts.append([cell(at | {columns: place}) for place in places])
     for name, bound in bounds.items():
-        own = [row for row in rows if row in bound.dims]
-        for values in product(*(array[row].values.tolist() for row in own)):
-            at = dict(zip(own, values, strict=True))
-            texts = [_bound(each) for each in bound.sel(at).values.ravel().tolist()]
-            if len(texts) < len(heads):
-                texts = [rf"\multicolumn{{{len(heads)}}}{{c}}{{{texts[0]}}}"]
-            free = next((row for row in left if row not in own), left[0])
-            at[free] = f"{name}, {quantities.text(at[free])}" if free in at else name
-            lines.append(" & ".join([*(escaped(at.get(row, "")) for row in left), *texts]) + r" \\")
+        axes = [row for row in rows if row in bound.dims]
+        for values in product(*(array[row].values.tolist() for row in axes)):
+            at = dict(zip(axes, values, strict=True))
+            free = next((row for row in left if row not in axes), left[0])
+            head = at | {free: f"{name}, {quantities.text(at[free])}" if free in at else name}
+            labels.append([escaped(head.get(row, "")) for row in left])
+            numbers = np.broadcast_to(bound.sel(at), len(places)).tolist()
+            texts.append([_bound(number) for number in numbers])
+    frame = pandas.DataFrame(
+        texts, pandas.MultiIndex.from_tuples(labels, names=[*map(escaped, left)]),
+        pandas.Index([*map(escaped, places)],
+                     name=escaped(quantities.label(columns, array[columns].attrs))),
+    )  # fmt: skip
     kind = "c" if interval else f"S[table-format={_format(centres, errors)}]"
-    beside = "" if interval else "standard errors"
+    tabular = frame.style.to_latex(hrules=True, siunitx=True, sparse_index=False,
+                                   column_format="l" * len(left) + kind * len(places))  # fmt: skip
     alone = (centres.notnull() & errors.isnull()).any() and trials is not None
     zero = "An interval without width" if interval else "A standard error of 0"
     note = " ".join(filter(None, [
-        *map(escaped, captions.caption([quantity], array, (*rows, columns), beside)),
+        *map(escaped, captions.caption([quantity], array, (*rows, columns),
+                                       "" if interval else "standard errors")),
         "A mean alone: one trial." if alone else "",
         _about_bold(rows, columns, why if trials is None else ""),
-        f"{zero}: all trials have the same value." if still and trials is not None else "",
+        f"{zero}: all trials have the same value." if trials is not None and (errors == 0).any()
+        else "",
     ]))  # fmt: skip
     note = note.replace(r" \%", r"\,\%")
-    return (
-        HEAD
-        + f"\\begin{{tabular}}{{{'l' * len(left)}{kind * len(heads)}}}\n\\toprule\n"
-        + "& " * len(left)
-        + rf"\multicolumn{{{len(heads)}}}{{c}}{{{escaped(axis)}}} \\"
-        + "\n"
-        + " & ".join([*map(escaped, left), *(f"{{{head}}}" for head in heads)])
-        + " \\\\\n\\midrule\n"
-        + "\n".join(lines)
-        + f"\n\\bottomrule\n\\end{{tabular}}\n{{\\par\\footnotesize {note}\\par}}\n"
-    )
+    return f"{HEAD}{tabular}{{\\par\\footnotesize {note}\\par}}\n"
 
 
 def _number(value, digits) -> str:

@@ -10,8 +10,10 @@ import platform
 import shutil
 import tempfile
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,7 +29,7 @@ class FigureWarning(UserWarning):
     """A figure could not be drawn or written. The tables were written."""
 
 
-def shown(text) -> str:
+def shown(text: object) -> str:
     """A text as one line, with characters escaped if they are not printable or not UTF-8.
 
     File names may contain line ends and bytes that are not UTF-8.
@@ -48,7 +50,7 @@ def refuse_to_overwrite(out: str | os.PathLike) -> None:
 
 
 @contextmanager
-def writing(what):
+def writing(what: str):
     """Turn an OSError into one that names the target and the reason."""
     try:
         yield
@@ -60,7 +62,7 @@ def writing(what):
 
 
 @contextmanager
-def output_folder(out):
+def output_folder(out: str | os.PathLike):
     """A scratch folder whose files move to ``out`` together when the block succeeds.
 
     It is created before the work, so an unwritable ``out`` fails early. After an error nothing is
@@ -96,7 +98,7 @@ def output_folder(out):
                 folder.rmdir()
 
 
-def write_figure(out, name, make, *arguments) -> None:
+def write_figure(out: str | os.PathLike, name: str, make: Callable, *arguments: Any) -> None:
     """Draw ``make(*arguments)`` into name.png and name.pdf of the folder ``out``.
 
     Figures are drawn after the tables. If one fails, the tables stay, a FigureWarning gives the
@@ -126,7 +128,7 @@ def versions() -> dict:
     }
 
 
-def write_json(path, value) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Write parameters as indented JSON; infinity becomes "inf" and NaN becomes null."""
     with writing(path.name), open(path, "w", encoding="utf-8") as file:
         json.dump(_json_numbers(value), file, indent=2, allow_nan=False)

@@ -3,7 +3,7 @@
 import base64
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
@@ -21,19 +21,16 @@ h2 { font-size: 1.25rem; margin-top: 2.2rem; }
 figure { margin: 1rem 0; } img { width: 100%; height: auto; }
 figcaption, .small { font-size: .85rem; color: #555; }
 .verdict { border-left: 4px solid #0072B2; padding: .2rem .8rem; background: #eef5fa; }
-.violation { border-left: 4px solid #b00020; padding: .2rem .8rem; background: #fdecee; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right;
          white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
          background: #fff; }
-tr.mine td { background: #fbe9df; font-weight: 600; }
-td.text { text-align: left; white-space: normal; min-width: 16rem; }
 """
 
 
-def document(title, body, head=()) -> str:
+def document(title: str, body: Iterable[str], head: Iterable[str] = ()) -> str:
     """A page as text.
 
     Args:
@@ -51,30 +48,19 @@ def document(title, body, head=()) -> str:
     )  # fmt: skip
 
 
-def paragraph(text, kind="") -> str:
+def paragraph(text: str, kind: str = "") -> str:
     """A text as a paragraph; ``kind`` is a CSS class, such as "small"."""
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
-def word_table(header, rows, text=False) -> str:
-    """A table of strings; ``rows`` are pairs (cells, whether this is the user's learner).
-
-    ``text``: whether the last column holds sentences.
-    """
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
-    lines = []
-    for cells, mine in rows:
-        kinds = [""] * (len(cells) - 1) + [' class="text"' if text else ""]
-        inner = "".join(f"<td{k}>{escape(c)}</td>" for k, c in zip(kinds, cells, strict=True))
-        lines.append(f'<tr class="mine">{inner}</tr>' if mine else f"<tr>{inner}</tr>")
-    return (f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{''.join(lines)}</tbody></table></div>")  # fmt: skip
-
-
-def frame_table(frame: pandas.DataFrame, digits: int = 4, text: bool = False) -> str:
+def frame_table(frame: pandas.DataFrame, digits: int = 4) -> str:
     """A DataFrame as a table with its column names; ``digits`` are those of floats."""
-    rows = [([entry(v, digits) for v in row], False) for row in frame.itertuples(index=False)]
-    return word_table(list(frame.columns), rows, text)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in frame.columns)
+    lines = ["".join(f"<td>{escape(entry(value, digits))}</td>" for value in row)
+             for row in frame.itertuples(index=False)]  # fmt: skip
+    rows = "".join(f"<tr>{line}</tr>" for line in lines)
+    return (f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{rows}</tbody></table></div>")  # fmt: skip
 
 
 def picture(alternative: str, draw: Callable, *arguments: Any) -> str:

@@ -1,10 +1,14 @@
 """Parts of figures: panels, colours, labels, ticks and files, without global settings."""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -12,13 +16,13 @@ from matplotlib.lines import Line2D
 TRUETYPE: Any = {"pdf.fonttype": 42, "ps.fonttype": 42}
 
 
-def panels(rows, columns, size):
+def panels(rows: int, columns: int, size: tuple[float, float]):
     """A figure of size (width, height) in inches and its axes, row by row."""
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False).flatten()
 
 
-def epsilon_color(epsilon):
+def epsilon_color(epsilon: float):
     """A colour for a privacy level: dark for strong privacy, light for weak, black for none."""
     if not np.isfinite(epsilon):
         return "black"
@@ -27,17 +31,17 @@ def epsilon_color(epsilon):
     return colormaps["viridis"](0.9 * position)
 
 
-def categorical(count):
+def categorical(count: int):
     """A number of colours; up to ten are easy to distinguish."""
     return [colormaps["tab10"](i % 10) for i in range(count)]
 
 
-def mark(label, color, marker) -> Line2D:
+def mark(label: str, color: Any, marker: str) -> Line2D:
     """A mark with its label, for a legend."""
     return Line2D([], [], color=color, linestyle="", marker=marker, label=label)
 
 
-def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
+def label_axes(axes: Axes, title: str, xlabel: str = "round t", ylabel: str = "regret") -> None:
     """Add a title, labels and a light grid."""
     axes.set_title(title, fontsize=10)
     axes.set_xlabel(xlabel)
@@ -46,14 +50,14 @@ def label_axes(axes, title, xlabel="round t", ylabel="regret") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def ticks_at(axis, values) -> None:
+def ticks_at(axis: Axis, values: Iterable[float]) -> None:
     """Set ticks only at the sizes that were run, with plain numbers."""
     shown = sorted(set(values))
     axis.set_ticks(shown, [f"{value:g}" for value in shown])
     axis.set_ticks([], minor=True)
 
 
-def save(figure, folder, name) -> None:
+def save(figure: Figure, folder: str | os.PathLike, name: str) -> None:
     """Write folder/name.png and folder/name.pdf; create the folder if necessary."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf

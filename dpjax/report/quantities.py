@@ -24,7 +24,6 @@ _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "error": ("proportion of wrong recommendations", ""),
           "stopped": ("proportion of trials that stopped", "")}  # fmt: skip
 ENDS = "low", "high"  # of an interval
-DECLARED = "declared"  # the horizontal axis of the declared epsilon
 NOT_USED = "unused"  # the label of learners and environments that do not take an axis
 # Values of an axis that differ by more than this factor have a logarithmic axis.
 _WIDE = 8.0
@@ -38,38 +37,37 @@ class Along(NamedTuple):
     places: xarray.DataArray  # along this axis and others; NaN for a mark beyond it
     ticks: np.ndarray  # the values that the axis shows
     infinity: float | None  # the place of infinity, if shown
-    beyond: float | None  # the place of learners that do not take the axis, or declare nothing
-    beyond_label: str  # its tick
+    beyond: float | None  # the place of learners that do not take the axis
 
     def of(self, one: xarray.Dataset) -> np.ndarray:
         """The places (n,) of a curve."""
-        own = self.places.sel(_single(one, self.places.dims))
-        return own.max([name for name in own.dims if name != self.axis]).values
+        values = self.places.sel(_single(one, self.places.dims))
+        return values.max([name for name in values.dims if name != self.axis]).values
 
 
 class Quantity(NamedTuple):
     """A quantity that panels of a figure show: a centre, with a band from low to high."""
 
     label: str
-    found: xarray.Dataset  # its first variable is the centre; with low and high
+    estimate: xarray.Dataset  # its first variable is the centre; with low and high
     settings: dict | None = None  # place -> value in words, if the centre is a place on an axis
-    candidates: Any = None  # whether each is a candidate, along this axis and those of ``found``
+    candidates: Any = None  # whether each is a candidate, along this axis and those of the estimate
 
     @property
     def centre(self) -> str:
         """The name of the centre."""
-        return str(next(iter(self.found)))
+        return str(next(iter(self.estimate)))
 
     def sel(self, at: dict) -> "Quantity":
         """The part for a panel or a curve."""
         candidates = None if self.candidates is None else self.candidates.sel(at)
-        return self._replace(found=self.found.sel(at), candidates=candidates)
+        return self._replace(estimate=self.estimate.sel(at), candidates=candidates)
 
     def squeezed(self, kept: Collection) -> "Quantity":
         """The quantity without axes of one value, except those to keep."""
-        single = [n for n in self.found.dims if self.found.sizes[n] == 1 and n not in kept]
+        single = [n for n in self.estimate.dims if self.estimate.sizes[n] == 1 and n not in kept]
         candidates = None if self.candidates is None else self.candidates.squeeze(single)
-        return self._replace(found=self.found.squeeze(single), candidates=candidates)
+        return self._replace(estimate=self.estimate.squeeze(single), candidates=candidates)
 
 
 def label(name: str, attributes: Mapping = MappingProxyType({})) -> str:
@@ -89,7 +87,7 @@ def variable(data: xarray.Dataset, name: str) -> xarray.DataArray:
       ValueError: the data have no such variable; the message lists those of the trials.
     """
     if name not in data.data_vars:
-        names = [str(n) for n, own in data.data_vars.items() if "trial" in own.dims]
+        names = [str(n) for n, values in data.data_vars.items() if "trial" in values.dims]
         raise ValueError(f"of: the data have no {name!r}; they have {', '.join(names)}")
     if name == "report_stopping_time" and "report_stopped" in data.data_vars:
         data = data.set_coords("report_stopped")
@@ -111,8 +109,8 @@ def models(data: xarray.Dataset | xarray.DataArray) -> xarray.DataArray:
     if "privacy_epsilon" not in data.coords:
         return data["privacy_model"]
     epsilon = data["privacy_epsilon"]
-    own = data["privacy_model"].where(np.isfinite(epsilon), "none").where(epsilon.notnull(), "")
-    return own.assign_attrs(data["privacy_model"].attrs)
+    values = data["privacy_model"].where(np.isfinite(epsilon), "none").where(epsilon.notnull(), "")
+    return values.assign_attrs(data["privacy_model"].attrs)
 
 
 def joined(models: np.ndarray) -> str:
@@ -140,8 +138,8 @@ def lines(
     if not isinstance(across, Mapping):
         raise TypeError("across: pass a dict of labels and lines, such as "
                         f'across={{"bound": values}}, not {type(across).__name__}')  # fmt: skip
-    return {name: _line(f"across: {name!r}", own, array, axis, facets)
-            for name, own in across.items()}  # fmt: skip
+    return {name: _line(f"across: {name!r}", values, array, axis, facets)
+            for name, values in across.items()}  # fmt: skip
 
 
 def _line(of, values, array, axis, facets) -> xarray.DataArray:
@@ -154,15 +152,15 @@ def _line(of, values, array, axis, facets) -> xarray.DataArray:
             raise ValueError(f"{of} has shape {shape}; pass a number, one for each of the "
                              f"{array.sizes[axis]} values of {axis}, or a DataArray")  # fmt: skip
         values = xarray.DataArray(np.asarray(values, np.float64), dims=[axis][: len(shape)])
-    for own in values.dims:
-        if own not in (axis, *facets):
-            raise ValueError(f"{of} has the axis {own}; allowed are {', '.join([axis, *facets])}")
-        if own not in values.coords and values.sizes[own] == array.sizes[own]:
-            values = values.assign_coords({own: array[own].values})
-        labels = values[own].values  # 0, 1, ... for an axis without labels
-        if lacking := [x for x in array[own].values.tolist() if x not in labels]:
-            raise ValueError(f"{of} has no value at {own} = {lacking[0]}")
-    values = values.sel({own: array[own].values for own in values.dims}).reset_coords(drop=True)
+    for dim in values.dims:
+        if dim not in (axis, *facets):
+            raise ValueError(f"{of} has the axis {dim}; allowed are {', '.join([axis, *facets])}")
+        if dim not in values.coords and values.sizes[dim] == array.sizes[dim]:
+            values = values.assign_coords({dim: array[dim].values})
+        labels = values[dim].values  # 0, 1, ... for an axis without labels
+        if lacking := [x for x in array[dim].values.tolist() if x not in labels]:
+            raise ValueError(f"{of} has no value at {dim} = {lacking[0]}")
+    values = values.sel({dim: array[dim].values for dim in values.dims}).reset_coords(drop=True)
     if not np.isfinite(values).any():
         raise ValueError(f"{of}: no value is finite, so there is nothing to show")
     return values
@@ -173,8 +171,8 @@ def constants(array: xarray.DataArray, roles: Collection = ()) -> list[str]:
 
     Axes in ``roles`` are left out, because a figure or a table shows them.
     """
-    single = {str(name): own.item() for name, own in array.coords.items()
-              if own.size == 1 and name not in (*roles, "round") and "trial" not in own.dims
+    single = {str(name): values.item() for name, values in array.coords.items()
+              if values.size == 1 and name not in (*roles, "round") and "trial" not in values.dims
               and not str(name).startswith(("privacy_", "takes_"))}  # fmt: skip
     where = ", ".join(f"{n}: {single.pop(n)}" for n in ("learner", "environment") if n in single)
     sizes = [f"{word(name)} = {text(value)}{takers(array, name)}" for name, value in single.items()
@@ -184,12 +182,12 @@ def constants(array: xarray.DataArray, roles: Collection = ()) -> list[str]:
 
 def takers(array: xarray.DataArray, name: str) -> str:
     """The learners that take an axis or a constant, in parentheses, if others do not."""
-    own = array.coords.get(f"takes_{name}")
-    if own is None or "learner" not in own.dims or bool(own.all()):
+    values = array.coords.get(f"takes_{name}")
+    if values is None or "learner" not in values.dims or bool(values.all()):
         return ""
-    own = own.any([axis for axis in own.dims if axis != "learner"])
-    names = own["learner"].values[own.values]
-    return "" if own.all() else f" ({', '.join(names)})"
+    values = values.any([axis for axis in values.dims if axis != "learner"])
+    names = values["learner"].values[values.values]
+    return "" if values.all() else f" ({', '.join(names)})"
 
 
 def text(value: Any) -> str:
@@ -215,24 +213,24 @@ def of_estimate(data: xarray.Dataset, of: str | None) -> list[Quantity]:
       ValueError: the data are not an estimate with an interval, or have no such quantity.
     """
     centre = str(next(iter(data.data_vars), ""))
-    found = {}
-    for name, own in data.data_vars.items():
+    parts = {}
+    for name, values in data.data_vars.items():
         prefix = "" if name == centre and "low" in data else f"{name}_"
-        if own.dims == data[centre].dims and {f"{prefix}{end}" for end in ENDS} <= {
+        if values.dims == data[centre].dims and {f"{prefix}{end}" for end in ENDS} <= {
             *data.data_vars
         }:
-            found[str(name)] = _part(data, str(name), prefix)
-    if centre not in found:
+            parts[str(name)] = _part(data, str(name), prefix)
+    if centre not in parts:
         raise ValueError(
             "data: a figure needs trials or an estimate with low and high; the data have neither "
             "a dimension trial nor these variables. Select a trial as a list, trial=[0]"
         )
     if "candidate" in data:
         axes = [str(name) for name in data["candidate"].dims if f"chosen_{name}" in data]
-        found = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | found
-    if of is not None and of not in found:
-        raise ValueError(f"of: the estimate has no {of!r}; it has {', '.join(found)}")
-    return [*found.values()] if of is None else [found[of]]
+        parts = {f"chosen_{axis}": _chosen(data, axis, axes) for axis in axes} | parts
+    if of is not None and of not in parts:
+        raise ValueError(f"of: the estimate has no {of!r}; it has {', '.join(parts)}")
+    return [*parts.values()] if of is None else [parts[of]]
 
 
 def _part(data, name, prefix) -> Quantity:
@@ -240,10 +238,10 @@ def _part(data, name, prefix) -> Quantity:
     names = {f"{prefix}{end}": end for end in ("standard_error", *ENDS)}
     names = {name: name, **names, "trials": "trials", "censored": "censored"}
     names = {old: new for old, new in names.items() if old in data}
-    found = data[[*names]].rename(names).assign_attrs(data[name].attrs)
+    estimate = data[[*names]].rename(names).assign_attrs(data[name].attrs)
     variable = str(data.attrs.get("variable", name))
     shown = data.attrs.get("label") or label(variable, data[name].attrs)
-    return Quantity(shown, found)
+    return Quantity(shown, estimate)
 
 
 def _chosen(data, axis, axes) -> Quantity:
@@ -261,72 +259,38 @@ def _chosen(data, axis, axes) -> Quantity:
     centre = chosen.copy(data=np.reshape(at_chosen, chosen.shape))
     candidates = data["candidate"].any([name for name in axes if name != axis])
     along = xarray.DataArray(at, {axis: values}, [axis])
-    own = along.where(candidates)
-    found = xarray.Dataset({"chosen": centre, "low": own.min(axis), "high": own.max(axis)})
+    part = along.where(candidates)
+    result = xarray.Dataset({"chosen": centre, "low": part.min(axis), "high": part.max(axis)})
     candidates = candidates.assign_coords({axis: at})
-    found = found.where(~untaken, beyond)
-    found = found.assign_attrs(data.attrs, estimate=data.attrs["chosen"], interval="")
-    return Quantity(f"best {label(axis)}", found, settings, candidates)
+    result = result.where(~untaken, beyond)
+    result = result.assign_attrs(data.attrs, estimate=data.attrs["chosen"], interval="")
+    return Quantity(f"best {label(axis)}", result, settings, candidates)
 
 
-def along(array: xarray.DataArray, axis: str, declared: bool = False) -> Along:
-    """The horizontal axis: the values of an axis, or the declared epsilon along it."""
-    if not declared:
-        values = array[axis].values
-        at, infinity = places(values)
-        own = xarray.DataArray(at, {axis: values}, [axis])
-        none = None if takes_everywhere(array, axis) else _beyond(at)
-        if none is not None:
-            own = own.where(array.coords[f"takes_{axis}"])
-        return Along(axis, label(axis, array[axis].attrs), own, values, infinity, none, NOT_USED)
-    epsilon = array.coords["privacy_epsilon"].reset_coords(drop=True)
-    private = np.isfinite(epsilon)
-    epsilon = epsilon.broadcast_like(array[axis])
-    epsilon = epsilon.where(private.any(axis) if axis in private.dims else private)
-    values = np.unique(epsilon.values[~np.isnan(epsilon.values)])
+def along(array: xarray.DataArray, axis: str) -> Along:
+    """The horizontal axis of the values of an axis."""
+    values = array[axis].values
     at, infinity = places(values)
-    own = epsilon if infinity is None else epsilon.where(np.isfinite(epsilon), infinity)
-    own = own.where(epsilon.notnull())
-    none = _beyond(at) if epsilon.isnull().any() else None
-    ticks = array[axis].values if axis == "epsilon" else values
-    return Along(axis, "declared epsilon", own, ticks, infinity, none, "none")
-
-
-def along_declared(data: xarray.Dataset, of: str | None, named: Collection) -> tuple:
-    """The data, and the axis along which curves over the declared epsilon go.
-
-    It is epsilon, or otherwise the first axis with several values that is not in ``named``. If
-    there is none, an axis of one value is added to the data.
-
-    Raises:
-      ValueError: the data have no declared epsilon.
-    """
-    if "privacy_epsilon" not in data.coords:
-        raise ValueError(
-            'x: "declared" needs the coordinate privacy_epsilon, as Study.run returns it'
-        )
-    trials = "trial" in data.dims and not is_estimate(data)
-    array = data[of or ("final_regret" if trials else next(iter(data.data_vars)))]
-    free = [str(name) for name in array.dims if name != "trial" and name not in named]
-    free.sort(key=lambda name: (array.sizes[name] == 1, name != "epsilon"))
-    if free and (array.sizes[free[0]] > 1 or free[0] == "epsilon"):
-        return data, free[0]
-    return data.expand_dims(DECLARED), DECLARED
+    along = xarray.DataArray(at, {axis: values}, [axis])
+    beyond = None if takes_everywhere(array, axis) else _beyond(at)
+    if beyond is not None:
+        along = along.where(array.coords[f"takes_{axis}"])
+    return Along(axis, label(axis, array[axis].attrs), along, values, infinity, beyond)
 
 
 def takes(array: Any, one: Any, axis: str | None) -> bool:
     """Whether the learner or the environment of a curve takes an axis."""
-    own = array.coords.get(f"takes_{axis}")
-    return True if own is None else bool(own.sel(_single(one, own.dims)).any())
+    values = array.coords.get(f"takes_{axis}")
+    return True if values is None else bool(values.sel(_single(one, values.dims)).any())
 
 
 def takes_everywhere(array: xarray.DataArray, axis: str | None) -> bool:
     """Whether each pair of a learner and an environment that was played takes an axis."""
-    own = array.coords.get(f"takes_{axis}")
-    return own is None or bool((own | array.isnull()).all())
+    values = array.coords.get(f"takes_{axis}")
+    return values is None or bool((values | array.isnull()).all())
 
 
-def is_wide(values) -> bool:
+def is_wide(values: np.ndarray) -> bool:
     """Whether the finite values of an axis need a logarithmic scale."""
     finite = values[np.isfinite(values)] if values.dtype.kind in "iuf" else values[:0]
     return len(finite) > 1 and finite.min() > 0 and finite.max() / finite.min() > _WIDE
@@ -347,7 +311,7 @@ def _beyond(places) -> float:
     return high * max(3.0, (high / low) ** 0.15)
 
 
-def places(values) -> tuple:
+def places(values: np.ndarray) -> tuple:
     """The places of values on an axis, and the place of infinity if it is among them."""
     if values.dtype.kind not in "iuf":
         return np.arange(float(len(values))), None

@@ -15,53 +15,57 @@ from dpjax.report.output import writing
 
 
 def cells(
-    array: xarray.DataArray, estimates: Sequence[str | Callable] = ("mean",), confidence=0.95
+    array: xarray.DataArray,
+    estimates: Sequence[str | Callable] = ("mean",),
+    confidence: float = 0.95,
 ) -> pandas.DataFrame:
     """Estimates of an array, one row per cell; see :meth:`dpjax.report.accessor.Accessor.table`."""
-    found, trials = xarray.Dataset(), []
+    result, trials = xarray.Dataset(), []
     notes: dict[str, None] = {}
     with arrays.quiet():
         for estimate in estimates:
             function = named(estimate, confidence)
-            own = function(array).reset_coords(drop=True)
-            notes |= dict.fromkeys(filter(None, [arrays.incomplete(own), own.attrs.get("caution")]))
-            trials.append(arrays.used(own, array.sizes["trial"]))
-            own = _centred(own)
+            values = function(array).reset_coords(drop=True)
+            notes |= dict.fromkeys(
+                filter(None, [arrays.incomplete(values), values.attrs.get("caution")])
+            )
+            trials.append(arrays.used(values, array.sizes["trial"]))
+            values = _centred(values)
             name = getattr(getattr(function, "func", function), "__name__", "estimate")
             if len(estimates) > 1:
-                own = own.rename(
-                    {n: f"{name}_{n}" for n in own.data_vars if n not in (name, "censored")}
+                values = values.rename(
+                    {n: f"{name}_{n}" for n in values.data_vars if n not in (name, "censored")}
                 )
-            found = found.merge(own)
+            result = result.merge(values)
     arrays.warn(" ".join(notes), str(array.name), stacklevel=3)
-    order = [str(name) for name in array.dims if name in found.dims]
+    order = [str(name) for name in array.dims if name in result.dims]
     reduced = [name for name in array.dims if name not in (*order, "trial")]
     expected = arrays.expected(array).any(reduced)
     counted = functools.reduce(np.minimum, trials)  # type: ignore[arg-type]
-    return _frame(found, array, order, counted, expected, " ".join(notes))
+    return _frame(result, array, order, counted, expected, " ".join(notes))
 
 
-def of_estimate(found: xarray.Dataset) -> pandas.DataFrame:
+def of_estimate(estimate: xarray.Dataset) -> pandas.DataFrame:
     """The cells of an estimate as rows; see :meth:`dpjax.report.accessor.Accessor.table`."""
-    own = _centred(found)
-    centre = own[next(iter(own.data_vars))]
-    played = own.to_array().notnull().any("variable")
-    expected = arrays.should_exist(played, centre.coords, found.attrs.get("variable"))
-    trials = arrays.used(found)
-    notes = filter(None, [arrays.remarks(found), found.attrs.get("note")])
-    own = own.reset_coords(drop=True)
+    values = _centred(estimate)
+    centre = values[next(iter(values.data_vars))]
+    played = values.to_array().notnull().any("variable")
+    expected = arrays.should_exist(played, centre.coords, estimate.attrs.get("variable"))
+    trials = arrays.used(estimate)
+    notes = filter(None, [arrays.remarks(estimate), estimate.attrs.get("note")])
+    values = values.reset_coords(drop=True)
     order = [str(name) for name in centre.dims]
-    return _frame(own, centre, order, trials.variable, expected, " ".join(notes))
+    return _frame(values, centre, order, trials.variable, expected, " ".join(notes))
 
 
-def _centred(found) -> xarray.Dataset:
+def _centred(estimate) -> xarray.Dataset:
     """The variables of an estimate that have no other axes than its centre."""
-    axes = {*found[next(iter(found.data_vars))].dims}
-    kept = [name for name, own in found.data_vars.items() if {*own.dims} <= axes]
-    return found[[name for name in kept if name != "trials"]]
+    axes = {*estimate[next(iter(estimate.data_vars))].dims}
+    kept = [name for name, values in estimate.data_vars.items() if {*values.dims} <= axes]
+    return estimate[[name for name in kept if name != "trials"]]
 
 
-def _frame(found, array, order, trials, expected, notes) -> pandas.DataFrame:
+def _frame(estimate, array, order, trials, expected, notes) -> pandas.DataFrame:
     """The expected cells of estimates as rows, with the declarations of their array."""
     taken = [name for name in order if f"takes_{name}" in array.coords]
     declared = {name: array.coords[name] for name in ("privacy_epsilon", "privacy_delta")
@@ -69,14 +73,14 @@ def _frame(found, array, order, trials, expected, notes) -> pandas.DataFrame:
     if "privacy_model" in array.coords:
         declared["privacy_model"] = quantities.models(array)
     declared |= {f"takes_{name}": array.coords[f"takes_{name}"] for name in taken}
-    for name, own in declared.items():
-        if {*own.dims} <= {*order}:
-            found[name] = own.variable
-    found["trials"] = trials
-    found["_expected"] = expected.reset_coords(drop=True)
+    for name, values in declared.items():
+        if {*values.dims} <= {*order}:
+            estimate[name] = values.variable
+    estimate["trials"] = trials
+    estimate["_expected"] = expected.reset_coords(drop=True)
     if not order:
-        found = found.expand_dims("cell")
-    frame = found.to_dataframe(dim_order=order or ["cell"]).reset_index()
+        estimate = estimate.expand_dims("cell")
+    frame = estimate.to_dataframe(dim_order=order or ["cell"]).reset_index()
     frame = frame if order else frame.drop(columns="cell")
     frame = frame[frame.pop("_expected").astype(bool)].astype({"trials": int})
     for name in taken:
@@ -91,7 +95,9 @@ def _frame(found, array, order, trials, expected, notes) -> pandas.DataFrame:
 def filled(frame: pandas.DataFrame, axes: Iterable[Hashable]) -> pandas.DataFrame:
     """A table for print: NaN in the columns of ``axes`` is empty."""
     shown = {str(name): frame[name].astype(object) for name in axes if name in frame}
-    return frame.assign(**{name: own.where(own.notnull(), "") for name, own in shown.items()})
+    return frame.assign(
+        **{name: values.where(values.notnull(), "") for name, values in shown.items()}
+    )
 
 
 def rows(data: xarray.Dataset, order: Sequence[str], **names: str) -> list[dict]:

@@ -48,8 +48,8 @@ def slope(
     def exponent(means):
         return (np.log(means.where(means > 0)) * weights).sum(over, skipna=False)
 
-    found = estimates.of_means(array, exponent, confidence, "slope", [over])
-    return found.assign_attrs(first=values[0], last=values[-1])
+    estimate = estimates.of_means(array, exponent, confidence, "slope", [over])
+    return estimate.assign_attrs(first=values[0], last=values[-1])
 
 
 @arrays.estimator("from there on {variable} is at most {level:g} times that at {over} = {at:g}",
@@ -124,11 +124,11 @@ def first_within(logs: np.ndarray, ratios: np.ndarray, level: float) -> np.ndarr
     above = ratios > level
     last = ratios.shape[-1] - 1 - np.argmax(above[..., ::-1], axis=-1)
     following = np.minimum(last + 1, ratios.shape[-1] - 1)
-    here = np.take_along_axis(ratios, last[..., None], -1)[..., 0]
+    last_above = np.take_along_axis(ratios, last[..., None], -1)[..., 0]
     there = np.take_along_axis(ratios, following[..., None], -1)[..., 0]
     with np.errstate(all="ignore"):
-        share = (here - level) / (here - there)
-        found = np.exp(logs[last] + share * (logs[following] - logs[last]))
-    found = np.where(last == ratios.shape[-1] - 1, np.inf, found)
-    found = np.where(above.any(-1), found, 0.0)
-    return np.where(np.isnan(ratios).any(-1), np.nan, found)
+        share = (last_above - level) / (last_above - there)
+        estimate = np.exp(logs[last] + share * (logs[following] - logs[last]))
+    estimate = np.where(last == ratios.shape[-1] - 1, np.inf, estimate)
+    estimate = np.where(above.any(-1), estimate, 0.0)
+    return np.where(np.isnan(ratios).any(-1), np.nan, estimate)

@@ -5,18 +5,18 @@ import json
 import numpy as np
 import pytest
 
-from dpjax.papers import shariff2018, shariff2018_games
+from dpjax.papers import shariff2018
 from tests.papers.small import PROGRAMS, counted, read_rows
 
 
 def test_floors_are_those_of_the_authors():
     """rho_min as printed in the notebook; the grid of the third experiment."""
-    assert f"{shariff2018_games.regularizer('gaussian').smallest:.6g}" == "92208.7"
-    assert f"{shariff2018_games.regularizer('wishart').smallest:.6g}" == "222336"
-    unshifted = shariff2018_games.regularizer("wishart", shifted=False)
+    assert f"{shariff2018.regularizer('gaussian').smallest:.6g}" == "92208.7"
+    assert f"{shariff2018.regularizer('wishart').smallest:.6g}" == "222336"
+    unshifted = shariff2018.regularizer("wishart", shifted=False)
     assert f"{unshifted.smallest:.6g}" == "1.28101e+07"
     # Unshifted noise is noise with that floor, up to float32.
-    same = shariff2018_games.regularizer("wishart", floor=unshifted.smallest)
+    same = shariff2018.regularizer("wishart", floor=unshifted.smallest)
     np.testing.assert_allclose(same, unshifted, rtol=1e-6)
     grid = (2.54e4, 7.16e4, 2.02e5, 5.70e5, 1.61e6, 4.54e6, 1.28e7, 3.61e7)
     np.testing.assert_allclose(shariff2018.FLOORS, grid, rtol=3e-3)

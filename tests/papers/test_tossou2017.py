@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import xarray
 
 from dpjax.papers import tossou2017
 from tests import zcdp
@@ -20,6 +21,18 @@ def reproduced(tmp_path_factory):
 @pytest.mark.slow
 def test_how_many_programs_it_compiles(reproduced):
     assert PROGRAMS["tossou2017"] == 5
+
+
+def test_spreads_by_hand():
+    """Around the median 1.5: 0 and 1 below, 2 and 6 above. A trial at the centre is on both."""
+    values = np.repeat([6.0, 0.0, 2.0, 1.0], 6)  # 24 groups of one trial
+    assert tossou2017.gini(np.array([1.0, 2.0, 6.0])) == pytest.approx(10 / 3)
+    found = tossou2017.spread(xarray.DataArray(values, dims="trial"))
+    # 6 * 6 of the 66 pairs of a side differ, by 1 and by 4.
+    expected = {"centre": 1.5, "gini_below": 6 / 11, "gini_above": 24 / 11}
+    assert {name: found[name].item() for name in expected} == pytest.approx(expected)
+    one = tossou2017.spread(xarray.DataArray([*np.ones(23), 9.0], dims="trial"))
+    assert one["centre"] == 1.0 and one["gini_below"] == 0.0
 
 
 def find(rows, adversary, learner, level):
@@ -103,7 +116,7 @@ def test_epsilon_243_is_said_to_be_no_privacy_on_the_figure():
     level = f"epsilon = {tossou2017.levels(64).paper:.0f}"
     assert f"{level}, privacy looks free, but so large an epsilon means hardly any" in caption
     assert "local model (DP-EXP3-Lap)" in caption
-    assert "central model (EXP3, EXP3_tau)" in caption
+    assert "Declared privacy: central model (EXP3 with declared epsilon = " in caption
     assert "Only the paper's three curves have bands" in caption
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from dpjax import noise, privacy
 from dpjax.learners.parts.sum_noise import sum_noise
-from dpjax.papers import trust, trust_games
+from dpjax.papers import trust
 from tests.papers.small import keep_only, read_rows
 
 
@@ -16,15 +16,15 @@ def assert_near(found, least):
 
 def rounds(law, epsilon):
     """The rounds until a mean is known to 0.05 except with probability e^-20."""
-    noise_of_sums = sum_noise(law, epsilon, trust_games.delta_of(law))
+    noise_of_sums = sum_noise(law, epsilon, trust.delta_of(law))
     return float(np.ceil(noise_of_sums.least_rounds(0.05, 20.0)))
 
 
 def test_rounds_by_hand():
     """The least n for which Chernoff's bound at x = 20 is 0.05, in float64 on a fine grid."""
     rows = {
-        epsilon: {name: rounds(law, epsilon) for name, law in trust_games.LAWS.items()}
-        for epsilon in trust_games.EPSILONS
+        epsilon: {name: rounds(law, epsilon) for name, law in trust.LAWS.items()}
+        for epsilon in trust.EPSILONS
     }
     tilts = np.geomspace(1e-4, 10.0, 200_000)
 
@@ -33,8 +33,8 @@ def test_rounds_by_hand():
         return np.min(((20.0 + cumulant(tilts)) / gained)[gained > 0.0])
 
     for epsilon in (0.1, 1.0, 3.0):
-        scale = float(privacy.gaussian_scale(1.0, epsilon, trust_games.DELTA))
-        coins = noise.binomial.least_scale(epsilon, trust_games.DELTA)
+        scale = float(privacy.gaussian_scale(1.0, epsilon, trust.DELTA))
+        coins = noise.binomial.least_scale(epsilon, trust.DELTA)
         stretch = 1.0 / np.tanh(0.5 * epsilon)
         found = rows[epsilon]
         assert_near(found["central, Gaussian"], least(lambda u, s=scale: 0.5 * (u * s) ** 2))
@@ -61,21 +61,19 @@ def test_rounds_by_hand():
 
 def test_every_law_is_of_its_model():
     """A study plays them on one game, at one epsilon and delta."""
-    study = trust_games.arms_study(10_000, 8)
-    assert [program.learner for program in study.programs] == list(trust_games.LAWS)
-    for name, make in trust_games.in_every_model(
-        trust_games.linear_elimination, radius="joint"
-    ).items():
+    study = trust.arms_study(10_000, 8)
+    assert [program.learner for program in study.programs] == list(trust.LAWS)
+    for name, make in trust.in_every_model(trust.linear_elimination, radius="joint").items():
         declared = make(10_000, epsilon=0.5).privacy
         assert declared.model == name.split(",")[0]
-        assert declared.delta in (0.0, trust_games.DELTA)
+        assert declared.delta in (0.0, trust.DELTA)
 
 
 @pytest.mark.slow
 def test_a_small_run(tmp_path, monkeypatch):
     """All tables and figures; without privacy all models have one mean."""
-    keep_only(monkeypatch, trust_games, LAWS=("central, Laplace", "local, randomized response"))
-    monkeypatch.setattr(trust_games, "EPSILONS", (1.0, np.inf))
+    keep_only(monkeypatch, trust, LAWS=("central, Laplace", "local, randomized response"))
+    monkeypatch.setattr(trust, "EPSILONS", (1.0, np.inf))
     printed = trust.reproduce(tmp_path / "out", horizon=100_000, trials=20, progress=False)
     assert "local, randomized response" in printed
     for ending in ("", "_linear", "_identification", "_onset", "_slopes"):

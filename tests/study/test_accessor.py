@@ -88,7 +88,6 @@ def test_each_method_is_its_function(data):
     assert data.dpjax.worst()["worst"].shape == (2, 3)
     assert data.dpjax.crossing(1.1)["crossing"].sel(learner="plain").item() == 0.0
     assert data.dpjax.median_of_means(8)["median_of_means"].shape == (2, 1, 3)
-    assert (data.dpjax.gini()["gini"] > 0).all()
     assert data.dpjax.band()["mean"].shape == (2, 1, 3, 2)
     assert data.dpjax.quantile(0.9)["quantile"].shape == (2, 1, 3)
     assert data.dpjax.tune("epsilon")["chosen_epsilon"].sel(learner="private").item() == np.inf
@@ -358,7 +357,7 @@ def test_captions_and_notes_are_about_the_numbers_beside_them(settings, name):
     assert text in latex and f" with {beside}; {trials} trials." in latex and note in latex
     label = {"epsilon": "privacy parameter epsilon", "horizon": "horizon T, rounds"}[axis]
     label = "declared epsilon at most" if name == "frontier" else label
-    assert f"}}{{c}}{{{label}}}" in latex
+    assert f"{{{label}}} & " in latex
 
 
 @pytest.mark.parametrize("name", CHOICES)

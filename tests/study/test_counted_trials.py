@@ -136,8 +136,8 @@ def test_one_trial_that_counts_has_a_mean_without_an_error():
         text = data.dpjax.latex("epsilon")
     assert "1 to 60 trials" in text and "A mean alone: one trial." in text
     with pytest.warns(RuntimeWarning):
-        table = data.dpjax.table(estimates=["gini"])
-    assert table["trials"].tolist()[:2] == [60, 1] and np.isnan(table["gini"].tolist()[1])
+        table = data.dpjax.table(estimates=["quantile"])
+    assert table["trials"].tolist()[:2] == [60, 1] and np.isnan(table["quantile"].tolist()[1])
 
 
 @pytest.mark.filterwarnings("ignore:.*do not count")
@@ -149,7 +149,7 @@ def test_a_learner_with_one_trial_is_not_the_best_of_a_latex_table():
 
 
 # The fewest trials of a cell that an estimate of several cells, or one with a caution, needs.
-NEEDED = {"statistic": 2, "median_of_means": 2, "gini": 2, "band": 2, "worst": 2, "slope": 2,
+NEEDED = {"statistic": 2, "median_of_means": 2, "band": 2, "worst": 2, "slope": 2,
           "crossing": 2, "profile": 4, "tune": 4, "frontier": 4}  # fmt: skip
 
 

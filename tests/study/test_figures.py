@@ -93,16 +93,6 @@ def test_pairs_that_were_not_played_have_no_mark_beyond_an_axis(data):
     assert marks(takes) == ["unused", "unused"]
 
 
-def test_sizes_with_long_labels_have_no_tick_each():
-    """Eight floors from 25386.2 to 3.61447e+07 were once printed over each other."""
-    floors = [25386.2, 71629.3, 202108.0, 570263.0, 1609040.0, 4540040.0, 1.28101e7, 3.61447e7]
-    values = np.arange(8.0)[:, None] + np.arange(1.0, 5.0)
-    one = xarray.Dataset({"final_regret": (("floor", "trial"), values)}, {"floor": floors})
-    (axes,) = plot.figure(one, "floor").axes
-    shown = [label.get_text() for label in axes.get_xticklabels()]
-    assert axes.get_xscale() == "log" and "25386.2" not in shown
-
-
 def test_rounds_that_are_spaced_geometrically_have_a_logarithmic_axis(data):
     some = data.sel(environment="a", epsilon=10.0)
     spaced = some.isel(round=[0, 1, 2, 4, 8, 16, 32, 64, 127])
@@ -270,18 +260,6 @@ def test_equal_curves_and_marks_are_all_visible(mixed):
     assert "wider" not in mixed.dpjax.figure("epsilon", color="learner").caption
 
 
-def test_the_legend_is_in_the_place_of_an_unused_panel(mixed):
-    five = mixed.expand_dims(environment=list("abcde"))
-    drawn = five.dpjax.figure("epsilon", color="learner", panel="environment")
-    legend, width = drawn.axes[5].get_legend(), drawn.get_figwidth()
-    assert legend is not None and not drawn.legends
-    drawn.canvas.draw()
-    assert drawn.axes[5].bbox.contains(*legend.get_window_extent().get_points().mean(axis=0))
-    six = mixed.expand_dims(environment=list("abcdef"))
-    assert width < six.dpjax.figure(
-        "epsilon", color="learner", panel="environment").get_figwidth()  # fmt: skip
-
-
 def test_one_quantity_of_a_tuned_learner_and_panels_beside(settings):
     found = settings.dpjax.tune("rate")
     (axes,) = found.dpjax.figure("epsilon", color="learner", of="mean").axes
@@ -298,9 +276,8 @@ def test_a_tuned_learner_declares_as_its_chosen_setting(settings):
     own = np.array([[[0.3, 0.2, 0.1], [30.0, 20.0, 10.0]]] * 2)
     declared = settings.assign_coords(privacy_epsilon=(("learner", "epsilon", "rate"), own))
     found = declared.dpjax.tune("rate")
-    chosen = found["privacy_epsilon"].sel(learner="tuned").values.tolist()
     assert found["chosen_rate"].sel(learner="tuned").values.tolist() == [0.01, 1.0]
-    assert chosen == [0.3, 10.0]
+    assert found["privacy_epsilon"].sel(learner="tuned").values.tolist() == [0.3, 10.0]
 
 
 def test_any_estimate_with_an_interval_is_drawn(settings):
@@ -317,7 +294,7 @@ def test_any_estimate_with_an_interval_is_drawn(settings):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"estimate": "gini"}, "estimate: the data are already an estimate; leave it out"),
+        ({"estimate": "slope"}, "estimate: the data are already an estimate; leave it out"),
         ({"of": "regret"}, "of: the estimate has no 'regret'; it has chosen_rate, mean"),
         ({"panel": ("learner", "learner")}, "an axis can be named only once"),
         ({}, "learner has 2 values; select one of them, or name it as color, line or panel"),
@@ -350,45 +327,6 @@ def marks(axes):
                                          strict=True)] for line in lines}  # fmt: skip
 
 
-def test_over_the_declared_epsilon_each_learner_stands_at_its_own(mixed):
-    """The private learner declares half of what it is given, and the plain one declares nothing."""
-    plain = mixed.sel(learner=["fixed"]).assign_coords(learner=["plain"])
-    plain["privacy_epsilon"] = plain["privacy_epsilon"] * np.inf
-    three = xarray.concat([mixed, plain], "learner", coords="different", compat="equals")
-    three["privacy_epsilon"] = three["privacy_epsilon"].copy()
-    three["privacy_epsilon"][0] = [0.05, 0.5, np.inf]
-    (axes,) = three.dpjax.figure("declared", color="learner").axes
-    private, fixed, none = marks(axes).values()
-    infinity = private[2][0]
-    assert [x for x, _ in private[:2]] == [0.05, 0.5] and infinity > 11.6
-    assert fixed == [(11.6, pytest.approx(1.85))]
-    assert none[0][0] > infinity and len(none) == 1
-    assert [text.get_text() for text in axes.texts] == ["∞", "none"]
-    assert axes.get_xlabel() == "declared epsilon"
-    alone = three.sel(epsilon=1.0).dpjax.figure("declared", color="learner").axes[0]
-    assert [own[0][0] for own in marks(alone).values()][:2] == [0.5, 11.6]
-    assert len(alone.collections) == 3  # each mark has a bar
-    none = alone.texts[-1].xy[0]
-    assert 0.5 < max(alone.get_xticks()) < none
-
-
-def test_over_the_declared_epsilon_curves_may_go_along_any_axis(mixed):
-    """A batch size gives an epsilon, which decreases in it."""
-    declared = [[30.0, 20.0, 5.0], [11.6] * 3]
-    one = mixed.rename(epsilon="batch", takes_epsilon="takes_batch")
-    one = one.assign_coords(privacy_epsilon=(("learner", "batch"), declared), batch=[1, 2, 4])
-    (axes,) = one.dpjax.figure("declared", color="learner").axes
-    private, fixed = marks(axes).values()
-    assert [x for x, _ in private] == [5.0, 20.0, 30.0]
-    assert [round(y, 2) for _, y in private] == [2.35, 4.35, 9.35]
-    assert [x for x, _ in fixed] == [11.6]
-
-
-def test_the_declared_epsilon_has_to_be_in_the_data(mixed):
-    with pytest.raises(ValueError, match='x: "declared" needs the coordinate privacy_epsilon'):
-        mixed.drop_vars("privacy_epsilon").dpjax.figure("declared", color="learner")
-
-
 def beside(*panels):
     """Data of one curve in each panel, which goes through the given means."""
     values = np.array(panels)[..., None] + 1e-3 * np.arange(4.0)
@@ -398,29 +336,19 @@ def beside(*panels):
     )
 
 
-def test_panels_of_one_size_have_one_axis_from_zero():
-    one, two = beside([20.0, 40.0], [10.0, 90.0]).dpjax.figure("arms", panel="panel").axes
-    assert one.get_ylim() == two.get_ylim() and one.get_ylim()[0] == 0.0
-    assert one.get_ylim()[1] > 90.0
-    assert not any(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
-
-
-def test_a_panel_of_small_values_has_an_axis_of_its_own_unless_it_must_share():
-    data = beside([2.0, 4.0], [10.0, 90.0])
-    one, two = data.dpjax.figure("arms", panel="panel").axes
-    assert one.get_ylim()[0] == two.get_ylim()[0] == 0.0
-    assert 4.0 < one.get_ylim()[1] < 5.0 and two.get_ylim()[1] > 90.0
-    assert all(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
-    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
-    assert one.get_ylim() == two.get_ylim()
-    same = beside([20.0, 40.0], [10.0, 90.0])
-    one, two = same.dpjax.figure("arms", panel="panel", share_y=False).axes
+@pytest.mark.parametrize("panels", [([2.0, 4.0], [10.0, 30.0]), ([30.0, 3e3], [2.0, 900.0])])
+def test_panels_share_their_axis_unless_each_has_its_own(panels):
+    """On a logarithmic axis, curves of later panels below the first one were cut off."""
+    drawn = beside(*panels).dpjax.figure("arms", panel="panel")
+    one, two = drawn.axes
+    low, high = one.get_ylim()
+    assert (low, high) == two.get_ylim() and low < np.min(panels) and high > np.max(panels)
+    drawn.draw_without_rendering()
+    ticks = [*two.yaxis.get_major_ticks(), *two.yaxis.get_minor_ticks()]
+    assert not any(tick.label1.get_visible() and tick.label1.get_text() for tick in ticks)
+    one, two = beside(*panels).dpjax.figure("arms", panel="panel", share_y=False).axes
     assert one.get_ylim() != two.get_ylim()
-
-
-def test_an_axis_of_close_or_negative_values_does_not_begin_at_zero():
-    assert beside([95.0, 99.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] > 90.0
-    assert beside([-5.0, 9.0]).dpjax.figure("arms", panel="panel").axes[0].get_ylim()[0] < -5.0
+    assert all(tick.label1.get_visible() for tick in two.yaxis.get_major_ticks())
 
 
 @pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (-1.0, "linear")])
@@ -429,34 +357,19 @@ def test_all_panels_have_one_scale(least, scale):
     data = beside([1.0, 400.0], [300.0 * least, 400.0])
     one, two = data.dpjax.figure("arms", panel="panel").axes
     assert one.get_yscale() == two.get_yscale() == scale
-    one, two = data.dpjax.figure("arms", panel="panel", share_y=True).axes
+    one, two = data.dpjax.figure("arms", panel="panel", share_y=False).axes
     assert one.get_yscale() == two.get_yscale() == scale
-    assert one.get_ylim() == two.get_ylim()
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_shared_axis_has_room_for_all_panels(first):
-    """On a logarithmic axis, curves of later panels below the first one were cut off."""
-    panels = [[30.0, 3000.0], [2.0, 900.0]]
-    drawn = beside(panels[first], panels[1 - first]).dpjax.figure("arms", panel="panel")
-    one, two = drawn.axes
-    assert one.get_yscale() == "log" and one.get_ylim() == two.get_ylim()
-    assert one.get_ylim()[0] < 2.0 and one.get_ylim()[1] > 3000.0
-    drawn.draw_without_rendering()
-    ticks = [*two.yaxis.get_major_ticks(), *two.yaxis.get_minor_ticks()]
-    assert not any(tick.label1.get_visible() and tick.label1.get_text() for tick in ticks)
 
 
 def test_a_panel_that_was_not_played_stays_empty():
     data = beside([20.0, 40.0], [np.nan, np.nan])
     one, two = data.dpjax.figure("arms", panel="panel").axes
-    assert one.get_ylim()[0] == 0.0 and not two.get_lines()
+    assert one.get_lines() and not two.get_lines()
 
 
 @pytest.mark.parametrize(
     ("style", "width", "size"),
-    [("neurips", 5.5, 8), ("icml", 6.75, 8), ("icml-column", 3.25, 8), ("ieee", 7.16, 8),
-     ("ieee-column", 3.5, 8), ("jmlr", 6.0, 9)],
+    [("icml-column", 3.25, 8), ("jmlr", 6.0, 9)],
 )  # fmt: skip
 def test_a_style_sets_the_width_and_all_fonts(mixed, settings, style, width, size):
     """Nothing is outside of the page, and the legend is above all panels."""
@@ -505,22 +418,6 @@ def test_each_text_is_inside_of_the_figure_and_no_two_overlap(curves, name, styl
     assert min(axes.get_window_extent().width for axes in drawn.axes) > 0.8 * drawn.dpi
 
 
-def test_many_words_along_an_axis_are_upright(mixed):
-    names = [f"a learner with a long name, {i}" for i in range(12)]
-    data = xarray.Dataset(
-        {"final_regret": (("learner", "trial"), np.arange(48.0).reshape(12, 4))}, {"learner": names}
-    )
-    drawn = data.dpjax.figure("learner")
-    drawn.draw_without_rendering()
-    labels = drawn.axes[0].get_xticklabels()
-    boxes = [label.get_window_extent() for label in labels]
-    assert [label.get_text() for label in labels] == names
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    assert drawn.axes[0].get_window_extent().height > drawn.dpi
-    few = mixed.sel(epsilon=1.0).dpjax.figure("learner")
-    assert {label.get_rotation() for label in few.axes[0].get_xticklabels()} == {20.0}
-
-
 def closest(axis):
     """The distance of the two nearest lines of labels of an x axis, in heights of a line.
 
@@ -537,8 +434,11 @@ def closest(axis):
     return min(b.x1 - a.x1 for a, b in pairwise(boxes)) * np.sin(turn) / height
 
 
-@pytest.mark.parametrize("style", [None, "neurips", "ieee-column"])
-@pytest.mark.parametrize(("count", "length"), [(4, 4), (8, 4), (15, 4), (20, 22), (34, 22)])
+@pytest.mark.parametrize(
+    ("count", "length", "style"),
+    [(4, 4, "ieee-column"), (8, 4, None), (15, 4, "neurips"), (20, 22, "ieee-column"),
+     (34, 22, None)],
+)  # fmt: skip
 def test_words_along_an_axis_do_not_overlap(count, length, style):
     """Three panels of 12 names, and one of 34, once had names over each other."""
     names = [f"{i:02}{'m' * (length - 2)}" for i in range(count)]
@@ -666,7 +566,6 @@ def horizons():
     [(lambda own: own.mean(), "regret at T"),
      (lambda own: own.slope(), "exponent of regret at T in horizon"),
      (lambda own: own.quantile(0.9), "0.9-quantile of regret at T"),
-     (lambda own: own.gini(), "gini of regret at T"),
      (lambda own: own.median_of_means(4), "median of means of regret at T"),
      (lambda own: own.difference(learner="plain"), "regret at T minus that of plain"),
      (lambda own: own.worst("horizon"), "regret at T")],
@@ -704,16 +603,6 @@ def test_single_marks_of_several_lines_differ_and_are_in_the_legend(horizons):
     assert [line.get_fillstyle() for line in drawn.legends[0].get_lines()[-4:]] == fills
 
 
-@pytest.mark.parametrize("epsilon", [1, 2])
-def test_values_of_one_declared_epsilon_do_not_share_a_place(horizons, epsilon):
-    """Four horizons were once drawn above each other, without a way to distinguish them."""
-    data = horizons.isel(epsilon=epsilon)
-    with pytest.raises(ValueError, match='x: "declared": .* at horizon = 64 and 256; name horizon'):
-        data.dpjax.figure("declared", color="learner")
-    drawn = data.dpjax.figure("declared", color="learner", line="horizon")
-    assert len(drawn.axes[0].get_lines()) >= 8
-
-
 def test_the_only_learner_and_environment_are_in_the_caption_and_the_latex_note(horizons):
     own = horizons.isel(learner=[0], horizon=[3])
     words = "Learner: private, environment: coins. T = 4096, K = 4."
@@ -739,11 +628,6 @@ def test_curves_across_follow_the_axis_and_the_panels(horizons):
             np.testing.assert_array_equal(line.get_ydata(), values)
         curve = axes.get_lines()[0].get_xdata()
         np.testing.assert_array_equal(found[2].get_xdata(), curve)
-    declared = (
-        own.isel(horizon=0).dpjax.figure("declared", across={"bound": [3.0, 2.0, 1.0]}).axes[0]
-    )
-    curve, bound, *_ = declared.get_lines()
-    np.testing.assert_array_equal(curve.get_xdata(), bound.get_xdata())
 
 
 def test_lines_across_need_labels(horizons):
