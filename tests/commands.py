@@ -132,7 +132,6 @@ INSTEAD = {
     "dpjax reproduce PAPER --quick": "dpjax reproduce tossou2017 --quick",
     "dpjax reproduce sajed2019 --store results/stores": "dpjax reproduce tossou2017 --quick "
     "--store results/stores",
-    " ".join(("dpjax run", "--config")): STUDY,  # of an older version, in the list of changes
     "dpjax run mine.py": STUDY,
     "dpjax run mine.py --store /scratch/$USER/mine --part $SLURM_ARRAY_TASK_ID/16": f"{STUDY} "
     "--store mine --part 1/16",
