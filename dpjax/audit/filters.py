@@ -56,8 +56,8 @@ class Unknown(ValueError):
 class Draw(NamedTuple):
     """A site in one run."""
 
-    active: Any  # () bool, whether its branch was taken
-    log: Any  # () the log-density of the release, or the log-probability of the outcome
+    active: Array  # () bool, whether its branch was taken
+    log: Array  # () the log-density of the release, or the log-probability of the outcome
     release: PyTree
     noisy: PyTree  # for prefix sums the released sum; else ()
 
