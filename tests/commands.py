@@ -182,7 +182,6 @@ AS_IS = (
     "mkdocs build --strict",
     "python -m tests.combinations",
     "python -m tests.lines dpjax",
-    "python -m tests.lines tests",
     "python -m tests.slow",
     "python docs/tables.py benchmarks/README.md",
     "python docs/tables.py docs/accelerators.md",

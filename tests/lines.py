@@ -20,10 +20,9 @@ NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 def count(text: str) -> int:
     """The lines of code of a file."""
     docstrings: set[int] = set()
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
+        if isinstance(node, documented) and ast.get_docstring(node):
             docstrings.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
