@@ -103,24 +103,6 @@ def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
 # The end --------------------------------------------------------------------------------------
 
 
-# The end --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["adap_tt", "ttucb"])
-def test_the_horizon_changes_nothing_before_the_stop(name):
-    """The rest of a stopped game is one batch of any length."""
-    cases = [Case(GAINS, 1.0, 0.3)]
-    short, long = (played(name, cases, 200, horizon=n) for n in (10**6, 10**8))
-    assert short.stopped.all()
-    jax.tree.map(np.testing.assert_array_equal, short, long)
-
-
-# Sequential elimination and halving -----------------------------------------------------------
-
-
-# The end --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["adap_tt", "ttucb"])
 def test_the_horizon_changes_nothing_before_the_stop(name):
     """The rest of a stopped game is one batch of any length."""
