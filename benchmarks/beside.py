@@ -51,7 +51,7 @@ WARM = ("mine", "paper", "papers")
 def seconds(root: Path, case: str, caches: Path) -> tuple[float, float]:
     """CPU and wall seconds of a case with the package of a checkout."""
     environment = os.environ | {
-        "PYTHONPATH": str(root), "DPJAX_CACHE": str(caches), "MPLBACKEND": "agg",
+        "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(caches), "MPLBACKEND": "agg",
         "PYTHONWARNINGS": "ignore",
     }  # fmt: skip
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

@@ -93,6 +93,7 @@ INSTEAD = {
     "python docs/which_learner.py": "python docs/which_learner.py --quick --trials 4 --out which",
     "python examples/pod.py": POD,
     "python -m tests.combinations --over 1": "python -m tests.combinations adap_ucb --over 1",
+    "python -m tests.lines": "python -m tests.lines dpjax",
     "python -m tests.combinations ftrl hedge": "python -m tests.combinations adap_ucb",
     "python -m tests.golden.make": "python -m tests.golden.make exp3",
     "python -m tests.golden.make greedy": "python -m tests.golden.make exp3",
@@ -132,7 +133,6 @@ INSTEAD = {
     "dpjax reproduce PAPER --quick": "dpjax reproduce tossou2017 --quick",
     "dpjax reproduce sajed2019 --store results/stores": "dpjax reproduce tossou2017 --quick "
     "--store results/stores",
-    " ".join(("dpjax run", "--config")): STUDY,  # of an older version, in the list of changes
     "dpjax run mine.py": STUDY,
     "dpjax run mine.py --store /scratch/$USER/mine --part $SLURM_ARRAY_TASK_ID/16": f"{STUDY} "
     "--store mine --part 1/16",
@@ -181,6 +181,7 @@ AS_IS = (
     "python docs/pages.py",
     "mkdocs build --strict",
     "python -m tests.combinations",
+    "python -m tests.lines dpjax",
     "python -m tests.slow",
     "python docs/tables.py benchmarks/README.md",
     "python docs/tables.py docs/accelerators.md",

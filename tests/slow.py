@@ -6,7 +6,7 @@ one of PARTS parts of the slow tests, a different one for each commit.
 
     python -m tests.slow             # the commit at which each part last passed
     python -m tests.slow --run 0 3   # runs these parts, modulo PARTS, and records those that pass
-    pytest -m 'slow or not slow' --times times.csv
+    pytest -m 'slow or not slow' --times=times.csv
     python -m tests.slow times.csv   # names in slow.txt what took more than .6 s
 """
 
@@ -130,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("times", nargs="?", help="a file of pytest --times")
+    parser.add_argument("times", nargs="?", help="a file of pytest --times=FILE")
     parser.add_argument("--above", type=float, default=0.6, metavar="SECONDS")
     parser.add_argument("--run", type=int, nargs="+", metavar="PART")
     options, rest = parser.parse_known_args()

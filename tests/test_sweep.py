@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, learners, sweep
+from dpjax import domains, environments, learners, simulate, sweep
 from dpjax.combinators import rescale_losses
 from dpjax.engine import programs, progress
 from dpjax.engine.blocks import block_size, shared_size
@@ -308,3 +308,15 @@ def test_a_game_that_inspects_its_point_is_refused_in_one_sentence(look, message
     with pytest.raises(TypeError, match=message) as refused:
         run(lambda point: (look(point), of_epsilon(1.0))[1], np.array([1.0, 2.0]))
     assert "\n" not in str(refused.value)
+
+
+def test_a_trial_is_the_game_with_the_key_of_its_seed():
+    def game(epsilon):
+        learner = learners.dp_exp3_lap(16, 2, epsilon=epsilon)
+        return learner, environments.bernoulli([0.3, 0.6])
+
+    found = sweep(game, [1.0], 3, jr.key(0), checkpoints=1, progress=False).regret
+    alone = [
+        simulate(*game(1.0), jr.fold_in(jr.key(0), seed), checkpoints=1).regret for seed in range(3)
+    ]
+    np.testing.assert_allclose(np.ravel(found), np.ravel(alone), rtol=1e-5)

@@ -1,6 +1,6 @@
 """Writes what each test took, as a line of a CSV file, when the test ends.
 
-    pytest --times times.csv
+    pytest --times=times.csv
 
 The columns are seconds of CPU time of the test with its fixtures and ended child processes, seconds
 on the clock in tracing, lowering and compiling, and in child processes, and the result.

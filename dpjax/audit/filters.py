@@ -56,8 +56,8 @@ class Unknown(ValueError):
 class Draw(NamedTuple):
     """A site in one run."""
 
-    active: Any  # () bool, whether its branch was taken
-    log: Any  # () the log-density of the release, or the log-probability of the outcome
+    active: Array  # () bool, whether its branch was taken
+    log: Array  # () the log-density of the release, or the log-probability of the outcome
     release: PyTree
     noisy: PyTree  # for prefix sums the released sum; else ()
 
@@ -182,11 +182,11 @@ def _twin(program, arguments, draws):
             trial = [*releases[:site], noise, *releases[site + 1 :]]
             return run(program, arguments, releases=trial)[1][mark].noisy
 
-        lead, ones = draws[mark].noisy, jnp.ones_like(releases[site])
+        ours, ones = draws[mark].noisy, jnp.ones_like(releases[site])
         there, slope = jax.jvp(sums, (releases[site],), (ones,))
-        step = jnp.where(slope == 0.0, 0.0, (lead - there) / jnp.where(slope == 0.0, 1.0, slope))
+        step = jnp.where(slope == 0.0, 0.0, (ours - there) / jnp.where(slope == 0.0, 1.0, slope))
         releases[site] = releases[site] + step
-        off = jnp.abs(lead - there - slope * step) > ROUNDING * (1.0 + jnp.abs(lead))
+        off = jnp.abs(ours - there - slope * step) > ROUNDING * (1.0 + jnp.abs(ours))
         moved &= ~(jnp.any(off) & draws[mark].active)
     outputs, twins = run(program, arguments, releases=releases)
     return outputs, twins, moved
@@ -259,8 +259,8 @@ class Filter:
         def keys_of(t):
             fresh, lane_keys, sides = jr.split(jr.fold_in(key, t), (3, n))
             if played is not None:
-                lead = jr.fold_in(played.key, t)
-                fresh = jax.vmap(lambda k, is_kept: jnp.where(is_kept, lead, k))(fresh, kept)
+                played_key = jr.fold_in(played.key, t)
+                fresh = jax.vmap(lambda k, first: jnp.where(first, played_key, k))(fresh, kept)
             return fresh, lane_keys, jax.vmap(jr.uniform)(sides)
 
         def at(t):
@@ -286,10 +286,9 @@ class Filter:
             seen = self._seen(loss, before), self._seen(other, before)
 
             def particle(worlds, own_key, second):
-                (state, lead), (other, twin) = _swapped(second, *zip(worlds, seen, strict=True))
-                return _lanes(
-                    self.step, (state, own_key, lead), (other, own_key, twin), at(t), free
-                )
+                (state, ours), (other, theirs) = _swapped(second, *zip(worlds, seen, strict=True))
+                lead, twin = (state, own_key, ours), (other, own_key, theirs)
+                return _lanes(self.step, lead, twin, at(t), free)
 
             lanes = jax.vmap(particle)(worlds, fresh, second)
             signs = jnp.where(second, -1.0, 1.0)
@@ -307,7 +306,7 @@ class Filter:
             return (particles, total + gain, moved, known & jnp.all(alone)), None
 
         fresh, lane_keys, _ = keys_of(0)
-        lanes = jax.vmap(lambda lead: _lanes(self.begin, (lead,), (lead,), at(0)))(fresh)
+        lanes = jax.vmap(lambda key: _lanes(self.begin, (key,), (key,), at(0)))(fresh)
         weights, ratios, worlds, _, alone = chosen(0, lanes, lanes.noise, lane_keys)
         carry = (weights, ratios, worlds), jnp.zeros(()), jnp.bool(True), jnp.all(alone)
         rows = *self._inputs(pair.losses), self._inputs(pair.others)[1]

@@ -1,12 +1,12 @@
 """Audits of a mechanism of prefix sums by itself, without a learner."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Learner, Mechanism, Number, Privacy, _arrays, _check
+from dpjax.core import Learner, Mechanism, Number, Privacy, PyTree, _arrays, _check
 from dpjax.engine.settings import in_float32
 from dpjax.feedback import full, unclipped
 
@@ -41,7 +41,7 @@ def sensitivity(mechanism: Mechanism) -> Sensitivity:
     return Sensitivity(float(norms[0]), float(norms[1]), float(error))
 
 
-def group_sensitivity(mechanism: Mechanism, changes: Any) -> tuple[float, float]:
+def group_sensitivity(mechanism: Mechanism, changes: PyTree) -> tuple[float, float]:
     """The (L1, L2) norms of C x for values that change by x, from the matrices in NumPy.
 
     For a group of k changed rounds these are at most k times the norms for one round. They are
@@ -98,7 +98,7 @@ def releases(
 
 
 def prefix_statistic(
-    mechanism: Mechanism, scale: Number, change: Any, *, round: int = 1
+    mechanism: Mechanism, scale: Number, change: PyTree, *, round: int = 1
 ) -> Callable:
     """The log-likelihood ratio of a mechanism's releases when value ``round`` changes.
 

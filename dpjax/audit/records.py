@@ -18,11 +18,11 @@ class Record(NamedTuple):
     leading axes of members.
     """
 
-    active: Any  # () bool: whether the branch with the release was taken
-    key: Any  # (n, 2) the words of its keys
+    active: PyTree  # () bool: whether the branch with the release was taken
+    key: PyTree  # (n, 2) the words of its keys
     value: PyTree  # the value before noise; for a draw, the probabilities
     scale: PyTree  # the noise scale over the mechanism's sensitivity; for a draw, 1
-    law: Any  # further parameters of the law of the noise
+    law: PyTree  # further parameters of the law of the noise
     release: PyTree  # the released value
 
 

@@ -21,6 +21,7 @@ from dpjax.core import (
     Learner,
     Outcome,
     Policies,
+    PyTree,
     _check,
 )
 from dpjax.core._check import _kind
@@ -37,7 +38,7 @@ def first(learner: Learner | BatchLearner, key: Array) -> tuple:
 
 
 def following(
-    learner: Learner | BatchLearner, state: Any, action: Any, key: Array, seen: Any
+    learner: Learner | BatchLearner, state: PyTree, action: PyTree, key: Array, seen: PyTree
 ) -> tuple:
     """The result of ``step``, which is like the state and the action (or Batch) before."""
     name = "learner: step"
@@ -114,7 +115,7 @@ def check_batch(learner: BatchLearner, environment: Environment) -> None:
     jax.eval_shape(first_batch)
 
 
-def within(actions, action: Any, loss) -> tuple:
+def within(actions, action: PyTree, loss) -> tuple:
     """Whether an action is in the action set, () bool, and numbers for :func:`check_within`.
 
     A point may be outside of its domain by a thousandth of the diameter.
@@ -131,7 +132,7 @@ def _anything(point, tolerance):
     return jnp.bool(True)
 
 
-def check_within(actions, present: Any, numbers) -> None:
+def check_within(actions, present: PyTree, numbers) -> None:
     """Raise ValueError for the first action outside of the action set, if there is one.
 
     Args:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dpjax.core import Array, BatchLearner, Learner
+from dpjax.core import Array, BatchLearner, Learner, PyTree
 
 
 def check_learner(learner: Learner | BatchLearner, kind: Any = Learner | BatchLearner) -> None:
@@ -18,7 +18,7 @@ def check_learner(learner: Learner | BatchLearner, kind: Any = Learner | BatchLe
 
 
 def step_before(
-    ended, learner: Learner | BatchLearner, state: Any, key: Array, loss, action: Any
+    ended, learner: Learner | BatchLearner, state: PyTree, key: Array, loss, action: PyTree
 ) -> tuple:
     """(state, action) after a loss. If the learner's part has ``ended``, the action is ``action``.
 

@@ -1,7 +1,7 @@
 """A learner that plays in batches, and a batch learner that plays round by round."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jax import lax
 
 from dpjax.combinators import _returned
 from dpjax.combinators._shared import check_learner
-from dpjax.core import Array, Batch, BatchLearner, Learner, Number, _check
+from dpjax.core import Array, Batch, BatchLearner, Learner, Number, PyTree, _check
 from dpjax.domains.action_sets import example_loss
 from dpjax.feedback import seen_inside
 from dpjax.maths import exact_sums
@@ -95,10 +95,10 @@ def minibatch(learner: Learner, horizon: int, tau: Number) -> BatchLearner:
 class EveryRoundState(NamedTuple):
     """The state of :func:`dpjax.every_round`."""
 
-    learner: Any  # the batch learner's state
+    learner: PyTree  # the batch learner's state
     batch: Batch  # the current one
     played: Array  # () int32, its played rounds
-    total: Any  # the sum of their feedback, with an ExactSum as each leaf
+    total: PyTree  # the sum of their feedback, with an ExactSum as each leaf
 
 
 def every_round(batch_learner: BatchLearner) -> Learner:

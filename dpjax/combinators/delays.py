@@ -1,14 +1,14 @@
 """Learners for delayed losses."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from dpjax.combinators._shared import check_made, step_before
 from dpjax.combinators.batches import as_learner
-from dpjax.core import Array, Learner, _check
+from dpjax.core import Array, Learner, PyTree, _check
 
 
 class InterleaveState(NamedTuple):
@@ -22,8 +22,8 @@ class InterleaveState(NamedTuple):
     """
 
     round: Array  # () int32, rounds played
-    copies: Any  # the states of all copies, with a leading axis (d + 1,)
-    actions: Any  # the next action of each, with a leading axis (d + 1,)
+    copies: PyTree  # the states of all copies, with a leading axis (d + 1,)
+    actions: PyTree  # the next action of each, with a leading axis (d + 1,)
 
 
 def interleave(make: Callable, horizon: int, delay: int) -> Learner:

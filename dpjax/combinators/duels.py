@@ -1,13 +1,13 @@
 """A learner of duels from two bandit learners."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
 from dpjax.combinators._shared import check_made
 from dpjax.combinators.batches import as_learner
-from dpjax.core import Arms, Learner, Number, Pairs, _check
+from dpjax.core import Arms, Learner, Number, Pairs, PyTree, _check
 from dpjax.feedback import clip_seen
 
 
@@ -21,9 +21,9 @@ class Players(NamedTuple):
       ('row', 'column', 'pair')
     """
 
-    row: Any
-    column: Any
-    pair: Any = ()  # the current pair, () int32
+    row: PyTree
+    column: PyTree
+    pair: PyTree = ()  # the current pair, () int32
 
 
 def sparring(make: Callable, horizon: int, arms: int, *, epsilon: Number) -> Learner:

@@ -1,13 +1,13 @@
 """Environments made from environments: arms instead of points, counts, or tracking regret."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import domains
-from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _arrays, _check
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome, PyTree, _arrays, _check
 from dpjax.domains.action_sets import fits, words
 from dpjax.feedback import full, values
 from dpjax.maths.places import at
@@ -90,7 +90,7 @@ def on_grid(environment: Environment, points: Numbers) -> Environment:
 class SwitchesState(NamedTuple):
     """The state of :func:`count_switches`."""
 
-    environment: Any
+    environment: PyTree
     previous: Array  # () int32, the arm of the last round, -1 before the first
 
 
@@ -104,7 +104,7 @@ class SwitchesTally(NamedTuple):
       [-0.5  0. ] 0.0
     """
 
-    tally: Any  # that of the environment
+    tally: PyTree  # that of the environment
     switches: Array  # () float32, 1 if the arm differs from that of the round before
 
 
@@ -150,7 +150,7 @@ class TrackingState(NamedTuple):
        [ 0. -1.]]
     """
 
-    environment: Any
+    environment: PyTree
     # (S + 1, K): least loss of a sequence of arms with at most j shifts that ends in arm i, minus
     # the learner's loss
     behind: Array
@@ -222,7 +222,7 @@ class PlaysTally(NamedTuple):
       [-0.5  0. ] [0. 1.]
     """
 
-    tally: Any  # that of the environment
+    tally: PyTree  # that of the environment
     plays: Array  # (K,) float32, 1 at the arm that was played
 
 

@@ -1,6 +1,6 @@
 """Learners in the local model, which see one randomized bit in each round."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from jax import random as jr
 
 from dpjax import noise
 from dpjax.combinators._shared import check_learner
-from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, PyTree, _check
 from dpjax.domains.action_sets import example_loss
 from dpjax.feedback import clip_seen, to_bit
 from dpjax.maths.exact_sums import ExactSum
@@ -18,7 +18,7 @@ from dpjax.maths.exact_sums import ExactSum
 class RandomizedSumsState(NamedTuple):
     """The state of :func:`randomized_response` by batches."""
 
-    base: Any  # the base learner's state
+    base: PyTree  # the base learner's state
     rounds: Array  # () int32, of the current batch
 
 

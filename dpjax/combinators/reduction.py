@@ -1,6 +1,6 @@
 """Bandit learners made private by noise on each observed loss."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dpjax import noise as laws
 from dpjax import privacy
 from dpjax.combinators._shared import check_learner
-from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy, PyTree, _check
 from dpjax.feedback import clip_seen
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
@@ -29,7 +29,7 @@ def _check_one_number(learner) -> None:
 class LaplaceFeedbackState(NamedTuple):
     """The state of :func:`laplace_feedback`."""
 
-    base: Any  # the base learner's state
+    base: PyTree  # the base learner's state
     rejected: Array  # () int32
 
 
@@ -44,7 +44,7 @@ class LaplaceFeedbackReport(NamedTuple):
     """
 
     rejected: Array  # () int32, rounds whose noisy loss was outside the accepted interval
-    base: Any  # the base learner's report
+    base: PyTree  # the base learner's report
 
 
 def laplace_feedback(
@@ -114,8 +114,8 @@ def laplace_feedback(
 class PrivateReductionState(NamedTuple):
     """The state of :func:`private_reduction`."""
 
-    base: Any  # the base learner's state
-    point: Any  # (d,) the current point if the noise depends on it, else ()
+    base: PyTree  # the base learner's state
+    point: PyTree  # (d,) the current point if the noise depends on it, else ()
 
 
 def private_reduction(

@@ -14,6 +14,7 @@ counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is
 import importlib
 import linecache
 import math
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -276,7 +277,7 @@ class Learner(NamedTuple):
     horizon: int  # T, the number of rounds that the calibration covers and that are played
     privacy: Privacy  # the declared privacy
     report: Report = empty_report  # state -> NamedTuple of scalars to report at the end
-    sound: Any = True  # () bool, False if a traced argument of the factory is outside of its
+    sound: PyTree = True  # () bool, False if a traced argument of the factory is outside of its
     # domain. The regret of every game and the declared epsilon are then NaN.
     clip: Clip | None = None  # feedback -> (the clipped feedback, the number of clipped losses);
     # by default each loss is clipped to ``Privacy.loss_range``
@@ -315,7 +316,7 @@ class BatchLearner(NamedTuple):
     horizon: int  # T, in rounds
     privacy: Privacy  # as in Learner
     report: Report = empty_report  # as in Learner
-    sound: Any = True  # as in Learner
+    sound: PyTree = True  # as in Learner
     clip: Clip | None = None  # as in Learner, for one round
 
 
@@ -422,11 +423,11 @@ class Result(NamedTuple):
       2.25
     """
 
-    rounds: Any  # (n,) int32, the rounds at which regret was recorded
+    rounds: PyTree  # (n,) int32, the rounds at which regret was recorded
     regret: PyTree  # (n,) float32
     tally: PyTree  # the environment's tally, summed over all rounds
     report: PyTree  # the learner's report at the end
-    clipped: Any = ()  # () int32, the number of losses that were clipped to the declared ones;
+    clipped: PyTree = ()  # () int32, the number of losses that were clipped to the declared ones;
     # 2^31 - 1 if it is larger
 
     def to_xarray(self, points: PyTree = None, learner: str | None = None) -> Any:
@@ -466,7 +467,9 @@ class Result(NamedTuple):
             coordinates["learner"] = learner
         return xarray.Dataset(arrays, coordinates)
 
-    def to_netcdf(self, path: Any, points: PyTree = None, learner: str | None = None) -> None:
+    def to_netcdf(
+        self, path: str | os.PathLike, points: PyTree = None, learner: str | None = None
+    ) -> None:
         """Write :meth:`to_xarray` to a NetCDF file.
 
         Examples:
@@ -506,7 +509,7 @@ def leaf_axes(name: str, shape: tuple[int, ...]) -> list[str]:
     return [f"{name}_{axis}" for axis in range(len(shape))]
 
 
-def coordinate_name(name: str, arrays: Any) -> str:
+def coordinate_name(name: str, arrays: PyTree) -> str:
     """A name for a swept parameter's coordinate that no axis or array of the Result has."""
     return f"point_{name}" if name in _AXES or name in arrays else name
 

@@ -1,12 +1,10 @@
 """Checks that an environment has the actions that a learner plays. Every game is checked."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpjax.core import Arms, BatchLearner, Environment, Learner, Pairs, Policies
+from dpjax.core import Arms, BatchLearner, Environment, Learner, Pairs, Policies, PyTree
 from dpjax.domains import Domain, support_function
 
 # Two convex sets are compared in this many directions and their opposites.
@@ -50,7 +48,7 @@ def example_loss(actions):
     return jnp.zeros(actions.dim, jnp.float32)
 
 
-def fits(played: Any, present: Any) -> bool:
+def fits(played: PyTree, present: PyTree) -> bool:
     """Whether every action of the first set is in the second.
 
     For two domains this compares their support functions in a few fixed directions.

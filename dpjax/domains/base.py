@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from dpjax.core import Array, Number
 from dpjax.domains import exact_projections, lotteries
@@ -29,7 +30,7 @@ class LossSet(NamedTuple):
     dim: int  # d
     clip: Callable  # (d,) -> the nearest vector of the set
     maximizer: Callable  # g (d,) -> a vector l of the set with the largest <g, l>
-    centre: Any  # (d,) NumPy
+    centre: np.ndarray  # (d,) NumPy
     norms: tuple[float, float]  # largest L1 and largest L2 norm of a vector
     diameters: tuple[float, float]  # largest L1 and largest L2 distance between two vectors
     spread: float  # largest difference between two entries of one vector
@@ -66,7 +67,7 @@ class Domain(NamedTuple):
     dim: int  # d
     minimizer: Callable  # g (d,) -> a point of the set with the least <g, x>; ties: lowest index
     project: Callable  # (d,) -> the nearest point of the set, exactly or approximately
-    centre: Any  # (d,) NumPy
+    centre: np.ndarray  # (d,) NumPy
     radius: float  # largest L2 distance of a point from the centre
     diameter: float  # largest L2 distance between two points
     regularizer: Regularizer  # the default regularizer of learners on this set

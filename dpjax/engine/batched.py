@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
+from dpjax.core import Array
 from dpjax.core._versions import Equation
 from dpjax.core.generators import Generator, of
 from dpjax.engine.evaluate import rebind
@@ -36,8 +37,8 @@ class Batched(NamedTuple):
 class Words:
     """Keys as two arrays."""
 
-    first: Any  # uint32
-    second: Any  # uint32
+    first: Array  # uint32
+    second: Array  # uint32
     generator: Generator
 
 
@@ -45,7 +46,7 @@ class Deferred(NamedTuple):
     """Keys whose fold-in is deferred to the kernel that draws from them."""
 
     keys: Any  # Words or Deferred
-    data: Any  # uint32, still to be folded in
+    data: Array  # uint32, still to be folded in
 
 
 def is_key_type(atom) -> bool:

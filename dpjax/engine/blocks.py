@@ -5,15 +5,16 @@ program computes at once. :mod:`dpjax.engine.compute` computes blocks, and :func
 them.
 """
 
+from collections.abc import Callable
 from itertools import groupby, product
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dpjax.core import Privacy, PyTree
+from dpjax.core import Array, Privacy, PyTree
 from dpjax.engine import programs
 from dpjax.engine.compile import platform_of
 
@@ -32,9 +33,9 @@ class Plan(NamedTuple):
     repeated. If the last seeds do not fill a block, further seeds are added.
     """
 
-    game: Any
-    play: Any
-    key: Any
+    game: Callable
+    play: Callable
+    key: Array
     points: PyTree  # pytree of (P, ...) float32
     count: int  # type: ignore[assignment] # P; tuples have a method of that name
     seeds: int  # S

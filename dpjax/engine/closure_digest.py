@@ -62,11 +62,11 @@ def as_now(*functions: Callable):
 
     Directly within a context of the same functions, it is that context.
     """
-    functions_ids = frozenset(map(id, functions))
-    if functions_ids <= _inside.get():
+    ids = frozenset(map(id, functions))
+    if ids <= _inside.get():
         yield
         return
-    token = _inside.set(functions_ids)
+    token = _inside.set(ids)
     try:
         with _context(_value(functions)):
             yield

@@ -6,14 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Environment, Outcome, Policies, _arrays
+from dpjax.core import Environment, Outcome, Policies, PyTree, _arrays
 from dpjax.environments.contextual import TableTally
 
 # Contexts longer than this quantile of the lengths are shortened to it. Then all are divided by it.
 _QUANTILE = 0.9
 
 
-def classification(features: Any, labels: Any) -> Environment:
+def classification(features: PyTree, labels: Any) -> Environment:
     """A data set of labelled cases as a bandit: a round draws a case, an arm guesses its label.
 
     The loss is -1 if the guess is right and 1 otherwise, so (1 + loss) / 2 counts mistakes. Cases

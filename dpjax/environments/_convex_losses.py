@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.core import Array, Environment, Number, Outcome, _arrays, _check
+from dpjax.core import Array, Environment, Number, Outcome, PyTree, _arrays, _check
 from dpjax.domains import Domain, check_domain
 from dpjax.environments.loss_families import Family, as_function, offline_optimum
 from dpjax.feedback import mean_value, middle
@@ -19,12 +19,12 @@ class ConvexLossesState(NamedTuple):
     round: Array  # () int32, rounds played
     row: Array  # () int32, of the last round
     action: Array  # (d,) of the last round
-    parameters: Any  # the rows that nature drew, leading axis (n,); () if rows are given
+    parameters: PyTree  # the rows that nature drew, leading axis (n,); () if rows are given
 
 
 class ConvexTally(NamedTuple):
     suffered: Array  # () f(x)
-    counts: Any  # (n,) number of uses of each row; () for "rows"
+    counts: PyTree  # (n,) number of uses of each row; () for "rows"
 
 
 def convex_losses(
@@ -32,7 +32,7 @@ def convex_losses(
     family: Any,
     kind: Literal["iid", "drifting", "switching", "adaptive", "rows"] = "iid",
     *,
-    parameters: Any = None,
+    parameters: PyTree = None,
     count: int = 16,
     spread: Number = 0.5,
     period: int = 200,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Array, Environment, Number, Outcome, _arrays, _check
+from dpjax.core import Array, Environment, Number, Outcome, PyTree, _arrays, _check
 from dpjax.domains import Domain, LossSet, fitting, support_function
 from dpjax.feedback import mean_value, middle
 from dpjax.maths import laws
@@ -29,7 +29,7 @@ class LinearTally(NamedTuple):
 
 def linear_losses(
     domain: Domain,
-    losses: Any,
+    losses: PyTree,
     *,
     loss_set: LossSet | None = None,
     bias: Number = 0.2,

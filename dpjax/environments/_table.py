@@ -1,12 +1,11 @@
 """A user's own losses, played row by row."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Environment, Numbers, Outcome, _arrays
+from dpjax.core import Arms, Environment, Numbers, Outcome, PyTree, _arrays
 from dpjax.environments.arms import best_fixed_arm
 
 
@@ -45,7 +44,10 @@ def table(losses: Numbers) -> Environment:
 
 
 def check_losses(
-    losses: Any, where: str = "losses", rows: Sequence | None = None, arms: Sequence | None = None
+    losses: PyTree,
+    where: str = "losses",
+    rows: Sequence | None = None,
+    arms: Sequence | None = None,
 ):
     """Check that a loss table is (T, K) numbers in [0, 1]; an error names the first bad entry.
 

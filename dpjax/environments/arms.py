@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +10,19 @@ import numpy as np
 from jax import lax
 from jax import random as jr
 
-from dpjax.core import Arms, Array, Environment, Numbers, Outcome, _arrays
+from dpjax.core import Arms, Array, Environment, Numbers, Outcome, PyTree, _arrays
 from dpjax.core.generators import of
 
 # How regret is accounted: on the drawn losses, or on their means.
 Accounting = Literal["realised", "pseudo"]
 
 
-def best_fixed_arm(state: Any, tally):
+def best_fixed_arm(state: PyTree, tally):
     """Regret against the best arm in hindsight, from the summed tally loss[a] - loss, (K,)."""
     return jnp.max(tally)
 
 
-def pseudo_regret(state: Any, tally):
+def pseudo_regret(state: PyTree, tally):
     """Regret as the sum of the gaps in the tally."""
     return tally
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax import random as jr
 
-from dpjax.core import Array, _check
+from dpjax.core import Array, PyTree, _check
 from dpjax.domains import Domain, check_domain, support_function
 from dpjax.maths import laws
 
@@ -165,7 +165,7 @@ def largest(domain: Domain, pieces: int = 3, lipschitz: float = 1.0) -> Family:
 
 
 def offline_optimum(
-    domain: Domain, function: Callable, parameters: Any, weights: Array, *, steps: int = 400
+    domain: Domain, function: Callable, parameters: PyTree, weights: Array, *, steps: int = 400
 ) -> Optimum:
     """Minimize sum_j w_j f(parameters_j, x) over the domain, with a certified lower bound.
 

@@ -1,12 +1,12 @@
 """Private UCB with a binary tree for each arm."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from dpjax import domains, mechanisms
-from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.core import Arms, Array, Learner, Number, PyTree, _check
 from dpjax.feedback import bandit
 from dpjax.learners.parts.arm_sums import check_arms, check_exploration
 from dpjax.learners.parts.prefix_sums import prefix_sums
@@ -17,7 +17,7 @@ from dpjax.privacy.printed import stated
 class DpUcbState(NamedTuple):
     round: Array  # () int32, t
     pulls: Array  # (K,) int32
-    sums: Any  # state of the private prefix sums
+    sums: PyTree  # state of the private prefix sums
     arm: Array  # () int32, the current arm
 
 

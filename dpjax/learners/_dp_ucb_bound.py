@@ -1,12 +1,12 @@
 """DP-UCB-Bound: UCB on hybrid counters, one for each arm, that advance only when it is played."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from dpjax import mechanisms, privacy
-from dpjax.core import Arms, Array, Learner, Number, _check
+from dpjax.core import Arms, Array, Learner, Number, PyTree, _check
 from dpjax.feedback import bandit
 from dpjax.learners.parts import arm_sums
 from dpjax.maths.laws import smallest
@@ -16,7 +16,7 @@ from dpjax.maths.places import at
 class DpUcbBoundState(NamedTuple):
     round: Array  # () int32, t
     pulls: Array  # (K,) int32
-    counters: Any  # states of the arms' mechanisms, leading axis (K,)
+    counters: PyTree  # states of the arms' mechanisms, leading axis (K,)
     sums: Array  # (K,) float32, noisy sums of losses
     arm: Array  # () int32, the current arm
 

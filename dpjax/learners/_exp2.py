@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 
 from dpjax import noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Feedback, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Feedback, Learner, Number, Privacy, PyTree, _check
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear, unclipped
 from dpjax.learners.parts.arm_sums import check_mixing
@@ -26,12 +26,12 @@ class Actions(NamedTuple):
 
     count: int  # type: ignore[assignment] # K; tuples have a method of that name
     rank: int  # r
-    exploration: Any  # mu (K,) NumPy
+    exploration: PyTree  # mu (K,) NumPy
     spread: float  # g, the largest a' P^+ a under mu, at least r
     scores: Callable  # (p (K,), index) -> <a_j, P^+ a_index> for all j, (K,), P = E_p[a a']
     play: Callable  # index -> the action in the environment's form
     feedback: Feedback
-    action_set: Any  # Arms, or the Domain spanned by the vectors
+    action_set: PyTree  # Arms, or the Domain spanned by the vectors
 
 
 class Exp2State(NamedTuple):

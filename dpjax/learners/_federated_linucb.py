@@ -1,7 +1,7 @@
 """Federated LinUCB: silos share one linear contextual bandit by noisy sums of fixed batches."""
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, Policies, _check
+from dpjax.core import Array, Learner, Number, Policies, PyTree, _check
 from dpjax.feedback import contextual
 from dpjax.learners._linucb import Belief, LinucbReport, confidence, most_optimistic
 from dpjax.learners.parts import prefix_sums
@@ -27,7 +27,7 @@ RELEASED = {
 class FederatedState(NamedTuple):
     round: Array  # () int32, t
     rows: Array  # (M, packed) of each silo, the sum of v v' over the current batch
-    sums: Any  # of the trees, one for each silo
+    sums: PyTree  # of the trees, one for each silo
     belief: Belief  # of the current policy
     indefinite: Array  # () int32
 

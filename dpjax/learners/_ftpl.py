@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit, _check
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
@@ -21,7 +21,7 @@ IDENTICAL_LAW_TREE = partial(mechanisms.tree, identical_law=True)
 
 
 class FtplState(NamedTuple):
-    sums: Any  # state of the private prefix sums
+    sums: PyTree  # state of the private prefix sums
     round: Array  # () int32, prefixes released
 
 

@@ -1,11 +1,11 @@
 """LinUCB with changing regularizers: linear contextual bandits on a private Gram matrix."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, Learner, Number, Policies, _check
+from dpjax.core import Array, Learner, Number, Policies, PyTree, _check
 from dpjax.feedback import contextual
 from dpjax.learners.parts import gram as laws
 from dpjax.learners.parts.gram_calibration import real
@@ -23,7 +23,7 @@ class Belief(NamedTuple):
 
 
 class LinucbState(NamedTuple):
-    sums: Any  # of the private Gram matrix
+    sums: PyTree  # of the private Gram matrix
     indefinite: Array  # () int32
 
 

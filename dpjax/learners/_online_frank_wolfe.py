@@ -1,12 +1,12 @@
 """Private online Frank-Wolfe for i.i.d. smooth losses, with a recursive gradient estimate."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Array, Learner, Number, PyTree, _check
 from dpjax.domains import Domain, ball_losses, check_domain
 from dpjax.feedback import gradient, whole
 from dpjax.learners.parts.prefix_sums import prefix_sums
@@ -20,7 +20,7 @@ class OnlineFrankWolfeState(NamedTuple):
     error: Array  # (d,) the rounding error of x_t, since late steps are smaller than its last digit
     previous: Array  # (d,) x_(t-1)
     round: Array  # () int32, t
-    sums: Any  # state of the private prefix sums
+    sums: PyTree  # state of the private prefix sums
     longer: Array  # () int32
 
 

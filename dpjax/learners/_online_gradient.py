@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit, _check
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
@@ -16,9 +16,9 @@ from dpjax.noise import LawName
 
 
 class OnlineGradientState(NamedTuple):
-    sums: Any  # state of the private prefix sums
+    sums: PyTree  # state of the private prefix sums
     release: Array  # (d,) the latest release
-    optimizer: Any  # the optimizer's state
+    optimizer: PyTree  # the optimizer's state
     point: Array  # (d,) x_t
 
 

@@ -1,13 +1,13 @@
 """Private follow the approximate leader, with losses made strongly convex."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Neighbours, Number, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import PrefixSums, noise_length, prefix_sums
@@ -16,7 +16,7 @@ from dpjax.noise import LawName
 
 
 class PrivateFtalState(NamedTuple):
-    sums: Any  # state of the private prefix sums
+    sums: PyTree  # state of the private prefix sums
     round: Array  # () int32, actions played
     point_sum: Array  # (d,) of the actions played
     error: Array  # (d,) its rounding error

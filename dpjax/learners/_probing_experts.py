@@ -1,13 +1,13 @@
 """Probing experts: the private shrinking dartboard over experts, on estimates from few probes."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Array, Learner, Number, Policies, Privacy, _check
+from dpjax.core import Array, Learner, Number, Policies, Privacy, PyTree, _check
 from dpjax.feedback import contextual
 from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.advised import Mixture, follow
@@ -15,8 +15,8 @@ from dpjax.maths import exact_sums
 
 
 class ProbingExpertsState(NamedTuple):
-    learned: Any  # ExactSum (N,) of E_ia l_a over the probes of all complete batches
-    batch: Any  # ExactSum (N,) of E_ia l_a over the probes of the current batch
+    learned: PyTree  # ExactSum (N,) of E_ia l_a over the probes of all complete batches
+    batch: PyTree  # ExactSum (N,) of E_ia l_a over the probes of the current batch
     round: Array  # () int32, complete rounds of the current batch
     probes: Array  # () bool, whether this round is a probe
     expert: Array  # () int32 I, the current expert

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import mechanisms, privacy
-from dpjax.core import Array, Learner, Number, _check
+from dpjax.core import Array, Learner, Number, PyTree, _check
 from dpjax.domains import Domain, check_domain, conditional_gradient_step
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
@@ -27,7 +27,7 @@ class ProjectionFreeState(NamedTuple):
     linear: Array  # (d,) eta s~_(R-1), the linear part of the method's objective
     direction: Array  # (n,) u_t
     estimate: Array  # (n,) g_R so far
-    sums: Any  # of the mechanism
+    sums: PyTree  # of the mechanism
     gap: Array  # () the smallest gap in this batch
     worst_gap: Array  # () the largest of the smallest gaps of previous batches
 

@@ -1,6 +1,6 @@
 """SCRiBLE: bandit linear optimization over a convex set, by a self-concordant barrier."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,11 +8,11 @@ from jax import random as jr
 
 from dpjax import privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, Number, Privacy, _check
+from dpjax.core import Array, Learner, Number, Privacy, PyTree, _check
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector
-from dpjax.maths.barriers import rounded, rounded_product
+from dpjax.maths.barriers import Barrier, rounded, rounded_product
 from dpjax.privacy.printed import Calibration, is_printed
 
 
@@ -20,16 +20,16 @@ class ScribleState(NamedTuple):
     sums: Array  # (d,) L~, the sum of the estimates; in coordinates of the barrier's path, if any
     dual: Array  # (d,) A^-1 u of the current point
     violations: Array  # () int32
-    centre: Any = ()  # (n,) x, if the barrier has a path
-    residual: Any = ()  # ()
+    centre: PyTree = ()  # (n,) x, if the barrier has a path
+    residual: PyTree = ()  # ()
 
 
 class ScribleReport(NamedTuple):
     violations: Array  # () int32, rounds with eta n |f| > 1/4, which the regret proof excludes
-    residual: Any = ()  # () largest remaining Newton decrement; () if x has a closed form
+    residual: PyTree = ()  # () largest remaining Newton decrement; () if x has a closed form
 
 
-def step_size(horizon: int, barrier: Any, bound: Number, variance: Number):
+def step_size(horizon: int, barrier: Barrier, bound: Number, variance: Number):
     """eta = sqrt(nu ln T / (2 n^2 T (M^2 + s^2))), for noise of variance s^2.
 
     It minimizes nu ln T / eta + 2 eta n^2 T (M^2 + s^2). The printed eta has n = N and s^2 =

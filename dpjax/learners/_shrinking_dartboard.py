@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, PyTree, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms
@@ -17,7 +17,7 @@ from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
 class ShrinkingDartboardState(NamedTuple):
-    learned: Any  # ExactSum (K,) L, the losses; with shifts, minus a correction for sharing, so
+    learned: PyTree  # ExactSum (K,) L, the losses; with shifts, minus a correction for sharing, so
     # that the law of the next arm still has the weights (1 - eta)^L
     arm: Array  # () int32, the current arm
     draws: Array  # () int32, k: arms drawn so far, including the first

@@ -1,14 +1,14 @@
 """Sparse vector experts: keep an expert until a private comparison finds its loss too large."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy, PyTree, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.learners.parts.arm_sums import check_arms
@@ -16,9 +16,9 @@ from dpjax.maths import exact_sums
 
 
 class SparseVectorState(NamedTuple):
-    losses: Any  # ExactSum (K,) S
+    losses: PyTree  # ExactSum (K,) S
     arm: Array  # () int32, the current arm
-    since: Any  # ExactSum () q, its losses since it was drawn
+    since: PyTree  # ExactSum () q, its losses since it was drawn
     armed: Array  # (2,) uint32, words of the key for the noise of the current threshold
     redrawn: Array  # () int32 k, number of draws after the first
 

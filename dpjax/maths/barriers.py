@@ -10,9 +10,10 @@ axes of the ellipsoid have closed forms. They are accurate in float32 near the b
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from dpjax.core import Array, Number
@@ -24,7 +25,7 @@ class Path(NamedTuple):
     s, points, z and A^+' z are in the barrier's own coordinates, (n,).
     """
 
-    start: Any  # (n,) NumPy, the minimizer for s = 0
+    start: np.ndarray  # (n,) NumPy, the minimizer for s = 0
     explore: Callable  # (s, point, z) -> the minimizer for s, found from the minimizer ``point``
     # for a similar s; its remaining Newton decrement (); x + A z (d,); A^+' z (n,)
 

@@ -15,14 +15,14 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Array, Mechanism, Number, Stream, _check
+from dpjax.core import Array, Mechanism, Number, PyTree, Stream, _check
 from dpjax.maths.two_words import add_compensated
 
 
 class PrefixState(NamedTuple):
     total: Array  # (*shape) sum of the values so far
     error: Array  # (*shape) its rounding error (Kahan)
-    noise: Any  # the state of the noise
+    noise: PyTree  # the state of the noise
 
 
 class PrefixNoise(NamedTuple):

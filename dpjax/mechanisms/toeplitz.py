@@ -1,12 +1,12 @@
 """Toeplitz factorizations, which have the least error for Gaussian noise."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from dpjax.core import Array, Mechanism, _arrays, _check
+from dpjax.core import Array, Mechanism, PyTree, _arrays, _check
 from dpjax.mechanisms import normalized as columns
 from dpjax.mechanisms import prefix
 from dpjax.mechanisms.buffered_parameters import BUFFERED
@@ -89,14 +89,14 @@ def square_root(
 class BufferedState(NamedTuple):
     buffers: Array  # (m, *shape) decaying sums of the noise of the values so far
     noise: Array  # (*shape) of the prefix
-    round: Any = ()  # () int32, t, if the noise has weights that depend on t
+    round: PyTree = ()  # () int32, t, if the noise has weights that depend on t
 
 
 def buffered(
     horizon: int,
     *,
     noise: LawName = "gaussian",
-    parameters: Any = None,
+    parameters: PyTree = None,
     made_for: int | None = None,
     normalized: bool = False,
 ) -> Mechanism:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from dpjax.core import Array, _check
+from dpjax.core import Array, PyTree, _check
 
 
 class Site(NamedTuple):
@@ -36,13 +36,13 @@ def kind(name: str) -> Callable:
     return lambda function: KINDS.setdefault(name, function)
 
 
-def release(kind: str, law: Any, key: Array, *arguments: Any, sensitivity=None) -> Array:
+def release(kind: str, law: Any, key: Array, *arguments: PyTree, sensitivity=None) -> Array:
     """Make a release of this kind with noise of this law. Consumes the key."""
     _check.key(key=key)
     return bind(Site(kind, law, sensitivity), key, *arguments)
 
 
-def bind(site: Site, *inputs: Any) -> Array:
+def bind(site: Site, *inputs: PyTree) -> Array:
     """Make the release of a site from its inputs. The first input is the key."""
     inputs = tuple(map(_of_program, inputs))
     shapes = (jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=_is_weak(x)) for x in inputs)

@@ -16,7 +16,7 @@ from dpjax.privacy import default_delta
 class Instance(NamedTuple):
     """Actions of length 1, and theta."""
 
-    actions: Any  # (K, d) NumPy
+    actions: np.ndarray  # (K, d) NumPy
     theta: Any  # (d,)
 
     def means(self, length=1.0) -> np.ndarray:

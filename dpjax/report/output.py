@@ -128,7 +128,7 @@ def versions() -> dict:
     }
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write parameters as indented JSON; infinity becomes "inf" and NaN becomes null."""
     with writing(path.name), open(path, "w", encoding="utf-8") as file:
         json.dump(_json_numbers(value), file, indent=2, allow_nan=False)

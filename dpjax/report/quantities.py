@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray
 
+from dpjax.core import PyTree
+
 # The terms for axes and constants: the label of an axis, and the word in a caption.
 _TERMS = {"round": ("round t", "t"), "horizon": ("horizon T, rounds", "T"),
           "arms": ("number of arms K", "K"), "dim": ("dimension d", "d"),
@@ -190,7 +192,7 @@ def takers(array: xarray.DataArray, name: str) -> str:
     return "" if values.all() else f" ({', '.join(names)})"
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A value of an axis with four digits."""
     value = np.asarray(value).item()
     return f"{value:.4g}".replace("inf", "∞") if isinstance(value, float) else str(value)
@@ -278,7 +280,7 @@ def along(array: xarray.DataArray, axis: str) -> Along:
     return Along(axis, label(axis, array[axis].attrs), along, values, infinity, beyond)
 
 
-def takes(array: Any, one: Any, axis: str | None) -> bool:
+def takes(array: PyTree, one: Any, axis: str | None) -> bool:
     """Whether the learner or the environment of a curve takes an axis."""
     values = array.coords.get(f"takes_{axis}")
     return True if values is None else bool(values.sel(_single(one, values.dims)).any())

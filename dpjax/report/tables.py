@@ -179,7 +179,7 @@ def read_rows(path: Path) -> list[dict]:
     return frame.where(frame.notnull(), None).to_dict("records")  # type: ignore[return-value]
 
 
-def entry(value: Any, digits: int = 6) -> str:
+def entry(value: object, digits: int = 6) -> str:
     """The text of a table entry: floats with ``digits`` digits, None as empty."""
     if value is None:
         return ""

@@ -4,12 +4,12 @@ import hashlib
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from dpjax.core import Numbers, Result
+from dpjax.core import Numbers, PyTree, Result
 from dpjax.store import layout as layouts
 from dpjax.store.layout import Layout
 from dpjax.store.objects import Damaged, Files, decode, encode, together, warn
@@ -67,7 +67,7 @@ class Store(NamedTuple):
             block[:rows] = leaf
             self.files.write(self._key(name, point, seed), encode(block))
 
-    def result(self, structure: Any = None) -> Result:
+    def result(self, structure: PyTree = None) -> Result:
         """Read all requested cells.
 
         Args:

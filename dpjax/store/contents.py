@@ -1,17 +1,16 @@
 """The arrays and numbers of a traced program, and the differences of two programs."""
 
-from typing import Any
-
 import jax
 import numpy as np
 from jax import random as jr
+from jax.extend.core import ClosedJaxpr
 
 from dpjax.store.objects import digest
 
 _SHOWN = 3  # how many entries of an array are shown, and how many differences
 
 
-def contents(program: Any) -> list[str]:
+def contents(program: ClosedJaxpr) -> list[str]:
     """The numbers and arrays of a traced program and its number of equations, as texts.
 
     Nested programs are included. The text of an array contains its type, its first entries and a

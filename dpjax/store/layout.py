@@ -15,7 +15,7 @@ import numpy as np
 from jax import random as jr
 from numpy.typing import DTypeLike
 
-from dpjax.core import Result, coordinate_name, leaf_axes, leaf_names, optional
+from dpjax.core import PyTree, Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.core._version import __version__
 from dpjax.store.contents import contents, difference
 from dpjax.store.objects import Damaged, digest
@@ -320,7 +320,7 @@ def _name(function) -> str:
     return ".".join(filter(None, ["dpjax" if module.startswith("dpjax.") else module, *parts]))
 
 
-def point_values(game: Callable, points: Any) -> dict[str, list]:
+def point_values(game: Callable, points: PyTree) -> dict[str, list]:
     """The leaves of the points by name, as lists."""
     if isinstance(points, np.ndarray):
         return {next(iter(inspect.signature(game).parameters)): points.tolist()}

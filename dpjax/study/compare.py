@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpjax.core import BatchLearner, _check
+from dpjax.core import Array, BatchLearner, _check
 from dpjax.game.batches import simulate_batches
 from dpjax.game.play import simulate
 from dpjax.learners.entrants import field_for, name_of, prepared
@@ -24,7 +24,7 @@ def compare(
     epsilons: Sequence[float] = EPSILONS,
     horizon: int = 10**5,
     trials: int = 200,
-    key: Any = 0,
+    key: Array | int = 0,
 ) -> Study:
     """A study of a user's learner and all built-in ones that have its actions and feedback.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpjax.core import _arrays
+from dpjax.core import PyTree, _arrays
 
 # Names that are reserved in the data of a study and in estimates.
 _RESERVED = (
@@ -27,7 +27,7 @@ class Axis(NamedTuple):
     single: bool  # whether it was given as one value, which needs no dimension
 
 
-def axis(name: str, entry: Any) -> Axis:
+def axis(name: str, entry: PyTree) -> Axis:
     """The axis that an entry of a grid describes.
 
     A list of numbers that contains a float is traced: one compiled program serves all values. Whole
@@ -122,7 +122,7 @@ def _label(name, value, single) -> str:
     )
 
 
-def named(what: str, example: str, kinds: tuple, entry: Any) -> dict[str, Callable]:
+def named(what: str, example: str, kinds: tuple, entry: PyTree) -> dict[str, Callable]:
     """Factories by name, from a dict, a list of functions, or one function.
 
     A built value of one of ``kinds`` counts as a factory without arguments.

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import Arms, Pairs, Privacy, _check
+from dpjax.core import Arms, Pairs, Privacy, PyTree, _check
 from dpjax.engine import closure_digest, settings
 from dpjax.learners.factories import taken
 from dpjax.store.layout import arrays_of
@@ -192,7 +192,7 @@ def named(program: Program):
         raise ValueError(f"{program}: {error}") from error
 
 
-def pairs(game: Callable, points: Any) -> list[tuple]:
+def pairs(game: Callable, points: PyTree) -> list[tuple]:
     """The (learner, environment) of a game at each point; ``points`` are those of a sweep.
 
     Here factories receive plain numbers and can refuse invalid ones. They cannot refuse traced

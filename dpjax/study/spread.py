@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 4
 
 
-def check_executor(executor: Any) -> None:
+def check_executor(executor: object) -> None:
     """Refuse an executor without ``submit``, and one that forks processes, in which JAX hangs.
 
     Raises:
@@ -40,7 +40,12 @@ def check_executor(executor: Any) -> None:
 
 
 def spread(
-    packed: bytes, store: str | os.PathLike, executor: Any, parts: int, chunk: int | None, bar: Bar
+    packed: bytes,
+    store: str | os.PathLike,
+    executor: object,
+    parts: int,
+    chunk: int | None,
+    bar: Bar,
 ) -> None:
     """Play all parts of a study into a store on the workers of an executor.
 

@@ -80,7 +80,7 @@ class Study:
     environments: Any
     grid: Mapping[str, Any] = field(default_factory=dict)
     trials: int = 100
-    key: Any = 0
+    key: Array | int = 0
     checkpoints: Checkpoints = 20
     play: Callable | None = None
     parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
@@ -166,7 +166,7 @@ class Study:
         chunk: int | None = None,
         progress: bool = True,
         part: tuple[int, int] = (1, 1),
-        executor: Any = None,
+        executor: object = None,
         parts: int | None = None,
     ) -> xarray.Dataset | None:
         """Play the study. While one program is played, threads compile the next ones.

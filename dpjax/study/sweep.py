@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpjax.core import Array, BatchLearner, Environment, Learner, Result, _arrays, _check
+from dpjax.core import Array, BatchLearner, Environment, Learner, PyTree, Result, _arrays, _check
 from dpjax.engine import closure_digest, devices, settings
 from dpjax.engine.blocks import Block, Plan, block_shape, empty, put
 from dpjax.engine.compile import CPU, platform_of
@@ -34,7 +34,7 @@ _checked: set[str] = set()  # the digests of the programs whose learner's action
 
 def sweep(
     game: Callable[[Any], tuple[Learner | BatchLearner, Environment]],
-    points: Any,
+    points: PyTree,
     seeds: int,
     key: Array,
     *,
@@ -122,7 +122,7 @@ def sweep(
 
 def planned(
     game: Callable,
-    points: Any,
+    points: PyTree,
     seeds: int,
     key: Array,
     play: Callable,

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
 
-from dpjax.core import _check
+from dpjax.core import PyTree, _check
 from dpjax.engine import closure_digest, programs
 
 
 def trace(
-    game: Callable, play: Callable, rounds: np.ndarray, points: Any, key_dtype: Any
+    game: Callable, play: Callable, rounds: np.ndarray, points: PyTree, key_dtype: Any
 ) -> programs.Traced:
     """Trace the program of a cell of a sweep, with the current behaviour of the game.
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpjax.core import Arms, Policies
+from dpjax.core import Arms, Policies, PyTree
 from dpjax.engine.blocks import Block, Plan
 from dpjax.engine.compute import compute
 from dpjax.engine.progress import Bar
@@ -53,7 +53,7 @@ def with_progress(
 
 def warn_of(
     game: Callable,
-    points: Any,
+    points: PyTree,
     horizon: int,
     bad: list,
     clipped: np.ndarray,

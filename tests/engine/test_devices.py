@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import math
 import os
 import re
 import socket
@@ -202,29 +203,30 @@ class Fussy:
 
 
 @pytest.mark.parametrize(
-    ("error", "meshed"),
+    ("error", "meshed", "sizes"),
     [
-        (MemoryError(), False),
-        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating"), True),
+        (MemoryError(), False, [(3, 8), (3, 4), (3, 2), (2, 2)]),
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating"), True,
+         [(3, 8), (3, 4), (3, 2)]),
     ],
-)
-def test_a_chunk_that_does_not_fit_is_halved_with_a_notice(error, meshed, monkeypatch):
+)  # fmt: skip
+def test_a_chunk_that_does_not_fit_is_halved_with_a_notice(error, meshed, sizes, monkeypatch):
     """Down to a size that fits, once for all blocks; if none fits, the error is raised."""
     mesh = jax.make_mesh((1,), ("one",)) if meshed else None
     game = one_arm_spoiled(0)
     whole = sweep(game, POINTS, 30, jr.key(0), chunk=24)
-    fussy = Fussy(programs.compiled, 6, error)
+    fussy = Fussy(programs.compiled, math.prod(sizes[-1]), error)
     monkeypatch.setattr(programs, "compiled", fussy)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         pieces = sweep(game, POINTS, 30, jr.key(0), chunk=24, mesh=mesh)
     assert_same_bits(jax.tree.leaves(whole), jax.tree.leaves(pieces))
     assert [str(notice.message) for notice in notices] == [
-        f"3 points x {n} seeds did not fit into memory: computing 3 x {n // 2} at once"
-        for n in (8, 4)
+        f"{points} points x {n} seeds did not fit into memory: computing {fewer} x {less} at once"
+        for (points, n), (fewer, less) in itertools.pairwise(sizes)
     ]
-    sizes = [size for size, _ in itertools.groupby(fussy.tried)]
-    assert sizes[:3] == [(3, 8), (3, 4), (3, 2)]
+    tried = [size for size, _ in itertools.groupby(fussy.tried)]
+    assert tried[: len(sizes)] == sizes
     fussy.most = 1
     with pytest.warns(RuntimeWarning), pytest.raises(type(error)):
         sweep(game, POINTS, 4, jr.key(0), mesh=mesh)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
+from dpjax import bounds
 from dpjax.papers import tossou2017
 from tests import zcdp
 from tests.papers.small import PROGRAMS, counted, read_rows
@@ -118,6 +119,14 @@ def test_epsilon_243_is_said_to_be_no_privacy_on_the_figure():
     assert "local model (DP-EXP3-Lap)" in caption
     assert "Declared privacy: central model (EXP3 with declared epsilon = " in caption
     assert "Only the paper's three curves have bands" in caption
+
+
+def test_switching_costs_have_memory_1_in_the_bound():
+    for adversary, memory in (("switching cost", 1), ("stochastic", 0)):
+        bound, printed = tossou2017._bounds(adversary, "EXP3_tau", 1000, 1.0, 5)
+        assert bound == bounds.exp3_minibatch(1000, tossou2017.ARMS, 5, memory) and printed is None
+    without, with_memory = (float(bounds.exp3_minibatch(1000, 2, 5, m)) for m in (0, 1))
+    assert with_memory > 1.01 * without
 
 
 @pytest.mark.slow

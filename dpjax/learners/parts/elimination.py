@@ -1,12 +1,12 @@
 """Elimination of arms in stages, each on its own losses, for any losses and noise."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Batch, BatchLearner, Privacy
+from dpjax.core import Arms, Array, Batch, BatchLearner, Privacy, PyTree
 from dpjax.feedback import bandit
 from dpjax.maths.laws import smallest
 
@@ -18,7 +18,7 @@ class Stage(NamedTuple):
     waiting: Array  # (K,) bool, arms still to be played, after the current one
     extra: Array  # () int32, number of arms that are played one round more
     last: Array  # () bool, whether the stage lasts to the horizon, with no elimination after it
-    kept: Any  # the kept summary of the losses
+    kept: PyTree  # the kept summary of the losses
 
 
 class EliminationState(NamedTuple):

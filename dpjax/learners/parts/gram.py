@@ -10,13 +10,13 @@ its shift of the eigenvalues, and the declared privacy.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms, noise, privacy
-from dpjax.core import Number, Privacy, _check
+from dpjax.core import Number, Privacy, PyTree, _check
 from dpjax.learners.parts.gram_calibration import (
     Regularizer,
     gaussian_regularizer,
@@ -46,9 +46,9 @@ __all__ = ["gaussian", "losses_only", "wishart"]
 class Bounds(NamedTuple):
     """Bounds on each round. Rows outside them are clipped before they are summed."""
 
-    features: Any  # L, the largest length of a feature vector
-    loss: Any  # the largest absolute value of a loss
-    parameter: Any  # S, an upper bound on |theta|
+    features: PyTree  # L, the largest length of a feature vector
+    loss: PyTree  # the largest absolute value of a loss
+    parameter: PyTree  # S, an upper bound on |theta|
 
     @property
     def row(self):
@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
         return clip_row(seen, self.features, -self.loss, self.loss)
 
 
-def clip_row(seen: Any, longest, low: Number, high: Number):
+def clip_row(seen: PyTree, longest, low: Number, high: Number):
     """Scale features (d,) down to a length and clip a loss (); also return whether any changed."""
     features, loss = seen
     farthest, low, high = (jnp.asarray(x, jnp.float32) for x in (longest, low, high))
@@ -81,8 +81,8 @@ class GramSums(NamedTuple):
     step: Callable  # (state, key, features (d,), loss ()) -> (state, release of the rows so far)
     regularizer: Regularizer  # of round T
     now: Callable  # state -> Regularizer of the next round, in float32
-    noisy: Any  # () bool, whether there is any noise
-    events: Any  # () number of confidence bounds that may fail separately, from 1 to T
+    noisy: PyTree  # () bool, whether there is any noise
+    events: PyTree  # () number of confidence bounds that may fail separately, from 1 to T
     privacy: Privacy
 
 

@@ -4,13 +4,13 @@ A *regularizer* is the sum of noise and shift that is added to the Gram matrix. 
 its eigenvalues and the noise of the last row are within stated bounds.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import privacy
-from dpjax.core import Number
+from dpjax.core import Number, PyTree
 
 
 def real(value: Number):
@@ -85,10 +85,10 @@ def wishart_rho(size: int, levels: int, freedom: Number, delta: Number):
 class Regularizer(NamedTuple):
     """Centred noise + offset I, and bounds that hold in a round up to a small probability."""
 
-    offset: Any  # () added to the diagonal
-    smallest: Any  # () rho_min, at most its smallest eigenvalue
-    largest: Any  # () rho_max, at least its largest eigenvalue
-    tilt: Any  # () gamma, at least |h| in the norm of its inverse, h the noise of the last row
+    offset: PyTree  # () added to the diagonal
+    smallest: PyTree  # () rho_min, at most its smallest eigenvalue
+    largest: PyTree  # () rho_max, at least its largest eigenvalue
+    tilt: PyTree  # () gamma, at least |h| in the norm of its inverse, h the noise of the last row
 
 
 def gaussian_norm(dim: int, failure: Number, norm_bound: str):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,7 @@ from jax import lax
 from jax import random as jr
 
 from dpjax import mechanisms, noise, privacy
-from dpjax.core import Array, Mechanism, Number, Privacy
+from dpjax.core import Array, Mechanism, Number, Privacy, PyTree
 from dpjax.learners.parts.gram_calibration import levels_of, printed_gaussian_scale, real
 from dpjax.learners.parts.prefix_sums import accountant_of, build
 from dpjax.maths.barriers import rounded_product
@@ -58,7 +58,7 @@ def every_level(levels: int, size: int, draw: Callable):
 class NoisySumState(NamedTuple):
     total: Array  # (packed,) exact sum of v v' so far
     error: Array  # (packed,) its rounding error (Kahan)
-    noise: Any
+    noise: PyTree
 
 
 def on_exact_sums(
@@ -91,7 +91,7 @@ def on_exact_sums(
 
 class ItemsState(NamedTuple):
     round: Array  # () int32, rows so far
-    sums: Any  # of the mechanism
+    sums: PyTree  # of the mechanism
 
 
 class GramStream(NamedTuple):
@@ -99,9 +99,9 @@ class GramStream(NamedTuple):
 
     init: Callable  # key -> (state, noise of no rows)
     step: Callable  # (state, key, v v' of the next row) -> (state, noisy sum)
-    deviation: Any  # () largest standard deviation of an entry of weight 1; the scale of Wishart
+    deviation: PyTree  # () largest standard deviation of an entry of weight 1; the scale of Wishart
     growing: Callable | None  # state -> that deviation now; None if it is constant
-    asked: Any  # () epsilon; inf if the mechanism has exact sums
+    asked: PyTree  # () epsilon; inf if the mechanism has exact sums
     privacy: Privacy  # epsilon, delta, rho, model of the mechanism, accountant and sums
 
 

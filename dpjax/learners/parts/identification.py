@@ -7,12 +7,12 @@ random variable, independent of why the arm was played.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Batch, BatchLearner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Batch, BatchLearner, Number, Privacy, PyTree, _check
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums, transport
 from dpjax.maths.exact_sums import ExactSum
@@ -79,13 +79,13 @@ KEPT = Grid(1.1, forget=False)
 class StoppingRule(NamedTuple):
     """A stopping rule that is evaluated whenever a phase is complete."""
 
-    least: Any  # () int32, k_0: phases of each arm before its first evaluation
+    least: PyTree  # () int32, k_0: phases of each arm before its first evaluation
     verdict: Callable  # (key, phases) -> (whether to stop () bool, recommended arm () int32)
 
 
 class IdentificationState(NamedTuple):
     phases: Phases
-    memory: Any  # of the sampling rule
+    memory: PyTree  # of the sampling rule
     batch: Batch  # the current batch
     played: Array  # () int32, rounds of complete batches
     report: IdentificationReport
@@ -150,7 +150,7 @@ def all_pairs(least, passes: Callable) -> StoppingRule:
     return StoppingRule(least, verdict)
 
 
-def without_noise(key: Array, losses: Any, count: Any) -> ExactSum:
+def without_noise(key: Array, losses: PyTree, count: PyTree) -> ExactSum:
     """The release of a learner without privacy: the exact sum of a phase."""
     del key, count
     return losses
@@ -165,7 +165,7 @@ def identification_learner(
     rule: StoppingRule,
     privacy: Privacy,
     release: Callable = without_noise,
-    memory: Any = (),
+    memory: PyTree = (),
 ) -> BatchLearner:
     """A learner that plays until a rule stops it, and then plays its recommendation.
 

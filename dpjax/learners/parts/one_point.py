@@ -7,12 +7,12 @@ of its affine hull, whose dimension is n.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import random as jr
 
-from dpjax.core import Array, Number, _check
+from dpjax.core import Array, Number, PyTree, _check
 from dpjax.domains import Domain
 from dpjax.learners.parts.prefix_sums import PrefixSums
 from dpjax.maths import laws
@@ -32,8 +32,8 @@ class Directions(NamedTuple):
 class Values(NamedTuple):
     """The possible values of a loss."""
 
-    low: Any  # ()
-    high: Any  # ()
+    low: PyTree  # ()
+    high: PyTree  # ()
 
     @property
     def bound(self):
@@ -140,7 +140,7 @@ def exploring_radius(
 
 class EstimatesState(NamedTuple):
     direction: Array  # (n,) u_t
-    sums: Any  # of the mechanism
+    sums: PyTree  # of the mechanism
 
 
 def on_private_estimates(

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Clip, Mechanism, Neighbours, Number, Privacy, Unit, _check
+from dpjax.core import Array, Clip, Mechanism, Neighbours, Number, Privacy, PyTree, Unit, _check
 from dpjax.domains import LossSet, clipped, sensitivity
 from dpjax.learners.parts.arm_sums import check_delta_of
 from dpjax.noise import LAWS, LawName, name_of
@@ -26,7 +26,7 @@ class PrefixSums(NamedTuple):
     mechanism: Mechanism
     init: Callable  # key -> (state, release of the empty prefix)
     step: Callable  # (state, key, value) -> (state, release of the values so far)
-    scale: Any  # () noise scale of each draw
+    scale: PyTree  # () noise scale of each draw
     privacy: Privacy
     clip: Clip | None = None  # of the learner whose losses are summed
 
@@ -35,7 +35,7 @@ class PrefixSums(NamedTuple):
         """rounds -> variance of a coordinate's noise, relative to that of a draw."""
         return self.mechanism.variance
 
-    def deviation(self, rounds: Any = None) -> Array:
+    def deviation(self, rounds: Number | None = None) -> Array:
         """The standard deviation of a coordinate's noise in these prefixes (n,), or in all (T,).
 
         Integer noise is treated as the continuous law of its scale.
