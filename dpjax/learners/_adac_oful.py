@@ -89,7 +89,7 @@ def adac_oful(
     depend on losses only through earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
     Regret: with probability 1 - alpha, at most sqrt(1 + C) times that of OFUL with the beta above
-    (:func:`dpjax.bounds.adac_oful`): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the
+    (ours): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the
     played features spread in all directions, m is O(d / t), and privacy costs only
     O~(d^2 / sqrt(rho)).
 

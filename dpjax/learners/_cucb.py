@@ -74,7 +74,7 @@ def cucb(
     each is released at most once with noise for epsilon / k. With "one", the entry to read depends
     only on actions, counts and coins, so a round enters only one sum.
 
-    Regret: O(d k^2 ln T / Delta + d k h ln^2 T); :func:`dpjax.bounds.cucb` bounds it.
+    Regret: O(d k^2 ln T / Delta + d k h ln^2 T).
 
     Reference: Chen, Wang, Yuan & Wang, "Combinatorial multi-armed bandit and its extension to
     probabilistically triggered arms", 2016; Chen, Zheng, Zhou, Yang, Chen & Wang,

@@ -51,8 +51,7 @@ def robust_elimination(
     or in the local model the noisy losses. A replaced loss moves one sum by at most 2 B_e, and the
     noise has scale 2 B_e / epsilon.
 
-    Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1;
-    :func:`dpjax.bounds.robust_elimination` bounds it.
+    Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1.
 
     Reference: in the style of Tao, Wu, Zhao & Wang, "Optimal rates of (locally) differentially
     private heavy-tailed multi-armed bandits", 2022. They set losses beyond B to 0; clipping has

@@ -129,7 +129,7 @@ def adac_ucb(
     sqrt(2 rho)-GDP.
 
     Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) +
-    beta / (beta - 3)) (:func:`dpjax.bounds.adac_ucb`). So privacy costs sqrt(ln T / rho) for each
+    beta / (beta - 3)), with our own constants. So privacy costs sqrt(ln T / rho) for each
     arm, compared with ln T / epsilon in :func:`adap_ucb`.
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023. The constants

@@ -26,24 +26,6 @@ def test_lai_robbins():
     assert rounded(bounds.lai_robbins) == [504, 115, 81, 291]
 
 
-def test_lai_robbins_local():
-    """Uses the means of randomized bits but the true gaps; 4.68 times as much at epsilon = 1."""
-    epsilons = np.array([0.1, 1.0, 4.0])
-    flip = 1.0 / (1.0 + np.exp(epsilons))
-    for means in INSTANCES.values():
-        local = bounds.lai_robbins_local(HORIZON, means, epsilons)
-        seen = [f + (1.0 - 2.0 * f) * np.asarray(means) for f in flip]
-        expected = [bounds.lai_robbins(HORIZON, each) for each in seen] / (1.0 - 2.0 * flip)
-        np.testing.assert_allclose(local, expected, rtol=1e-9)
-        # A locally private learner is private in the central model too.
-        assert (local >= bounds.d_epsilon(HORIZON, means, epsilons) * (1.0 - 1e-9)).all()
-        plain = bounds.lai_robbins(HORIZON, means)
-        assert bounds.lai_robbins_local(HORIZON, means, np.inf) == pytest.approx(plain)
-    near = [0.48, 0.5]
-    ratio = bounds.lai_robbins_local(HORIZON, near, 1.0) / bounds.lai_robbins(HORIZON, near)
-    assert ratio == pytest.approx(4.683, rel=1e-3)
-
-
 def test_d_epsilon():
     assert rounded(bounds.d_epsilon, 0.1) == [797, 672, 663, 738]
     assert rounded(bounds.d_epsilon, 0.25) == [504, 288, 277, 417]
@@ -114,9 +96,6 @@ def test_upper_bounds_by_hand():
     assert bounds.ucb1(1e5, means) == pytest.approx(ucb1)
     adap = (16 * 3.1 * log_t / np.minimum(gaps, 0.2) + 31).sum()
     assert bounds.adap_ucb(1e5, means, 0.2) == pytest.approx(adap)
-    roots = np.maximum(16 * 3.1 * log_t / gaps, 8 * np.sqrt(2 * 3.1 * log_t / 1e-3))
-    assert bounds.adac_ucb(1e5, means, 1e-3) == pytest.approx((roots + 31).sum())
-    assert roots[0] != roots[-1] == roots[-2]
     # Arms with gap 1/8 leave by epoch 3, 1/4 by epoch 2, 3/8 by epoch 2, and 1/2 by epoch 1. The
     # lengths of these epochs are the golden ones, plus one for the failure.
     pulls = [1947 + 8495 + 35635, 1947 + 8495, 1947 + 8495, 1947]
@@ -141,7 +120,7 @@ BAD_MEANS = [[0.5], 0.5, [[0.1, 0.2]], [0.5, 1.5], [-0.1, 0.5], [0.5, np.nan], [
 @pytest.mark.parametrize("means", BAD_MEANS, ids=str)
 def test_bad_means_are_refused(means):
     """Out of range, a single arm, a table, empty."""
-    for name in ("lai_robbins", "ucb1", "d_epsilon", "adac_ucb", "adap_ucb",
+    for name in ("lai_robbins", "ucb1", "d_epsilon", "adap_ucb",
                  "successive_elimination"):  # fmt: skip
         more = () if name in ("lai_robbins", "ucb1") else (1.0,)
         with pytest.raises(ValueError, match="^means must be at least two mean losses"):
