@@ -112,14 +112,11 @@ def test_the_scale_for_one_number_keeps_delta(law, epsilon):
     assert float(law.single(np.inf, delta).scale) == 0.0
     traced = jax.jit(lambda e: law.single(e, delta).scale)(np.float32(epsilon))
     assert float(traced) == pytest.approx(float(found.scale), rel=1e-5)
-    # Least scales are least, and epsilons match deltas. Continuous laws have neither.
-    assert (law.least_scale is None) == (not law.integers) == (law.delta is None)
-    if law.integers:
-        least = law.least_scale(epsilon, DELTA)
-        less = least - 1 if isinstance(least, int) else (1.0 - 1e-6) * least
-        assert law.delta(least, epsilon) <= DELTA < law.delta(less, epsilon)
+    # Epsilons match deltas.
+    assert (law.delta is not None) == law.integers
     if law.epsilon is not None:
-        assert law.delta(least, law.epsilon(least, DELTA, 2), 2) == pytest.approx(DELTA, rel=1e-6)
+        scale = int(found.scale) if law.name == "binomial" else float(found.scale)
+        assert law.delta(scale, law.epsilon(scale, DELTA, 2), 2) == pytest.approx(DELTA, rel=1e-6)
 
 
 @every_law

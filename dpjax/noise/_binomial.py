@@ -43,9 +43,7 @@ def _whole(coins) -> int:
     return _check.size(0, coins=math.floor(coins) if real else coins)
 
 
-EXACT = exact_privacy(
-    lambda coins, shift: binomial_log_pmf(coins, 0.0)[1], _whole, _check.LARGEST_SIZE
-)
+EXACT = exact_privacy(lambda coins, shift: binomial_log_pmf(coins, 0.0)[1], _whole)
 
 
 def _grid(delta):

@@ -12,7 +12,6 @@ from dpjax.privacy.continuous import (
     gaussian_rho,
     laplace_scale,
     noise_ratio,
-    pure_mu,
     pure_rho,
     zcdp_epsilon,
     zcdp_inverse_root,
@@ -23,7 +22,6 @@ from dpjax.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_inverse_mu,
-    gaussian_mu,
     gaussian_scale,
 )
 from dpjax.privacy.group import group_privacy, individual_privacy
@@ -39,7 +37,6 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_inverse_mu",
-    "gaussian_mu",
     "gaussian_rho",
     "gaussian_scale",
     "group_privacy",
@@ -48,7 +45,6 @@ __all__ = [
     "integer_epsilon",
     "laplace_scale",
     "noise_ratio",
-    "pure_mu",
     "pure_rho",
     "renyi_divergences",
     "renyi_epsilon",

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import erfinv, ndtri
 
 from dpjax.core import Array, Number
 
@@ -239,25 +238,6 @@ def pure_rho(epsilon: Number) -> Array:
       2.0
     """
     return 0.5 * jnp.square(_real(epsilon))
-
-
-def pure_mu(epsilon: Number) -> Array:
-    """The mu of each epsilon-DP release: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
-
-    The trade-off function of epsilon-DP consists of two chords. They meet at the point where both
-    errors are 1 / (1 + e^epsilon). The curve of mu-GDP through this point is convex and therefore
-    below the chords. So this mu suffices, and no smaller mu does (our derivation). mu is about
-    sqrt(pi / 2) epsilon for small epsilon, and inf at epsilon = inf. The converse fails: mu-GDP
-    implies no pure epsilon.
-
-    Examples:
-      >>> mu_of = jax.jit(privacy.pure_mu)
-      >>> [round(float(mu_of(epsilon)), 3) for epsilon in (0.1, 1.0, 10.0)]
-      [0.125, 1.232, 7.828]
-    """
-    epsilon = _real(epsilon)
-    near = 2.0**1.5 * erfinv(jnp.tanh(0.5 * jnp.minimum(epsilon, 1.0)))
-    return jnp.where(epsilon < 1.0, near, -2.0 * ndtri(jax.nn.sigmoid(-epsilon)))
 
 
 def advanced_composition(count: Number, epsilon: Number, delta: Number) -> Array:

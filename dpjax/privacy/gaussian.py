@@ -121,19 +121,6 @@ def gaussian_inverse_mu(epsilon: Number, delta: Number) -> Array:
     return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
 
 
-def gaussian_mu(epsilon: Number, delta: Number) -> Array:
-    """The largest mu whose :func:`gaussian_delta` at epsilon is at most delta.
-
-    It is the reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
-
-    Examples:
-      >>> mu = privacy.gaussian_mu(1.0, 1e-5)
-      >>> print(f"{mu:.3g} has epsilon {privacy.gaussian_epsilon(mu, 1e-5):.3g}")
-      0.268 has epsilon 1
-    """
-    return 1.0 / gaussian_inverse_mu(epsilon, delta)
-
-
 # Both solvers are jitted, since factories are also called eagerly, and a bare loop would then be
 # compiled at every call. Under vmap the members run one by one, so that the last bit of a member
 # does not depend on the rest of the batch.

@@ -11,10 +11,7 @@ R(z) >= c (U + V) / 2 for all inputs z, then each message of another user is a c
 probability c: a draw from U or V, with probability 1/2 each. The bound lets the observer also see
 which messages are clones, and the other messages. All that is left to observe is the number of
 draws from U among C + 1 messages, with C from Bin(users - 1, c). Any randomizer has
-c = e^-local_epsilon (Feldman, McMillan & Talwar 2021). Randomized response among two or more
-options has c = 2 / (1 + e^local_epsilon). So does each randomizer with
-R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs (Feldman, McMillan & Talwar
-2023).
+c = e^-local_epsilon (Feldman, McMillan & Talwar 2021).
 
 These functions run on the host, in NumPy's float64, and take plain numbers only. Sums omit a mass
 below 1e-40. The relative rounding error of delta is below 1e-5.
@@ -33,9 +30,6 @@ LARGEST_LOCAL_EPSILON = 700.0
 LARGEST_BATCH = 10**6
 # In batches of at most this size, all inputs of the other users are tried.
 ALL_INPUTS = 2000
-
-CURVES = ("response", "stronger_clones", "clones")
-CLOSED_FORMS = ("closed_2023", "closed_2021")
 
 
 def _local_epsilon(argument) -> float:
@@ -61,7 +55,7 @@ def _weights(local_epsilon, epsilon):
     return a, q * math.expm1(epsilon) + math.tanh(0.5 * local_epsilon)
 
 
-def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
+def _clones(local_epsilon, users) -> Callable[[float], float]:
     """Delta as a function of epsilon, from the number of draws from U among C + 1 messages.
 
     Given C, let A be from Bin(C, 1/2). For one input the count is A + 1 with probability q and
@@ -69,8 +63,7 @@ def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
     increases in the count. So the worst event is that the count is at least j, for the least j
     above (C + 1) b / (a + b), and delta = a P(A >= j - 1) - b P(A >= j).
     """
-    log_odds = (math.log(2.0) if stronger else 0.0) - math.log(math.expm1(local_epsilon))
-    start, law = binomial_log_pmf(users - 1, log_odds)
+    start, law = binomial_log_pmf(users - 1, -math.log(math.expm1(local_epsilon)))
     mass = np.exp(law)
     clones = np.arange(start, start + len(law))
 
@@ -127,25 +120,7 @@ def _response(local_epsilon, users, tried=ALL_INPUTS) -> Callable[[float], float
     return delta_at
 
 
-def _curve(bound, local_epsilon, users) -> Callable[[float], float]:
-    if bound == "response":
-        return _response(local_epsilon, users)
-    return _clones(local_epsilon, users, bound == "stronger_clones")
-
-
-def _closed_form(bound, local_epsilon, delta, users) -> float:
-    grown = math.exp(min(local_epsilon, 350.0))
-    if bound == "closed_2021":
-        if local_epsilon > math.log(users / (16.0 * math.log(4.0 / delta))):
-            return local_epsilon
-        excess = 8.0 * math.sqrt(grown * math.log(4.0 / delta) / users) + 8.0 * grown / users
-        first = math.log1p(excess)
-        share = -math.expm1(-local_epsilon) / (1.0 + math.exp(-local_epsilon - first))
-        return math.log1p(share * excess)
-    if 1.0 + grown > users / (8.0 * math.log(2.0 / delta)):
-        return local_epsilon
-    root = math.sqrt(2.0 * math.log(4.0 / delta) / ((1.0 + grown) * users))
-    return math.log1p(math.expm1(local_epsilon) * (4.0 * root + 4.0 / users))
+CURVES: dict[str, Callable] = {"response": _response, "clones": _clones}
 
 
 def shuffle_delta(
@@ -164,10 +139,6 @@ def shuffle_delta(
         inputs with few ones or few zeros are tried, since the worst inputs were found among these.
         ``"clones"`` is an upper bound for any randomizer (Feldman, McMillan & Talwar 2021,
         Theorem 3.1, without its last step).
-        ``"stronger_clones"`` is a tighter upper bound for the randomizers named in the module's
-        docstring, such as randomized response among two or more options (Feldman, McMillan & Talwar
-        2023, Theorem 3.1, as recalled; our derivation for these randomizers). It is not valid for
-        other randomizers: an erratum to that paper restricts the theorem.
 
     Delta decreases in ``users``, since another message is post-processing, and increases in
     local_epsilon.
@@ -179,7 +150,7 @@ def shuffle_delta(
     _check.one_of(*CURVES, bound=bound)
     local, users = _local_epsilon(local_epsilon), _users(users)
     _check.non_negative(epsilon=epsilon)
-    return _curve(bound, local, users)(float(epsilon))
+    return CURVES[bound](local, users)(float(epsilon))
 
 
 def shuffle_epsilon(
@@ -191,26 +162,16 @@ def shuffle_epsilon(
       local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
       delta: from 1e-30 to below 1.
       users: n, the number of messages in the batch, from 1 to 10^6.
-      bound: one of the curves of :func:`shuffle_delta`, inverted by bisection, or a closed form.
-        Let L = ln(4 / delta) and e0 = local_epsilon.
-        ``"closed_2021"`` is ln(1 + x (1 - e^-e0) / (1 + e^-e0 / (1 + x))), where
-        x = 8 sqrt(e^e0 L / n) + 8 e^e0 / n, for any randomizer and e0 <= ln(n / (16 L)) (Feldman,
-        McMillan & Talwar 2021, the authors' code).
-        ``"closed_2023"`` is ln(1 + (e^e0 - 1) (4 sqrt(2 L / ((e^e0 + 1) n)) + 4 / n)), for the
-        randomizers of ``"stronger_clones"`` and 1 + e^e0 <= n / (8 ln(2 / delta)) (2023,
-        Theorem 3.2, as recalled).
-        If the condition of a closed form does not hold, the result is local_epsilon.
+      bound: as in :func:`shuffle_delta`, whose curve is inverted by bisection.
 
     Examples:
       >>> [round(privacy.shuffle_epsilon(2.0, 1e-6, users), 2) for users in (100, 400)]
       [1.61, 0.57]
     """
-    _check.one_of(*CURVES, *CLOSED_FORMS, bound=bound)
+    _check.one_of(*CURVES, bound=bound)
     local, users = _local_epsilon(local_epsilon), _users(users)
     _check.delta(delta)
-    if bound in CLOSED_FORMS:
-        return min(_closed_form(bound, local, delta, users), local)
-    delta_at = _curve(bound, local, users)
+    delta_at = CURVES[bound](local, users)
     if delta_at(0.0) <= delta:
         return 0.0
     low, high = 0.0, local
