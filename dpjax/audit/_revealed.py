@@ -15,7 +15,7 @@ from jax import random as jr
 
 from dpjax.audit._epsilon import choose_event, trained
 from dpjax.audit._pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.counts import Bound, bound_from_counts
+from dpjax.audit.counts import Bound, check_delta, counted
 from dpjax.audit.filters import Filter
 from dpjax.audit.limits import in_threads
 from dpjax.combinators import as_learner
@@ -401,8 +401,7 @@ def attacked(
     rival: bool,
 ) -> Bound:
     """As :func:`likelihood_attack`, with Filters."""
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    check_delta(delta)
     _check.inside(0.0, 1.0, confidence=confidence)
     play_key, train_key, score_key = jr.split(key, 3)
     chosen, learner = min(runs, SELECTION), filters.one.learner
@@ -411,31 +410,16 @@ def attacked(
         of_run = jax.jit(jax.vmap(trained(learner, pair, train_key, 2**12)))
         statistics["trained statistic"] = lambda played: _chunked(of_run, played, CHUNK)
     keys = jr.split(play_key, (2, 2))
-    selection, counted = filters.both(pair, keys[0], chosen), filters.both(pair, keys[1], runs)
-
-    def counts(event, sides):
-        threshold, above, swapped = event
-        numbers = [int(((side >= threshold) == above).sum()) for side in sides]
-        return numbers[::-1] if swapped else numbers
-
-    best: tuple = (-1.0,)
+    selection, rest = filters.both(pair, keys[0], chosen), filters.both(pair, keys[1], runs)
+    events = {}
     for name, statistic in statistics.items():
-        ours, theirs = (statistic(played) for played in selection)
-        event = choose_event(ours, theirs, delta, confidence, runs)
-        hits, misses = counts(event, (ours, theirs))
-        merit = bound_from_counts(hits, misses, chosen, delta=delta, confidence=confidence)
-        if merit > best[0]:
-            best = merit, name, event
+        sides = [statistic(played) for played in selection]
+        event = choose_event(sides, delta, confidence, runs)
+        events[name] = event, counted(name, event, sides, delta, confidence).epsilon
     # On the counted runs only the better statistic is computed.
-    _, name, event = best
-    hits, misses = counts(event, [statistics[name](played) for played in counted])
-    threshold, above, swapped = event
-    bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
-    return Bound(
-        float(bound), delta, confidence, runs, hits, misses,
-        f"{name} {'at least' if above else 'below'} {threshold:.6g}, likelier on "
-        f"{'others' if swapped else 'losses'}",
-    )  # fmt: skip
+    name = max(events, key=lambda name: events[name][1])
+    sides = [statistics[name](played) for played in rest]
+    return counted(name, events[name][0], sides, delta, confidence)
 
 
 @in_float32

@@ -62,10 +62,10 @@ class Draw(NamedTuple):
     noisy: PyTree  # for prefix sums the released sum; else ()
 
 
-class Program(NamedTuple):
+class DrawProgram(NamedTuple):
     """A traced function of a learner, and its enumerated draws."""
 
-    closed: ClosedJaxpr  # a ClosedJaxpr
+    closed: ClosedJaxpr
     structure: PyTree  # the tree structure of its result
     sites: list
     sizes: dict  # the number of outcomes of each enumerated site
@@ -107,7 +107,7 @@ class Lanes(NamedTuple):
     idle: Array  # bool, whether no enumerated draw was made
 
 
-def traced(function: Callable, *arguments) -> Program:
+def traced(function: Callable, *arguments) -> DrawProgram:
     """Trace a function. Raises Unknown if the density of one of its releases is not known."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
@@ -137,14 +137,14 @@ def traced(function: Callable, *arguments) -> Program:
                 raise Unknown(f"{REFUSED} its prefix sums draw no noise of their own")
             shifted[i] = drawn[site.law]
     early = max(noisy, default=-1) < min(sizes, default=len(sites))
-    return Program(closed, jax.tree.structure(shape), sites, sizes, early, shifted)
+    return DrawProgram(closed, jax.tree.structure(shape), sites, sizes, early, shifted)
 
 
-def run(program: Program, arguments: Sequence, chosen=None, releases=None) -> tuple[Any, list]:
-    """The result of a Program, and the Draw of each site.
+def run(program: DrawProgram, arguments: Sequence, chosen=None, releases=None) -> tuple[Any, list]:
+    """The result of a DrawProgram, and the Draw of each site.
 
     Args:
-      program: a Program.
+      program: a DrawProgram.
       arguments: the arguments of the function.
       chosen: the outcome of each enumerated site, by its number; None to draw them.
       releases: releases of all sites, used instead of drawn ones.
@@ -402,7 +402,7 @@ def _drift(log_weights, before, after):
 
 
 def _place(program, draws):
-    """The index of the drawn outcomes among the lanes of a Program, () int32."""
+    """The index of the drawn outcomes among the lanes of a DrawProgram, () int32."""
     place = jnp.int32(0)
     for i, size in program.sizes.items():
         place = place * size + jnp.asarray(draws[i].release, jnp.int32)

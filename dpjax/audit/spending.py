@@ -8,6 +8,7 @@ import numpy as np
 
 from dpjax import privacy
 from dpjax.audit._replay import Replay
+from dpjax.audit.counts import check_delta
 from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.rules import HOST_LAWS, ONE
 from dpjax.core import Array, _check
@@ -43,8 +44,7 @@ def spent(replayed: Replay, delta: float) -> Array:
       0.5
     """
     _check.built(Replay, "the result of audit.replay", replayed=replayed)
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    check_delta(delta)
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
         for sentence in explain(replayed):
             warnings.warn(f"spent is infinite: {sentence}", stacklevel=2)

@@ -33,37 +33,28 @@ def declared(epsilon, delta=0.0):
 
 
 def tree_and_pair(height, law, epsilon=1.0, delta=0.0):
-    """A tree of that height as a learner, its worst pair, and the optimal statistic."""
+    """A tree of that height as a learner, and its worst pair."""
     horizon = 2 ** (height - 1) + 1
     norm = {"laplace": 0, "gaussian": 1}[law]
     mechanism = mechanisms.tree(horizon, noise=law)
     scale = mechanism.sensitivity[norm] / epsilon
     learner = audit.releases(mechanism, (), scale=scale, privacy=declared(epsilon, delta))
     pair = Pair(jnp.zeros(horizon).at[0].set(1.0), jnp.zeros(horizon))
-    return learner, pair, audit.prefix_statistic(mechanism, scale, 1.0)
+    return learner, pair
 
 
 @pytest.mark.parametrize(
-    ("height", "law", "factor", "trained", "least"),
-    [
-        (2, "laplace", 1.0, True, 0.75), (2, "laplace", 2.0, False, 0.75),
-        (3, "gaussian", 1.0, False, 0.8),
-    ],
-)  # fmt: skip
-def test_an_attack_finds_nearly_what_a_tree_spends_and_never_more(
-    height, law, factor, trained, least
-):
-    """With half the noise, a factor of 2; for Gaussian noise both epsilon at delta and mu = 1."""
+    ("height", "law", "factor"), [(2, "laplace", 1.0), (2, "laplace", 2.0), (3, "gaussian", 1.0)]
+)
+def test_an_attack_finds_nearly_what_a_tree_spends_and_never_more(height, law, factor):
+    """With half the noise, a factor of 2; for Gaussian noise, epsilon at delta."""
     delta = 1e-2 if law == "gaussian" else 0.0
-    learner, pair, statistic = tree_and_pair(height, law, 1.0, delta)
+    learner, pair = tree_and_pair(height, law, 1.0, delta)
     if factor == 2.0:
         learner = audit.mutants(learner, pair.losses)["noise halved"]
-    options = {} if trained else {"statistic": statistic}
-    bound = attack(learner, pair, jr.key(0), runs=RUNS, delta=delta, **options)
+    bound = attack(learner, pair, jr.key(0), runs=RUNS, delta=delta)
     true = factor if law == "laplace" else float(privacy.gaussian_epsilon(1.0, delta))
-    assert least * true < bound.epsilon <= true
-    if law == "gaussian":
-        assert 0.8 < audit.gaussian_from_counts(bound.hits, bound.misses, bound.runs) <= 1.0
+    assert 0.75 * true < bound.epsilon <= true
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1, 0.99])
@@ -214,7 +205,7 @@ def test_pairs_are_neighbours_within_the_set_and_reach_its_diameters(neighbours,
 
 
 def test_bad_input_is_named():
-    learner, pair, _ = tree_and_pair(2, "laplace")
+    learner, pair = tree_and_pair(2, "laplace")
     zeros, key, both = jnp.zeros(3), jr.key(0), (audit.replay, attack)
     refuses(
         "neighbours differ in one round, these in 0", both[0], (learner, Pair(zeros, zeros), key)
@@ -230,7 +221,6 @@ def test_bad_input_is_named():
     refuses("delta must be in", attack, (learner, pair, key), delta=-1.0)
     refuses("confidence", attack, (learner, pair, key), confidence=1.0)
     refuses("runs", attack, (learner, pair, key), runs=0)
-    refuses("round must be 1", audit.prefix_statistic, (mechanisms.tree(4), 1.0, 1.0), round=2)
 
 
 @pytest.mark.parametrize("arms", [1, 2, 5])

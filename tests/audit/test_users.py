@@ -324,22 +324,6 @@ def test_contexts_of_a_user_differ_in_k_rounds_and_one_round_is_what_it_was():
     np.testing.assert_array_equal(user.others, audit.pairs(jr.key(0), 12, BOX, 32).others)
 
 
-def test_changes_that_cancel_inside_a_tree():
-    """Four levels, rounds 1 and 2: 7 / 4 of one round with equal signs, 1 / 4 with opposite."""
-    tree = mechanisms.tree(16)
-    one, two = np.zeros(15), np.zeros(15)
-    one[0], two[1] = 1.0, 1.0
-    single, _ = audit.group_sensitivity(tree, one)
-    assert single == tree.sensitivity[0] == 4.0
-    assert audit.group_sensitivity(tree, one + two)[0] == pytest.approx(7.0)
-    assert audit.group_sensitivity(tree, one - two)[0] == pytest.approx(1.0)
-    assert audit.group_sensitivity(mechanisms.per_item(16), one - two)[0] == 2.0
-    gaussian = audit.group_sensitivity(mechanisms.tree(16, noise="gaussian"), one + two)[1]
-    assert gaussian == pytest.approx(13**0.5)
-    with pytest.raises(ValueError, match="changes must have shape"):
-        audit.group_sensitivity(tree, np.zeros(16))
-
-
 @quickly
 def test_a_replay_of_a_group_counts_no_cancellation():
     """The replay of FTRL charges 2 epsilon for rounds 1 and 2, at least the value from C x."""
