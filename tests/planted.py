@@ -259,7 +259,7 @@ NEAR = {
     "report": "analysis/test_statistics.py study/test_inference.py study/test_coverage.py",
     "report/figures.py": "study/test_figures.py",
     "report/latex.py": "study/test_latex.py study/test_counted_trials.py",
-    "bounds": "analysis",
+    "bounds": "analysis test_doctests.py -k bound",
     "papers": "papers/test_{module}.py papers/test_parts.py papers/test_tables.py",
     "cli": "cli/test_{module}.py",
 }

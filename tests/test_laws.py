@@ -77,21 +77,6 @@ def test_variance_and_cumulant_are_those_of_the_draws(law):
 
 
 @every_law
-@pytest.mark.parametrize("size", [0.4, 1.0])
-def test_little_noise_has_no_more_variance_and_no_larger_cumulant(law, size):
-    """For discrete noise they are upper bounds."""
-    scale = {"binomial": 7.0}.get(law.name, size)
-    found = draws(law, scale)
-    variance, root = float(law.variance(jnp.float32(scale))), len(found) ** 0.5
-    assert np.mean(found**2) <= variance + 6.0 * np.std(found**2) / root
-    for tilt in (0.3, 0.6):
-        tilt = min(tilt, 0.4 * float(law.pole(scale)))
-        powers = np.exp(tilt * found)
-        most = float(law.cumulant(jnp.float32(tilt), jnp.float32(scale)))
-        assert np.log(np.mean(powers)) <= most + 6.0 * np.std(powers) / root
-
-
-@every_law
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 2.0])
 def test_the_scale_for_one_number_keeps_delta(law, epsilon):
     """By the law's exact delta if it has one; noise with half the deviation exceeds it."""

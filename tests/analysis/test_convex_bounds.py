@@ -105,15 +105,3 @@ def test_projection_free(horizon, epsilon):
     expected = 1 / (2 * eta) + eta * batches * kappa2 / 2 + batches * batch * away
     expected += 2 * zeta * horizon
     assert bounds.projection_free(horizon, DIM, epsilon) == pytest.approx(expected, **CLOSE)
-
-
-def test_printed_rates_by_hand():
-    assert bounds.online_gradient(100) == pytest.approx(30.0)
-    rate = bounds.ftpl_rate(16, 1, np.inf, 1e-3)
-    assert rate == pytest.approx(4.0)
-    log = np.log(16.0)
-    private = bounds.ftpl_rate(16, 2, 0.5, 1e-3) - bounds.ftpl_rate(16, 2, np.inf, 1e-3)
-    assert private == pytest.approx(4 * log**1.5 * np.log(log / 1e-3))
-    assert bounds.projection_free_rate(16, 4, np.inf) == pytest.approx(2 * 8 * 2)
-    private = bounds.projection_free_rate(16, 4, 0.5) - 32
-    assert private == pytest.approx(2 * 8 * 8 * log**2 / 0.5)

@@ -1,7 +1,5 @@
 """Characteristic times: golden numbers, a second solver, closed forms, monotonicity and errors."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from scipy import optimize
@@ -137,22 +135,6 @@ def test_stopping_times_under_local_privacy():
     np.testing.assert_allclose(extreme[:3] * [1e-18, 1e-16, 1e-6], extreme[0] * 1e-18, rtol=1e-5)
     plain = bounds.stopping_time_lower(means, np.inf, 0.01)
     assert extreme[3] == pytest.approx(plain, rel=1e-8)
-
-
-@pytest.mark.parametrize("count", [2, 3, 5, 8])
-def test_error_of_sequential_halving_by_hand(count):
-    """Stage by stage, also if halves of the arms are rounded up."""
-    means = 0.2 + 0.6 * np.arange(count) / count
-    gaps, stages = means[1:] - means[0], int(np.ceil(np.log2(count)))
-    for horizon, epsilon in product((7, 1000, 20_011), (0.1, 1.0, np.inf)):
-        hardness = (np.arange(2, count + 1) / gaps / np.minimum(gaps, epsilon / 2**0.5)).max()
-        total, active = 0.0, count
-        while active > 1:
-            played = horizon // (active * stages)
-            total += 12 * np.exp(-3 / 16 * active * played / hardness)
-            active = (active + 1) // 2
-        found = bounds.sequential_halving_error(horizon, means, epsilon)
-        assert found == pytest.approx(min(total, 1.0), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -263,24 +263,6 @@ def test_caps_and_mechanisms_that_do_not_fit_are_refused():
     refuses("^make must not declare users by the columns", doubling, (make, 24), first=8)
 
 
-@quickly
-def test_a_user_who_is_counted_as_one_round_is_found():
-    """By the verdict on the standard pairs, and as a mutant."""
-    right = user_level(learners.lazy_ucb(16, 3, epsilon=1.0 / K), rounds_per_user=K)
-    pairs = audit.pairs_for(right, 16, jr.key(0))
-    found = audit.verdict(right, pairs, jr.key(1))
-    assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-5)
-    wrong = learners.lazy_ucb(16, 3, epsilon=1.0)
-    wrong = wrong._replace(privacy=wrong.privacy._replace(unit="user", rounds_per_user=K))
-    found = audit.verdict(wrong, audit.pairs_for(wrong, 16, jr.key(0)), jr.key(1))
-    assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(K, rel=1e-5)
-    mutant = audit.mutants(right, pairs.losses[0])["one user counted as one round"]
-    found = audit.verdict(mutant, pairs, jr.key(1))
-    assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(K, rel=1e-5)
-    assert "one user counted as one round" not in audit.mutants(wrong._replace(
-        privacy=Privacy(epsilon=1.0)), pairs.losses[0])  # fmt: skip
-
-
 # Pairs ----------------------------------------------------------------------------------------
 
 BOX = domains.box_losses(3, 0.0, 1.0)
@@ -322,21 +304,6 @@ def test_contexts_of_a_user_differ_in_k_rounds_and_one_round_is_what_it_was():
     assert (differ.sum(axis=1) == 4).all() and not differ[:, -1].any()
     user = audit.pairs(jr.key(0), 12, BOX, 32, unit="user", changed=1)
     np.testing.assert_array_equal(user.others, audit.pairs(jr.key(0), 12, BOX, 32).others)
-
-
-@quickly
-def test_a_replay_of_a_group_counts_no_cancellation():
-    """The replay of FTRL charges 2 epsilon for rounds 1 and 2, at least the value from C x."""
-    learner = user_level(learners.ftrl(16, domains.ball(2), epsilon=1.0), rounds_per_user=2)
-    losses = np.zeros((16, 2), np.float32)
-    losses[:2, 0] = 1.0
-    for sign in (1.0, -1.0):
-        others = -losses
-        ours = losses.copy()
-        ours[1], others[1] = sign * ours[1], sign * others[1]
-        replayed = audit.replay(learner, audit.Pair(ours, others), jr.key(0))
-        # The changes of two rounds in one coordinate, relative to the L1 change sqrt(2) 2 allowed.
-        assert float(audit.spent(replayed, 0.0)) == pytest.approx(2.0 / 2**0.5, rel=1e-3)
 
 
 def test_rounds_beyond_those_of_a_user_are_refused():

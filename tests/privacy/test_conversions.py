@@ -15,11 +15,6 @@ EPSILONS = np.array([0.1, 1.0, 5.0, math.inf])
 DELTAS = np.array([1e-6, 1e-6, 1e-3, 1e-6])
 
 
-def test_zcdp_converts_back_and_forth():
-    rho = privacy.zcdp_rho(EPSILONS, DELTAS)
-    assert privacy.zcdp_epsilon(rho, DELTAS) == pytest.approx(EPSILONS, rel=1e-5)
-
-
 def test_gaussian_privacy_converts_back_and_forth():
     epsilons = EPSILONS[:3]
     mu = 1.0 / np.asarray(privacy.gaussian_inverse_mu(epsilons, DELTAS[:3]), float)

@@ -89,21 +89,6 @@ def test_discrete_laplace_noise_is_purely_private():
     assert noise.discrete_laplace.delta(scale, 1.0) == pytest.approx(1e-3, rel=1e-10)
 
 
-def test_differences_of_polya_noise_sum_to_discrete_laplace_noise():
-    users, epsilon = 4, 0.7
-    share = stats.nbinom(1 / users, 1 - math.exp(-epsilon)).pmf(np.arange(400))
-    one = np.convolve(share, share[::-1])
-    total = np.array([1.0])
-    for _ in range(users):
-        total = np.convolve(total, one)
-    law = np.log(total[len(total) // 2 - 60 : len(total) // 2 + 61])
-    # The window omits mass e^-42, and its first cell has as much.
-    assert privacy.integer_delta(law, 1, epsilon) < 1e-14
-    assert privacy.integer_delta(law, 1, 0.99 * epsilon) == pytest.approx(
-        noise.discrete_laplace.delta(1 / epsilon, 0.99 * epsilon), rel=1e-9
-    )
-
-
 def test_skellam_noise():
     poisson = stats.poisson(9.0).pmf(np.arange(120))
     with np.errstate(divide="ignore"):
