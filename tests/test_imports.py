@@ -169,8 +169,9 @@ def test_the_package_loads_its_libraries_when_it_needs_them():
     assert "xarray" in loaded("dpjax.Study", LATE)
 
 
-def test_audits_load_no_studies():
-    assert loaded("import dpjax.cli.audits", ["dpjax.study", "dpjax.study.study"]) == []
+def test_audits_load_no_studies_and_no_libraries_of_data():
+    late = ["dpjax.study", "dpjax.study.study", "matplotlib", "pandas", "plotly", "xarray"]
+    assert loaded("import dpjax.cli.audits", late) == []
 
 
 def test_no_module_is_hidden_by_an_object_of_its_name():

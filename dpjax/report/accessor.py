@@ -14,6 +14,7 @@ from dpjax.report import (
     choice,
     estimates,
     figures,
+    frames,
     identification,
     latex,
     pages,
@@ -123,8 +124,8 @@ class Accessor:
             if estimates is not None or confidence != 0.95:
                 raise ValueError("estimates: the data are already an estimate; leave out estimates "
                                  "and confidence")  # fmt: skip
-            return tables.of_estimate(self._data)
-        return tables.cells(self._array(of), estimates or ("mean",), confidence)
+            return frames.of_estimate(self._data)
+        return frames.cells(self._array(of), estimates or ("mean",), confidence)
 
     def latex(self, columns: str, of: str | None = None, **options: Any) -> str:
         """A table for LaTeX: see :func:`dpjax.report.latex.table`.

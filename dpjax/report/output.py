@@ -19,7 +19,6 @@ import jax
 import numpy as np
 
 from dpjax.core._version import __version__
-from dpjax.report import plot
 from dpjax.store.objects import is_left_behind, process_mark
 
 _SCRATCH = ".unfinished-"
@@ -104,6 +103,8 @@ def write_figure(out: str | os.PathLike, name: str, make: Callable, *arguments: 
     Figures are drawn after the tables. If one fails, the tables stay, a FigureWarning gives the
     reason, and the figure of an earlier run is removed, because it does not match the new tables.
     """
+    from dpjax.report import plot  # here, because it loads matplotlib
+
     try:
         with output_folder(out) as folder:
             plot.save(make(*arguments), folder, name)
