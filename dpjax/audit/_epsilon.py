@@ -237,7 +237,7 @@ def epsilon(
     check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
     # Both sequences get the same dtypes, and so share one compiled program.
-    dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)
+    dtypes = jax.tree.map(jnp.result_type, *pair)
     pair = type(pair)(*[jax.tree.map(jnp.asarray, side, dtypes) for side in pair])
     check_delta(delta)
     if delta > 0.0 and float(learner.privacy.delta) == 0.0:

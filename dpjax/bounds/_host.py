@@ -47,7 +47,9 @@ def log_gap(ratio: Numbers) -> np.ndarray:
 def suboptimal(means: Numbers) -> tuple[np.ndarray, np.ndarray, np.floating]:
     """(means, gaps) of the suboptimal arms, and the mean of the best arm."""
     if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):
-        raise ValueError("means must be at least two mean losses in [0, 1], of shape (K,)")
+        raise ValueError(
+            f"means must be at least two mean losses in [0, 1], (K,); got {means.tolist()}"
+        )
     best = means.min()
     worse = means[means > best]
     return worse, worse - best, best

@@ -32,12 +32,6 @@ LARGEST_BATCH = 10**6
 ALL_INPUTS = 2000
 
 
-def _local_epsilon(argument) -> float:
-    _check.positive(local_epsilon=argument)
-    _check.between(0.0, LARGEST_LOCAL_EPSILON, local_epsilon=argument)
-    return float(argument)
-
-
 def _users(argument) -> int:
     number = _check.size(1, users=argument)
     _check.between(1, LARGEST_BATCH, users=number)
@@ -123,13 +117,20 @@ def _response(local_epsilon, users, tried=ALL_INPUTS) -> Callable[[float], float
 CURVES: dict[str, Callable] = {"response": _response, "clones": _clones}
 
 
+def _curve(local_epsilon, users, bound) -> Callable[[float], float]:
+    """Delta as a function of epsilon."""
+    _check.one_of(*CURVES, bound=bound)
+    _check.inside(0.0, LARGEST_LOCAL_EPSILON, local_epsilon=local_epsilon)
+    return CURVES[bound](float(local_epsilon), _users(users))
+
+
 def shuffle_delta(
     local_epsilon: float, epsilon: float, users: int, *, bound: str = "response"
 ) -> float:
     """Delta at epsilon of the shuffled messages of a batch; 0 if epsilon >= local_epsilon.
 
     Args:
-      local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
+      local_epsilon: the epsilon of one message by itself, between 0 and 700.
       epsilon: at least 0 and finite.
       users: number of messages in the batch, from 1 to 10^6.
       bound: the randomizer and the kind of bound.
@@ -147,10 +148,8 @@ def shuffle_delta(
       >>> [f"{privacy.shuffle_delta(2.0, 0.5, users):.2g}" for users in (50, 100, 200)]
       ['0.025', '0.0051', '0.00041']
     """
-    _check.one_of(*CURVES, bound=bound)
-    local, users = _local_epsilon(local_epsilon), _users(users)
     _check.non_negative(epsilon=epsilon)
-    return CURVES[bound](local, users)(float(epsilon))
+    return _curve(local_epsilon, users, bound)(float(epsilon))
 
 
 def shuffle_epsilon(
@@ -159,7 +158,7 @@ def shuffle_epsilon(
     """The epsilon at delta of the shuffled messages of a batch, at most local_epsilon.
 
     Args:
-      local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
+      local_epsilon: the epsilon of one message by itself, between 0 and 700.
       delta: from 1e-30 to below 1.
       users: n, the number of messages in the batch, from 1 to 10^6.
       bound: as in :func:`shuffle_delta`, whose curve is inverted by bisection.
@@ -168,13 +167,11 @@ def shuffle_epsilon(
       >>> [round(privacy.shuffle_epsilon(2.0, 1e-6, users), 2) for users in (100, 400)]
       [1.61, 0.57]
     """
-    _check.one_of(*CURVES, bound=bound)
-    local, users = _local_epsilon(local_epsilon), _users(users)
     _check.delta(delta)
-    delta_at = CURVES[bound](local, users)
+    delta_at = _curve(local_epsilon, users, bound)
     if delta_at(0.0) <= delta:
         return 0.0
-    low, high = 0.0, local
+    low, high = 0.0, float(local_epsilon)
     while high - low > 1e-10 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)

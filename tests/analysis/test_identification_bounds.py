@@ -135,20 +135,3 @@ def test_stopping_times_under_local_privacy():
     np.testing.assert_allclose(extreme[:3] * [1e-18, 1e-16, 1e-6], extreme[0] * 1e-18, rtol=1e-5)
     plain = bounds.stopping_time_lower(means, np.inf, 0.01)
     assert extreme[3] == pytest.approx(plain, rel=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("bound", "arguments", "message"),
-    [
-        ("characteristic_time", ([0.2, 0.5, 0.2], 1.0), "equally good, and no learner can stop"),
-        *(("characteristic_time", (means, 1.0), "at least two mean losses in")
-          for means in ([0.5], [0.5, 1.1], [-0.1, 0.5], [np.nan, 0.5], [[0.1, 0.2]])),
-        *(("characteristic_time", ([0.2, 0.5], epsilon), "epsilon must be above 0")
-          for epsilon in (0.0, -1.0, np.nan, [1.0, 0.0])),
-        *(("stopping_time_lower", ([0.2, 0.5], 1.0, failure), "failure must be in")
-          for failure in (0.0, 0.6, np.nan)),
-    ],
-)  # fmt: skip
-def test_refusals(bound, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        getattr(bounds, bound)(*arguments)

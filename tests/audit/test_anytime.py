@@ -7,8 +7,7 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import audit, privacy
-from dpjax.audit._anytime import FRACTIONS, most_telling
-from tests.refusals import refuses
+from dpjax.audit._anytime import FRACTIONS
 
 Q = np.e / (1.0 + np.e)
 
@@ -94,23 +93,3 @@ def test_gaussian_noise_at_its_delta():
 
     assert not found(1.0).refuted and 0.3 * declared < found(1.0).epsilon <= declared
     assert found(0.5).refuted
-
-
-def test_the_event_is_the_best_of_the_past():
-    """Randomized response as 0 and 1: the event is one of the values, in the right direction."""
-    ours, theirs = np.repeat([0.0, 1.0], [300, 100]), np.repeat([0.0, 1.0], [100, 300])
-    threshold, above, swapped = most_telling(ours, theirs, 0.0)
-    at_least = np.array([0.0, 1.0]) >= threshold
-    picked = at_least if above else ~at_least
-    assert picked.tolist() in ([True, False], [False, True])
-    assert picked[1] == swapped  # ones are likelier on the second input
-
-
-def test_bad_input():
-    of, key, scores = audit.anytime, jr.key(0), laplace(1.0)
-    refuses("scores must be", of, (None, key), epsilon=1.0)
-    three = lambda side, keys: np.zeros(3)  # noqa: E731
-    refuses("scores must return 64 numbers", of, (three, key), epsilon=1.0)
-    refuses("epsilon", of, (scores, key), epsilon=-1.0)
-    for name, value in (("delta must be in", 1.0), ("confidence", 1.0), ("limit", 0)):
-        refuses(name, of, (scores, key), epsilon=1.0, **{name.split()[0]: value})

@@ -1,7 +1,6 @@
 """Audits of mechanisms with a known epsilon, of learners on worst pairs, and of faulty learners."""
 
 from functools import cache, partial
-from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -202,48 +201,6 @@ def test_pairs_are_neighbours_within_the_set_and_reach_its_diameters(neighbours,
         assert size.max() <= bound * (1 + 1e-5)
         if unit == "round":
             assert size.max() == pytest.approx(bound, rel=1e-5)
-
-
-def test_bad_input_is_named():
-    learner, pair = tree_and_pair(2, "laplace")
-    zeros, key, both = jnp.zeros(3), jr.key(0), (audit.replay, attack)
-    refuses(
-        "neighbours differ in one round, these in 0", both[0], (learner, Pair(zeros, zeros), key)
-    )
-    refuses("these in 3", attack, (learner, Pair(zeros, zeros + 1.0), key))
-    refuses("alike in shape", both[0], (learner, Pair(zeros, jnp.zeros(2)), key))
-    for bad in (jnp.nan, jnp.inf):
-        refuses("must be finite", both[0], (learner, Pair(zeros, zeros.at[0].set(bad)), key))
-    for n, of in product((2, 9), both):
-        other = Pair(jnp.zeros(n), jnp.zeros(n).at[0].set(1.0))
-        refuses(rf"horizon is 3 rounds, .* \({n},\)", of, (learner, other, key))
-    refuses("delta must be 0", attack, (learner, pair, key), delta=1e-3)
-    refuses("delta must be in", attack, (learner, pair, key), delta=-1.0)
-    refuses("confidence", attack, (learner, pair, key), confidence=1.0)
-    refuses("runs", attack, (learner, pair, key), runs=0)
-
-
-@pytest.mark.parametrize("arms", [1, 2, 5])
-@pytest.mark.parametrize(("name", "plays"), [("adap_ucb", "3 arms"), ("ftrl", "points of R\\^3")])
-def test_losses_of_another_number_of_arms_are_refused(name, plays, arms):
-    learner, key = audits.build(name, ONCE[name], 16, 1.0), jr.key(0)
-    wrong = Pair(jnp.zeros((16, arms)), jnp.zeros((16, arms)).at[0].set(1.0))
-    several = jax.tree.map(lambda leaf: leaf[None], wrong)
-    message = rf"losses of shape \({arms},\) a round do not fit the learner: it plays {plays}"
-    mapped = jax.vmap(lambda pair: audit.replay(learner, pair, key))
-    for function in (audit.replay, attack):
-        refuses(message, function, (learner, wrong, key))
-    refuses(message, mapped, (several,))
-    refuses(message, audit.most_visible, (learner, several, key))
-    refuses(message, audit.mutants, (learner, wrong.losses))
-
-
-def test_losses_of_other_features_are_refused():
-    learner = audits.build("linucb", "", 16, 1.0)
-    features, losses = jnp.zeros((16, 2, 3)), jnp.zeros((16, 2))
-    assert audit.mutants(learner, (features, losses))
-    for wrong in ((features[..., :2], losses), (features, losses[..., :1]), losses):
-        refuses(r"do not fit .* policies over features in R\^3", audit.mutants, (learner, wrong))
 
 
 @pytest.mark.slow

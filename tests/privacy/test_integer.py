@@ -9,9 +9,6 @@ import pytest
 from scipy import stats
 
 from dpjax import noise, privacy
-from tests.refusals import refuses
-
-NAN, INF = math.nan, math.inf
 
 
 def dlaplace(scale):
@@ -122,18 +119,3 @@ def test_delta_of_small_discrete_gaussian_noise_can_rise_with_its_scale():
     for epsilon, scale, factor in ((1.0, 0.75, 1.01), (5.0, 0.48, 10.0)):
         dip = noise.discrete_gaussian.delta((2.0 * epsilon) ** -0.5, epsilon)
         assert noise.discrete_gaussian.delta(scale, epsilon) > factor * dip
-
-
-@pytest.mark.parametrize("name", [name for name, law in noise.LAWS.items() if law.delta])
-def test_bad_numbers_are_refused_by_name(name):
-    delta = noise.LAWS[name].delta
-    refuses("epsilon must be at least 0 and finite", delta, (4, -1.0), (4, NAN), (4, INF))
-    refuses("sensitivity must be", delta, *((4, 1.0, bad) for bad in (0, -1, 20_000)))
-    refuses(r"^(coins|scale) must be", delta, (-1, 1.0), (NAN, 1.0))
-
-
-def test_bad_laws_are_refused():
-    delta = privacy.integer_delta
-    refuses("shift must be an integer of at least 1", delta, *(([0.0], s, 1.0) for s in (0, 1.5)))
-    laws = [], [[0.0]], [NAN], [0.5, -1.0]
-    refuses("log_pmf must be a vector of logarithms", delta, *((law, 1, 1.0) for law in laws))
