@@ -95,8 +95,9 @@ def test_the_scale_for_one_number_keeps_delta(law, epsilon):
     assert delta_of(float(found.scale)) <= allowed
     assert delta_of(fewer(law, float(found.scale))) > 2.0 * allowed
     assert float(law.single(np.inf, delta).scale) == 0.0
-    traced = jax.jit(lambda e: law.single(e, delta).scale)(np.float32(epsilon))
-    assert float(traced) == pytest.approx(float(found.scale), rel=1e-5)
+    traced = jax.jit(lambda e: law.single(e, delta).scale)
+    assert float(traced(np.float32(epsilon))) == pytest.approx(float(found.scale), rel=1e-5)
+    assert np.isnan(traced(np.float32(np.nan)))
     # Epsilons match deltas.
     assert (law.delta is not None) == law.integers
     if law.epsilon is not None:
