@@ -285,9 +285,9 @@ class Filter:
             before, free = at(t - 1), t >= learner.horizon
             seen = self._seen(loss, before), self._seen(other, before)
 
-            def particle(worlds, own_key, second):
+            def particle(worlds, fresh_key, second):
                 (state, ours), (other, theirs) = _swapped(second, *zip(worlds, seen, strict=True))
-                lead, twin = (state, own_key, ours), (other, own_key, theirs)
+                lead, twin = (state, fresh_key, ours), (other, fresh_key, theirs)
                 return _lanes(self.step, lead, twin, at(t), free)
 
             lanes = jax.vmap(particle)(worlds, fresh, second)

@@ -67,10 +67,10 @@ def _clones(local_epsilon, users) -> Callable[[float], float]:
         a, b = _weights(local_epsilon, epsilon)
         least = np.floor((clones + 1.0) * (b / (a + b))) + 1.0
         least = np.minimum(least, clones + 1.0)
-        given_clones = a * scipy.special.bdtrc(least - 2.0, clones, 0.5) - b * scipy.special.bdtrc(
+        conditional = a * scipy.special.bdtrc(least - 2.0, clones, 0.5) - b * scipy.special.bdtrc(
             least - 1.0, clones, 0.5
         )
-        return float(np.sum(mass * np.maximum(given_clones, 0.0)))
+        return float(np.sum(mass * np.maximum(conditional, 0.0)))
 
     return delta_at
 

@@ -74,7 +74,7 @@ def named(words: Iterable[str]) -> list[str]:
     names: dict[str, None] = {}
     for word in words:
         plain = word.replace("-", "_")
-        meant = [name for name, each in THEOREMS.items() if plain in _meanings(name, each)]
+        meant = [name for name, theorem in THEOREMS.items() if plain in _meanings(name, theorem)]
         if not meant:
             raise ValueError(f"theorem: {_unknown(word, plain)}")
         names |= dict.fromkeys(meant)
@@ -82,14 +82,14 @@ def named(words: Iterable[str]) -> list[str]:
 
 
 def _meanings(name, theorem) -> set[str]:
-    return {each.replace("-", "_") for each in (name, name.split("-")[0], theorem.paper)}
+    return {word.replace("-", "_") for word in (name, name.split("-")[0], theorem.paper)}
 
 
 def _unknown(word, plain) -> str:
     reasons = WITHOUT | PAPERS_WITHOUT
     if plain in reasons:
         return f"dpjax has no theorem for {word}: {reasons[plain]}"
-    known = [*THEOREMS, *dict.fromkeys(each.paper for each in THEOREMS.values())]
+    known = [*THEOREMS, *dict.fromkeys(theorem.paper for theorem in THEOREMS.values())]
     learners = dict.fromkeys(name.split("-")[0] for name in THEOREMS)
     meant = _check.nearest(word, [*known, *learners, *reasons])
     return f"there is no theorem, learner or paper {word!r}{meant}; dpjax theorem lists them"
