@@ -369,8 +369,8 @@ ERRORS = {
          "Renyi divergences are converted with a swapped sign"),
     ],
     "privacy/shuffle.py": [
-        ("start, law = binomial_log_pmf(users - 1, -math.log",
-         "start, law = binomial_log_pmf(users, -math.log",
+        ("start, law = _binomial_log_pmf(users - 1, -math.log",
+         "start, law = _binomial_log_pmf(users, -math.log",
          "the user who changes counts as a possible clone"),
     ],
     "privacy/columns.py": [

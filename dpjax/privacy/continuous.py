@@ -106,7 +106,7 @@ def zcdp_rho(epsilon: Number, delta: Number) -> Array:
     return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
 
 
-def zcdp_start(rho: Number, delta: Number) -> Array:
+def _zcdp_start(rho: Number, delta: Number) -> Array:
     """rho + 2 sqrt(rho ln(1/delta)), a start for solvers, at least :func:`zcdp_epsilon`.
 
     Reference: Bun & Steinke 2016, Proposition 1.3.
@@ -115,8 +115,8 @@ def zcdp_start(rho: Number, delta: Number) -> Array:
     return rho + 2.0 * jnp.sqrt(rho * jnp.log(1.0 / delta))
 
 
-def zcdp_inverse_root_start(epsilon: Number, delta: Number) -> Array:
-    """1 / sqrt(rho) for the rho whose :func:`zcdp_start` at delta is epsilon; 0 at epsilon = inf.
+def _zcdp_inverse_root_start(epsilon: Number, delta: Number) -> Array:
+    """1 / sqrt(rho) for the rho whose :func:`_zcdp_start` at delta is epsilon; 0 at epsilon = inf.
 
     With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L). If epsilon is small, this cancels
     to 0 in float32. So the reciprocal is computed from the rationalized difference,
@@ -144,7 +144,7 @@ _LOWEST, _HIGHEST, _HALVINGS = -55.0, 85.0, 32
 _UNITS, _UNITS_OF_RHO = 2.0, 8.0
 
 
-def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
+def _bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
     """The interval (low, high) in which ``is_above`` changes from False to True, by bisection.
 
     Both ends have the shape of ``like``. ``is_above`` is True at ``high``, unless ``high`` is the
@@ -197,7 +197,7 @@ def _least_inverse_root(epsilon, log_term):
         rho = (epsilon_ + jnp.log1p(1.0 / b)) / (1.0 + 2.0 * b)
         return rho * b * b + jnp.log1p(b) > log_term_
 
-    b = jnp.exp(bisected(is_above, epsilon_)[0])
+    b = jnp.exp(_bisected(is_above, epsilon_)[0])
     gained = epsilon_ + jnp.log1p(1.0 / b)
     root = gained - (log_term_ - jnp.log1p(b)) / b
     root = root - _UNITS_OF_RHO * jnp.finfo(b.dtype).eps * (gained + log_term_ / b)

@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 
 from dpjax.core import _check
-from dpjax.privacy.integer import binomial_log_pmf
+from dpjax.privacy.integer import _binomial_log_pmf
 
 LARGEST_LOCAL_EPSILON = 700.0
 LARGEST_BATCH = 10**6
@@ -57,7 +57,7 @@ def _clones(local_epsilon, users) -> Callable[[float], float]:
     increases in the count. So the worst event is that the count is at least j, for the least j
     above (C + 1) b / (a + b), and delta = a P(A >= j - 1) - b P(A >= j).
     """
-    start, law = binomial_log_pmf(users - 1, -math.log(math.expm1(local_epsilon)))
+    start, law = _binomial_log_pmf(users - 1, -math.log(math.expm1(local_epsilon)))
     mass = np.exp(law)
     clones = np.arange(start, start + len(law))
 
@@ -94,8 +94,8 @@ def _response(local_epsilon, users, tried=ALL_INPUTS) -> Callable[[float], float
     """Delta as a function of epsilon, from the number of ones that randomized response sends."""
     laws = []
     for ones in _inputs(local_epsilon, users, tried):
-        kept = np.exp(binomial_log_pmf(ones, local_epsilon)[1])
-        flipped = np.exp(binomial_log_pmf(users - 1 - ones, -local_epsilon)[1])
+        kept = np.exp(_binomial_log_pmf(ones, local_epsilon)[1])
+        flipped = np.exp(_binomial_log_pmf(users - 1 - ones, -local_epsilon)[1])
         laws.append(np.convolve(kept, flipped))
     # Row i has the law of the other users' count, from the second entry on. Other entries are 0.
     others = np.zeros((len(laws), max(map(len, laws)) + 2))
