@@ -2,7 +2,6 @@
 
 import warnings
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -45,7 +44,7 @@ def spent(replayed: Replay, delta: float) -> Array:
     """
     _check.built(Replay, "the result of audit.replay", replayed=replayed)
     check_delta(delta)
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
+    if not _check.is_traced(replayed):
         for sentence in explain(replayed):
             warnings.warn(f"spent is infinite: {sentence}", stacklevel=2)
     total = (
@@ -116,7 +115,7 @@ def _of_integer(law, scale, delta, change) -> float:
 
 def _spent_by_integers(replayed, delta):
     """As :func:`_spent`, including releases that are accounted for on the host."""
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
+    if _check.is_traced(replayed):
         raise TypeError(
             "replayed: this integer noise is accounted for on the host, outside of jax.jit"
         )
