@@ -184,14 +184,7 @@ def test_doubling_declares_the_largest_of_all_its_epochs(make):
         np.testing.assert_allclose(jax.jit(numbers)(1.0), numbers(1.0), rtol=1e-6)
 
 
-def test_epochs_that_do_not_combine_are_refused_and_ranges_are_cut():
-    def units(horizon):
-        unit = "round" if horizon == 8 else "entry"
-        return learners.ftrl(horizon, domains.ball(2), epsilon=1.0, unit=unit)
-
-    with pytest.raises(ValueError, match="one unit for all horizons, got .*entry.*round"):
-        combinators.doubling(units, 24, first=8)
-
+def test_the_ranges_of_epochs_are_cut():
     def ranges(horizon):
         return learners.projection_free(
             horizon, domains.ball(2), epsilon=1.0, smoothing=16 / horizon
