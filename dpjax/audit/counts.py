@@ -56,6 +56,13 @@ def bound_from_counts(
     return np.maximum(ratio, 0.0)
 
 
+def counts(event: tuple, sides: Sequence[np.ndarray]) -> tuple[int, int, int]:
+    """(hits, misses, runs of each sequence) of an event, as :class:`Bound` has them."""
+    threshold, above, swapped = event
+    hits, misses = (int(((side >= threshold) == above).sum()) for side in sides)
+    return (misses, hits, len(sides[0])) if swapped else (hits, misses, len(sides[0]))
+
+
 def counted(
     name: str, event: tuple, sides: Sequence[np.ndarray], delta: float, confidence: float
 ) -> Bound:
@@ -68,8 +75,7 @@ def counted(
       delta, confidence: as for :func:`bound_from_counts`.
     """
     threshold, above, swapped = event
-    counts = [int(((side >= threshold) == above).sum()) for side in sides]
-    (hits, misses), runs = counts[::-1] if swapped else counts, len(sides[0])
+    hits, misses, runs = counts(event, sides)
     bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
     words = (f"{name} {'at least' if above else 'below'} {threshold:.6g}, likelier on "
              f"{'others' if swapped else 'losses'}")  # fmt: skip

@@ -367,13 +367,14 @@ def attack(
     choice: Array,
     *,
     runs: int,
-    particles: int = 64,
+    particles: int = 32,
 ) -> Bound:
     """A lower bound on epsilon, at the declared delta, from the most visible of several pairs.
 
     If actions are discrete, all releases have known densities and there are at most 64 rounds, it
     is :func:`likelihood_attack` on the pair that reveals most, with the trained statistic as a
-    rival. Otherwise it is :func:`epsilon`.
+    rival. Filters are slow, so they get fewer runs: 2^22 / (particles T), at least 2^10. Otherwise
+    it is :func:`epsilon`.
 
     Args:
       learner: a Learner or BatchLearner.
@@ -381,7 +382,7 @@ def attack(
       key: PRNG key of the attack.
       choice: another PRNG key, with which :func:`most_visible` or :func:`most_revealing` chooses
         the pair.
-      runs: counted runs of each sequence.
+      runs: counted runs of each sequence, for a trained statistic.
       particles: of each filter that estimates a likelihood ratio.
 
     Examples:
@@ -395,13 +396,14 @@ def attack(
     if is_discrete(learner) and learner.horizon <= LONGEST:
         try:
             filters = filters_for(learner, pairs, particles)
-            most = filters.most_revealing(pairs, choice, 64)
-            pair = jax.tree.map(lambda leaf: leaf[most], pairs)
-            return attacked(filters, pair, key, runs, delta, 0.95, rival=True)
+            count, most = len(jax.tree.leaves(pairs.losses)[0]), filters.affordable()
+            place = filters.most_revealing(pairs, choice, min(max(most // (2 * count), 8), 64))
+            pair = jax.tree.map(lambda leaf: leaf[place], pairs)
+            return attacked(filters, pair, key, runs, delta, 0.95, rival=True, most=most)
         except Unknown:
             pass
-    most = most_visible(learner, pairs, choice)
-    pair = jax.tree.map(lambda leaf: leaf[most], pairs)
+    place = most_visible(learner, pairs, choice)
+    pair = jax.tree.map(lambda leaf: leaf[place], pairs)
     return epsilon(learner, pair, key, runs=runs, delta=delta, progress=False)
 
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 import sys
+from functools import partial
 from itertools import pairwise
 
 import jax
@@ -444,6 +445,18 @@ def test_a_likelihood_attack_finds_what_counting_can_find():
     assert found.event.startswith("likelihood ratio")
     beside = audit.likelihood_attack(TINY, PAIR, jr.key(0), runs=2**15, rival=True)
     assert beside.epsilon > 0.9 * exact.epsilon
+    # A statistic is counted on the runs that it can afford. A filter of one step has all the power
+    # of the trained statistic here, so it wins if it may filter as many runs.
+    filters = REVEALED.Filters(TINY, PAIR, 64)
+    attack = partial(REVEALED.attacked, filters, PAIR, jr.key(0), 2**15, 0.0, 0.95, True)
+    few = attack(most=2**10)
+    assert (few.runs, few.event.split()[0]) == (2**15, "trained")
+    assert few.epsilon > 0.9 * exact.epsilon
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(REVEALED, "trained", lambda *_: lambda actions: jnp.float32(0.0))
+        few = attack(most=2**10)
+    assert (few.runs, few.event.split()[0]) == (2**10, "likelihood")
+    assert 0.5 * exact.epsilon < few.epsilon < exact.epsilon
 
 
 def test_draws_that_are_no_releases_are_played_as_they_are():
