@@ -323,7 +323,8 @@ def smaller(source, sizes) -> str:
     ]
     names = [argument.arg for argument in main.args.args]
     for name, value in sizes.items():
-        main.args.defaults[names.index(name)] = ast.parse(repr(value), mode="eval").body
+        text = repr(value).replace("inf", "1e999")  # a literal of infinity
+        main.args.defaults[names.index(name)] = ast.parse(text, mode="eval").body
     return ast.unparse(tree)
 
 

@@ -195,6 +195,7 @@ COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
 NOT_MEASURED = {
     "README.md", "docs/concepts.md", "docs/engine.md", "docs/guides/trust.md", "docs/index.md",
     "docs/learners.md", "docs/notebooks.md", "docs/papers/index.md", "docs/reference/index.md",
+    "docs/surprises.md",
 }  # fmt: skip
 
 

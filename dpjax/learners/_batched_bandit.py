@@ -12,6 +12,7 @@ from dpjax.feedback import bandit, unclipped
 from dpjax.learners._exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners._tsallis_inf import add, probabilities
 from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.maths import quotients
 
 # Theta at alpha = 2: min(1 - 2^(-1/3), e^(-1/2)).
 _THRESHOLD = 1.0 - 2.0 ** (-1.0 / 3.0)
@@ -140,7 +141,10 @@ def batched_bandit(
             horizon, arms, jnp.sqrt(1.0 + 2.0 * scale * scale) if rate is None else 1.0 / rate
         )
     else:
-        actions, batches = arms_as_actions(arms), jnp.floor(horizon / tau)
+        actions, batches = (
+            arms_as_actions(arms),
+            quotients.whole(horizon, tau)[0].astype(jnp.float32),
+        )
         rates = derived_rates(batches, actions, (0.0, 1.0), scale, 0.5, rate=rate)
         plain = exponential_weights(horizon, actions, rates, 0.5)
     batched = minibatch(plain, horizon, tau)

@@ -7,6 +7,7 @@ from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number, _check
 from dpjax.learners._exp3 import default_mixing, derived_privacy, exp3
 from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
+from dpjax.maths import quotients
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
@@ -109,7 +110,7 @@ def exp3_minibatch(
         tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, _check.epsilon(epsilon), delta)))
     # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
     tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
-    batches = jnp.ceil(horizon / tau)
+    batches = quotients.whole(horizon, tau)[1].astype(jnp.float32)
     gamma = default_mixing(batches, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
     declared = derived_privacy(batches, arms, gamma, 1.0 / tau, delta)
     declared = stated(declared, calibration, printed_epsilon(horizon, tau, delta))

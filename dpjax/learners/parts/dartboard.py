@@ -16,6 +16,7 @@ from jax import lax
 from dpjax import privacy
 from dpjax.core import Array, Number
 from dpjax.learners.parts.fixed_share import complexity, share_for
+from dpjax.maths import quotients
 
 
 class Setting(NamedTuple):
@@ -62,14 +63,14 @@ def best_restart(horizon: int, batch: Number, delta: Number | None):
 
 def steps(horizon: Number, batch: Number):
     """n = floor(T / B), the number of batches that are read."""
-    return jnp.floor(jnp.asarray(horizon, jnp.float32) / batch)
+    return quotients.whole(horizon, batch)[0].astype(jnp.float32)
 
 
 def switch_budget(horizon: int, restart: Number, batch: Number = 1):
     """M = floor(4 n p), at least 1; if it reaches the number of batches, draws are unlimited."""
-    begun = jnp.ceil(jnp.float32(horizon) / batch)
+    _, begun = quotients.whole(horizon, batch)
     wanted = jnp.floor(4.0 * steps(horizon, batch) * restart)
-    return jnp.clip(wanted, 1.0, begun).astype(jnp.int32)
+    return jnp.clip(wanted, 1.0, begun.astype(jnp.float32)).astype(jnp.int32)
 
 
 def coin_log_ratios(setting: Setting, batch: Number = 1):
@@ -177,8 +178,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
     budget. ln eta is found by bisection, since an epsilon of 1e-9 requires an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
-    begun = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
-    unlimited = jnp.where(batch == 1, horizon, begun)
+    _, begun = quotients.whole(horizon, batch)
     if restart is None:
         least_restart = best_restart(horizon, batch, delta)
     else:
@@ -186,7 +186,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 
     def at_rate(rate):
         restart = jnp.maximum(rate, least_restart)
-        budget = jnp.where(jnp.isinf(epsilon), unlimited, switch_budget(horizon, restart, batch))
+        budget = jnp.where(jnp.isinf(epsilon), begun, switch_budget(horizon, restart, batch))
         return Setting(rate, restart, budget)
 
     def is_private(rate):

@@ -1,0 +1,78 @@
+"""What docs/surprises.md says of dpjax, as far as no other test holds it."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+from scipy import optimize, stats
+
+from dpjax import audit, learners, noise, privacy, sweep
+from dpjax.combinators import user_level
+from dpjax.core import Arms, Environment, Outcome
+from tests import ROOT
+
+
+def test_tests_on_the_page_exist():
+    """Each row names a test of a file, or a file of tests."""
+    page = (ROOT / "docs" / "surprises.md").read_text()
+    names = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page)
+    assert len(names) >= 10
+    for path, function in names:
+        assert f"def {function}" in (ROOT / path).read_text()
+
+
+def test_a_gaussian_event_under_each_relation_of_neighbours():
+    """Noise multiplier 1 at delta = 1e-5: a replaced entry moves the sum twice as far."""
+    for shift, epsilon in [(1.0, 4.377), (2.0, 9.997)]:
+
+        def excess(x, shift=shift):
+            far, near = stats.norm.cdf([-x / shift + shift / 2, -x / shift - shift / 2])
+            return far - np.exp(x) * near - 1e-5
+
+        assert privacy.gaussian_epsilon(shift, 1e-5) == pytest.approx(epsilon, abs=1e-3)
+        assert optimize.brentq(excess, 0.1, 20.0) == pytest.approx(epsilon, abs=1e-3)
+    assert learners.hedge(8, 2, epsilon=1.0).privacy.neighbours == "replace"
+
+
+def test_a_repeated_answer_costs_each_time():
+    """A user who answers in 100 rounds spends 100 times the epsilon of one answer."""
+    once = learners.dp_ucb(2**10, 2, epsilon=0.5)
+    many = user_level(once, rounds_per_user=100)
+    assert float(many.privacy.epsilon) == pytest.approx(100 * float(once.privacy.epsilon))
+
+
+def test_equal_scores_are_equally_likely_without_noise():
+    keys = jr.split(jr.key(0), 3000)
+    drawn = jax.vmap(lambda key: noise.least(key, jnp.zeros(3), 0.0))(keys)
+    assert stats.chisquare(np.bincount(drawn, minlength=3)).pvalue > 1e-3
+
+
+def test_a_perfect_attack_is_bounded_at_its_full_confidence():
+    """100 of 100 against 0 of 100; with a third of the error it would be 3.02."""
+    bound = audit.bound_from_counts(100, 0, 100, confidence=0.95)
+    assert bound == pytest.approx(3.28, abs=5e-3)
+    assert audit.bound_from_counts(100, 0, 100, confidence=1 - 0.05 / 3) == pytest.approx(
+        3.02, abs=6e-3
+    )
+
+
+def test_sums_in_an_own_environment_do_not_depend_on_the_block():
+    """The layout of trials sums each row in one order. For matrix products there is no promise."""
+
+    def step(state, key, arm):
+        loss = jnp.sum(jr.uniform(key, (2, 257)), axis=1) / 257.0
+        return state, Outcome(loss, loss[arm] - loss)
+
+    own = Environment(lambda key: (), step, lambda state, tally: jnp.max(tally), Arms(2))
+
+    def game(point):
+        return learners.exp3(8, 2), own
+
+    points = {"epsilon": np.float32([1.0, 2.0])}
+    small, large = (
+        sweep(game, points, 64, jr.key(0), chunk=chunk, progress=False).regret for chunk in (4, 128)
+    )
+    np.testing.assert_array_equal(small, large)
