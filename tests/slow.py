@@ -25,7 +25,9 @@ from tests import ROOT
 
 PARTS = 4
 # Files whose tests have no common programs, although they are of one function.
-APART = ("test_audit.py", "test_commands.py", "test_entries.py", "test_play.py")
+APART = (
+    "test_audit.py", "test_commands.py", "test_entries.py", "test_histories.py", "test_play.py",
+)  # fmt: skip
 PASSED = ROOT / "tests" / "passed.csv"
 GONE = pytest.StashKey[list[str]]()  # lines of slow.txt that match no test of a collected file
 LIST = ROOT / "tests" / "slow.txt"
