@@ -253,9 +253,9 @@ def epsilon(
         (pair.losses, jr.split(count_key, CHUNK)), (False, True),
     )  # fmt: skip
 
-    def sides(key, runs, progress):
+    def sides(part_key, runs, progress):
         return [
-            _collect(scores, side, jr.fold_in(key, i), runs, CHUNK, progress)
+            _collect(scores, side, jr.fold_in(part_key, i), runs, CHUNK, progress)
             for i, side in enumerate(pair)
         ]
 

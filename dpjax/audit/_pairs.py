@@ -106,7 +106,7 @@ def pairs(
             other = jnp.where(jnp.arange(dim) == entry, other, first)
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
         spread = (index // 2 + index // 8) % 2 == 1
-        user_key = jr.fold_in(round_key, 1)
+        user_key = jr.fold_in(round_key, 2)  # randint splits its key in 0 and 1
         changed_at = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
         # The two vectors are swapped from one differing round to the next.
         turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(changed_at, axis=0) % 2 == 0)

@@ -206,7 +206,7 @@ class Filters:
         The best pairs of a first round are compared again with four times as many runs.
         """
         places = np.arange(len(jax.tree.leaves(pairs.losses)[0]))
-        for most, count, round_key in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
+        for most, count, round_key in zip((8, 1), (runs, 4 * runs), jr.split(key), strict=True):
             repeated = np.repeat(places, count)
             rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
             keys, more = jr.split(round_key, (2, len(repeated)))

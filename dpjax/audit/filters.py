@@ -257,11 +257,11 @@ class Filter:
         kept = (jnp.arange(n) == 0) & (played is not None)
 
         def keys_of(t):
-            fresh, lane_keys, sides = jr.split(jr.fold_in(key, t), (3, n))
+            fresh, lane_keys, sides, others = jr.split(jr.fold_in(key, t), (4, n))
             if played is not None:
                 played_key = jr.fold_in(played.key, t)
                 fresh = jax.vmap(lambda k, first: jnp.where(first, played_key, k))(fresh, kept)
-            return fresh, lane_keys, jax.vmap(jr.uniform)(sides)
+            return fresh, lane_keys, jax.vmap(jr.uniform)(sides), others[0]
 
         def at(t):
             return jax.tree.map(lambda leaf: leaf[jnp.minimum(t, learner.horizon - 1)], actions)
@@ -274,11 +274,10 @@ class Filter:
         def one_round(carry, inputs):
             particles, total, moved, known = carry
             t, loss, other = inputs
-            resample_key = jr.fold_in(jr.fold_in(key, t), 1)
+            fresh, lane_keys, uniforms, resample_key = keys_of(t)
             (log_weights, log_ratios, worlds), gain = _resampled(
                 particles, resample_key, kept, played is None
             )
-            fresh, lane_keys, uniforms = keys_of(t)
             second = uniforms < jax.nn.sigmoid(log_ratios)
             if played is not None:
                 second = jnp.where(kept, played.second, second)
@@ -305,7 +304,7 @@ class Filter:
             particles = log_weights, log_ratios, worlds
             return (particles, total + gain, moved, known & jnp.all(alone)), None
 
-        fresh, lane_keys, _ = keys_of(0)
+        fresh, lane_keys, *_ = keys_of(0)
         lanes = jax.vmap(lambda key: _lanes(self.begin, (key,), (key,), at(0)))(fresh)
         weights, ratios, worlds, _, alone = chosen(0, lanes, lanes.noise, lane_keys)
         carry = (weights, ratios, worlds), jnp.zeros(()), jnp.bool(True), jnp.all(alone)

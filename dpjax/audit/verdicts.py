@@ -153,13 +153,13 @@ def contextual_pairs(
     """
     keys = jr.split(key, 4)
 
-    def draw(key):
+    def draw(side_key):
         shape = count, horizon, ARMS if arms is None else arms
-        features = jr.normal(key, (*shape, dim))
+        features = jr.normal(side_key, (*shape, dim))
         features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
         if arms is not None:
             features = jax.nn.softmax(4.0 * features, axis=-2)
-        return features, jr.rademacher(jr.fold_in(key, 1), shape, jnp.float32)
+        return features, jr.rademacher(jr.fold_in(side_key, 1), shape, jnp.float32)
 
     (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
     signs = ((jnp.arange(count) % 2 == 0) | (unit == "entry"))[:, None, None]
@@ -247,8 +247,7 @@ def replayer(
     def replayed(pairs, key, factor=1.0):
         count, factor = len(jax.tree.leaves(pairs.losses)[0]), np.float32(factor)
         results, covered = [], []
-        for root in [key, *(jr.fold_in(key, path) for path in range(1, paths))]:
-            keys = jr.split(root, count)
+        for keys in jr.split(key, (paths, count)):
             results.append(jax.tree.map(np.asarray, run(pairs, keys, factor)))
             every = np.ones(count, bool) if rounds is None else rounds(pairs, keys) <= most
             covered.append(every)

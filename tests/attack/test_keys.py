@@ -1,5 +1,6 @@
 """Keys that break the contract are refused everywhere; the setting that changes draws."""
 
+import ast
 import inspect
 from contextlib import nullcontext
 from functools import partial
@@ -31,6 +32,7 @@ from dpjax.environments import families
 from dpjax.game.batches import simulate_batches
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums, laws
+from tests import ROOT
 from tests.refusals import refuses
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -291,3 +293,31 @@ def test_a_block_that_is_compiled_late_follows_the_setting(monkeypatch):
         found = swept(key, 16)
     assert failed
     np.testing.assert_array_equal(found, expected)
+
+
+def split_and_folded(source):
+    """(function, key) of each key that a function splits and folds numbers into."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            calls: dict[str, set] = {}
+            for call in ast.walk(node):
+                if (
+                    isinstance(call, ast.Call)
+                    and isinstance(call.func, ast.Attribute)
+                    and call.args
+                ):
+                    calls.setdefault(ast.unparse(call.args[0]), set()).add(call.func.attr)
+            yield from ((node.name, key) for key, names in calls.items()
+                        if {"split", "fold_in"} <= names)  # fmt: skip
+
+
+def test_no_function_splits_a_key_and_folds_numbers_into_it():
+    """Key i of ``split(key, n)`` is ``fold_in(key, i)``."""
+    keys = jr.split(jr.key(0), 3)
+    np.testing.assert_array_equal(
+        jr.key_data(keys), [jr.key_data(jr.fold_in(jr.key(0), i)) for i in range(3)]
+    )
+    source = "def draw(key):\n    return jr.split(key), jr.fold_in(key, 1)"
+    assert [*split_and_folded(source)] == [("draw", "key")]
+    files = (ROOT / "dpjax").rglob("*.py")
+    assert [row for path in files for row in split_and_folded(path.read_text())] == []
