@@ -9,7 +9,6 @@ import hashlib
 import re
 import sys
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
@@ -20,7 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.errors import JaxRuntimeError
 from jax.extend.core import ClosedJaxpr, Literal, Var
 from jax.sharding import Mesh
 
@@ -167,7 +165,7 @@ def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Progra
         with _lock:
             program = _kept.pop(place, None)
         if program is None:
-            program = _from_disk(place) or _newly_compiled(place)
+            program = _from_disk_or_compiled(place)
         with _lock:
             _kept[place] = program
             held = sum(kept_program.bytes_held for kept_program in _kept.values())
@@ -176,42 +174,18 @@ def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Progra
     return program
 
 
-def _newly_compiled(place) -> Program:
-    """Compile a block's program, and keep it on disk if possible."""
-    traced = place[0]
+def _from_disk_or_compiled(place) -> Program:
+    """A block's program, from its file if there is one. A new program is kept if possible."""
+    traced, path = place[0], executables.path_of(*place)
+    loaded = executables.load(path) if path else None
+    if loaded is not None:
+        return Program(*loaded)
     with settings.of_program(*traced.numeric):
         run, was_read = executables.watched(compile_block, *place)
     program = Program(run, devices.bytes_needed(run), _bytes_held(run, traced))
-    if not was_read and (path := executables.path_of(*place)):
+    if path and not was_read:
         executables.save(path, *program)
     return program
-
-
-def _from_disk(place) -> Program | None:
-    """The program of a block from a file, if there is one. If it fails, it is compiled again."""
-    path = executables.path_of(*place)
-    loaded = executables.load(path) if path else None
-    if loaded is None:
-        return None
-    use, lock = loaded[0], Lock()
-
-    def run(*arguments):
-        nonlocal use
-        tried = use
-        try:
-            return jax.block_until_ready(tried(*arguments))
-        except JaxRuntimeError as error:
-            if tried is not loaded[0] or devices.out_of_memory(error):
-                raise
-            with lock:
-                if use is tried:
-                    executables.warn(path, error)
-                    with suppress(OSError):
-                        path.unlink()
-                    use = _newly_compiled(place).run
-        return use(*arguments)
-
-    return Program(run, *loaded[1:])
 
 
 def clear_caches() -> None:
