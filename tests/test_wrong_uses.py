@@ -7,6 +7,7 @@ in a folder with the tables of losses below.
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -52,7 +53,7 @@ def printed(code, capsys):
     names = {name: getattr(dpjax, name) for name in dir(dpjax) if not name.startswith("_")}
     names |= {"main": main, "dpjax": dpjax, "open": open}
     try:
-        status = eval(code, {**names, "jax": jax, "np": np, "pair": pair})
+        status = eval(code, {**names, "jax": jax, "jnp": jnp, "np": np, "pair": pair})
     except SystemExit as exit_:
         status = exit_.code
     except (ValueError, TypeError) as error:
