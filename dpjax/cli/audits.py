@@ -160,21 +160,6 @@ def audit_own(
     ))  # fmt: skip
 
 
-def labels_of(factories_of: dict[str, tuple[str, Callable]]) -> dict[str, str]:
-    """The names of users' learners in tables, with their files if a name repeats.
-
-    Args:
-      factories_of: (path, factory) for each argument of the command.
-    """
-    names = {text: name_of(factory) for text, (_, factory) in factories_of.items()}
-    labels = {}
-    for text, name in names.items():
-        path, _ = factories_of[text]
-        full = f"{path}:{name}" if text == path else text
-        labels[text] = full if [*names.values()].count(name) > 1 else name
-    return labels
-
-
 def closing(rows: Sequence[dict]) -> str:
     """The sentence on the learners of a table if all of them passed."""
     horizons = sorted({row["horizon"] for row in rows if row["horizon"]})
@@ -220,7 +205,7 @@ def run(
     """
     names = list(learners.__all__ if names is None else names)
     files = {name: find_factory(name) for name in names if FILE.search(name)}
-    labels = labels_of(files)
+    labels = {name: f"{path}:{name_of(factory)}" for name, (path, factory) in files.items()}
     for name in names:
         if name not in files:
             factories.check_name(name)

@@ -113,5 +113,4 @@ def as_edges(edges: Numbers) -> np.ndarray:
 def check_radius(radius: Number) -> float:
     """Require a positive finite radius."""
     _check.positive(radius=radius)
-    _check.non_negative(radius=radius)  # finite
     return float(radius)

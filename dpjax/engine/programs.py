@@ -8,7 +8,6 @@ the key in the cache of compiled programs.
 import hashlib
 import re
 import sys
-import warnings
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
@@ -28,8 +27,6 @@ from dpjax.engine.compile import compile_block
 from dpjax.engine.evaluate import CALLED, CONTROL, equations
 from dpjax.engine.lift import Lifted, Number, lifted, with_arguments
 
-# A sweep warns when it compiles this many programs that differ only in numbers.
-_ALIKE = 5
 # The limit of the cache of compiled programs in bytes, as far as their sizes are known. An XLA
 # program for CPU has about eighteen bytes for each character of its text
 # (tests/attack/test_memory.py).
@@ -219,29 +216,6 @@ def _words(array):
     """An array unchanged; keys as their words."""
     is_key = isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
     return jr.key_data(array) if is_key else array
-
-
-def count(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> None:
-    """Warn once when several programs are compiled that differ only in numbers."""
-    alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
-    with _lock:
-        before = len(alike)
-        if before < _ALIKE:
-            alike.add(traced.compiled_as)
-    if before < len(alike) == _ALIKE:
-        warnings.warn(
-            f"game: it has been compiled {_ALIKE} times with different numbers of the same "
-            "shapes; pass these numbers as points, which share one compiled program",
-            RuntimeWarning,
-            stacklevel=7,  # the line that called sweep, or ran a study
-        )
-
-
-@lru_cache(maxsize=1024)
-def _alike(*what) -> set:
-    """The digests of the compiled programs that agree in all of ``what``."""
-    del what
-    return set()
 
 
 def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:

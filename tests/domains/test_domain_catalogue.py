@@ -81,10 +81,6 @@ DOMAINS = {
     "box": Known(domains.box(LOW, HIGH), LOW + subsets(3) * (HIGH - LOW)),
     "l1 ball": Known(domains.l1_ball(4, 2.0), 2.0 * signs),
     "polytope": Known(domains.polytope(ROWS, BOUNDS), corners(ROWS, BOUNDS)),
-    "polytope in a plane": Known(
-        domains.polytope(-np.eye(4), np.zeros(4), equalities=([[1.0, 2.0, 1.0, 4.0]], [2.0])),
-        np.diag([2.0, 1.0, 2.0, 0.5]),
-    ),
     "simplex": Known(domains.simplex(5), np.eye(5)),
     "ball": Known(domains.ball(4), directions(4, 5), lambda g: -np.linalg.norm(g, axis=-1)),
     "cube": Known(domains.cube(3), 2 * subsets(3) - 1),

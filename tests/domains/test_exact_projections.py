@@ -13,7 +13,7 @@ from dpjax.maths.two_words import TwoWords
 from tests.domains.test_domain_catalogue import DOMAINS, beyond, least
 
 UNIT = exact_projections.UNIT
-APPROXIMATE = {"paths", "spanning trees", "polytope", "polytope in a plane"}
+APPROXIMATE = {"paths", "spanning trees", "polytope"}
 EXACT = [name for name in DOMAINS if name not in APPROXIMATE]
 # Sets for which the error of the removed part shrinks with its length.
 SHARP = [name for name in EXACT if not DOMAINS[name].domain.exact_projection.absolute]
