@@ -148,7 +148,7 @@ def _whole(row, mutants) -> tuple[dict, list[dict]]:
     return row | printed | {"mutants": words}, mutants
 
 
-def audit_own(
+def audit_file(
     factory: Callable, label: str, epsilon: float, *, horizon: int | None, **options: Any
 ) -> tuple[dict, list[dict]]:
     """:func:`audit_one` for the factory of a user's learner, which the table calls ``label``."""
@@ -235,7 +235,7 @@ def run(
         cases = [
             (
                 name,
-                partial(audit_own, files[name][1], labels[name])
+                partial(audit_file, files[name][1], labels[name])
                 if name in files
                 else partial(audit_one, name, domain),
             )

@@ -190,7 +190,7 @@ def _require(condition, requirement: str, values: dict) -> None:
         raise ValueError(f"{name} must be {requirement}, got {_text(shown)}{why}")
 
 
-def given(**values: object) -> dict:
+def specified(**values: object) -> dict:
     """The values that are not None, for arguments that are None by default."""
     return {name: value for name, value in values.items() if value is not None}
 

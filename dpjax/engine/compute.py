@@ -86,7 +86,7 @@ def compute(plan, blocks: Sequence[Block]):
             tried = size
             try:
                 # A thread does not inherit the caller's settings.
-                with settings.own():
+                with settings.of_sweep():
                     with lock:
                         program = programs.compiled(plan.traced, tried, mesh)
                     return _in_pieces(plan, program, group, whole, tried, mesh)

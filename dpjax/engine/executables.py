@@ -84,7 +84,7 @@ def _sources() -> str:
 def load(path: Path):
     """(compiled program, bytes needed, bytes held) of a file; None if it cannot be used."""
     try:
-        if not _is_own(path):
+        if not _belongs_to_user(path):
             return None
         # zlib raises an error if the file is damaged.
         content = zlib.decompress(path.read_bytes())
@@ -107,7 +107,7 @@ def load(path: Path):
         return None
 
 
-def _is_own(path) -> bool:
+def _belongs_to_user(path) -> bool:
     """True if a file and its folder belong to the user, and no one else can write to them."""
     for place in (path.parent, path):
         status = place.stat()

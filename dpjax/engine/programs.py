@@ -85,7 +85,7 @@ def traced(program: ClosedJaxpr, output: Any, point: list, rounds: tuple) -> Tra
     key_types = _key_types(program.jaxpr)
     for dtype in key_types:
         _check.of_threefry("game", dtype)
-    program = _with_own_constants(program)
+    program = _with_copied_constants(program)
     digest, text, callbacks, numbers = digests(program)
     digest = _hashed(f"{digest} {_numeric()}")
     return Traced(
@@ -105,7 +105,7 @@ def _key_types(jaxpr) -> set:
     return {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
 
 
-def _with_own_constants(program) -> ClosedJaxpr:
+def _with_copied_constants(program) -> ClosedJaxpr:
     """A program with copies of the constants that it reads.
 
     NumPy arrays may be changed in place, and this changes JAX arrays that share their memory.
@@ -116,12 +116,12 @@ def _with_own_constants(program) -> ClosedJaxpr:
     read = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
     read |= {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
     pairs = zip(jaxpr.constvars, program.consts, strict=True)
-    kept = [(var, _own(constant)) for var, constant in pairs if var in read]
+    kept = [(var, _copied(constant)) for var, constant in pairs if var in read]
     variables = [var for var, _ in kept]
     return ClosedJaxpr(jaxpr.replace(constvars=variables), [constant for _, constant in kept])
 
 
-def _own(constant):
+def _copied(constant):
     if isinstance(constant, np.ndarray | jax.Array):
         return constant.copy()
     # jax 0.7 wraps arrays of NumPy in a class of its own.
@@ -257,10 +257,10 @@ def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:
             elif type(value) in _PLAIN:
                 text.append(repr(value))
             elif hasattr(value, "eqns"):
-                text_of_inner, numbers_of_inner, found_in_inner = visit(value)
+                text_of_inner, numbers_of_inner, leaves_of_inner = visit(value)
                 text.append(text_of_inner.hex())
                 numbers.update(numbers_of_inner)
-                leaves.extend(found_in_inner)
+                leaves.extend(leaves_of_inner)
             elif hasattr(value, "__array__"):
                 feed(value)
             elif isinstance(value, tuple | list):

@@ -62,7 +62,7 @@ class Files:
 
     def keys(self) -> list[str]:
         """The names of all objects, except unfinished ones."""
-        return [key for key in self._found() if not key.endswith(_PARTIAL)]
+        return [key for key in self._listed() if not key.endswith(_PARTIAL)]
 
     def read(self, key) -> bytes | None:
         """The bytes of an object; None if it does not exist.
@@ -104,13 +104,13 @@ class Files:
     def sweep_up(self) -> None:
         """Remove unfinished files that are older than a day, which killed processes left."""
         if self.local:
-            for key in self._found():
+            for key in self._listed():
                 if key.endswith(_PARTIAL):
                     with contextlib.suppress(OSError):
                         if time.time() - os.path.getmtime(self.path(key)) > _LEFT:
                             os.remove(self.path(key))
 
-    def _found(self) -> list[str]:
+    def _listed(self) -> list[str]:
         if self.local:
             # fsspec would skip a folder that cannot be listed, so folders are walked here.
             if os.path.isfile(self.root):
