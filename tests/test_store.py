@@ -6,6 +6,7 @@ After each fault, a resumed sweep ends with the bytes of an undisturbed one.
 import errno
 import os
 import shutil
+import subprocess
 import sys
 import warnings
 from functools import partial
@@ -473,15 +474,22 @@ def test_a_place_that_cannot_be_written_to():
         run("/dev/null/store", 2)
 
 
-def test_old_unfinished_files_are_removed_and_no_other(undisturbed, tmp_path):
+def mark_of_the_dead():
+    """The mark of a process of this machine that has ended."""
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    return f"{objects.process_mark().rpartition('-')[0]}-{dead.pid}"
+
+
+def test_what_killed_processes_left_is_removed_and_no_other(undisturbed, tmp_path):
     folder = tmp_path / "store"
     shutil.copytree(undisturbed[0], folder)
-    files = [folder / "regret" / "c" / name for name in (".0.old.partial", ".0.new.partial")]
+    marks = [mark_of_the_dead(), objects.process_mark(), "elsewhere-1"]
+    files = [folder / "regret" / "c" / f".0.0123.{mark}.partial" for mark in marks]
     for file in files:
         file.write_bytes(b"half")
-    os.utime(files[0], (0, 0))
     run(folder)
-    assert [file.exists() for file in files] == [False, True]
+    assert [file.exists() for file in files] == [False, True, True]
 
 
 # Results

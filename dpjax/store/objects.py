@@ -7,8 +7,9 @@ process. So the objects of a store are written here.
 import contextlib
 import hashlib
 import os
+import re
+import socket
 import sys
-import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterable
@@ -20,7 +21,6 @@ from dpjax.core import optional
 
 _READERS = 16  # threads; at a URL even a small object takes long to read
 _PARTIAL = ".partial"
-_LEFT = 86400.0  # seconds after which an unfinished file belongs to no running process
 
 
 class Damaged(ValueError):
@@ -102,13 +102,11 @@ class Files:
         return True
 
     def sweep_up(self) -> None:
-        """Remove unfinished files that are older than a day, which killed processes left."""
+        """Remove the unfinished files of killed processes that ran on this machine."""
         if self.local:
             for key in self._listed():
-                if key.endswith(_PARTIAL):
-                    with contextlib.suppress(OSError):
-                        if time.time() - os.path.getmtime(self.path(key)) > _LEFT:
-                            os.remove(self.path(key))
+                if key.endswith(_PARTIAL) and _is_left_behind(key.split(".")[-2]):
+                    _remove(self.path(key))
 
     def _listed(self) -> list[str]:
         if self.local:
@@ -180,7 +178,7 @@ def _crc32c(data) -> bytes:
 def _write_file(path, data, create, durable) -> bool:
     folder, name = os.path.split(path)
     os.makedirs(folder, exist_ok=True)
-    partial = os.path.join(folder, f".{name}.{uuid.uuid4().hex}{_PARTIAL}")
+    partial = os.path.join(folder, f".{name}.{uuid.uuid4().hex}.{process_mark()}{_PARTIAL}")
     try:
         with open(partial, "wb") as file:
             file.write(data)
@@ -223,3 +221,21 @@ def _sync_folder(folder) -> None:
 def _remove(path) -> None:
     with contextlib.suppress(OSError):
         os.remove(path)
+
+
+def process_mark() -> str:
+    """The machine and the number of this process, for use in file names."""
+    machine = re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())
+    return f"{machine}-{os.getpid()}"
+
+
+def _is_left_behind(mark) -> bool:
+    """Whether a mark's process ran on this machine and has ended."""
+    machine, _, number = mark.rpartition("-")
+    if os.name != "posix" or not number.isdigit() or machine != process_mark().rpartition("-")[0]:
+        return False
+    try:
+        os.kill(int(number), 0)
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False

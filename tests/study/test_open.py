@@ -1,7 +1,6 @@
 """``dpjax.open``: the Dataset of a stored study or sweep, in another process and after damage."""
 
 import json
-import os
 import shutil
 import warnings
 from collections import Counter
@@ -18,6 +17,7 @@ from dpjax.cli.arguments import prepare
 from dpjax.store import objects
 from dpjax.study import kept
 from tests.stored import tree
+from tests.test_store import mark_of_the_dead
 
 
 def lap(horizon, arms, epsilon):
@@ -248,8 +248,7 @@ def test_a_damaged_object_is_named_and_written_again(folder, stored, damage):
 
 
 def test_a_half_written_object_of_a_killed_process_is_removed(folder, stored):
-    (folder / ".study.json.0123.partial").write_bytes(b"half")
-    os.utime(folder / ".study.json.0123.partial", (0, 0))
+    (folder / f".study.json.0123.{mark_of_the_dead()}.partial").write_bytes(b"half")
     assert dpjax.open(folder).identical(stored("small")[1])
     small().run(folder, progress=False)
     assert tree(folder) == tree(stored("small")[0])
@@ -313,8 +312,7 @@ def test_refused_arguments_leave_all_files_as_they_were(of_two, case, tmp_path):
 
 def refused_and_unchanged(of_two, study, message, **arguments):
     folder, data = of_two
-    (folder / ".study.json.0.partial").write_bytes(b"half")
-    os.utime(folder / ".study.json.0.partial", (0, 0))
+    (folder / f".study.json.0.{mark_of_the_dead()}.partial").write_bytes(b"half")
     before = tree(folder)
     with pytest.raises((TypeError, ValueError), match=message):
         study.run(folder, progress=False, **arguments)
