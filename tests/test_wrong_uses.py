@@ -23,6 +23,13 @@ TABLES = {
     "ragged.csv": "a,b\n0.1,0.2\n0.3\n",
     "empty.csv": "",
     "words.txt": "x",
+    "features.csv": "x,a,b\n0,0,1\n1,1,0\n",
+    "mine.py": """
+from dpjax import learners
+
+def copied(horizon, arms, *, epsilon):
+    return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+""",
 }
 
 

@@ -72,39 +72,6 @@ def test_version(capsys):
     assert 'version = {attr = "dpjax.core._version.__version__"}' in pyproject.read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "dpjax: Missing command"),
-        (["reprodcue"], "dpjax: No such command 'reprodcue'"),
-        (["run"], "dpjax: run: pass the Python file of a study, or --losses FILE"),
-        (["run", "--losses", DIAGNOSES, "--learner", "EXP3"], " (did you mean exp3?)"),
-        (["run", "--seeds", "9" * 5000], "dpjax run: Invalid value for '--seeds': "),
-        (["run", "--epsilon", "1,low"], "'--epsilon': must be numbers separated by commas, got"),
-        (["run", "--epsilon", "1,,2"], "'--epsilon': must be numbers separated by commas, got ''"),
-        (["run", "--horizn", "2"], "dpjax run: No such option"),
-        (["run", "nothing.py"], "dpjax: nothing.py: no such file"),
-        (["run", "--losses", DIAGNOSES, "--learner", "exp3", "--out", "/dev/null/out"],
-         "out: cannot write to the folder /dev/null/out"),
-        (["reproduce", "Tossou2017"], " (did you mean tossou2017?)"),
-        (["reproduce", "agarwal2017_bandits"], " (did you mean agarwal2017-bandits?)"),
-        (["audit", "FTRL"], " (did you mean ftrl?)"),
-        (["audit"], "dpjax: audit: name learners, or pass --all"),
-        (["audit", "exp3", "exp3"], "learner: one is named twice in exp3, exp3"),
-        (["audit", "exp3", "--runs=0"], "runs must be an integer of at least 1"),
-        (["audit", "exp3", "--epsilon=1e39"], "got 1e+39, which is inf"),
-        (["theorem", "exp3", "--all"], "dpjax: theorem: name some, or pass --all"),
-    ],
-)  # fmt: skip
-def test_a_bad_use_is_one_sentence_exit_code_2_and_no_files(
-    words, message, capsys, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    code, printed, error = call(capsys, *words)
-    assert code == 2 and message in error and error.count("\n") == 1
-    assert printed == "" and list(tmp_path.iterdir()) == []
-
-
 def test_an_interrupted_run_leaves_nothing(capsys, tmp_path, monkeypatch):
     def interrupt(*arguments, **keywords):
         raise KeyboardInterrupt
