@@ -61,7 +61,6 @@ MADE = {
     "capped simplex": lambda: domains.capped_simplex(3, 2),
     "spanning trees": lambda: domains.spanning_trees(TRIANGLE, 3),
     "paths": lambda: domains.paths(TRIANGLE, 0, 2),
-    "permutahedron": lambda: domains.permutahedron([0.0, 0.5, 1.0]),
     "shrunk": lambda: domains.shrunk(domains.cube(3), 0.5),
 }
 

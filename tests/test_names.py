@@ -47,7 +47,7 @@ FOREIGN = {
     "Executor", "JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE",
     "SLURM_CPUS_PER_TASK", "TabularPolicies", "cuda12",
     "get_dummies", "loggamma", "major", "nav", "optimization_barrier", "potrf",
-    "private_ucbvi", "setLevel", "taskset", "trtrs", "xdist_group",
+    "private_ucbvi", "pth", "setLevel", "taskset", "trtrs", "xdist_group",
 }  # fmt: skip
 
 

@@ -14,7 +14,6 @@ import click
 from click import argument, option
 
 from dpjax import papers
-from dpjax.cli.alive import alive
 from dpjax.cli.arguments import (
     COLUMNS,
     EPSILONS,
@@ -35,7 +34,7 @@ class Command(click.Command):
 
             keep_compiled()
         try:
-            with _failed_figures() as failed, alive(f"dpjax {self.name}"):
+            with _failed_figures() as failed:
                 status, reason = super().invoke(ctx) or (0, "")
         except KeyboardInterrupt as interrupt:
             store = ctx.params.get("store")

@@ -26,8 +26,6 @@ from dpjax.report.output import output_folder, shown, versions, write_figure, wr
 from dpjax.report.tables import filled, note, write_csv
 from dpjax.study import Study
 
-SEEDS = 2**24  # the largest number of trials of one run
-
 
 class Game(NamedTuple):
     """The contents of a file as a game."""
@@ -88,10 +86,7 @@ def study_of(
         epsilons = EPSILONS if private else (np.inf,)
     for epsilon in epsilons:
         _check.epsilon(epsilon)
-    if len(set(epsilons)) < len(epsilons):
-        raise ValueError(f"epsilon: one is given twice in {', '.join(f'{e:g}' for e in epsilons)}")
-    if _check.size(1, seeds=seeds) > SEEDS:
-        raise ValueError(f"seeds must be at most {SEEDS}, got {seeds}")
+    _check.size(1, seeds=seeds)
     _check.key_or_seed(seed=seed)
     if not isinstance(environment, Environment):
         environment = count_switches(environments.table(environment))

@@ -66,8 +66,8 @@ def adac_gope(
     horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
     law = zcdp_noise(horizon, rho, delta)
-    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
+    _check.inside(1.0, jnp.inf, **_check.specified(ratio=ratio))
+    _check.inside(0.0, 1.0, **_check.specified(failure=failure))
     dim = points.shape[1]
 
     def whitened(state):

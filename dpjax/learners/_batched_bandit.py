@@ -129,8 +129,8 @@ def batched_bandit(
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("htinf", "exp2", base=base)
-    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    _check.between(1.0, jnp.inf, **_check.specified(tau=tau))
+    _check.inside(0.0, jnp.inf, **_check.specified(rate=rate))
     if tau is None:
         tau = batch_rounds(horizon, epsilon)
     else:

@@ -49,7 +49,7 @@ def dp_exp3_lap(
     """
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, jnp.inf, **_check.given(threshold=threshold))
+    _check.inside(0.0, jnp.inf, **_check.specified(threshold=threshold))
     if threshold is None:
         threshold = jnp.log(jnp.float32(horizon)) / epsilon
     return laplace_feedback(

@@ -248,7 +248,7 @@ def exp2(
     horizon = _check.size(1, horizon=horizon)
     epsilon = _check.epsilon(epsilon)
     printed = is_printed(calibration)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    _check.inside(0.0, jnp.inf, **_check.specified(rate=rate))
     check_mixing(mixing)
     over_arms = not isinstance(arms, list | tuple) and np.ndim(arms) != 2
     if over_arms:

@@ -102,7 +102,7 @@ def exp3_minibatch(
     printed = is_printed(calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
-    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
+    _check.between(1.0, jnp.inf, **_check.specified(tau=tau))
     check_mixing(mixing)
     delta = check_delta(horizon, delta)
     if epsilon is not None:

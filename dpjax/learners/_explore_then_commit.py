@@ -70,9 +70,9 @@ def explore_then_commit(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = _check.epsilon(epsilon)
-    _check.between(1.0, jnp.inf, **_check.given(rounds=rounds))
-    _check.positive(**_check.given(gap=gap))
-    _check.between(0.0, 1.0, **_check.given(gap=gap))
+    _check.between(1.0, jnp.inf, **_check.specified(rounds=rounds))
+    _check.positive(**_check.specified(gap=gap))
+    _check.between(0.0, 1.0, **_check.specified(gap=gap))
     if rounds is not None and gap is not None:
         raise ValueError("gap must be left out if rounds is given: it only sets the default rounds")
     law = sum_noise("laplace", epsilon, None)

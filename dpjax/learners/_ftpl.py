@@ -108,7 +108,7 @@ def ftpl(
     losses = fitting(domain, None)
     epsilon = _check.epsilon(epsilon)
     _check.delta(delta)
-    _check.non_negative(**_check.given(perturbation=perturbation))
+    _check.non_negative(**_check.specified(perturbation=perturbation))
     printed = is_printed(calibration)
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise="gaussian",

@@ -142,7 +142,7 @@ def ftrl(
         if LAWS[noise].integers:
             raise ValueError(f"rate: noisy is for laplace and gaussian noise, not for {noise}")
     else:
-        _check.positive(**_check.given(rate=rate))
+        _check.positive(**_check.specified(rate=rate))
     printed = is_printed(calibration)
     if printed and noise != "laplace":
         raise ValueError("calibration: the paper prints a scale for Laplace noise only")

@@ -174,8 +174,10 @@ def glm_sgd(
     horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     epsilon = _check.epsilon(epsilon)
     _check.one_of("local", "shuffle", "joint", model=model)
-    _check.inside(0.0, jnp.inf, parameter_bound=parameter_bound, **_check.given(strength=strength))
-    _check.between(1.0, jnp.inf, **_check.given(batch=batch))
+    _check.inside(
+        0.0, jnp.inf, parameter_bound=parameter_bound, **_check.specified(strength=strength)
+    )
+    _check.between(1.0, jnp.inf, **_check.specified(batch=batch))
     low, high = _check.interval(loss_range=loss_range)
     local = model == "local"
     for name, value in {"delta": delta, "batch": batch}.items():

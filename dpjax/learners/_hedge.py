@@ -138,8 +138,8 @@ def hedge(
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     delta = check_delta(horizon, delta)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
-    _check.between(0.0, 0.5, **_check.given(share=share))
+    _check.inside(0.0, jnp.inf, **_check.specified(rate=rate))
+    _check.between(0.0, 0.5, **_check.specified(share=share))
     printed = is_printed(calibration)
     if printed and share is not None:
         raise ValueError("share must be None for the printed calibration: the paper has no sharing")

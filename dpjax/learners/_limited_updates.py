@@ -85,7 +85,7 @@ def limited_updates(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
+    _check.inside(1.0, jnp.inf, **_check.specified(ratio=ratio))
     _check.one_of(*LAWS, "laplace", selector=selector)
     printed = is_printed(calibration)
     if printed and selector != "laplace":

@@ -183,8 +183,8 @@ def linear_elimination(
         raise ValueError(f"radius: {noise} noise allows joint only, got {radius}")
     if (radius, noise) == ("printed", "local_laplace"):
         raise ValueError('radius: "printed" requires the central model')
-    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
+    _check.inside(1.0, jnp.inf, **_check.specified(ratio=ratio))
+    _check.inside(0.0, 1.0, **_check.specified(failure=failure))
     arms, dim = points.shape
     budget = jnp.asarray(epsilon, jnp.float32)
     local = noise == "local_laplace"

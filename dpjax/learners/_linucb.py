@@ -153,7 +153,7 @@ def linucb(
     if delta is None:
         raise ValueError("delta must be given: the noise of a Gram matrix is not pure DP")
     _check.delta(delta)
-    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
+    _check.inside(0.0, jnp.inf, **_check.specified(ridge=ridge))
     if ridge is not None and gram.floor is not None:
         raise ValueError("ridge must be left out if gram has a floor, which replaces it")
     failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure

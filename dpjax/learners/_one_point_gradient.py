@@ -63,7 +63,7 @@ def one_point_gradient(
     space = one_point.directions(domain)
     losses = one_point.values(domain, loss_range, lipschitz, 0.0)
     zeta = one_point.exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    _check.inside(0.0, jnp.inf, **_check.specified(rate=rate))
     if rate is None:
         rate = domain.radius / (losses.bound * horizon**0.5)
     nu = jnp.asarray(rate, jnp.float32)

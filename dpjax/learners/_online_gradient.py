@@ -104,7 +104,7 @@ def online_gradient(
     """
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    _check.inside(0.0, jnp.inf, **_check.specified(rate=rate))
     if optimizer is not None and rate is not None:
         raise ValueError("rate must be left out if optimizer is given, which has its own rates")
     optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer

@@ -93,7 +93,7 @@ def private_ftal(
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
     epsilon = _check.epsilon(epsilon)
-    _check.positive(**_check.given(strong_convexity=strong_convexity))
+    _check.positive(**_check.specified(strong_convexity=strong_convexity))
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,
         neighbours=neighbours, unit=unit,

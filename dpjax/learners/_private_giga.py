@@ -88,7 +88,7 @@ def private_giga(
     horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    _check.positive(**_check.given(strong_convexity=strong_convexity))
+    _check.positive(**_check.specified(strong_convexity=strong_convexity))
     _check.delta(delta)
     exact = check_exact(domain, horizon)
     change = sensitivity(losses, neighbours, unit)[1]

@@ -78,7 +78,7 @@ def private_one_point(
     n = space.dim
     zeta = one_point.exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
     weight = n / zeta
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    _check.inside(0.0, jnp.inf, **_check.specified(rate=rate))
     eta = domain.radius / (weight * losses.bound * horizon**0.5)
     if rate is not None:
         eta = jnp.asarray(rate, jnp.float32)

@@ -183,7 +183,7 @@ def projection_free(
     horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     epsilon = _check.epsilon(epsilon)
-    _check.positive(**_check.given(smoothing=smoothing, rate=rate))
+    _check.positive(**_check.specified(smoothing=smoothing, rate=rate))
     _check.one_of("single_change", "batch_norm", "printed", calibration=calibration)
     lipschitz = domain.losses.norms[1]
     batch = math.isqrt(horizon)

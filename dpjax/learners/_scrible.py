@@ -166,7 +166,7 @@ def scrible(
             "domain must have a self-concordant barrier, as simplex, ball, cube and polytope have"
         )
     epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    _check.inside(0.0, jnp.inf, **_check.specified(rate=rate))
     _check.one_of("scalar", "vector", noise=noise)
     _check.one_of("sphere", "axes", sampling=sampling)
     printed = is_printed(calibration)

@@ -194,8 +194,8 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
     if delta is not None:
         _check.delta(delta)
-    _check.positive(**_check.given(rate=rate, restart=restart))
-    _check.between(0.0, 0.5, **_check.given(rate=rate, restart=restart))
+    _check.positive(**_check.specified(rate=rate, restart=restart))
+    _check.between(0.0, 0.5, **_check.specified(rate=rate, restart=restart))
     printed = is_printed(calibration)
     _check.non_negative(shifts=shifts)
     if batch is not None:

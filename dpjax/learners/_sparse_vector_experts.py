@@ -115,7 +115,7 @@ def sparse_vector_experts(
     """
     horizon, arms = check_arms(horizon, arms)
     epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    _check.inside(0.0, jnp.inf, **_check.given(threshold=threshold))
+    _check.inside(0.0, jnp.inf, **_check.specified(threshold=threshold))
     most = draw_budget(horizon, arms) if draws is None else _check.size(1, draws=draws)
     comparisons, gamma = split(epsilon, float(most))
     level = default_threshold(horizon, epsilon, float(most)) if threshold is None else threshold

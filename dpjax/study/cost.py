@@ -222,7 +222,7 @@ class _Sample:
         rows = np.minimum(np.arange(self.block[0]), program.size - 1)
         points = [leaf[rows] for leaf in jax.tree.leaves(every)]
         seeds, platform = np.arange(self.block[1], dtype=np.int32), platform_of(None)
-        with settings.own():
+        with settings.of_sweep():
             first = [leaf[0] for leaf in points]
             traced = jax.make_jaxpr(cell)(*first, np.int32(0), key, checkpoints(1))
             compiled = compile_for(
@@ -242,7 +242,7 @@ class _Sample:
         of_trial = (at_once(None) if by_turns else 1) / math.prod(self.block)
 
         def seconds(rounds):
-            with settings.own():
+            with settings.of_sweep():
                 begin = time.perf_counter()
                 jax.block_until_ready(run(rounds))
                 return time.perf_counter() - begin

@@ -52,7 +52,7 @@ class Horizons:
             self.traced[place] = None
             rounds = np.arange(1, len(plan.rounds) + 1) * horizon // len(plan.rounds)
             try:
-                with settings.own(), warnings.catch_warnings():
+                with settings.of_sweep(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     self.traced[place] = trace(
                         program.game(horizon=horizon), plan.play, rounds, plan.points,

@@ -155,7 +155,7 @@ def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, ba
       TypeError, ValueError: an object lacks a method, or does not select an arm. Errors of the
         class itself are passed on.
     """
-    with settings.own():
+    with settings.of_sweep():
         game, points = program.game(), program.points()
         games = pairs(game, points)
         keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(trials))

@@ -199,7 +199,7 @@ def pairs(game: Callable, points: PyTree) -> list[tuple]:
     ones.
     """
     count = len(jax.tree.leaves(points)[0])
-    with settings.own(), closure_digest.as_now(game):
+    with settings.of_sweep(), closure_digest.as_now(game):
         return [_check.game(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
 
 

@@ -96,7 +96,7 @@ def traced(name):
         learner = make(name, 8)
         return learner, on_table(name, np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3))
 
-    with settings.own():
+    with settings.of_sweep():
         return trace(game, simulate, np.array([4, 8]), POINTS, jr.key(0).dtype)
 
 

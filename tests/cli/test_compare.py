@@ -6,7 +6,7 @@ import pytest
 
 import dpjax
 from dpjax import Study, learners
-from dpjax.cli import audits, main
+from dpjax.cli import main
 from dpjax.study.standard import standard
 from tests.cli.test_run import read_rows
 
@@ -47,28 +47,6 @@ def test_half_the_noise_of_a_copied_learner_is_found(tmp_path, capsys, monkeypat
     assert {"data.nc", "regret.png"} <= {path.name for path in out.iterdir()}
     assert main(command) == 2
     assert "is not empty; pass --overwrite" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--against", "exp33"], "there is no 'exp33' (did you mean"),
-        (["--against", "ftrl"], "against: ftrl cannot compete here (plays other actions)"),
-        (["--against", "hedge"], "against: hedge cannot compete here (plays other actions, or has"),
-        (["--against", "exp3,exp3"], "against: one is named twice"),
-        (["--against", "exp3", "--epsilon", "1,1"], "grid: epsilon has a value twice"),
-        (["--against", "exp3", "--epsilon", "0"], "epsilon must be greater than 0"),
-        (["--against", "exp3", "--trials", "0"], "trials must be an integer of at least 1"),
-        (["--horizon", "8"], "horizon must be an integer of at least 16"),
-    ],
-)
-def test_a_bad_option_is_named(options, message, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(audits, "run", lambda *names, **options: pytest.fail("audited"))
-    out = tmp_path / "out"
-    assert main(["compare", written(tmp_path, COPY), *options, "--out", str(out)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and message in error
-    assert not out.exists()
 
 
 def test_a_learner_without_epsilon_has_no_axis_and_a_partial_sets_sizes():

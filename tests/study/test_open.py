@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from dpjax.cli.arguments import prepare
 from dpjax.store import objects
 from dpjax.study import kept
 from tests.stored import tree
+from tests.test_store import mark_of_the_dead
 
 
 def lap(horizon, arms, epsilon):
@@ -249,10 +248,7 @@ def test_a_damaged_object_is_named_and_written_again(folder, stored, damage):
 
 
 def test_a_half_written_object_of_a_killed_process_is_removed(folder, stored):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    machine = objects.process_mark().rpartition("-")[0]
-    (folder / f".study.json.0123.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    (folder / f".study.json.0123.{mark_of_the_dead()}.partial").write_bytes(b"half")
     assert dpjax.open(folder).identical(stored("small")[1])
     small().run(folder, progress=False)
     assert tree(folder) == tree(stored("small")[0])
@@ -285,7 +281,7 @@ REFUSED_STUDIES = {
     "checkpoints": ({"checkpoints": 1}, "another checkpoints"),
     "learner": ({"learner": lambda horizon, arms, epsilon: lap(horizon, arms, 2 * epsilon)},
                 "another game"),
-    "second program": ({"means": [0.3, 0.6]}, "another game: float32"),
+    "second program": ({"means": [0.3, 0.6]}, "another game"),
 }  # fmt: skip
 
 
@@ -300,7 +296,7 @@ REFUSED_ARGUMENTS = {
     "mesh": ({"mesh": 3}, "mesh must be"),
     "executor": ({"executor": 3}, "executor must have a method submit"),
     "parts": ({"executor": ThreadPoolExecutor(1), "parts": 0}, "parts must be"),
-    "part": ({"part": (2, 2)}, "another game: float32"),
+    "part": ({"part": (2, 2)}, "another game"),
 }
 
 
@@ -316,10 +312,7 @@ def test_refused_arguments_leave_all_files_as_they_were(of_two, case, tmp_path):
 
 def refused_and_unchanged(of_two, study, message, **arguments):
     folder, data = of_two
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    machine = objects.process_mark().rpartition("-")[0]
-    (folder / f".study.json.0.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    (folder / f".study.json.0.{mark_of_the_dead()}.partial").write_bytes(b"half")
     before = tree(folder)
     with pytest.raises((TypeError, ValueError), match=message):
         study.run(folder, progress=False, **arguments)

@@ -68,8 +68,8 @@ def check_exploration(exploration: Number) -> None:
 
 def check_mixing(mixing: Number | None) -> None:
     """Raise if a share of uniform draws is outside (0, 1]. None stands for a default."""
-    _check.positive(**_check.given(mixing=mixing))
-    _check.between(0.0, 1.0, **_check.given(mixing=mixing))
+    _check.positive(**_check.specified(mixing=mixing))
+    _check.between(0.0, 1.0, **_check.specified(mixing=mixing))
 
 
 def check_delta(horizon: int, delta: Number | None):
