@@ -1,6 +1,6 @@
 """The function ``reproduce`` of a paper, and shared estimates, tables and figures."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from itertools import islice, product
 from pathlib import Path
@@ -11,6 +11,8 @@ import jax
 import numpy as np
 import xarray
 
+from dpjax import environments
+from dpjax.core import Environment
 from dpjax.papers.sweeps import showing
 from dpjax.report import estimates, plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
@@ -113,6 +115,16 @@ def publish(
 def log_checkpoints(horizon: int, count: int) -> tuple[int, ...]:
     """Up to ``count`` rounds, evenly spaced on a logarithmic axis and ending with the horizon."""
     return tuple(np.unique(np.geomspace(min(100, horizon), horizon, count).astype(int)).tolist())
+
+
+def chosen(items: Mapping[str, Any], names: Collection[str], short: bool) -> dict[str, Any]:
+    """All items; in a short run only those with these names."""
+    return {name: item for name, item in items.items() if not short or name in names}
+
+
+def bernoulli(means: np.ndarray) -> Environment:
+    """Bernoulli arms of these mean losses, with pseudo-regret."""
+    return environments.bernoulli(means, regret="pseudo")
 
 
 def labelled(function: Callable, further: Sequence[str] = (), **axes: Sequence) -> xarray.DataArray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from dpjax import bounds, environments, learners
+from dpjax import bounds, learners
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
@@ -65,11 +65,6 @@ def losses(gains: Sequence[float]) -> np.ndarray:
     return 1.0 - np.asarray(gains, np.float32)
 
 
-def adversary(means: np.ndarray):
-    """Bernoulli arms of these mean losses."""
-    return environments.bernoulli(means, regret="pseudo")
-
-
 def study(makers: Mapping[str, Callable], instances: Mapping[str, Sequence[float]],
           epsilons: Sequence[float], horizon: int, trials: int,
           failure: float = FAILURE) -> Study:  # fmt: skip
@@ -79,7 +74,7 @@ def study(makers: Mapping[str, Callable], instances: Mapping[str, Sequence[float
         "means": {name: losses(gains) for name, gains in instances.items()},
         "epsilon": list(epsilons),
     }  # fmt: skip
-    return Study(makers, {"Bernoulli": adversary}, grid, trials, SEED, checkpoints=1)
+    return Study(makers, {"Bernoulli": shared.bernoulli}, grid, trials, SEED, checkpoints=1)
 
 
 def lower_bounds(
@@ -160,8 +155,8 @@ def play_halving(data: xarray.Dataset, epsilons: Sequence[float], trials: int) -
             "horizon": [int(part * budget) for part in PARTS], "arms": 5, "epsilon": [epsilon],
             "means": {BUDGETED: losses(GAINS[BUDGETED])},
         }  # fmt: skip
-        halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": adversary}, grid,
-                        trials, SEED, checkpoints=1)  # fmt: skip
+        halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": shared.bernoulli},
+                        grid, trials, SEED, checkpoints=1)  # fmt: skip
         played[epsilon] = play(halving)
     return played
 
@@ -202,8 +197,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     trials are censored. At least 8 trials are needed.
     """
     instances, private, plain = (
-        {name: item for name, item in every.items() if not short or name in QUICK}
-        for every in (GAINS, LEARNERS, PLAIN)
+        shared.chosen(every, QUICK, short) for every in (GAINS, LEARNERS, PLAIN)
     )
     epsilons = (*EPSILONS[2:8:2], np.inf) if short else EPSILONS
     both = play(study({**private, **plain}, instances, epsilons, horizon, trials))

@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 from jax import random as jr
 
-from dpjax import environments, learners
+from dpjax import learners
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums
 from dpjax.papers import _shared as shared
@@ -101,7 +101,7 @@ def play_pairs(
     def one_better(arms):
         means = np.full(arms, 0.25 + gap, np.float32)
         means[0] = 0.25
-        return environments.bernoulli(means, regret="pseudo")
+        return shared.bernoulli(means)
 
     grid = {"horizon": horizon, "arms": list(counts), "epsilon": list(PAIR_EPSILONS)}
     study = Study(learners.successive_elimination, one_better, grid, trials, SEED, checkpoints=1)

@@ -24,7 +24,7 @@ from dpjax.game.play import PIECE, add_tallies
 from dpjax.game.rounds import one_round
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played
-from dpjax.study.programs import Program, columns, pairs
+from dpjax.study.programs import StudyProgram, columns, pairs
 from dpjax.study.watched import warn_of
 
 
@@ -140,7 +140,9 @@ def is_python(learner: Learner | BatchLearner) -> bool:
     return isinstance(learner.init, _Init)
 
 
-def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, bar: Bar) -> Played:
+def play(
+    program: StudyProgram, trials: int, key: Array, checkpoints: Checkpoints, bar: Bar
+) -> Played:
     """Play a program of a study whose learner is a Python class.
 
     Args:

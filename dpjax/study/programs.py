@@ -32,7 +32,7 @@ class Part(NamedTuple):
     axes: dict[str, Axis]
 
 
-class Program(NamedTuple):
+class StudyProgram(NamedTuple):
     """A learner and an environment at all values of their traced axes."""
 
     part: Part
@@ -182,7 +182,7 @@ class Program(NamedTuple):
 
 
 @contextmanager
-def named(program: Program):
+def named(program: StudyProgram):
     """Begin the message of a TypeError or ValueError with the program."""
     try:
         yield
@@ -211,7 +211,7 @@ def columns(declarations: list[Privacy]) -> dict[str, list]:
     return numbers | {name: [getattr(privacy, name) for privacy in declarations] for name in TEXTS}
 
 
-def programs_of(part: Part) -> list[Program]:
+def programs_of(part: Part) -> list[StudyProgram]:
     """One program for each learner, environment and combination of static values."""
     programs = []
     for learner, environment in product(part.learners, part.environments):
@@ -221,7 +221,7 @@ def programs_of(part: Part) -> list[Program]:
         swept = tuple(a.name for a in part.axes.values() if a.name in used and a.traced)
         for place in product(*(range(len(a.values)) for a in static)):
             fixed = {a.name: i for a, i in zip(static, place, strict=True)}
-            programs.append(Program(part, learner, environment, fixed, swept))
+            programs.append(StudyProgram(part, learner, environment, fixed, swept))
     return programs
 
 

@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 from dpjax import bounds
-from dpjax.papers import agarwal2017, agarwal2017_games
+from dpjax.papers import agarwal2017
 from dpjax.papers._shared import exponents
 from tests.papers.small import PROGRAMS, counted, read_rows
 
@@ -50,7 +50,7 @@ def test_files_and_their_rows(reproduced):
 def test_regret_falls_with_epsilon_and_stays_below_the_bound(reproduced):
     """From nearly always the centre to nearly FTRL without privacy, in 16 trials."""
     rows = read_rows(reproduced[0] / "agarwal2017.csv")
-    for instance, about in agarwal2017_games.INSTANCES.items():
+    for instance, about in agarwal2017.INSTANCES.items():
         keys = {"instance": instance, "learner": "FTRL, identical law", "horizon": "512"}
         mine = [row for row in rows if all(row[k] == v for k, v in keys.items())]
         regret = np.array([float(row["regret"]) for row in mine])
@@ -120,7 +120,7 @@ def test_exponents_are_fitted_where_all_learners_can_be_read():
 def test_the_dartboard_plays_at_the_rate_of_hedge():
     """Its law declares the epsilon of eta = 1 - exp(-sqrt(8 ln K / T)), as in Hedge's law."""
     horizon, arms = 2**14, 10
-    learner = agarwal2017_games.ARM_LEARNERS["shrinking dartboard"](horizon, arms, np.inf)
+    learner = agarwal2017.ARM_LEARNERS["shrinking dartboard"](horizon, arms, np.inf)
     keep = np.sqrt(8 * np.log(arms) / horizon)
     rate = 1 - np.exp(-keep)
     restart = max(rate, horizon ** (-1 / 3) / 2)

@@ -5,7 +5,6 @@ import pytest
 import xarray
 
 from dpjax.papers import agarwal2017_bandits as paper
-from dpjax.papers import agarwal2017_bandits_games as games
 from dpjax.papers._shared import exponents
 from tests.papers.small import PROGRAMS, counted, read_rows
 
@@ -17,7 +16,7 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("agarwal2017-bandits")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper, "QUICK", ("DP-EXP2", "Tsallis-INF", "SCRiBLE, scalar noise"))
-        patch.setattr(games, "FEW_EPSILONS", EPSILONS)
+        patch.setattr(paper, "FEW_EPSILONS", EPSILONS)
         printed = counted(paper.reproduce)(out, horizon=512, trials=8, progress=False)
     return out, printed
 
@@ -39,7 +38,7 @@ def test_files_and_their_rows(reproduced):
     assert "SCRiBLE, scalar noise" in printed
     rows = read_rows(out / f"{stem}.csv")
     # With 8 trials, and with 4 at the horizon and at the other size; Tsallis-INF has no epsilon.
-    assert len(rows) == 3 * (len(games.GAPS) * 4 + len(games.BIASES) * 3)
+    assert len(rows) == 3 * (len(paper.GAPS) * 4 + len(paper.BIASES) * 3)
     assert {row["model"] for row in rows} == {"local", ""}
     assert {(row["size"], row["trials"]) for row in rows} == {("8", "8"), ("8", "4"), ("4", "4")}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
-from dpjax.papers import ene2021, ene2021_games
+from dpjax.papers import ene2021
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
@@ -16,8 +16,8 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "ene2021"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ene2021, "EPSILONS", (1.0, 10.0, 1000.0))
-        patch.setattr(ene2021_games, "RATES", (1.0, 1 / 64))
-        keep_only(patch, ene2021_games, BASELINES=("PRIVATEBANDIT", "PRIVATEBANDIT, buffered"))
+        patch.setattr(ene2021, "RATES", (1.0, 1 / 64))
+        keep_only(patch, ene2021, BASELINES=("PRIVATEBANDIT", "PRIVATEBANDIT, buffered"))
         printed = counted(ene2021.reproduce)(out, horizon=2**8, trials=16, progress=False)
     return out, printed
 
@@ -84,7 +84,7 @@ def test_slopes_of_regret_and_of_what_noise_costs():
 
 def test_signal_to_noise_by_hand():
     """T = 4^4: two of four levels on average; n = 2, gradients of length 1 / 2, scale 8."""
-    by_formula = ene2021_games.signal_to_noise
+    by_formula = ene2021.signal_to_noise
     assert by_formula(8.0, 2**8, "gaussian", 2, 0.5) == pytest.approx(128 / (8 * 2))
     assert by_formula(0.0, 2**8, "gaussian", 2, 0.5) == np.inf
 

@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 from dpjax import bounds
-from dpjax.papers import hanna2022, hanna2022_games, hanna2022_horizons
+from dpjax.papers import hanna2022
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
@@ -16,12 +16,9 @@ def reproduced(tmp_path_factory):
     """A small run of everything, with some of the learners: (folder, printed text)."""
     out = tmp_path_factory.mktemp("results") / "hanna2022"
     with pytest.MonkeyPatch.context() as patch:
-        keep_only(
-            patch, hanna2022_games,
-            BY_BATCHES=("exact", "DP-SE"), BY_ROUNDS=("UCB1",),
-        )  # fmt: skip
-        patch.setattr(hanna2022_games, "ZETAS", (1.0,))
-        patch.setattr(hanna2022_horizons, "LENGTHS", (1.0, 0.1))
+        keep_only(patch, hanna2022, BY_BATCHES=("exact", "DP-SE"), BY_ROUNDS=("UCB1",))
+        patch.setattr(hanna2022, "ZETAS", (1.0,))
+        patch.setattr(hanna2022, "LENGTHS", (1.0, 0.1))
         patch.setattr(hanna2022, "ROUNDS", 2000)
         printed = counted(hanna2022.reproduce)(out, horizon=10**5, trials=32, progress=False)
     return out, printed
@@ -110,13 +107,13 @@ def test_the_exponent_is_that_of_the_worst_length():
         {"final_regret": (["learner", "epsilon", "length", "horizon", "trial"], regret)},
         {"learner": ["exact"], "epsilon": [1.0], "length": [1.0, 0.1], "horizon": horizons},
     )
-    (row,) = hanna2022_horizons.exponents(data)
+    (row,) = hanna2022.exponents(data)
     assert row["exponent"] == pytest.approx(0.5)
     assert (row["from"], row["to"], row["trials"]) == (10**4, 10**8, 8)
 
 
 def test_rewards_on_the_sphere_are_losses_in_the_unit_interval():
-    for instance in hanna2022_games.INSTANCES.values():
+    for instance in hanna2022.INSTANCES.values():
         np.testing.assert_allclose(np.linalg.norm(instance.actions, axis=1), 1.0)
         assert np.linalg.norm(instance.theta) == pytest.approx(1.0)
         means = instance.means()

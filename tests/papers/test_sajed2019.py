@@ -7,7 +7,7 @@ import pytest
 import xarray
 
 from dpjax import bounds
-from dpjax.papers import sajed2019, sajed2019_games, sajed2019_stopping
+from dpjax.papers import sajed2019, sajed2019_stopping
 from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
 
 
@@ -17,7 +17,7 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "sajed2019"
     with pytest.MonkeyPatch.context() as patch:
         keep_only(
-            patch, sajed2019_games,
+            patch, sajed2019,
             BY_BATCHES=("DP-SE", "AdaP-KLUCB"),
             BY_ROUNDS=("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB"),
             NOT_PRIVATE=("UCB1",),
@@ -96,7 +96,7 @@ def test_private_lower_bounds_are_those_of_the_declared_epsilon(reproduced):
             assert row["lower_d_epsilon"] == row["lower_shariff_sheffet"] == ""
         else:
             bound = bounds.d_epsilon(
-                float(row["horizon"]), sajed2019_games.means(row["instance"]), float(row["epsilon"])
+                float(row["horizon"]), sajed2019.means(row["instance"]), float(row["epsilon"])
             )
             assert float(row["lower_d_epsilon"]) == pytest.approx(bound, rel=1e-4)
 
@@ -121,7 +121,7 @@ def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
 
 
 def test_rounds_have_few_more_epsilons_on_one_instance_only():
-    programs = sajed2019_games.rounds_study(1000, 8).programs
+    programs = sajed2019.rounds_study(1000, 8).programs
     names = [program.learner for program in programs]
     assert names.count("DP-UCB") == 2 and names.count("UCB1") == 1
     assert sum(each.size for each in programs if each.learner == "DP-UCB") == 4 * 4 + 5
@@ -149,7 +149,7 @@ def test_the_stopping_rule_is_played_with_both_kinds_of_queries():
 
 def test_upper_bound_of_the_figure_is_the_one_of_bounds():
     """The table's bound of DP-SE is that of mean losses, 1 - reward."""
-    losses = sajed2019_games.means("C2")
+    losses = sajed2019.means("C2")
     assert losses.tolist() == [0.25, 0.375, 0.5, 0.625, 0.75]
     assert bounds.successive_elimination(1e5, losses, 1.0) > 3436.875
 
