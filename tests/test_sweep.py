@@ -5,7 +5,6 @@ import re
 import sys
 import time
 import warnings
-from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -172,25 +171,6 @@ def test_a_log_has_lines_with_what_is_done_and_what_remains(capsys, monkeypatch)
     assert parts[0] == 0 and {*parts[1:3]} in ({40, 80}, {40, 60}, {20, 60}) and parts[3] == 100
     run(chunk=2)
     assert lines_of(capsys) == []
-
-
-@pytest.mark.parametrize("stored", [False, True])
-def test_minutes_that_remain_are_announced_once(stored, capsys, monkeypatch):
-    """A run without a store is advised to use one."""
-    clock = iter([0.0, 3.0, 6.0, 9.0])
-    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    with progress.Bar(1000.0, True, stored=stored) as bar:
-        bar.skip_to(100.0)  # a store has these
-        for _ in range(4):
-            bar.update(10.0)
-    said = [line for line in capsys.readouterr().err.splitlines() if "dpjax: about" in line]
-    assert len(said) == 1 and "about 4 minutes remain for 8.7e+02 rounds x trials." in said[0]
-    assert ("With a store" in said[0]) == (not stored)
-    clock = iter([0.0, 6.0, 12.0])
-    with progress.Bar(30.0, True) as bar:
-        for _ in range(3):
-            bar.update(10.0)
-    assert "dpjax: about" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 from typing import ClassVar
 
 import jax
@@ -16,35 +15,23 @@ _EVERY = 30.0
 _SILENT, _REFRESH = 30.0, 1.0
 # After this time without progress, its length is shown.
 _WAITING = 5.0
-# A Bar estimates the remaining time after _CERTAIN seconds of play. It announces an estimate of at
-# least _LONG seconds.
-_CERTAIN, _LONG = 5.0, 120.0
 
 
 class Bar(tqdm):
     """A progress bar over rounds x trials. In the log of a job it writes a line every 30 seconds.
 
-    It announces the remaining minutes once. The estimate ignores the time before the first block is
-    done, since programs are compiled then.
-
     Args:
       total: the number of rounds x trials, or of other units.
       progress: whether to show anything. Of several processes, only the first one does.
       unit: the name of the units.
-      stored: whether results are kept in a store.
     """
 
     in_logs: ClassVar[int] = 0  # how many bars write lines into a log now
 
-    def __init__(
-        self, total: float, progress: bool, unit: str = "rounds x trials", stored: bool = False
-    ):
+    def __init__(self, total: float, progress: bool, unit: str = "rounds x trials"):
         self.quiet: threading.Event | None = None
         self.advanced = np.inf  # the time of the last update
-        self.stored = stored
         self.watched = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
-        self.first: tuple | None = None
-        self.announced = False
         in_log = {} if self.watched else {"mininterval": _EVERY, "delay": _EVERY, "ncols": 0}
         super().__init__(
             total=total,
@@ -91,27 +78,7 @@ class Bar(tqdm):
         if self.disable:
             return False
         self.advanced = self._time()
-        shown = super().update(n)
-        now, played = time.perf_counter(), self.n - self.initial
-        if self.first is None:
-            self.first = now, played
-        begin, before = self.first
-        if now - begin >= _CERTAIN and not self.announced:
-            left = (self.total - self.n) * (now - begin) / (played - before)
-            self.announced = left >= _LONG
-            if self.announced:
-                more = (
-                    " With a store, a stopped run can be resumed and several processes can share "
-                    "the work (Study.run)."
-                    if self.unit_scale and not self.stored
-                    else ""
-                )
-                self.write(
-                    f"dpjax: about {left / 60.0:.0f} minutes remain for {self.total - self.n:.2g}"
-                    f"{self.unit}.{more}",
-                    file=self.fp,
-                )
-        return shown
+        return super().update(n)
 
     def say(self, words):
         """Show words after the bar. In a log they are in the next line."""

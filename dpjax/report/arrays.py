@@ -34,8 +34,8 @@ def estimator(
     (that of the array) and ``variable`` (the array's name) are added to the Dataset. One warning
     gives its :func:`remarks`.
 
-    The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables, figures
-    and pages.
+    The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables and
+    figures.
 
     Args:
       caption: the centre in words, with the function's arguments in braces, "{percent}" for its

@@ -253,7 +253,7 @@ def _into_store(plan, url, progress, about, share) -> Result | None:
     mine = set(devices.share(plan.mesh, compress(plan.corners, within)))
     missing = [corner for corner in store.missing() if corner in mine]
     if missing:
-        for block, cells in with_progress(plan, _joined(plan, missing), progress, True):
+        for block, cells in with_progress(plan, _joined(plan, missing), progress):
             _write(store, block, cells)
     if several:
         devices.wait_for_all(f"{url} is complete")

@@ -15,7 +15,7 @@ from dpjax.engine.progress import Bar
 
 
 def with_progress(
-    plan: Plan, blocks: list[Block], progress: bool | Bar, stored: bool = False
+    plan: Plan, blocks: list[Block], progress: bool | Bar
 ) -> Iterator[tuple[Block, tuple]]:
     """Compute blocks with a progress bar, and warn of bad results at the end.
 
@@ -23,7 +23,6 @@ def with_progress(
       plan: a Plan.
       blocks: the blocks to compute.
       progress: whether to show a bar; or a :class:`Bar`, which also counts these blocks.
-      stored: whether results are kept in a store.
 
     Yields:
       Each block and its cells.
@@ -36,7 +35,7 @@ def with_progress(
 
     bar = progress
     if not isinstance(bar, Bar):
-        bar = Bar(sum(map(played, blocks)), progress, stored=stored)
+        bar = Bar(sum(map(played, blocks)), progress)
     try:
         with nullcontext() if bar is progress else bar, closing(compute(plan, blocks)) as computed:
             for block, cells in computed:

@@ -87,7 +87,6 @@ def test_each_method_is_its_function(data):
     assert data.dpjax.difference(learner="plain")["mean"].sel(learner="plain").max() == 0.0
     assert data.dpjax.worst()["worst"].shape == (2, 3)
     assert data.dpjax.crossing(1.1)["crossing"].sel(learner="plain").item() == 0.0
-    assert data.dpjax.median_of_means(8)["median_of_means"].shape == (2, 1, 3)
     assert data.dpjax.band()["mean"].shape == (2, 1, 3, 2)
     assert data.dpjax.quantile(0.9)["quantile"].shape == (2, 1, 3)
     assert data.dpjax.tune("epsilon")["chosen_epsilon"].sel(learner="private").item() == np.inf
@@ -188,7 +187,7 @@ def interquartile_range():
 
 
 def test_a_new_statistic_is_one_function(data, interquartile_range):
-    """It is a method, a column group of tables, the estimate of a figure, and part of a page."""
+    """It is a method, a column group of tables, and the estimate of a figure."""
     expected = interquartile_range(data["final_regret"])
     quartiles = np.quantile(data["final_regret"], [0.25, 0.75], axis=-1)
     np.testing.assert_allclose(expected["interquartile_range"], quartiles[1] - quartiles[0])
@@ -213,16 +212,6 @@ def test_a_new_statistic_is_one_function(data, interquartile_range):
     assert caption.startswith(
         "Interquartile range of regret at T with 95 % bootstrap percentiles; 40 trials."
     )
-    page = data.dpjax.page("Mine & theirs", figure, estimates=pair)
-    assert "<h1>Mine &amp; theirs</h1>" in page and page.count('src="data:image/png;base64') == 1
-    assert all(f"<td>{value:.4g}</td>" in page for value in values)
-    assert all(f">{name}</th>" in page for name in names)
-
-
-def test_a_page_explains_errors_of_0(data):
-    sentence = "A standard error of 0: all trials have the same value."
-    assert sentence not in data.dpjax.page("Mine")
-    assert sentence in (0.0 * data).dpjax.page("Mine")
 
 
 def test_an_estimator_has_a_level():

@@ -566,7 +566,6 @@ def horizons():
     [(lambda own: own.mean(), "regret at T"),
      (lambda own: own.slope(), "exponent of regret at T in horizon"),
      (lambda own: own.quantile(0.9), "0.9-quantile of regret at T"),
-     (lambda own: own.median_of_means(4), "median of means of regret at T"),
      (lambda own: own.difference(learner="plain"), "regret at T minus that of plain"),
      (lambda own: own.worst("horizon"), "regret at T")],
 )  # fmt: skip

@@ -178,7 +178,6 @@ SHOWN = {
     "figure": lambda own: own.figure("epsilon", of="report_stopping_time", color="learner").caption,
     "latex": lambda own: own.latex("epsilon", of="report_stopping_time"),
     "table": lambda own: own.table("report_stopping_time").attrs["notes"],
-    "page": lambda own: own.page("Mine", of="report_stopping_time"),
 }
 
 
