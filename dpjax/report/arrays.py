@@ -453,32 +453,6 @@ def resampled_means(array: xarray.DataArray) -> xarray.DataArray:
     return xarray.dot(weights, bare(array), dim="trial")
 
 
-def resampled(trials: int, statistic: Callable, confidence: float = 0.95) -> tuple:
-    """A statistic and its interval over resampled trials (paired bootstrap, percentiles).
-
-    ``scipy.stats.bootstrap`` interpolates between draws, which fails for infinite statistics. The
-    ends of this interval are draws themselves.
-
-    Args:
-      trials: number of trials.
-      statistic: function of an array of trial indices that returns a number or an array.
-      confidence: level of each interval.
-
-    Returns:
-      (value, low, high), each of the form that ``statistic`` returns, possibly infinite.
-
-    Examples:
-      >>> trials = np.array([1.0, 2.0, 6.0])
-      >>> [float(x) for x in arrays.resampled(3, lambda index: trials[index].mean())]
-      [3.0, 1.0, 6.0]
-    """
-    everyone = np.arange(trials)
-    order = np.random.default_rng(SEED + 1)  # shuffles, for statistics of consecutive trials
-    drawn = [statistic(order.permutation(np.repeat(everyone, counts)))
-             for counts in resampled_counts(trials)]  # fmt: skip
-    return statistic(everyone), *percentiles(np.array(drawn), confidence)
-
-
 def interval(drawn: xarray.DataArray, confidence: float) -> tuple:
     """The lower and upper percentile of draws along the dimension ``draw``.
 

@@ -153,11 +153,16 @@ def statistic(
     """
 
     def percentiles(array):
+        # scipy.stats.bootstrap interpolates between draws, which fails for infinite statistics.
         array = bare(array).transpose("trial", ...)
         trials, like = array.values, array.isel(trial=0, drop=True)
-        estimate = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
-        names = (name, "low", "high")
-        return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, estimate, strict=True)})
+        every = np.arange(len(trials))
+        order = np.random.default_rng(arrays.SEED + 1)  # for statistics of consecutive trials
+        drawn = [function(trials[order.permutation(np.repeat(every, counts))])
+                 for counts in arrays.resampled_counts(len(trials))]  # fmt: skip
+        low, high = arrays.percentiles(np.array(drawn), confidence)
+        ends = {name: function(trials), "low": low, "high": high}
+        return xarray.Dataset({n: like.copy(data=v) for n, v in ends.items()})
 
     estimate = arrays.by_trials(array, percentiles, fewest=2)
     return arrays.cautioned(estimate, array.sizes["trial"], "bootstrap percentiles")

@@ -104,12 +104,12 @@ def test_who_refuses_the_domain_is_left_out_with_the_reason():
 
 def test_games_by_batches_have_three_environments_that_allow_them():
     for count in (2, 4):
-        assert all(each.environment.batch for each in standard(Arms(count), True))
-        *iid, adversary = standard(Arms(count), False)
-        assert [each.name for each in iid] == ["wide gap", "narrow gap"]
-        assert adversary.environment.batch is None
+        assert all(game.batch for game in standard(Arms(count), True).values())
+        *names, last = standard(Arms(count), False)
+        assert names == ["wide gap", "narrow gap"]
+        assert standard(Arms(count), False)[last].batch is None
     for actions in (Policies(5), Policies(5, 4), domains.ball(5)):
-        assert len({each.name for each in standard(actions, False)}) == 3
+        assert len(standard(actions, False)) == 3
 
 
 def test_sizes_of_ones_own_are_bound_by_partial():
