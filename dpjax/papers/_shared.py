@@ -127,14 +127,17 @@ def bernoulli(means: np.ndarray) -> Environment:
     return environments.bernoulli(means, regret="pseudo")
 
 
-def labelled(function: Callable, further: Sequence[str] = (), **axes: Sequence) -> xarray.DataArray:
+def labelled(
+    function: Callable, further: Mapping[str, Any] = MappingProxyType({}), **axes: Sequence
+) -> xarray.DataArray:
     """The values of a function at each combination of the values of axes.
 
-    They are numbers, or arrays with the ``further`` dimensions.
+    They are numbers, or arrays along the ``further`` axes.
     """
     values = np.array([function(*item) for item in product(*axes.values())], np.float64)
     values = values.reshape(*map(len, axes.values()), *values.shape[1:])
-    return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes, *further])
+    axes |= further
+    return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes])
 
 
 def summary(array: xarray.DataArray) -> xarray.Dataset:

@@ -90,32 +90,9 @@ def contest(contenders: Mapping[str, Mapping[str, Callable]], epsilons: Sequence
     return study("arms", _arms, GAPS) + study("ball", _ball, BIASES)
 
 
-def play_contest(contenders: Mapping[str, Mapping[str, Callable]], epsilons: Sequence[float],
-                 horizon: int, trials: int) -> xarray.Dataset:  # fmt: skip
-    """Play learners over epsilon, with SIZE.
-
-    Returns:
-      The data, with ``nothing``, the mean regret of playing arms uniformly or the centre of the
-      ball.
-    """
-    return _with_nothing(play(contest(contenders, epsilons, [horizon], [SIZE], trials)))
-
-
-def play_few(contenders: Mapping[str, Mapping[str, Callable]], horizon: int,
-             horizons: Sequence[int], sizes: Sequence[int],
-             trials: int) -> xarray.Dataset:  # fmt: skip
-    """Play learners at a few epsilons over horizons with SIZE, and over sizes at one horizon.
-
-    Returns:
-      As :func:`play_contest`.
-    """
-    others = [size for size in sizes if size != SIZE]
-    few = contest(contenders, FEW_EPSILONS, horizons, [SIZE], trials)
-    return _with_nothing(play(few + contest(contenders, FEW_EPSILONS, [horizon], others, trials)))
-
-
-def _with_nothing(data) -> xarray.Dataset:
-    """The data in float64, with ``nothing``, the mean regret if nothing is learned."""
+def play_contest(study: Study) -> xarray.Dataset:
+    """Play a contest. ``nothing`` is the mean regret of uniform play, or of the ball's centre."""
+    data = play(study)
     regret = data.final_regret.astype(np.float64)
     uniform = data.horizon * data.difficulty * (1.0 - 1.0 / data["size"])
     # The centre of the ball has loss 0, so its regret is the norm of the summed losses.
@@ -261,7 +238,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     parts, sizes, kinds = ((1,), SIZES[:2], KINDS[-1:]) if short else (PARTS, SIZES, KINDS)
     horizons = [int(part * horizon) for part in parts]
     epsilons = FEW_EPSILONS if short else EPSILONS
-    whole = play_contest(contenders, epsilons, horizon, trials)
+    whole = play_contest(contest(contenders, epsilons, [horizon], [SIZE], trials))
     note = (
         "From epsilon = 1 on, a batch is one round, so EXP2 with batches and DP-EXP2 coincide. "
         "Without privacy the three versions of SCRiBLE coincide."
@@ -272,8 +249,10 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
         {"horizons": horizons, "size": SIZE, "sizes": sizes, "epsilons": epsilons,
          "gaps": GAPS, "biases": BIASES, "resamples": arrays.DRAWS},
     )  # fmt: skip
-    few = play_few(contenders, horizon, horizons, sizes, max(4, trials // 2))
-    moving = play_adversaries(contenders["ball"], kinds, horizon, max(4, trials // 2))
+    at_few, fewer = partial(contest, contenders, FEW_EPSILONS), max(4, trials // 2)
+    other_sizes = [size for size in sizes if size != SIZE]
+    few = play_contest(at_few(horizons, [SIZE], fewer) + at_few([horizon], other_sizes, fewer))
+    moving = play_adversaries(contenders["ball"], kinds, horizon, fewer)
     lengths, by_size = few.sel(size=[SIZE]), few.sel(horizon=[horizon])
     others = by_size.sel(size=by_size["size"] != SIZE)
     lines = {"epsilon": [1.0, np.inf]}

@@ -197,11 +197,10 @@ def curves_figure(data: xarray.Dataset):
     """Regret of batches against the round, with bounds: a row for each instance."""
     shown = at_papers(data)
     axes = {name: shown[name].values.tolist() for name in ("instance", "epsilon")}
-    rounds = shown["round"].astype(np.float64)
+    rounds = shown["round"].values.astype(np.float64)
 
     def line(bound, style, label):
-        over = shared.labelled(lambda i, e: bound(rounds.values, means(i), e), ("round",),
-                               **axes).assign_coords(round=rounds)  # fmt: skip
+        over = shared.labelled(lambda i, e: bound(rounds, means(i), e), {"round": rounds}, **axes)
         return over, {"linestyle": style, "label": label}
 
     failure = 1.0 / data["round"].values[-1]
@@ -260,10 +259,8 @@ def laws_figure(data: xarray.Dataset):
 def epsilon_figure(data: xarray.Dataset, knees: list[dict]):
     """Final regret against epsilon, with the epsilon from which privacy costs less than 10 %."""
     horizon, epsilons = float(data.horizon), np.array(MORE_EPSILONS)
-    lower = shared.labelled(
-        lambda i: bounds.d_epsilon(horizon, means(i), epsilons), ("epsilon",),
-        instance=data.instance.values,
-    ).assign_coords(epsilon=epsilons)  # fmt: skip
+    lower = shared.labelled(lambda i: bounds.d_epsilon(horizon, means(i), epsilons),
+                            {"epsilon": epsilons}, instance=data.instance.values)  # fmt: skip
     drawn = shared.figure(
         data, "epsilon", [(lower, {})], color="learner", panel="instance",
         note="Circles: the smallest epsilon from which mean regret stays within 10 % of the same "
@@ -279,11 +276,9 @@ def epsilon_figure(data: xarray.Dataset, knees: list[dict]):
 
 def horizon_figure(data: xarray.Dataset):
     """Final regret against the horizon, to a billion rounds."""
-    losses, horizons = means(HORIZON_INSTANCE), data.horizon.astype(np.float64)
-    lower = shared.labelled(
-        lambda e: bounds.d_epsilon(horizons.values, losses, e), ("horizon",),
-        epsilon=data.epsilon.values,
-    ).assign_coords(horizon=horizons)  # fmt: skip
+    losses, horizons = means(HORIZON_INSTANCE), data.horizon.values.astype(np.float64)
+    lower = shared.labelled(lambda e: bounds.d_epsilon(horizons, losses, e),
+                            {"horizon": horizons}, epsilon=data.epsilon.values)  # fmt: skip
     return shared.figure(data, "horizon", [(lower, {})], color="learner", panel="epsilon",
                          note="Dotted: the lower bound with d_epsilon.")  # fmt: skip
 

@@ -165,8 +165,7 @@ def play(
     regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
     bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
     least = clipped.min(axis=1).astype(float)
-    advice = "Declare their range: from_python(..., loss_range=(low, high))."
-    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4, advice=advice)
+    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4)
     arrays = arrays_of(result)
     return Played(
         program, rounds, arrays, {"privacy": columns([learner.privacy for learner, _ in games])}

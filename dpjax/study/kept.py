@@ -131,8 +131,7 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
         ``sweep(store=...)``.
 
     Raises:
-      ValueError: there is no store, there are several, or an object is damaged. The message names
-        the stores or the object.
+      ValueError: there is no store, or an object is damaged. The message names the object.
       OSError: an object cannot be read; the message names it.
 
     Examples:
@@ -149,15 +148,9 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
     stored = existing(url)
     if stored is not None:
         return _sweep(stored)
-    inside = {key.rpartition("/")[0].partition("/")[0] for key in files.keys()}  # noqa: SIM118
-    folders = sorted(filter(None, inside))
-    if not folders:
-        raise ValueError(f"store: there is no store of a study or sweep in {files.url}")
-    shown = ", ".join(folders[:8]) + (", ..." if len(folders) > 8 else "")
     raise ValueError(
-        f"store: {files.url} has no {STUDY} and holds several stores: {shown}; open one of them. "
-        "If they are the programs of one study, run it again with this store, which writes "
-        f"{STUDY} and recomputes nothing"
+        f"store: there is no store of a study or sweep in {files.url}: it has no {STUDY}; run the "
+        "study again with this store, or open a folder below it"
     )
 
 

@@ -16,7 +16,6 @@ from dpjax.core import Arms, Pairs, Privacy, PyTree, _check
 from dpjax.engine import closure_digest, settings
 from dpjax.learners.factories import taken
 from dpjax.store.layout import arrays_of
-from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
 
 # The fields of a Privacy that appear in the data of a study.
@@ -242,9 +241,4 @@ def check_taken(part: Part) -> None:
     unused = [word for word in part.axes if word not in used]
     if unused:
         near = _check.nearest(unused[0], used)
-        built = [name for makers in (part.learners, part.environments)
-                for name, make in makers.items() if grids.is_built(make)]  # fmt: skip
-        fixed = (
-            f"; {built[0]} is built already: pass its factory instead" if built and not near else ""
-        )
-        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}{fixed}")
+        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}")

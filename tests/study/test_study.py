@@ -205,8 +205,6 @@ def test_halving_finds_what_all_trials_find():
     ("change", "message"),
     [
         ({"grid": {**ARMS, "mixxing": [0.1]}}, r"takes mixxing \(did you mean mixing\?\)"),
-        ({"grid": {**ARMS, "mixing": [0.1]}, "learners": {"built": learners.exp3(16, 3)}},
-         "takes horizon; built is built already: pass its factory instead"),
         ({"grid": {**ARMS, "mixing": []}}, "mixing has no values"),
         ({"grid": {**ARMS, "mixing": [0.1, 0.1]}}, "mixing has a value twice"),
         ({"grid": {**ARMS, "mixing": [0.1, np.nan]}}, "mixing must not hold NaN"),
