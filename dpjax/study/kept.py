@@ -148,10 +148,7 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
     stored = existing(url)
     if stored is not None:
         return _sweep(stored)
-    raise ValueError(
-        f"store: there is no store of a study or sweep in {files.url}: it has no {STUDY}; run the "
-        "study again with this store, or open a folder below it"
-    )
+    raise ValueError(f"store: there is no store of a study or sweep in {files.url}")
 
 
 def _study(files, text) -> xarray.Dataset:

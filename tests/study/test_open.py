@@ -355,7 +355,7 @@ def test_labels_of_another_study_are_refused(of_two, tmp_path):
 
 def test_stores_of_programs_without_their_object_are_named(folder, stored):
     (folder / "study.json").unlink()
-    with pytest.raises(ValueError, match=r"it has no study\.json; run the study again"):
+    with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
         dpjax.open(folder)
     assert small().run(folder, progress=False).identical(dpjax.open(folder))
     assert tree(folder) == tree(stored("small")[0])
