@@ -3,10 +3,7 @@
 import base64
 import json
 import re
-import shutil
-import subprocess
 import sys
-from html import unescape
 from itertools import compress
 from typing import NamedTuple
 
@@ -27,9 +24,6 @@ from tests.study.test_open import small
 pytest.importorskip("plotly")
 
 NAMES = ("curves", "epsilon", "laws")
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 
 
 def explored(tmp_path, path):
@@ -261,45 +255,3 @@ def test_without_plotly_one_sentence_says_what_to_install(tmp_path, capsys, monk
     monkeypatch.setitem(sys.modules, "plotly", None)
     assert main(["explore", str(path)]) == 2
     assert "plotly is not installed; pip install 'dpjax[explore]'" in capsys.readouterr().err
-
-
-# Written before and after the page's own scripts: errors, and the effects of two clicks.
-_WATCH = """<script>
-const failures = [];
-addEventListener("error", e => failures.push(String(e.message)));
-addEventListener("securitypolicyviolation", e => failures.push(e.blockedURI));
-console.error = (...words) => failures.push(words.join(" "));
-</script>"""
-_CLICK = """<script>
-setTimeout(() => {
-  const figure = document.getElementById("epsilon");
-  const seen = () => figure._fullData.filter(trace => trace.visible === true).length;
-  const before = seen(), entry = figure.querySelector(".legendtoggle");
-  for (const kind of ["mousedown", "mouseup", "click"])
-    entry.dispatchEvent(new MouseEvent(kind, {bubbles: true, view: window}));
-  setTimeout(() => {
-    document.body.innerHTML = "<pre>" + JSON.stringify({failures, before, after: seen(),
-      wide: document.documentElement.scrollWidth - innerWidth}) + "</pre>";
-  }, 2000);
-}, 3000);
-</script>"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
-@pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_draws_the_page_and_a_click_on_a_legend_hides_a_curve(tmp_path, width):
-    path = written(tmp_path, data(arms=[2, 3]))
-    text = explored(tmp_path, path).replace("<style>", f"{_WATCH}<style>", 1)
-    page = tmp_path / "watched.html"
-    head, end = text.rsplit("</body>", 1)
-    page.write_text(f"{head}{_CLICK}</body>{end}", encoding="utf-8")
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
-        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=20000", "--dump-dom",
-        page.as_uri(),
-    ]  # fmt: skip
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = json.loads(unescape(re.search(r"<pre>(\{.*?\})</pre>", shown)[1]))
-    assert found["failures"] == [] and found["wide"] <= 0
-    assert (found["before"], found["after"]) == (2, 1)

@@ -53,13 +53,6 @@ def test_shapes_and_host_arrays():
     assert all(isinstance(x, np.ndarray) for x in (result.rounds, result.regret, result.tally))
 
 
-def test_seeds_are_those_of_fold_in():
-    """The first seeds of a larger sweep; and another key, to check that the key matters."""
-    few, many, other = (run(seeds=n, key=key).regret for n, key in ((2, 3), (4, 3), (4, 4)))
-    np.testing.assert_array_equal(few, many[:, :2])
-    assert (other != many).any()
-
-
 @pytest.mark.parametrize(
     ("play", "points", "array"),
     [

@@ -13,7 +13,7 @@ import xarray
 
 from dpjax import environments
 from dpjax.core import Environment
-from dpjax.papers.sweeps import showing
+from dpjax.papers.sweeps import playing
 from dpjax.report import estimates, plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
 from dpjax.report.tables import columns, format_table, rows, write_csv
@@ -64,7 +64,7 @@ def published(horizon: int, trials: int, seed: int, *, horizons: tuple[int, int]
                 raise ValueError(
                     f"horizon must be from {horizons[0]} to {horizons[1]}, got {horizon}"
                 )
-            with showing(progress):
+            with playing(progress=progress):
                 parts = experiment(horizon, trials, horizon < full)
                 parts = islice(parts, 1 if main_only else None)
                 return publish(out, name, parts, horizon=horizon, trials=trials, seed=seed)

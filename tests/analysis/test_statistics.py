@@ -33,19 +33,6 @@ def test_the_mean_by_hand():
     )
 
 
-def test_pairing_takes_out_what_the_trials_share():
-    """Common noise of standard deviation 10 does not hide a difference of 1 +- 0.1."""
-    rng = np.random.default_rng(3)
-    common = rng.normal(0.0, 10.0, (100, 1))
-    values = common + rng.normal([0.0, 1.0], 0.1, (100, 2))
-    array = labelled(values).assign_coords(first=["A", "B"])
-    found = estimates.difference(array, first="A").sel(first="B")
-    # The standard error is 0.14 / sqrt(100), so 0.06 is four of them.
-    assert float(found["mean"]) == pytest.approx(1.0, abs=0.06)
-    assert found["low"] > 0.9 and found["high"] < 1.1
-    assert (estimates.mean(array)["standard_error"] > 0.5).all()
-
-
 def test_integers_and_float32_are_computed_in_float64():
     """Sums of millions of int32 or float32 trials do not overflow or drift."""
     big = np.full((4, 2), 2**30, np.int32)

@@ -15,7 +15,7 @@ from dpjax import environments, learners, mechanisms, papers, store
 from dpjax.cli import main
 from dpjax.cli.alive import alive
 from dpjax.engine import progress
-from dpjax.papers.sweeps import play, showing
+from dpjax.papers.sweeps import play, playing
 from dpjax.report.output import output_folder
 from dpjax.study import theorems
 from tests import ROOT
@@ -185,7 +185,7 @@ def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypat
     killed.append(False)
     assert call(capsys, *arguments, "--resume")[0] == 0
     assert {*written} == {f"{kept}/002-study"}
-    with showing(False):
+    with playing(progress=False):
         assert play(study(seed=0)).regret.sizes["trial"] == 4
     assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
 
