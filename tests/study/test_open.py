@@ -265,10 +265,10 @@ def test_a_foreign_object_is_left_alone(folder):
     assert (folder / "study.json").read_text() == '{"mine": 1}'
 
 
-def two(learner=lap, means=(0.3, 0.5), epsilons=(0.1, 0.5), **options):
+def two(means=(0.3, 0.5), epsilons=(0.1, 0.5), **options):
     """One learner in two environments, of which the second has these means."""
     coins = {"coins": environments.bernoulli([0.2, 0.8]), "last": environments.bernoulli(means)}
-    return Study({"mine": learner}, coins, {"epsilon": list(epsilons), "horizon": 8, "arms": 2},
+    return Study({"mine": lap}, coins, {"epsilon": list(epsilons), "horizon": 8, "arms": 2},
                  **{"trials": 2, "checkpoints": 2, **options})  # fmt: skip
 
 
@@ -281,10 +281,6 @@ def of_two(tmp_path_factory):
 
 REFUSED_STUDIES = {
     "points": ({"epsilons": [0.1, 0.7]}, "points: epsilon of point 1: 0.5 in the store, 0.7 now"),
-    "key": ({"key": 1}, "another key"),
-    "checkpoints": ({"checkpoints": 1}, "another checkpoints"),
-    "learner": ({"learner": lambda horizon, arms, epsilon: lap(horizon, arms, 2 * epsilon)},
-                "another game"),
     "second program": ({"means": [0.3, 0.6]}, "another game: float32"),
 }  # fmt: skip
 
