@@ -233,7 +233,7 @@ def reproduce(
 ) -> None:  # fmt: skip
     """Rebuild a paper's figure and table."""
     from dpjax.core import _check
-    from dpjax.papers.sweeps import kept_in, on_devices
+    from dpjax.papers.sweeps import playing
 
     names = [name.replace("_", "-") for name in papers.__all__]
     if paper not in names:
@@ -243,7 +243,7 @@ def reproduce(
     mesh = prepare(store, resume, devices)
     module = getattr(papers, paper.replace("-", "_"))
     sizes = {"horizon": module.QUICK_HORIZON, "trials": module.QUICK_TRIALS, "main_only": True}
-    with kept_in(store), on_devices(mesh):
+    with playing(stores=store, mesh=mesh):
         print(module.reproduce(out, **sizes if quick else {}))
     _written_to(out)
 

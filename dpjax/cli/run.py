@@ -23,7 +23,7 @@ from dpjax.learners.entrants import sizes_of
 from dpjax.report import estimates
 from dpjax.report.figures import Captioned
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
-from dpjax.report.tables import filled, note, write_csv
+from dpjax.report.tables import filled, write_csv
 from dpjax.study import Study
 
 
@@ -261,5 +261,4 @@ def play(plan: Plan, out: str | os.PathLike, **options: Any) -> str:
     if plan.draw is not None:
         write_figure(out, "regret", plan.draw, data)
     text = filled(table, data.dims).to_string(index=False, float_format="{:.4g}".format)
-    lines = [table.attrs["notes"], note(table.to_dict("records")), *plan.notes]
-    return "\n".join([text, *filter(None, lines)])
+    return "\n".join([text, *filter(None, [table.attrs["notes"], *plan.notes])])

@@ -125,7 +125,9 @@ def spread(array: xarray.DataArray) -> xarray.Dataset:
     """
 
     def sides(trials):
-        centre = estimates.median_of_groups(trials, GROUPS)
+        # If some trials do not count, sizes of groups differ by one, and no group is empty.
+        groups = np.array_split(trials, min(GROUPS, len(trials)))
+        centre = np.median([group.mean() for group in groups])
         return centre, gini(trials[trials <= centre]), gini(trials[trials >= centre])
 
     def of_trials(array):

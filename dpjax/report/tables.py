@@ -8,8 +8,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpjax.report.output import writing
 
 if TYPE_CHECKING:
@@ -47,37 +45,12 @@ def columns(table: Sequence[dict], names: str) -> list[dict]:
 
 
 def format_table(table: Sequence[dict]) -> str:
-    """The table for a terminal: aligned columns, four digits, and a :func:`note` below."""
+    """The table for a terminal: aligned columns, and four digits."""
     header = list(table[0])
     cells = [header, *([entry(row[name], digits=4) for name in header] for row in table)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
     lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
-    return "\n".join([*lines, *filter(None, [note(table)])])
-
-
-def note(table: Sequence[dict]) -> str:
-    """A sentence that explains errors of 0 or intervals without width; "" if there are none.
-
-    Examples:
-      >>> tables.note([{"mean": 8.0, "standard_error": 0.0}])
-      'A standard error of 0: all trials have the same value.'
-      >>> tables.note([{"time": 8.0, "time_low": 8.0, "time_high": 8.0}])
-      'An interval without width: all trials have the same value.'
-      >>> tables.note([{"mean": 8.0, "standard_error": 0.5}])
-      ''
-    """
-    for row in table:
-        if any(name.endswith("standard_error") and row[name] == 0.0 for name in row):
-            return "A standard error of 0: all trials have the same value."
-    flat = False
-    for row in table:
-        for low in row:
-            centre, high = low.removesuffix("_low"), f"{low.removesuffix('low')}high"
-            ends = [row[low], row.get(high), row.get("mean" if low == "low" else centre)]
-            # Crossings of 0 and of infinity are not means of the trials.
-            if low.endswith("low") and isinstance(ends[0], float) and ends[0] not in (0.0, np.inf):
-                flat |= ends[0] == ends[1] == ends[2]
-    return "An interval without width: all trials have the same value." if flat else ""
+    return "\n".join(lines)
 
 
 def format_markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -25,7 +25,7 @@ from dpjax.game.play import PIECE, add_tallies
 from dpjax.game.rounds import one_round
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played
-from dpjax.study.programs import Program, columns, pairs
+from dpjax.study.programs import StudyProgram, columns, pairs
 from dpjax.study.watched import warn_of
 
 
@@ -142,7 +142,9 @@ def is_python(learner: Learner | BatchLearner) -> bool:
     return isinstance(learner.init, _Init)
 
 
-def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, bar: Bar) -> Played:
+def play(
+    program: StudyProgram, trials: int, key: Array, checkpoints: Checkpoints, bar: Bar
+) -> Played:
     """Play a program of a study whose learner is a Python class.
 
     Args:
@@ -165,8 +167,7 @@ def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, ba
     regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
     bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
     least = clipped.min(axis=1).astype(float)
-    advice = "Declare their range: from_python(..., loss_range=(low, high))."
-    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4, advice=advice)
+    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4)
     arrays = arrays_of(result)
     same = np.flatnonzero((regret == regret[:, :1]).all(axis=(1, 2)))
     if trials > 1 and len(same):

@@ -30,7 +30,7 @@ from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import (
     TEXTS,
     Part,
-    Program,
+    StudyProgram,
     check_taken,
     columns,
     named,
@@ -146,7 +146,7 @@ class Study:
         return _check.key_or_seed(key=self.key)
 
     @property
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[StudyProgram]:
         """The programs: one per learner, environment and combination of static values.
 
         Examples:
@@ -298,7 +298,7 @@ class Study:
 
     def play_some(
         self,
-        program: Program,
+        program: StudyProgram,
         some: np.ndarray,
         trials: int,
         checkpoints: Checkpoints,

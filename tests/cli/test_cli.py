@@ -11,7 +11,7 @@ import xarray
 import dpjax
 from dpjax import environments, learners, mechanisms, papers, store
 from dpjax.cli import main
-from dpjax.papers.sweeps import play, showing
+from dpjax.papers.sweeps import play, playing
 from tests import ROOT
 
 DIAGNOSES = str(ROOT / "tests" / "data" / "diagnoses.csv")
@@ -146,7 +146,7 @@ def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypat
     killed.append(False)
     assert call(capsys, *arguments, "--resume")[0] == 0
     assert {*written} == {f"{kept}/002-study"}
-    with showing(False):
+    with playing(progress=False):
         assert play(study(seed=0)).regret.sizes["trial"] == 4
     assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
 

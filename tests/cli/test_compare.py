@@ -7,6 +7,8 @@ import pytest
 import dpjax
 from dpjax import Study, learners
 from dpjax.cli import main
+from dpjax.core import Arms
+from dpjax.learners.entrants import ARMS
 from dpjax.study.standard import standard
 from tests.cli.test_run import read_rows
 
@@ -31,7 +33,8 @@ def test_half_the_noise_of_a_copied_learner_is_found(tmp_path, capsys, monkeypat
 
     On one environment, to save time.
     """
-    monkeypatch.setattr("dpjax.study.compare.standard", lambda *of: standard(*of)[:1])
+    one = {"wide gap": standard(Arms(ARMS), True)["wide gap"]}
+    monkeypatch.setattr("dpjax.study.compare.standard", lambda *_: one)
     text = COPY.replace(
         "epsilon=epsilon)", "epsilon=2 * epsilon)._replace(privacy=Privacy(epsilon))"
     )
