@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import optax
 
@@ -33,19 +32,6 @@ def projected_descent(
     if rate is None:
         rate = domain.diameter / losses.norms[1]
     return optax.sgd(lambda count: rate / jnp.sqrt(count.astype(jnp.float32) + 1.0))
-
-
-def _check_update(optimizer, shape) -> None:
-    """Refuse an optimizer that needs more than gradients and points, such as optax.lbfgs."""
-    point = jax.ShapeDtypeStruct(shape, jnp.float32)
-    try:
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-            jax.eval_shape(lambda x: optimizer.update(x, optimizer.init(x), x), point)
-    except Exception as error:
-        raise ValueError(
-            f"optimizer must update a point of shape {shape} from its gradient, without values of "
-            f"losses, such as optax.adam(0.1); this one fails: {' '.join(str(error).split())[:200]}"
-        ) from error
 
 
 def online_gradient(
@@ -110,7 +96,6 @@ def online_gradient(
     optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer
     if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
         raise TypeError(f"optimizer must be an optax.GradientTransformation, got {optimizer!r}")
-    _check_update(optimizer, jnp.shape(domain.centre))
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,
         neighbours=neighbours, unit=unit,

@@ -31,9 +31,5 @@ def follow(mixture: Mixture, advice: Array):
     Returns:
       () int32.
     """
-    experts = mixture.weights.shape[0]
-    if jnp.ndim(advice) != 2 or advice.shape[1] != experts:
-        raise ValueError(f"features must have shape (K, {experts}) for {experts} experts, got "
-                         f"{jnp.shape(advice)}")  # fmt: skip
     ends = jnp.cumsum(law_of_arms(mixture, advice))
     return jnp.sum(ends[:-1] <= mixture.level, dtype=jnp.int32)
