@@ -120,7 +120,7 @@ def ftpl(
 
     def act(key, state, t, release):
         # The variance is computed in each round, since a table would grow with T.
-        private = rounded_product(sums.variance(t), jnp.square(sums.scale))
+        private = rounded_product(sums.mechanism.variance(t), jnp.square(sums.scale))
         missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
         perturbed = release + missing * laws.normal(key, (domain.dim,))
         return FtplState(state, t), domain.minimizer(perturbed)

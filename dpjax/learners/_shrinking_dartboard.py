@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, PyTree, _check
+from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, PyTree, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import dartboard
 from dpjax.learners.parts.arm_sums import check_arms
@@ -219,13 +219,6 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
         if rate is None and not (static and batch == 1):
             rate = dartboard.batch_rate(horizon, arms, batch, shifts)
         setting = dartboard.derived_setting(*game, rate, restart, size)
-    declared = Privacy(
-        epsilon=dartboard.derived_epsilon(setting, delta, size),
-        delta=0.0 if delta is None else delta,
-        rho=dartboard.rho(setting, size),
-        accountant="one coin and M - 1 draws: the sum of their log-ratios"
-        + ("" if delta is None else ", or their Renyi divergences if smaller"),
-    )
     paper = dartboard.printed_epsilon(horizon, setting, delta, size)
     paper = jnp.where(jnp.isinf(epsilon), jnp.inf, paper)
-    return setting, size, stated(declared, calibration, paper)
+    return setting, size, stated(dartboard.declared(setting, delta, size), calibration, paper)

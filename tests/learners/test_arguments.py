@@ -47,7 +47,6 @@ BAD = {
     "variance": (0.0, INF),
     "dp_ts_ucb.exponent": (-0.1, 1.1),
     "dp_ucb_int.exponent": (1.0, 0.5, 1.6),
-    "limited_updates.ratio": (INF,),
     "linear_elimination.ratio": (INF,),
     "one_point_gradient.smoothing": (1.0,),
     "private_one_point.smoothing": (1.0, INF),

@@ -108,7 +108,6 @@ OF_POINTS = [
 ]
 OTHERS = [
     Constant("hedge", "rate", np.sqrt(8 * np.log(ARMS) / HORIZON), 10.0, PLAIN),
-    Constant("limited_updates", "ratio", 2.0, 1.5, PLAIN),
     Constant("linear_elimination", "ratio", (2 * HORIZON) ** (1 / np.log(HORIZON)), 1.5),
     Constant("linear_elimination", "failure", 1 / 1024, 0.999, PLAIN, horizon=1024, gap=0.6),
     Constant("linucb", "ridge", 1.0, 100.0, PLAIN),

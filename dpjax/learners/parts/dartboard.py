@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from dpjax import privacy
-from dpjax.core import Array, Number
+from dpjax.core import Array, Number, Privacy
 from dpjax.learners.parts.fixed_share import complexity, share_for
 
 
@@ -149,6 +149,19 @@ def derived_epsilon(
     divergences = coin_divergences(setting, batch) + privacy.zcdp_divergences(later)
     smaller = jnp.minimum(pure, privacy.renyi_epsilon(divergences, delta))
     return jnp.where(setting.budget > 1, smaller, 0.0)
+
+
+def declared(
+    setting: Setting, delta: Number | None, batch: Number = 1, spread: Number = 2.0
+) -> Privacy:
+    """The declared privacy of a setting."""
+    renyi = "" if delta is None else ", or their Renyi divergences if smaller"
+    return Privacy(
+        epsilon=derived_epsilon(setting, delta, batch, spread),
+        delta=0.0 if delta is None else delta,
+        rho=rho(setting, batch, spread),
+        accountant=f"one coin and M - 1 draws: the sum of their log-ratios{renyi}",
+    )
 
 
 def largest_private(is_private: Callable, low: Number, high: Number):

@@ -31,11 +31,6 @@ class PrefixSums(NamedTuple):
     privacy: Privacy
     clip: Clip | None = None  # of the learner whose losses are summed
 
-    @property
-    def variance(self) -> Callable:
-        """rounds -> variance of a coordinate's noise, relative to that of a draw."""
-        return self.mechanism.variance
-
 
 # Released values if a mechanism of that model sums one value of each round.
 RELEASED = {
@@ -290,6 +285,6 @@ def noise_length(horizon: int, dim: int, sums: PrefixSums) -> Array:
 
     The mean is over :func:`sampled_rounds`.
     """
-    spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
+    spread = float(np.mean(sums.mechanism.variance(sampled_rounds(horizon))))
     draws = dim * spread * float(LAWS[sums.mechanism.noise].variance(1.0))
     return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale
