@@ -30,8 +30,8 @@ def limited_updates(
     """Follow the leader of the previous batch, drawn privately, in batches that double.
 
     The first arm is drawn uniformly and played for one round. A batch of n rounds is followed by
-    one of 2 n rounds. The arm i of this next batch is drawn once, from the loss sums S (K,) of the n
-    rounds only. The selectors are
+    one of 2 n rounds. The arm i of this next batch is drawn once, from the loss sums S (K,) of the
+    n rounds only. The selectors are
 
         "exponential"        i ~ softmax(-epsilon S / 2),
         "permute_and_flip"   i = argmin(S - E), E_j exponential of mean 2 / epsilon,

@@ -20,7 +20,6 @@ BAD = {
     "exploration": (0.0, INF),
     "failure": (0.0, 1.0),
     "feature_bound": (0.0, INF),
-    "gap": (0.0, 1.1),
     "growth": (0.0, INF),
     "largest_gap": (0.0, INF),
     "log_base": (1.0, 0.5),
@@ -55,7 +54,7 @@ BAD = {
 }
 WORDS = (
     "base", "calibration", "compare", "model", "neighbours", "noise", "radius", "read", "rule",
-    "sampling", "selector", "split", "unit",
+    "selector", "split", "unit",
 )  # fmt: skip
 
 
@@ -73,9 +72,8 @@ def test_bad_arguments_are_refused_by_name(argument):
 
 
 BALL, SIMPLEX = domains.ball(3), domains.simplex(3)
-NORM = domains.squared_norm(SIMPLEX.project, SIMPLEX.centre, SIMPLEX.radius)
 exp2 = partial(learners.exp2, 10, epsilon=1.0)
-etau, etc = partial(learners.exp3_minibatch, 64, 3), partial(learners.explore_then_commit, 9, 2)
+etau = partial(learners.exp3_minibatch, 64, 3)
 ftpl, ftrl = partial(learners.ftpl, 8, BALL, epsilon=1.0), partial(learners.ftrl, 8, epsilon=1.0)
 glm = partial(learners.glm_sgd, 64, 3, epsilon=1.0)
 dartboard = partial(learners.shrinking_dartboard, 64, 3, epsilon=1.0, calibration="printed")
@@ -89,7 +87,6 @@ USES = [
     (lambda: exp2(np.eye(3), calibration="printed"), "calibration"),
     (lambda: etau(), "either epsilon or tau"),
     (lambda: etau(epsilon=1.0, tau=5), "either epsilon or tau"),
-    (lambda: etc(epsilon=1.0, rounds=3, gap=0.1), "gap must be left out if rounds is given"),
     (lambda: ftpl(), "delta"),
     (lambda: ftpl(delta=1e-6, mechanism=mechanisms.kary, calibration="printed"), "calibration"),
     (lambda: glm(delta=1e-6), "delta must be left out if model is 'local'"),
@@ -98,7 +95,6 @@ USES = [
     (lambda: dartboard(shifts=2), "shifts must be"),
     (lambda: ftrl(SIMPLEX._replace(losses=domains.box_losses(4))), "losses must have the dim.*got"),
     (lambda: ftrl(SIMPLEX._replace(losses="box")), "losses must be a LossSet"),
-    (lambda: ftrl(domains.fantope(2, 1)._replace(regularizer=NORM)), "regularizer must .* 4"),
     (lambda: on_ball(rate="loud"), "rate must be one of"),
     (lambda: on_ball(rate="noisy", noise="discrete_laplace"), "noisy is for laplace and gaussian"),
     (lambda: on_ball(calibration="printed", noise="gaussian", delta=1e-6), "calibration"),
