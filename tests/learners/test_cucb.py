@@ -109,22 +109,6 @@ def test_buffers_means_and_indices_by_hand(read, model, epsilon):
     assert samples.max() >= 8
 
 
-@pytest.mark.parametrize("read", ["one", "all"])
-@pytest.mark.parametrize("model", ["central", "local"])
-@quickly
-def test_a_replaced_round_spends_epsilon_and_not_more(read, model):
-    """If all entries change, "all" spends epsilon / k on each, and "one" all of it on one.
-
-    Pairs of any other kind spend no more, on paths.
-    """
-    pair = paired(np.zeros(DIM), np.ones(DIM), 12)
-    learner = cucb(12, CATALOGUE["sets"][0], epsilon=0.7, read=read, model=model)
-    assert spent(learner, pair) == pytest.approx(0.7, rel=1e-4)
-    learner = cucb(16, CATALOGUE["paths"][0], epsilon=1.0, read=read, model=model)
-    found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(1)), jr.key(2))
-    assert found.failed == () and found.spent.max() <= 1.0 + 1e-4
-
-
 def test_the_bound_by_hand():
     """Central and local values in closed form; less privacy has the smaller bound."""
     horizon, log_t = 1024, np.log(1024)

@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 from dpjax import bounds
-from dpjax.maths import transport
 from tests.learners.identified import Case, played
 
 GAINS = (0.7, 0.5, 0.3)
@@ -39,20 +38,6 @@ def check_errors(found, cases):
 def test_errors_are_rarer_than_failure(name, options, least):
     cases = [case._replace(epsilon=max(case.epsilon, least)) for case in INSTANCES]
     check_errors(played(name, cases, 1000, **options), cases)
-
-
-def test_a_threshold_without_the_noise_fails(monkeypatch):
-    """The radius at epsilon = inf errs in a quarter of the trials if noise matters."""
-    radius = transport.hoeffding_radius
-    monkeypatch.setattr(
-        transport, "hoeffding_radius", lambda *numbers: radius(*numbers[:-1], np.inf)
-    )
-    # Another horizon needs another program.
-    found = played("adap_tt", INSTANCES, 1000, horizon=10**8 + 1)
-    with pytest.raises(AssertionError):
-        check_errors(found, INSTANCES)
-    wrong = (found.recommendation != 0).mean(axis=1)
-    assert wrong[0] > 0.2 > 0.1 > wrong[1] and wrong[2] > 0.2
 
 
 # Stopping times -------------------------------------------------------------------------------

@@ -8,14 +8,10 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, learners, mechanisms
+from tests.learners.test_ftrl import play
 from tests.play import play_table
 
 HORIZON = 64
-
-
-def play(learner, losses, key):
-    """The points of a learner on a table of losses, (T, d)."""
-    return play_table(learner, losses, key).actions[:-1]
 
 
 @pytest.mark.parametrize("name", ["ball", "cube"])

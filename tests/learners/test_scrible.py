@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import bounds, domains, noise
+from dpjax import bounds, domains
 from dpjax.learners import scrible
 from dpjax.learners._scrible import ScribleState, ellipsoid_play, step_size
 
@@ -59,33 +59,6 @@ def test_estimates_are_unbiased(name, size):
         n = DOMAINS[name].barrier.dim
         assert worst_z(name, sample / n) > 10
         assert worst_z(name, sample * n / (n + 2)) > 10
-
-
-def asked(monkeypatch, **arguments):
-    """The noise scale and the value before noise, in the first round; loss l at the point."""
-    scales = []
-    with monkeypatch.context() as patch:
-        for name in ("__call__", "along"):
-            record = lambda law, key, v, scale, *_: scales.append(float(scale)) or v  # noqa: E731
-            patch.setattr(noise.Law, name, record)
-        learner = scrible(100, **arguments)
-        learner.step(learner.init(jr.key(0))[0], jr.key(1), jnp.float32(0.1))
-    return scales[0]
-
-
-def test_scales(monkeypatch):
-    """Scalar 2M / epsilon; vector 2 |Y|_1 / epsilon, and half of it printed."""
-    for domain, scalar, vector in [
-        (domains.simplex(4), 1.0, 8.0),
-        (domains.ball(4, 3.0), 6.0, 4.0),
-        (domains.cube(4), 2.0, 2.0),
-    ]:
-        given = {"domain": domain, "epsilon": 0.5}
-        assert asked(monkeypatch, **given) == pytest.approx(scalar / 0.5)
-        given["noise"] = "vector"
-        assert asked(monkeypatch, **given) == pytest.approx(vector / 0.5)
-        printed = asked(monkeypatch, calibration="printed", **given)
-        assert printed == pytest.approx(vector / 2 / 0.5)
 
 
 def test_step_size_by_hand():

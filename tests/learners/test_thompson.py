@@ -71,20 +71,6 @@ def step_from(ones, zeros, loss, seed):
     return jax.device_get(steps_from(*counts, jnp.float32(loss), jr.key(seed)))
 
 
-def test_the_arm_has_the_smallest_of_three_beta_draws():
-    """Chi-square against 10^6 scipy draws; the reverse order of arms is rejected."""
-    ones, zeros = [3, 1, 4], [4, 3, 2]
-    _, arms = step_from(ones, zeros, 1.0, 3)
-    draws = np.random.default_rng(0).beta(
-        np.array(ones) + 1 + [1, 0, 0], np.array(zeros) + 1, (10**6, 3)
-    )
-    counts = np.bincount(arms, minlength=3)
-    law = np.bincount(draws.argmin(axis=1), minlength=3) / 10**6
-    assert stats.chisquare(counts, law * DRAWS).pvalue > 1e-3
-    other = np.bincount(draws.argmax(axis=1), minlength=3) / 10**6
-    assert stats.chisquare(counts, other * DRAWS).pvalue < 1e-6
-
-
 def test_a_fractional_loss_counts_as_one_with_that_probability():
     """A binomial test at 0.3; 0 and 1 are deterministic."""
     states, _ = step_from([0, 0, 0], [0, 0, 0], 0.3, 4)

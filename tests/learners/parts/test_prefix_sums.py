@@ -37,19 +37,6 @@ def test_scale_follows_from_the_two_sensitivities(name):
         assert gaussian.privacy.rho == pytest.approx(float(mu) ** 2 / 2, rel=1e-5)
 
 
-def test_the_papers_instances_on_the_tree():
-    """Delta_1 ceil(log2 T) / epsilon: 10 levels for T = 1000 and 1024, 11 for 1025."""
-    for losses, change in [
-        (domains.box_losses(8), 2 * 8),
-        (domains.box_losses(8, 0.0, 1.0), 8),
-        (domains.ball_losses(8), 2 * 8**0.5),
-        (domains.l1_losses(8), 2),
-    ]:
-        for horizon, levels in [(1000, 10), (1024, 10), (1025, 11), (2, 1), (1, 0)]:
-            sums = build(horizon, losses, epsilon=2.0)
-            assert sums.scale == pytest.approx(change * levels / 2.0, rel=1e-6)
-
-
 def test_losses_are_clipped_and_counted_and_those_on_the_border_are_not():
     sums = build(8, domains.ball_losses(3), epsilon=np.inf)
     directions = np.asarray(jr.normal(jr.key(0), (8, 3)))
