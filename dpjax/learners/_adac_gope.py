@@ -63,7 +63,6 @@ def adac_gope(
       >>> learner.privacy.sums.noise, learner.privacy.sums.over
       ('gaussian', 'releases')
     """
-    horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
     law = zcdp_noise(horizon, rho, delta)
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))

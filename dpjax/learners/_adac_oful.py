@@ -102,7 +102,6 @@ def adac_oful(
       >>> declared.unit, declared.released  # features are public
       ('entry', 'policies 1..T')
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     failure = 1.0 / max(horizon, 2) if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
     _check.positive_or_inf(rho=rho)

@@ -47,8 +47,6 @@ def dp_exp3_lap(
       >>> declared.model, declared.accountant
       ('local', 'Laplace mechanism on each observed loss')
     """
-    horizon = _check.size(1, horizon=horizon)
-    epsilon = _check.epsilon(epsilon)
     _check.inside(0.0, jnp.inf, **_check.given(threshold=threshold))
     if threshold is None:
         threshold = jnp.log(jnp.float32(horizon)) / epsilon

@@ -6,7 +6,7 @@ from dpjax import privacy
 from dpjax.combinators import minibatch
 from dpjax.core import BatchLearner, Number, _check
 from dpjax.learners._exp3 import default_mixing, derived_privacy, exp3
-from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
+from dpjax.learners.parts.arm_sums import check_delta
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
@@ -97,12 +97,10 @@ def exp3_minibatch(
       >>> int(batch.rounds), round(float(learner.privacy.epsilon), 3)  # tau, and its epsilon
       (173, 0.995)
     """
-    horizon, arms = check_arms(horizon, arms)
     printed = is_printed(calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
     _check.between(1.0, jnp.inf, **_check.given(tau=tau))
-    check_mixing(mixing)
     delta = check_delta(horizon, delta)
     if epsilon is not None:
         solve = printed_tau if printed else derived_tau

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, Policies, Privacy, _check
+from dpjax.core import Array, Learner, Number, Policies, Privacy
 from dpjax.feedback import contextual
 from dpjax.learners._exp2 import Exp2Report, arms_as_actions, derived_rates
 from dpjax.learners.parts.advised import Mixture, follow
@@ -64,8 +64,6 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
       >>> learner.privacy.model, learner.action_set
       ('local', Policies(dim=16, arms=4))
     """
-    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
-    arms, experts = _check.arms(arms), _check.size(2, experts=experts)
     scale = privacy.laplace_scale(1.0, epsilon)
     # Regret is at most ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1, as of EXP2.
     sizes = arms_as_actions(arms)._replace(count=experts)

@@ -8,7 +8,6 @@ import numpy as np
 
 from dpjax.core import Arms, Array, Batch, BatchLearner, Number, _check
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
@@ -65,8 +64,6 @@ def explore_then_commit(
       >>> int(batch.rounds)  # m, of each arm
       9523
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
     _check.between(1.0, jnp.inf, **_check.given(rounds=rounds))
     law = sum_noise("laplace", epsilon, None)
     if rounds is None:

@@ -105,7 +105,6 @@ def federated_linucb(
       >>> learner.privacy.model, learner.privacy.released
       ('silo', 'messages of silos, policies 1..T')
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     silos = _check.size(1, silos=silos)
     batch = math.ceil(math.sqrt(horizon) / silos) if batch is None else batch
     users = min(silos * _check.size(1, batch=batch), horizon)  # of a batch

@@ -104,9 +104,7 @@ def ftpl(
       >>> float(printed.privacy.paper_epsilon), round(float(printed.privacy.epsilon), 3)
       (1.0, 0.081)
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    epsilon = _check.epsilon(epsilon)
     _check.delta(delta)
     _check.non_negative(**_check.given(perturbation=perturbation))
     printed = is_printed(calibration)

@@ -118,9 +118,7 @@ def ftrl(
       >>> [(x.privacy.model, x.privacy.sums.sensitivity[0]) for x in made]
       [('central', 10.0), ('local', 1.0)]
     """
-    horizon = _check.size(1, horizon=horizon)
     losses, regularizer = fitting(domain, None), domain.regularizer
-    epsilon = _check.epsilon(epsilon)
     noise, noisy = name_of(noise), isinstance(rate, str)
     if noisy:
         _check.one_of("noisy", rate=rate)

@@ -6,7 +6,6 @@ from dpjax import noise, privacy
 from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, Selector, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
@@ -80,8 +79,7 @@ def limited_updates(
       >>> [float(x.privacy.rho) for x in made]
       [0.125, 0.5]
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     _check.one_of(*LAWS, "laplace", selector=selector)
     printed = is_printed(calibration)
     if printed and selector != "laplace":

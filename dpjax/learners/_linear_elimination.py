@@ -172,9 +172,8 @@ def linear_elimination(
       >>> [x.privacy.model for x in made]
       ['central', 'distributed', 'local']
     """
-    horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
-    epsilon, noise = _check.epsilon(epsilon), name_of(noise)
+    noise = name_of(noise)
     if radius is None:
         radius = "exact" if noise in LAPLACE else "joint"
     _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)

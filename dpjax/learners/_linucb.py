@@ -138,8 +138,6 @@ def linucb(
       >>> learner.privacy.model, learner.privacy.released, learner.action_set
       ('joint', 'policies 1..T', Policies(dim=3, arms=None))
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
-    epsilon = _check.epsilon(epsilon)
     gram = laws.gaussian() if gram is None else gram
     _check.built(laws.Gram, "gram.gaussian()", gram=gram)
     laws.check_numbers(gram)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, Learner, Number, Privacy, _check
+from dpjax.core import Array, Learner, Number, Privacy
 from dpjax.domains import Domain
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
@@ -57,9 +57,7 @@ def one_point_gradient(
       >>> float(learner.feedback(jnp.array([0.5, 0.25]), jnp.array([1.0, 0.0])))  # all that it sees
       0.5
     """
-    horizon = _check.size(1, horizon=horizon)
     space, losses, zeta, inner = one_point.exploration(horizon, domain, loss_range, smoothing)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if rate is None:
         rate = domain.radius / (losses.bound * horizon**0.5)
     nu = jnp.asarray(rate, jnp.float32)

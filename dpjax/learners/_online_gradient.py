@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit
 from dpjax.domains import Domain, LossSet, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
@@ -88,9 +88,7 @@ def online_gradient(
       >>> round(float(learner.privacy.rho), 3), learner.init(jax.random.key(0))[1].tolist()
       (0.028, [0.0, 0.0])
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if optimizer is not None and rate is not None:
         raise ValueError("rate must be left out if optimizer is given, which has its own rates")
     optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer

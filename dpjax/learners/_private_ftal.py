@@ -90,9 +90,7 @@ def private_ftal(
       >>> action.tolist(), learner.privacy.delta
       ([0.5, 0.5], 0.0)
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    epsilon = _check.epsilon(epsilon)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,

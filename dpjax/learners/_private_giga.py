@@ -85,9 +85,8 @@ def private_giga(
       >>> learner.privacy.accountant
       'exact composition of T - 1 Gaussian mechanisms'
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
     _check.delta(delta)
     exact = check_exact(domain, horizon)

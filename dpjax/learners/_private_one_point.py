@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from dpjax import mechanisms
-from dpjax.core import Learner, Number, _check
+from dpjax.core import Learner, Number
 from dpjax.domains import Domain
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
@@ -70,10 +70,8 @@ def private_one_point(
       >>> learner.feedback.name, learner.privacy.sums.horizon  # a release in each round
       ('value', 1000)
     """
-    horizon = _check.size(1, horizon=horizon)
     space, losses, zeta, inner = one_point.exploration(horizon, domain, loss_range, smoothing)
     n, weight = space.dim, space.dim / zeta
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     eta = domain.radius / (weight * losses.bound * horizon**0.5)
     if rate is not None:
         eta = jnp.asarray(rate, jnp.float32)

@@ -93,9 +93,7 @@ def probing_experts(
       >>> learner.privacy.model, learner.action_set
       ('central', Policies(dim=16, arms=4))
     """
-    horizon, arms = _check.size(1, horizon=horizon), _check.arms(arms)
-    experts = _check.size(2, experts=experts)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     if delta is not None:
         _check.delta(delta)
     setting = probing.best_setting(horizon, arms, experts, epsilon, delta)

@@ -178,10 +178,8 @@ def projection_free(
       >>> learners.projection_free(1000, domains.ball(2), epsilon=1.0).privacy.sums.horizon
       32
     """
-    horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
-    epsilon = _check.epsilon(epsilon)
-    _check.positive(**_check.given(smoothing=smoothing, rate=rate))
+    _check.positive(**_check.given(smoothing=smoothing))
     _check.one_of("single_change", "batch_norm", "printed", calibration=calibration)
     lipschitz = domain.losses.norms[1]
     batch = math.isqrt(horizon)

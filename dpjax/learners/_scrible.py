@@ -150,14 +150,11 @@ def scrible(
       >>> learner.privacy.model, float(learner.privacy.epsilon)
       ('local', 2.0)
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
     if domain.barrier is None:
         raise ValueError(
             "domain must have a self-concordant barrier, as simplex, ball, cube and polytope have"
         )
-    epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     _check.one_of("scalar", "vector", noise=noise)
     printed = is_printed(calibration)
     barrier, norm = domain.barrier, losses.norms[0]

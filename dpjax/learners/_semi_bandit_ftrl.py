@@ -92,7 +92,6 @@ def semi_bandit_ftrl(
       >>> learner.privacy.model, learner.feedback.name
       ('local', 'semi_bandit')
     """
-    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
     check_domain(domain)
     _check.one_of("one", "all", read=read)
     _check.one_of("central", "local", model=model)

@@ -9,7 +9,6 @@ from dpjax import noise
 from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, PyTree, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import dartboard
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.fixed_share import jump, share_for, shared
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -135,7 +134,6 @@ def shrinking_dartboard(
       >>> learner.privacy.delta, learner.privacy.accountant
       (0.0, 'one coin and M - 1 draws: the sum of their log-ratios')
     """
-    horizon, arms = check_arms(horizon, arms)
     setting, size, declared = _calibrated(
         horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts
     )
@@ -191,7 +189,7 @@ def shrinking_dartboard(
 
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):
     """(Setting, B, Privacy) from the arguments; raises if they are invalid."""
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     if delta is not None:
         _check.delta(delta)
     _check.positive(**_check.given(rate=rate, restart=restart))

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from dpjax import noise, privacy
 from dpjax.core import Array, BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import check_exploration, one_release
+from dpjax.learners.parts.arm_sums import one_release
 from dpjax.learners.parts.growing_batches import growing_batches
 from dpjax.maths import divergences, exact_sums
 
@@ -60,8 +60,7 @@ def dp_klucb(
       >>> round(float(bounds.d_epsilon(10**6, [0.4, 0.5], 0.25)))  # regret, asymptotically
       79
     """
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    check_exploration(exploration)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
 
     def index(means, pulls, log_t):
         return divergences.d_epsilon_lower(means, exploration * log_t / pulls, epsilon)
@@ -102,8 +101,7 @@ def dp_imed(
       >>> float(learner.privacy.epsilon), learner.privacy.delta, learner.privacy.accountant
       (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    check_exploration(exploration)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
 
     def index(means, pulls, log_t):
         del log_t

@@ -141,7 +141,6 @@ def calibrate(
       (20.0, 'central')
     """
     horizon, law = prefix.check(horizon, noise, integers=True)
-    epsilon = _check.epsilon(epsilon)
     _check.factory("mechanisms.tree", mechanism=mechanism)
     check_delta_of(law.name, law.pure, delta)
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism

@@ -124,7 +124,6 @@ def sum_noise(law: noise.LawName, epsilon: Number, delta: Number | None) -> SumN
     law = noise.name_of(law)
     _check.one_of(*noise.LAWS, *LOCAL, noise=law)
     check_delta_of(law, law in LOCAL or noise.LAWS[law].pure, delta)
-    epsilon = _check.epsilon(epsilon)
     declared = one_release(epsilon)
     if law in LOCAL:
         return _local(law, epsilon, declared)
