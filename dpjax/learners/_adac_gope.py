@@ -66,7 +66,6 @@ def adac_gope(
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
     law = zcdp_noise(horizon, rho, delta)
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
     dim = points.shape[1]
 
     def whitened(state):

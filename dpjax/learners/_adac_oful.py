@@ -109,7 +109,6 @@ def adac_oful(
         0.0, jnp.inf, growth=growth, ridge=ridge, feature_bound=feature_bound,
         loss_bound=loss_bound, parameter_bound=parameter_bound, deviation=deviation,
     )  # fmt: skip
-    _check.inside(0.0, 1.0, failure=failure)
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
     precision = 2.0 * jnp.asarray(rho, jnp.float32)
     scale = 2.0 * feature_bound * loss_bound / jnp.sqrt(precision)

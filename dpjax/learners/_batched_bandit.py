@@ -125,7 +125,6 @@ def batched_bandit(
       >>> int(batch.rounds), learner.privacy.accountant
       (20, 'Laplace mechanism on the sum of each batch')
     """
-    _check.one_of("htinf", "exp2", base=base)
     _check.between(1.0, jnp.inf, **_check.given(tau=tau))
     if tau is None:
         tau = batch_rounds(horizon, epsilon)

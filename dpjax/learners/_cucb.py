@@ -8,7 +8,7 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Model, Number, Privacy, Read, _check
+from dpjax.core import Array, Learner, Model, Number, Privacy, Read
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
 from dpjax.learners.parts.arm_sums import ArmSums, no_losses
@@ -91,8 +91,6 @@ def cucb(
       ('randomized losses 1..T', 'semi_bandit')
     """
     ones, dim = most_ones(domain), domain.dim
-    _check.one_of("one", "all", read=read)
-    _check.one_of("central", "local", model=model)
     local = model == "local"
     scale = privacy.laplace_scale(1.0 if read == "one" else float(ones), epsilon)
     variance = VARIANCE + 2.0 * jnp.square(scale) if local else VARIANCE

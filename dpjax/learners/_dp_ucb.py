@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import domains, mechanisms
-from dpjax.core import Arms, Array, Learner, Number, PyTree, _check
+from dpjax.core import Arms, Array, Learner, Number, PyTree
 from dpjax.feedback import bandit
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.laws import smallest
@@ -67,8 +67,6 @@ def dp_ucb(
       >>> [float(x.privacy.epsilon) for x in made]
       [1.0, 0.25]
     """
-    _check.inside(0.0, 1.0, failure=failure)
-    _check.one_of("parallel", "paper", split=split)
     share = jnp.asarray(epsilon, jnp.float32) / (arms if split == "paper" else 1)
     sums = prefix_sums(
         horizon,

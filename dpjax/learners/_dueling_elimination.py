@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import noise, privacy
-from dpjax.core import Array, BatchLearner, Compare, Number, Pairs, _check
+from dpjax.core import Array, BatchLearner, Compare, Number, Pairs
 from dpjax.learners.parts.arm_sums import check_failure, one_release
 from dpjax.learners.parts.elimination import EliminationReport, Stage, by_stages
 from dpjax.maths import exact_sums
@@ -128,7 +128,6 @@ def dueling_elimination(
       >>> first < second, learner.privacy.accountant
       (True, 'Laplace mechanism on counts of lost duels, in parallel')
     """
-    _check.one_of("scores", "pairs", compare=compare)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
     by_pairs = compare == "pairs"
     scale = privacy.laplace_scale(1.0 if by_pairs else 2.0, epsilon)

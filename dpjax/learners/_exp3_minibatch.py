@@ -104,7 +104,7 @@ def exp3_minibatch(
     delta = check_delta(horizon, delta)
     if epsilon is not None:
         solve = printed_tau if printed else derived_tau
-        tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, _check.epsilon(epsilon), delta)))
+        tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))
     # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
     tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
     batches = jnp.ceil(horizon / tau)

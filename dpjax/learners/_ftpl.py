@@ -105,7 +105,6 @@ def ftpl(
       (1.0, 0.081)
     """
     losses = fitting(domain, None)
-    _check.delta(delta)
     _check.non_negative(**_check.given(perturbation=perturbation))
     printed = is_printed(calibration)
     sums = prefix_sums(

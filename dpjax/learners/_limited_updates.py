@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, Selector, _check
+from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, Selector
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
 from dpjax.maths import exact_sums
@@ -80,7 +80,6 @@ def limited_updates(
       [0.125, 0.5]
     """
     epsilon = jnp.asarray(epsilon, jnp.float32)
-    _check.one_of(*LAWS, "laplace", selector=selector)
     printed = is_printed(calibration)
     if printed and selector != "laplace":
         raise ValueError("calibration: the paper prints the laplace selector only")

@@ -176,14 +176,12 @@ def linear_elimination(
     noise = name_of(noise)
     if radius is None:
         radius = "exact" if noise in LAPLACE else "joint"
-    _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)
     law = sum_noise(noise, epsilon, delta)
     if radius != "joint" and noise not in LAPLACE:
         raise ValueError(f"radius: {noise} noise allows joint only, got {radius}")
     if (radius, noise) == ("printed", "local_laplace"):
         raise ValueError('radius: "printed" requires the central model')
     _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
     arms, dim = points.shape
     budget = jnp.asarray(epsilon, jnp.float32)
     local = noise == "local_laplace"

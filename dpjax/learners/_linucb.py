@@ -141,9 +141,6 @@ def linucb(
     gram = laws.gaussian() if gram is None else gram
     _check.built(laws.Gram, "gram.gaussian()", gram=gram)
     laws.check_numbers(gram)
-    if delta is None:
-        raise ValueError("delta must be given: the noise of a Gram matrix is not pure DP")
-    _check.delta(delta)
     _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
     if ridge is not None and gram.floor is not None:
         raise ValueError("ridge must be left out if gram has a floor, which replaces it")

@@ -88,7 +88,6 @@ def private_giga(
     losses = fitting(domain, None)
     epsilon = jnp.asarray(epsilon, jnp.float32)
     _check.positive(**_check.given(strong_convexity=strong_convexity))
-    _check.delta(delta)
     exact = check_exact(domain, horizon)
     change = sensitivity(losses, neighbours, unit)[1]
     inverse_mu = privacy.gaussian_inverse_mu(epsilon, delta)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Array, Learner, Number, Policies, PyTree, _check
+from dpjax.core import Array, Learner, Number, Policies, PyTree
 from dpjax.feedback import contextual
 from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.advised import Mixture, follow
@@ -94,8 +94,6 @@ def probing_experts(
       ('central', Policies(dim=16, arms=4))
     """
     epsilon = jnp.asarray(epsilon, jnp.float32)
-    if delta is not None:
-        _check.delta(delta)
     setting = probing.best_setting(horizon, arms, experts, epsilon, delta)
     w, p, budget, size, gamma = setting
 

@@ -180,7 +180,6 @@ def projection_free(
     """
     check_domain(domain)
     _check.positive(**_check.given(smoothing=smoothing))
-    _check.one_of("single_change", "batch_norm", "printed", calibration=calibration)
     lipschitz = domain.losses.norms[1]
     batch = math.isqrt(horizon)
     batches = -(-horizon // batch)

@@ -66,7 +66,6 @@ def robust_elimination(
     _check.positive(moment=moment, largest_gap=largest_gap)
     _check.between(1.0, 2.0, order=order)
     _check.inside(1.0, jnp.inf, order=order)
-    _check.one_of("central", "local", model=model)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
     moment, largest_gap = jnp.asarray(moment, jnp.float32), jnp.asarray(largest_gap, jnp.float32)
     scale = privacy.laplace_scale(2.0, epsilon)  # of losses divided by B, in [-1, 1]

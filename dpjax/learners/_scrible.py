@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, Number, Privacy, PyTree, _check
+from dpjax.core import Array, Learner, Number, Privacy, PyTree
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector
@@ -155,7 +155,6 @@ def scrible(
         raise ValueError(
             "domain must have a self-concordant barrier, as simplex, ball, cube and polytope have"
         )
-    _check.one_of("scalar", "vector", noise=noise)
     printed = is_printed(calibration)
     barrier, norm = domain.barrier, losses.norms[0]
     low, high = barrier.values(losses)

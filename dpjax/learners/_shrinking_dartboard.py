@@ -190,8 +190,6 @@ def shrinking_dartboard(
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):
     """(Setting, B, Privacy) from the arguments; raises if they are invalid."""
     epsilon = jnp.asarray(epsilon, jnp.float32)
-    if delta is not None:
-        _check.delta(delta)
     _check.positive(**_check.given(rate=rate, restart=restart))
     _check.between(0.0, 0.5, **_check.given(rate=rate, restart=restart))
     printed = is_printed(calibration)

@@ -4,7 +4,7 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from dpjax.core import BatchLearner, Number, _check
+from dpjax.core import BatchLearner, Number
 from dpjax.learners.parts.arm_sums import check_failure
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.learners.parts.sum_noise import sum_noise
@@ -118,7 +118,6 @@ def successive_elimination(
     law = sum_noise(noise, epsilon, delta)
     if radius is None:
         radius = "printed" if noise == "laplace" else "chernoff"
-    _check.one_of("printed", "chernoff", radius=radius)
     if radius == "printed" and noise != "laplace":
         raise ValueError("radius: the paper prints one for Laplace noise only")
     failure = check_failure(failure, 1.0 / max(horizon, 2))

@@ -4,7 +4,7 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from dpjax.core import BatchLearner, Number, Privacy, _check
+from dpjax.core import BatchLearner, Number, Privacy
 from dpjax.learners.parts import stopping_rules
 from dpjax.learners.parts.arm_sums import check_failure
 from dpjax.learners.parts.identification import KEPT, check_grid, laplace_bounds
@@ -92,7 +92,6 @@ def adap_tt(
     law = sum_noise(noise, epsilon, delta)
     if rule is None:
         rule = "hoeffding" if noise == "laplace" else "chernoff"
-    _check.one_of("hoeffding", "chernoff", "printed", "released", rule=rule)
     if rule != "chernoff" and noise != "laplace":
         raise ValueError(f"rule: {rule} requires laplace noise, got {noise}")
     if rule == "chernoff":

@@ -1,7 +1,11 @@
-"""Arguments that have one domain in every learner are checked here, by name and annotation."""
+"""Arguments that have one domain in every learner are checked here, by name and annotation.
+
+So are words, by their annotation.
+"""
 
 import functools
 import inspect
+import typing
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -9,34 +13,37 @@ import jax.numpy as jnp
 from dpjax.core import Number, _check
 
 
-def _between(low, high, name) -> Callable:
-    """The check of one number strictly between two others."""
-
-    def check(value):
-        _check.inside(low, high, **{name: value})
-        return value
-
-    return check
-
-
-def _mixing(value):
+def _mixing(value) -> None:
     """A share of uniform draws, in (0, 1]."""
     _check.positive(mixing=value)
     _check.between(0.0, 1.0, mixing=value)
-    return value
 
 
-CHECKS = {
-    ("horizon", int): lambda value: _check.size(1, horizon=value),
-    ("arms", int): _check.arms,
-    ("dim", int): lambda value: _check.size(1, dim=value),
-    ("experts", int): lambda value: _check.size(2, experts=value),
-    ("epsilon", Number): _check.epsilon,
-    ("exploration", Number): _between(0.0, jnp.inf, "exploration"),
-    ("rate", Number): _between(0.0, jnp.inf, "rate"),
-    ("rate", Number | None): _between(0.0, jnp.inf, "rate"),
-    ("mixing", Number | None): _mixing,
+# The annotation and the check of each name. A check may return a value that replaces the given one.
+CHECKS: dict[str, tuple] = {
+    "horizon": (int, lambda value: _check.size(1, horizon=value)),
+    "arms": (int, _check.arms),
+    "dim": (int, lambda value: _check.size(1, dim=value)),
+    "experts": (int, lambda value: _check.size(2, experts=value)),
+    "epsilon": (Number, _check.epsilon),
+    "delta": (Number, _check.delta),
+    "failure": (Number, lambda value: _check.inside(0.0, 1.0, failure=value)),
+    "exploration": (Number, lambda value: _check.inside(0.0, jnp.inf, exploration=value)),
+    "rate": (Number, lambda value: _check.inside(0.0, jnp.inf, rate=value)),
+    "mixing": (Number, _mixing),
 }
+
+
+def _check_of(name: str, annotation) -> Callable | None:
+    """The check of an argument, if there is one for its name and annotation."""
+    for part in (annotation, *typing.get_args(annotation)):
+        if typing.get_origin(part) is typing.Literal:
+            words = typing.get_args(part)
+            return lambda value: _check.one_of(*words, **{name: value})
+    if name not in CHECKS:
+        return None
+    kind, check = CHECKS[name]
+    return check if annotation in (kind, kind | None) else None
 
 
 def checked(factory: Callable) -> Callable:
@@ -51,9 +58,10 @@ def checked(factory: Callable) -> Callable:
             return factory(*arguments, **keywords)
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
-            check = CHECKS.get((name, parameter.annotation))
+            check = _check_of(name, parameter.annotation)
             if check is not None and (value is not None or parameter.default is not None):
-                bound.arguments[name] = check(value)
+                replaced = check(value)
+                bound.arguments[name] = value if replaced is None else replaced
         return factory(*bound.args, **bound.kwargs)
 
     return build
