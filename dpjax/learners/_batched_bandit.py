@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from dpjax import noise, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
 from dpjax.feedback import bandit, unclipped
 from dpjax.learners._exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners._tsallis_inf import add, probabilities
@@ -125,7 +125,6 @@ def batched_bandit(
       >>> int(batch.rounds), learner.privacy.accountant
       (20, 'Laplace mechanism on the sum of each batch')
     """
-    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
     if tau is None:
         tau = batch_rounds(horizon, epsilon)
     else:

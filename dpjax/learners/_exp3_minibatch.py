@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import privacy
 from dpjax.combinators import minibatch
-from dpjax.core import BatchLearner, Number, _check
+from dpjax.core import BatchLearner, Number
 from dpjax.learners._exp3 import default_mixing, derived_privacy, exp3
 from dpjax.learners.parts.arm_sums import check_delta
 from dpjax.privacy.printed import Calibration, is_printed, stated
@@ -100,7 +100,6 @@ def exp3_minibatch(
     printed = is_printed(calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
-    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
     delta = check_delta(horizon, delta)
     if epsilon is not None:
         solve = printed_tau if printed else derived_tau

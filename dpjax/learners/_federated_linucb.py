@@ -110,11 +110,6 @@ def federated_linucb(
     users = min(silos * _check.size(1, batch=batch), horizon)  # of a batch
     failure = 1.0 / max(horizon, 2) if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
-    _check.positive(
-        feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound,
-        deviation=deviation,
-    )  # fmt: skip
-    _check.inside(0.0, jnp.inf, ridge=ridge)
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
     senders = silos if model == "silo" else 1  # A secure sum acts as one silo of all users.
     batches = -(-horizon // users)

@@ -123,13 +123,13 @@ def ftpl(
         return FtplState(state, t), domain.minimizer(perturbed)
 
     def init(key):
-        sums_key, own_key = jr.split(key)
+        sums_key, draw_key = jr.split(key)
         state, release = sums.init(sums_key)
-        return act(own_key, state, jnp.zeros((), jnp.int32), release)
+        return act(draw_key, state, jnp.zeros((), jnp.int32), release)
 
     def step(state, key, loss):
-        sums_key, own_key = jr.split(key)
+        sums_key, draw_key = jr.split(key)
         inner, release = sums.step(state.sums, sums_key, loss)
-        return act(own_key, inner, state.round + 1, release)
+        return act(draw_key, inner, state.round + 1, release)
 
     return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

@@ -52,7 +52,6 @@ def gaussian_thompson(
       [355, 14]
     """
     pulls = _check.size(0, pulls=pulls)
-    _check.inside(0.0, jnp.inf, variance=variance)
     variance = jnp.asarray(variance, jnp.float32)
 
     def choose(key, t, sums):

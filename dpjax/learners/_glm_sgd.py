@@ -171,7 +171,6 @@ def glm_sgd(
       >>> learners.glm_sgd(1000, 3, epsilon=1.0, delta=1e-6, model="joint").privacy.released
       'policies 1..T'
     """
-    _check.inside(0.0, jnp.inf, parameter_bound=parameter_bound, **_check.given(strength=strength))
     _check.between(1.0, jnp.inf, **_check.given(batch=batch))
     low, high = _check.interval(loss_range=loss_range)
     local = model == "local"

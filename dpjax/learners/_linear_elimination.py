@@ -4,7 +4,7 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, BatchLearner, Number, Numbers, _check
+from dpjax.core import Array, BatchLearner, Number, Numbers
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term, phase_length
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
 from dpjax.maths import designs, exact_sums
@@ -181,7 +181,6 @@ def linear_elimination(
         raise ValueError(f"radius: {noise} noise allows joint only, got {radius}")
     if (radius, noise) == ("printed", "local_laplace"):
         raise ValueError('radius: "printed" requires the central model')
-    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
     arms, dim = points.shape
     budget = jnp.asarray(epsilon, jnp.float32)
     local = noise == "local_laplace"

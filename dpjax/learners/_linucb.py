@@ -141,15 +141,10 @@ def linucb(
     gram = laws.gaussian() if gram is None else gram
     _check.built(laws.Gram, "gram.gaussian()", gram=gram)
     laws.check_numbers(gram)
-    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
     if ridge is not None and gram.floor is not None:
         raise ValueError("ridge must be left out if gram has a floor, which replaces it")
     failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure
     deviation = loss_bound if deviation is None else deviation
-    _check.positive(
-        feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound,
-        deviation=deviation,
-    )  # fmt: skip
     bounds = laws.Bounds(feature_bound, loss_bound, parameter_bound)
     sums = gram.noise(
         horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,

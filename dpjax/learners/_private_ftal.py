@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import PrefixSums, noise_length, prefix_sums
@@ -91,7 +91,6 @@ def private_ftal(
       ([0.5, 0.5], 0.0)
     """
     losses = fitting(domain, None)
-    _check.positive(**_check.given(strong_convexity=strong_convexity))
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,
         neighbours=neighbours, unit=unit,

@@ -63,7 +63,6 @@ def robust_elimination(
       >>> float(learner.feedback(jnp.array([-7.5, 2.0]), 0)), learner.privacy.epsilon
       (-7.5, 1.0)
     """
-    _check.positive(moment=moment, largest_gap=largest_gap)
     _check.between(1.0, 2.0, order=order)
     _check.inside(1.0, jnp.inf, order=order)
     failure = check_failure(failure, 1.0 / max(horizon, 2))

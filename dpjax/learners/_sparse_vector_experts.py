@@ -113,7 +113,6 @@ def sparse_vector_experts(
       (1.0, 0.0, 0.126)
     """
     epsilon = jnp.asarray(epsilon, jnp.float32)
-    _check.inside(0.0, jnp.inf, **_check.given(threshold=threshold))
     most = draw_budget(horizon, arms) if draws is None else _check.size(1, draws=draws)
     comparisons, gamma = split(epsilon, float(most))
     level = default_threshold(horizon, epsilon, float(most)) if threshold is None else threshold

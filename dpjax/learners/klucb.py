@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Array, BatchLearner, Number, _check
+from dpjax.core import Array, BatchLearner, Number
 from dpjax.learners.parts.arm_sums import one_release
 from dpjax.learners.parts.growing_batches import growing_batches
 from dpjax.maths import divergences, exact_sums
@@ -113,7 +113,6 @@ def dp_imed(
 
 def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     """Play the arm with the smallest index(means, pulls, ln t), (K,), in geometric batches."""
-    _check.inside(1.0, jnp.inf, ratio=ratio)
     scale = privacy.laplace_scale(1.0, epsilon)  # for a sum of losses with one replaced
 
     def add(key, before, total, rounds):

@@ -60,31 +60,6 @@ def test_stopping_times_scale_with_epsilon():
             assert mean == pytest.approx(other[0], abs=4.0 * (1.2 * other[1]))
 
 
-FAILURES = (1e-2, 1e-12, 1e-30)
-# A factor r if everything is kept, 4 if all but the latest phase is forgotten.
-FACTORS = [("adap_tt", {}, 4.0), ("ttucb", {}, 1.1)]
-
-
-@pytest.mark.parametrize(("name", "options", "factor"), FACTORS)
-def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
-    """Over ln(1 / failure), within the factor, and 2 more for playing the leader half the time.
-
-    A further unit of ln(1 / failure) costs at most the factor itself: on this instance the leader's
-    optimal share is 0.476. No learner can stop before the lower bound.
-    """
-    epsilons = (np.inf,) if name == "ttucb" else (1.0, np.inf)
-    logs = -np.log(np.array(FAILURES))
-    for epsilon in epsilons:
-        cases = [Case(GAINS, epsilon, failure) for failure in FAILURES]
-        mean = played(name, cases, 300, **options).stopping_time.mean(axis=1)
-        time, _ = bounds.characteristic_time(1.0 - np.array(GAINS), epsilon)
-        ratios = mean / (time * logs)
-        assert (np.diff(ratios) < 0.0).all()
-        assert 1.0 < ratios[-1] < 2.0 * factor
-        slope = (mean[2] - mean[1]) / (logs[2] - logs[1]) / time
-        assert 1.0 < slope < factor * 1.1
-
-
 # The end --------------------------------------------------------------------------------------
 
 

@@ -28,10 +28,16 @@ CHECKS: dict[str, tuple] = {
     "epsilon": (Number, _check.epsilon),
     "delta": (Number, _check.delta),
     "failure": (Number, lambda value: _check.inside(0.0, 1.0, failure=value)),
-    "exploration": (Number, lambda value: _check.inside(0.0, jnp.inf, exploration=value)),
-    "rate": (Number, lambda value: _check.inside(0.0, jnp.inf, rate=value)),
     "mixing": (Number, _mixing),
+    "ratio": (Number, lambda value: _check.inside(1.0, jnp.inf, ratio=value)),
+    "rho": (Number, lambda value: _check.positive_or_inf(rho=value)),
+    "tau": (Number, lambda value: _check.between(1.0, jnp.inf, tau=value)),
 }
+POSITIVE = (
+    "deviation", "exploration", "feature_bound", "growth", "largest_gap", "loss_bound", "moment",
+    "parameter_bound", "prior", "rate", "ridge", "strength", "strong_convexity", "threshold",
+    "variance",
+)  # fmt: skip
 
 
 def _check_of(name: str, annotation) -> Callable | None:
@@ -40,9 +46,9 @@ def _check_of(name: str, annotation) -> Callable | None:
         if typing.get_origin(part) is typing.Literal:
             words = typing.get_args(part)
             return lambda value: _check.one_of(*words, **{name: value})
-    if name not in CHECKS:
+    if name not in (*CHECKS, *POSITIVE):
         return None
-    kind, check = CHECKS[name]
+    kind, check = CHECKS.get(name, (Number, lambda value: _check.positive(**{name: value})))
     return check if annotation in (kind, kind | None) else None
 
 
