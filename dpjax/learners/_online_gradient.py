@@ -8,7 +8,7 @@ import optax
 
 from dpjax import mechanisms
 from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit
-from dpjax.domains import Domain, LossSet, fitting
+from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.noise import LawName
@@ -19,19 +19,6 @@ class OnlineGradientState(NamedTuple):
     release: Array  # (d,) the latest release
     optimizer: PyTree  # the optimizer's state
     point: Array  # (d,) x_t
-
-
-def projected_descent(
-    domain: Domain, losses: LossSet, rate: Number | None = None
-) -> optax.GradientTransformation:
-    """Gradient descent with steps eta / sqrt(t).
-
-    By default eta = D / G, with D the diameter and G the largest |loss|_2, as in Zinkevich 2003.
-    Without noise the regret is then at most 1.5 D G sqrt(T) (Hazan 2016, Theorem 3.1).
-    """
-    if rate is None:
-        rate = domain.diameter / losses.norms[1]
-    return optax.sgd(lambda count: rate / jnp.sqrt(count.astype(jnp.float32) + 1.0))
 
 
 def online_gradient(
@@ -91,7 +78,9 @@ def online_gradient(
     losses = fitting(domain, None)
     if optimizer is not None and rate is not None:
         raise ValueError("rate must be left out if optimizer is given, which has its own rates")
-    optimizer = projected_descent(domain, losses, rate) if optimizer is None else optimizer
+    if optimizer is None:
+        eta = domain.diameter / losses.norms[1] if rate is None else rate
+        optimizer = optax.sgd(lambda count: eta / jnp.sqrt(count.astype(jnp.float32) + 1.0))
     if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
         raise TypeError(f"optimizer must be an optax.GradientTransformation, got {optimizer!r}")
     sums = prefix_sums(
