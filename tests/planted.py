@@ -537,8 +537,8 @@ ERRORS = {
          "jnp.asarray(change * np.sqrt(max(horizon - 2, 0)), jnp.float32)",
          "private_giga composes one draw too few"),
     ],
-    "learners/_one_point_gradient.py": [
-        ("inner = shrunk(domain, 1.0 - zeta / one_point.inradius_of(domain))", "inner = domain",
+    "learners/parts/one_point.py": [
+        ("zeta, shrunk(domain, 1.0 - zeta / r)", "zeta, domain",
          "one_point_gradient plays points outside of the domain"),
     ],
     "learners/_two_point_gradient.py": [

@@ -127,7 +127,7 @@ def test_only_figures_import_their_libraries():
 def test_a_learner_imports_another_only_where_the_paper_combines_them():
     combined = {
         "adac_oful": {"linucb"}, "dp_exp3_lap": {"exp3"}, "exp3_minibatch": {"exp3"},
-        "federated_linucb": {"linucb"}, "batched_bandit": {"exp2", "tsallis_inf"},
+        "federated_linucb": {"linucb"}, "batched_bandit": {"exp2", "tsallis_inf"}, "exp4": {"exp2"},
     }  # fmt: skip
     for path in (ROOT / "learners").glob("*.py"):
         if path.name != "__init__.py":

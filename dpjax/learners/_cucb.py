@@ -8,10 +8,10 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Model, Number, Privacy, Read, _check
+from dpjax.core import Array, Learner, Model, Number, Privacy, Read
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
-from dpjax.learners.parts.arm_sums import ArmSums, check_exploration, no_losses
+from dpjax.learners.parts.arm_sums import ArmSums, no_losses
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
@@ -90,11 +90,7 @@ def cucb(
       >>> learner.privacy.released, learner.feedback.name
       ('randomized losses 1..T', 'semi_bandit')
     """
-    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
     ones, dim = most_ones(domain), domain.dim
-    _check.one_of("one", "all", read=read)
-    _check.one_of("central", "local", model=model)
-    check_exploration(exploration)
     local = model == "local"
     scale = privacy.laplace_scale(1.0 if read == "one" else float(ones), epsilon)
     variance = VARIANCE + 2.0 * jnp.square(scale) if local else VARIANCE

@@ -89,7 +89,6 @@ def online_frank_wolfe(
       >>> [x.privacy.loss_range for x in made]
       [(-1.0, 1.0), (-3.0, 3.0)]
     """
-    horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     _check.non_negative(smoothness=smoothness)
     longest = domain.losses.norms[1]

@@ -58,12 +58,7 @@ def square_root(
       >>> round(float(mechanism.sensitivity[1]), 3)
       1.179
     """
-    horizon, law = prefix.check(horizon, noise)
-    if horizon > _LONGEST:
-        raise ValueError(
-            f"horizon must be at most {_LONGEST} for square_root, which keeps the noise of all "
-            f"rounds, got {horizon}"
-        )
+    horizon, law = prefix.check(horizon, noise, longest=_LONGEST)
     count = horizon - 1
     coefficients = _square_root_coefficients(count)
 

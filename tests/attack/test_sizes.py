@@ -118,8 +118,6 @@ def test_other_sizes_are_refused_by_name():
         for size in BAD:
             if size is not None or argument not in ("batch", "k"):  # None is their default
                 refuses(rf"^{argument} must be ", build, (size,))
-    linucb = learners.linucb
-    refuses(r"^dim must be at most 16384", linucb, (8, 2**15), epsilon=1.0, delta=1e-6)
 
 
 @pytest.mark.parametrize("name", ["tree", "honaker", "hybrid", "kary", "smooth", "exact"])

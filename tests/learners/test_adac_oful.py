@@ -7,19 +7,9 @@ import numpy as np
 
 from dpjax import noise
 from dpjax.learners import adac_oful
-from tests.learners.test_linucb import oful, table, trajectory
+from tests.learners.test_linucb import table, trajectory
 
 HORIZON, DIM, RHO = 300, 3, 0.5
-
-
-def test_without_noise_and_with_a_batch_in_each_round_it_is_oful():
-    features, losses = table(HORIZON, 6, DIM)
-    expected, leads = oful(features, losses)
-    assert leads.min() > 2e-5
-    make = partial(adac_oful, HORIZON, DIM, rho=jnp.inf, growth=1e-4)
-    arms, _, report, clipped = trajectory(make, features, losses)
-    np.testing.assert_array_equal(arms, expected)
-    assert (report.batches, clipped) == (HORIZON, 0)
 
 
 def in_numpy(features, losses, drawn):
