@@ -131,7 +131,7 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     if sums != declared.sums or mechanism.horizon != learner.horizon:
         raise ValueError(
             f"mechanism must be the learner's: it has {sums}, but the learner of "
-            f"{learner.horizon} rounds declares {declared.sums}"
+            f"{learner.horizon} rounds declares {declared.sums or 'no sums'}"
         )
     law = noise.LAWS[mechanism.noise]
     if law.of_rho is None:
