@@ -436,7 +436,7 @@ ERRORS = {
          "exp3 bounds the range of a draw by one side of its log-ratios"),
     ],
     "learners/_exp3_minibatch.py": [
-        ("batches = quotients.whole(horizon, tau)[1].astype(jnp.float32)", "batches = quotients.whole(horizon, tau)[0].astype(jnp.float32)",
+        ("quotients.whole(horizon, tau)[1]", "quotients.whole(horizon, tau)[0]",
          "exp3_minibatch forgets the last batch in its composition"),
     ],
     "learners/_exp2.py": [

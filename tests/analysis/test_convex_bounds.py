@@ -29,7 +29,7 @@ def sums(horizon, epsilon, **options):
 @pytest.mark.parametrize("horizon", [2, 3, 64, 1000, 1025])
 def test_the_noise_of_the_tree_is_that_of_the_mechanism(horizon):
     made = sums(horizon, 0.5)
-    lengths = np.sqrt(2.0 * DIM * made.variance(np.arange(horizon))) * float(made.scale)
+    lengths = np.sqrt(2.0 * DIM * made.mechanism.variance(np.arange(horizon))) * float(made.scale)
     largest, mean = convex._tree_noise(np.float64(horizon), DIM, 2.0 * DIM**0.5, 0.5)
     # A prefix has a node of every level only if all bits of some prefix are set.
     assert lengths.max() <= largest * (1 + 1e-6)
@@ -65,7 +65,7 @@ def test_follow_the_perturbed_leader(epsilon):
     horizon, delta = 1024, 1e-6
     mechanism = inspect.signature(learners.ftpl).parameters["mechanism"].default
     made = sums(horizon, epsilon, delta=delta, noise="gaussian", mechanism=mechanism)
-    private = np.sqrt(made.variance(np.arange(horizon))) * float(made.scale)
+    private = np.sqrt(made.mechanism.variance(np.arange(horizon))) * float(made.scale)
     assert np.ptp(private) <= 1e-6 * private.max()  # one distribution for all prefixes
     s = max(default_perturbation(horizon, BALL.losses), private.max())
     expected = s * DIM**0.5 + horizon / (s * np.sqrt(2 * np.pi))
