@@ -31,6 +31,14 @@ class PrefixSums(NamedTuple):
     privacy: Privacy
     clip: Clip | None = None  # of the learner whose losses are summed
 
+    def deviation(self, rounds: Number | None = None) -> Array:
+        """The standard deviation of a coordinate's noise in these prefixes (n,), or in all (T,).
+
+        Integer noise is treated as the continuous law of its scale.
+        """
+        spread = jnp.asarray(self.mechanism.variance(rounds), jnp.float32)
+        return self.scale * jnp.sqrt(LAWS[self.mechanism.noise].variance(1.0) * spread)
+
 
 # Released values if a mechanism of that model sums one value of each round.
 RELEASED = {
