@@ -58,6 +58,16 @@ def into_ball(x: Array, radius: Number) -> Array:
     return x * (radius / jnp.maximum(radius, norm))
 
 
+def onto_simplex(x: Array, total: float = 1.0) -> Array:
+    """The nearest point whose entries are at least 0 and add up to ``total``.
+
+    A shift of all entries does not change it. A large common shift is taken away first, because
+    beside large numbers float32 has no digits left for ``total``.
+    """
+    shift = 16.0 * jnp.trunc(jnp.max(x) / 16.0)
+    return by_optax(projections.projection_simplex, x - shift, total)
+
+
 def into_l1_ball(x: Array, radius: Number) -> Array:
     """The nearest point with an L1 norm of at most radius.
 

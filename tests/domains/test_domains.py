@@ -393,3 +393,17 @@ def test_project_is_an_exact_projection_or_a_number_of_steps(exact):
     assert made.exact_projection is (ball.exact_projection if exact else None)
     far = jnp.array([3.0, -1.0, 2.0])
     np.testing.assert_allclose(made.project(far), ball.project(far), atol=1e-6 if exact else 1e-2)
+
+
+def test_a_common_shift_does_not_move_a_projection_onto_the_simplex():
+    """Beside a shift of 10^7, float32 has no digits for the sum of 1, and no fractions."""
+    x = np.float32([0.0, 0.25, 1.5, -0.5])
+    for shift in (0.0, 1e3, -1e3, 2.0**22):
+        nearest = np.asarray(jax.jit(domains.simplex(4).project)(x + np.float32(shift)))
+        np.testing.assert_allclose(nearest, [0.0, 0.0, 1.0, 0.0], atol=1e-6)
+    for size in (1e7, 3e38):
+        nearest = np.asarray(domains.simplex(3).project(np.float32([size, size, 0.0])))
+        np.testing.assert_allclose(nearest, [0.5, 0.5, 0.0], atol=1e-6)
+    # The matrices with eigenvalues -10^7 and 0 clip to the edge of their loss set.
+    losses = domains.fantope(2, 1).losses
+    np.testing.assert_allclose(losses.clip(-1e7 * jnp.eye(2).ravel()), -0.5 * np.eye(2).ravel())
