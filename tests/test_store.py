@@ -5,6 +5,7 @@ After each fault, a resumed sweep ends with the bytes of an undisturbed one.
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -269,11 +270,25 @@ def with_mixing(mixing, twice=False):
     return game
 
 
-def test_a_refused_game_is_named_with_its_digest(tmp_path):
-    run(tmp_path, 2, game=with_mixing(0.25))
-    for game in (with_mixing(0.5), with_mixing(0.25, twice=True)):
-        with pytest.raises(ValueError, match=r"another game: .*game with digest .* in the store, "):
-            run(tmp_path, 2, game=game)
+def test_a_refused_game_says_which_arrays_numbers_and_operations_differ(tmp_path):
+    def refused(folder, game):
+        with pytest.raises(ValueError) as error:
+            run(tmp_path / folder, 2, game=game)
+        _, _, said = str(error.value).partition("was made with another game: ")
+        return said
+
+    run(tmp_path / "numbers", 2, game=with_mixing(0.25))
+    assert refused("numbers", with_mixing(0.5)).startswith("0.25 in the store, ")
+    said = refused("numbers", with_mixing(0.25, twice=True))
+    there, here = re.search(r"(\d+) equations in the store, .*?(\d+) equations now", said).groups()
+    assert int(here) > int(there) > 10
+    table = np.array([[0.5, 0.25, 1.0]] * 8, np.float32)
+    run(tmp_path / "arrays", 2, game=with_table(table, False))
+    other = table.copy()
+    other[0, 1] = 0.75
+    said = refused("arrays", with_table(other, False))
+    assert said.startswith("float32(8, 3) [0.5, 0.25, 1.0, ...] with digest ")
+    assert " in the store, float32(8, 3) [0.5, 0.75, 1.0, ...] with digest " in said
 
 
 def test_one_loss_of_a_table_makes_another_game(tmp_path):

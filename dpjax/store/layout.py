@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 
 from dpjax.core import PyTree, Result, coordinate_name, leaf_axes, leaf_names, optional
 from dpjax.core._version import __version__
+from dpjax.store.contents import contents, difference
 from dpjax.store.objects import Damaged, digest
 
 ROOT = "zarr.json"
@@ -97,12 +98,14 @@ def describe(plan: Any) -> Layout:
     return Layout(attributes, arrays | _BESIDE, (plan.count, plan.seeds), plan.block)
 
 
-def described(layout: Layout, about: Callable[[], dict]) -> Layout:
-    """The layout with a description of its points."""
-    return layout._replace(attributes=layout.attributes | {"about": json.dumps(about())})
+def described(layout: Layout, plan: Any, about: Callable[[], dict]) -> Layout:
+    """The layout with a description of its points and of the program of a plan."""
+    more = {"about": about(), "contents": contents(plan.traced.program)}
+    texts = {name: json.dumps(text) for name, text in more.items()}
+    return layout._replace(attributes=layout.attributes | texts)
 
 
-def compare(stored: Layout, new: Layout, url: str) -> None:
+def compare(stored: Layout, new: Layout, url: str, plan: Any) -> None:
     """Check that a store is of the same sweep as a plan. ``new`` is the layout of the plan.
 
     Raises:
@@ -118,7 +121,9 @@ def compare(stored: Layout, new: Layout, url: str) -> None:
     for field, text in _COMPARED.items():
         if there[field] != current[field]:
             if field == "program":
-                refuse(text, *(f"{x['game']} with digest {x['program']}" for x in (there, current)))
+                now = [current["game"], *current["arrays"].split(), *contents(plan.traced.program)]
+                old = [there["game"], *there["arrays"].split(), *json.loads(there["contents"])]
+                refuse(text, *difference(old, now))
             refuse(text, there[field], current[field])
     there, current = stored.points(), new.points()
     if list(there) != list(current):

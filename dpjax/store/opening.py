@@ -36,14 +36,14 @@ def open_store(url: str | os.PathLike, plan: Any, about: Callable[[], dict]) -> 
     while True:
         if (text := files.read(ROOT)) is None:
             _refuse_others(files)
-            root = layouts.write(layouts.described(new, about))[ROOT]
+            root = layouts.write(layouts.described(new, plan, about))[ROOT]
             files.write(ROOT, root, create=True, durable=True)
             continue
         stored = layouts.read(text, files.url)
-        layouts.compare(stored, new, files.url)
+        layouts.compare(stored, new, files.url, plan)
         grown = layouts.grow(stored, new, files.url)
         if grown.shape[0] > stored.shape[0]:
-            grown = layouts.described(grown, about)
+            grown = layouts.described(grown, plan, about)
         objects = layouts.write(grown)
         if grown == stored:
             _complete(files, objects, grew)
@@ -68,7 +68,7 @@ def check(url: str | os.PathLike, plan: Any) -> np.ndarray:
     stored = layouts.read(text, files.url)
     places = layouts.places(stored.points(), new.points())
     new = layouts.describe(plan.moved(places))
-    layouts.compare(stored, new, files.url)
+    layouts.compare(stored, new, files.url, plan)
     layouts.grow(stored, new, files.url)
     return places
 

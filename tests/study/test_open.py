@@ -277,11 +277,7 @@ def of_two(tmp_path_factory):
 
 REFUSED_STUDIES = {
     "points": ({"epsilons": [0.1, 0.7]}, "points: epsilon of point 1: 0.5 in the store, 0.7 now"),
-    "key": ({"key": 1}, "another key"),
-    "checkpoints": ({"checkpoints": 1}, "another checkpoints"),
-    "learner": ({"learner": lambda horizon, arms, epsilon: lap(horizon, arms, 2 * epsilon)},
-                "another game"),
-    "second program": ({"means": [0.3, 0.6]}, "another game"),
+    "second program": ({"means": [0.3, 0.6]}, "another game: float32"),
 }  # fmt: skip
 
 
@@ -296,7 +292,7 @@ REFUSED_ARGUMENTS = {
     "mesh": ({"mesh": 3}, "mesh must be"),
     "executor": ({"executor": 3}, "executor must have a method submit"),
     "parts": ({"executor": ThreadPoolExecutor(1), "parts": 0}, "parts must be"),
-    "part": ({"part": (2, 2)}, "another game"),
+    "part": ({"part": (2, 2)}, "another game: float32"),
 }
 
 
