@@ -128,8 +128,8 @@ def _read_columns(path, marks, reading) -> pandas.DataFrame:
 
 def _read_arff(path, marks, reading) -> pandas.DataFrame:
     # scipy.io.arff reads no attributes of strings, and no names in double quotes.
-    head, *body = re.split(r"(?im)^\s*@data.*\n", path.read_text("utf-8-sig"), maxsplit=1)
-    body = re.sub(r"(?m)^\s*%.*\n?", "", "".join(body))
+    head, *rest = re.split(r"(?im)^\s*@data.*\n", path.read_text("utf-8-sig"), maxsplit=1)
+    body = re.sub(r"(?m)^\s*%.*\n?", "", "".join(rest))
     if body.lstrip().startswith("{"):
         raise ValueError("its rows are sparse; write all values of a row")
     names = [" ".join(name).strip() for name in re.findall(ATTRIBUTE, head)]

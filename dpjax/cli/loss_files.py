@@ -74,7 +74,7 @@ class Table:
             column = self.frame[name]
             if not is_numeric_dtype(column):  # Each different entry is changed once.
                 places, entries = pandas.factorize(column)
-                words = [str(entry).strip() for entry in entries]
+                words: list[object] = [str(entry).strip() for entry in entries]
                 words = [np.nan if word in marks else word for word in words]
                 self.frame[name] = np.array([*words, np.nan], object)[places]
             elif np.isfinite(numbers).any():

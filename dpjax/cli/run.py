@@ -182,12 +182,13 @@ def read_game(
         arms, losses, reading = read_losses(path, **words)
         return Game(count_switches(environments.table(losses)), arms, losses, (), reading)
     read = read_cases(path, features=features, label=label, **words)
-    if read.labels is not None:
+    if read.losses is None:
         note = ("A row is a case, drawn with replacement. A wrong label costs 1, the right one "
-                 "-1. So half the regret is the number of mistakes beyond those of the reference "
-                 "policy.")  # fmt: skip
-        environment = environments.classification(read.features, read.labels)
-        return Game(environment, read.arms, read.labels, (note, *read.notes), read.reading)
+                "-1. So half the regret is the number of mistakes beyond those of the reference "
+                "policy.")  # fmt: skip
+        labels = np.asarray(read.labels)
+        environment = environments.classification(read.features, labels)
+        return Game(environment, read.arms, labels, (note, *read.notes), read.reading)
     contexts = standardised(read.features)
     blocks = np.eye(len(read.arms))[None, :, :, None]
     blocks = (blocks * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)

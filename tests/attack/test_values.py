@@ -39,6 +39,13 @@ OWN = {
     "table": {"losses": np.full((4, 2), 0.5)},
     "contextual_table": {"losses": np.full((4, 2), 0.5)},
     "gap_arms": {"losses": "bernoulli"},
+    "logged": {
+        "actions": [0, 1, 0, 1],
+        "losses": np.full(4, 0.5),
+        "arms": 2,
+        "contexts": np.eye(4),
+        "propensities": np.full(4, 0.5),
+    },
 }
 
 

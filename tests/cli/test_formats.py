@@ -83,6 +83,7 @@ def test_booleans_are_0_and_1(words, tmp_path):
     assert read_losses(path).losses.tolist() == [[1, 0], [1, 1]]
 
 
+@pytest.mark.slow
 def test_words_that_mean_missing_are_chosen(tmp_path):
     """A number that means missing is found in a column of numbers, and a label NA is a label."""
     path = tmp_path / "a.csv"
@@ -203,6 +204,7 @@ def test_a_label_may_be_an_action_of_a_file_without_propensities(tmp_path):
         read_losses(path)
 
 
+@pytest.mark.slow
 def test_labels_of_libsvm_play_without_an_option(tmp_path, capsys):
     """More labels than words of features are allowed, and 80 of them play."""
     path = tmp_path / "a.svm"

@@ -122,7 +122,7 @@ ENVIRONMENTS = {
 
 
 # No kernel reads data rows that differ between trials, or computes eigenvectors.
-WITHOUT = {"classification", "spiked_covariance"}
+WITHOUT = {"classification", "logged", "spiked_covariance"}
 
 
 def test_there_is_a_game_of_every_environment():
