@@ -36,8 +36,10 @@ def format_of(path: Path) -> str:
         raise ValueError(f"{path}: must end in one of {known}")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: {'is not a file' if path.exists() else 'no such file'}")
-    if suffix not in (*TEXT, ".csv"):
+    if suffix not in TEXT:
         return suffix
+    if suffix in (".csv", ".tsv"):
+        return ".csv"
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         first = next((line for line in file if line.strip() and line[0] not in "#%"), "")
     found = [kind for kind, pattern in FIRST_LINES.items() if re.match(pattern, first)]
@@ -103,7 +105,9 @@ def _read_text(path, marks, reading) -> pandas.DataFrame:
         frame = frame.iloc[:, 1:]
     unnamed = [i + 1 for i, name in enumerate(frame.columns) if not name]
     if unnamed:
-        raise ValueError(f"row 1 must name the columns, and column {unnamed[0]} has no name")
+        raise ValueError(
+            f"row 1 must name the columns, and column {unnamed[0]} has no name; name or remove it"
+        )
     return frame
 
 

@@ -33,7 +33,7 @@ def logged(
 
     A round takes about K rows, so play a learner with a horizon of about n / K. The log ends in the
     first round whose arm is not in a later row. From then on, rounds have loss 0 and do not count.
-    The tally has the number of counted rounds: ``tally_counted`` in the data of a study.
+    The field ``counted`` of the tally is the number of rounds that count.
 
     Use learners with bandit feedback. Any other feedback sees the next logged loss of each arm
     again until a row of this arm was played or passed.
