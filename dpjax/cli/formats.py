@@ -97,7 +97,8 @@ def _read_text(path, marks, reading) -> pandas.DataFrame:
         fits = len(named) == len(names) and np.isnan(numbers_in(named)).all()
         names = named if fits else _default_names(len(names))
     frame.columns = names
-    frame.index = range(1 + header + len(comments), 1 + header + len(comments) + len(frame))
+    first = 1 + len(comments) + (1 if header else 0)
+    frame.index = range(first, first + len(frame))
     if separator != {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower()):
         reading.append(f"The entries of the file are separated by {SEPARATORS[separator]}.")
     if names[0] in ("", "Unnamed: 0") and counts_rows(numbers_in(frame.iloc[:, 0])):

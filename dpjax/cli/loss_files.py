@@ -73,7 +73,11 @@ class Table:
         for name in self.names:
             column = self.frame[name]
             if not is_numeric_dtype(column):  # Each different entry is changed once.
-                places, entries = pandas.factorize(column)
+                try:
+                    places, entries = pandas.factorize(column)
+                except TypeError:
+                    raise ValueError(f"{path}: column {name} holds lists or other objects; make "
+                                     "each part a column") from None  # fmt: skip
                 words: list[object] = [str(entry).strip() for entry in entries]
                 words = [np.nan if word in marks else word for word in words]
                 self.frame[name] = np.array([*words, np.nan], object)[places]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from dpjax.cli import main
+from dpjax.cli import formats, main
 from dpjax.cli.loss_files import read_cases, read_losses
 
 LOSSES = np.array([[0.0, 1.0, 0.25], [0.5, 0.125, 1.0], [0.75, 0.0, 0.5]])
@@ -74,6 +74,33 @@ def test_feather_and_parquet_are_read_with_the_same_faults(tmp_path):
         with pytest.raises(ValueError, match=r"row 2, column 2 \(y\) is missing or marked"):
             read_cases(path, label="y")
         assert read_cases(path, label="y", keep=["N/A"]).arms == ("N/A", "u")
+
+
+def test_lists_in_a_column_are_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    pandas.DataFrame({"a": [[1, 2], [3]], "b": [0, 1]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a.parquet: column a holds lists or other objects"):
+        read_losses(tmp_path / "a.parquet")
+
+
+def test_words_among_the_numbers_of_a_later_piece_are_words_of_all(tmp_path, monkeypatch):
+    """A file is read in pieces. The label 01 remains 01 if a later piece has a word."""
+    path = tmp_path / "a.csv"
+    text = "x,y\n1.5,01\n2,02\n3,01\n5,u\n"
+    path.write_text(text)
+    whole = read_cases(path, label="y")
+    monkeypatch.setattr(formats, "ENTRIES", 3)  # two rows
+    read = read_cases(path, label="y")
+    assert read.arms == whole.arms == ("01", "02", "u")
+    np.testing.assert_array_equal(read.features, whole.features)
+    path.write_text(text.replace("5,u", "5,"))
+    with pytest.raises(ValueError, match=r"row 5, column 2 \(y\) is missing"):
+        read_cases(path, label="y")
+    path.write_text(text.replace("3,01", "three,01"))
+    with pytest.raises(ValueError, match=r"row 4, column 1 \(x\) is 'three'"):
+        read_cases(path, label="y")
+    path.write_text(R_TABLE)
+    np.testing.assert_array_equal(read_losses(path).losses, LOSSES)
 
 
 @pytest.mark.parametrize("words", [("True", "False"), ("TRUE", "FALSE"), ("true", "false")])

@@ -121,7 +121,7 @@ ENVIRONMENTS = {
 }
 
 
-# No kernel reads data rows that differ between trials, or computes eigenvectors.
+# No kernel reads data rows that differ between trials, searches rows, or computes eigenvectors.
 WITHOUT = {"classification", "logged", "spiked_covariance"}
 
 
