@@ -261,5 +261,5 @@ def own_label(path: str | os.PathLike) -> str | None:
 
 
 def _has_comma(word: str) -> bool:
-    """Whether a word is a number with commas, of decimals or of thousands."""
-    return re.fullmatch(r"[-+]?\d+(,\d+)+(\.\d+)?", word) is not None
+    """Whether a word has digits, points and commas, as a decimal comma or thousands make it."""
+    return re.fullmatch(r"[-+]?\d[\d.]*,[\d.,]*", word) is not None

@@ -15,6 +15,16 @@ from dpjax.maths.intervals import mean_interval
 _UNEVEN = 1e-9
 
 
+class LogLosses(NamedTuple):
+    """The losses of a round. They have no vector, since only that of the played arm is seen."""
+
+    losses: Array  # (K,) next logged loss of each arm, 0 if there is none
+
+    def __call__(self, arm):
+        """The loss of an arm, () float32."""
+        return self.losses[arm]
+
+
 class LogTally(NamedTuple):
     suffered: Array  # () loss of the played arm, 0 after the end of the log
     counted: Array  # () 1, and 0 after the end of the log
@@ -35,8 +45,8 @@ def logged(
     first round whose arm is not in a later row. From then on, rounds have loss 0 and do not count.
     The field ``counted`` of the tally is the number of rounds that count.
 
-    Use learners with bandit feedback. Any other feedback sees the next logged loss of each arm
-    again until a row of this arm was played or passed.
+    Learners with full information are refused, because a row has the loss of one arm. All trials
+    replay the same log, so intervals over trials do not include the sampling error of the log.
 
     Args:
       actions: (n,) logged arms, 0 .. K - 1, each at least once.
@@ -61,8 +71,8 @@ def logged(
     Examples:
       >>> environment = environments.logged([0, 1, 1, 0], [0.5, 0.25, 0.75, 1.0])
       >>> row, outcome = environment.step(jnp.int32(0), None, 1)
-      >>> int(row), outcome.loss.tolist()  # of the first row, and of the second, which is played
-      (2, [0.5, 0.25])
+      >>> int(row), float(outcome.loss(1))  # the second row is played
+      (2, 0.25)
     """
     actions, losses, count = _rows(actions, losses)
     arms = int(actions.max()) + 1 if arms is None else arms
@@ -90,7 +100,9 @@ def logged(
         places = jnp.minimum(places, count - 1)
         loss = jnp.where(found, table[places], 0.0)
         following = jnp.where(found[arm], rows[places[arm]] + 1, count)
-        return following, Outcome(loss, LogTally(loss[arm], found[arm].astype(jnp.float32)))
+        return following, Outcome(
+            LogLosses(loss), LogTally(loss[arm], found[arm].astype(jnp.float32))
+        )
 
     return Environment(_first_row, step, _regret(best), Arms(arms), count)
 

@@ -50,6 +50,7 @@ RANGE = "losses must lie in [0, 1]"
 BAD_LOSSES = {
     "decimal commas": ("a;b\n0;1\n0;0,5\n", "row 3, column 2 (b) is '0,5', which is not a number; "
                        "write a decimal point, and no comma"),
+    "both": ("a;b\n1.234,5;1\n", "is '1.234,5', which is not a number; write a decimal point"),
     "thousands": ('a,b\n0,1\n0,"1,234"\n', "row 3, column 2 (b) is '1,234', which is not a number; "
                   "write a decimal point, and no comma"),
     "a counted header": ("0,1,2\n.5,.5,.5\n", "row 1 counts the columns; if it is a header, use"),

@@ -7,8 +7,8 @@ import pytest
 from jax import random as jr
 
 import dpjax
-from dpjax import environments, learners
-from dpjax.core import Environment, Outcome, Policies
+from dpjax import combinators, domains, environments, learners
+from dpjax.core import Arms, Environment, Outcome, Policies
 from dpjax.environments.logs import inverse_propensity
 
 ARMS, ROWS = 3, 40
@@ -53,7 +53,7 @@ def test_arms_are_replayed_as_by_hand_and_nothing_counts_after_the_end():
     assert (states[count:] == ROWS).all()
     np.testing.assert_array_equal(outcomes.tally.counted, np.arange(ROWS) < count)
     np.testing.assert_array_equal(outcomes.tally.suffered[:count], losses)
-    assert not outcomes.tally.suffered[count:].any() and not outcomes.loss[count + 1 :].any()
+    assert not outcomes.tally.suffered[count:].any() and not outcomes.loss.losses[count + 1 :].any()
     total = jax.tree.map(lambda x: x.sum(), outcomes.tally)
     best = min(LOSSES[arm == ACTIONS].mean() for arm in range(ARMS))
     assert float(environment.regret(None, total)) == pytest.approx(
@@ -64,11 +64,12 @@ def test_arms_are_replayed_as_by_hand_and_nothing_counts_after_the_end():
 def test_the_losses_of_all_arms_are_those_of_their_next_rows():
     """Also of the arms that are not played."""
     environment = environments.logged(ACTIONS, LOSSES, arms=ARMS)
-    for row in range(0, ROWS + 1, 5):
-        _, outcome = environment.step(jnp.int32(row), None, jnp.int32(0))
-        for arm in range(ARMS):
-            later = [i for i in range(row, ROWS) if ACTIONS[i] == arm]
-            assert outcome.loss[arm] == (LOSSES[later[0]] if later else 0.0)
+    rows = jnp.arange(ROWS + 1, dtype=jnp.int32)
+    step = jax.jit(jax.vmap(lambda row: environment.step(row, None, 0)[1].loss.losses))
+    found = np.asarray(step(rows))
+    for row, arm in np.ndindex(ROWS + 1, ARMS):
+        later = [i for i in range(row, ROWS) if ACTIONS[i] == arm]
+        assert found[row, arm] == (LOSSES[later[0]] if later else 0.0)
 
 
 def test_policies_are_replayed_as_by_hand():
@@ -87,6 +88,19 @@ def test_policies_are_replayed_as_by_hand():
     np.testing.assert_allclose(outcomes.loss[0][:count, 1, 3:6], contexts[rows], atol=1e-6)
     assert not outcomes.tally.suffered[count:].any()
     assert np.isfinite(environment.regret(None, jax.tree.map(np.sum, outcomes.tally)))
+
+
+def test_learners_with_full_information_are_refused():
+    """Learners of points that see one value play, with an arm drawn from each point."""
+    log = environments.logged(ACTIONS, LOSSES)
+    points = domains.simplex(ARMS)
+    sampled = combinators.sample_arms(learners.ftrl(ROWS, points, epsilon=1.0))
+    for learner in (learners.hedge(ROWS, ARMS, epsilon=1.0), sampled):
+        with pytest.raises(TypeError, match="^learner: needs the loss of every action .*functions"):
+            dpjax.simulate(learner, log, jr.key(0))
+    one = combinators.sample_arms(learners.scrible(ROWS, points, epsilon=1.0))
+    played = jax.eval_shape(lambda key: dpjax.simulate(one, log, key), jr.key(0))
+    assert played.regret.shape == (ROWS,)
 
 
 @pytest.mark.slow
@@ -127,9 +141,9 @@ def suffers(environment):
     def step(state, key, action):
         state, outcome = environment.step(state, key, action)
         loss = outcome.loss
-        features, losses = loss if isinstance(loss, tuple) else (None, loss)
-        arm = action if features is None else action(features)
-        return state, Outcome(loss, losses[arm])
+        if environment.action_set == Arms(ARMS):
+            return state, Outcome(loss, loss[action])
+        return state, Outcome(loss, loss[1][action(loss[0])])
 
     return environment._replace(step=step, regret=lambda state, tally: tally)
 
