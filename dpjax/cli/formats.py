@@ -80,7 +80,8 @@ def _read_text(path, marks, reading) -> pandas.DataFrame:
         raise ValueError("row 1 counts the columns; if it is a header, use names; if these are "
                          "losses, put a header above them")  # fmt: skip
     # pandas writes numbered columns beside an index without a name.
-    header = np.isnan(numbers_in(names)).all() or names == ["", *counts[0][:-1]]
+    values = not np.isnan(numbers_in(names)).all() or {*map(str.lower, names)} <= {"true", "false"}
+    header = not names or not values or names == ["", *counts[0][:-1]]
     # Pieces of the file take less memory than the whole at once.
     read = partial(read, path, skiprows=skip, header=0 if header else None, na_values=marks,
                    chunksize=1 + ENTRIES // (1 + len(names)))  # fmt: skip

@@ -58,8 +58,8 @@ def logged(
 
     Returns:
       An Environment of at most n rounds. Regret counts only counted rounds. It is relative to the
-      mean logged loss of the best arm. With contexts, it is relative to the policy that plays the
-      arm whose least-squares fit is smallest, and the policy's loss is the mean over the rows that
+      mean logged loss of the best arm. With contexts, it is relative to a policy: it plays the arm
+      with the smallest least-squares fit of the losses. Its loss is the mean over the rows that
       agree with it. Regret may be negative.
 
     Raises:

@@ -108,6 +108,8 @@ def test_booleans_are_0_and_1(words, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"a,b\n{words[0]},{words[1]}\n{words[0]},{words[0]}\n")
     assert read_losses(path).losses.tolist() == [[1, 0], [1, 1]]
+    path.write_text(f"{words[0]},{words[1]}\n{words[0]},{words[0]}\n")  # without a header
+    assert read_losses(path).losses.tolist() == [[1, 0], [1, 1]]
 
 
 @pytest.mark.slow

@@ -90,6 +90,7 @@ def test_policies_are_replayed_as_by_hand():
     assert np.isfinite(environment.regret(None, jax.tree.map(np.sum, outcomes.tally)))
 
 
+@pytest.mark.slow
 def test_learners_with_full_information_are_refused():
     """Learners of points that see one value play, with an arm drawn from each point."""
     log = environments.logged(ACTIONS, LOSSES)
