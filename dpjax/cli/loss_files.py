@@ -80,7 +80,8 @@ class Table:
                                      "each part a column") from None  # fmt: skip
                 words: list[object] = [str(entry).strip() for entry in entries]
                 words = [np.nan if word in marks else word for word in words]
-                self.frame[name] = np.array([*words, np.nan], object)[places]
+                chosen = np.array([*words, np.nan], object)[places]
+                self.frame[name] = pandas.Series(chosen, self.frame.index, object)
             elif np.isfinite(numbers).any():
                 self.frame[name] = column.mask(column.isin(numbers))
         self.faults: dict[str, str] = {}
