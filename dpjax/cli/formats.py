@@ -85,11 +85,12 @@ def _read_text(path, marks, reading) -> pandas.DataFrame:
     # Pieces of the file take less memory than the whole at once.
     read = partial(read, path, skiprows=skip, header=0 if header else None, na_values=marks,
                    chunksize=1 + ENTRIES // (1 + len(names)))  # fmt: skip
-    pieces = [*read()]
+    pieces = [*map(_smaller, read())]
     mixed = [place for place, column in enumerate(pieces[0].columns)
              if len({is_numeric_dtype(piece[column]) for piece in pieces}) > 1]  # fmt: skip
     if mixed:  # Words among the numbers of one piece make words of all pieces.
-        pieces = [*read(dtype=dict.fromkeys(pieces[0].columns[mixed], str))]
+        words = dict.fromkeys(pieces[0].columns[mixed], str)
+        pieces = [*map(_smaller, read(dtype=words))]
     frame = pandas.concat(pieces)
     if header and len(fields) > 1 and len(fields[1]) == len(names) + 1:  # as R writes it
         frame, names = frame.reset_index(), ["", *names]
@@ -111,6 +112,13 @@ def _read_text(path, marks, reading) -> pandas.DataFrame:
             f"row 1 must name the columns, and column {unnamed[0]} has no name; name or remove it"
         )
     return frame
+
+
+def _smaller(piece: pandas.DataFrame) -> pandas.DataFrame:
+    """A piece of a file, with the smallest integers that hold its columns of integers."""
+    for name in piece.select_dtypes("integer").columns:
+        piece[name] = pandas.to_numeric(piece[name], downcast="integer")
+    return piece
 
 
 def _separator(lines: list[str]) -> str:

@@ -144,16 +144,17 @@ class Table:
         return [str(entry).removesuffix(".0") for entry in entries], places
 
     def feature(self, name: str) -> tuple[list[str], np.ndarray]:
-        """The names and (n, c) values of the features that encode a column of numbers or words."""
+        """The names of the features of a column, and (n,) its numbers or places of its words."""
         column = self.frame[name]
         words = [] if is_numeric_dtype(column) else column.dropna().unique()
         if len(words) == 0 or not np.isnan(numbers_in(words)).all() or any(map(_has_comma, words)):
             values = self.numbers(name)
             if len(values) > 2 and counts_rows(values):
                 self.fault(name, np.isfinite(values), "begins an index of the rows; remove it")
-            return [name], values[:, None]
+            # Integers take less memory than values.
+            return [name], column.to_numpy() if column.dtype.kind in "iu" else values
         words, places = self.labels(name, WORDS)
-        return [f"{name}={word}" for word in words], np.eye(len(words) or 1)[places]
+        return [f"{name}={word}" for word in words], places
 
     def refuse(self) -> None:
         """Raise a ValueError if there are faults, with the first of each column."""
@@ -252,7 +253,14 @@ def read_cases(
         f"word: {', '.join(words)}.",
     )  # fmt: skip
     names = tuple(name for codes, _ in encoded for name in codes)
-    values = np.concatenate([values for _, values in encoded], axis=1)
+    values, first = np.empty((len(table.frame), len(names))), 0
+    for codes, column in encoded:
+        last = first + len(codes)
+        if len(codes) > 1:  # words
+            values[:, first:last] = column[:, None] == np.arange(len(codes))
+        else:
+            values[:, first] = column
+        first = last
     return Cases(names, values, arms, losses, labels, notes, tuple(table.reading))
 
 

@@ -86,13 +86,16 @@ def standardised(cases: np.ndarray) -> np.ndarray:
 
     A column that is constant but for the rounding of its entries becomes 0.
     """
-    moved = cases - cases[0]  # exactly 0 in a constant column, unlike the difference to its mean
+    contexts = np.ones((len(cases), cases.shape[1] + 1))
+    moved = contexts[:, :-1]
+    np.subtract(
+        cases, cases[0], out=moved
+    )  # exactly 0 in a constant column, unlike the difference to its mean
     deviations = moved.std(axis=0)
     # If each entry is a number x rounded twice, it is within 2^-52 |x| of x.
     constant = deviations <= np.finfo(np.float64).eps * np.abs(cases).max(axis=0)
     moved -= moved.mean(axis=0)
     moved /= np.where(constant, np.inf, deviations)
-    contexts = np.concatenate([moved, np.ones((len(cases), 1))], axis=1)
     lengths = np.linalg.norm(contexts, axis=1, keepdims=True)
     contexts /= np.maximum(lengths, np.quantile(lengths, _QUANTILE))
     return contexts
