@@ -190,8 +190,19 @@ def _read_sparse(path, marks, reading) -> pandas.DataFrame:
 def _libsvm(line: str) -> tuple[str, list[tuple]]:
     """The label of a line, and the names and values of its features."""
     label, *pairs = line.partition("#")[0].split()
-    split = [pair.partition(":") for pair in pairs if not pair.startswith("qid:")]
-    return label, [(str(int(name)), float(value)) for name, _, value in split]
+    pairs = [pair for pair in pairs if not pair.startswith("qid:")]
+    for pair in pairs:
+        if not re.fullmatch(r"[0-9]+:.*", pair):
+            raise ValueError(f"{pair!r} must be the number of a feature, a colon and its value")
+    split = [pair.partition(":") for pair in pairs]
+    return label, [(str(int(name)), _value(value, name)) for name, _, value in split]
+
+
+def _value(text: str, feature: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"the value {text!r} of feature {feature} is not a number") from None
 
 
 def _vw(line: str) -> tuple[str, list[tuple]]:
@@ -211,7 +222,7 @@ def _vw(line: str) -> tuple[str, list[tuple]]:
         name, _, weight = name.partition(":")
         for feature in features:
             word, _, value = feature.rpartition(":") if ":" in feature else (feature, "", "1")
-            number = float(value) * float(weight or 1)
+            number = _value(value, word) * _value(weight or "1", name)
             pairs.append((f"{name}^{word}" if name else word, number))
     return words[0], pairs
 
