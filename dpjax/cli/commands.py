@@ -185,12 +185,15 @@ def listing() -> None:
 @commands.command()
 @argument("study", required=False, metavar="[FILE[:NAME]]")
 @option("--losses", metavar="FILE", help="instead of a study: (T, K) losses in [0, 1], a row for "
-        "each round, as .csv, .parquet, .npy or .npz")  # fmt: skip
+        "each round, as text, .parquet, .feather, .npy or .npz; or labelled rows")  # fmt: skip
 @option("--learner", "names", type=NAMES, multiple=True, help="as dpjax list shows them")
 @option("--features", type=COLUMNS, help="columns that learners observe before they choose; the "
         "others are losses")  # fmt: skip
 @option("--label", metavar="COLUMN", help="the column of labels: each row is a case, and each arm "
         "is a guess of its label")  # fmt: skip
+@option("--missing", multiple=True, metavar="WORD", help="a word that means a missing entry")
+@option("--keep", multiple=True, metavar="WORD", help="a word that means no missing entry, such as "
+        "the label NA")  # fmt: skip
 @levels()
 @option("--seeds", type=int, metavar="N", help="number of trials  [default: 100]")
 @option("--horizon", type=int, metavar="T", help="number of rounds  [default: all rows]")

@@ -161,9 +161,11 @@ def test_labelled_cases_are_those_of_the_environment(recwarn):
     """The same game as classification of the columns, at any horizon, with losses -1 and 1."""
     study, game = run.read_study(PATIENTS, ["linucb"], label="malignant", epsilons=[1.0], seeds=2,
                                  horizon=700)  # fmt: skip
-    assert game.arms == ("0", "1") and game.losses.shape == (569, 2)
-    assert {*game.losses.ravel()} == {-1.0, 1.0}
     *columns, labels = np.loadtxt(PATIENTS, delimiter=",", skiprows=1).T
+    assert game.arms == ("0", "1") and game.table.tolist() == labels.tolist()
+    np.testing.assert_allclose(
+        game.mean_losses(700), [np.mean(2 * labels - 1), np.mean(1 - 2 * labels)]
+    )
     environment = environments.classification(np.stack(columns, 1), labels)
     by_hand = run.study_of(environment, ["linucb"], epsilons=[1.0], seeds=2, horizon=700)
     np.testing.assert_array_equal(
