@@ -42,7 +42,7 @@ def test_half_the_noise_of_a_copied_learner_is_found(tmp_path, capsys, monkeypat
     command = ["compare", file, "--against", "dp_exp3_lap", *SMALL, "--out", str(out)]
     assert main([*command, "--epsilon", "1,inf"]) == 1
     error = capsys.readouterr().err
-    assert "dpjax: copied: " in error and "a replay spent 2, but 1 is declared" in error
+    assert "mine.py:copied: " in error and "a replay spent 2, but 1 is declared" in error
     regret = {(row["learner"], row["epsilon"]): row["mean"] for row in read_rows(out / "table.csv")}
     assert len(regret) == 4 and regret["copied", "inf"] == regret["dp_exp3_lap", "inf"]
     (audit,) = read_rows(out / "audit" / "audit.csv")
