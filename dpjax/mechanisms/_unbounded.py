@@ -23,9 +23,9 @@ def unbounded(horizon: int, *, noise: LawName = "gaussian", made_for: int = 2**2
     entry j is about k / (ln j sqrt(pi j)). So one noise scale holds for every horizon, and the
     variance of prefix t does not depend on the horizon. It is O(log^3 t).
 
-    At equal privacy, the variance of prefix t is asymptotically 1 + k / ln t + ln t / (3 k) times
-    that of :func:`square_root` made for t prefixes. The least factor is 1 + 2 / sqrt(3) = 2.15, at
-    ln t = sqrt(3) k. So k is ln(made_for) / sqrt(3). Noise is drawn and kept as in
+    At equal privacy, :func:`square_root` made for t prefixes has less variance at prefix t. The
+    factor is asymptotically 1 + k / ln t + ln t / (3 k). It is least at ln t = sqrt(3) k, where it
+    is 1 + 2 / sqrt(3) = 2.15. So k is ln(made_for) / sqrt(3). Noise is drawn and kept as in
     :func:`square_root`. ``buffered(made_for=2**20)`` has less noise from prefix 171 to prefix
     2.1e7. Beyond, its variance grows in proportion to t.
 
@@ -45,8 +45,8 @@ def unbounded(horizon: int, *, noise: LawName = "gaussian", made_for: int = 2**2
     Reference: Jacobsen & Fawaz 2025, "Private continual counting of unbounded streams" (NeurIPS),
     as reconstructed from its abstract and its public code. The paper's factor is l(z) / z to the
     power 1/2 + a for a small a > 0, which gives the variance O(log^(2 + 2a) t). Here a is 1/2, and
-    the scale k is ours. At the paper's a = 0.01 the squared norm of an infinite column is 16.6,
-    of which 15.1 lie beyond entry 2^20.
+    the scale k is ours. At the paper's a = 0.01 the squared norm of an infinite column is 16.6.
+    Entries beyond 2^20 contribute 15.1 of it.
 
     Examples:
       >>> print(mechanisms.unbounded(8).variance()[1:].round(3))
