@@ -198,7 +198,8 @@ COMMAND = re.compile(r"`(?:time )?(?:python|dpjax|pytest) [^`]+`")
 # Pages whose tables have no measured numbers: names, notation, declarations, links.
 NOT_MEASURED = {
     "README.md", "docs/concepts.md", "docs/engine.md", "docs/guides/trust.md", "docs/index.md",
-    "docs/learners.md", "docs/notebooks.md", "docs/papers/index.md", "docs/reference/index.md",
+    "docs/learners.md", "docs/newer.md", "docs/notebooks.md", "docs/papers/index.md",
+    "docs/reference/index.md",
 }  # fmt: skip
 
 

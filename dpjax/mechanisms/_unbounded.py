@@ -69,7 +69,8 @@ def unbounded(horizon: int, *, noise: LawName = "gaussian", made_for: int = 2**2
     scale_of_log = float(np.log(_check.size(4, made_for=made_for)) / np.sqrt(3.0))
     count = horizon - 1
     # The derivative of the series of (1 - z)^(-a) in a multiplies entry j by 1/a + ... + 1/(a+j-1).
-    logarithms = np.cumsum(1.0 / (np.arange(count) + 0.5)) - 1.0 / (np.arange(count) + 0.5)
+    terms = 1.0 / (np.arange(count) + 0.5)
+    logarithms = np.cumsum(terms) - terms
     decoder = toeplitz.square_root_coefficients(count) * (1.0 + logarithms / scale_of_log)
 
     def prefix_noise(shape, scale):
