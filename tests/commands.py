@@ -49,6 +49,7 @@ SIZES = {
     "trial": {"epsilons": (1.0,), "trials": 4},
     "two_points": {"horizons": (64, 256), "trials": 4},
     "two_wells": {"horizons": (64, 256), "trials": 2},
+    "unknown_horizon": {"largest": 8},
 }
 
 DIAGNOSES = "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon"

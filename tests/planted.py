@@ -409,6 +409,10 @@ ERRORS = {
         ("float(np.linalg.norm(encoder)) * released", "float(np.abs(encoder).max()) * released",
          "the stationary mechanism takes the largest entry for the L2 sensitivity"),
     ],
+    "mechanisms/_unbounded.py": [
+        ("(sum(parts) + tail) / np.pi", "sum(parts) / np.pi",
+         "the sensitivity of unbounded leaves out entries beyond 2^57"),
+    ],
     "mechanisms/normalized.py": [
         ("steps = norms * (norms * np.cumsum(inverse**2) + 2.0 * crossed)",
          "steps = norms * (norms * np.cumsum(inverse**2) + crossed)",

@@ -53,7 +53,7 @@ def test_the_worst_columns_are_found(name, spacing):
             assert l2 <= found.l2 * (1.0 + 1e-9) and found.l2 <= 1.03 * l2
             if name != "stationary" and not (name in NORMALIZED and spacing is None):
                 assert found.exact
-            if count == 1:
+            if count == 1 and name != "unbounded":  # whose declared columns are infinite
                 assert found[:2] == pytest.approx(mechanism.sensitivity, rel=1e-9)
 
 

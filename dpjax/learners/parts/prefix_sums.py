@@ -156,7 +156,7 @@ def calibrate(
         raise ValueError("calibration: the printed scale requires mechanisms.tree")
     built = build(mechanism, horizon, law.name)
     encoder = built.sensitivity
-    noiseless = encoder[0] == float("inf")  # exact sums, for which no scale is defined
+    noiseless = encoder[1] == float("inf")  # exact sums, for which no scale is defined
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
         encoder = (0.0, 0.0)

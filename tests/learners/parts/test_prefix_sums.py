@@ -27,9 +27,10 @@ def test_scale_follows_from_the_two_sensitivities(name):
     for neighbours in ("replace", "zero_out"):
         change = domains.sensitivity(losses, neighbours, "round")
         given = {"epsilon": 0.5, "mechanism": mechanism, "neighbours": neighbours}
-        encoder = mechanism(100, noise="laplace").sensitivity[0]
-        laplace = build(100, losses, **given)
-        assert laplace.scale * 0.5 == pytest.approx(encoder * change[0], rel=1e-6)
+        if name != "unbounded":  # refuses Laplace noise
+            encoder = mechanism(100, noise="laplace").sensitivity[0]
+            laplace = build(100, losses, **given)
+            assert laplace.scale * 0.5 == pytest.approx(encoder * change[0], rel=1e-6)
         encoder = mechanism(100, noise="gaussian").sensitivity[1]
         gaussian = build(100, losses, delta=1e-5, **given)
         mu = encoder * change[1] / gaussian.scale
