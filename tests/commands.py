@@ -190,6 +190,7 @@ AS_IS = (
     "python docs/tables.py docs/guides/mechanisms.md",
     "python docs/tables.py docs/reference/inference.md",
     "python docs/tables.py docs/referees.md",
+    "python docs/tables.py docs/speed.md",
     "python docs/tables.py docs/studies.md",
     "python tests/data/make_diagnoses.py",
     INSTALL,
