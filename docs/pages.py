@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas
+from matplotlib.lines import Line2D
 
 from dpjax import learners
 from dpjax.audit import audited
@@ -114,6 +115,11 @@ it (dotted line). If a dot is hollow, the upper bound is above the largest possi
 """
 
 
+def mark(label, color, marker):
+    """A mark with its label, for a legend."""
+    return Line2D([], [], color=color, linestyle="", marker=marker, label=label)
+
+
 def label_of(row) -> str:
     """A learner of a table, with its domain if it has one."""
     return f"{row['learner']}, {row['domain']}" if row["domain"] else row["learner"]
@@ -148,7 +154,7 @@ def audit_figure(rows):
     ):
         own = [(i, row) for i, row in enumerate(shown) if row[key] is not None]
         if own:
-            handles.append(plot.mark(label, "0.3", marker))
+            handles.append(mark(label, "0.3", marker))
         for place, row in own:
             _, color = STATUSES[audited.status(row["checks"])]
             look = {"color": "0.3" if key == "declared" else color, "marker": marker,
@@ -162,7 +168,7 @@ def audit_figure(rows):
                            textcoords="offset points", rotation=90,
                            ha="center", va="top")  # fmt: skip
     statuses = {audited.status(row["checks"]) for row in shown}
-    handles += [plot.mark(*each, "s") for at, each in STATUSES.items() if at in statuses]
+    handles += [mark(*each, "s") for at, each in STATUSES.items() if at in statuses]
     panel.set_xticks(
         range(len(shown)), list(map(label_of, shown)), rotation=75, ha="right", fontsize=8
     )

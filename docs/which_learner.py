@@ -20,7 +20,7 @@ import numpy as np
 import pandas
 from jax import random as jr
 
-from dpjax import Learner, Privacy, Study, combinators, domains, learners
+from dpjax import Environment, Learner, Privacy, Study, combinators, domains, learners
 from dpjax.core import Arms
 from dpjax.feedback import bandit, full
 from dpjax.learners import factories
@@ -28,7 +28,7 @@ from dpjax.learners.entrants import DIM, Entrant, field_for
 from dpjax.report import choice, estimates
 from dpjax.report.output import versions, write_json
 from dpjax.report.tables import format_markdown, write_csv
-from dpjax.study.standard import Standard, standard
+from dpjax.study.standard import standard
 
 HERE = Path(__file__).parent / "which_learner"
 EPSILONS = (0.1, 1.0, 10.0, np.inf)
@@ -137,16 +137,32 @@ def competitors(setting) -> tuple[dict[str, Callable], list[str]]:
     return {name: made for name, made in found.items() if name not in setting.slow}, out
 
 
-def environments(setting) -> dict[str, Standard]:
+def environments(setting) -> dict[str, Environment]:
     """The games of a setting by name."""
     actions = setting.like(max(setting.horizons)).action_set
-    found = {each.name: each for each in standard(actions, by_batches=False)}
+    found = standard(actions, by_batches=False)
     return {name: found[name] for name in setting.games}
+
+
+def words(setting, game) -> str:
+    """The description of a game, as the end of a sentence."""
+    if game in ("wide gap", "narrow gap"):
+        arms = setting.like(max(setting.horizons)).action_set.count
+        means = [0.3 if game == "wide gap" else 0.45, *[0.5] * (arms - 1)]
+        return f"Bernoulli losses with means {', '.join(map(str, means))}; pseudo-regret"
+    return {
+        "deterministic": "a fixed sequence that lures learners away from the best arm; regret to "
+        "that arm",
+        "unit vectors": "the unit vectors as arms, losses -1 or 1 with means "
+        f"{', '.join(['-0.4', *['0'] * (DIM - 1)])}; pseudo-regret",
+        "gap 0.3": "10 fresh unit vectors in each round, one of them better by 0.3, losses -1 or "
+        "1; pseudo-regret",
+    }[game]
 
 
 def play(name, setting, trials=TRIALS, progress=True) -> pandas.DataFrame:
     """The rows of a setting: one for each environment, horizon, epsilon, trust and learner."""
-    games = {name: each.environment for name, each in environments(setting).items()}
+    games = environments(setting)
     grid = {"horizon": list(setting.horizons), "epsilon": list(EPSILONS)}
     data = Study(competitors(setting)[0], games, grid, trials, 0, 1).run(progress=progress)
     return rows(name, data["final_regret"])
@@ -314,7 +330,7 @@ def main(out=HERE, trials=TRIALS, quick=False, progress=True):
     folder.mkdir(parents=True, exist_ok=True)
     found = pandas.concat([play(name, each, trials, progress) for name, each in settings.items()])
     write_csv(folder / "regret.csv", found.to_dict("records"))
-    games = {name: {game: made.words for game, made in environments(each).items()}
+    games = {name: {game: words(each, game) for game in each.games}
              for name, each in settings.items()}  # fmt: skip
     out = sorted({left for each in settings.values() for left in competitors(each)[1]})
     write_json(folder / "parameters.json", {

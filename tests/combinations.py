@@ -47,7 +47,7 @@ VALUES: dict[str, tuple] = {
     "rho": (0.5, 0.01), "delta": (1e-3, 1e-6),
     "failure": (0.9, 0.01), "rate": (0.5, 16.0, 1e-3), "share": (0.0, 0.1, 1.0, 1e-42),
     "shifts": (0.0, 1.0, 1e-3), "mixing": (0.5, 1.0), "restart": (0.1, 1.0), "ratio": (2.0, 1.5),
-    "tau": (2.0, 5.0), "rounds": (2.0,), "draws": (1, 4), "batch": (1, 2, 5), "gap": (0.5,),
+    "tau": (2.0, 5.0), "rounds": (2.0,), "draws": (1, 4), "batch": (1, 2, 5),
     "threshold": (1.0, 4.0), "exponent": (1.1, 2.0), "log_base": (2.0, 4.0), "order": (2.0, 1.5),
     "loss_range": ((0.0, 1.0), (-0.5, 3.0), "signed", "nonnegative", "nonnegative_inside"),
     "smoothing": (0.1, 0.3), "smoothness": (0.0, 1.0), "pulls": (0, 2), "growth": (1.0, 0.1),

@@ -49,6 +49,7 @@ SIZES = {
     "trial": {"epsilons": (1.0,), "trials": 4},
     "two_points": {"horizons": (64, 256), "trials": 4},
     "two_wells": {"horizons": (64, 256), "trials": 2},
+    "unknown_horizon": {"largest": 8},
 }
 
 DIAGNOSES = "dpjax run --losses tests/data/diagnoses.csv --learner dp_exp3_lap --epsilon"
@@ -104,10 +105,10 @@ INSTEAD = {
     "tests/test_conformance.py tests/test_golden.py -k hedge --collect-only -q",
     "python mine.py": "sed -n '/^```python$/,/^```$/p' README.md | sed '/^```/d' > mine.py "
     "&& python mine.py",
-    'python -c "from dpjax.papers.sajed2019 import *; games.play_batches(HORIZON, TRIALS); '
-    "games.play_horizons(20 * HORIZON, TRIALS); "
+    'python -c "from dpjax.papers.sajed2019 import *; play_batches(HORIZON, TRIALS); '
+    "play_horizons(20 * HORIZON, TRIALS); "
     'stopping.play_pairs(HORIZON, TRIALS)"': 'python -c "from dpjax.papers.sajed2019 import *; '
-    "games.play_batches(4096, 4); games.play_horizons(10_000, 4); "
+    "play_batches(4096, 4); play_horizons(10_000, 4); "
     'stopping.play_pairs(4096, 4)"',
     "dpjax audit --all": AUDIT,
     "dpjax audit --all --epsilon 1": AUDIT,
@@ -189,6 +190,7 @@ AS_IS = (
     "python docs/tables.py docs/guides/mechanisms.md",
     "python docs/tables.py docs/reference/inference.md",
     "python docs/tables.py docs/referees.md",
+    "python docs/tables.py docs/speed.md",
     "python docs/tables.py docs/studies.md",
     "python tests/data/make_diagnoses.py",
     INSTALL,
@@ -323,7 +325,8 @@ def smaller(source, sizes) -> str:
     ]
     names = [argument.arg for argument in main.args.args]
     for name, value in sizes.items():
-        main.args.defaults[names.index(name)] = ast.parse(repr(value), mode="eval").body
+        text = repr(value).replace("inf", "1e999")  # a literal of infinity
+        main.args.defaults[names.index(name)] = ast.parse(text, mode="eval").body
     return ast.unparse(tree)
 
 

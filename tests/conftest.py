@@ -119,5 +119,4 @@ def quick_compilation():
 @pytest.fixture(autouse=True)
 def no_signs_of_life(monkeypatch):
     """Commands print no progress lines, so that tests on slow machines read only their messages."""
-    monkeypatch.setattr("dpjax.cli.alive.EVERY", 1e6)
-    monkeypatch.setattr("dpjax.engine.progress._SILENT", 1e6)
+    monkeypatch.setattr("dpjax.engine.progress._EVERY", 1e6)

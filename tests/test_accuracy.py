@@ -79,7 +79,8 @@ def drift_of_state(played):
     largest, (state, exact) = 0.0, (result.report for result in played)
     leaves = jax.tree_util.tree_leaves_with_path(state)
     for (path, leaf), wide in zip(leaves, jax.tree.leaves(exact), strict=True):
-        if leaf.dtype == np.float32 and not jax.tree_util.keystr(path).endswith(".error"):
+        rounding = jax.tree_util.keystr(path).endswith((".error", ".low"))
+        if leaf.dtype == np.float32 and not rounding:
             finite = np.isfinite(leaf)
             size = max(np.max(np.abs(wide), where=finite, initial=0.0), 1e-3)
             largest = max(largest, np.max(np.abs(leaf - wide), where=finite, initial=0.0) / size)

@@ -61,7 +61,6 @@ MADE = {
     "capped simplex": lambda: domains.capped_simplex(3, 2),
     "spanning trees": lambda: domains.spanning_trees(TRIANGLE, 3),
     "paths": lambda: domains.paths(TRIANGLE, 0, 2),
-    "permutahedron": lambda: domains.permutahedron([0.0, 0.5, 1.0]),
     "shrunk": lambda: domains.shrunk(domains.cube(3), 0.5),
 }
 
@@ -110,6 +109,10 @@ ENVIRONMENTS = {
     "glm_arms": lambda domain: environments.glm_arms(ARMS),
     "gaussian": lambda domain: environments.gaussian(np.full(ARMS, 0.5), deviation=0.1),
     "linear_losses": lambda domain: environments.linear_losses(domain, "iid"),
+    "logged": lambda domain: environments.logged(np.arange(9) % ARMS, np.full(9, 0.5)),
+    "logged, contexts": lambda domain: environments.logged(
+        np.arange(9) % ARMS, np.full(9, 0.5), contexts=np.ones((9, 1))
+    ),
     "memory": lambda domain: environments.memory(np.full(ARMS, 0.5), rounds=1),
     "oblivious": lambda domain: environments.oblivious(ARMS),
     "heavy_tailed": lambda domain: environments.heavy_tailed(np.full(ARMS, 0.5)),

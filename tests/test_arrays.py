@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import xarray
-from jax.experimental.sparse import BCOO
 
 import dpjax
 from dpjax import (
@@ -177,9 +176,7 @@ def test_a_refused_number_is_shown_with_digits_that_are_refused(number):
     (pd.NA, "means is missing; means must be finite in float32"),
     (np.array(np.timedelta64(1, "s")), "means is np.timedelta64(1,'s'), which is not a real "
      "number; means must be finite in float32"),
-    *((sparse(ROWS), "means: must be an array of numbers, got a "
-       f"{type(sparse(ROWS)).__name__}; pass its todense()")
-      for sparse in (scipy.sparse.csr_array, scipy.sparse.coo_matrix, BCOO.fromdense)),
+    (scipy.sparse.csr_array(ROWS), "means: must be an array of numbers, got a csr_array"),
 ])  # fmt: skip
 def test_other_arrays_are_refused(given, message):
     with pytest.raises(ValueError) as error:

@@ -19,11 +19,10 @@ from dpjax import (
     sweep,
 )
 from dpjax.combinators import rescale_losses
-from dpjax.core import Arms, Feedback, Learner, Outcome, Privacy
+from dpjax.core import Arms, Feedback, Outcome, Privacy
 from dpjax.core._versions import enable_x64
 from dpjax.feedback import bandit, full, seen_inside, to_bit
 from dpjax.maths import exact_sums
-from dpjax.maths.two_words import add_compensated
 
 ZERO = jnp.zeros((), jnp.int32)
 
@@ -141,19 +140,6 @@ def test_a_billion_rounds_in_thirty_batches():
     assert float(result.regret[-1]) == pytest.approx(0.25 * zeros, rel=1e-6)
 
 
-def test_every_round_of_a_traced_length_under_vmap():
-    """One program serves batches of different lengths."""
-
-    def switches(tau):
-        learner = learners.exp3_minibatch(24, 3, tau=tau)
-        return simulate(learner, spy(24, 3), jr.key(1)).tally
-
-    arms = np.asarray(jax.vmap(switches)(jnp.array([1.0, 4.0, 5.0, 24.0])))
-    for row, tau in zip(arms, [1, 4, 5, 24], strict=True):
-        assert ((np.flatnonzero(np.diff(row)) + 1) % tau == 0).all()
-    assert len(set(arms[0])) == 3
-
-
 @pytest.mark.parametrize(
     ("learner", "environment", "message"),
     [
@@ -260,21 +246,6 @@ def test_a_sweep_by_batches_is_simulate_batches_cell_by_cell():
 # --- exact sums ---
 
 
-def test_add_compensated_goes_on_where_float32_stops():
-    """2000 ones added to 2^24, and 10^5 tenths: against float64."""
-
-    def add(carry, value):
-        return add_compensated(*carry, value), ()
-
-    scan = jax.jit(lambda start, values: jax.lax.scan(add, (start, jnp.zeros(())), values)[0])
-    total, _ = scan(jnp.float32(2**24), jnp.ones(2000))
-    assert float(total) == 2**24 + 2000 and jnp.float32(2**24) + 1.0 == 2**24
-    total, error = scan(jnp.zeros(()), jnp.full(10**5, 0.1))
-    exact = 10**5 * float(np.float32(0.1))
-    assert float(total) == pytest.approx(exact, rel=1.2e-7)
-    assert float(total) - float(error) == pytest.approx(exact, rel=1e-9)
-
-
 @pytest.mark.parametrize("before", [2**24, 2**30])
 def test_every_round_sums_exactly_however_long_the_batch_is(before):
     """101 more losses, of 1 and of 0.3, in a batch that already has this many ones."""
@@ -295,15 +266,6 @@ def test_every_round_sums_exactly_however_long_the_batch_is(before):
         assert int(told.whole) * 2**30 + int(told.part) == before * 2**30 + 101 * each
 
 
-@pytest.mark.slow
-def test_a_batch_of_more_than_2_to_the_24_rounds():
-    """Round by round, each with a loss of 1: the sum is the number of rounds."""
-    rounds = 2**24 + 1000
-    learner = telling(rounds + 1, [rounds])
-    result = jax.jit(lambda: simulate(learner, coins(1.0, 1.0), jr.key(0)))()
-    assert float(result.report[0]) == rounds
-
-
 def test_64_bits_change_no_number():
     """Batches are played in 32 bits, whatever the default types of JAX."""
     learner = learners.successive_elimination(2000, 3, epsilon=1.0)
@@ -313,8 +275,3 @@ def test_64_bits_change_no_number():
         wide = simulate_batches(*arguments, checkpoints=4)
     assert wide.regret.dtype == jnp.float32
     jax.tree.map(np.testing.assert_array_equal, plain, wide)
-
-
-def test_both_kinds_of_learners_have_the_same_fields():
-    """So combinators can convert between them by position."""
-    assert Learner._fields == BatchLearner._fields

@@ -103,27 +103,6 @@ def test_laplace_feedback_feeds_scaled_losses_and_the_null_loss(
     assert learner.horizon == 7 and learner.feedback is bandit
 
 
-def test_laplace_feedback_draws_fresh_noise_apart_from_the_base():
-    """The round's key is split: one part for the noise, the other for the base."""
-
-    def keep_key(state, key, loss):
-        return (loss, jr.uniform(key)), ZERO
-
-    start = (jnp.zeros(()), jnp.zeros(())), ZERO
-    base = Learner(lambda key: start, keep_key, bandit, None, ROUNDS, Privacy())
-    learner = laplace_feedback(base, epsilon=0.5, threshold=50.0, null_loss=0.0)
-    draws = []
-    for t in (1, 2):
-        key = jr.fold_in(jr.key(3), t)
-        fed, uniform = learner.step(learner.init(key)[0], key, jnp.float32(0.5))[0].base
-        noise_key, base_key = jr.split(key)
-        draws.append(float(noise.laplace(noise_key, 0.0, 2.0)))
-        assert uniform == jr.uniform(base_key)
-        # float32 at a threshold of 50: 2^-24 of 101, in units of the noise scale.
-        assert float(fed) * 101.0 - 50.0 - 0.5 == pytest.approx(draws[-1], abs=2e-5)
-    assert draws[0] != draws[1]
-
-
 KINDS = {
     "randomized_response": lambda learner: randomized_response(learner, epsilon=1.0),
     "randomized_coordinate": lambda learner: randomized_coordinate(learner, epsilon=1.0),

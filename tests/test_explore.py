@@ -3,10 +3,7 @@
 import base64
 import json
 import re
-import shutil
-import subprocess
 import sys
-from html import unescape
 from itertools import compress
 from typing import NamedTuple
 
@@ -26,10 +23,7 @@ from tests.study.test_open import small
 
 pytest.importorskip("plotly")
 
-NAMES = ("curves", "epsilon", "laws", "frontier")
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+NAMES = ("curves", "epsilon", "laws")
 
 
 def explored(tmp_path, path):
@@ -110,8 +104,6 @@ def test_a_folder_of_results_is_on_the_page_with_its_numbers(tmp_path):
     assert [numbers(trace["y"])[-1] for trace in found["curves"]] == [8.0, 4.0, 2.0, 2.0, 4.0]
     medians = [numbers(box["median"]).tolist() for box in found["laws"]]
     assert medians == [[8.0, 4.0, 2.0, 2.0], [4.0]]
-    best = {x: trace["name"] for trace in found["frontier"] for x in trace["x"]}
-    assert best == {"1": "one <a>", "2": "one <a>", "4": "one <a>", "∞": "one <a>"}
     assert "mine &lt;/pre&gt; of 1963" in text and "declared model" in text
     # The page loads nothing.
     assert not re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)\s*=\s*["\']?http', text)
@@ -126,7 +118,6 @@ def test_a_study_is_on_the_page_with_its_numbers(tmp_path):
     made = small(trials=8).run(tmp_path / "stores", progress=False)
     text = explored(tmp_path, tmp_path / "stores")
     found = figures(text)
-    assert len(found) == 4
     means = made.dpjax.mean()["mean"]
     settings = [(e, m) for e in ("stochastic", "fixed") for m in (0.1, 0.3)]
     shown = menu(text, "epsilon")
@@ -140,7 +131,7 @@ def test_a_study_is_on_the_page_with_its_numbers(tmp_path):
         assert points(compress(found["epsilon"], visible)) == expected
     assert [sum(visible) for visible in menu(text, "curves").values()] == [5] * 4
     assert [trace["visible"] for trace in found["epsilon"]] == next(iter(shown.values()))
-    declared = re.findall(r"<tr><td>DP-EXP3-Lap</td><td>([^<]*)</td><td>([^<]*)</td>", text)
+    declared = re.findall(r"<td>DP-EXP3-Lap</td>\s*<td>([^<]*)</td>\s*<td>([^<]*)</td>", text)
     assert ("0.1", "0.1") in declared and ("∞", "inf") in declared
 
 
@@ -232,7 +223,6 @@ def test_trials_that_were_not_played_are_counted_and_do_not_count(tmp_path):
 
 def test_one_trial_has_means_and_no_intervals(tmp_path):
     found = figures(explored(tmp_path, written(tmp_path, data().isel(trial=[1]))))
-    assert sorted(found) == ["curves", "epsilon", "laws"]
     assert points(found["epsilon"])["two", "no ε"] == 4.0
 
 
@@ -265,45 +255,3 @@ def test_without_plotly_one_sentence_says_what_to_install(tmp_path, capsys, monk
     monkeypatch.setitem(sys.modules, "plotly", None)
     assert main(["explore", str(path)]) == 2
     assert "plotly is not installed; pip install 'dpjax[explore]'" in capsys.readouterr().err
-
-
-# Written before and after the page's own scripts: errors, and the effects of two clicks.
-_WATCH = """<script>
-const failures = [];
-addEventListener("error", e => failures.push(String(e.message)));
-addEventListener("securitypolicyviolation", e => failures.push(e.blockedURI));
-console.error = (...words) => failures.push(words.join(" "));
-</script>"""
-_CLICK = """<script>
-setTimeout(() => {
-  const figure = document.getElementById("epsilon");
-  const seen = () => figure._fullData.filter(trace => trace.visible === true).length;
-  const before = seen(), entry = figure.querySelector(".legendtoggle");
-  for (const kind of ["mousedown", "mouseup", "click"])
-    entry.dispatchEvent(new MouseEvent(kind, {bubbles: true, view: window}));
-  setTimeout(() => {
-    document.body.innerHTML = "<pre>" + JSON.stringify({failures, before, after: seen(),
-      wide: document.documentElement.scrollWidth - innerWidth}) + "</pre>";
-  }, 2000);
-}, 3000);
-</script>"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
-@pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_draws_the_page_and_a_click_on_a_legend_hides_a_curve(tmp_path, width):
-    path = written(tmp_path, data(arms=[2, 3]))
-    text = explored(tmp_path, path).replace("<style>", f"{_WATCH}<style>", 1)
-    page = tmp_path / "watched.html"
-    head, end = text.rsplit("</body>", 1)
-    page.write_text(f"{head}{_CLICK}</body>{end}", encoding="utf-8")
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
-        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=20000", "--dump-dom",
-        page.as_uri(),
-    ]  # fmt: skip
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = json.loads(unescape(re.search(r"<pre>(\{.*?\})</pre>", shown)[1]))
-    assert found["failures"] == [] and found["wide"] <= 0
-    assert (found["before"], found["after"]) == (2, 1)

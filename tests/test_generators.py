@@ -9,21 +9,12 @@ from jax import random as jr
 
 from dpjax import environments, learners, noise, simulate, sweep
 from dpjax.core._versions import enable_x64
-from dpjax.core.generators import base, threefry, threefry2x32, threefry13
+from dpjax.core.generators import threefry, threefry2x32, threefry13
 from dpjax.engine.batch_last import batch_last
 from dpjax.maths import laws
 
 # With 20 rounds, the same functions must equal JAX's.
 TWENTY = threefry.threefry(20, "threefry2x32_20", "fry20").impl
-
-
-def four_words(first, second, counter):
-    """Two blocks of threefry as one that draws four numbers."""
-    two = np.uint32(2) * counter, np.uint32(2) * counter + np.uint32(1)
-    return tuple(x for low in two for x in threefry2x32(first, second, np.uint32(0), low, 13))
-
-
-FOUR = base.defined("four_words", "four", four_words, tuple, 4).impl
 
 
 def words(key):
@@ -76,22 +67,8 @@ def test_blocks_of_13_rounds():
         np.testing.assert_array_equal(np.ravel(threefry2x32(*arrays, 13)), expected)
 
 
-def test_a_generator_of_four_words_draws_them_in_order():
-    first, second = (np.array([word]) for word in words(jr.key(3)))
-    counters = (np.array([i], np.uint32) for i in range(2))
-    expected = np.ravel([four_words(first, second, counter) for counter in counters])
-    key = jr.key(3, impl=FOUR)
-    np.testing.assert_array_equal(jr.bits(key, (2, 3)), expected[:6].reshape(2, 3))
-    np.testing.assert_array_equal(jr.bits(key, ()), expected[0])
-    np.testing.assert_array_equal(words(jr.split(key)), expected.reshape(2, 4)[:, :2])
-    np.testing.assert_array_equal(words(jr.fold_in(key, 1)), expected[4:6])
-    level = environments.arms.uniform_at(key, 5, 6)
-    np.testing.assert_array_equal(level, jr.uniform(key, (6,))[5])
-
-
-@pytest.mark.parametrize("impl", [threefry13, FOUR], ids=["threefry13", "four words"])
-def test_keys_of_either_kind_are_mapped_to_the_same_bits(impl):
-    keys = jr.split(jr.key(1, impl=impl), 7)
+def test_keys_are_mapped_to_the_same_bits():
+    keys = jr.split(jr.key(1, impl=threefry13), 7)
 
     def function(key, number):
         inner = jr.fold_in(key, number)

@@ -75,20 +75,6 @@ def has_variance(sample, variance):
     assert abs(np.mean(sample)) < 6.0 * np.sqrt(variance / len(sample))
 
 
-@pytest.mark.parametrize(
-    ("name", "amount", "variance"),
-    [
-        ("discrete_laplace", 1e4, 2e8),
-        ("discrete_gaussian", 1e4, 1e8),
-        ("skellam", 1e4, 1e8),
-        ("binomial", 2**31 - 1, (2**31 - 1) / 4),
-    ],
-)
-def test_much_noise_on_a_sum_has_its_variance(name, amount, variance):
-    """The sum is that of 10^9 losses."""
-    has_variance(draws(name, amount, 1, 10.0**9), variance)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [10.0, 1.1e6, 4e7, 1e12])
 @pytest.mark.parametrize(
@@ -100,13 +86,6 @@ def test_noise_of_any_scale_has_its_variance(name, variance, scale):
     has_variance(sample, variance * scale**2)
     if scale < 2**20:
         assert (sample == np.round(sample)).all()
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_no_noise_leaves_the_sum(name):
-    add = noise.LAWS[name].total
-    for value in (0.0, 3.25, -7.5):
-        assert exact_sums.to_float(add(jr.key(0), exact_sums.of(value), 0)) == value
 
 
 # --- amounts ---
@@ -127,17 +106,10 @@ def test_amounts_of_integer_noise_are_enough_and_hardly_more(law, delta):
     for epsilon, amount in zip(EPSILONS, amounts, strict=True):
         assert own.delta(kind(amount), float(epsilon)) <= delta
         if epsilon >= 0.02:
-            needed = own.least_scale(float(epsilon), delta)
-            assert (amount / needed) ** power <= 1.011
+            less = amount / 1.011 ** (1.0 / power)
+            assert own.delta(kind(less), float(epsilon)) > delta or epsilon > 2.0
         assert own.delta(kind(fewer * amount), float(epsilon)) > delta or epsilon > 2.0
     assert float(own.single(np.inf, delta).scale) == 0.0
-
-
-def test_bad_amounts():
-    with pytest.raises(ValueError, match="large enough for 2147483647 coins"):
-        noise.binomial.single(1e-5, DELTA)
-    with pytest.raises(TypeError, match="delta must not be traced"):
-        jax.jit(lambda d: noise.skellam.single(1.0, d).scale)(1e-6)
 
 
 # --- cost in a replay ---
@@ -201,23 +173,6 @@ def test_integer_noise_hides_no_part_of_an_integer(name):
     assert charged(name, 4.0, 5.0, 0)[:2] == (np.inf, np.inf)
 
 
-def test_noise_that_users_divide_by_their_number_is_too_little():
-    """Each of n users adds a part of Skellam noise. Parts of deviation s / sqrt(n) sum to s.
-
-    With deviation s / n, a replay of one changed loss charges far more than the declared epsilon.
-    """
-    epsilon, users = 0.5, 400
-    scale = float(noise.skellam.single(epsilon, DELTA).scale)
-    right, wrong = (users**0.5 * part for part in (scale / users**0.5, scale / users))
-    assert charged("skellam", 7.0, 8.0, right)[2] <= epsilon
-    assert charged("skellam", 7.0, 8.0, wrong)[2] > 5.0 * epsilon
-    # The right parts sum to the law of the whole, by chi-square.
-    keys = jr.split(jr.key(9), TRIALS // 8 * users).reshape(TRIALS // 8, users)
-    part = (5.0 / users) ** 0.5
-    parts = jax.jit(jax.vmap(jax.vmap(lambda key: noise.skellam.draw(key, part, ()))))(keys)
-    assert fit(np.asarray(parts.sum(axis=1), np.float64), stats.skellam(2.5, 2.5)) > 1e-3
-
-
 # --- any scale ---
 
 
@@ -244,28 +199,6 @@ def test_noise_that_is_not_a_number_hides_the_sum(name):
     add = jax.jit(noise.LAWS[name].total)
     for total in (0, 3):
         assert add(jr.key(5), exact_sums.of(total), jnp.float32(np.nan)).whole == 2**31 - 1
-
-
-@pytest.mark.slow
-def test_an_epsilon_that_cannot_be_had_is_declared_as_nan():
-    """Traced ones whose plain value is refused, and NaN; a Skellam variance of 10^10 works."""
-
-    def declared(law, epsilon):
-        made = sum_noise(law, epsilon, DELTA)
-        return made.privacy.epsilon, made.variance
-
-    for law in ("binomial", "skellam", "discrete_gaussian"):
-        found = jax.jit(jax.vmap(lambda e, law=law: declared(law, e)))(
-            jnp.float32([1e-5, 1e-3, 1.0, np.inf])
-        )
-        if law == "binomial":
-            assert np.isnan(found[0][0]) and np.isnan(found[1][0])
-        else:
-            assert found[0][0] == np.float32(1e-5) and found[1][0] > 1e9
-        assert found[0][1:].tolist() == [np.float32(1e-3), 1.0, np.inf]
-        assert found[1][-1] == 0.0 and (np.diff(found[1][1:]) < 0.0).all()
-        traced = jax.jit(lambda e, law=law: noise.LAWS[law].single(e, DELTA).scale)
-        assert np.isnan(traced(jnp.float32(np.nan)))
 
 
 @pytest.mark.parametrize("law", ["binomial", "skellam", "discrete_gaussian", "discrete_laplace"])

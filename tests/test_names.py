@@ -23,7 +23,11 @@ from tests import ROOT, commands, slow
 from tests.attack import test_configurations, test_keys
 
 FOLDERS = (*commands.FOLDERS, ".github")
-FOUND = [*ROOT.iterdir(), *(path for name in FOLDERS for path in (ROOT / name).rglob("*"))]
+FOUND = [
+    *ROOT.iterdir(),
+    ROOT / "findings" / "README.md",
+    *(path for name in FOLDERS for path in (ROOT / name).rglob("*")),
+]
 FILES = {path.relative_to(ROOT).as_posix() for path in FOUND}
 TEXT = (".cff", ".ci/run", ".in", ".ipynb", ".md", ".py", ".sh", ".toml", ".yml")
 ROOMS = "|".join(info.name for info in pkgutil.iter_modules(dpjax.__path__))
@@ -47,7 +51,7 @@ FOREIGN = {
     "Executor", "JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE",
     "SLURM_CPUS_PER_TASK", "TabularPolicies", "cuda12",
     "get_dummies", "loggamma", "major", "nav", "optimization_barrier", "potrf",
-    "private_ucbvi", "setLevel", "taskset", "trtrs", "xdist_group",
+    "private_ucbvi", "pth", "setLevel", "taskset", "trtrs", "xdist_group",
 }  # fmt: skip
 
 
@@ -72,6 +76,7 @@ def program_of(name):
 def stated():
     """The files with statements about the present. The changelog is about the past."""
     names = {name for name in FILES if name.endswith(TEXT) and (ROOT / name).is_file()}
+    names = {name for name in names if not name.startswith("findings/")}  # of other packages
     return sorted(names - {"CHANGELOG.md", "tests/test_names.py"})
 
 

@@ -8,23 +8,12 @@ from dp_accounting import get_epsilon_gaussian, get_sigma_gaussian
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 from scipy.special import softmax
 
-from dpjax import learners, privacy
+from dpjax import privacy
 from dpjax.core._versions import enable_x64
 from tests.renyi import of_law
 from tests.zcdp import least_epsilon, terms
 
 INF = float("inf")
-
-
-def test_laplace_scale():
-    """Sensitivity over epsilon, 0 at epsilon = inf; traced or not."""
-    assert privacy.laplace_scale(1.0, 0.5) == 2.0
-    assert privacy.laplace_scale(3, 6.0) == 0.5
-    assert privacy.laplace_scale(2.0, INF) == 0.0
-    assert privacy.laplace_scale(jnp.float32(1.0), jnp.float32(4.0)) == 0.25
-    # This scale spends exactly epsilon: the log-density changes by sensitivity / scale.
-    for epsilon in (0.1, 1.0, 10.0):
-        assert 1.5 / float(privacy.laplace_scale(1.5, epsilon)) == pytest.approx(epsilon, rel=1e-6)
 
 
 EPSILONS = np.float32(10.0) ** np.arange(-9, 7, dtype=np.float32)
@@ -170,18 +159,6 @@ def test_large_deltas_in_float32(delta):
         assert float(privacy.gaussian_delta(expected, epsilon)) == pytest.approx(delta, rel=1e-6)
 
 
-def test_advanced_composition():
-    """count epsilon^2 + epsilon sqrt(2 count ln(1/delta)), by hand and for published EXP3_tau."""
-    value = float(privacy.advanced_composition(8, 0.5, np.exp(-4.0)))
-    assert value == pytest.approx(8 * 0.25 + 0.5 * 8.0, rel=1e-6)
-    assert privacy.advanced_composition(100, 0.0, 1e-6) == 0.0
-    # T / tau batches, each 2 / tau-DP, at tau = (T / (7 K ln K))^(1/3) and delta = T^-2.
-    horizon, tau = 2.0**18, (2.0**18 / (28 * np.log(4))) ** (1 / 3)
-    value = float(privacy.advanced_composition(horizon / tau, 2 / tau, horizon**-2))
-    # Tossou & Dimitrakakis 2017: 28 K ln K + sqrt(112 K ln K ln T), in float32.
-    assert value == pytest.approx(155.26497 + 88.02696, rel=1e-6)
-
-
 def test_bounded_range_rho():
     """count width^2 / 8, additive over draws, covers softmax pairs of bounded range.
 
@@ -227,15 +204,3 @@ def test_traced_arguments_give_the_values_of_plain_numbers(function, arguments):
     assert all(value.dtype == jnp.float32 and value.shape == () for value in plain)
     # Fused and unfused programs may round differently, by a few units of 2^-24.
     np.testing.assert_allclose(traced, plain, rtol=2e-6)
-
-
-def test_the_default_delta_is_one_over_the_squared_horizon():
-    """Strictly between 0 and 1 for every horizon, and the same in all functions."""
-    assert [privacy.default_delta(horizon) for horizon in (1, 2, 10)] == [0.25, 0.25, 0.01]
-    for learner in (
-        learners.exp3(40, 3),
-        learners.hedge(40, 3, epsilon=1.0),
-        learners.dp_ucb_int(40, 3, epsilon=1.0),
-        learners.exp3_minibatch(40, 3, epsilon=1.0),
-    ):
-        assert float(learner.privacy.delta) == privacy.default_delta(40)

@@ -9,7 +9,7 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, environments, learners, noise, simulate, trajectory
+from dpjax import audit, environments, learners, noise, simulate
 from dpjax.combinators import (
     every_round,
     minibatch,
@@ -104,14 +104,6 @@ def test_no_flips_at_infinite_epsilon_and_losses_are_clipped_and_counted():
     assert learner.horizon == 8 and learner.feedback is bandit
 
 
-def test_coin_and_base_have_keys_of_their_own():
-    base = keeping(step=lambda state, key, loss: (Fed(jr.uniform(key)), ZERO))
-    learner = randomized_response(base, epsilon=1.0)
-    coin_key, base_key = jr.split(jr.key(3))
-    after, _ = learner.step(learner.init(jr.key(0))[0], jr.key(3), jnp.float32(0.0))
-    assert after.last == jr.uniform(base_key) != jr.uniform(coin_key)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
     """12 rounds, 3 of them with loss 1: chi-square against loops; half the flips are rejected."""
@@ -148,31 +140,6 @@ def test_sums_of_bits_have_the_law_of_flips_one_by_one(epsilon):
 
 
 # Cost -----------------------------------------------------------------------------------------
-
-
-def pulls(learner, means, seed, trials=200):
-    """How often arm 1 is played in each trial."""
-    environment = environments.bernoulli(means)
-
-    def count(key):
-        arms = trajectory(learner, environment, key, record=lambda played: played.action)
-        return jnp.sum(arms == 1)
-
-    return np.asarray(jax.jit(jax.vmap(count))(jr.split(jr.key(seed), trials)))
-
-
-def test_kl_ucb_plays_as_without_privacy_on_the_means_of_the_bits():
-    """By ranks of its pulls; on the means themselves it plays differently."""
-    plain, means = learners.kl_ucb(1000, 2), np.array([0.2, 0.5])
-    local = pulls(randomized_response(plain, epsilon=1.5), means, 0)
-
-    def alike(epsilon, seed):
-        flip = flip_of(epsilon)
-        other = pulls(plain, flip + (1.0 - 2.0 * flip) * means, seed)
-        return stats.mannwhitneyu(local, other).pvalue
-
-    assert alike(1.5, 1) > 1e-3
-    assert alike(np.inf, 2) < 1e-6 and alike(3.0, 3) < 1e-3
 
 
 @pytest.mark.usefixtures("quick_compilation")
@@ -248,21 +215,3 @@ def test_one_loss_is_sent_and_half_stands_for_the_others():
                 assert least <= pvalue <= most
     assert fed(learner, [[2.0, 0.5, np.nan]])[1] == 2
     assert learner.privacy[0] == 1.0 and learner.privacy.model == "local"
-
-
-def test_hedge_on_one_loss_a_round_stays_below_its_bound():
-    """On losses that are hard at this horizon, although it learns something."""
-    horizon, arms, epsilon = 1000, 8, 1.0
-    rate = float(np.sqrt(8 * arms * np.log(arms) / horizon))
-    fed_bound = np.log(arms) / rate + rate * np.exp(rate / 2) * horizon / (8 * arms)
-    bound = arms / np.tanh(epsilon / 2.0) * fed_bound
-    gap = 2.0 * np.sqrt(arms * np.log(arms) / horizon)
-    environment = environments.bernoulli([0.5 - gap, *(arms - 1) * [0.5]], regret="pseudo")
-    learner = randomized_coordinate(hedge(horizon, arms, rate), epsilon=epsilon)
-
-    def final(key):
-        return simulate(learner, environment, key, checkpoints=1).regret[0]
-
-    regret = np.asarray(jax.jit(jax.vmap(final))(jr.split(jr.key(0), 100)))
-    assert 0.2 * bound < regret.mean() + 4 * regret.std() / 10 < bound
-    assert regret.mean() < 0.9 * gap * horizon * (1 - 1 / arms)

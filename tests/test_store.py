@@ -489,13 +489,17 @@ def test_a_place_that_cannot_be_written_to():
         run("/dev/null/store", 2)
 
 
+def mark_of_the_dead():
+    """The mark of a process of this machine that has ended."""
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    return f"{objects.process_mark().rpartition('-')[0]}-{dead.pid}"
+
+
 def test_what_killed_processes_left_is_removed_and_no_other(undisturbed, tmp_path):
     folder = tmp_path / "store"
     shutil.copytree(undisturbed[0], folder)
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    machine = objects.process_mark().rpartition("-")[0]
-    marks = [f"{machine}-{dead.pid}", objects.process_mark(), "elsewhere-1"]
+    marks = [mark_of_the_dead(), objects.process_mark(), "elsewhere-1"]
     files = [folder / "regret" / "c" / f".0.0123.{mark}.partial" for mark in marks]
     for file in files:
         file.write_bytes(b"half")

@@ -7,6 +7,7 @@ in a folder with the tables of losses below.
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,6 +23,13 @@ TABLES = {
     "ragged.csv": "a,b\n0.1,0.2\n0.3\n",
     "empty.csv": "",
     "words.txt": "x",
+    "features.csv": "x,a,b\n0,0,1\n1,1,0\n",
+    "mine.py": """
+from dpjax import learners
+
+def copied(horizon, arms, *, epsilon):
+    return learners.dp_exp3_lap(horizon, arms, epsilon=epsilon)
+""",
 }
 
 
@@ -52,7 +60,7 @@ def printed(code, capsys):
     names = {name: getattr(dpjax, name) for name in dir(dpjax) if not name.startswith("_")}
     names |= {"main": main, "dpjax": dpjax, "open": open}
     try:
-        status = eval(code, {**names, "jax": jax, "np": np, "pair": pair})
+        status = eval(code, {**names, "jax": jax, "jnp": jnp, "np": np, "pair": pair})
     except SystemExit as exit_:
         status = exit_.code
     except (ValueError, TypeError) as error:

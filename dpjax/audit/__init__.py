@@ -46,14 +46,8 @@ from dpjax.audit._revealed import (
     worst_rounds,
 )
 from dpjax.audit.arguments import checked
-from dpjax.audit.counts import Bound, bound_from_counts, gaussian_from_counts
-from dpjax.audit.mechanisms import (
-    Sensitivity,
-    group_sensitivity,
-    prefix_statistic,
-    releases,
-    sensitivity,
-)
+from dpjax.audit.counts import Bound, bound_from_counts
+from dpjax.audit.mechanisms import Sensitivity, releases, sensitivity
 from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.spending import explain, spent
 from dpjax.audit.verdicts import (
@@ -86,8 +80,6 @@ __all__ = [
     "contextual_pairs",
     "epsilon",
     "explain",
-    "gaussian_from_counts",
-    "group_sensitivity",
     "is_discrete",
     "likelihood_attack",
     "log_ratio",
@@ -98,7 +90,6 @@ __all__ = [
     "pairs",
     "pairs_for",
     "play",
-    "prefix_statistic",
     "releases",
     "replay",
     "replayed_mutants",

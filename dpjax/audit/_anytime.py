@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from jax import random as jr
 
-from dpjax.audit.counts import best_event
+from dpjax.audit.counts import best_event, check_delta
 from dpjax.core import Array, Numbers, _check
 from dpjax.engine.settings import in_float32
 
@@ -104,14 +104,13 @@ def anytime(
     confidence: float = 0.95,
     first: int = 64,
     limit: int = 2**20,
-    threshold: float | None = None,
 ) -> Anytime:
     """Run a function on two neighbouring inputs until an epsilon is refuted or a limit is reached.
 
     The number of runs is not fixed beforehand. Each block has a quarter as many runs as all blocks
     before it, and at least ``first``. The event of a block is that the score is at least a
     threshold. The threshold, and the input on which the event is likelier, are chosen on the runs
-    before the block. The first block is used only for this choice, unless a threshold is given.
+    before the block. The first block is used only for this choice.
 
     Args:
       scores: (side, keys (n,)) -> n numbers, one for each run on the input 0 or 1; n is always
@@ -123,8 +122,6 @@ def anytime(
       confidence: in (0, 1), of the bounds at all times simultaneously.
       first: runs of each input in the first block.
       limit: largest number of runs of each input, rounded up to a multiple of ``first``.
-      threshold: a fixed threshold. A score of at least this should be likelier on input 0. None to
-        choose thresholds during the test.
 
     Returns:
       An :class:`Anytime`. If the declared epsilon is true, it is refuted with probability at most
@@ -147,13 +144,12 @@ def anytime(
     _check.function("a function of a side and of keys", scores=scores)
     _check.epsilon(epsilon)
     _check.inside(0.0, 1.0, confidence=confidence)
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    check_delta(delta)
     first, limit = _check.size(1, first=first), _check.size(1, limit=limit)
     past: list = [np.zeros(0), np.zeros(0)]
     counts, bound, block = np.zeros(4, np.int64), 0.0, 0
     # An event: the threshold, whether the score is above it, and whether the inputs are swapped.
-    event = None if threshold is None else (threshold, True, False)
+    event = None
     while len(past[0]) < limit and not bound > epsilon:
         calls = range(block, block + max(len(past[0]) // (4 * first), 1))
         bounds = [
@@ -164,8 +160,7 @@ def anytime(
             counts = counts + count_pairs(bounds[0], bounds[1], event)
             bound = max(bound, bound_from_pairs(counts, delta=delta, confidence=confidence))
         past = [np.concatenate([old, new]) for old, new in zip(past, bounds, strict=True)]
-        if threshold is None:
-            event = most_telling(past[0], past[1], delta)
+        event = most_telling(past[0], past[1], delta)
         block = calls.stop
     refuted = bool(bound > epsilon)
     return Anytime(bound, delta, confidence, refuted, len(past[0]), tuple(map(int, counts)))

@@ -1,6 +1,6 @@
 """Empirical lower bounds on epsilon, from an observer who sees the actions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,8 @@ from jax import lax
 from jax import random as jr
 from tqdm import tqdm
 
-from dpjax.audit._anytime import anytime
 from dpjax.audit._pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.counts import Bound, best_event, bound_from_counts
+from dpjax.audit.counts import Bound, best_event, bound_from_counts, check_delta, counted
 from dpjax.audit.limits import in_threads
 from dpjax.audit.reports import reported
 from dpjax.combinators import _returned, as_learner
@@ -27,8 +26,8 @@ TRAINING, SELECTION = 2**14, 2**16
 THRESHOLDS = 512
 # At least this many runs are played to check that actions are in the action set.
 TRIED = 16
-# How many runs of each sequence are computed in parallel if the test may stop at any time.
-STOPPED_CHUNK = 256
+# How many runs are computed in parallel.
+CHUNK = 2**13
 
 
 @in_float32
@@ -189,11 +188,10 @@ def epsilon(
     pair: Pair,
     key: Array,
     *,
-    runs: int | None = 2**20,
+    runs: int = 2**20,
     delta: float = 0.0,
     confidence: float = 0.95,
     statistic: Callable | None = None,
-    chunk: int = 2**13,
     progress: bool = True,
 ) -> Bound:
     """An empirical lower bound on the epsilon of a learner's actions on one pair of sequences.
@@ -212,13 +210,11 @@ def epsilon(
       learner: a Learner or BatchLearner.
       pair: a :class:`dpjax.audit.Pair` with the learner's horizon.
       key: PRNG key.
-      runs: counted runs of each sequence; None to stop when the declared epsilon is refuted, or at
-        2^20 runs (:func:`dpjax.audit.anytime`).
+      runs: counted runs of each sequence.
       delta: the delta at which epsilon is bounded.
       confidence: the confidence of the bound.
       statistic: (result of :func:`play`) -> (), large if the run looks like one on ``pair.losses``;
         None to train one.
-      chunk: how many runs are computed in parallel.
       progress: whether to show a progress bar.
 
     Returns:
@@ -241,65 +237,35 @@ def epsilon(
     check_neighbours(pair, learner.privacy.rounds_per_user)
     check_fits(learner, pair.losses)
     # Both sequences get the same dtypes, and so share one compiled program.
-    dtypes = jax.tree.map(lambda x, y: np.result_type(np.asarray(x), np.asarray(y)), *pair)
+    dtypes = jax.tree.map(jnp.result_type, *pair)
     pair = type(pair)(*[jax.tree.map(jnp.asarray, side, dtypes) for side in pair])
-    chunk = _check.size(1, chunk=chunk)
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    check_delta(delta)
     if delta > 0.0 and float(learner.privacy.delta) == 0.0:
         raise ValueError("delta must be 0: the learner declares pure differential privacy")
     _check.inside(0.0, 1.0, confidence=confidence)
     train_key, select_key, count_key = jr.split(key, 3)
 
-    scored = statistic
-    if scored is None:
-        scored = trained(learner, pair, train_key, chunk)
-
-    if runs is None:
-        return _stopped(scored, learner, pair, count_key, delta, confidence)
-    runs, chunk = _check.size(1, runs=runs), min(chunk, SELECTION)
-    scores = _scores(scored, learner, pair.losses, jr.split(count_key, chunk))
-    ours, theirs = (
-        _collect(scores, side, jr.fold_in(select_key, i), SELECTION, chunk)
-        for i, side in enumerate(pair)
-    )
-    threshold, above, swapped = choose_event(ours, theirs, delta, confidence, runs)
-    counts = []
-    for i, side in enumerate(pair):
-        count, left = 0, runs
-        for block in _blocks(scores, side, jr.fold_in(count_key, i), runs, chunk, progress):
-            exceeds = block[:left] >= threshold
-            count, left = count + int((exceeds == above).sum()), left - len(exceeds)
-        counts.append(count)
-    hits, misses = counts[::-1] if swapped else counts
-    bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
-    sequence = "others" if swapped else "losses"
-    comparison = "at least" if above else "below"
-    return Bound(
-        epsilon=float(bound),
-        delta=delta,
-        confidence=confidence,
-        runs=runs,
-        hits=hits,
-        misses=misses,
-        event=f"statistic {comparison} {threshold:.6g}, likelier on {sequence}",
-    )
-
-
-def _stopped(scored, learner, pair, key, delta, confidence):
-    """The Bound of a test that stops when the declared epsilon is refuted."""
-    run = _scores(scored, learner, pair.losses, jr.split(key, STOPPED_CHUNK))
-    bounds = anytime(
-        lambda side, keys: run(pair[side], keys), key, epsilon=float(learner.privacy.epsilon),
-        delta=delta, confidence=confidence, first=STOPPED_CHUNK,
+    runs = _check.size(1, runs=runs)
+    scored = trained(learner, pair, train_key, CHUNK) if statistic is None else statistic
+    # It is compiled once for both sequences.
+    scores = compile_trials(
+        lambda losses, key: scored(play(learner, losses, key)),
+        (pair.losses, jr.split(count_key, CHUNK)), (False, True),
     )  # fmt: skip
-    both, hits, misses, _ = bounds.counts
-    event = "statistic beyond a threshold, chosen for each block on the runs before it"
-    return Bound(bounds.epsilon, delta, confidence, bounds.runs, both + hits, both + misses, event)
+
+    def sides(part_key, runs, progress):
+        return [
+            _collect(scores, side, jr.fold_in(part_key, i), runs, CHUNK, progress)
+            for i, side in enumerate(pair)
+        ]
+
+    event = choose_event(sides(select_key, SELECTION, False), delta, confidence, runs)
+    return counted("statistic", event, sides(count_key, runs, progress), delta, confidence)
 
 
-def choose_event(ours: np.ndarray, theirs: np.ndarray, delta: float, confidence: float, runs: int):
+def choose_event(sides: Sequence[np.ndarray], delta: float, confidence: float, runs: int) -> tuple:
     """(threshold, above, swapped): the event, and whether it is likelier on the second sequence."""
+    ours, theirs = sides
     both = np.concatenate([ours, theirs])
     quantiles = np.quantile(both, np.linspace(0.0, 1.0, THRESHOLDS))
     # Rounding spreads an atom of the statistic over a few float32 numbers. These can distinguish
@@ -318,14 +284,7 @@ def choose_event(ours: np.ndarray, theirs: np.ndarray, delta: float, confidence:
     return best_event(ours, theirs, levels, bound)
 
 
-def _scores(scored, learner, losses, keys):
-    """The statistic of runs, (losses, keys) -> (keys,), compiled once for both sequences."""
-    return compile_trials(
-        lambda losses, key: scored(play(learner, losses, key)), (losses, keys), (False, True)
-    )
-
-
-def trained(learner: Learner | BatchLearner, pair: Pair, key: Array, chunk: int | None):
+def trained(learner: Learner | BatchLearner, pair: Pair, key: Array, chunk: int):
     """Train a statistic: the log-odds of a logistic regression on the observed values."""
 
     @jax.jit
@@ -356,8 +315,8 @@ def trained(learner: Learner | BatchLearner, pair: Pair, key: Array, chunk: int 
     return lambda actions: jnp.sum(inputs(actions) * weights)
 
 
-def _blocks(program, losses, key, runs, chunk, progress=False):
-    """Yield program(losses, keys) of each block of runs, computed with one thread per core."""
+def _collect(program, losses, key, runs, chunk, progress=False):
+    """program(losses, keys) of blocks of runs, joined in NumPy, with one thread per core."""
 
     def block(i):
         keys = jr.split(jr.fold_in(key, i), chunk)
@@ -365,10 +324,5 @@ def _blocks(program, losses, key, runs, chunk, progress=False):
 
     count = -(-runs // chunk)
     blocks = in_threads(block, range(count))
-    yield from tqdm(blocks, total=count, unit="chunk", disable=not progress)
-
-
-def _collect(program, losses, key, runs, chunk):
-    """The program's results for all runs, as NumPy arrays with a leading axis of runs."""
-    parts = list(_blocks(program, losses, key, runs, min(chunk, runs)))
+    parts = [*tqdm(blocks, total=count, unit="chunk", disable=not progress)]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:runs], *parts)

@@ -160,17 +160,16 @@ def _sharper(site, inputs):
     return over_members(draw, site)(*inputs)
 
 
-def _forgotten(site, inputs):
-    def bare(key, value, *rest):
-        del key
-        if site.kind == "coin":
-            return jnp.sum(value) >= 0.5
-        if site.kind in ("choice", "categorical"):
-            return jnp.argmax(value).astype(jnp.int32)
-        if site.kind == "comparison":
-            return rest[1] > rest[0]
-        if site.kind == "least":
-            return jnp.argmin(value).astype(jnp.int32)
-        return value
+# Releases without noise, as functions of the inputs after the key; of other kinds, the value.
+_BARE: dict[str, Callable] = {
+    "coin": lambda probability: jnp.sum(probability) >= 0.5,
+    "choice": lambda probabilities: jnp.argmax(probabilities).astype(jnp.int32),
+    "categorical": lambda logits: jnp.argmax(logits).astype(jnp.int32),
+    "comparison": lambda armed, threshold, value, scale: value > threshold,
+    "least": lambda value, scale: jnp.argmin(value).astype(jnp.int32),
+}
 
-    return over_members(bare, site)(*inputs)
+
+def _forgotten(site, inputs):
+    bare = _BARE.get(site.kind, lambda value, *_: value)
+    return over_members(lambda key, *rest: bare(*rest), site)(*inputs)

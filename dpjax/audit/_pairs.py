@@ -1,7 +1,7 @@
 """Neighbouring sequences of losses for audits, and checks that they fit a learner."""
 
-import functools
 import operator
+from functools import partial, reduce
 from typing import NamedTuple
 
 import jax
@@ -106,7 +106,7 @@ def pairs(
             other = jnp.where(jnp.arange(dim) == entry, other, first)
         at = jnp.where(index % 2 == 0, 0, jr.randint(round_key, (), 0, horizon - 1))
         spread = (index // 2 + index // 8) % 2 == 1
-        user_key = jr.fold_in(round_key, 1)
+        user_key = jr.fold_in(round_key, 2)  # randint splits its key in 0 and 1
         changed_at = changed_rounds(user_key, at, spread, horizon, changed, spacing)[:, None]
         # The two vectors are swapped from one differing round to the next.
         turned = (index // 16 % 2 == 1) & (changed > 1) & (jnp.cumsum(changed_at, axis=0) % 2 == 0)
@@ -144,9 +144,7 @@ def changed_rounds(
 def differing(pair: Pair):
     """In which rounds the sequences of a pair differ, (T,) bool, for NumPy or JAX arrays."""
     leaves = zip(*map(jax.tree.leaves, pair), strict=True)
-    return functools.reduce(
-        operator.or_, ((x != y).reshape(len(x), -1).any(axis=1) for x, y in leaves)
-    )
+    return reduce(operator.or_, ((x != y).reshape(len(x), -1).any(axis=1) for x, y in leaves))
 
 
 def check_pairs(**values: PyTree) -> None:
@@ -178,17 +176,19 @@ def check_neighbours(pair: Pair, rounds_per_user: int = 1) -> int:
         no round or in more than ``rounds_per_user``; or ``pair`` is not a Pair.
     """
     check_finite(pair=pair)
-    sides = [jax.tree.leaves(side) for side in (pair.losses, pair.others)]
-    shapes = [[(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in side] for side in sides]
-    if shapes[0] != shapes[1] or not shapes[0] or not all(shape for shape, _ in shapes[0]):
+    ours, theirs = (
+        [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(side)]
+        for side in pair
+    )
+    if ours != theirs or not ours or not all(shape for shape, _ in ours):
         raise ValueError(
             "pair: losses and others must be alike in shape and dtype, with an axis of rounds"
         )
-    lengths = {shape[0] for shape, _ in shapes[0]}
+    lengths = {shape[0] for shape, _ in ours}
     if len(lengths) != 1:
         raise ValueError(f"pair: the axes of rounds differ in length, {sorted(lengths)}")
     (rounds,) = lengths
-    if not any(isinstance(leaf, jax.core.Tracer) for side in sides for leaf in side):
+    if not _check.is_traced(pair):
         differ = differing(jax.tree.map(np.asarray, pair))
         if not 1 <= differ.sum() <= rounds_per_user:
             most = "one round" if rounds_per_user == 1 else f"at most {rounds_per_user} rounds"
@@ -206,16 +206,13 @@ def check_fits(learner: Learner | BatchLearner, losses: PyTree) -> None:
     Raises:
       ValueError: the number of rounds, arms or coordinates is not the learner's.
     """
-    leaves, structure = jax.tree.flatten(losses)
-    shapes = [jnp.shape(leaf) for leaf in leaves]
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(losses)]
     if not shapes or any(shape[:1] != (learner.horizon,) for shape in shapes):
         raise ValueError(
             f"pair: the learner's horizon is {learner.horizon} rounds, the losses have shapes "
             f"{', '.join(map(str, shapes))}"
         )
-    dtypes = [jnp.result_type(leaf) for leaf in leaves]
-    rounds = [jax.ShapeDtypeStruct(s[1:], d) for s, d in zip(shapes, dtypes, strict=True)]
-    reason = _fits(learner, jax.tree.unflatten(structure, rounds))
+    reason = _fits(learner, jax.eval_shape(partial(jax.tree.map, lambda leaf: leaf[0]), losses))
     if reason:
         shapes_of_both = " and ".join(str(shape[1:]) for shape in shapes)
         raise ValueError(

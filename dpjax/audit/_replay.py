@@ -398,14 +398,14 @@ def _of_used(prefix, costs) -> _Costs:
     later = lax.cummax(costs.used.astype(jnp.int32), reverse=True) > 0
     used = jnp.where(prefix[None], later, costs.used)
     shifts = zip(costs.shifts, used.T[prefix], strict=True)
-    rows = [jnp.where(used_here[:, None, None], row, 0.0)
-            for row, used_here in zip(costs.integer, used.T, strict=True)]  # fmt: skip
+    rows = [jnp.where(of_site[:, None, None], row, 0.0)
+            for row, of_site in zip(costs.integer, used.T, strict=True)]  # fmt: skip
     return costs._replace(
         costs=jnp.where(used[..., None], costs.costs, 0.0),
         reached=costs.reached & used,
         used=used,
         integer=jnp.concatenate([*rows, jnp.zeros((len(used), 0, 5))], axis=1),
-        shifts=tuple(jnp.where(used_here[:, None], shift, 0.0) for shift, used_here in shifts),
+        shifts=tuple(jnp.where(of_site[:, None], shift, 0.0) for shift, of_site in shifts),
     )
 
 

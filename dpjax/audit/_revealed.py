@@ -15,7 +15,7 @@ from jax import random as jr
 
 from dpjax.audit._epsilon import choose_event, trained
 from dpjax.audit._pairs import Pair, check_fits, check_neighbours
-from dpjax.audit.counts import Bound, bound_from_counts
+from dpjax.audit.counts import Bound, bound_from_counts, check_delta, counted, counts
 from dpjax.audit.filters import Filter
 from dpjax.audit.limits import in_threads
 from dpjax.combinators import as_learner
@@ -29,6 +29,9 @@ MOST_HISTORIES = 2**13
 PARTICLES, CHUNK = 2**15, 2**12
 # How many runs of each sequence choose the threshold of a likelihood attack.
 SELECTION = 2**14
+# In a complete audit, each step of an attack filters at most this many rounds of particles on each
+# sequence, which takes 2 to 5 seconds; but at least 2^10 runs.
+FILTERED, FEWEST = 2**22, 2**10
 # How many filters are averaged to choose among the histories that looked worst to one filter.
 LOOKS = 16
 # Pairs are compared by this quantile of |ln P'/P|.
@@ -192,13 +195,18 @@ class Filters:
         run = self._ratios[particles]
         return _chunked(lambda rows: run(*rows), rows, PARTICLES // particles)
 
+    def affordable(self) -> int:
+        """How many runs of a sequence can be filtered in a few seconds, see FILTERED."""
+        particles = 1 if self.one.bare else self.particles
+        return max(FILTERED // (particles * self.one.learner.horizon), FEWEST)
+
     def most_revealing(self, pairs, key, runs) -> int:
         """The index of the pair with the largest upper quantile of |ln P'/P| over runs.
 
         The best pairs of a first round are compared again with four times as many runs.
         """
         places = np.arange(len(jax.tree.leaves(pairs.losses)[0]))
-        for most, count, round_key in ((8, runs, key), (1, 4 * runs, jr.fold_in(key, 1))):
+        for most, count, round_key in zip((8, 1), (runs, 4 * runs), jr.split(key), strict=True):
             repeated = np.repeat(places, count)
             rows = jax.tree.map(lambda leaf, places=repeated: np.asarray(leaf)[places], pairs)
             keys, more = jr.split(round_key, (2, len(repeated)))
@@ -399,43 +407,42 @@ def attacked(
     delta: float,
     confidence: float,
     rival: bool,
+    most: int | None = None,
 ) -> Bound:
-    """As :func:`likelihood_attack`, with Filters."""
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    """As :func:`likelihood_attack`, with Filters.
+
+    Of each sequence at most ``most`` runs are filtered, by default ``runs``. The trained statistic
+    costs little, so it is counted on all runs. The statistic is chosen whose bound on its number of
+    runs is larger, if the frequencies are those of the selection runs.
+    """
+    check_delta(delta)
     _check.inside(0.0, 1.0, confidence=confidence)
     play_key, train_key, score_key = jr.split(key, 3)
-    chosen, learner = min(runs, SELECTION), filters.one.learner
-    statistics: dict[str, Callable] = {"likelihood ratio": partial(filters.scores, pair, score_key)}
+    filtered, learner = min(runs, most or runs), filters.one.learner
+    # The counted runs of each statistic.
+    statistics: dict[str, tuple[Callable, int]] = {
+        "likelihood ratio": (partial(filters.scores, pair, score_key), filtered)
+    }
     if rival:
         of_run = jax.jit(jax.vmap(trained(learner, pair, train_key, 2**12)))
-        statistics["trained statistic"] = lambda played: _chunked(of_run, played, CHUNK)
+        statistics["trained statistic"] = (lambda played: _chunked(of_run, played, CHUNK)), runs
     keys = jr.split(play_key, (2, 2))
-    selection, counted = filters.both(pair, keys[0], chosen), filters.both(pair, keys[1], runs)
-
-    def counts(event, sides):
-        threshold, above, swapped = event
-        numbers = [int(((side >= threshold) == above).sum()) for side in sides]
-        return numbers[::-1] if swapped else numbers
-
-    best: tuple = (-1.0,)
-    for name, statistic in statistics.items():
-        ours, theirs = (statistic(played) for played in selection)
-        event = choose_event(ours, theirs, delta, confidence, runs)
-        hits, misses = counts(event, (ours, theirs))
-        merit = bound_from_counts(hits, misses, chosen, delta=delta, confidence=confidence)
-        if merit > best[0]:
-            best = merit, name, event
+    selection = filters.both(pair, keys[0], min(filtered, SELECTION))
+    events = {}
+    for name, (statistic, count) in statistics.items():
+        sides = [statistic(played) for played in selection]
+        event = choose_event(sides, delta, confidence, count)
+        hits, misses, of = counts(event, sides)
+        scale = count / of
+        merit = bound_from_counts(
+            scale * hits, scale * misses, count, delta=delta, confidence=confidence
+        )
+        events[name] = merit, event
     # On the counted runs only the better statistic is computed.
-    _, name, event = best
-    hits, misses = counts(event, [statistics[name](played) for played in counted])
-    threshold, above, swapped = event
-    bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
-    return Bound(
-        float(bound), delta, confidence, runs, hits, misses,
-        f"{name} {'at least' if above else 'below'} {threshold:.6g}, likelier on "
-        f"{'others' if swapped else 'losses'}",
-    )  # fmt: skip
+    name = max(events, key=lambda name: events[name][0])
+    statistic, count = statistics[name]
+    sides = [statistic(played) for played in filters.both(pair, keys[1], count)]
+    return counted(name, events[name][1], sides, delta, confidence)
 
 
 @in_float32

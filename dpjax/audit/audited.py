@@ -45,7 +45,7 @@ def examined(
     count: int = PAIRS,
     changed: int = 1,
     runs: int | None = None,
-    particles: int = 64,
+    particles: int = 32,
     minutes: float = MINUTES,
     with_mutants: bool = True,
 ) -> tuple[dict, list[dict]]:
@@ -96,7 +96,7 @@ def examined(
         except OutOfTime:
             failed += ["attack stopped"]
         else:
-            row |= {"attack": bound.epsilon, "runs": runs}
+            row |= {"attack": bound.epsilon, "runs": bound.runs}
             failed += ["attack"] * (bound.epsilon > row["declared"] * (1.0 + ROUNDING))
     row["checks"] = ", ".join(failed) or "pass"
     # Mutants of a learner with no release that a change reaches show nothing.

@@ -1,10 +1,9 @@
 """Lower bounds on epsilon from the counts of an event on two neighbouring sequences."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
 from dpjax.core import Numbers
 from dpjax.maths.intervals import clopper_pearson
@@ -20,6 +19,12 @@ class Bound(NamedTuple):
     hits: int  # runs with the event, on the sequence where it is more likely
     misses: int  # runs with the event, on the other sequence
     event: str  # the event in words
+
+
+def check_delta(delta: float) -> None:
+    """Raise ValueError if delta is not in [0, 1)."""
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
 
 
 def bound_from_counts(
@@ -51,22 +56,30 @@ def bound_from_counts(
     return np.maximum(ratio, 0.0)
 
 
-def gaussian_from_counts(
-    hits: Numbers, misses: Numbers, runs: int, *, confidence: float = 0.95
-) -> float:
-    """A lower bound on the mu of Gaussian differential privacy, for Gaussian noise only.
+def counts(event: tuple, sides: Sequence[np.ndarray]) -> tuple[int, int, int]:
+    """(hits, misses, runs of each sequence) of an event, as :class:`Bound` has them."""
+    threshold, above, swapped = event
+    hits, misses = (int(((side >= threshold) == above).sum()) for side in sides)
+    return (misses, hits, len(sides[0])) if swapped else (hits, misses, len(sides[0]))
 
-    Under mu-GDP the probabilities p and p' of an event satisfy Phi^-1(p) - Phi^-1(p') <= mu (Dong,
-    Roth & Su 2022). The arguments are those of :func:`bound_from_counts`.
 
-    Examples:
-      >>> round(float(audit.gaussian_from_counts(700, 300, 1000)), 2)
-      0.88
+def counted(
+    name: str, event: tuple, sides: Sequence[np.ndarray], delta: float, confidence: float
+) -> Bound:
+    """The Bound from the counts of an event.
+
+    Args:
+      name: of the statistic.
+      event: as :func:`best_event` returns it.
+      sides: scores of equally many runs on both sequences.
+      delta, confidence: as for :func:`bound_from_counts`.
     """
-    error = (1.0 - confidence) / 2.0
-    low, _ = clopper_pearson(hits, runs, error)
-    _, high = clopper_pearson(misses, runs, error)
-    return np.maximum(scipy.special.ndtri(low) - scipy.special.ndtri(high), 0.0)
+    threshold, above, swapped = event
+    hits, misses, runs = counts(event, sides)
+    bound = bound_from_counts(hits, misses, runs, delta=delta, confidence=confidence)
+    words = (f"{name} {'at least' if above else 'below'} {threshold:.6g}, likelier on "
+             f"{'others' if swapped else 'losses'}")  # fmt: skip
+    return Bound(float(bound), delta, confidence, runs, hits, misses, words)
 
 
 def best_event(

@@ -62,10 +62,10 @@ class Draw(NamedTuple):
     noisy: PyTree  # for prefix sums the released sum; else ()
 
 
-class Program(NamedTuple):
+class DrawProgram(NamedTuple):
     """A traced function of a learner, and its enumerated draws."""
 
-    closed: ClosedJaxpr  # a ClosedJaxpr
+    closed: ClosedJaxpr
     structure: PyTree  # the tree structure of its result
     sites: list
     sizes: dict  # the number of outcomes of each enumerated site
@@ -107,7 +107,7 @@ class Lanes(NamedTuple):
     idle: Array  # bool, whether no enumerated draw was made
 
 
-def traced(function: Callable, *arguments) -> Program:
+def traced(function: Callable, *arguments) -> DrawProgram:
     """Trace a function. Raises Unknown if the density of one of its releases is not known."""
     closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     sites, counts = visits.sites(closed), {}
@@ -137,14 +137,14 @@ def traced(function: Callable, *arguments) -> Program:
                 raise Unknown(f"{REFUSED} its prefix sums draw no noise of their own")
             shifted[i] = drawn[site.law]
     early = max(noisy, default=-1) < min(sizes, default=len(sites))
-    return Program(closed, jax.tree.structure(shape), sites, sizes, early, shifted)
+    return DrawProgram(closed, jax.tree.structure(shape), sites, sizes, early, shifted)
 
 
-def run(program: Program, arguments: Sequence, chosen=None, releases=None) -> tuple[Any, list]:
-    """The result of a Program, and the Draw of each site.
+def run(program: DrawProgram, arguments: Sequence, chosen=None, releases=None) -> tuple[Any, list]:
+    """The result of a DrawProgram, and the Draw of each site.
 
     Args:
-      program: a Program.
+      program: a DrawProgram.
       arguments: the arguments of the function.
       chosen: the outcome of each enumerated site, by its number; None to draw them.
       releases: releases of all sites, used instead of drawn ones.
@@ -257,11 +257,11 @@ class Filter:
         kept = (jnp.arange(n) == 0) & (played is not None)
 
         def keys_of(t):
-            fresh, lane_keys, sides = jr.split(jr.fold_in(key, t), (3, n))
+            fresh, lane_keys, sides, others = jr.split(jr.fold_in(key, t), (4, n))
             if played is not None:
                 played_key = jr.fold_in(played.key, t)
                 fresh = jax.vmap(lambda k, first: jnp.where(first, played_key, k))(fresh, kept)
-            return fresh, lane_keys, jax.vmap(jr.uniform)(sides)
+            return fresh, lane_keys, jax.vmap(jr.uniform)(sides), others[0]
 
         def at(t):
             return jax.tree.map(lambda leaf: leaf[jnp.minimum(t, learner.horizon - 1)], actions)
@@ -274,20 +274,19 @@ class Filter:
         def one_round(carry, inputs):
             particles, total, moved, known = carry
             t, loss, other = inputs
-            resample_key = jr.fold_in(jr.fold_in(key, t), 1)
+            fresh, lane_keys, uniforms, resample_key = keys_of(t)
             (log_weights, log_ratios, worlds), gain = _resampled(
                 particles, resample_key, kept, played is None
             )
-            fresh, lane_keys, uniforms = keys_of(t)
             second = uniforms < jax.nn.sigmoid(log_ratios)
             if played is not None:
                 second = jnp.where(kept, played.second, second)
             before, free = at(t - 1), t >= learner.horizon
             seen = self._seen(loss, before), self._seen(other, before)
 
-            def particle(worlds, own_key, second):
+            def particle(worlds, fresh_key, second):
                 (state, ours), (other, theirs) = _swapped(second, *zip(worlds, seen, strict=True))
-                lead, twin = (state, own_key, ours), (other, own_key, theirs)
+                lead, twin = (state, fresh_key, ours), (other, fresh_key, theirs)
                 return _lanes(self.step, lead, twin, at(t), free)
 
             lanes = jax.vmap(particle)(worlds, fresh, second)
@@ -305,7 +304,7 @@ class Filter:
             particles = log_weights, log_ratios, worlds
             return (particles, total + gain, moved, known & jnp.all(alone)), None
 
-        fresh, lane_keys, _ = keys_of(0)
+        fresh, lane_keys, *_ = keys_of(0)
         lanes = jax.vmap(lambda key: _lanes(self.begin, (key,), (key,), at(0)))(fresh)
         weights, ratios, worlds, _, alone = chosen(0, lanes, lanes.noise, lane_keys)
         carry = (weights, ratios, worlds), jnp.zeros(()), jnp.bool(True), jnp.all(alone)
@@ -402,7 +401,7 @@ def _drift(log_weights, before, after):
 
 
 def _place(program, draws):
-    """The index of the drawn outcomes among the lanes of a Program, () int32."""
+    """The index of the drawn outcomes among the lanes of a DrawProgram, () int32."""
     place = jnp.int32(0)
     for i, size in program.sizes.items():
         place = place * size + jnp.asarray(draws[i].release, jnp.int32)

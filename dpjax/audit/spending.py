@@ -2,12 +2,12 @@
 
 import warnings
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpjax import privacy
 from dpjax.audit._replay import Replay
+from dpjax.audit.counts import check_delta
 from dpjax.audit.reasons import CHECKS, Verdict
 from dpjax.audit.rules import HOST_LAWS, ONE
 from dpjax.core import Array, _check
@@ -43,9 +43,8 @@ def spent(replayed: Replay, delta: float) -> Array:
       0.5
     """
     _check.built(Replay, "the result of audit.replay", replayed=replayed)
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
+    check_delta(delta)
+    if not _check.is_traced(replayed):
         for sentence in explain(replayed):
             warnings.warn(f"spent is infinite: {sentence}", stacklevel=2)
     total = (
@@ -116,7 +115,7 @@ def _of_integer(law, scale, delta, change) -> float:
 
 def _spent_by_integers(replayed, delta):
     """As :func:`_spent`, including releases that are accounted for on the host."""
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in replayed):
+    if _check.is_traced(replayed):
         raise TypeError(
             "replayed: this integer noise is accounted for on the host, outside of jax.jit"
         )

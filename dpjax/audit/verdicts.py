@@ -153,13 +153,13 @@ def contextual_pairs(
     """
     keys = jr.split(key, 4)
 
-    def draw(key):
+    def draw(side_key):
         shape = count, horizon, ARMS if arms is None else arms
-        features = jr.normal(key, (*shape, dim))
+        features = jr.normal(side_key, (*shape, dim))
         features = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
         if arms is not None:
             features = jax.nn.softmax(4.0 * features, axis=-2)
-        return features, jr.rademacher(jr.fold_in(key, 1), shape, jnp.float32)
+        return features, jr.rademacher(jr.fold_in(side_key, 1), shape, jnp.float32)
 
     (features, losses), (others, other_losses) = draw(keys[0]), draw(keys[1])
     signs = ((jnp.arange(count) % 2 == 0) | (unit == "entry"))[:, None, None]
@@ -247,8 +247,7 @@ def replayer(
     def replayed(pairs, key, factor=1.0):
         count, factor = len(jax.tree.leaves(pairs.losses)[0]), np.float32(factor)
         results, covered = [], []
-        for root in [key, *(jr.fold_in(key, path) for path in range(1, paths))]:
-            keys = jr.split(root, count)
+        for keys in jr.split(key, (paths, count)):
             results.append(jax.tree.map(np.asarray, run(pairs, keys, factor)))
             every = np.ones(count, bool) if rounds is None else rounds(pairs, keys) <= most
             covered.append(every)
@@ -367,13 +366,14 @@ def attack(
     choice: Array,
     *,
     runs: int,
-    particles: int = 64,
+    particles: int = 32,
 ) -> Bound:
     """A lower bound on epsilon, at the declared delta, from the most visible of several pairs.
 
     If actions are discrete, all releases have known densities and there are at most 64 rounds, it
     is :func:`likelihood_attack` on the pair that reveals most, with the trained statistic as a
-    rival. Otherwise it is :func:`epsilon`.
+    rival. Filters are slow, so they get fewer runs: 2^22 / (particles T), at least 2^10. Otherwise
+    it is :func:`epsilon`.
 
     Args:
       learner: a Learner or BatchLearner.
@@ -381,7 +381,7 @@ def attack(
       key: PRNG key of the attack.
       choice: another PRNG key, with which :func:`most_visible` or :func:`most_revealing` chooses
         the pair.
-      runs: counted runs of each sequence.
+      runs: counted runs of each sequence, for a trained statistic.
       particles: of each filter that estimates a likelihood ratio.
 
     Examples:
@@ -395,13 +395,14 @@ def attack(
     if is_discrete(learner) and learner.horizon <= LONGEST:
         try:
             filters = filters_for(learner, pairs, particles)
-            most = filters.most_revealing(pairs, choice, 64)
-            pair = jax.tree.map(lambda leaf: leaf[most], pairs)
-            return attacked(filters, pair, key, runs, delta, 0.95, rival=True)
+            count, most = len(jax.tree.leaves(pairs.losses)[0]), filters.affordable()
+            place = filters.most_revealing(pairs, choice, min(max(most // (2 * count), 8), 64))
+            pair = jax.tree.map(lambda leaf: leaf[place], pairs)
+            return attacked(filters, pair, key, runs, delta, 0.95, rival=True, most=most)
         except Unknown:
             pass
-    most = most_visible(learner, pairs, choice)
-    pair = jax.tree.map(lambda leaf: leaf[most], pairs)
+    place = most_visible(learner, pairs, choice)
+    pair = jax.tree.map(lambda leaf: leaf[place], pairs)
     return epsilon(learner, pair, key, runs=runs, delta=delta, progress=False)
 
 

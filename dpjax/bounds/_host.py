@@ -44,23 +44,12 @@ def log_gap(ratio: Numbers) -> np.ndarray:
     return np.where(small == ratio, series * small**2, plain)
 
 
-def bernoulli_divergence(x: Numbers, y: Numbers, change: Numbers) -> np.ndarray:
-    """kl of Bernoulli laws of means x and y, with ``change`` = x - y computed without rounding.
-
-    It is x g(-change / x) + (1 - x) g(change / (1 - x)) with g = :func:`log_gap`. Both terms are
-    positive. At x = 0 the first one is y, and at x = 1 the second one is 1 - y.
-    """
-    low, high = np.where(x > 0.0, x, 1.0), np.where(x < 1.0, 1.0 - x, 1.0)
-    with np.errstate(over="ignore"):
-        first = low * log_gap(np.maximum(-change / low, -1.0))
-        second = high * log_gap(np.maximum(change / high, -1.0))
-    return np.where(x > 0.0, first, y) + np.where(x < 1.0, second, 1.0 - y)
-
-
 def suboptimal(means: Numbers) -> tuple[np.ndarray, np.ndarray, np.floating]:
     """(means, gaps) of the suboptimal arms, and the mean of the best arm."""
     if means.ndim != 1 or len(means) < 2 or not np.all((means >= 0.0) & (means <= 1.0)):
-        raise ValueError("means must be at least two mean losses in [0, 1], of shape (K,)")
+        raise ValueError(
+            f"means must be at least two mean losses in [0, 1], (K,); got {means.tolist()}"
+        )
     best = means.min()
     worse = means[means > best]
     return worse, worse - best, best

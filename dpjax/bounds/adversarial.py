@@ -60,71 +60,23 @@ def ftrl_printed(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Sh
 def ftrl_local_rate(
     horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape
 ) -> np.ndarray:
-    """The rate eta for which :func:`ftrl_local` holds: "simplex", "ball" or "cube".
+    """The rate eta of FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise.
 
-    It is sqrt(D_R / (T m)) for a second moment m that includes the noise.
+    It is sqrt(D_R / (T m)) for a second moment m of a message that includes the noise. The domain
+    is "simplex", "ball" or "cube", and losses are those of :func:`ftrl`.
 
     Examples:
       >>> bounds.ftrl_local_rate(10_000, 4, [0.1, 1.0, np.inf], domain="simplex").round(5).tolist()
       [0.00013, 0.00127, 0.01665]
     """
-    scale, moment, width = _local_noise(dim, epsilon, domain)
-    if domain == "simplex":
-        with np.errstate(divide="ignore"):
-            return np.minimum(np.sqrt(width / (horizon * moment)), 0.5 / scale)
-    return np.sqrt(4.0 * width / (horizon * moment))
-
-
-def ftrl_local(horizon: Numbers, dim: Numbers, epsilon: Numbers, *, domain: Shape) -> np.ndarray:
-    """FTRL on :func:`dpjax.mechanisms.per_item` with Laplace noise: "simplex", "ball" or "cube".
-
-    Losses are those of :func:`ftrl`, whole rounds are replaced, and the rate is that of
-    :func:`ftrl_local_rate`. The noise is unbiased given the past, so regret on the losses is regret
-    on the messages. With N = ``dim`` and a Laplace scale b = 2 N / epsilon on the simplex
-
-        simplex   ln N / eta + T (eta / 2 - ln(1 - (eta b)^2) / eta)
-        ball      sqrt(T (1 + 8 N^2 / epsilon^2))
-        cube      sqrt(N T (1 + 8 N / epsilon^2))
-
-    in expectation, for oblivious losses. It is 0 for N = 1 on the simplex. The bounds are ours.
-    1 / (1 - (eta b)^2) is the expected e^(eta z) of a draw z. On ball and cube, 1 plus the variance
-    of the noise is the second moment of a message.
-
-    Examples:
-      >>> bounds.ftrl_local(10_000, 4, [0.1, 1.0, np.inf], domain="ball").round(1).tolist()
-      [11314.2, 1135.8, 100.0]
-    """
-    scale, moment, width = _local_noise(dim, epsilon, domain)
-    if domain != "simplex":
-        return np.sqrt(width * horizon * moment)
-    rate = ftrl_local_rate(horizon, dim, epsilon, domain=domain)
-    rate = np.where(dim > 1.0, rate, 1.0)
-    share = np.minimum((rate * scale) ** 2, 0.25)  # for N > 1 the rate ensures this
-    bound = width / rate + horizon * (rate / 2.0 - np.log1p(-share) / rate)
-    return np.where(dim > 1.0, bound, 0.0)
-
-
-def _local_noise(dim, epsilon, domain):
-    """(scale of a draw, second moment of a message, D_R) of FTRL on items with Laplace noise."""
     _check.one_of("simplex", "ball", "cube", domain=domain)
     if domain == "simplex":
         scale = 2.0 * dim / epsilon
-        return scale, 0.5 + 4.0 * scale**2 / 3.0, np.log(dim)
-    scale = 2.0 * (np.sqrt(dim) if domain == "ball" else 1.0) / epsilon
-    return scale, 1.0 + 2.0 * dim * scale**2, np.ones_like(dim) if domain == "ball" else dim
-
-
-def ftpl(horizon: Numbers, dim: Numbers) -> np.ndarray:
-    """1.263 N^(1/4) sqrt(T): follow the perturbed leader on a ball, when privacy costs nothing.
-
-    (8 / pi)^(1/4) N^(1/4) |X|_2 |Y|_2 sqrt(T) with unit norms: Abernethy et al. 2014, in Agarwal &
-    Singh 2017, Theorem 3.5.
-
-    Examples:
-      >>> bounds.ftpl([10_000, 40_000], 4).round(1).tolist()  # four times the rounds
-      [178.6, 357.3]
-    """
-    return (8.0 / np.pi * dim) ** 0.25 * np.sqrt(horizon)
+        rate = np.sqrt(np.log(dim) / (horizon * (0.5 + 4.0 * scale**2 / 3.0)))
+        with np.errstate(divide="ignore"):
+            return np.minimum(rate, 0.5 / scale)
+    scale, width = (2.0 * np.sqrt(dim), 1.0) if domain == "ball" else (2.0, dim)
+    return np.sqrt(4.0 * width / (horizon * (1.0 + 2.0 * dim * (scale / epsilon) ** 2)))
 
 
 def hedge(horizon: Numbers, arms: Numbers, rate: Numbers) -> np.ndarray:
@@ -144,25 +96,20 @@ def shrinking_dartboard(
     rate: Numbers,
     restart: Numbers,
     batch: Numbers = 1,
-    shifts: Numbers = 0,
 ) -> np.ndarray:
-    """eta T + B D / eta + S B / 2 + 2 T exp(-n p / 3) for eta <= p, otherwise nan.
+    """eta T + B ln K / eta + 2 T exp(-n p / 3) for eta <= p, otherwise nan.
 
     n is floor(T / B). Asi, Feldman, Koren & Talwar 2023, Theorems 2 and 5, for oblivious losses in
     [0, 1] in batches of B rounds. Without a budget of switches, as at epsilon = inf, the last term
-    does not apply. D is ln K. Against S shifts of the best arm it is the D of :func:`fixed_share`,
-    with n instead of T. A shift within a batch costs at most B / 2.
+    does not apply.
 
     Examples:
       >>> bounds.shrinking_dartboard(10_000, 4, 0.01, restart=[0.005, 0.01, 0.02]).round(1).tolist()
       [nan, 238.6, 238.6]
-      >>> bounds.shrinking_dartboard(10_000, 4, 0.01, 0.02, shifts=[0, 1]).round(1).tolist()
-      [238.6, 1373.8]
     """
     steps = np.floor(horizon / batch)
-    learning = batch * _share_complexity(steps, arms, shifts) / rate + shifts * batch / 2.0
     ran_out = 2.0 * horizon * np.exp(-steps * restart / 3.0)
-    value = rate * horizon + learning + ran_out
+    value = rate * horizon + batch * np.log(arms) / rate + ran_out
     return np.where(rate <= restart, value, np.nan)
 
 
@@ -215,29 +162,6 @@ def probing_experts(
     moment = 1.0 + arms / (mixing * batch)
     lost = 0.5 * rate * moment + mixing + np.where(budget >= begun, 0.0, ran_out)
     return batch * np.log(experts) / rate + horizon * lost
-
-
-def fixed_share(horizon: Numbers, arms: Numbers, rate: Numbers, shifts: Numbers) -> np.ndarray:
-    """D / eta + eta T / 8 against S shifts of the best arm: exponential weights with sharing.
-
-    D = ln K + S ln(K / alpha) - (T - 1 - S) ln(1 - alpha + alpha / K) at alpha = S / (T - 1), at
-    most 1/2. It is at most ln K + S ln(K T / S) + S. Herbster & Warmuth 1998; Cesa-Bianchi &
-    Lugosi 2006, section 5.2.
-
-    Examples:
-      >>> bounds.fixed_share(10_000, 4, 0.05, shifts=[0, 1, 10]).round(1).tolist()
-      [90.2, 317.2, 1898.9]
-      >>> round(float(bounds.hedge(10_000, 4, 0.05)), 1)  # without shifts
-      90.2
-    """
-    return _share_complexity(horizon, arms, shifts) / rate + rate * horizon / 8.0
-
-
-def _share_complexity(rounds, arms, shifts):
-    share = np.minimum(shifts / np.maximum(rounds - 1.0, 1.0), 0.5)
-    moves = shifts * np.log(arms / np.maximum(share, 1e-300))
-    stays = np.maximum(rounds - 1.0 - shifts, 0.0) * np.log1p(share / arms - share)
-    return np.log(arms) + moves - stays
 
 
 def shrinking_dartboard_pure(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:

@@ -186,39 +186,6 @@ def two_point_gradient(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.n
     return np.sqrt(horizon * (square + 2.0 * mean)) + 3.0 * zeta * horizon
 
 
-def online_frank_wolfe(
-    horizon: Numbers,
-    dim: Numbers,
-    epsilon: Numbers,
-    lipschitz: Numbers = 1.0,
-    smoothness: Numbers = 0.0,
-) -> np.ndarray:
-    """Online Frank-Wolfe on the unit ball, i.i.d. losses, Laplace noise on the tree.
-
-    The bound is ours, on the sum of h_t = F(x_t) - min F for the mean loss F, in expectation:
-
-        D (G + z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T)
-
-    with D = 2, W = G + beta D, and z the largest root mean square length of a prefix's noise. The
-    sum of w_1 .. w_t minus t grad F(x_t) is a martingale whose steps are at most W in mean square.
-    So the mean error of d_t is at most W / sqrt(t), and its release adds z / t. A Frank-Wolfe step
-    of length 1 / (t + 1) then gives (t + 1) h_(t+1) <= t h_t + D (W / sqrt(t) + z / t) + beta
-    D^2 / (2 (t + 1)), and h_1 <= G D.
-
-    Examples:
-      >>> bounds.online_frank_wolfe(10**6, 4, [1.0, np.inf]).round(1).tolist()
-      [259119.9, 8029.6]
-      >>> bounds.online_frank_wolfe(10**6, 4, [1.0, np.inf], smoothness=1.0).round(1).tolist()
-      [777519.0, 24248.1]
-    """
-    longest = lipschitz + 2.0 * smoothness
-    noise, _ = _tree_noise(horizon, dim, 2.0 * longest * np.sqrt(dim), epsilon)
-    logs = np.log(horizon)
-    start = 2.0 * (lipschitz + noise) * (1.0 + logs)
-    steps = (2.0 * noise + 2.0 * smoothness) * (0.5 * logs**2 + logs)
-    return start + 8.0 * longest * np.sqrt(horizon) + steps
-
-
 def projection_free(horizon: Numbers, dim: Numbers, epsilon: Numbers) -> np.ndarray:
     """PRIVATEBANDIT with Laplace noise, calibrated to a single change, in m batches of b rounds.
 

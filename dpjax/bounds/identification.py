@@ -19,19 +19,19 @@ def _best_and_gaps(means):
     """(mean of the best arm, its index, gaps (K - 1,) of the others in the order of the arms)."""
     _, gaps, best = suboptimal(means)
     if len(gaps) < len(means) - 1:
-        raise ValueError("two arms are equally good, and no learner can stop on them")
+        raise ValueError("means: two arms are equally good, and no learner can stop on them")
     return best, int(np.argmin(means)), gaps
 
 
 def _positive(epsilon):
     if not np.all(epsilon > 0.0):
-        raise ValueError("epsilon must be above 0")
+        raise ValueError(f"epsilon must be above 0, got {epsilon.tolist()}")
     return epsilon
 
 
 def _probability(failure):
     if not np.all((failure > 0.0) & (failure <= 0.5)):
-        raise ValueError("failure must be in (0, 1/2]")
+        raise ValueError(f"failure must be in (0, 1/2], got {failure.tolist()}")
     return failure
 
 

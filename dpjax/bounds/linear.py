@@ -57,45 +57,6 @@ def linear_elimination_printed(horizon: Numbers, epsilon: Numbers) -> np.ndarray
     return np.sqrt(horizon * np.log(horizon)) + np.log(horizon) ** 2 / epsilon
 
 
-def cucb(
-    horizon: Numbers,
-    dim: int,
-    ones: int,
-    epsilon: Numbers,
-    *,
-    read: Read = "one",
-    model: Model = "central",
-) -> np.ndarray:
-    """CUCB for alpha = 3: 2 k sqrt(96 b c d T ln T) + 12 c d h k ln T (1 + ln T) + ..., any gaps.
-
-    Here k is the largest number of ones in a vertex, h and b are those of
-    :func:`dpjax.learners.cucb`, and c is 6 for "one", 4 for "all" and 1 in the local model. The
-    first line omits two terms: 2.5 k d, for first reads and failures of bounds, and k sqrt(d T
-    ln(2) / 2), for regret against the best vertex in hindsight. Losses are i.i.d. over rounds. The
-    constants are ours. A suboptimal vertex with gap Delta is played only if one of its entries has
-    a radius of at least Delta / (2 k). The entry that is read then has fewer than c max(96 b k^2 ln
-    T / Delta^2, 12 h k ln T / Delta) losses.
-
-    Examples:
-      >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf]).round().tolist()
-      [17557333.0, 10601977.0, 9829160.0]
-      >>> bounds.cucb(10**8, 10, 3, [0.1, 1.0, np.inf], model="local").round().tolist()
-      [114266062.0, 12154447.0, 4045831.0]
-    """
-    _check.one_of("one", "all", read=read)
-    _check.one_of("central", "local", model=model)
-    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
-    local, scale = model == "local", (1.0 if read == "one" else ones) / epsilon
-    variance = 0.25 + (2.0 * scale**2 if local else 0.0)
-    longest = 1.0 if local else {"one": 6.0, "all": 4.0}[read]
-    log_t = np.log(horizon)
-    sampling = 2.0 * ones * np.sqrt(96.0 * variance * longest * dim * horizon * log_t)
-    noise = 12.0 * longest * dim * scale * ones * log_t * (1.0 + log_t)
-    hindsight = ones * np.sqrt(0.5 * np.log(2.0) * dim * horizon)
-    # Radii are enlarged by a share of up to 2^-12.
-    return (1.0 + 2.0**-13) * (sampling + noise) + 2.5 * ones * dim + hindsight
-
-
 def semi_bandit_ftrl(
     horizon: Numbers,
     dim: Numbers,
@@ -207,41 +168,6 @@ def federated_linucb(
     _, widths = _linucb_logs(horizon, dim, smallest, largest, feature_bound)
     factor = np.sqrt(2.0) if gap is None else 2.0
     return factor * every_round + 2.0 * mean_bound * users * widths / np.log(2.0)
-
-
-def adac_oful(
-    horizon: Numbers, dim: Numbers, rho: Numbers, *, growth: Numbers = 1.0, ridge: Numbers = 1.0,
-    loss_bound: Numbers = 1.0, parameter_bound: Numbers = 1.0, feature_bound: Numbers = 1.0,
-    deviation: Numbers | None = None, failure: Numbers | None = None,
-) -> np.ndarray:  # fmt: skip
-    """sqrt(1 + C) beta sqrt(8 T widths): AdaC-OFUL, with probability 1 - alpha (default 1 - 1 / T).
-
-    Within a batch |x|_(V^-1) is at most sqrt(1 + C) times its value with V renewed in every round
-    (Abbasi-Yadkori, Pal & Szepesvari 2011, Lemma 12). The widths are those of :func:`linucb` for
-    the regularizer lambda I. For the largest width of the noise, beta is
-    sigma sqrt(2 ln(2 / alpha) + ln det) + S sqrt(lambda) + gamma with
-
-        gamma = s sqrt(L / lambda) (sqrt(d) + sqrt(2 ln(2 L / alpha))),
-
-    with s the noise scale and L <= T the largest number of batches. With privacy noise, half of
-    alpha is for failures due to the losses' own noise. The derivation is our own, for mean losses
-    of at most 1 and beta of at least 1.
-
-    Examples:
-      >>> bounds.adac_oful(10**6, 5, rho=[0.1, 1.0, np.inf]).round().tolist()
-      [11348626.0, 3814432.0, 327779.0]
-    """
-    alpha = 1.0 / horizon if failure is None else failure
-    deviation = loss_bound if deviation is None else deviation
-    scale = 2.0 * feature_bound * loss_bound / np.sqrt(2.0 * rho)
-    batches = dim * np.log1p(horizon * feature_bound**2 / (dim * ridge))
-    batches = np.clip(batches / (0.999 * np.log1p(growth)), 1.0, horizon)
-    length = np.sqrt(dim) + np.sqrt(2.0 * np.log(2.0 * batches / alpha))
-    log_determinant, widths = _linucb_logs(horizon, dim, ridge, ridge, feature_bound)
-    share = np.where(scale > 0.0, 0.5, 1.0)
-    beta = deviation * np.sqrt(2.0 * np.log(2.0 / (share * alpha)) + log_determinant)
-    beta = beta + parameter_bound * np.sqrt(ridge) + scale * np.sqrt(batches / ridge) * length
-    return np.sqrt(1.0 + growth) * beta * np.sqrt(8.0 * horizon * widths)
 
 
 def _gradient_radius(length):

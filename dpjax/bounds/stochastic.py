@@ -6,8 +6,7 @@
 import numpy as np
 
 from dpjax.bounds._host import suboptimal
-from dpjax.core import Compare, Model, Numbers
-from dpjax.maths.clipped_means import epoch_plan
+from dpjax.core import Compare, Numbers
 
 
 def successive_elimination(
@@ -38,16 +37,15 @@ def successive_elimination(
         privacy = 8.0 * np.log(4.0 * inverse) / (epsilon * size)
         return np.maximum(sampling, privacy) + 1.0
 
-    return _eliminated(beta * horizon, horizon, gaps, 1.0, length)
+    return beta * horizon + _eliminated(horizon, gaps, length)
 
 
-def _eliminated(failed, horizon, gaps, largest_gap, length) -> np.ndarray:
-    """``failed``, plus for each gap the regret of an arm in the epochs that it can survive."""
-    total = failed
+def _eliminated(horizon, gaps, length) -> np.ndarray:
+    """The regret of each arm in the epochs that it can survive, for epochs of length(epoch)."""
+    total = np.zeros(horizon.shape)
     for gap in gaps:
         pulls = np.zeros(horizon.shape)
-        epochs = np.ceil(np.log2(largest_gap) - np.log2(gap))
-        for epoch in range(1, max(int(epochs), 1) + 1):
+        for epoch in range(1, max(int(np.ceil(-np.log2(gap))), 1) + 1):
             if np.all(pulls >= horizon):
                 break
             pulls = pulls + np.ceil(length(epoch))
@@ -90,43 +88,7 @@ def dueling_elimination(
         return (rounds if compare == "scores" else (arms - 1) * rounds) + arms - 1
 
     failed = 0.5 * beta * horizon * np.max(gaps, initial=0.0)
-    return failed + 0.25 * _eliminated(0.0 * failed, horizon, gaps, 1.0, length)
-
-
-def robust_elimination(
-    horizon: Numbers,
-    means: Numbers,
-    epsilon: Numbers,
-    *,
-    moment: float = 1.0,
-    order: float = 2.0,
-    largest_gap: float = 1.0,
-    model: Model = "central",
-    failure: Numbers | None = None,
-) -> np.ndarray:
-    """sum Delta_a min(T, sum_{e <= max(1, ceil(log2(largest_gap / Delta_a)))} ceil(R_e))
-    + beta T largest_gap.
-
-    R_e is the length of epoch e of :func:`dpjax.learners.robust_elimination` with all K arms
-    active, and the arguments are that learner's. With probability 1 - beta no arm is pulled more
-    often (ours). ``failure`` is beta, by default 1 / T.
-
-    Examples:
-      >>> means = [0.3, 0.8, 0.8, 0.8]
-      >>> bounds.robust_elimination(10**6, means, [0.01, 1.0]).round(-2).tolist()
-      [403100.0, 15400.0]
-    """
-    horizon, epsilon = np.broadcast_arrays(horizon, epsilon)
-    _, gaps, _ = suboptimal(means)
-    arms = len(means)
-    beta = 1.0 / horizon if failure is None else failure
-    sizes = float(largest_gap), float(moment), float(order)
-
-    def length(epoch):
-        one = np.vectorize(lambda b, e: epoch_plan(epoch, arms, b, *sizes, e, model)[1])
-        return one(beta, epsilon)
-
-    return _eliminated(beta * horizon * largest_gap, horizon, gaps, largest_gap, length)
+    return failed + 0.25 * _eliminated(horizon, gaps, length)
 
 
 def adap_ucb(
@@ -144,36 +106,8 @@ def adap_ucb(
     _, gaps, _ = suboptimal(means)
     smaller = np.minimum(gaps, epsilon[..., None])
     leading = 16.0 * exploration * np.log(horizon)[..., None] / smaller
-    return np.sum(leading + _failures(exploration), axis=-1)
-
-
-def _failures(exploration):
-    """alpha / (alpha - 3), which bounds the cost of an arm's wrong episodes; inf up to 3."""
-    return exploration / (exploration - 3.0) if exploration > 3.0 else np.inf
-
-
-def adac_ucb(
-    horizon: Numbers, means: Numbers, rho: Numbers, exploration: float = 3.1
-) -> np.ndarray:
-    """sum (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) + beta / (beta - 3)), beta > 3.
-
-    This is for AdaC-UCB, with our own constants. Let n be the number of losses in an arm's mean,
-    and w the width of its bound. As long as no mean has an error above its w, an arm begins an
-    episode only if Delta_a <= 2 w. So n <
-    max(4 beta ln T / Delta_a^2, sqrt(8 beta ln T / rho) / Delta_a), and the arm has at most 4 n
-    pulls after the episode. At round t a mean has such an error with probability at most t^-beta
-    for each n = 1, 2, 4, ..., and a wrong episode then has at most t rounds. The total cost of
-    these episodes is at most beta / (beta - 3).
-
-    Examples:
-      >>> means = [0.3, 0.5, 0.5, 0.5]
-      >>> bounds.adac_ucb(10_000, means, rho=[1e-4, 0.01, np.inf]).round(1).tolist()
-      [18229.1, 6945.5, 6945.5]
-    """
-    _, gaps, _ = suboptimal(means)
-    level = exploration * np.log(horizon)[..., None]
-    leading = np.maximum(16.0 * level / gaps, 8.0 * np.sqrt(2.0 * level / rho[..., None]))
-    return np.sum(leading + _failures(exploration), axis=-1)
+    wrong = exploration / (exploration - 3.0) if exploration > 3.0 else np.inf
+    return np.sum(leading + wrong, axis=-1)
 
 
 def ucb1(horizon: Numbers, means: Numbers) -> np.ndarray:

@@ -5,18 +5,25 @@
 
 import numpy as np
 
-from dpjax.bounds._host import bernoulli_divergence, suboptimal
+from dpjax.bounds._host import log_gap, suboptimal
 from dpjax.core import Numbers
 
 
 def kl(x: Numbers, y: Numbers) -> np.ndarray:
     """kl of Bernoulli laws of means x and y.
 
+    It is x g((y - x) / x) + (1 - x) g((x - y) / (1 - x)) with g(r) = r - ln(1 + r). Both terms are
+    positive. At x = 0 the first one is y, and at x = 1 the second one is 1 - y.
+
     Examples:
       >>> bounds.kl(0.5, [0.3, 0.4, 0.5]).round(4).tolist()
       [0.0872, 0.0204, 0.0]
     """
-    return bernoulli_divergence(x, y, x - y)
+    change, low, high = x - y, np.where(x > 0.0, x, 1.0), np.where(x < 1.0, 1.0 - x, 1.0)
+    with np.errstate(over="ignore"):
+        first = low * log_gap(np.maximum(-change / low, -1.0))
+        second = high * log_gap(np.maximum(change / high, -1.0))
+    return np.where(x > 0.0, first, y) + np.where(x < 1.0, second, 1.0 - y)
 
 
 def d_epsilon_divergence(x: Numbers, y: Numbers, epsilon: Numbers) -> np.ndarray:
@@ -62,26 +69,6 @@ def lai_robbins(horizon: Numbers, means: Numbers) -> np.ndarray:
     """
     mean, gap, best = suboptimal(means)
     return np.log(horizon) * np.sum(gap / kl(mean, best))
-
-
-def lai_robbins_local(horizon: Numbers, means: Numbers, epsilon: Numbers) -> np.ndarray:
-    """sum Delta_a ln T / kl(q(mu_a), q(mu*)), q(m) = p + (1 - 2 p) m: local asymptotic lower bound.
-
-    Here p = 1 / (1 + e^epsilon). Every local randomizer of one bit is randomized response with flip
-    probability p, followed by a function of its result (Kairouz, Oh & Viswanath 2016). So in the
-    local model a learner observes no more than losses with means q. The derivation is ours. Near
-    means of 1/2 it is ((e^epsilon + 1) / (e^epsilon - 1))^2 times :func:`lai_robbins`.
-
-    Examples:
-      >>> means = [0.3, 0.5, 0.5, 0.5]
-      >>> bounds.lai_robbins_local(10_000, means, [0.1, 1.0, np.inf]).round(1).tolist()
-      [27671.6, 317.9, 63.4]
-    """
-    mean, gap, best = suboptimal(means)
-    kept = np.tanh(0.5 * epsilon)[..., None]  # 1 - 2 p
-    seen, least = 0.5 + kept * (mean - 0.5), 0.5 + kept * (best - 0.5)
-    information = bernoulli_divergence(seen, least, kept * gap)
-    return np.log(horizon) * np.sum(gap / information, axis=-1)
 
 
 def shariff_sheffet(horizon: Numbers, arms: Numbers, epsilon: Numbers) -> np.ndarray:

@@ -148,7 +148,7 @@ def _whole(row, mutants) -> tuple[dict, list[dict]]:
     return row | printed | {"mutants": words}, mutants
 
 
-def audit_own(
+def audit_file(
     factory: Callable, label: str, epsilon: float, *, horizon: int | None, **options: Any
 ) -> tuple[dict, list[dict]]:
     """:func:`audit_one` for the factory of a user's learner, which the table calls ``label``."""
@@ -158,21 +158,6 @@ def audit_own(
         lambda horizon: as_learner(entrant.build(horizon, epsilon)), horizons, keys(),
         {"learner": label, "domain": ""}, **options,
     ))  # fmt: skip
-
-
-def labels_of(factories_of: dict[str, tuple[str, Callable]]) -> dict[str, str]:
-    """The names of users' learners in tables, with their files if a name repeats.
-
-    Args:
-      factories_of: (path, factory) for each argument of the command.
-    """
-    names = {text: name_of(factory) for text, (_, factory) in factories_of.items()}
-    labels = {}
-    for text, name in names.items():
-        path, _ = factories_of[text]
-        full = f"{path}:{name}" if text == path else text
-        labels[text] = full if [*names.values()].count(name) > 1 else name
-    return labels
 
 
 def closing(rows: Sequence[dict]) -> str:
@@ -220,7 +205,7 @@ def run(
     """
     names = list(learners.__all__ if names is None else names)
     files = {name: find_factory(name) for name in names if FILE.search(name)}
-    labels = labels_of(files)
+    labels = {name: f"{path}:{name_of(factory)}" for name, (path, factory) in files.items()}
     for name in names:
         if name not in files:
             factories.check_name(name)
@@ -250,7 +235,7 @@ def run(
         cases = [
             (
                 name,
-                partial(audit_own, files[name][1], labels[name])
+                partial(audit_file, files[name][1], labels[name])
                 if name in files
                 else partial(audit_one, name, domain),
             )

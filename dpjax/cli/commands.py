@@ -14,7 +14,6 @@ import click
 from click import argument, option
 
 from dpjax import papers
-from dpjax.cli.alive import alive
 from dpjax.cli.arguments import (
     COLUMNS,
     EPSILONS,
@@ -35,7 +34,7 @@ class Command(click.Command):
 
             keep_compiled()
         try:
-            with _failed_figures() as failed, alive(f"dpjax {self.name}"):
+            with _failed_figures() as failed:
                 status, reason = super().invoke(ctx) or (0, "")
         except KeyboardInterrupt as interrupt:
             store = ctx.params.get("store")
@@ -186,12 +185,15 @@ def listing() -> None:
 @commands.command()
 @argument("study", required=False, metavar="[FILE[:NAME]]")
 @option("--losses", metavar="FILE", help="instead of a study: (T, K) losses in [0, 1], a row for "
-        "each round, as .csv, .parquet, .npy or .npz")  # fmt: skip
+        "each round, as text, .parquet, .feather, .npy or .npz; or labelled rows")  # fmt: skip
 @option("--learner", "names", type=NAMES, multiple=True, help="as dpjax list shows them")
 @option("--features", type=COLUMNS, help="columns that learners observe before they choose; the "
         "others are losses")  # fmt: skip
 @option("--label", metavar="COLUMN", help="the column of labels: each row is a case, and each arm "
         "is a guess of its label")  # fmt: skip
+@option("--missing", multiple=True, metavar="WORD", help="a word that means a missing entry")
+@option("--keep", multiple=True, metavar="WORD", help="a word that means no missing entry, such as "
+        "the label NA")  # fmt: skip
 @levels()
 @option("--seeds", type=int, metavar="N", help="number of trials  [default: 100]")
 @option("--horizon", type=int, metavar="T", help="number of rounds  [default: all rows]")
@@ -234,7 +236,7 @@ def reproduce(
 ) -> None:  # fmt: skip
     """Rebuild a paper's figure and table."""
     from dpjax.core import _check
-    from dpjax.papers.sweeps import kept_in, on_devices
+    from dpjax.papers.sweeps import playing
 
     names = [name.replace("_", "-") for name in papers.__all__]
     if paper not in names:
@@ -244,7 +246,7 @@ def reproduce(
     mesh = prepare(store, resume, devices)
     module = getattr(papers, paper.replace("-", "_"))
     sizes = {"horizon": module.QUICK_HORIZON, "trials": module.QUICK_TRIALS, "main_only": True}
-    with kept_in(store), on_devices(mesh):
+    with playing(stores=store, mesh=mesh):
         print(module.reproduce(out, **sizes if quick else {}))
     _written_to(out)
 

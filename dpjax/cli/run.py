@@ -14,7 +14,7 @@ from xarray import Dataset
 from dpjax import domains, environments
 from dpjax.cli.arguments import EPSILONS
 from dpjax.cli.learner_files import digest, find_study
-from dpjax.cli.loss_files import read_cases, read_losses
+from dpjax.cli.loss_files import own_label, read_cases, read_losses
 from dpjax.combinators import count_switches, sample_arms
 from dpjax.core import Arms, Environment, Policies, _check
 from dpjax.environments._classification import standardised
@@ -23,10 +23,8 @@ from dpjax.learners.entrants import sizes_of
 from dpjax.report import estimates
 from dpjax.report.figures import Captioned
 from dpjax.report.output import output_folder, shown, versions, write_figure, write_json
-from dpjax.report.tables import filled, note, write_csv
+from dpjax.report.tables import filled, write_csv
 from dpjax.study import Study
-
-SEEDS = 2**24  # the largest number of trials of one run
 
 
 class Game(NamedTuple):
@@ -34,8 +32,20 @@ class Game(NamedTuple):
 
     environment: Environment
     arms: tuple[str, ...]
-    losses: np.ndarray  # (n, K) of the rows, as the environment has them
+    table: np.ndarray  # losses (n, K) of the rows, or their labels (n,) as places in arms
     notes: tuple[str, ...]  # for the reader of the results
+    reading: tuple[str, ...]  # on the format of the file
+
+    @property
+    def labelled(self) -> bool:
+        """Whether rows are drawn, and an arm guesses the label of one."""
+        return self.table.ndim == 1
+
+    def mean_losses(self, horizon: int | None) -> np.ndarray:
+        """(K,) means over the rows that are played."""
+        if self.labelled:
+            return 1.0 - 2.0 * np.bincount(self.table) / len(self.table)
+        return self.table[:horizon].mean(axis=0)
 
 
 class Plan(NamedTuple):
@@ -88,10 +98,7 @@ def study_of(
         epsilons = EPSILONS if private else (np.inf,)
     for epsilon in epsilons:
         _check.epsilon(epsilon)
-    if len(set(epsilons)) < len(epsilons):
-        raise ValueError(f"epsilon: one is given twice in {', '.join(f'{e:g}' for e in epsilons)}")
-    if _check.size(1, seeds=seeds) > SEEDS:
-        raise ValueError(f"seeds must be at most {SEEDS}, got {seeds}")
+    _check.size(1, seeds=seeds)
     _check.key_or_seed(seed=seed)
     if not isinstance(environment, Environment):
         environment = count_switches(environments.table(environment))
@@ -150,8 +157,9 @@ def figure(data: Dataset, note: str) -> Captioned:
 
 
 def read_game(
-    path: str | os.PathLike, *, features: Sequence[str] | None = None, label: str | None = None
-) -> Game:
+    path: str | os.PathLike, *, features: Sequence[str] | None = None, label: str | None = None,
+    **words: Sequence[str],
+) -> Game:  # fmt: skip
     """The environment of a file: a loss table, one with features, or labelled cases.
 
     The rows of a loss table are the rounds, in order. Labelled cases are drawn with replacement
@@ -161,39 +169,43 @@ def read_game(
       path: as in :func:`read_losses`; with features or a label as in
         :func:`read_cases`.
       features: names of columns.
-      label: the name of a column.
+      label: the name of a column; a file with labels of its own needs none.
+      words: ``missing`` and ``keep``, as in :func:`read_losses`.
     """
+    label = own_label(path) if label is None else label
     if features is None and label is None:
-        arms, losses = read_losses(path)
-        return Game(count_switches(environments.table(losses)), arms, losses, ())
-    read = read_cases(path, features=features, label=label)
-    if read.labels is not None:
-        words = ("A row is a case, drawn with replacement. A wrong label costs 1, the right one "
-                 "-1. So half the regret is the number of mistakes beyond those of the reference "
-                 "policy.")  # fmt: skip
-        environment = environments.classification(read.features, read.labels)
-        return Game(environment, read.arms, 2.0 * read.losses - 1.0, (words, *read.notes))
+        arms, losses, reading = read_losses(path, **words)
+        return Game(count_switches(environments.table(losses)), arms, losses, (), reading)
+    read = read_cases(path, features=features, label=label, **words)
+    if read.losses is None:
+        note = ("A row is a case, drawn with replacement. A wrong label costs 1, the right one "
+                "-1. So half the regret is the number of mistakes beyond those of the reference "
+                "policy.")  # fmt: skip
+        labels = np.asarray(read.labels)
+        environment = environments.classification(read.features, labels)
+        return Game(environment, read.arms, labels, (note, *read.notes), read.reading)
     contexts = standardised(read.features)
     blocks = np.eye(len(read.arms))[None, :, :, None]
     blocks = (blocks * contexts[:, None, None]).reshape(len(contexts), len(read.arms), -1)
     environment = environments.contextual_table(blocks, read.losses)
-    return Game(environment, read.arms, read.losses, read.notes)
+    return Game(environment, read.arms, read.losses, read.notes, read.reading)
 
 
 def read_study(
     path: str | os.PathLike, names: str | Sequence[str], *, horizon: int | None = None,
-    features: Sequence[str] | None = None, label: str | None = None, **options: Any,
+    features: Sequence[str] | None = None, label: str | None = None, missing: Sequence[str] = (),
+    keep: Sequence[str] = (), **options: Any,
 ) -> tuple[Study, Game]:  # fmt: skip
     """(the Study of learners on a file, its Game).
 
     Arguments and errors are those of :func:`read_game` and :func:`study_of`.
     """
-    game = read_game(path, features=features, label=label)
-    rows = len(game.losses)
-    if horizon is not None and horizon > rows and label is None:
+    game = read_game(path, features=features, label=label, missing=missing, keep=keep)
+    rows = len(game.table)
+    if horizon is not None and horizon > rows and not game.labelled:
         raise ValueError(f"horizon: {horizon} rounds were requested, but {path} has only {rows}")
     horizon = rows if horizon is None else horizon
-    if label is not None:
+    if game.labelled:
         options["loss_range"] = (-1.0, 1.0)
     return study_of(game.environment, names, horizon=horizon, **options), game
 
@@ -220,18 +232,20 @@ def plan(study: str | None = None, losses: str | None = None, **options: Any) ->
     if "names" not in options:
         raise ValueError("learner: name one that plays the losses, with --learner NAME")
     played, game = read_study(losses, **options)
-    rows = slice(None if options.get("label") else options.get("horizon"))
     parameters = {
         "file": shown(losses), "sha256": digest(losses), "features": options.get("features"),
         "label": options.get("label"), "arms": game.arms,
-        "mean_losses": game.losses[rows].mean(axis=0).tolist(), "learners": list(played.learners),
+        "mean_losses": game.mean_losses(options.get("horizon")).tolist(),
+        "learners": list(played.learners),
         "epsilons": played.grid.get("epsilon"), "seeds": played.trials,
         "key": f"jax.random.key({options.get('seed', 0)})", "notes": list(game.notes),
+        "reading": list(game.reading), "missing": options.get("missing", ()),
+        "keep": options.get("keep", ()),
     }  # fmt: skip
     name = shown(Path(losses).name)
     name = name if len(name) <= 40 else f"{name[:20]}...{name[-17:]}"
     draw = partial(figure, note=" ".join([f"Losses: {name}.", *game.notes]))
-    return Plan(played, "results/run", parameters, game.notes, draw)
+    return Plan(played, "results/run", parameters, (*game.reading, *game.notes), draw)
 
 
 def play(plan: Plan, out: str | os.PathLike, **options: Any) -> str:
@@ -266,5 +280,4 @@ def play(plan: Plan, out: str | os.PathLike, **options: Any) -> str:
     if plan.draw is not None:
         write_figure(out, "regret", plan.draw, data)
     text = filled(table, data.dims).to_string(index=False, float_format="{:.4g}".format)
-    lines = [table.attrs["notes"], note(table.to_dict("records")), *plan.notes]
-    return "\n".join([text, *filter(None, lines)])
+    return "\n".join([text, *filter(None, [table.attrs["notes"], *plan.notes])])

@@ -138,6 +138,8 @@ def sample_arms(learner: Learner) -> Learner:
         raise ValueError("learner must play one point a round, to draw an arm from")
 
     def see(loss, arm):
+        if callable(loss) and not hasattr(loss, "vector"):  # Only one arm has a loss.
+            return loss(arm) if learner.feedback.kind in ("linear", "value") else full(loss, arm)
         loss = loss.vector() if hasattr(loss, "vector") else loss
         return learner.feedback(loss, jax.nn.one_hot(arm, loss.shape[0], dtype=jnp.float32))
 

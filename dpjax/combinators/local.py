@@ -55,8 +55,9 @@ def randomized_response(
 
     Regret: (e^epsilon + 1) / (e^epsilon - 1) times that of the base on losses p + (1 - 2p) l. So
     the regret of ``kl_ucb`` is asymptotically sum Delta_a ln T / kl(q(mu_a), q(mu*)), with
-    q(mu) = p + (1 - 2p) mu. No learner in the local model has less on Bernoulli losses
-    (:func:`dpjax.bounds.lai_robbins_local`). Near means of 1/2 this is
+    q(mu) = p + (1 - 2p) mu. No learner in the local model has less on Bernoulli losses: every local
+    randomizer of one bit is randomized response, followed by a function of its result (Kairouz,
+    Oh & Viswanath 2016). Near means of 1/2 this is
     ((e^epsilon + 1) / (e^epsilon - 1))^2 times as much as without privacy: 4.68 at epsilon = 1.
 
     Reference: Warner 1965; Ren, Zhou, Liu & Shroff, "Multi-armed bandits with local differential

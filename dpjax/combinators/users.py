@@ -130,8 +130,8 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
     sums = mechanism.sums
     if sums != declared.sums or mechanism.horizon != learner.horizon:
         raise ValueError(
-            f"mechanism must be the learner's: it sums {_in_words(sums)}, but the learner of "
-            f"{learner.horizon} rounds declares {_in_words(declared.sums)}"
+            f"mechanism must be the learner's: it has {sums}, but the learner of "
+            f"{learner.horizon} rounds declares {declared.sums or 'no sums'}"
         )
     law = noise.LAWS[mechanism.noise]
     if law.of_rho is None:
@@ -145,18 +145,6 @@ def _summed(learner, rounds, mechanism, spacing) -> Privacy:
         epsilon=sensitivity.l1 / one[0] * declared.epsilon,
         accountant=f"{declared.accountant}; {of}",
         spacing=spacing,
-    )
-
-
-def _in_words(sums) -> str:
-    if sums is None:
-        return "no sums"
-    if sums.over == "releases":
-        return f"each loss once with {sums.noise} noise"
-    l1, l2 = sums.sensitivity
-    return (
-        f"{sums.horizon} values with {sums.noise} noise in the {sums.model} model at sensitivities "
-        f"of {l1:g} and {l2:g}"
     )
 
 

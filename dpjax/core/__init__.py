@@ -12,11 +12,9 @@ counted from 1. Losses lie in [0, 1] unless a docstring says otherwise; lower is
 """
 
 import importlib
-import linecache
 import math
 import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
@@ -43,19 +41,6 @@ Compare = Literal["scores", "pairs"]
 Selector = Literal["exponential", "permute_and_flip", "laplace"]
 
 
-def described(kind: Any) -> Any:
-    """Copy the comment of each field of a NamedTuple into the field's docstring, for ``help``."""
-    file = getattr(sys.modules[kind.__module__], "__file__", None) or ""
-    body = "".join(linecache.getlines(file)).partition(f"\nclass {kind.__name__}(NamedTuple):\n")[2]
-    for name, text in re.findall(r"^    (\w+): .*?# (.*\n(?:    # .*\n)*)", body, re.MULTILINE):
-        field = vars(kind).get(name)
-        if name in kind._fields and field.__doc__.startswith("Alias for"):
-            plain = re.sub(r"ignore\[\w+\] # ", "", text)
-            field.__doc__ = " ".join(plain.replace("    # ", "").split())
-    return kind
-
-
-@described
 class Sums(NamedTuple):
     """The noisy sums that a learner releases, if its privacy comes only from their noise."""
 
@@ -67,7 +52,6 @@ class Sums(NamedTuple):
     sensitivity: tuple[float, float] | None = None  # the mechanism's L1 and L2 sensitivity
 
 
-@described
 class Privacy(NamedTuple):
     """The declared privacy of a calibration. It is not a proof; audits and tables read it.
 
@@ -202,7 +186,6 @@ def empty_report(state: PyTree) -> tuple:
     return ()
 
 
-@described
 class Arms(NamedTuple):
     """The action set of a bandit: an action is an index, 0 .. count - 1, () int32.
 
@@ -239,7 +222,6 @@ class Pairs(Arms):
         return math.isqrt(self.count)
 
 
-@described
 class Policies(NamedTuple):
     """The action set of a contextual bandit: an action maps features (K, d) to an arm, () int32.
 
@@ -253,7 +235,6 @@ class Policies(NamedTuple):
     # arms in each column; None if a round may have any number of arms
 
 
-@described
 class Learner(NamedTuple):
     """A learner: maps the feedback of past rounds to actions.
 
@@ -283,7 +264,6 @@ class Learner(NamedTuple):
     # by default each loss is clipped to ``Privacy.loss_range``
 
 
-@described
 class Batch(NamedTuple):
     """An action, and the number of consecutive rounds in which to play it."""
 
@@ -291,7 +271,6 @@ class Batch(NamedTuple):
     rounds: Array  # () int32, at least 1
 
 
-@described
 class BatchLearner(NamedTuple):
     """A learner that sees only the sum of the losses of each batch of rounds.
 
@@ -320,7 +299,6 @@ class BatchLearner(NamedTuple):
     clip: Clip | None = None  # as in Learner, for one round
 
 
-@described
 class Outcome(NamedTuple):
     """The losses of one round, and its contribution to the tally.
 
@@ -335,7 +313,6 @@ class Outcome(NamedTuple):
     tally: PyTree  # pytree of float32, summed over rounds; Environment.regret reads the sum
 
 
-@described
 class Environment(NamedTuple):
     """An environment: maps actions to losses.
 
@@ -360,7 +337,6 @@ class Environment(NamedTuple):
     # ExactSum. None if rounds are not i.i.d.
 
 
-@described
 class Stream(NamedTuple):
     """The noisy prefix sums of a mechanism, for a fixed shape of values and noise scale.
 
@@ -378,7 +354,6 @@ class Stream(NamedTuple):
     step: Step  # (state, key, value) -> (state, release of x_1 + ... + x_t)
 
 
-@described
 class Mechanism(NamedTuple):
     """A mechanism of noisy prefix sums, for a horizon and a law of the noise.
 
@@ -413,7 +388,6 @@ class Mechanism(NamedTuple):
         return Sums(self.noise, "prefixes", self.model, self.horizon, (l1, l2))
 
 
-@described
 class Result(NamedTuple):
     """A trajectory. After a sweep all fields but ``rounds`` have leading axes (points, seeds).
 

@@ -59,9 +59,6 @@ def real(
     """
     if is_traced(argument):
         raise TypeError(f"{name} must be known numbers, not traced ones")
-    if hasattr(argument, "todense"):  # a sparse table, which NumPy does not read
-        raise ValueError(f"{name}: must be an array of numbers, got {_kind(argument)}; "
-                         "pass its todense()")  # fmt: skip
     if columns is None and getattr(argument, "ndim", 0) == 2 and hasattr(argument, "columns"):
         refuse_repeats(name, argument.columns)
         columns = [str(column) for column in argument.columns]

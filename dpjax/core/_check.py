@@ -190,7 +190,7 @@ def _require(condition, requirement: str, values: dict) -> None:
         raise ValueError(f"{name} must be {requirement}, got {_text(shown)}{why}")
 
 
-def given(**values: object) -> dict:
+def specified(**values: object) -> dict:
     """The values that are not None, for arguments that are None by default."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -341,13 +341,9 @@ def _key(requirement, name, value) -> None:
 def of_threefry(name: str, dtype: object) -> None:
     """A dtype of keys that is defined in :mod:`dpjax.generators`."""
     if str(dtype) not in KNOWN:
-        why = {
-            "key<rbg>": "whose words repeat and whose draws depend on the batch",
-            "key<urbg>": "whose draws depend on the batch",
-        }.get(str(dtype), "whose generator is not in dpjax.generators")
         raise TypeError(
-            f"{name} must use threefry2x32, like jax.random.key(0, impl='threefry2x32') and the "
-            f"keys of dpjax.generators, got {dtype}, {why}"
+            f"{name} must use threefry2x32, as jax.random.key(0, impl='threefry2x32') does, or a "
+            f"generator of dpjax.generators, whose draws do not depend on the batch; got {dtype}"
         )
 
 
@@ -407,12 +403,8 @@ def built(kind, example: str, /, **values: object) -> None:
 
 def factory(example: str, /, **values: object) -> None:
     """A factory that has not been called yet. The object that it returns is refused."""
-    for name, value in values.items():
-        if not callable(value):
-            raise TypeError(
-                f"{name} must be a factory such as {example}, not called yet, got {_kind(value)}; "
-                "use functools.partial to bind arguments"
-            )
+    what = f"a factory such as {example}, not called yet (functools.partial binds its arguments)"
+    function(what, **values)
 
 
 def players(learner, environment) -> None:

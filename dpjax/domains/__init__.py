@@ -8,7 +8,6 @@ minimization of a linear function, projection, and minimization of a regularized
 from dpjax.core._exports import public
 from dpjax.domains._from_minimizer import *
 from dpjax.domains._paths import *
-from dpjax.domains._permutahedron import *
 from dpjax.domains.base import *
 from dpjax.domains.loss_sets import *
 from dpjax.domains.matrices import *

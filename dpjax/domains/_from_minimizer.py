@@ -64,7 +64,7 @@ def from_minimizer(
       [1. 2.] None
     """
     dim, exact_projection = _check.size(1, dim=dim), None
-    _check.positive(diameter=diameter, **_check.given(radius=radius, inradius=inradius))
+    _check.positive(diameter=diameter, **_check.specified(radius=radius, inradius=inradius))
     losses = ball_losses(dim) if losses is None else losses
     centre = _arrays.real("centre", centre)
     if centre.shape != (dim,):

@@ -58,6 +58,16 @@ def into_ball(x: Array, radius: Number) -> Array:
     return x * (radius / jnp.maximum(radius, norm))
 
 
+def onto_simplex(x: Array, total: float = 1.0) -> Array:
+    """The nearest point whose entries are at least 0 and add up to ``total``.
+
+    A shift of all entries does not change it. A large common shift is taken away first, because
+    beside large numbers float32 has no digits left for ``total``.
+    """
+    shift = 16.0 * jnp.trunc(jnp.max(x) / 16.0)
+    return by_optax(projections.projection_simplex, x - shift, total)
+
+
 def into_l1_ball(x: Array, radius: Number) -> Array:
     """The nearest point with an L1 norm of at most radius.
 
@@ -69,23 +79,18 @@ def into_l1_ball(x: Array, radius: Number) -> Array:
     return jnp.where(norm > 1.00001 * radius, nearest * (radius / norm), nearest)
 
 
-def ranks(values: Array, blocks: np.ndarray | None = None):
-    """The rank of each value, from 0, (n,) int32: the smallest is first, ties by lowest index.
+def ranks(values: Array, blocks: np.ndarray):
+    """The rank of each value in its block, (n,) int32: the smallest is 0, ties by lowest index.
 
     Args:
       values: (n,).
-      blocks: (n,) NumPy integers. Only values of the same block are compared.
+      blocks: (n,) NumPy integers.
     """
-    n = values.shape[0]
-    if n > 64 and blocks is None:
-        return jnp.argsort(jnp.argsort(values))
     # Under vmap, comparing all pairs of a few values is far cheaper than sorting them.
-    i = np.arange(n)
+    i = np.arange(len(blocks))
     first = i[None] < i[:, None]
     before = (values[None] < values[:, None]) | ((values[None] == values[:, None]) & first)
-    if blocks is not None:
-        before = before & (blocks[None] == blocks[:, None])
-    return jnp.sum(before, axis=1, dtype=jnp.int32)
+    return jnp.sum(before & (blocks[None] == blocks[:, None]), axis=1, dtype=jnp.int32)
 
 
 def bisect(more: Callable, low: Array, high: Array) -> Array:
@@ -113,5 +118,4 @@ def as_edges(edges: Numbers) -> np.ndarray:
 def check_radius(radius: Number) -> float:
     """Require a positive finite radius."""
     _check.positive(radius=radius)
-    _check.non_negative(radius=radius)  # finite
     return float(radius)

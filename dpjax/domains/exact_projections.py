@@ -142,37 +142,6 @@ def signed(exact: ExactProjection) -> ExactProjection:
     return exact._replace(excess=excess)
 
 
-def permutations(weights: np.ndarray) -> ExactProjection:
-    """Onto the convex hull of all permutations of ``weights`` (d,), sorted with the largest first.
-
-    For y in the same order, y - P(y) is the non-increasing isotonic regression of y - weights (Lim
-    & Wright 2016). Its entry i is the minimum over j <= i of m_ij. Here m_ij is the maximum over
-    k >= i of the mean of entries j to k (Robertson, Wright & Dykstra 1988, Theorem 1.4.4).
-    """
-    dim = len(weights)
-    i = jnp.arange(dim)
-
-    def excess(y):
-        high, low, order = lax.sort((-y.high, -y.low, i), num_keys=2)
-        apart = two_words.subtract(TwoWords(-high, -low), two_words.of(weights))
-        before = (i[None] < i[:, None]).astype(jnp.float32)
-        sums = two_words.add_up(TwoWords(before * apart.high[None], before * apart.low[None]))
-        ends = two_words.add(sums, apart)
-        # Sums of the entries j (rows) to k (columns).
-        between = two_words.subtract(
-            TwoWords(ends.high[None], ends.low[None]),
-            TwoWords(sums.high[:, None], sums.low[:, None]),
-        ).high
-        count = i[None] - i[:, None] + 1
-        means = between / jnp.maximum(count, 1).astype(jnp.float32)
-        largest = lax.cummax(jnp.where(count > 0, means, -jnp.inf), axis=1, reverse=True)
-        least = lax.cummin(jnp.where(count > 0, largest, jnp.inf), axis=0)
-        pooled = jnp.sum(jnp.where(i[None] == i[:, None], least, 0.0), axis=1)
-        return jnp.zeros(dim).at[order].set(pooled)
-
-    return ExactProjection(excess, 4.0, 0.0)
-
-
 def onto_multiple(exact: ExactProjection, y: TwoWords, count: Array, centre: Numbers) -> TwoWords:
     """The projection of y on count (K - centre) for the set K. y and the result have two words."""
     scaled = two_words.add(two_words.divide(y, count), two_words.of(centre))

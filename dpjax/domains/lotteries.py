@@ -57,8 +57,8 @@ def of_sets(blocks: np.ndarray, capacities: Numbers) -> Lottery:
     def draw(key, s, choose):
         keys = jr.split(key, len(members))
         drawn = [
-            _systematic(keys[i], choose, _in_units(_marginals(s[each], int(k)), int(k)))
-            for i, (each, k) in enumerate(zip(members, capacities, strict=True))
+            _systematic(keys[i], choose, _in_units(_marginals(s[entries], int(k)), int(k)))
+            for i, (entries, k) in enumerate(zip(members, capacities, strict=True))
         ]
         action, marginals = zip(*drawn, strict=True)
         return jnp.concatenate(action)[place], jnp.concatenate(marginals)[place]

@@ -2,11 +2,10 @@
 
 import jax.numpy as jnp
 import numpy as np
-from optax import projections
 
 from dpjax.core import _check
 from dpjax.domains._from_minimizer import from_minimizer
-from dpjax.domains._vectors import bisect, by_optax
+from dpjax.domains._vectors import bisect, onto_simplex
 from dpjax.domains.base import Domain, LossSet, Regularizer
 
 
@@ -56,7 +55,7 @@ def gram_losses(size: int) -> LossSet:
     def clip(loss):
         values, vectors = jnp.linalg.eigh(_symmetric(loss, n))
         gains = jnp.maximum(-values, 0.0)
-        nearest = by_optax(projections.projection_simplex, -values, 1.0)
+        nearest = onto_simplex(-values)
         return _matrix(-jnp.where(jnp.sum(gains) > 1.0, nearest, gains), vectors)
 
     def maximizer(g):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from dpjax.core import Numbers, _arrays
-from dpjax.domains._facets import null_space, within_facets
+from dpjax.domains._facets import within_facets
 from dpjax.domains._from_minimizer import from_minimizer
 from dpjax.domains.base import Domain, LossSet
 from dpjax.domains.loss_sets import ball_losses
@@ -31,14 +31,8 @@ class _Facets(NamedTuple):
     vertices: np.ndarray  # (count, n)
 
 
-def polytope(
-    A: Numbers,
-    b: Numbers,
-    *,
-    equalities: tuple[Numbers, Numbers] | None = None,
-    losses: LossSet | None = None,
-) -> Domain:
-    """The points x in R^d with A x <= b, a bounded set, and E x = f if ``equalities`` are given.
+def polytope(A: Numbers, b: Numbers, *, losses: LossSet | None = None) -> Domain:
+    """The points x in R^d with A x <= b, a bounded set.
 
     It has a barrier for :func:`~dpjax.learners.scrible`: the sum of -ln(b - A x) over the rows. Its
     parameter nu is the number of rows. Redundant rows are removed first, since each would increase
@@ -48,38 +42,36 @@ def polytope(
     Args:
       A: (m, d), a row for each inequality.
       b: (m,).
-      equalities: (E (k, d), f (k,)).
       losses: a LossSet of dimension d; by default vectors of length at most 1.
 
     Raises:
-      ValueError: bad arguments, by name; the set is empty or unbounded, has no inner points within
-        the equalities, or has more than 4096 vertices. Vertices are enumerated, so d should be
-        small.
+      ValueError: bad arguments, by name; the set is empty or unbounded, has no inner points, or has
+        more than 4096 vertices. Vertices are enumerated, so d should be small.
 
     Examples:
       >>> triangle = domains.polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])
       >>> print(triangle.minimizer(jnp.array([1.0, -1.0])), np.round(triangle.centre, 3))
       [0. 1.] [0.333 0.333]
     """
-    rows, bounds = _checked(A, b, "A", "b")
+    rows, bounds = _arrays.real("A", A), _arrays.real("b", b)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"A must be a matrix (m, d), got shape {rows.shape}")
+    if bounds.shape != rows.shape[:1]:
+        raise ValueError(
+            f"b must have a number for each row of A, shape {rows.shape[:1]}, got {bounds.shape}"
+        )
     dim = rows.shape[1]
-    origin, tangent = np.zeros(dim), np.eye(dim)
-    if equalities is not None:
-        origin, tangent = _affine_hull(equalities, dim)
-    facets = _facets(rows @ tangent, bounds - rows @ origin)
-    middle = _analytic_centre(facets)
-    slacks = facets.bounds - facets.rows @ middle
+    facets = _facets(rows, bounds)
+    centre, vertices = _analytic_centre(facets), facets.vertices
+    slacks = facets.bounds - facets.rows @ centre
     scaled = facets.rows / slacks[:, None]
     root = _inverse_root(scaled.T @ scaled)
-    centre, vertices = origin + tangent @ middle, origin + facets.vertices @ tangent.T
     points = np.asarray(vertices, np.float32)
 
     def minimizer(g):
         products = add_up(points.T * g[:, None])
         return jnp.asarray(points)[jnp.argmin(products)]
 
-    normals, offsets = facets.rows @ tangent.T, facets.bounds + facets.rows @ (tangent.T @ origin)
-    hull = None if equalities is None else tangent
     domain = from_minimizer(
         dim,
         minimizer,
@@ -87,46 +79,12 @@ def polytope(
         diameter=scipy.spatial.distance.pdist(vertices).max(),
         radius=np.linalg.norm(vertices - centre, axis=1).max(),
         losses=ball_losses(dim) if losses is None else losses,
-        contains=within_facets(normals, offsets, centre, hull),
+        contains=within_facets(facets.rows, facets.bounds, centre, None),
         inradius=slacks.min(),
-        tangent=hull,
     )
     values = partial(_values, vertices=points)
-    barrier = polytope_barriers.polytope(scaled @ root, centre, tangent @ root, values)
+    barrier = polytope_barriers.polytope(scaled @ root, centre, root, values)
     return domain._replace(barrier=barrier)
-
-
-def _checked(matrix, vector, first, second):
-    """(m, d) and (m,) in float64."""
-    matrix, vector = _arrays.real(first, matrix), _arrays.real(second, vector)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"{first} must be a matrix (m, d), got shape {matrix.shape}")
-    if vector.shape != matrix.shape[:1]:
-        raise ValueError(
-            f"{second} must have a number for each row of {first}, shape {matrix.shape[:1]}, "
-            f"got {vector.shape}"
-        )
-    return matrix, vector
-
-
-def _affine_hull(equalities, dim):
-    """A point (d,) with E x = f, and an orthonormal basis (d, n) of the directions."""
-    if not isinstance(equalities, tuple | list) or len(equalities) != 2:
-        raise ValueError("equalities must be a pair (E, f)")
-    matrix, vector = _checked(*equalities, "E of equalities", "f of equalities")
-    if matrix.shape[1] != dim:
-        raise ValueError(f"equalities must have {dim} columns, as A has, got {matrix.shape[1]}")
-    origin = np.linalg.lstsq(matrix, vector, rcond=None)[0]
-    size = np.abs(matrix) @ np.abs(origin) + np.abs(vector)
-    if (np.abs(matrix @ origin - vector) > 1e-9 * size.max()).any():
-        raise ValueError("equalities contradict each other")
-    tangent = null_space(matrix)
-    if not 1 <= tangent.shape[1] < dim:
-        left = "a single point" if tangent.shape[1] == 0 else "all of R^d"
-        raise ValueError(
-            f"equalities must leave more than one point, and not all of R^d; they leave {left}"
-        )
-    return origin, tangent
 
 
 def _facets(rows, bounds) -> _Facets:

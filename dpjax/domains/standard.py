@@ -8,7 +8,14 @@ from dpjax.core import Numbers, _arrays, _check
 from dpjax.domains import exact_projections, lotteries
 from dpjax.domains._facets import null_space
 from dpjax.domains._from_minimizer import _about_zero, from_minimizer
-from dpjax.domains._vectors import by_optax, check_radius, constant, into_ball, unit_vector
+from dpjax.domains._vectors import (
+    by_optax,
+    check_radius,
+    constant,
+    into_ball,
+    onto_simplex,
+    unit_vector,
+)
 from dpjax.domains.base import Domain
 from dpjax.domains.loss_sets import box_losses, l1_losses
 from dpjax.domains.regularizers import negative_entropy
@@ -38,7 +45,7 @@ def simplex(dim: int) -> Domain:
         radius=(1 - 1 / dim) ** 0.5,
         diameter=2**0.5,
         losses=box_losses(dim, 0.0, 1.0),
-        project=lambda x: by_optax(projections.projection_simplex, x),
+        project=onto_simplex,
         inradius=(dim * (dim - 1)) ** -0.5,
         tangent=null_space(ones),
     )._replace(

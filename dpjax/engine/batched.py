@@ -223,7 +223,7 @@ def _random_bits(eqn, operands, batch) -> list:
 
     def draw(keys):
         words = computed(keys).value
-        drawn = words.generator.drawn(partial(_blocks, words), shape, axis=-2)
+        drawn = words.generator.number(_blocks(words, shape))
         return lax.convert_element_type(drawn, dtype)
 
     return [

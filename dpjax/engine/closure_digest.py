@@ -26,7 +26,6 @@ import pickle
 import sys
 import types
 import uuid
-import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
@@ -47,9 +46,6 @@ _PLAIN = {bool, bytes, float, int, str, type(None)}
 # callable -> the callable's digest when it was first traced
 _first: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _context = jax.make_user_context("")
-# A warning is given after this many contexts, since JAX keeps about 1 MB of traces for each.
-_CONTEXTS = 256
-_entered: set[str] = set()
 _since = uuid.uuid4().hex  # part of all contexts; changed by forget()
 _lock = Lock()
 # The ids of the functions of the innermost context.
@@ -84,20 +80,7 @@ def _value(functions) -> str:
     except Exception as reason:  # a value cannot be read, or is nested too deeply
         _log.info("a game is traced anew, because a value that it reads is unknown: %s", reason)
         digest, changed = uuid.uuid4().hex, True
-    if not changed:
-        return _since
-    with _lock:
-        before = len(_entered)
-        _entered.add(digest)
-        warned = before < len(_entered) == _CONTEXTS
-    if warned:
-        warnings.warn(
-            f"game: its functions have read {_CONTEXTS} different values of globals, arrays or "
-            "objects, and JAX keeps about 1 MB for each; pass such values as arguments or points",
-            RuntimeWarning,
-            stacklevel=5,
-        )
-    return _since + digest
+    return _since + digest if changed else _since
 
 
 def renewable(function: Callable):
@@ -117,7 +100,6 @@ def forget() -> None:
     with _lock:
         _since = uuid.uuid4().hex
         _first.clear()
-        _entered.clear()
 
 
 class _Pickler(pickle.Pickler):

@@ -77,7 +77,6 @@ def compute(plan, blocks: Sequence[Block]):
     mesh = devices.local(plan.mesh)
     workers = 1 if takes_turns(plan.traced.program) else threads(mesh)
     whole = plan.block[0], max(len(block.seeds) for block in blocks)
-    programs.count(plan.traced, whole, mesh)
     size = _fitting(plan, whole, mesh, platform_of(mesh).memory(mesh, workers))
     lock = Lock()
 
@@ -87,7 +86,7 @@ def compute(plan, blocks: Sequence[Block]):
             tried = size
             try:
                 # A thread does not inherit the caller's settings.
-                with settings.own():
+                with settings.of_sweep():
                     with lock:
                         program = programs.compiled(plan.traced, tried, mesh)
                     return _in_pieces(plan, program, group, whole, tried, mesh)

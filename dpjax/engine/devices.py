@@ -11,6 +11,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from dpjax.core import _check
+
 _AXIS = "blocks"
 # Linux control groups, and the file that names the groups of this process.
 _GROUPS = Path("/sys/fs/cgroup")
@@ -34,11 +36,8 @@ def default() -> jax.Device:
 
 def check_mesh(mesh: Mesh | None) -> None:
     """Require a mesh or None."""
-    if mesh is not None and not isinstance(mesh, Mesh):
-        raise TypeError(
-            "mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('seeds',)), or None; "
-            f"got {type(mesh).__name__}"
-        )
+    if mesh is not None:
+        _check.built(Mesh, "jax.make_mesh((8,), ('seeds',))", mesh=mesh)
 
 
 def processes(mesh: Mesh | None) -> int:

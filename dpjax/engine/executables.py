@@ -1,10 +1,9 @@
 """A cache of compiled programs on disk, shared by processes.
 
-A file contains a digest and the compressed pickle of an executable for one device. The file's name
-is a digest of everything that determines the machine code: the traced program, the package's source
-code, JAX, the device and the settings. It is loaded for the default device. Loading a pickle can
-run any code. So files are read only from a folder that belongs to the user, never from a store of
-results.
+A file contains the compressed pickle of an executable for one device. The file's name is a digest
+of everything that determines the machine code: the traced program, the package's source code, JAX,
+the device and the settings. It is loaded for the default device. Loading a pickle can run any code.
+So files are read only from a folder that belongs to the user, never from a store of results.
 """
 
 import hashlib
@@ -32,7 +31,6 @@ from dpjax.engine import devices, settings
 _log = logging.getLogger(__name__)
 # The largest size of the folder in bytes. The least recently used files are removed first.
 _MOST = 2**30
-_DIGEST = hashlib.sha256().digest_size
 
 
 def path_of(traced, size: tuple[int, int], mesh: Mesh | None) -> Path | None:
@@ -86,13 +84,11 @@ def _sources() -> str:
 def load(path: Path):
     """(compiled program, bytes needed, bytes held) of a file; None if it cannot be used."""
     try:
-        if not _is_own(path):
+        if not _belongs_to_user(path):
             return None
-        content = path.read_bytes()
-        digest, packed = content[:_DIGEST], content[_DIGEST:]
-        if hashlib.sha256(packed).digest() != digest:
-            raise ValueError("it is damaged")
-        executable, inputs, outputs, needed, held = pickle.loads(zlib.decompress(packed))
+        # zlib raises an error if the file is damaged.
+        content = zlib.decompress(path.read_bytes())
+        executable, inputs, outputs, needed, held = pickle.loads(content)
         run = deserialize_and_load(
             executable, inputs, outputs, execution_devices=[devices.default()]
         )
@@ -102,21 +98,16 @@ def load(path: Path):
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:  # A file can contain anything, and jaxlib raises many kinds of error
-        warn(path, error)
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        warnings.warn(
+            f"the compiled program {path} is not used ({reason}); compiling it again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return None
 
 
-def warn(path: Path, error: Exception) -> None:
-    """Warn that a file cannot be used, and that its program is compiled again."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    warnings.warn(
-        f"the compiled program {path} is not used ({reason}); compiling it again",
-        RuntimeWarning,
-        stacklevel=3,
-    )
-
-
-def _is_own(path) -> bool:
+def _belongs_to_user(path) -> bool:
     """True if a file and its folder belong to the user, and no one else can write to them."""
     for place in (path.parent, path):
         status = place.stat()
@@ -133,7 +124,7 @@ def save(path: Path, run, needed: int, held: int) -> None:
         handle, scratch = tempfile.mkstemp(dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(packed).digest() + packed)
+                file.write(packed)
             os.replace(scratch, path)
         finally:
             with suppress(FileNotFoundError):  # it has its final name

@@ -8,8 +8,6 @@ the key in the cache of compiled programs.
 import hashlib
 import re
 import sys
-import warnings
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
@@ -20,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import random as jr
-from jax.errors import JaxRuntimeError
 from jax.extend.core import ClosedJaxpr, Literal, Var
 from jax.sharding import Mesh
 
@@ -30,8 +27,6 @@ from dpjax.engine.compile import compile_block
 from dpjax.engine.evaluate import CALLED, CONTROL, equations
 from dpjax.engine.lift import Lifted, Number, lifted, with_arguments
 
-# A sweep warns when it compiles this many programs that differ only in numbers.
-_ALIKE = 5
 # The limit of the cache of compiled programs in bytes, as far as their sizes are known. An XLA
 # program for CPU has about eighteen bytes for each character of its text
 # (tests/attack/test_memory.py).
@@ -90,7 +85,7 @@ def traced(program: ClosedJaxpr, output: Any, point: list, rounds: tuple) -> Tra
     key_types = _key_types(program.jaxpr)
     for dtype in key_types:
         _check.of_threefry("game", dtype)
-    program = _with_own_constants(program)
+    program = _with_copied_constants(program)
     digest, text, callbacks, numbers = digests(program)
     digest = _hashed(f"{digest} {_numeric()}")
     return Traced(
@@ -110,7 +105,7 @@ def _key_types(jaxpr) -> set:
     return {dtype for dtype in dtypes if dtype and jnp.issubdtype(dtype, jax.dtypes.prng_key)}
 
 
-def _with_own_constants(program) -> ClosedJaxpr:
+def _with_copied_constants(program) -> ClosedJaxpr:
     """A program with copies of the constants that it reads.
 
     NumPy arrays may be changed in place, and this changes JAX arrays that share their memory.
@@ -121,12 +116,12 @@ def _with_own_constants(program) -> ClosedJaxpr:
     read = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
     read |= {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
     pairs = zip(jaxpr.constvars, program.consts, strict=True)
-    kept = [(var, _own(constant)) for var, constant in pairs if var in read]
+    kept = [(var, _copied(constant)) for var, constant in pairs if var in read]
     variables = [var for var, _ in kept]
     return ClosedJaxpr(jaxpr.replace(constvars=variables), [constant for _, constant in kept])
 
 
-def _own(constant):
+def _copied(constant):
     if isinstance(constant, np.ndarray | jax.Array):
         return constant.copy()
     # jax 0.7 wraps arrays of NumPy in a class of its own.
@@ -167,7 +162,7 @@ def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Progra
         with _lock:
             program = _kept.pop(place, None)
         if program is None:
-            program = _from_disk(place) or _newly_compiled(place)
+            program = _from_disk_or_compiled(place)
         with _lock:
             _kept[place] = program
             held = sum(kept_program.bytes_held for kept_program in _kept.values())
@@ -176,42 +171,18 @@ def compiled(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> Progra
     return program
 
 
-def _newly_compiled(place) -> Program:
-    """Compile a block's program, and keep it on disk if possible."""
-    traced = place[0]
+def _from_disk_or_compiled(place) -> Program:
+    """A block's program, from its file if there is one. A new program is kept if possible."""
+    traced, path = place[0], executables.path_of(*place)
+    loaded = executables.load(path) if path else None
+    if loaded is not None:
+        return Program(*loaded)
     with settings.of_program(*traced.numeric):
         run, was_read = executables.watched(compile_block, *place)
     program = Program(run, devices.bytes_needed(run), _bytes_held(run, traced))
-    if not was_read and (path := executables.path_of(*place)):
+    if path and not was_read:
         executables.save(path, *program)
     return program
-
-
-def _from_disk(place) -> Program | None:
-    """The program of a block from a file, if there is one. If it fails, it is compiled again."""
-    path = executables.path_of(*place)
-    loaded = executables.load(path) if path else None
-    if loaded is None:
-        return None
-    use, lock = loaded[0], Lock()
-
-    def run(*arguments):
-        nonlocal use
-        tried = use
-        try:
-            return jax.block_until_ready(tried(*arguments))
-        except JaxRuntimeError as error:
-            if tried is not loaded[0] or devices.out_of_memory(error):
-                raise
-            with lock:
-                if use is tried:
-                    executables.warn(path, error)
-                    with suppress(OSError):
-                        path.unlink()
-                    use = _newly_compiled(place).run
-        return use(*arguments)
-
-    return Program(run, *loaded[1:])
 
 
 def clear_caches() -> None:
@@ -245,29 +216,6 @@ def _words(array):
     """An array unchanged; keys as their words."""
     is_key = isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
     return jr.key_data(array) if is_key else array
-
-
-def count(traced: Traced, size: tuple[int, int], mesh: Mesh | None) -> None:
-    """Warn once when several programs are compiled that differ only in numbers."""
-    alike = _alike(traced.text, traced.rounds, traced.settings, size, mesh)
-    with _lock:
-        before = len(alike)
-        if before < _ALIKE:
-            alike.add(traced.compiled_as)
-    if before < len(alike) == _ALIKE:
-        warnings.warn(
-            f"game: it has been compiled {_ALIKE} times with different numbers of the same "
-            "shapes; pass these numbers as points, which share one compiled program",
-            RuntimeWarning,
-            stacklevel=7,  # the line that called sweep, or ran a study
-        )
-
-
-@lru_cache(maxsize=1024)
-def _alike(*what) -> set:
-    """The digests of the compiled programs that agree in all of ``what``."""
-    del what
-    return set()
 
 
 def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:
@@ -309,10 +257,10 @@ def digests(program: ClosedJaxpr) -> tuple[str, str, tuple, list[Number]]:
             elif type(value) in _PLAIN:
                 text.append(repr(value))
             elif hasattr(value, "eqns"):
-                text_of_inner, numbers_of_inner, found_in_inner = visit(value)
+                text_of_inner, numbers_of_inner, leaves_of_inner = visit(value)
                 text.append(text_of_inner.hex())
                 numbers.update(numbers_of_inner)
-                leaves.extend(found_in_inner)
+                leaves.extend(leaves_of_inner)
             elif hasattr(value, "__array__"):
                 feed(value)
             elif isinstance(value, tuple | list):

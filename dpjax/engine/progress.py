@@ -1,50 +1,25 @@
 """The progress bar of a sweep."""
 
 import sys
-import threading
-import time
-from typing import ClassVar
 
 import jax
-import numpy as np
 from tqdm import tqdm
 
-# All times are in seconds. The time between two lines in a log, and from the start to the first.
+# The seconds between two lines in a log, and from the start to the first.
 _EVERY = 30.0
-# If a block or a compilation takes longer than this, a line is written while it runs. A terminal is
-# refreshed more often.
-_SILENT, _REFRESH = 30.0, 1.0
-# After this time without progress, its length is shown.
-_WAITING = 5.0
-# A Bar estimates the remaining time after _CERTAIN seconds of play. It announces an estimate of at
-# least _LONG seconds.
-_CERTAIN, _LONG = 5.0, 120.0
 
 
 class Bar(tqdm):
     """A progress bar over rounds x trials. In the log of a job it writes a line every 30 seconds.
 
-    It announces the remaining minutes once. The estimate ignores the time before the first block is
-    done, since programs are compiled then.
-
     Args:
       total: the number of rounds x trials, or of other units.
       progress: whether to show anything. Of several processes, only the first one does.
       unit: the name of the units.
-      stored: whether results are kept in a store.
     """
 
-    in_logs: ClassVar[int] = 0  # how many bars write lines into a log now
-
-    def __init__(
-        self, total: float, progress: bool, unit: str = "rounds x trials", stored: bool = False
-    ):
-        self.quiet: threading.Event | None = None
-        self.advanced = np.inf  # the time of the last update
-        self.stored = stored
+    def __init__(self, total: float, progress: bool, unit: str = "rounds x trials"):
         self.watched = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
-        self.first: tuple | None = None
-        self.announced = False
         in_log = {} if self.watched else {"mininterval": _EVERY, "delay": _EVERY, "ncols": 0}
         super().__init__(
             total=total,
@@ -55,63 +30,6 @@ class Bar(tqdm):
             disable=not (progress and jax.process_index() == 0),
             **in_log,
         )
-        if not self.disable:
-            self.advanced = self._time()
-            Bar.in_logs += not self.watched
-            self.quiet = threading.Event()
-            threading.Thread(target=self._write_lines, args=[self.quiet], daemon=True).start()
-
-    @property
-    def format_dict(self):
-        """The contents of the bar, with the seconds since the last progress if they are many."""
-        contents, waiting = super().format_dict, self._time() - self.advanced
-        if waiting >= _WAITING:
-            words = contents["postfix"], f"{waiting:.0f} s since the last progress"
-            contents["postfix"] = ", ".join(filter(None, words))
-        return contents
-
-    def _write_lines(self, quiet):
-        """Show the bar after each period without a line, until the event is set."""
-        period = _REFRESH if self.watched else _SILENT
-        while not quiet.wait(max(0.0, self.last_print_t + period - self._time())):
-            if self._time() - self.last_print_t >= period:
-                self.last_print_t = self._time()
-                self.refresh()
-
-    def close(self):
-        """End the bar."""
-        if self.quiet is not None:
-            Bar.in_logs -= not self.watched
-            self.quiet.set()
-            self.quiet = None
-        super().close()
-
-    def update(self, n=1):
-        """Count rounds x trials that were played."""
-        if self.disable:
-            return False
-        self.advanced = self._time()
-        shown = super().update(n)
-        now, played = time.perf_counter(), self.n - self.initial
-        if self.first is None:
-            self.first = now, played
-        begin, before = self.first
-        if now - begin >= _CERTAIN and not self.announced:
-            left = (self.total - self.n) * (now - begin) / (played - before)
-            self.announced = left >= _LONG
-            if self.announced:
-                more = (
-                    " With a store, a stopped run can be resumed and several processes can share "
-                    "the work (Study.run)."
-                    if self.unit_scale and not self.stored
-                    else ""
-                )
-                self.write(
-                    f"dpjax: about {left / 60.0:.0f} minutes remain for {self.total - self.n:.2g}"
-                    f"{self.unit}.{more}",
-                    file=self.fp,
-                )
-        return shown
 
     def say(self, words):
         """Show words after the bar. In a log they are in the next line."""

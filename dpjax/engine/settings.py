@@ -39,7 +39,7 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextlib.contextmanager
-def own() -> Iterator[None]:
+def of_sweep() -> Iterator[None]:
     """The settings of a sweep, which compiles and moves arrays between host and devices.
 
     The caller's ambient mesh is ignored, since a sweep has its own argument ``mesh``.
@@ -52,7 +52,11 @@ def own() -> Iterator[None]:
 @contextlib.contextmanager
 def of_program(partitionable: bool, precision: str | None) -> Iterator[None]:
     """The settings under which a program was traced. Threads do not inherit them."""
-    with own(), jax.threefry_partitionable(partitionable), jax.default_matmul_precision(precision):
+    with (
+        of_sweep(),
+        jax.threefry_partitionable(partitionable),
+        jax.default_matmul_precision(precision),
+    ):
         yield
 
 

@@ -23,6 +23,7 @@ from dpjax.environments._table import table as table
 from dpjax.environments.contextual import contextual_table as contextual_table
 from dpjax.environments.contextual import fixed_actions as fixed_actions
 from dpjax.environments.contextual import gap_arms as gap_arms
+from dpjax.environments.logs import logged as logged
 from dpjax.environments.redrawn import fully_oblivious as fully_oblivious
 from dpjax.environments.redrawn import oblivious as oblivious
 

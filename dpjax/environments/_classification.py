@@ -62,16 +62,18 @@ def classification(features: PyTree, labels: Any) -> Environment:
     contexts = standardised(cases)
     losses = np.where(np.arange(arms) == label[:, None], -1.0, 1.0)
     fit = np.linalg.lstsq(contexts, losses, rcond=None)[0]
+    del losses
     best = np.argmin(contexts @ fit, axis=1)
-    compared = jnp.asarray(losses[np.arange(count), best], jnp.float32)
-    rows, table = jnp.asarray(contexts, jnp.float32), jnp.asarray(losses, jnp.float32)
+    compared = jnp.asarray(np.where(best == label, -1.0, 1.0), jnp.float32)
+    rows, right = jnp.asarray(contexts, jnp.float32), jnp.asarray(label, jnp.int32)
     dim = arms * contexts.shape[1]
 
     def step(state, key, policy):
         case = jr.randint(key, (), 0, count)
         shown = jnp.kron(jnp.eye(arms, dtype=jnp.float32), rows[case][None])
-        suffered = table[case][policy(shown)]
-        return state, Outcome((shown, table[case]), TableTally(suffered, compared[case]))
+        losses = jnp.where(jnp.arange(arms) == right[case], jnp.float32(-1.0), jnp.float32(1.0))
+        suffered = losses[policy(shown)]
+        return state, Outcome((shown, losses), TableTally(suffered, compared[case]))
 
     def regret(state, tally):
         return tally.suffered - tally.compared
@@ -84,11 +86,15 @@ def standardised(cases: np.ndarray) -> np.ndarray:
 
     A column that is constant but for the rounding of its entries becomes 0.
     """
-    moved = cases - cases[0]  # exactly 0 in a constant column, unlike the difference to its mean
+    contexts = np.ones((len(cases), cases.shape[1] + 1))
+    moved = contexts[:, :-1]
+    # This is exactly 0 in a constant column, unlike the difference to its mean.
+    np.subtract(cases, cases[0], out=moved)
     deviations = moved.std(axis=0)
     # If each entry is a number x rounded twice, it is within 2^-52 |x| of x.
     constant = deviations <= np.finfo(np.float64).eps * np.abs(cases).max(axis=0)
-    columns = (moved - moved.mean(axis=0)) / np.where(constant, np.inf, deviations)
-    contexts = np.concatenate([columns, np.ones((len(cases), 1))], axis=1)
+    moved -= moved.mean(axis=0)
+    moved /= np.where(constant, np.inf, deviations)
     lengths = np.linalg.norm(contexts, axis=1, keepdims=True)
-    return contexts / np.maximum(lengths, np.quantile(lengths, _QUANTILE))
+    contexts /= np.maximum(lengths, np.quantile(lengths, _QUANTILE))
+    return contexts

@@ -75,9 +75,9 @@ def uniform_at(key: Array, index: Array, count: int):
     Number i is drawn from the words of fold_in(key, i), as of JAX 0.5.
     """
     generator = of(key.dtype)
-    if generator is None or generator.size > 1:
+    if generator is None:
         return jr.uniform(key, (count,))[index]
-    (number,) = generator.numbers(jr.key_data(jr.fold_in(key, index)))
+    number = generator.number(jr.key_data(jr.fold_in(key, index)))
     # 23 bits are the fraction of a number in [1, 2).
     fraction = number >> np.uint32(9) | np.uint32(0x3F800000)
     return lax.bitcast_convert_type(fraction, jnp.float32) - 1.0

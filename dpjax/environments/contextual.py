@@ -156,10 +156,10 @@ def _reward_series(dim, gap) -> list:
     """
     if isinstance(gap, jax.core.Tracer):
 
-        def each(points):  # A gap of 0.75 (1 + x) is in [0, 1.5].
+        def rows_at(points):  # A gap of 0.75 (1 + x) is in [0, 1.5].
             return np.array([_reward_series(dim, BEST_REWARD * (1.0 + x)) for x in points])
 
-        rows = chebyshev.chebinterpolate(each, 31)  # type: ignore[type-var]
+        rows = chebyshev.chebinterpolate(rows_at, 31)  # type: ignore[type-var]
         return list(_series([*jnp.asarray(rows, jnp.float32)], gap / BEST_REWARD - 1.0))
     shape = 0.5 * (dim - 1)
     low = scipy.special.betainc(shape, shape, 0.5 * (1.0 - BEST_REWARD))

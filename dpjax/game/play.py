@@ -14,7 +14,6 @@ from dpjax.engine import closure_digest
 from dpjax.engine.settings import in_float32
 from dpjax.game.checkpoints import Checkpoints
 from dpjax.game.checks import checked_rounds
-from dpjax.game.forward_only import forward_only
 from dpjax.game.rounds import Round, one_round, start
 from dpjax.maths.clipping import add_counts
 
@@ -121,8 +120,7 @@ def _segments(learner, environment, key, firsts, rounds) -> Result:
     carry, regret = lax.scan(one_segment, carry, bounds)
     learner_state, _, _, (total, clipped) = carry
     regret = _check.nan_unless_sound(learner, regret)
-    regret, total, report = forward_only((regret, total, learner.report(learner_state)))
-    return Result(jnp.asarray(rounds), regret, total, report, clipped)
+    return Result(jnp.asarray(rounds), regret, total, learner.report(learner_state), clipped)
 
 
 def add_tallies(one: tuple, other: tuple) -> tuple:

@@ -145,12 +145,12 @@ class _Kernel:
             shape = value.shape[:-1] if differs else value.shape
             if i in self.carried and self.in_memory[i] and not differs:  # trials write copies
                 value, differs = jnp.broadcast_to(value[..., None], (*shape, self.batch)), True
-            array, spec = self._own(value) if differs else self.target.shared(_flat(value))
+            array, spec = self._laid_out(value) if differs else self.target.shared(_flat(value))
             arrays.append(array)
             specs.append(spec)
             loads.append((shape, dtype, differs, self.in_memory[i]))
         if self.target.takes_zeros:
-            array, spec = self._own(jnp.zeros(self.batch, jnp.int32))
+            array, spec = self._laid_out(jnp.zeros(self.batch, jnp.int32))
             arrays.append(array)
             specs.append(spec)
         avals = [
@@ -193,7 +193,7 @@ class _Kernel:
         rest = [0] * (len(self.target.lanes) - 1)
         return pl.BlockSpec((size, *self.target.lanes), lambda i: (0, i, *rest))
 
-    def _own(self, value):
+    def _laid_out(self, value):
         """An array (..., B) that differs between trials, in the kernel's layout, and its spec."""
         size = math.prod(value.shape[:-1])
         value = value.astype(type_in_memory(value.dtype)).reshape(size, self.batch)

@@ -272,9 +272,9 @@ def _sort(domain, eqn, operands) -> list:
 
 
 @lru_cache(maxsize=256)
-def _number_of(generator, i, dtype):
-    """Number i of a block, as a function of its words."""
-    return lambda *words: lax.convert_element_type(generator.numbers(words)[i], dtype)
+def _number_of(generator, dtype):
+    """The number of a block, as a function of its words."""
+    return lambda *words: lax.convert_element_type(generator.number(words), dtype)
 
 
 def _counters(shape) -> list[Entry]:
@@ -285,16 +285,12 @@ def _random_bits(domain, eqn, operands) -> list:
     width, shape = eqn.params["bit_width"], eqn.params["shape"]
     if width > 32:
         raise Unfit("random_bits of 64 bits")
-    dtype, size = eqn.outvars[0].aval.dtype, int(np.prod(shape, dtype=int))
-    numbers: list[Entry] = []
-    for key in operands[0].reshape(-1):
-        several = range(key.generator.size)
-        blocks = [domain.block(key, x) for x in _counters((-(-size // len(several)),))]
-        numbers += [
-            domain.compute(_number_of(key.generator, i, dtype), *words)
-            for words in blocks
-            for i in several
-        ][:size]
+    dtype = eqn.outvars[0].aval.dtype
+    numbers = [
+        domain.compute(_number_of(key.generator, dtype), *domain.block(key, x))
+        for key in operands[0].reshape(-1)
+        for x in _counters(shape)
+    ]
     return [filled((*operands[0].shape, *shape), numbers)]
 
 

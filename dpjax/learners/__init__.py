@@ -58,6 +58,7 @@ from dpjax.learners.klucb import dp_imed as dp_imed
 from dpjax.learners.klucb import dp_klucb as dp_klucb
 from dpjax.learners.lazy import lazy_thompson as lazy_thompson
 from dpjax.learners.lazy import lazy_ucb as lazy_ucb
+from dpjax.learners.parts import arguments as _arguments
 from dpjax.learners.top_two import adap_tt as adap_tt
 from dpjax.learners.top_two import dp_tt as dp_tt
 from dpjax.learners.top_two import ttucb as ttucb
@@ -66,4 +67,5 @@ from dpjax.learners.ucb import ucb1 as ucb1
 
 __all__ = public(globals())
 
+globals().update({name: _arguments.checked(globals()[name]) for name in __all__})
 _check.all_sound(globals(), __all__, tested=True)

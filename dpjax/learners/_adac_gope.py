@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, BatchLearner, Number, Numbers, _check
+from dpjax.core import Array, BatchLearner, Number, Numbers
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term
 from dpjax.learners.parts.sum_noise import zcdp_noise
 from dpjax.maths import designs, ellipsoids, exact_sums
@@ -63,11 +63,8 @@ def adac_gope(
       >>> learner.privacy.sums.noise, learner.privacy.sums.over
       ('gaussian', 'releases')
     """
-    horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
     law = zcdp_noise(horizon, rho, delta)
-    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
     dim = points.shape[1]
 
     def whitened(state):

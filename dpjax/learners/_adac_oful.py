@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import noise
-from dpjax.core import Array, Learner, Number, Policies, _check
+from dpjax.core import Array, Learner, Number, Policies
 from dpjax.feedback import contextual
 from dpjax.learners._linucb import Belief, most_optimistic
 from dpjax.learners.parts.arm_sums import gaussian_draws
@@ -89,7 +89,7 @@ def adac_oful(
     depend on losses only through earlier releases. The epsilon at delta is that of sqrt(2 rho)-GDP.
 
     Regret: with probability 1 - alpha, at most sqrt(1 + C) times that of OFUL with the beta above
-    (:func:`dpjax.bounds.adac_oful`): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the
+    (ours): O~(d sqrt(T) (1 + sqrt(d / rho))) for any features. If the
     played features spread in all directions, m is O(d / t), and privacy costs only
     O~(d^2 / sqrt(rho)).
 
@@ -102,15 +102,8 @@ def adac_oful(
       >>> declared.unit, declared.released  # features are public
       ('entry', 'policies 1..T')
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     failure = 1.0 / max(horizon, 2) if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
-    _check.positive_or_inf(rho=rho)
-    _check.inside(
-        0.0, jnp.inf, growth=growth, ridge=ridge, feature_bound=feature_bound,
-        loss_bound=loss_bound, parameter_bound=parameter_bound, deviation=deviation,
-    )  # fmt: skip
-    _check.inside(0.0, 1.0, failure=failure)
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
     precision = 2.0 * jnp.asarray(rho, jnp.float32)
     scale = 2.0 * feature_bound * loss_bound / jnp.sqrt(precision)

@@ -7,11 +7,12 @@ import jax.numpy as jnp
 
 from dpjax import noise, privacy
 from dpjax.combinators import minibatch
-from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, BatchLearner, Learner, Number, Privacy
 from dpjax.feedback import bandit, unclipped
 from dpjax.learners._exp2 import arms_as_actions, derived_rates, exponential_weights
 from dpjax.learners._tsallis_inf import add, probabilities
-from dpjax.learners.parts.arm_sums import check_arms, one_release
+from dpjax.learners.parts.arm_sums import one_release
+from dpjax.maths import quotients
 
 # Theta at alpha = 2: min(1 - 2^(-1/3), e^(-1/2)).
 _THRESHOLD = 1.0 - 2.0 ** (-1.0 / 3.0)
@@ -125,11 +126,6 @@ def batched_bandit(
       >>> int(batch.rounds), learner.privacy.accountant
       (20, 'Laplace mechanism on the sum of each batch')
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
-    _check.one_of("htinf", "exp2", base=base)
-    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
     if tau is None:
         tau = batch_rounds(horizon, epsilon)
     else:
@@ -140,7 +136,10 @@ def batched_bandit(
             horizon, arms, jnp.sqrt(1.0 + 2.0 * scale * scale) if rate is None else 1.0 / rate
         )
     else:
-        actions, batches = arms_as_actions(arms), jnp.floor(horizon / tau)
+        actions, batches = (
+            arms_as_actions(arms),
+            quotients.whole(horizon, tau)[0].astype(jnp.float32),
+        )
         rates = derived_rates(batches, actions, (0.0, 1.0), scale, 0.5, rate=rate)
         plain = exponential_weights(horizon, actions, rates, 0.5)
     batched = minibatch(plain, horizon, tau)

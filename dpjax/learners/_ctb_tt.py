@@ -3,11 +3,12 @@
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import BatchLearner, Number, Privacy, _check
+from dpjax.core import BatchLearner, Number
 from dpjax.feedback import to_bit
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms, check_failure
+from dpjax.learners.parts.arm_sums import check_failure
 from dpjax.learners.parts.identification import KEPT, laplace_bounds
+from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.learners.parts.top_two import top_two, transport_cost
 from dpjax.maths.exact_sums import ExactSum
 
@@ -49,19 +50,14 @@ def ctb_tt(horizon: int, arms: int, *, epsilon: Number, failure: Number = 0.01) 
       >>> learner.privacy.model, learner.privacy.released
       ('local', 'randomized losses 1..T')
     """
-    horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)
-    epsilon = _check.epsilon(epsilon)
     scale = privacy.laplace_scale(1.0, epsilon)  # 1 / epsilon, in units of one flipped loss
 
     def release(key, losses, count):
         kept = noise.randomized_response(key, losses.whole, scale, count)
         return ExactSum(kept, jnp.zeros_like(kept))
 
-    declared = Privacy(
-        epsilon=epsilon, model="local", released="randomized losses 1..T",
-        accountant="randomized response, each loss",
-    )  # fmt: skip
+    declared = sum_noise("randomized_response", epsilon, None).privacy
     rule = stopping_rules.cost_of_transport(arms, failure, KEPT)
     bounds, cost = laplace_bounds(jnp.inf), transport_cost(jnp.inf)
     learner = top_two(horizon, arms, KEPT, bounds, cost, rule, declared, release)

@@ -8,10 +8,10 @@ import numpy as np
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Model, Number, Privacy, Read, _check
+from dpjax.core import Array, Learner, Model, Number, Privacy, Read
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
-from dpjax.learners.parts.arm_sums import ArmSums, check_exploration, no_losses
+from dpjax.learners.parts.arm_sums import ArmSums, no_losses
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
 from dpjax.maths.laws import smallest
@@ -74,7 +74,7 @@ def cucb(
     each is released at most once with noise for epsilon / k. With "one", the entry to read depends
     only on actions, counts and coins, so a round enters only one sum.
 
-    Regret: O(d k^2 ln T / Delta + d k h ln^2 T); :func:`dpjax.bounds.cucb` bounds it.
+    Regret: O(d k^2 ln T / Delta + d k h ln^2 T).
 
     Reference: Chen, Wang, Yuan & Wang, "Combinatorial multi-armed bandit and its extension to
     probabilistically triggered arms", 2016; Chen, Zheng, Zhou, Yang, Chen & Wang,
@@ -90,11 +90,7 @@ def cucb(
       >>> learner.privacy.released, learner.feedback.name
       ('randomized losses 1..T', 'semi_bandit')
     """
-    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
     ones, dim = most_ones(domain), domain.dim
-    _check.one_of("one", "all", read=read)
-    _check.one_of("central", "local", model=model)
-    check_exploration(exploration)
     local = model == "local"
     scale = privacy.laplace_scale(1.0 if read == "one" else float(ones), epsilon)
     variance = VARIANCE + 2.0 * jnp.square(scale) if local else VARIANCE

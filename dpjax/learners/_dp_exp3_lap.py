@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dpjax.combinators import laplace_feedback
-from dpjax.core import Learner, Number, _check
+from dpjax.core import Learner, Number
 from dpjax.learners._exp3 import exp3
 
 
@@ -47,9 +47,6 @@ def dp_exp3_lap(
       >>> declared.model, declared.accountant
       ('local', 'Laplace mechanism on each observed loss')
     """
-    horizon = _check.size(1, horizon=horizon)
-    epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, jnp.inf, **_check.given(threshold=threshold))
     if threshold is None:
         threshold = jnp.log(jnp.float32(horizon)) / epsilon
     return laplace_feedback(

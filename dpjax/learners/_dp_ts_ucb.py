@@ -9,7 +9,7 @@ from jax.scipy.special import ndtr
 from dpjax import noise
 from dpjax.core import Arms, Array, Learner, Number, _check
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms, gaussian_draws
+from dpjax.learners.parts.arm_sums import gaussian_draws
 from dpjax.learners.parts.doubling_means import DoublingMeans, no_means, renewed
 
 
@@ -66,7 +66,6 @@ def dp_ts_ucb(
       >>> [round(float(x.privacy.epsilon), 1) for x in made]
       [43.6, 10.6]
     """
-    horizon, arms = check_arms(horizon, arms)
     _check.between(0.0, 1.0, exponent=exponent)
     power = jnp.asarray(_log(horizon), jnp.float32) ** exponent
     if draws is None:

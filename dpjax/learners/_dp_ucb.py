@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import domains, mechanisms
-from dpjax.core import Arms, Array, Learner, Number, PyTree, _check
+from dpjax.core import Arms, Array, Learner, Number, PyTree
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms, check_exploration
 from dpjax.learners.parts.prefix_sums import prefix_sums
 from dpjax.maths.laws import smallest
 from dpjax.privacy.printed import stated
@@ -68,11 +67,6 @@ def dp_ucb(
       >>> [float(x.privacy.epsilon) for x in made]
       [1.0, 0.25]
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, 1.0, failure=failure)
-    check_exploration(exploration)
-    _check.one_of("parallel", "paper", split=split)
     share = jnp.asarray(epsilon, jnp.float32) / (arms if split == "paper" else 1)
     sums = prefix_sums(
         horizon,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpjax import mechanisms, privacy
-from dpjax.core import Arms, Array, Learner, Number, PyTree, _check
+from dpjax.core import Arms, Array, Learner, Number, PyTree
 from dpjax.feedback import bandit
 from dpjax.learners.parts import arm_sums
 from dpjax.maths.laws import smallest
@@ -53,9 +53,6 @@ def dp_ucb_bound(horizon: int, arms: int, *, epsilon: Number, exploration: Numbe
       >>> declared.epsilon, declared.accountant
       (1.0, 'Laplace mechanism on the encoded stream of each arm')
     """
-    horizon, arms = arm_sums.check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
-    arm_sums.check_exploration(exploration)
     mechanism = mechanisms.hybrid(horizon, totals="separate")
     counter = mechanism.stream((), scale=privacy.laplace_scale(mechanism.sensitivity[0], epsilon))
 

@@ -138,12 +138,10 @@ def dp_ucb_int(
       >>> [round(float(x.privacy.epsilon), 3) for x in made]
       [0.997, 15.745]
     """
-    horizon, arms = arm_sums.check_arms(horizon, arms)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     delta = arm_sums.check_delta(horizon, delta)
     _check.inside(1.0, jnp.inf, exponent=exponent)
     _check.between(1.0, 1.5, exponent=exponent)
-    arm_sums.check_exploration(exploration)
     printed = is_printed(calibration)
     exponent = jnp.asarray(exponent, jnp.float32)
     if printed:

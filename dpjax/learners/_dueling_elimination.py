@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import noise, privacy
-from dpjax.core import Array, BatchLearner, Compare, Number, Pairs, _check
-from dpjax.learners.parts.arm_sums import check_arms, check_exploration, check_failure, one_release
+from dpjax.core import Array, BatchLearner, Compare, Number, Pairs
+from dpjax.learners.parts.arm_sums import check_failure, one_release
 from dpjax.learners.parts.elimination import EliminationReport, Stage, by_stages
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -128,11 +128,8 @@ def dueling_elimination(
       >>> first < second, learner.privacy.accountant
       (True, 'Laplace mechanism on counts of lost duels, in parallel')
     """
-    horizon, arms = check_arms(horizon, arms)
-    _check.one_of("scores", "pairs", compare=compare)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
-    check_exploration(exploration)
-    epsilon, by_pairs = _check.epsilon(epsilon), compare == "pairs"
+    by_pairs = compare == "pairs"
     scale = privacy.laplace_scale(1.0 if by_pairs else 2.0, epsilon)
     row, column = np.divmod(np.arange(arms * arms), arms)
     no_duels = exact_sums.nothing(((arms * arms if by_pairs else arms),))

@@ -10,10 +10,19 @@ import numpy as np
 
 from dpjax import noise, privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Arms, Array, Feedback, Learner, Number, Privacy, PyTree, _check
+from dpjax.core import (
+    Arms,
+    Array,
+    Feedback,
+    Learner,
+    Number,
+    Numbers,
+    Privacy,
+    PyTree,
+    _check,
+)
 from dpjax.domains import Domain, from_minimizer
 from dpjax.feedback import bandit, linear, unclipped
-from dpjax.learners.parts.arm_sums import check_mixing
 from dpjax.maths import designs
 from dpjax.privacy.printed import Calibration, is_printed
 
@@ -192,7 +201,7 @@ def exponential_weights(horizon: int, actions: Actions, rates: tuple, centre: Nu
 
 def exp2(
     horizon: int,
-    arms: int,
+    arms: Numbers,
     *,
     epsilon: Number,
     loss_range: tuple[Number, Number] | None = None,
@@ -245,11 +254,7 @@ def exp2(
       >>> float(printed.privacy.epsilon), printed.privacy.model
       (2.0, 'local')
     """
-    horizon = _check.size(1, horizon=horizon)
-    epsilon = _check.epsilon(epsilon)
     printed = is_printed(calibration)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
-    check_mixing(mixing)
     over_arms = not isinstance(arms, list | tuple) and np.ndim(arms) != 2
     if over_arms:
         actions = arms_as_actions(_check.arms(arms))

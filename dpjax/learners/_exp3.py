@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from dpjax import noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms, check_mixing
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
@@ -132,8 +131,6 @@ def exp3(
       >>> [(round(float(x.epsilon)), round(float(x.paper_epsilon))) for x in declared]
       [(5, 14), (206, 2000)]
     """
-    horizon, arms = check_arms(horizon, arms)
-    check_mixing(mixing)
     gamma = default_mixing(horizon, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
 
     delta = privacy.default_delta(horizon)  # as in the paper

@@ -4,9 +4,10 @@ import jax.numpy as jnp
 
 from dpjax import privacy
 from dpjax.combinators import minibatch
-from dpjax.core import BatchLearner, Number, _check
+from dpjax.core import BatchLearner, Number
 from dpjax.learners._exp3 import default_mixing, derived_privacy, exp3
-from dpjax.learners.parts.arm_sums import check_arms, check_delta, check_mixing
+from dpjax.learners.parts.arm_sums import check_delta
+from dpjax.maths import quotients
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
 
@@ -97,19 +98,16 @@ def exp3_minibatch(
       >>> int(batch.rounds), round(float(learner.privacy.epsilon), 3)  # tau, and its epsilon
       (173, 0.995)
     """
-    horizon, arms = check_arms(horizon, arms)
     printed = is_printed(calibration)
     if (epsilon is None) == (tau is None):
         raise ValueError("exp3_minibatch takes either epsilon or tau, exactly one of the two")
-    _check.between(1.0, jnp.inf, **_check.given(tau=tau))
-    check_mixing(mixing)
     delta = check_delta(horizon, delta)
     if epsilon is not None:
         solve = printed_tau if printed else derived_tau
-        tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, _check.epsilon(epsilon), delta)))
+        tau = jnp.maximum(1.0, jnp.ceil(solve(horizon, epsilon, delta)))
     # tau is cut before the conversion to an integer: at epsilon = 1e-9 it would overflow int32.
     tau = jnp.minimum(jnp.floor(jnp.asarray(tau, jnp.float32)), horizon)
-    batches = jnp.ceil(horizon / tau)
+    batches = quotients.whole(horizon, tau)[1].astype(jnp.float32)
     gamma = default_mixing(batches, arms) if mixing is None else jnp.asarray(mixing, jnp.float32)
     declared = derived_privacy(batches, arms, gamma, 1.0 / tau, delta)
     declared = stated(declared, calibration, printed_epsilon(horizon, tau, delta))

@@ -7,34 +7,15 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Number, Policies, Privacy, _check
+from dpjax.core import Array, Learner, Number, Policies, Privacy
 from dpjax.feedback import contextual
+from dpjax.learners._exp2 import Exp2Report, arms_as_actions, derived_rates
 from dpjax.learners.parts.advised import Mixture, follow
 
 
 class Exp4State(NamedTuple):
     exponents: Array  # (N,) -eta L, shifted so that the largest is 0
     violations: Array  # () int32
-
-
-class Exp4Report(NamedTuple):
-    violations: Array  # () int32, rounds that the proof excludes: eta y_i < -1 for an expert
-    capped: Array  # () int32, 1 if gamma was cut to 1/2, so that the regret bound is void
-
-
-def derived_rates(horizon: int, arms: int, experts: int, scale: Number):
-    """(eta, gamma, whether gamma was cut), for noise of scale lambda on losses in [0, 1].
-
-    Let B = 2 lambda ln T. The noise is above B in some round with probability at most 1 / T. If
-    gamma >= eta K (1/2 + B), regret is at most
-    ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1. The eta here minimizes this sum.
-    """
-    rounds = jnp.float32(horizon)
-    reach = arms * (0.5 + 2.0 * scale * jnp.log(rounds))
-    price = arms * (0.25 + 2.0 * scale * scale) + reach
-    eta = jnp.sqrt(jnp.log(jnp.float32(experts)) / (rounds * price))
-    gamma = jnp.minimum(0.5, eta * reach)
-    return jnp.minimum(eta, gamma / reach), gamma, eta * reach > 0.5
 
 
 def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
@@ -83,10 +64,10 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
       >>> learner.privacy.model, learner.action_set
       ('local', Policies(dim=16, arms=4))
     """
-    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
-    arms, experts = _check.arms(arms), _check.size(2, experts=experts)
     scale = privacy.laplace_scale(1.0, epsilon)
-    eta, gamma, capped = derived_rates(horizon, arms, experts, scale)
+    # Regret is at most ln N / eta + eta T K (1/4 + 2 lambda^2) + gamma T + 1, as of EXP2.
+    sizes = arms_as_actions(arms)._replace(count=experts)
+    eta, gamma, capped = derived_rates(horizon, sizes, (0.0, 1.0), scale, 0.5)
 
     def act(key, exponents, violations):
         mixture = Mixture(jax.nn.softmax(exponents), gamma, jr.uniform(key))
@@ -107,7 +88,7 @@ def exp4(horizon: int, arms: int, experts: int, *, epsilon: Number) -> Learner:
         return act(coin_key, exponents - jnp.max(exponents), violations)
 
     def report(state):
-        return Exp4Report(state.violations, jnp.asarray(capped, jnp.int32))
+        return Exp2Report(state.violations, jnp.asarray(capped, jnp.int32))
 
     declared = Privacy(
         epsilon=epsilon, unit="entry", model="local", released="randomized losses 1..T",

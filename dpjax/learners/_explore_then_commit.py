@@ -8,7 +8,6 @@ import numpy as np
 
 from dpjax.core import Arms, Array, Batch, BatchLearner, Number, _check
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
 from dpjax.maths.laws import smallest
@@ -32,7 +31,6 @@ def explore_then_commit(
     *,
     epsilon: Number,
     rounds: Number | None = None,
-    gap: Number | None = None,
 ) -> BatchLearner:
     """Explore, then commit: m rounds of each arm, then the arm with the best noisy mean.
 
@@ -45,8 +43,6 @@ def explore_then_commit(
       epsilon: privacy parameter; inf adds no noise.
       rounds: m, at least 1, rounded down and cut to T / K; may be traced. Default
         :func:`derived_rounds`.
-      gap: Delta in (0, 1], the gap between the two best means if it is known; only without
-        ``rounds``.
 
     Returns:
       A BatchLearner with bandit feedback.
@@ -68,16 +64,10 @@ def explore_then_commit(
       >>> int(batch.rounds)  # m, of each arm
       9523
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
-    _check.between(1.0, jnp.inf, **_check.given(rounds=rounds))
-    _check.positive(**_check.given(gap=gap))
-    _check.between(0.0, 1.0, **_check.given(gap=gap))
-    if rounds is not None and gap is not None:
-        raise ValueError("gap must be left out if rounds is given: it only sets the default rounds")
+    _check.between(1.0, jnp.inf, **_check.specified(rounds=rounds))
     law = sum_noise("laplace", epsilon, None)
     if rounds is None:
-        rounds = derived_rounds(horizon, arms, epsilon, gap)
+        rounds = derived_rounds(horizon, arms, epsilon)
     most = max(horizon // arms, 1)
     length = jnp.minimum(jnp.asarray(rounds, jnp.float32), float(most)).astype(jnp.int32)
     length = jnp.minimum(length, most)  # float32 may have rounded up
@@ -105,27 +95,13 @@ def explore_then_commit(
     return BatchLearner(init, step, bandit, Arms(arms), horizon, law.privacy, report)
 
 
-def derived_rounds(horizon: int, arms: int, epsilon: Number, gap: Number | None = None):
-    """m: the minimizer of a regret bound at the known gap, or the m for the worst-case gap.
-
-    With a gap it approximately minimizes (K - 1) m + (T - K m) min(1, (K - 1) P), over up to 256
-    values of m from 1 to T / K. Here P = (e^(-m gap^2 / 4) + (2 + y) e^-y / 4) and
-    y = epsilon m gap / 2. Without a gap it is
-    max((T / K)^(2/3) ln(T)^(1/3), sqrt(T ln(T) / (K epsilon))), rounded up.
+def derived_rounds(horizon: int, arms: int, epsilon: Number):
+    """m for the worst-case gap: max((T / K)^(2/3) ln(T)^(1/3), sqrt(T ln(T) / (K epsilon))).
 
     Returns:
-      () float32, from 1 to T / K.
+      () float32, rounded up, from 1 to T / K.
     """
     most, epsilon = max(horizon // arms, 1), jnp.asarray(epsilon, jnp.float32)
-    if gap is None:
-        share, log = horizon / arms, np.log(max(horizon, 2))
-        balanced = jnp.maximum(share ** (2 / 3) * log ** (1 / 3), jnp.sqrt(share * log / epsilon))
-        return jnp.clip(jnp.ceil(balanced), 1.0, float(most))
-    tried = np.unique(np.geomspace(1.0, most, 256).round()).astype(np.float32)
-    tried = np.minimum(tried, most)
-    # The tail underflows to 0 long before it would become nan.
-    y = jnp.minimum(0.5 * epsilon * gap * tried, 1e3)
-    wrong = jnp.exp(-0.25 * gap * gap * tried) + 0.25 * (2.0 + y) * jnp.exp(-y)
-    wrong = jnp.minimum((arms - 1) * wrong, 1.0)
-    regret = (arms - 1) * tried + (horizon - arms * tried) * wrong
-    return jnp.asarray(tried)[jnp.argmin(regret)]
+    share, log = horizon / arms, np.log(max(horizon, 2))
+    balanced = jnp.maximum(share ** (2 / 3) * log ** (1 / 3), jnp.sqrt(share * log / epsilon))
+    return jnp.clip(jnp.ceil(balanced), 1.0, float(most))

@@ -105,21 +105,11 @@ def federated_linucb(
       >>> learner.privacy.model, learner.privacy.released
       ('silo', 'messages of silos, policies 1..T')
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
     silos = _check.size(1, silos=silos)
     batch = math.ceil(math.sqrt(horizon) / silos) if batch is None else batch
     users = min(silos * _check.size(1, batch=batch), horizon)  # of a batch
-    _check.one_of(*RELEASED, model=model)
-    if delta is None:
-        raise ValueError("delta must be given: Gaussian noise is not pure DP")
     failure = 1.0 / max(horizon, 2) if failure is None else failure
     deviation = loss_bound if deviation is None else deviation
-    _check.positive(
-        feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound,
-        deviation=deviation,
-    )  # fmt: skip
-    _check.inside(0.0, jnp.inf, ridge=ridge)
-    _check.inside(0.0, 1.0, failure=failure)
     bounds = Bounds(feature_bound, loss_bound, parameter_bound)
     senders = silos if model == "silo" else 1  # A secure sum acts as one silo of all users.
     batches = -(-horizon // users)

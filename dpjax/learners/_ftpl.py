@@ -104,11 +104,8 @@ def ftpl(
       >>> float(printed.privacy.paper_epsilon), round(float(printed.privacy.epsilon), 3)
       (1.0, 0.081)
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    epsilon = _check.epsilon(epsilon)
-    _check.delta(delta)
-    _check.non_negative(**_check.given(perturbation=perturbation))
+    _check.non_negative(**_check.specified(perturbation=perturbation))
     printed = is_printed(calibration)
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise="gaussian",
@@ -120,19 +117,19 @@ def ftpl(
 
     def act(key, state, t, release):
         # The variance is computed in each round, since a table would grow with T.
-        private = rounded_product(sums.variance(t), jnp.square(sums.scale))
+        private = rounded_product(sums.mechanism.variance(t), jnp.square(sums.scale))
         missing = jnp.sqrt(jnp.maximum(0.0, jnp.square(needed) - private))
         perturbed = release + missing * laws.normal(key, (domain.dim,))
         return FtplState(state, t), domain.minimizer(perturbed)
 
     def init(key):
-        sums_key, own_key = jr.split(key)
+        sums_key, draw_key = jr.split(key)
         state, release = sums.init(sums_key)
-        return act(own_key, state, jnp.zeros((), jnp.int32), release)
+        return act(draw_key, state, jnp.zeros((), jnp.int32), release)
 
     def step(state, key, loss):
-        sums_key, own_key = jr.split(key)
+        sums_key, draw_key = jr.split(key)
         inner, release = sums.step(state.sums, sums_key, loss)
-        return act(own_key, inner, state.round + 1, release)
+        return act(draw_key, inner, state.round + 1, release)
 
     return Learner(init, step, full, domain, horizon, sums.privacy, clip=sums.clip)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -43,19 +42,6 @@ def printed_scale(horizon: int, losses: LossSet, epsilon: Number):
     epsilon is then twice the printed one.
     """
     return jnp.asarray(losses.norms[0] * np.log2(horizon), jnp.float32) / epsilon
-
-
-def fitting_regularizer(domain: Domain) -> Regularizer:
-    """The domain's regularizer; raises if it is for another dimension."""
-    regularizer = domain.regularizer
-    try:
-        shape = jax.eval_shape(regularizer.argmin, jnp.zeros(domain.dim)).shape
-    except (TypeError, ValueError):
-        shape = None
-    if shape != (domain.dim,):
-        raise ValueError(f"regularizer must be for vectors of dimension {domain.dim}, as the "
-                         "domain is")  # fmt: skip
-    return regularizer
 
 
 def ftrl(
@@ -132,17 +118,14 @@ def ftrl(
       >>> [(x.privacy.model, x.privacy.sums.sensitivity[0]) for x in made]
       [('central', 10.0), ('local', 1.0)]
     """
-    horizon = _check.size(1, horizon=horizon)
-    losses = fitting(domain, None)
-    regularizer = fitting_regularizer(domain)
-    epsilon = _check.epsilon(epsilon)
+    losses, regularizer = fitting(domain, None), domain.regularizer
     noise, noisy = name_of(noise), isinstance(rate, str)
     if noisy:
         _check.one_of("noisy", rate=rate)
         if LAWS[noise].integers:
             raise ValueError(f"rate: noisy is for laplace and gaussian noise, not for {noise}")
     else:
-        _check.positive(**_check.given(rate=rate))
+        _check.positive(**_check.specified(rate=rate))
     printed = is_printed(calibration)
     if printed and noise != "laplace":
         raise ValueError("calibration: the paper prints a scale for Laplace noise only")

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax import noise
 from dpjax.core import Learner, Number, _check
-from dpjax.learners.parts.arm_sums import check_arms, gaussian_draws, learner_of_sums, totals
+from dpjax.learners.parts.arm_sums import gaussian_draws, learner_of_sums, totals
 
 
 def gaussian_thompson(
@@ -51,9 +51,7 @@ def gaussian_thompson(
       >>> [round(float(x.privacy.epsilon)) for x in made]
       [355, 14]
     """
-    horizon, arms = check_arms(horizon, arms)
     pulls = _check.size(0, pulls=pulls)
-    _check.inside(0.0, jnp.inf, variance=variance)
     variance = jnp.asarray(variance, jnp.float32)
 
     def choose(key, t, sums):

@@ -171,11 +171,7 @@ def glm_sgd(
       >>> learners.glm_sgd(1000, 3, epsilon=1.0, delta=1e-6, model="joint").privacy.released
       'policies 1..T'
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
-    epsilon = _check.epsilon(epsilon)
-    _check.one_of("local", "shuffle", "joint", model=model)
-    _check.inside(0.0, jnp.inf, parameter_bound=parameter_bound, **_check.given(strength=strength))
-    _check.between(1.0, jnp.inf, **_check.given(batch=batch))
+    _check.between(1.0, jnp.inf, **_check.specified(batch=batch))
     low, high = _check.interval(loss_range=loss_range)
     local = model == "local"
     for name, value in {"delta": delta, "batch": batch}.items():

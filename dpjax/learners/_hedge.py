@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from dpjax import noise, privacy
 from dpjax.core import Arms, Learner, Number, Privacy, _check
 from dpjax.feedback import full
-from dpjax.learners.parts.arm_sums import check_arms, check_delta
+from dpjax.learners.parts.arm_sums import check_delta
 from dpjax.learners.parts.fixed_share import complexity, shared
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -135,11 +135,9 @@ def hedge(
       >>> [round(float(x.privacy.epsilon), 1) for x in made]  # plain Hedge has an epsilon, too
       [1.0, 21.9]
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     delta = check_delta(horizon, delta)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
-    _check.between(0.0, 0.5, **_check.given(share=share))
+    _check.between(0.0, 0.5, **_check.specified(share=share))
     printed = is_printed(calibration)
     if printed and share is not None:
         raise ValueError("share must be None for the printed calibration: the paper has no sharing")

@@ -3,10 +3,9 @@
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, Selector, _check
+from dpjax.core import Arms, Batch, BatchLearner, Number, Privacy, Selector
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
 from dpjax.privacy.printed import Calibration, is_printed, stated
 
@@ -24,15 +23,14 @@ def limited_updates(
     arms: int,
     *,
     epsilon: Number,
-    ratio: Number | None = None,
     selector: Selector = "exponential",
     calibration: Calibration = "derived",
 ) -> BatchLearner:
     """Follow the leader of the previous batch, drawn privately, in batches that double.
 
     The first arm is drawn uniformly and played for one round. A batch of n rounds is followed by
-    one of ceil(ratio n) rounds. The arm i of this next batch is drawn once, from the loss sums S
-    (K,) of the n rounds only. The selectors are
+    one of 2 n rounds. The arm i of this next batch is drawn once, from the loss sums S (K,) of the
+    n rounds only. The selectors are
 
         "exponential"        i ~ softmax(-epsilon S / 2),
         "permute_and_flip"   i = argmin(S - E), E_j exponential of mean 2 / epsilon,
@@ -43,7 +41,6 @@ def limited_updates(
       arms: K, at least 2.
       epsilon: privacy parameter; at inf the arm is the best of the previous batch, with ties drawn
         uniformly.
-      ratio: growth of the batches, above 1; default 2, with batches of 1, 2, 4, ... rounds.
       selector: how the arm of a batch is drawn.
       calibration: "derived", or "printed" for the Laplace selector, with noise of scale
         1 / epsilon.
@@ -57,12 +54,11 @@ def limited_updates(
     selector. For the exponential mechanism only, the range of all log-likelihood ratios is also
     epsilon, so rho = epsilon^2 / 8. The other selectors are declared with rho = epsilon^2 / 2. Each
     round enters one draw, and the arms of later batches are drawn from other rounds, whatever the
-    actions are. None of this depends on the ratio. The printed Laplace selector states epsilon and
-    has 2 epsilon: its scale is correct if a round is zeroed out, which moves all sums in one
-    direction.
+    actions are. The printed Laplace selector states epsilon and has 2 epsilon: its scale is correct
+    if a round is zeroed out, which moves all sums in one direction.
 
     Regret: O(sqrt(T ln K) + ln K ln T / epsilon) for i.i.d. losses only. An adversary who knows the
-    batches can make it linear in T. With ratio 2 the expected pseudo-regret is at most 1 + 3.42
+    batches can make it linear in T. The expected pseudo-regret is at most 1 + 3.42
     sqrt(T ln K) + 4 ln K log2(T) / epsilon. After a batch of n rounds, the mean of the drawn arm
     exceeds the best mean in expectation by at most sqrt(ln K / (2 n)), because of the n losses,
     plus 2 ln K / (epsilon n), because of the random draw. The arm is then played for at most 2 n
@@ -83,10 +79,7 @@ def limited_updates(
       >>> [float(x.privacy.rho) for x in made]
       [0.125, 0.5]
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
-    _check.one_of(*LAWS, "laplace", selector=selector)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     printed = is_printed(calibration)
     if printed and selector != "laplace":
         raise ValueError("calibration: the paper prints the laplace selector only")
@@ -105,10 +98,7 @@ def limited_updates(
 
     def step(rounds, key, total):
         # Batches of 1, 2, ... 2^30 rounds fill any int32 horizon, so none needs to be longer.
-        if ratio is None:
-            return draw(key, total, 2 * jnp.minimum(rounds, 2**29))
-        grown = jnp.minimum(jnp.ceil(ratio * rounds.astype(jnp.float32)), 2.0**30)
-        return draw(key, total, grown.astype(jnp.int32))
+        return draw(key, total, 2 * jnp.minimum(rounds, 2**29))
 
     spent = 2.0 * epsilon if printed else epsilon
     bounded = selector == "exponential"

@@ -4,9 +4,9 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, BatchLearner, Number, Numbers, _check
+from dpjax.core import Array, BatchLearner, Number, Numbers
 from dpjax.learners.parts.elimination_phases import elimination_phases, log_term, phase_length
-from dpjax.learners.parts.sum_noise import SumNoise, sum_noise
+from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import designs, exact_sums
 from dpjax.noise import LawName, name_of
 
@@ -87,16 +87,6 @@ def exact_radii(
     return jnp.sqrt(0.5 * leverage * log_term) + width
 
 
-def joint_radii(products: Array, pulls: Array, log_term: Number, law: SumNoise):
-    """Like :func:`exact_radii`, for any noise on sums, with one bound for losses and noise.
-
-    The error of the estimate of x is sum_a x' V^-1 a z_a, where z_a is the error of arm a's sum
-    (:meth:`SumNoise.error`).
-    """
-    counts = jnp.broadcast_to(pulls, products.shape)
-    return law.error(products, counts, jnp.ones_like(counts), log_term)
-
-
 def linear_elimination(
     horizon: int,
     actions: Numbers,
@@ -137,10 +127,10 @@ def linear_elimination(
       delta, noise: as in :func:`successive_elimination`. The paper's three models are "laplace",
         "binomial" for its shuffled sums, and "local_laplace".
       radius: gamma. "joint" has one bound for an arm's losses and their noise, from the design
-        itself (:func:`joint_radii`). "exact" has a bound for each of the two, also from the design
-        (:func:`exact_radii`). "chernoff" is :func:`chernoff_radius`. "printed" is
-        :func:`printed_radius`, in the central model only. Laplace noise allows all four, with
-        "exact" as default; other noise allows only "joint". Use "joint" to compare noise laws.
+        itself. "exact" has a bound for each of the two, also from the design (:func:`exact_radii`).
+        "chernoff" is :func:`chernoff_radius`. "printed" is :func:`printed_radius`, in the central
+        model only. Laplace noise allows all four, with "exact" as default; other noise allows only
+        "joint". Use "joint" to compare noise laws.
       ratio: q, the growth of the phases, above 1; default (2T)^(1 / ln T), which is about 2.8.
       failure: beta in (0, 1), the probability that some estimate has an error above gamma; default
         1 / T.
@@ -172,19 +162,15 @@ def linear_elimination(
       >>> [x.privacy.model for x in made]
       ['central', 'distributed', 'local']
     """
-    horizon = _check.size(1, horizon=horizon)
     points = jnp.asarray(designs.span_coordinates(actions), jnp.float32)
-    epsilon, noise = _check.epsilon(epsilon), name_of(noise)
+    noise = name_of(noise)
     if radius is None:
         radius = "exact" if noise in LAPLACE else "joint"
-    _check.one_of("joint", "exact", "chernoff", "printed", radius=radius)
     law = sum_noise(noise, epsilon, delta)
     if radius != "joint" and noise not in LAPLACE:
         raise ValueError(f"radius: {noise} noise allows joint only, got {radius}")
     if (radius, noise) == ("printed", "local_laplace"):
         raise ValueError('radius: "printed" requires the central model')
-    _check.inside(1.0, jnp.inf, **_check.given(ratio=ratio))
-    _check.inside(0.0, 1.0, **_check.given(failure=failure))
     arms, dim = points.shape
     budget = jnp.asarray(epsilon, jnp.float32)
     local = noise == "local_laplace"
@@ -197,7 +183,9 @@ def linear_elimination(
             turned = jnp.sum(basis[:, None, :] * spread[None], axis=2)
             products = jnp.sum(turned[:, None, :] * basis[None], axis=2) / rounds
             if radius == "joint":
-                return joint_radii(products, pulls, logs, law)
+                # The error of the estimate of x is sum_a x' V^-1 a z_a, for the errors z_a of sums.
+                counts = jnp.broadcast_to(pulls, products.shape)
+                return law.error(products, counts, jnp.ones_like(counts), logs)
             return exact_radii(products, pulls, logs, budget, local=local)
         length = phase_length(state.number, horizon, ratio)
         core = jnp.sum(pulls > 0.0, dtype=jnp.float32)

@@ -12,8 +12,6 @@ from dpjax.learners.parts.gram_calibration import real
 from dpjax.maths import ellipsoids
 from dpjax.maths.laws import ties
 
-_WIDEST = 2**14
-
 
 class Belief(NamedTuple):
     """The parameters of a policy: an ellipsoid around the estimated parameter."""
@@ -45,9 +43,6 @@ def most_optimistic(belief: Belief, features: Array):
       () int32.
     """
     dim = belief.estimate.shape[0]
-    if jnp.ndim(features) != 2 or features.shape[1] != dim:
-        raise ValueError(f"features must have shape (K, {dim}) for dim = {dim}, got "
-                         f"{jnp.shape(features)}")  # fmt: skip
     means = ellipsoids.inner(belief.estimate, features)
     widths = jnp.sqrt(ellipsoids.whiten(belief.spread, features))
     # The rounding errors of sums of d terms grow as sqrt(d).
@@ -143,25 +138,13 @@ def linucb(
       >>> learner.privacy.model, learner.privacy.released, learner.action_set
       ('joint', 'policies 1..T', Policies(dim=3, arms=None))
     """
-    horizon, dim = _check.size(1, horizon=horizon), _check.size(1, dim=dim)
-    if dim > _WIDEST:
-        raise ValueError(f"dim must be at most {_WIDEST}: matrices have d^2 / 2 entries; got {dim}")
-    epsilon = _check.epsilon(epsilon)
     gram = laws.gaussian() if gram is None else gram
     _check.built(laws.Gram, "gram.gaussian()", gram=gram)
     laws.check_numbers(gram)
-    if delta is None:
-        raise ValueError("delta must be given: the noise of a Gram matrix is not pure DP")
-    _check.delta(delta)
-    _check.inside(0.0, jnp.inf, **_check.given(ridge=ridge))
     if ridge is not None and gram.floor is not None:
         raise ValueError("ridge must be left out if gram has a floor, which replaces it")
     failure = 1.0 / max(horizon, 2) if gram.failure is None else gram.failure
     deviation = loss_bound if deviation is None else deviation
-    _check.positive(
-        feature_bound=feature_bound, loss_bound=loss_bound, parameter_bound=parameter_bound,
-        deviation=deviation,
-    )  # fmt: skip
     bounds = laws.Bounds(feature_bound, loss_bound, parameter_bound)
     sums = gram.noise(
         horizon, dim, bounds, epsilon=epsilon, delta=delta, failure=failure,

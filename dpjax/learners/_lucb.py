@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number
 from dpjax.learners.parts import identification
-from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
+from dpjax.learners.parts.arm_sums import check_failure, one_release
 from dpjax.maths.laws import smallest
 
 
@@ -47,7 +47,6 @@ def lucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
       >>> learner.privacy.epsilon, local.privacy.epsilon, local.privacy.model
       (inf, 1.0, 'local')
     """
-    horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)
 
     def bounds(phases):

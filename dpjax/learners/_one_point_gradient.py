@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpjax.core import Array, Learner, Number, Privacy, _check
-from dpjax.domains import Domain, check_domain, shrunk
+from dpjax.core import Array, Learner, Number, Privacy
+from dpjax.domains import Domain
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
 from dpjax.maths.barriers import rounded_product
@@ -57,17 +57,10 @@ def one_point_gradient(
       >>> float(learner.feedback(jnp.array([0.5, 0.25]), jnp.array([1.0, 0.0])))  # all that it sees
       0.5
     """
-    horizon = _check.size(1, horizon=horizon)
-    check_domain(domain)
-    lipschitz = domain.losses.norms[1]
-    space = one_point.directions(domain)
-    losses = one_point.values(domain, loss_range, lipschitz, 0.0)
-    zeta = one_point.exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    space, losses, zeta, inner = one_point.exploration(horizon, domain, loss_range, smoothing)
     if rate is None:
         rate = domain.radius / (losses.bound * horizon**0.5)
     nu = jnp.asarray(rate, jnp.float32)
-    inner = shrunk(domain, 1.0 - zeta / one_point.inradius_of(domain))
 
     def play(base, key):
         direction = space.draw(key)

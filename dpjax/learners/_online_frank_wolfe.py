@@ -72,8 +72,11 @@ def online_frank_wolfe(
     Regret: for i.i.d. losses at most
     (G D + D z)(1 + ln T) + 4 W D sqrt(T) + (D z + beta D^2 / 2)(ln(T)^2 / 2 + ln T), in expectation
     against the best point for their mean. Here W = G + beta D, and z is the largest root mean
-    square length of a prefix's noise. The derivation is ours
-    (:func:`dpjax.bounds.online_frank_wolfe`). No bound is known for losses that are not i.i.d.
+    square length of a prefix's noise. No bound is known for losses that are not i.i.d. The
+    derivation is ours: the sum of w_1 .. w_t minus t grad F(x_t) is a martingale whose steps are at
+    most W in mean square. So the mean error of d_t is at most W / sqrt(t), and its release adds
+    z / t. A step of length 1 / (t + 1) then gives (t + 1) h_(t+1) <= t h_t +
+    D (W / sqrt(t) + z / t) + beta D^2 / (2 (t + 1)), with h_t = F(x_t) - min F and h_1 <= G D.
 
     Reference: Han, Liang, Liang, Wang, Yao & Zhang, "On private online convex optimization: optimal
     algorithms in lp-geometry and high dimensional contextual bandits", 2022, as reconstructed.
@@ -86,7 +89,6 @@ def online_frank_wolfe(
       >>> [x.privacy.loss_range for x in made]
       [(-1.0, 1.0), (-3.0, 3.0)]
     """
-    horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     _check.non_negative(smoothness=smoothness)
     longest = domain.losses.norms[1]

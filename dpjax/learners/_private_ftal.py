@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import mechanisms
-from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, PyTree, Unit
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import PrefixSums, noise_length, prefix_sums
@@ -90,10 +90,7 @@ def private_ftal(
       >>> action.tolist(), learner.privacy.delta
       ([0.5, 0.5], 0.0)
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    epsilon = _check.epsilon(epsilon)
-    _check.positive(**_check.given(strong_convexity=strong_convexity))
     sums = prefix_sums(
         horizon, losses, epsilon=epsilon, delta=delta, mechanism=mechanism, noise=noise,
         neighbours=neighbours, unit=unit,

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpjax import noise, privacy
-from dpjax.core import Array, Learner, Neighbours, Number, Privacy, Unit, _check
+from dpjax.core import Array, Learner, Neighbours, Number, Privacy, Unit
 from dpjax.domains import Domain, LossSet, exact_projections, fitting, sensitivity
 from dpjax.feedback import full
 from dpjax.learners.parts.prefix_sums import clip_into
@@ -85,11 +85,8 @@ def private_giga(
       >>> learner.privacy.accountant
       'exact composition of T - 1 Gaussian mechanisms'
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    _check.positive(**_check.given(strong_convexity=strong_convexity))
-    _check.delta(delta)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     exact = check_exact(domain, horizon)
     change = sensitivity(losses, neighbours, unit)[1]
     inverse_mu = privacy.gaussian_inverse_mu(epsilon, delta)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from dpjax import mechanisms
-from dpjax.core import Learner, Number, _check
-from dpjax.domains import Domain, check_domain, shrunk
+from dpjax.core import Learner, Number
+from dpjax.domains import Domain
 from dpjax.feedback import value
 from dpjax.learners.parts import one_point
 from dpjax.learners.parts.prefix_sums import calibrate
@@ -70,15 +70,8 @@ def private_one_point(
       >>> learner.feedback.name, learner.privacy.sums.horizon  # a release in each round
       ('value', 1000)
     """
-    horizon = _check.size(1, horizon=horizon)
-    check_domain(domain)
-    lipschitz = domain.losses.norms[1]
-    space = one_point.directions(domain)
-    losses = one_point.values(domain, loss_range, lipschitz, 0.0)
-    n = space.dim
-    zeta = one_point.exploring_radius(horizon, domain, losses.bound, lipschitz, smoothing)
-    weight = n / zeta
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    space, losses, zeta, inner = one_point.exploration(horizon, domain, loss_range, smoothing)
+    n, weight = space.dim, space.dim / zeta
     eta = domain.radius / (weight * losses.bound * horizon**0.5)
     if rate is not None:
         eta = jnp.asarray(rate, jnp.float32)
@@ -88,7 +81,6 @@ def private_one_point(
         mechanism=mechanism, noise=noise, value_range=one_point.entries_of(weight, losses),
         loss_range=(losses.low, losses.high),
     )  # fmt: skip
-    inner = shrunk(domain, 1.0 - zeta / one_point.inradius_of(domain))
     centre = jnp.asarray(domain.centre, jnp.float32)
 
     def act(release, direction):

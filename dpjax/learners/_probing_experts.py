@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Array, Learner, Number, Policies, Privacy, PyTree, _check
+from dpjax.core import Array, Learner, Number, Policies, PyTree
 from dpjax.feedback import contextual
 from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.advised import Mixture, follow
@@ -93,11 +93,7 @@ def probing_experts(
       >>> learner.privacy.model, learner.action_set
       ('central', Policies(dim=16, arms=4))
     """
-    horizon, arms = _check.size(1, horizon=horizon), _check.arms(arms)
-    experts = _check.size(2, experts=experts)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    if delta is not None:
-        _check.delta(delta)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     setting = probing.best_setting(horizon, arms, experts, epsilon, delta)
     w, p, budget, size, gamma = setting
 
@@ -144,14 +140,6 @@ def probing_experts(
         eta = probing.rate(arms, setting)
         return ProbingExpertsReport(state.draws - 1, state.refused, eta, p, size, gamma)
 
-    thrown = probing.throws(setting)
-    declared = Privacy(
-        epsilon=dartboard.derived_epsilon(thrown, delta, spread=1.0),
-        delta=0.0 if delta is None else delta,
-        rho=dartboard.rho(thrown, spread=1.0),
-        unit="entry",
-        released="policies 1..T",
-        accountant="one coin and M - 1 draws: the sum of their log-ratios"
-        + ("" if delta is None else ", or their Renyi divergences if smaller"),
-    )
+    declared = dartboard.declared(probing.throws(setting), delta, spread=1.0)
+    declared = declared._replace(unit="entry", released="policies 1..T")
     return Learner(init, step, contextual, Policies(experts, arms), horizon, declared, report)

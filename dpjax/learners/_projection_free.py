@@ -1,12 +1,10 @@
 """PRIVATEBANDIT: private bandit convex optimization without projections."""
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax import random as jr
 
@@ -180,23 +178,14 @@ def projection_free(
       >>> learners.projection_free(1000, domains.ball(2), epsilon=1.0).privacy.sums.horizon
       32
     """
-    horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
-    epsilon = _check.epsilon(epsilon)
-    _check.positive(**_check.given(smoothing=smoothing, rate=rate))
-    _check.one_of("single_change", "batch_norm", "printed", calibration=calibration)
+    _check.positive(**_check.specified(smoothing=smoothing))
     lipschitz = domain.losses.norms[1]
     batch = math.isqrt(horizon)
     batches = -(-horizon // batch)
     space = one_point.directions(domain)
     n = space.dim
     zeta = smoothing_radius(horizon, domain.diameter, n) if smoothing is None else smoothing
-    if isinstance(zeta, int | float | np.number) and zeta > domain.diameter:
-        warnings.warn(
-            f"smoothing: zeta = {zeta:.9g} is beyond the diameter, {domain.diameter:.9g}: the "
-            "regret bound is then above T L D and says nothing",
-            stacklevel=4,
-        )
     losses = one_point.values(domain, loss_range, lipschitz, zeta)
     if rate is None:
         rate = step_size(batches, batch, domain.diameter, n, zeta, losses.bound, lipschitz)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from dpjax import noise, privacy
 from dpjax.combinators.batches import every_round
 from dpjax.core import Learner, Model, Number, Privacy, _check
-from dpjax.learners.parts.arm_sums import check_arms, check_failure
+from dpjax.learners.parts.arm_sums import check_failure
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.maths import exact_sums
 from dpjax.maths.clipped_means import LARGEST, epoch_plan
@@ -51,8 +51,7 @@ def robust_elimination(
     or in the local model the noisy losses. A replaced loss moves one sum by at most 2 B_e, and the
     noise has scale 2 B_e / epsilon.
 
-    Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1;
-    :func:`dpjax.bounds.robust_elimination` bounds it.
+    Regret: O(sum_a (u / Delta_a)^(1 / v) ln T / epsilon) for v = p - 1 and epsilon <= 1.
 
     Reference: in the style of Tao, Wu, Zhao & Wang, "Optimal rates of (locally) differentially
     private heavy-tailed multi-armed bandits", 2022. They set losses beyond B to 0; clipping has
@@ -63,12 +62,8 @@ def robust_elimination(
       >>> float(learner.feedback(jnp.array([-7.5, 2.0]), 0)), learner.privacy.epsilon
       (-7.5, 1.0)
     """
-    horizon, arms = check_arms(horizon, arms)
-    _check.positive(moment=moment, largest_gap=largest_gap)
     _check.between(1.0, 2.0, order=order)
     _check.inside(1.0, jnp.inf, order=order)
-    _check.one_of("central", "local", model=model)
-    epsilon = _check.epsilon(epsilon)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
     moment, largest_gap = jnp.asarray(moment, jnp.float32), jnp.asarray(largest_gap, jnp.float32)
     scale = privacy.laplace_scale(2.0, epsilon)  # of losses divided by B, in [-1, 1]

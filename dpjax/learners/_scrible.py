@@ -8,7 +8,7 @@ from jax import random as jr
 
 from dpjax import privacy
 from dpjax.combinators import private_reduction
-from dpjax.core import Array, Learner, Number, Privacy, PyTree, _check
+from dpjax.core import Array, Learner, Number, Privacy, PyTree
 from dpjax.domains import Domain, fitting
 from dpjax.feedback import linear, unclipped
 from dpjax.learners.parts.one_point import unit_vector
@@ -48,7 +48,7 @@ def no_estimates(key: Array, dim: int):
     return 0.0 * jr.uniform(key, (dim,))
 
 
-def ellipsoid_play(horizon: int, domain, eta: Number, centre: Number, sampling) -> Learner:
+def ellipsoid_play(horizon: int, domain, eta: Number, centre: Number) -> Learner:
     """SCRiBLE on the received losses, which may be noisy and outside any range.
 
     ``centre`` is subtracted from each loss. As E[u] = 0, the estimate remains unbiased.
@@ -56,15 +56,8 @@ def ellipsoid_play(horizon: int, domain, eta: Number, centre: Number, sampling) 
     barrier = domain.barrier
     n, path = barrier.dim, barrier.path
 
-    def direction(key):
-        if sampling == "sphere":
-            return unit_vector(key, n)
-        axis_key, sign_key = jr.split(key)
-        axis = jr.randint(axis_key, (), 0, n)
-        return jnp.zeros(n, jnp.float32).at[axis].set(jr.rademacher(sign_key, (), jnp.float32))
-
     def act(key, sums, violations, x, residual):
-        s, u = rounded_product(eta, sums), direction(key)
+        s, u = rounded_product(eta, sums), unit_vector(key, n)
         if path is None:
             point, dual = barrier.explore(s, u)
         else:
@@ -99,7 +92,6 @@ def scrible(
     epsilon: Number,
     rate: Number | None = None,
     noise: Literal["scalar", "vector"] = "scalar",
-    sampling: Literal["sphere", "axes"] = "sphere",
     calibration: Calibration = "derived",
 ) -> Learner:
     """SCRiBLE on noisy losses: bandit linear optimization on balls and polytopes.
@@ -110,6 +102,7 @@ def scrible(
         x = argmin eta <x, L~> + R(x),   A = R''(x)^(-1/2)
 
     and plays y = x + A u on the surface of the Dikin ellipsoid around x, which lies in the domain.
+    u is uniform on the unit sphere of dimension n.
     The learner observes f = <l, y> plus noise, and adds l~ = n f A^-1 u, whose mean is l, to the
     estimate.
 
@@ -124,8 +117,6 @@ def scrible(
       noise: "scalar", one draw in each round, or "vector", a draw for each coordinate, as printed.
         The variance is 8 M^2 / epsilon^2 with "scalar", and up to 8 |X|_2^2 |Y|_1^2 / epsilon^2
         with "vector".
-      sampling: "sphere", with u uniform on the unit sphere of dimension n, or "axes", with u a
-        semi-axis of the ellipsoid with a random sign (the 2008 version). Both are unbiased.
       calibration: "derived", or "printed" for the paper's noise and eta (vector noise only).
 
     Returns:
@@ -159,16 +150,11 @@ def scrible(
       >>> learner.privacy.model, float(learner.privacy.epsilon)
       ('local', 2.0)
     """
-    horizon = _check.size(1, horizon=horizon)
     losses = fitting(domain, None)
     if domain.barrier is None:
         raise ValueError(
             "domain must have a self-concordant barrier, as simplex, ball, cube and polytope have"
         )
-    epsilon = _check.epsilon(epsilon)
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
-    _check.one_of("scalar", "vector", noise=noise)
-    _check.one_of("sphere", "axes", sampling=sampling)
     printed = is_printed(calibration)
     barrier, norm = domain.barrier, losses.norms[0]
     low, high = barrier.values(losses)
@@ -189,7 +175,7 @@ def scrible(
     if rate is not None:
         eta = jnp.asarray(rate, jnp.float32)
     return private_reduction(
-        ellipsoid_play(horizon, domain, eta, centre, sampling),
+        ellipsoid_play(horizon, domain, eta, centre),
         epsilon=epsilon,
         loss_range=(low, high),
         noise=noise,

@@ -7,7 +7,7 @@ from jax import random as jr
 
 from dpjax import noise
 from dpjax.combinators import minibatch
-from dpjax.core import Array, BatchLearner, Learner, Model, Number, Privacy, Read, _check
+from dpjax.core import Array, BatchLearner, Learner, Model, Number, Privacy, Read
 from dpjax.domains import Domain, box_losses, check_domain
 from dpjax.feedback import semi_bandit
 from dpjax.maths.clipping import add_counts
@@ -92,10 +92,7 @@ def semi_bandit_ftrl(
       >>> learner.privacy.model, learner.feedback.name
       ('local', 'semi_bandit')
     """
-    horizon, epsilon = _check.size(1, horizon=horizon), _check.epsilon(epsilon)
     check_domain(domain)
-    _check.one_of("one", "all", read=read)
-    _check.one_of("central", "local", model=model)
     dim, lottery, one, local = domain.dim, domain.lottery, read == "one", model == "local"
     if lottery is None:
         raise ValueError("domain must be sets with a fixed number of entries, such "
@@ -104,7 +101,6 @@ def semi_bandit_ftrl(
         raise ValueError("read must be 'one' on this domain, got 'all'")
     law, name = noise.laplace, "Laplace"
     if delta is not None:
-        _check.delta(delta)
         law, name = noise.gaussian, "Gaussian"
     change = (1.0, 1.0) if one else (float(lottery.ones), lottery.ones**0.5)
     of_sum = law.calibrate(change, epsilon, delta)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 
 from dpjax.core import Arms, Array, Batch, BatchLearner, Number
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.identification import IdentificationReport
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
@@ -72,7 +71,6 @@ def sequential_halving(
       >>> int(batch.rounds)  # in the first of two stages
       125
     """
-    horizon, arms = check_arms(horizon, arms)
     law = sum_noise(noise, epsilon, delta)
     stages = (arms - 1).bit_length()
 

@@ -6,10 +6,9 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, Privacy, PyTree, _check
+from dpjax.core import Arms, Array, Batch, BatchLearner, Learner, Number, PyTree, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import dartboard
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.learners.parts.fixed_share import jump, share_for, shared
 from dpjax.maths import exact_sums
 from dpjax.maths.exact_sums import ExactSum
@@ -135,7 +134,6 @@ def shrinking_dartboard(
       >>> learner.privacy.delta, learner.privacy.accountant
       (0.0, 'one coin and M - 1 draws: the sum of their log-ratios')
     """
-    horizon, arms = check_arms(horizon, arms)
     setting, size, declared = _calibrated(
         horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts
     )
@@ -191,11 +189,9 @@ def shrinking_dartboard(
 
 def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch, shifts):
     """(Setting, B, Privacy) from the arguments; raises if they are invalid."""
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    if delta is not None:
-        _check.delta(delta)
-    _check.positive(**_check.given(rate=rate, restart=restart))
-    _check.between(0.0, 0.5, **_check.given(rate=rate, restart=restart))
+    epsilon = jnp.asarray(epsilon, jnp.float32)
+    _check.positive(**_check.specified(rate=rate, restart=restart))
+    _check.between(0.0, 0.5, **_check.specified(rate=rate, restart=restart))
     printed = is_printed(calibration)
     _check.non_negative(shifts=shifts)
     if batch is not None:
@@ -219,13 +215,6 @@ def _calibrated(horizon, arms, epsilon, delta, rate, restart, calibration, batch
         if rate is None and not (static and batch == 1):
             rate = dartboard.batch_rate(horizon, arms, batch, shifts)
         setting = dartboard.derived_setting(*game, rate, restart, size)
-    declared = Privacy(
-        epsilon=dartboard.derived_epsilon(setting, delta, size),
-        delta=0.0 if delta is None else delta,
-        rho=dartboard.rho(setting, size),
-        accountant="one coin and M - 1 draws: the sum of their log-ratios"
-        + ("" if delta is None else ", or their Renyi divergences if smaller"),
-    )
     paper = dartboard.printed_epsilon(horizon, setting, delta, size)
     paper = jnp.where(jnp.isinf(epsilon), jnp.inf, paper)
-    return setting, size, stated(declared, calibration, paper)
+    return setting, size, stated(dartboard.declared(setting, delta, size), calibration, paper)

@@ -11,7 +11,6 @@ from dpjax import noise, privacy
 from dpjax.core import Arms, Array, Learner, Number, Privacy, PyTree, _check
 from dpjax.feedback import full
 from dpjax.learners.parts import selectors
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths import exact_sums
 
 
@@ -113,9 +112,7 @@ def sparse_vector_experts(
       >>> float(declared.epsilon), declared.delta, round(float(declared.rho), 3)
       (1.0, 0.0, 0.126)
     """
-    horizon, arms = check_arms(horizon, arms)
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    _check.inside(0.0, jnp.inf, **_check.given(threshold=threshold))
+    epsilon = jnp.asarray(epsilon, jnp.float32)
     most = draw_budget(horizon, arms) if draws is None else _check.size(1, draws=draws)
     comparisons, gamma = split(epsilon, float(most))
     level = default_threshold(horizon, epsilon, float(most)) if threshold is None else threshold

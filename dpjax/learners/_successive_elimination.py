@@ -4,8 +4,8 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from dpjax.core import BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import check_arms, check_exploration, check_failure
+from dpjax.core import BatchLearner, Number
+from dpjax.learners.parts.arm_sums import check_failure
 from dpjax.learners.parts.elimination import elimination_learner
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.maths import exact_sums
@@ -114,17 +114,14 @@ def successive_elimination(
       >>> [x.privacy.model for x in made]
       ['central', 'distributed', 'local']
     """
-    horizon, arms = check_arms(horizon, arms)
     noise = name_of(noise)
     law = sum_noise(noise, epsilon, delta)
     if radius is None:
         radius = "printed" if noise == "laplace" else "chernoff"
-    _check.one_of("printed", "chernoff", radius=radius)
     if radius == "printed" and noise != "laplace":
         raise ValueError("radius: the paper prints one for Laplace noise only")
-    check_exploration(exploration)
     failure = check_failure(failure, 1.0 / max(horizon, 2))
-    budget = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
+    budget = jnp.asarray(epsilon, jnp.float32)
 
     def epoch_plan(epoch, active):
         """R_e, and the error bound of its means."""

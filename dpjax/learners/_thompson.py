@@ -5,9 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms, posterior_draws
+from dpjax.learners.parts.arm_sums import posterior_draws
 
 
 class ThompsonState(NamedTuple):
@@ -43,8 +43,6 @@ def thompson(horizon: int, arms: int, *, prior: Number = 1.0) -> Learner:
       >>> learner.privacy.epsilon, learner.feedback.name  # nothing is declared
       (inf, 'bandit')
     """
-    horizon, arms = check_arms(horizon, arms)
-    _check.inside(0.0, jnp.inf, prior=prior)
 
     def choose(key, ones, zeros):
         draws = posterior_draws(key, ones.astype(jnp.float32), zeros.astype(jnp.float32), prior)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from dpjax.core import BatchLearner, Number
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms, check_failure, one_release
+from dpjax.learners.parts.arm_sums import check_failure, one_release
 from dpjax.learners.parts.identification import KEPT, identification_learner
 from dpjax.maths import transport
 from dpjax.maths.laws import smallest
@@ -45,7 +45,6 @@ def track_and_stop(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchL
       >>> round(bounds.stopping_time_lower([0.4, 0.6], float("inf"), 0.05))  # rounds
       132
     """
-    horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)
 
     def choose(key, phases, memory):

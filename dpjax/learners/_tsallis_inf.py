@@ -6,9 +6,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from dpjax import noise
-from dpjax.core import Arms, Array, Learner, Number, Privacy, _check
+from dpjax.core import Arms, Array, Learner, Number, Privacy
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms
 
 # Tested on thousands of estimates (equal, far apart, in two groups): after 6 steps the largest
 # error of the sum is 1e-15 at K = 100, and 7e-13 at K = 10^4.
@@ -72,8 +71,6 @@ def tsallis_inf(horizon: int, arms: int, *, rate: Number = 2.0) -> Learner:
       >>> combinators.randomized_response(learner, epsilon=1.0).privacy.model
       'local'
     """
-    horizon, arms = check_arms(horizon, arms)
-    _check.inside(0.0, jnp.inf, rate=rate)
 
     def draw(key, estimates, t):
         # The argument is eta_t / 2, since 4 (eta (L - z))^-2 = ((eta / 2) (L - z))^-2.

@@ -81,12 +81,10 @@ def two_point_gradient(
       >>> points.shape, learner.feedback.name
       ((2, 3), 'difference')
     """
-    horizon = _check.size(1, horizon=horizon)
     check_domain(domain)
     _check.one_of("laplace", "gaussian", noise=noise)
     longest = domain.losses.norms[1]
-    _check.inside(0.0, inradius_of(domain), **_check.given(smoothing=smoothing))
-    _check.inside(0.0, jnp.inf, **_check.given(rate=rate))
+    _check.inside(0.0, inradius_of(domain), **_check.specified(smoothing=smoothing))
     zeta = default_smoothing(horizon, domain) if smoothing is None else smoothing
     space = directions(domain)
     n, most = space.dim, 2.0 * zeta * longest

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpjax.core import Array, BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import check_exploration
+from dpjax.core import Array, BatchLearner, Number
 from dpjax.learners.parts.growing_batches import growing_batches
 from dpjax.learners.parts.sum_noise import SumNoise, sum_noise, zcdp_noise
 from dpjax.maths import divergences, exact_sums
@@ -54,8 +53,6 @@ def adap_ucb(
       >>> int(batch.rounds), learner.privacy.epsilon  # each arm plays once at first
       (1, 0.5)
     """
-    epsilon = _check.epsilon(epsilon)
-    check_exploration(exploration)
 
     def bound(mean, samples, log_t):
         width = jnp.sqrt(exploration * log_t / (2.0 * samples))
@@ -94,8 +91,6 @@ def adap_klucb(
       >>> declared.epsilon, declared.delta, declared.accountant
       (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
-    epsilon = _check.epsilon(epsilon)
-    check_exploration(exploration)
 
     def bound(mean, samples, log_t):
         optimistic = jnp.clip(mean - exploration * log_t / epsilon / samples, 0.0, 1.0)
@@ -129,7 +124,7 @@ def adac_ucb(
     sqrt(2 rho)-GDP.
 
     Regret: at most sum_a (max(16 beta ln T / Delta_a, 8 sqrt(2 beta ln T / rho)) +
-    beta / (beta - 3)) (:func:`dpjax.bounds.adac_ucb`). So privacy costs sqrt(ln T / rho) for each
+    beta / (beta - 3)), with our own constants. So privacy costs sqrt(ln T / rho) for each
     arm, compared with ln T / epsilon in :func:`adap_ucb`.
 
     Reference: Azize & Basu, "Concentrated differential privacy for bandits", 2023. The constants
@@ -140,8 +135,7 @@ def adac_ucb(
       >>> [round(float(x.privacy.epsilon), 2) for x in made]  # the same noise
       [3.14, 4.89]
     """
-    check_exploration(exploration)
-    law = zcdp_noise(_check.size(1, horizon=horizon), rho, delta)
+    law = zcdp_noise(horizon, rho, delta)
 
     def bound(mean, samples, log_t):
         variance = law.per_loss / samples + law.variance / samples / samples

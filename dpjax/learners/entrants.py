@@ -57,7 +57,6 @@ def entrant(factory: Callable, horizon: int, known: dict[str, Any] | None = None
     if "horizon" not in parameters:
         raise ValueError("it must take horizon, the number of rounds")
     bound = factories.arguments(factory, sizes(horizon) if known is None else known)
-    bound = {name: value for name, value in bound.items() if name in parameters}
     bound.pop("epsilon", None)
     return Entrant(partial(factory, **bound), "epsilon" in parameters)
 

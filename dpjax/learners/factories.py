@@ -25,13 +25,12 @@ def check_name(name: str) -> None:
 
 def takes(name: str, parameter: str) -> bool:
     """Whether the factory of a learner has a parameter of this name."""
-    return parameter in inspect.signature(getattr(learners, name)).parameters
+    return parameter in taken(getattr(learners, name))
 
 
 def requires(name: str, parameter: str) -> bool:
     """Whether the factory of a learner requires a parameter of this name."""
-    argument = inspect.signature(getattr(learners, name)).parameters.get(parameter)
-    return argument is not None and argument.default is argument.empty
+    return taken(getattr(learners, name)).get(parameter, False)
 
 
 def arguments(factory: Callable, sizes: dict, **options) -> dict:
@@ -102,7 +101,5 @@ def taken(factory: Callable) -> dict[str, bool]:
                 f"a factory receives its arguments by name, but {parameter.name} of "
                 f"{getattr(factory, '__name__', factory)} cannot be passed by name"
             )
-    while isinstance(factory, partial):
-        names = {name: need for name, need in names.items() if name not in factory.keywords}
-        factory = factory.func
-    return names
+    fixed = factory.keywords if isinstance(factory, partial) else {}
+    return {name: need for name, need in names.items() if name not in fixed}

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from dpjax import noise, privacy
-from dpjax.core import Array, BatchLearner, Number, _check
-from dpjax.learners.parts.arm_sums import check_exploration, one_release
+from dpjax.core import Array, BatchLearner, Number
+from dpjax.learners.parts.arm_sums import one_release
 from dpjax.learners.parts.growing_batches import growing_batches
 from dpjax.maths import divergences, exact_sums
 
@@ -60,8 +60,7 @@ def dp_klucb(
       >>> round(float(bounds.d_epsilon(10**6, [0.4, 0.5], 0.25)))  # regret, asymptotically
       79
     """
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    check_exploration(exploration)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
 
     def index(means, pulls, log_t):
         return divergences.d_epsilon_lower(means, exploration * log_t / pulls, epsilon)
@@ -102,8 +101,7 @@ def dp_imed(
       >>> float(learner.privacy.epsilon), learner.privacy.delta, learner.privacy.accountant
       (0.5, 0.0, 'parallel composition of Laplace mechanisms')
     """
-    epsilon = jnp.asarray(_check.epsilon(epsilon), jnp.float32)
-    check_exploration(exploration)
+    epsilon = jnp.asarray(epsilon, jnp.float32)
 
     def index(means, pulls, log_t):
         del log_t
@@ -115,7 +113,6 @@ def dp_imed(
 
 def _batches(horizon, arms, epsilon, ratio, index) -> BatchLearner:
     """Play the arm with the smallest index(means, pulls, ln t), (K,), in geometric batches."""
-    _check.inside(1.0, jnp.inf, ratio=ratio)
     scale = privacy.laplace_scale(1.0, epsilon)  # for a sum of losses with one replaced
 
     def add(key, before, total, rounds):

@@ -55,7 +55,6 @@ def lazy_ucb(
       >>> learner.privacy.epsilon, float(users.privacy.epsilon)
       (0.25, 1.0)
     """
-    arm_sums.check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
         bonus = exploration * log_t / epsilon / samples
@@ -98,7 +97,6 @@ def lazy_thompson(
       >>> [x.privacy.epsilon for x in made]  # nothing is declared for the posterior draws
       [0.5, inf]
     """
-    arm_sums.check_exploration(exploration)
 
     def choose(key, means, samples, log_t):
         optimistic = jnp.clip(means - exploration * log_t / epsilon / samples, 0.0, 1.0)
@@ -110,8 +108,6 @@ def lazy_thompson(
 
 def _lazy(horizon, arms, epsilon, log_base, choose) -> Learner:
     """Play choose: (key, means, samples, log t) -> arm, on lazily replaced private means."""
-    horizon, arms = arm_sums.check_arms(horizon, arms)
-    epsilon = _check.epsilon(epsilon)
     _check.inside(1.0, jnp.inf, log_base=log_base)
     scale = privacy.laplace_scale(1.0, epsilon)  # for a sum of losses with one replaced
 

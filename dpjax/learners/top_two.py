@@ -4,9 +4,9 @@ from typing import Literal
 
 import jax.numpy as jnp
 
-from dpjax.core import BatchLearner, Number, Privacy, _check
+from dpjax.core import BatchLearner, Number, Privacy
 from dpjax.learners.parts import stopping_rules
-from dpjax.learners.parts.arm_sums import check_arms, check_failure
+from dpjax.learners.parts.arm_sums import check_failure
 from dpjax.learners.parts.identification import KEPT, check_grid, laplace_bounds
 from dpjax.learners.parts.sum_noise import sum_noise
 from dpjax.learners.parts.top_two import gaussian_cost, top_two, transport_cost
@@ -86,15 +86,12 @@ def adap_tt(
       >>> jax.eval_shape(learner.report, state)._fields
       ('stopped', 'stopping_time', 'recommendation')
     """
-    horizon, arms = check_arms(horizon, arms)
     grid = check_grid(ratio, forget)
     failure = check_failure(failure)
     noise = name_of(noise)
     law = sum_noise(noise, epsilon, delta)
-    epsilon = _check.epsilon(epsilon)
     if rule is None:
         rule = "hoeffding" if noise == "laplace" else "chernoff"
-    _check.one_of("hoeffding", "chernoff", "printed", "released", rule=rule)
     if rule != "chernoff" and noise != "laplace":
         raise ValueError(f"rule: {rule} requires laplace noise, got {noise}")
     if rule == "chernoff":
@@ -162,10 +159,8 @@ def dp_tt(
       >>> declared.model, float(declared.epsilon), declared.accountant
       ('central', 1.0, 'parallel composition of Laplace mechanisms')
     """
-    horizon, arms = check_arms(horizon, arms)
     grid = check_grid(ratio, forget, kept_to=horizon)
     failure = check_failure(failure)
-    epsilon = _check.epsilon(epsilon)
     stop = stopping_rules.private_cost_of_transport(arms, epsilon, failure, grid)
     law, cost = sum_noise("laplace", epsilon, None), transport_cost(epsilon)
     bounds = laplace_bounds(epsilon)
@@ -200,7 +195,6 @@ def ttucb(horizon: int, arms: int, *, failure: Number = 0.01) -> BatchLearner:
       >>> learner.privacy.accountant, learner.horizon  # the largest stopping time
       ('none', 1000)
     """
-    horizon, arms = check_arms(horizon, arms)
     failure = check_failure(failure)
     stop = stopping_rules.hoeffding(arms, jnp.inf, failure, KEPT)
     bounds = laplace_bounds(jnp.inf)

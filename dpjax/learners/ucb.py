@@ -32,7 +32,6 @@ def ucb1(horizon: int, arms: int, *, exploration: Number = 4.0) -> Learner:
       >>> learner.privacy.epsilon, round(float(bounds.ucb1(1000, [0.4, 0.6])))  # its regret
       (inf, 277)
     """
-    arm_sums.check_exploration(exploration)
 
     def bound(mean, pulls, played):
         return mean - jnp.sqrt(0.5 * exploration * jnp.log(played) / pulls)
@@ -67,7 +66,6 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
       >>> [round(float(x(1000, [0.1, 0.3]))) for x in (bounds.lai_robbins, bounds.ucb1)]  # regret
       [9, 277]
     """
-    arm_sums.check_exploration(exploration)
 
     def bound(mean, pulls, played):
         return divergences.kl_lower(mean, exploration * jnp.log(played) / pulls)
@@ -77,7 +75,6 @@ def kl_ucb(horizon: int, arms: int, *, exploration: Number = 1.0) -> Learner:
 
 def _optimism(horizon, arms, bound) -> Learner:
     """Play the arm with the smallest bound(means, pulls, rounds played), (K,); random ties."""
-    horizon, arms = arm_sums.check_arms(horizon, arms)
 
     def choose(key, t, sums):
         bounds = bound(

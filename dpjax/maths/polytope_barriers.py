@@ -30,7 +30,7 @@ _LARGEST = 1e30
 _WITHIN = 1.0 - 1e-6
 
 
-class _Found(NamedTuple):
+class _Newton(NamedTuple):
     y: Array  # (n,)
     scaled: Array  # J (m, n), the rows over their slacks, so that J' J = R''(y)
     whitener: Array  # T (n, n), such that T' J' J T = I
@@ -66,11 +66,11 @@ def polytope(
         after = y - rounded(step * _product(whitener, white))
         # A slack can be this small only through rounding, or if s is too large for float32.
         after = after * jnp.minimum(1.0, (1.0 - _LEAST_SLACK) / jnp.max(_product(q, after)))
-        return _Found(y, scaled, whitener, decrement, after)
+        return _Newton(y, scaled, whitener, decrement, after)
 
     def minimize(s, y, steps):
         nothing = jnp.zeros((), jnp.float32)
-        start = _Found(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
+        start = _Newton(y, jnp.zeros_like(q), jnp.zeros((dim, dim), jnp.float32), nothing, y)
         # One iteration more than ``steps``, since the last one only evaluates the final point.
         return lax.fori_loop(0, steps + 1, lambda _, state: at(s, state.after), start)
 

@@ -268,6 +268,9 @@ def optimal_weights(means: Array, epsilon: Number):
     with fewer steps and accurate to about 1e-3. Means are clipped to [1e-3, 1 - 1e-3] and gaps to
     at least 1e-4. An epsilon below 1/500 of the smallest gap is raised to this value, since smaller
     values do not change the weights.
+
+    If all means are equal, no proportions identify a best arm. The result is then the limit for a
+    first arm that is slightly better: 1 / (1 + sqrt(K - 1)) for it, and equal shares of the rest.
     """
     means = jnp.clip(jnp.asarray(means, jnp.float32), 1e-3, 1.0 - 1e-3)
     arms = means.shape[0]

@@ -39,6 +39,7 @@ from dpjax.mechanisms._kary import kary as kary
 from dpjax.mechanisms._per_item import per_item as per_item
 from dpjax.mechanisms._smooth import smooth as smooth
 from dpjax.mechanisms._stationary import stationary as stationary
+from dpjax.mechanisms._unbounded import unbounded as unbounded
 from dpjax.mechanisms.toeplitz import buffered as buffered
 from dpjax.mechanisms.toeplitz import square_root as square_root
 from dpjax.mechanisms.trees import honaker as honaker

@@ -52,11 +52,7 @@ def smooth(horizon: int, *, noise: LawName = "laplace") -> Mechanism:
       >>> [x.variance()[:3].tolist() for x in made]
       [[10.0, 10.0, 10.0], [7.0, 7.0, 7.0]]
     """
-    horizon, law = prefix.check(horizon, noise)
-    if horizon > _LONGEST:
-        raise ValueError(
-            f"horizon must be at most {_LONGEST} for smooth, whose leaves are int32, got {horizon}"
-        )
+    horizon, law = prefix.check(horizon, noise, longest=_LONGEST)
     count = horizon - 1
     height = 0
     while comb(height, height // 2) < horizon:

@@ -47,12 +47,7 @@ def stationary(horizon: int, *, noise: LawName = "gaussian") -> Mechanism:
       >>> round(float(mechanism.sensitivity[1] ** 2), 3)
       3.188
     """
-    horizon, law = prefix.check(horizon, noise)
-    if horizon > _LONGEST:
-        raise ValueError(
-            f"horizon must be at most {_LONGEST} for stationary, which keeps the noise of all "
-            f"rounds, got {horizon}"
-        )
+    horizon, law = prefix.check(horizon, noise, longest=_LONGEST)
     column = np.repeat([1.0, 0.0], horizon) * (horizon > 1)  # one round releases nothing
     eigenvalues = np.fft.rfft(column)
     eigenvalues[2::2] = 0.0  # exactly, without the transform's rounding error

@@ -32,19 +32,24 @@ class PrefixNoise(NamedTuple):
     step: Callable  # (state, key) -> (state, noise of the next prefix)
 
 
-def check(horizon: int, law: noise.LawName, *, integers: bool = False) -> tuple[int, noise.Law]:
+def check(
+    horizon: int, law: noise.LawName, *, integers: bool = False, longest: int = _check.LARGEST_SIZE
+) -> tuple[int, noise.Law]:
     """Check the arguments, and return the horizon as a Python integer and the law as a record.
 
     Args:
       horizon: T.
       law: a name of ``dpjax.noise.LAWS``, or a law itself.
       integers: whether the encoder's entries are integers, so that a law on integers is allowed.
+      longest: the largest horizon of the mechanism.
     """
-    name = noise.name_of(law)
+    name, horizon = noise.name_of(law), _check.size(1, horizon=horizon)
     fits = [known.name for known in noise.LAWS.values()
             if known.calibrate is not None and (integers or not known.integers)]  # fmt: skip
     _check.one_of(*fits, noise=name)
-    return _check.size(1, horizon=horizon), noise.LAWS[name]
+    if horizon > longest:
+        raise ValueError(f"horizon must be at most {longest} for this mechanism, got {horizon}")
+    return horizon, noise.LAWS[name]
 
 
 def in_nodes(count: int) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from dpjax.mechanisms.buffered_parameters import BUFFERED
 from dpjax.noise import LawName
 
 # square_root holds several float64 arrays of this length while it is built.
-_LONGEST = 2**26
+LONGEST = 2**26
 
 
 def square_root(
@@ -58,19 +58,14 @@ def square_root(
       >>> round(float(mechanism.sensitivity[1]), 3)
       1.179
     """
-    horizon, law = prefix.check(horizon, noise)
-    if horizon > _LONGEST:
-        raise ValueError(
-            f"horizon must be at most {_LONGEST} for square_root, which keeps the noise of all "
-            f"rounds, got {horizon}"
-        )
+    horizon, law = prefix.check(horizon, noise, longest=LONGEST)
     count = horizon - 1
-    coefficients = _square_root_coefficients(count)
+    coefficients = square_root_coefficients(count)
 
     def prefix_noise(shape, scale):
         def path(key):
             draws = prefix.draw(law, key, (count, *shape), scale)
-            rows = _convolve(coefficients, draws, horizon)
+            rows = convolve(coefficients, draws, horizon)
             return (
                 columns.with_weights(columns.column_norms(coefficients), rows)
                 if normalized
@@ -79,7 +74,7 @@ def square_root(
 
         return prefix.kept_path(path)
 
-    return _from_columns(
+    return from_columns(
         horizon, law, prefix_noise, normalized=normalized, sensitivity=_norms(coefficients),
         encoder=lambda: coefficients, decoder=lambda: coefficients,
         inverse=lambda: _inverse_square_root_coefficients(count),
@@ -179,7 +174,7 @@ def buffered(
         """The series 1 / c."""
         return np.concatenate([[1.0], _series(*_inverse_series(decays, scales), count - 1)])[:count]
 
-    return _from_columns(
+    return from_columns(
         horizon, law, prefix_noise, normalized=normalized,
         sensitivity=_series_norms(decays, scales, count if made_for is None else np.inf),
         encoder=encoder, decoder=lambda: np.cumsum(inverse()), inverse=inverse,
@@ -187,12 +182,13 @@ def buffered(
     )  # fmt: skip
 
 
-def _from_columns(
-    horizon, law, prefix_noise, *, normalized, sensitivity, encoder, decoder, inverse, series=None
-) -> Mechanism:
+def from_columns(
+    horizon, law, prefix_noise, *, sensitivity, encoder, decoder,
+    normalized=False, inverse=None, series=None,
+) -> Mechanism:  # fmt: skip
     """The mechanism of Toeplitz matrices, from the first columns of C, of B = A C^-1 and of C^-1.
 
-    ``sensitivity`` is that of C. It is not used with ``normalized``.
+    ``sensitivity`` is that of C. It is not used with ``normalized``, which alone uses ``inverse``.
     """
 
     def matrices():
@@ -217,7 +213,7 @@ def _from_columns(
     )  # fmt: skip
 
 
-def _square_root_coefficients(count) -> np.ndarray:
+def square_root_coefficients(count) -> np.ndarray:
     j = np.arange(1.0, count)
     return np.cumprod(np.concatenate([[1.0], (2 * j - 1) / (2 * j)]))[:count]
 
@@ -260,7 +256,7 @@ def _norms(column) -> tuple[float, float]:
     return float(np.abs(column).sum()), float(np.sqrt(np.sum(column**2)))
 
 
-def _convolve(column, draws, horizon):
+def convolve(column, draws, horizon):
     """A row of zeros, then the column's Toeplitz matrix times the draws (N, ...); (T, ...)."""
     if horizon == 1:
         return jnp.zeros((1, *draws.shape[1:]), jnp.float32)

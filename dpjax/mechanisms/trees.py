@@ -82,8 +82,8 @@ def tree(horizon: int, *, noise: LawName = "laplace", identical_law: bool = Fals
 
         def step(state, key):
             t = state.round + 1
-            own_key = jr.fold_in(key, 0) if identical_law else key
-            value = state.parent + prefix.draw(law, own_key, shape, scale)
+            node_key = jr.fold_in(key, 0) if identical_law else key
+            value = state.parent + prefix.draw(law, node_key, shape, scale)
             # The row is written before another is read, so that the compiler updates in place.
             walk = lax.dynamic_update_index_in_dim(state.walk, value, prefix.trailing_zeros(t), 0)
             # The parent's row has not been overwritten, since the next prefix with the same lowest

@@ -17,7 +17,7 @@ from dpjax.core import Array, _check
 from dpjax.maths.laws import binomial as binomial_draw
 from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Law
-from dpjax.privacy.integer import binomial_log_pmf
+from dpjax.privacy.integer import _binomial_log_pmf
 
 
 def draw(key: Array, coins: Array, shape: tuple[int, ...]):
@@ -43,9 +43,7 @@ def _whole(coins) -> int:
     return _check.size(0, coins=math.floor(coins) if real else coins)
 
 
-EXACT = exact_privacy(
-    lambda coins, shift: binomial_log_pmf(coins, 0.0)[1], _whole, _check.LARGEST_SIZE
-)
+EXACT = exact_privacy(lambda coins, shift: _binomial_log_pmf(coins, 0.0)[1], _whole)
 
 
 def _grid(delta):

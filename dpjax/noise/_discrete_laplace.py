@@ -40,17 +40,13 @@ def _log_pmf(scale, shift):
     return np.log(np.tanh(0.5 / scale)) - np.abs(np.arange(-half, half + 1)) / scale
 
 
-EXACT = exact_privacy(_log_pmf)
-
-
 discrete_laplace = replace(
     laplace,
     name="discrete_laplace",
     draw=draw,
     declare=None,
     integers=True,
-    delta=EXACT["delta"],
-    least_scale=EXACT["least_scale"],
+    delta=exact_privacy(_log_pmf)["delta"],
     draw_sum=None,
     log_density=log_density,
     model="distributed",

@@ -27,7 +27,7 @@ from dpjax.core import Array, Number
 from dpjax.maths.laws import binomial, normal
 from dpjax.noise.integers import STEP, exact_privacy, on_integers, scale_of_one
 from dpjax.noise.law import Calibration, Law
-from dpjax.privacy.continuous import _real, bisected
+from dpjax.privacy.continuous import _bisected, _real
 from dpjax.privacy.integer import TAIL
 
 # From this variance on, a draw is a rounded normal draw. It is within 1e-6 of the law in total
@@ -167,7 +167,7 @@ def _solve_scale(l1, l2, epsilon, delta):
         scale = l2 * jnp.exp2(power)
         return _from_renyi(renyi(_ORDERS, (l1, l2), scale), delta) <= epsilon
 
-    _, power = bisected(enough, l2, (_LOWEST, _HIGHEST), _HALVINGS)
+    _, power = _bisected(enough, l2, (_LOWEST, _HIGHEST), _HALVINGS)
     # The rounding error of the logarithm is below a millionth. The result is not checked again,
     # since another program may round differently.
     solved = (power < _HIGHEST) | enough(power)

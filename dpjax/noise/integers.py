@@ -6,7 +6,6 @@ noise is at most one percent above the least sufficient one, and never below.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -34,10 +33,8 @@ def _deviation(scale) -> float:
     return float(scale)
 
 
-def exact_privacy(
-    log_pmf: Callable, read: Callable = _deviation, largest: float = LARGEST_DEVIATION
-) -> dict[str, Any]:
-    """The fields ``delta``, ``epsilon`` and ``least_scale`` of a :class:`dpjax.noise.Law`.
+def exact_privacy(log_pmf: Callable, read: Callable = _deviation) -> dict[str, Any]:
+    """The fields ``delta`` and ``epsilon`` of a :class:`dpjax.noise.Law`.
 
     They hold for one integer that changes by at most the sensitivity, an integer from 1 to 10 000.
 
@@ -45,7 +42,6 @@ def exact_privacy(
       log_pmf: (scale, shift) -> logarithms of the law's probabilities at consecutive integers, with
         a margin of ``shift``, as for :func:`dpjax.privacy.integer_delta`.
       read: checks a scale, and converts it for ``log_pmf``.
-      largest: the largest scale.
     """
 
     def log_pmf_of(scale, sensitivity):
@@ -59,39 +55,7 @@ def exact_privacy(
     def epsilon_at(scale, delta, sensitivity=1):
         return integer_epsilon(*log_pmf_of(scale, sensitivity), delta)
 
-    def least_scale(epsilon, delta, sensitivity=1):
-        """The least scale, to within a factor of 1 + 1e-12. Delta is checked at the result.
-
-        It is found by bisection, since delta decreases in the scale. For discrete Gaussian noise
-        with epsilon >= 1, delta does not always decrease, and a smaller scale may suffice.
-        """
-        epsilon = _check.epsilon(epsilon)
-        _check.delta(delta)
-        if math.isinf(epsilon):
-            return 0
-
-        def enough(scale):
-            return delta_at(scale, epsilon, sensitivity) <= delta
-
-        high = 1.0
-        while not enough(high):
-            if high >= largest:
-                raise ValueError(
-                    "epsilon and delta must be large enough for noise of scale at most "
-                    f"{largest}, got {epsilon} and {delta}"
-                )
-            high = min(2.0 * high, largest)
-        low = 0.5 * high
-        while enough(low):
-            low, high = 0.5 * low, low
-        while high > low * (1.0 + 1e-12):
-            middle = math.sqrt(low * high)
-            if not low < middle < high:
-                break
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return read(high)
-
-    return {"delta": delta_at, "epsilon": epsilon_at, "least_scale": least_scale}
+    return {"delta": delta_at, "epsilon": epsilon_at}
 
 
 def on_integers(log_probability: Callable) -> Callable:

@@ -59,7 +59,6 @@ class Law:
       epsilon: (scale, delta, change) -> the exact epsilon of one integer that changes by
         ``change``, on the host. None if ``cost`` is used.
       delta: (scale, epsilon, change) -> the exact delta of such an integer.
-      least_scale: (epsilon, delta, change) -> the least scale for such an integer.
       together: (L1 (n,) and L2 (n,) norms of changes, scales (n,), delta) -> the epsilon of n
         releases of vectors.
       of_rho: (rho, delta) -> the epsilon of rho-zCDP by this noise. None if no rho is declared.
@@ -95,7 +94,6 @@ class Law:
     of_one: Callable | None = None
     epsilon: Callable | None = None
     delta: Callable | None = None
-    least_scale: Callable | None = None
     together: Callable | None = None
     of_rho: Any = privacy.zcdp_epsilon
     draw_sum: Callable | None = None

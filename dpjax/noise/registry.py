@@ -9,8 +9,8 @@ from dpjax.noise._logistic import logistic
 from dpjax.noise._skellam import skellam
 from dpjax.noise.law import Law
 
-_OWN = (laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, binomial, logistic)
-LAWS = {law.name: law for law in _OWN}
+_OF_DPJAX = (laplace, gaussian, discrete_laplace, discrete_gaussian, skellam, binomial, logistic)
+LAWS = {law.name: law for law in _OF_DPJAX}
 LawName = str | Law  # a name in LAWS, or a law itself
 
 
@@ -26,7 +26,7 @@ def name_of(noise: LawName) -> str:
     """
     if not isinstance(noise, Law):
         return noise
-    if any(noise.name == law.name and noise is not law for law in _OWN):
+    if any(noise.name == law.name and noise is not law for law in _OF_DPJAX):
         raise ValueError(f"noise: {noise.name} is a law of dpjax; give yours another name")
     LAWS[noise.name] = noise
     return noise.name

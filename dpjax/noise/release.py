@@ -54,8 +54,8 @@ def _of_program(x) -> Array:
     x = x if isinstance(x, jax.Array) else jnp.asarray(x)
     if jnp.issubdtype(x.dtype, jax.dtypes.extended):  # a key
         return x
-    format_here = jax.dtypes.canonicalize_dtype(x.dtype)
-    return x if x.dtype == format_here else x.astype(format_here)
+    dtype = jax.dtypes.canonicalize_dtype(x.dtype)
+    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def over_members(function: Callable, site: Site) -> Callable:

@@ -1,6 +1,6 @@
 """The function ``reproduce`` of a paper, and shared estimates, tables and figures."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from itertools import islice, product
 from pathlib import Path
@@ -11,7 +11,9 @@ import jax
 import numpy as np
 import xarray
 
-from dpjax.papers.sweeps import showing
+from dpjax import environments
+from dpjax.core import Environment
+from dpjax.papers.sweeps import playing
 from dpjax.report import estimates, plot
 from dpjax.report.output import output_folder, versions, write_figure, write_json
 from dpjax.report.tables import columns, format_table, rows, write_csv
@@ -62,7 +64,7 @@ def published(horizon: int, trials: int, seed: int, *, horizons: tuple[int, int]
                 raise ValueError(
                     f"horizon must be from {horizons[0]} to {horizons[1]}, got {horizon}"
                 )
-            with showing(progress):
+            with playing(progress=progress):
                 parts = experiment(horizon, trials, horizon < full)
                 parts = islice(parts, 1 if main_only else None)
                 return publish(out, name, parts, horizon=horizon, trials=trials, seed=seed)
@@ -115,14 +117,27 @@ def log_checkpoints(horizon: int, count: int) -> tuple[int, ...]:
     return tuple(np.unique(np.geomspace(min(100, horizon), horizon, count).astype(int)).tolist())
 
 
-def labelled(function: Callable, further: Sequence[str] = (), **axes: Sequence) -> xarray.DataArray:
+def chosen(items: Mapping[str, Any], names: Collection[str], short: bool) -> dict[str, Any]:
+    """All items; in a short run only those with these names."""
+    return {name: item for name, item in items.items() if not short or name in names}
+
+
+def bernoulli(means: np.ndarray) -> Environment:
+    """Bernoulli arms of these mean losses, with pseudo-regret."""
+    return environments.bernoulli(means, regret="pseudo")
+
+
+def labelled(
+    function: Callable, further: Mapping[str, Any] = MappingProxyType({}), **axes: Sequence
+) -> xarray.DataArray:
     """The values of a function at each combination of the values of axes.
 
-    They are numbers, or arrays with the ``further`` dimensions.
+    They are numbers, or arrays along the ``further`` axes.
     """
     values = np.array([function(*item) for item in product(*axes.values())], np.float64)
     values = values.reshape(*map(len, axes.values()), *values.shape[1:])
-    return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes, *further])
+    axes |= further
+    return xarray.DataArray(values, {n: list(v) for n, v in axes.items()}, [*axes])
 
 
 def summary(array: xarray.DataArray) -> xarray.Dataset:

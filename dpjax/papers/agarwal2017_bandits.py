@@ -4,16 +4,18 @@ The papers have no experiment. This module measures the regret of the private re
 batches against T, N and epsilon, over arms and over the ball.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 import xarray
 
-from dpjax import bounds
+from dpjax import bounds, domains, environments, learners
+from dpjax.game.play import simulate
 from dpjax.papers import _shared as shared
-from dpjax.papers import agarwal2017_bandits_games as games
+from dpjax.papers.sweeps import play
 from dpjax.report import arrays, choice, estimates
+from dpjax.study import Study
 
 HORIZON, QUICK_HORIZON = 2**14, 2**10
 TRIALS, QUICK_TRIALS = 48, 24
@@ -28,6 +30,96 @@ RATES = {
     "batches": {"T": 0.5, "N": 0.5, "1/epsilon": 0.5},
     "ball": {"T": 0.5, "N": 1.5, "1/epsilon": 1.0},
 }
+EPSILONS = (*(10.0 ** np.arange(-3.0, 2.01, 0.5)), np.inf)
+# The epsilons of the curves against T and N.
+FEW_EPSILONS = (0.1, 1.0, 10.0, np.inf)
+SIZE = 8  # K arms, or N dimensions
+# The advantage of the best arm (gap) or direction (bias). The theorems bound the worst case, which
+# depends on T, N and epsilon: the worst of these values is shown.
+GAPS = (0.02, 0.05, 0.1, 0.2, 0.4)
+BIASES = (0.1, 0.3, 1.0, 3.0)
+SEED = 2017
+
+ball = cache(domains.ball)
+
+
+def _over_arms(factory, **options) -> Callable:
+    return lambda horizon, size, epsilon: factory(horizon, size, epsilon=epsilon, **options)
+
+
+def _over_ball(**options) -> Callable:
+    return lambda horizon, size, epsilon: learners.scrible(
+        horizon, ball(size), epsilon=epsilon, **options
+    )
+
+
+CONTENDERS: dict[str, dict[str, Callable]] = {
+    "arms": {
+        "DP-EXP2": _over_arms(learners.exp2),
+        "DP-EXP2, printed": _over_arms(learners.exp2, calibration="printed"),
+        "DP-EXP3-Lap": _over_arms(learners.dp_exp3_lap),
+        "batches, HTINF": _over_arms(learners.batched_bandit),
+        "batches, EXP2": _over_arms(learners.batched_bandit, base="exp2"),
+        "Tsallis-INF": lambda horizon, size: learners.tsallis_inf(horizon, size),
+    },
+    "ball": {
+        "SCRiBLE, scalar noise": _over_ball(),
+        "SCRiBLE, vector noise": _over_ball(noise="vector"),
+        "SCRiBLE, vector noise, printed": _over_ball(noise="vector", calibration="printed"),
+    },
+}
+
+
+def _arms(size, difficulty):
+    means = 0.5 + difficulty * np.where(np.arange(size) == 0, -0.5, 0.5).astype(np.float32)
+    return shared.bernoulli(means)
+
+
+def _ball(size, difficulty):
+    return environments.linear_losses(ball(size), "iid", bias=difficulty)
+
+
+def contest(contenders: Mapping[str, Mapping[str, Callable]], epsilons: Sequence[float],
+            horizons: Sequence[int], sizes: Sequence[int], trials: int) -> Study:  # fmt: skip
+    """Learners at all difficulties; the environment is "arms" or "ball"."""
+
+    def study(name, environment, difficulties):
+        grid = {"horizon": horizons, "size": sizes, "epsilon": epsilons, "difficulty": difficulties}
+        return Study(contenders[name], {name: environment}, grid, trials, SEED, 1, simulate)
+
+    return study("arms", _arms, GAPS) + study("ball", _ball, BIASES)
+
+
+def play_contest(study: Study) -> xarray.Dataset:
+    """Play a contest. ``nothing`` is the mean regret of uniform play, or of the ball's centre."""
+    data = play(study)
+    regret = data.final_regret.astype(np.float64)
+    uniform = data.horizon * data.difficulty * (1.0 - 1.0 / data["size"])
+    # The centre of the ball has loss 0, so its regret is the norm of the summed losses.
+    centre = norms(data).isel(epsilon=0).mean("trial")
+    nothing = xarray.where(data.environment == "arms", uniform, centre)
+    played = regret.isel(epsilon=0, trial=0, drop=True).notnull()
+    return data.assign(final_regret=regret, nothing=nothing.where(played))
+
+
+def norms(data: xarray.Dataset):
+    """The norm of the summed losses of each trial."""
+    return np.sqrt((data.tally_loss.astype(np.float64) ** 2).sum("tally_loss_0"))
+
+
+def play_adversaries(
+    scribles: Mapping[str, Callable], kinds: Sequence[str], horizon: int, trials: int
+) -> xarray.Dataset:
+    """Play SCRiBLE against losses whose best point moves, or that react to its actions."""
+
+    def against(kind):
+        return lambda horizon, size: environments.linear_losses(
+            ball(size), kind, bias=1.0, period=max(horizon // 8, 1)
+        )
+
+    grid = {"horizon": horizon, "size": SIZE, "epsilon": (1.0, 10.0, np.inf)}
+    adversaries = {kind: against(kind) for kind in kinds}
+    return play(Study(scribles, adversaries, grid, trials, SEED, checkpoints=1))
 
 
 def table(data: xarray.Dataset) -> list[dict]:
@@ -59,7 +151,7 @@ def _bound(row):
 def adversary_table(data: xarray.Dataset) -> list[dict]:
     """Final regret, the centre's regret, and how often the proof's condition failed."""
     estimate = estimates.mean(data.final_regret)
-    estimate["centre"] = games.lengths(data).mean("trial")
+    estimate["centre"] = norms(data).mean("trial")
     estimate["violations"] = data.report_violations.astype(np.float64).mean("trial")
     names = "losses learner epsilon regret standard_error centre violations trials"
     return shared.table(estimate, "environment learner epsilon", names,
@@ -105,7 +197,7 @@ def slope_table(
     fits += fitted(
         finite, "1/epsilon", 1.0 / finite.epsilon, order.removesuffix(" epsilon"), costly
     )
-    names = [name for group in games.CONTENDERS.values() for name in group]
+    names = [name for group in CONTENDERS.values() for name in group]
     return sorted(fits, key=lambda row: (names.index(row["learner"]), row["epsilon"] is None,
                                           row["epsilon"]))  # fmt: skip
 
@@ -118,7 +210,7 @@ def figure(data: xarray.Dataset, x: str, note: str = ""):
         lines = [(nothing, {"label": "doing nothing"})]
     if x == "horizon":
         curves = [bounds.before_bandits(data[x].values, 1.0, arms=arms)
-                  for arms in (games.SIZE, None)]  # fmt: skip
+                  for arms in (SIZE, None)]  # fmt: skip
         known = xarray.DataArray(curves, {"environment": ["arms", "ball"], x: data[x].values})
         label = "known before: $T^{2/3} K / \\epsilon$ (arms), $T^{2/3} / \\epsilon$ (ball)"
         lines = [(known, {"label": label})]
@@ -126,13 +218,13 @@ def figure(data: xarray.Dataset, x: str, note: str = ""):
         data, x, lines, ticks=data["size"].values.tolist() if x == "size" else None,
         color="learner", line=None if x == "epsilon" else "epsilon", panel="environment",
         estimate=partial(choice.worst, over="difficulty"),
-        note=f"Each point is the worst of {len(games.GAPS)} gaps (arms) or of {len(games.BIASES)} "
+        note=f"Each point is the worst of {len(GAPS)} gaps (arms) or of {len(BIASES)} "
         "biases of the losses (ball). The size is K for arms and N for the ball. Local privacy is "
         f"a stronger promise than central privacy. Calibrations as we read them. {note}",
     )  # fmt: skip
 
 
-@shared.published(HORIZON, TRIALS, games.SEED, horizons=(64, 2**29 - 1))
+@shared.published(HORIZON, TRIALS, SEED, horizons=(64, 2**29 - 1))
 def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]:
     """Play all learners over epsilon, T and N, and SCRiBLE against losses that move.
 
@@ -142,14 +234,11 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     A short run plays three learners over arms and one over the ball, at one horizon. The horizon is
     at least 64, and games of up to four times this length are played. At least 4 trials are needed.
     """
-    contenders = {
-        name: {item: make for item, make in group.items() if not short or item in QUICK}
-        for name, group in games.CONTENDERS.items()
-    }
+    contenders = {name: shared.chosen(group, QUICK, short) for name, group in CONTENDERS.items()}
     parts, sizes, kinds = ((1,), SIZES[:2], KINDS[-1:]) if short else (PARTS, SIZES, KINDS)
     horizons = [int(part * horizon) for part in parts]
-    epsilons = games.FEW_EPSILONS if short else games.EPSILONS
-    whole = games.play_contest(contenders, epsilons, horizon, trials)
+    epsilons = FEW_EPSILONS if short else EPSILONS
+    whole = play_contest(contest(contenders, epsilons, [horizon], [SIZE], trials))
     note = (
         "From epsilon = 1 on, a batch is one round, so EXP2 with batches and DP-EXP2 coincide. "
         "Without privacy the three versions of SCRiBLE coincide."
@@ -157,13 +246,15 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     yield shared.Report(
         {"": table(whole)},
         {"": partial(figure, whole, "epsilon", "" if short else note)},
-        {"horizons": horizons, "size": games.SIZE, "sizes": sizes, "epsilons": epsilons,
-         "gaps": games.GAPS, "biases": games.BIASES, "resamples": arrays.DRAWS},
+        {"horizons": horizons, "size": SIZE, "sizes": sizes, "epsilons": epsilons,
+         "gaps": GAPS, "biases": BIASES, "resamples": arrays.DRAWS},
     )  # fmt: skip
-    few = games.play_few(contenders, horizon, horizons, sizes, max(4, trials // 2))
-    moving = games.play_adversaries(contenders["ball"], kinds, horizon, max(4, trials // 2))
-    lengths, by_size = few.sel(size=[games.SIZE]), few.sel(horizon=[horizon])
-    others = by_size.sel(size=by_size["size"] != games.SIZE)
+    at_few, fewer = partial(contest, contenders, FEW_EPSILONS), max(4, trials // 2)
+    other_sizes = [size for size in sizes if size != SIZE]
+    few = play_contest(at_few(horizons, [SIZE], fewer) + at_few([horizon], other_sizes, fewer))
+    moving = play_adversaries(contenders["ball"], kinds, horizon, fewer)
+    lengths, by_size = few.sel(size=[SIZE]), few.sel(horizon=[horizon])
+    others = by_size.sel(size=by_size["size"] != SIZE)
     lines = {"epsilon": [1.0, np.inf]}
     yield shared.Report(
         {"": table(lengths) + table(others), "_slopes": slope_table(whole, lengths, by_size),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from dpjax import bounds, environments, learners
+from dpjax import bounds, learners
 from dpjax.papers import _shared as shared
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
@@ -65,11 +65,6 @@ def losses(gains: Sequence[float]) -> np.ndarray:
     return 1.0 - np.asarray(gains, np.float32)
 
 
-def adversary(means: np.ndarray):
-    """Bernoulli arms of these mean losses."""
-    return environments.bernoulli(means, regret="pseudo")
-
-
 def study(makers: Mapping[str, Callable], instances: Mapping[str, Sequence[float]],
           epsilons: Sequence[float], horizon: int, trials: int,
           failure: float = FAILURE) -> Study:  # fmt: skip
@@ -79,7 +74,7 @@ def study(makers: Mapping[str, Callable], instances: Mapping[str, Sequence[float
         "means": {name: losses(gains) for name, gains in instances.items()},
         "epsilon": list(epsilons),
     }  # fmt: skip
-    return Study(makers, {"Bernoulli": adversary}, grid, trials, SEED, checkpoints=1)
+    return Study(makers, {"Bernoulli": shared.bernoulli}, grid, trials, SEED, checkpoints=1)
 
 
 def lower_bounds(
@@ -123,12 +118,6 @@ def onset_rows(data: xarray.Dataset) -> list[dict]:
     return shared.table(estimate, "learner means", names, more, instance="means")
 
 
-def error_rows(data: xarray.Dataset) -> list[dict]:
-    """Errors of the stopping rules of AdaP-TT on three arms; one in ten is allowed."""
-    return shared.table(_cells(data), "learner means epsilon",
-                        "learner epsilon time error error_low error_high stopped")  # fmt: skip
-
-
 def budget_rows(data: xarray.Dataset, halved: Mapping[float, xarray.Dataset]) -> list[dict]:
     """The error of sequential halving with fractions of DP-TT's median stopping time as budgets."""
     ours, rows = _cells(data).sel(learner="DP-TT", means=BUDGETED), []
@@ -160,8 +149,8 @@ def play_halving(data: xarray.Dataset, epsilons: Sequence[float], trials: int) -
             "horizon": [int(part * budget) for part in PARTS], "arms": 5, "epsilon": [epsilon],
             "means": {BUDGETED: losses(GAINS[BUDGETED])},
         }  # fmt: skip
-        halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": adversary}, grid,
-                        trials, SEED, checkpoints=1)  # fmt: skip
+        halving = Study({"halving": learners.sequential_halving}, {"Bernoulli": shared.bernoulli},
+                        grid, trials, SEED, checkpoints=1)  # fmt: skip
         played[epsilon] = play(halving)
     return played
 
@@ -202,8 +191,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     trials are censored. At least 8 trials are needed.
     """
     instances, private, plain = (
-        {name: item for name, item in every.items() if not short or name in QUICK}
-        for every in (GAINS, LEARNERS, PLAIN)
+        shared.chosen(every, QUICK, short) for every in (GAINS, LEARNERS, PLAIN)
     )
     epsilons = (*EPSILONS[2:8:2], np.inf) if short else EPSILONS
     both = play(study({**private, **plain}, instances, epsilons, horizon, trials))
@@ -220,5 +208,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     three = play(study(RULES, {"three": THREE}, epsilons, horizon, trials, ALLOWED))
     three["wrong"] = three["report_stopped"] * (1.0 - three["correct"])
     halved = play_halving(data, BUDGETED_EPSILONS[1:2] if short else BUDGETED_EPSILONS, trials)
-    yield shared.Report({"_errors": error_rows(three), "_budget": budget_rows(data, halved)},
+    errors = shared.table(_cells(three), "learner means epsilon",
+                          "learner epsilon time error error_low error_high stopped")  # fmt: skip
+    yield shared.Report({"_errors": errors, "_budget": budget_rows(data, halved)},
                         {"_errors": partial(error_figure, three)})  # fmt: skip

@@ -4,19 +4,26 @@ The paper has no experiment. This module measures regret under three calibration
 against T, the dimension and epsilon, on a ball, a matroid base polytope and the paths of a graph.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas
 import xarray
 
+from dpjax import domains, environments, learners, mechanisms
+from dpjax.core import Learner, Privacy
+from dpjax.domains import Domain
+from dpjax.feedback import value
+from dpjax.learners._projection_free import printed_scale, smoothing_radius, step_size
+from dpjax.learners.parts.one_point import directions
 from dpjax.papers import _shared as shared
-from dpjax.papers import ene2021_games as games
 from dpjax.papers.sweeps import play
+from dpjax.privacy import default_delta
 from dpjax.report import estimates
 from dpjax.study import Study
 
@@ -26,6 +33,134 @@ EPSILONS = tuple(10.0 ** np.arange(-2.0, 3.01, 0.5))
 DIMS = (2, 4, 8, 16, 32)
 COST = "single_change less none"
 SEED = 2021
+BIAS = 2.0
+RATES = (1.0, 1 / 64, 1 / 4096)  # times the default rate
+CALIBRATIONS = ("single_change", "batch_norm", "printed")
+
+
+def grid_graph(side: int) -> list[tuple[int, int]]:
+    """Edges to the right and down of a square grid of nodes."""
+    right = [(side * i + j, side * i + j + 1) for i in range(side) for j in range(side - 1)]
+    down = [(side * i + j, side * i + j + side) for i in range(side - 1) for j in range(side)]
+    return right + down
+
+
+# Decision sets as functions of the dimension; losses are unit vectors in R^d, so L = 1.
+INSTANCES: dict[str, Callable] = {
+    "ball": lambda dim: domains.ball(5 if dim is None else dim),
+    "matroid": lambda _: domains.capped_simplex(8, 3),
+    "paths": lambda _: domains.paths(grid_graph(3), 0, 8),
+}
+
+
+def of_unit_losses(domain: Domain):
+    """The domain, with losses of length at most 1."""
+    return domain._replace(losses=domains.ball_losses(domain.dim))
+
+
+def losses(domain: Domain):
+    """I.i.d. unit vectors, biased towards a direction drawn for each trial."""
+    return environments.linear_losses(of_unit_losses(domain), "iid", bias=BIAS)
+
+
+def delta_of(horizon: int, noise: str):
+    """T^-2 for Gaussian noise, None for Laplace noise."""
+    return default_delta(horizon) if noise == "gaussian" else None
+
+
+def _private(factory, horizon, domain, epsilon, noise="gaussian", **options) -> Learner:
+    """A private learner for losses with L = 1."""
+    return factory(horizon, of_unit_losses(domain), epsilon=epsilon, noise=noise,
+                   delta=delta_of(horizon, noise), **options)  # fmt: skip
+
+
+def _tree_with(stream) -> Callable:
+    """The tree mechanism with the stream that a function (tree, shape, scale=) returns."""
+
+    def mechanism(length, *, noise):
+        tree = mechanisms.tree(length, noise=noise)
+        return tree._replace(stream=partial(stream, tree))
+
+    return mechanism
+
+
+def noise_scale(
+    domain: Domain, horizon: int, noise: str, calibration: str, epsilon: float
+) -> float:
+    """The scale of a node's noise on the tree."""
+    if calibration == "none":
+        return 0.0
+    if calibration == "printed":
+        dim, delta = directions(domain).dim, delta_of(horizon, noise)
+        return float(printed_scale(horizon, dim, 1.0, epsilon, delta))
+    asked = []
+
+    def spy(tree, shape, *, scale):
+        asked.append(float(scale))
+        return tree.stream(shape, scale=scale)
+
+    _private(learners.projection_free, horizon, domain, epsilon, noise,
+             mechanism=_tree_with(spy), calibration=calibration)  # fmt: skip
+    return asked[0]
+
+
+def scaled(horizon: int, domain: Domain, noise: str, scale: float, rate: float) -> Learner:
+    """PRIVATEBANDIT with noise of a given scale, so that one program plays all calibrations."""
+    # The given scale replaces the one that the learner requests.
+    mechanism = _tree_with(lambda tree, shape, **_: tree.stream(shape, scale=scale))
+    return _private(learners.projection_free, horizon, domain, 1.0, noise, mechanism=mechanism,
+                    rate=rate * default_rate(horizon, domain))  # fmt: skip
+
+
+def default_rate(horizon: int, domain: Domain) -> float:
+    """The learner's default rate for signed losses with L = 1."""
+    n, batch = directions(domain).dim, int(horizon**0.5)
+    zeta = smoothing_radius(horizon, domain.diameter, n)
+    bound = domain.diameter + zeta
+    return step_size(-(-horizon // batch), batch, domain.diameter, n, zeta, bound, 1.0)
+
+
+def signal_to_noise(scale: float, horizon: int, noise: str, dim: int, gradient: float) -> float:
+    """The ratio of the final norm of the summed gradients to that of their noise, by formula.
+
+    Args:
+      scale: noise scale of a node.
+      horizon: T, rounds.
+      noise: "laplace" or "gaussian".
+      dim: n.
+      gradient: mean length of the mean loss vector in the hull.
+    """
+    if scale == 0.0:
+        return float("inf")
+    nodes = np.log2(horizon) / 4  # half of the levels of sqrt T leaves, on average
+    variance = (2.0 if noise == "laplace" else 1.0) * nodes * dim
+    return float(horizon * gradient / (scale * np.sqrt(variance)))
+
+
+def resting(horizon: int, domain: Domain) -> Learner:
+    """A learner that always plays the centre, the best point without data."""
+    centre, nothing = jnp.asarray(domain.centre, jnp.float32), jnp.zeros((), jnp.float32)
+    return Learner(
+        init=lambda key: (nothing, centre),
+        step=lambda state, key, seen: (state, centre),
+        feedback=value,
+        action_set=domain,
+        horizon=horizon,
+        privacy=Privacy(),
+    )
+
+
+BASELINES: dict[str, Callable] = {
+    "the centre": resting,
+    "Flaxman et al., projected": lambda horizon, domain: learners.one_point_gradient(
+        horizon, of_unit_losses(domain)
+    ),
+    "PRIVATEBANDIT": partial(_private, learners.projection_free),
+    "PRIVATEBANDIT, buffered": partial(
+        _private, learners.projection_free, mechanism=mechanisms.buffered
+    ),
+    "ST13-style, projected": partial(_private, learners.private_one_point),
+}
 
 
 def play_settings(kind: tuple[str, str], horizon: int, epsilons: Sequence[float],
@@ -47,18 +182,18 @@ def play_settings(kind: tuple[str, str], horizon: int, epsilons: Sequence[float]
       minimizer).
     """
     instance, noise = kind
-    domain = games.INSTANCES[instance](dim)
-    settings = [("none", np.inf, 1.0), *product(games.CALIBRATIONS, epsilons, rates)]
-    scales = [games.noise_scale(domain, horizon, noise, name, e) for name, e, _ in settings]
+    domain = INSTANCES[instance](dim)
+    settings = [("none", np.inf, 1.0), *product(CALIBRATIONS, epsilons, rates)]
+    scales = [noise_scale(domain, horizon, noise, name, e) for name, e, _ in settings]
     axis = {
         f"{name}, epsilon = {e:g}, rate = {rate:g}": np.array([scale, rate])
         for scale, (name, e, rate) in zip(scales, settings, strict=True)
     }
 
     def learner(horizon, setting):
-        return games.scaled(horizon, domain, noise, setting[0], setting[1])
+        return scaled(horizon, domain, noise, setting[0], setting[1])
 
-    study = Study({"PRIVATEBANDIT": learner}, {"iid": games.losses(domain)},
+    study = Study({"PRIVATEBANDIT": learner}, {"iid": losses(domain)},
                   {"horizon": horizon, "setting": axis}, trials, SEED, checkpoints=1)  # fmt: skip
     data = play(study).squeeze(["learner", "environment"], drop=True)
     assert not data.clipped.any()
@@ -91,7 +226,7 @@ def joined(runs: Sequence[xarray.Dataset], axis: str) -> xarray.Dataset:
 
     parts = [unstacked(run) for run in runs]
     result = xarray.concat(parts, axis, coords="different", compat="equals")
-    return result.sel(calibration=["none", *games.CALIBRATIONS])
+    return result.sel(calibration=["none", *CALIBRATIONS])
 
 
 def rows_of(run: xarray.Dataset) -> list[dict]:
@@ -100,7 +235,7 @@ def rows_of(run: xarray.Dataset) -> list[dict]:
 
     def more(row):
         places = ("scale", "horizon", "noise", "dim", "gradient")
-        ratio = games.signal_to_noise(*(row[name] for name in places))
+        ratio = signal_to_noise(*(row[name] for name in places))
         return {"over_no_noise": row["regret"] / plain, "signal_to_noise": ratio}
 
     return shared.table(
@@ -144,17 +279,17 @@ def slope_rows(data: xarray.Dataset, kind: tuple[str, str], variable: str, x: xa
 
 def play_baselines(instances: Sequence[str], horizon: int, trials: int) -> list[dict]:
     """Play learners with and without projections, with and without privacy, at one horizon."""
-    domains = {name: games.INSTANCES[name](None) for name in instances}
+    domains = {name: INSTANCES[name](None) for name in instances}
 
     def study(makers, epsilons):
         grid = {"horizon": horizon, "domain": domains, "epsilon": epsilons}
-        return Study(makers, {"iid": games.losses}, grid, trials, SEED, checkpoints=1)
+        return Study(makers, {"iid": losses}, grid, trials, SEED, checkpoints=1)
 
-    others = dict(games.BASELINES)
+    others = dict(BASELINES)
     # Without noise all mechanisms are the same.
-    buffered = {name: others.pop(name) for name in games.BASELINES if "buffered" in name}
+    buffered = {name: others.pop(name) for name in BASELINES if "buffered" in name}
     data = play(study(others, [1.0, np.inf]) + study(buffered, [1.0]))
-    regret = data.final_regret.sel(learner=list(games.BASELINES))
+    regret = data.final_regret.sel(learner=list(BASELINES))
     names = "instance learner epsilon horizon regret standard_error trials"
     return shared.table(estimates.mean(regret), "domain learner epsilon", names,
                         instance="domain", regret="mean")  # fmt: skip
@@ -200,9 +335,9 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     lengths = [2**i for i in range(8, 31, 2) if 2**i <= 16 * horizon]
     lengths = lengths[-4:-1] if short else lengths
     ball = ("ball", "gaussian")
-    gaussian = [ball] if short else [(name, "gaussian") for name in games.INSTANCES]
+    gaussian = [ball] if short else [(name, "gaussian") for name in INSTANCES]
     kinds = gaussian if short else [*gaussian, ("ball", "laplace")]
-    at_one: dict[str, Any] = {"epsilons": (1.0,), "rates": games.RATES, "trials": fewer}
+    at_one: dict[str, Any] = {"epsilons": (1.0,), "rates": RATES, "trials": fewer}
     runs = {kind: [play_settings(kind, length, **at_one) for length in lengths] for kind in kinds}
     by_horizon = {kind: joined(item, "horizon").sel(epsilon=1.0) for kind, item in runs.items()}
     over_time = xarray.concat([by_horizon[kind] for kind in gaussian], "instance",
@@ -210,7 +345,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     yield shared.Report(
         {"": [row for item in runs.values() for run in item for row in rows_of(run)]},
         {"": partial(horizon_figure, over_time)},
-        {"epsilons": EPSILONS, "rates": games.RATES, "delta": "T^-2 for Gaussian noise"},
+        {"epsilons": EPSILONS, "rates": RATES, "delta": "T^-2 for Gaussian noise"},
     )
     by_epsilon = [play_settings(kind, horizon, EPSILONS, (1.0,), trials) for kind in gaussian]
     by_dim = [play_settings(ball, horizon, dim=dim, **at_one)
@@ -222,7 +357,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
     strong = levels.isel(epsilon=levels.epsilon.values <= 10.0)
     slopes = []
     for kind, data in by_horizon.items():
-        paper = {"none": 0.75, **dict.fromkeys(games.CALIBRATIONS, 0.75), COST: 0.5}
+        paper = {"none": 0.75, **dict.fromkeys(CALIBRATIONS, 0.75), COST: 0.5}
         slopes += slope_rows(data, kind, "T", data.horizon, paper)
     slopes += slope_rows(dims, ball, "n", dims.dim, {"none": 0.5, "single_change": 0.5})
     for kind in gaussian:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 from jax import random as jr
 
-from dpjax import environments, learners
+from dpjax import learners
 from dpjax.learners import stopping
 from dpjax.maths import exact_sums
 from dpjax.papers import _shared as shared
@@ -49,9 +49,9 @@ def play_stopping(
         stopped = rules[queries](keys, np.float32((1.0 + mean) / 2.0), np.float32(epsilon))
         return stopped.rounds, np.abs(np.asarray(stopped.mean) - mean) > 0.5 * mean
 
-    stops = shared.labelled(read, ("what", "trial"), mean_value=MEANS, epsilon=epsilons,
-                            queries=QUERIES)  # fmt: skip
-    return stops.assign_coords(what=["rounds", "wrong"]).to_dataset("what")
+    further = {"what": ["rounds", "wrong"], "trial": range(trials)}
+    stops = shared.labelled(read, further, mean_value=MEANS, epsilon=epsilons, queries=QUERIES)
+    return stops.to_dataset("what")
 
 
 def rule_on_pairs(
@@ -86,7 +86,7 @@ def rule_on_pairs(
             np.float32(failure),
         )
 
-    return shared.labelled(read, ("trial",), arms=counts, epsilon=PAIR_EPSILONS)
+    return shared.labelled(read, {"trial": range(trials)}, arms=counts, epsilon=PAIR_EPSILONS)
 
 
 def play_pairs(
@@ -101,7 +101,7 @@ def play_pairs(
     def one_better(arms):
         means = np.full(arms, 0.25 + gap, np.float32)
         means[0] = 0.25
-        return environments.bernoulli(means, regret="pseudo")
+        return shared.bernoulli(means)
 
     grid = {"horizon": horizon, "arms": list(counts), "epsilon": list(PAIR_EPSILONS)}
     study = Study(learners.successive_elimination, one_better, grid, trials, SEED, checkpoints=1)

@@ -207,8 +207,8 @@ def comparison_figure(data: xarray.Dataset):
 
 def floor_figure(data: xarray.Dataset):
     """Regret against the floor of the eigenvalues, measured and published."""
-    published = [shared.labelled(lambda gap, noise=noise: PUBLISHED_SWEEP[noise, gap], ("floor",),
-                                 gap=data.gap.values).assign_coords(floor=list(FLOORS))
+    published = [shared.labelled(lambda gap, noise=noise: PUBLISHED_SWEEP[noise, gap],
+                                 {"floor": FLOORS}, gap=data.gap.values)
                  for noise in ("gaussian", "wishart")]  # fmt: skip
     look = {"marker": "x", "linestyle": "--", "linewidth": 0.8}
     return shared.figure(

@@ -18,7 +18,7 @@ from dpjax import bounds, domains, environments, learners, mechanisms, noise
 from dpjax.learners.parts import gram
 from dpjax.learners.parts.sum_noise import LOCAL
 from dpjax.papers import _shared as shared
-from dpjax.papers.hanna2022_games import on_sphere
+from dpjax.papers.hanna2022 import on_sphere
 from dpjax.papers.sweeps import play
 from dpjax.report import estimates
 from dpjax.study import Study
@@ -62,11 +62,6 @@ def delta_of(law: str) -> float | None:
     return None if law in LOCAL or noise.LAWS[law].pure else DELTA
 
 
-def laws(short: bool) -> dict:
-    """The noise distributions of a run."""
-    return {name: law for name, law in LAWS.items() if name in QUICK_LAWS or not short}
-
-
 def gaps(short: bool) -> tuple[float, ...]:
     """The gaps of the contexts in a run."""
     return GAPS[2:3] if short else GAPS
@@ -75,7 +70,7 @@ def gaps(short: bool) -> tuple[float, ...]:
 def in_every_model(factory: Callable, short: bool = False, **options: Any) -> dict:
     """A factory of a learner with batches, for each noise distribution."""
     return {name: partial(factory, noise=law, delta=delta_of(law), **options)
-            for name, law in laws(short).items()}  # fmt: skip
+            for name, law in shared.chosen(LAWS, QUICK_LAWS, short).items()}  # fmt: skip
 
 
 def linear_elimination(horizon: int, *, epsilon: float, **options: Any):
@@ -85,7 +80,7 @@ def linear_elimination(horizon: int, *, epsilon: float, **options: Any):
 
 def _on_arms(makers, name, means, horizon, trials, **axes) -> Study:
     """Learners with batches on Bernoulli arms, at all epsilons."""
-    game = {name: lambda: environments.bernoulli(means, regret="pseudo")}
+    game = {name: shared.bernoulli(means)}
     grid = {"horizon": horizon, **axes, "epsilon": list(EPSILONS)}
     return Study(makers, game, grid, trials, SEED, checkpoints=1)
 
@@ -231,7 +226,7 @@ def reproduce(horizon: int, trials: int, short: bool) -> Iterator[shared.Report]
         {"": cost_rows(arms, regret)},
         {"": partial(cost_figure, arms, regret, "regret",
                      bits + "Successive elimination of five arms.")},
-        {"delta": DELTA, "epsilons": EPSILONS, "laws": laws(short),
+        {"delta": DELTA, "epsilons": EPSILONS, "laws": shared.chosen(LAWS, QUICK_LAWS, short),
          "means": MEANS},
     )  # fmt: skip
     linear = play(linear_study(horizon, trials, short))

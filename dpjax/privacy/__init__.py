@@ -4,61 +4,13 @@ Continuous noise is calibrated in JAX and may be traced. Integer noise and ampli
 shuffling are accounted for on the host, in float64.
 """
 
-from dpjax.privacy.columns import UserSensitivity, user_sensitivity
-from dpjax.privacy.continuous import (
-    advanced_composition,
-    bounded_range_rho,
-    default_delta,
-    gaussian_rho,
-    laplace_scale,
-    noise_ratio,
-    pure_mu,
-    pure_rho,
-    zcdp_epsilon,
-    zcdp_inverse_root,
-    zcdp_mu,
-    zcdp_rho,
-)
-from dpjax.privacy.gaussian import (
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_inverse_mu,
-    gaussian_mu,
-    gaussian_scale,
-)
-from dpjax.privacy.group import group_privacy, individual_privacy
-from dpjax.privacy.integer import integer_delta, integer_epsilon
-from dpjax.privacy.renyi import renyi_divergences, renyi_epsilon, zcdp_divergences
-from dpjax.privacy.shuffle import shuffle_delta, shuffle_epsilon, shuffle_local_epsilon
+from dpjax.core._exports import public
+from dpjax.privacy.columns import *
+from dpjax.privacy.continuous import *
+from dpjax.privacy.gaussian import *
+from dpjax.privacy.group import *
+from dpjax.privacy.integer import *
+from dpjax.privacy.renyi import *
+from dpjax.privacy.shuffle import *
 
-__all__ = [
-    "UserSensitivity",
-    "advanced_composition",
-    "bounded_range_rho",
-    "default_delta",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_inverse_mu",
-    "gaussian_mu",
-    "gaussian_rho",
-    "gaussian_scale",
-    "group_privacy",
-    "individual_privacy",
-    "integer_delta",
-    "integer_epsilon",
-    "laplace_scale",
-    "noise_ratio",
-    "pure_mu",
-    "pure_rho",
-    "renyi_divergences",
-    "renyi_epsilon",
-    "shuffle_delta",
-    "shuffle_epsilon",
-    "shuffle_local_epsilon",
-    "user_sensitivity",
-    "zcdp_divergences",
-    "zcdp_epsilon",
-    "zcdp_inverse_root",
-    "zcdp_mu",
-    "zcdp_rho",
-]
+__all__ = public(globals())

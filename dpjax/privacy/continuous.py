@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import erfinv, ndtri
 
 from dpjax.core import Array, Number
 
@@ -107,7 +106,7 @@ def zcdp_rho(epsilon: Number, delta: Number) -> Array:
     return jnp.square(1.0 / zcdp_inverse_root(epsilon, delta))
 
 
-def zcdp_start(rho: Number, delta: Number) -> Array:
+def _zcdp_start(rho: Number, delta: Number) -> Array:
     """rho + 2 sqrt(rho ln(1/delta)), a start for solvers, at least :func:`zcdp_epsilon`.
 
     Reference: Bun & Steinke 2016, Proposition 1.3.
@@ -116,8 +115,8 @@ def zcdp_start(rho: Number, delta: Number) -> Array:
     return rho + 2.0 * jnp.sqrt(rho * jnp.log(1.0 / delta))
 
 
-def zcdp_inverse_root_start(epsilon: Number, delta: Number) -> Array:
-    """1 / sqrt(rho) for the rho whose :func:`zcdp_start` at delta is epsilon; 0 at epsilon = inf.
+def _zcdp_inverse_root_start(epsilon: Number, delta: Number) -> Array:
+    """1 / sqrt(rho) for the rho whose :func:`_zcdp_start` at delta is epsilon; 0 at epsilon = inf.
 
     With L = ln(1/delta), sqrt(rho) = sqrt(L + epsilon) - sqrt(L). If epsilon is small, this cancels
     to 0 in float32. So the reciprocal is computed from the rationalized difference,
@@ -145,7 +144,7 @@ _LOWEST, _HIGHEST, _HALVINGS = -55.0, 85.0, 32
 _UNITS, _UNITS_OF_RHO = 2.0, 8.0
 
 
-def bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
+def _bisected(is_above, like, between=(_LOWEST, _HIGHEST), halvings=_HALVINGS):
     """The interval (low, high) in which ``is_above`` changes from False to True, by bisection.
 
     Both ends have the shape of ``like``. ``is_above`` is True at ``high``, unless ``high`` is the
@@ -198,7 +197,7 @@ def _least_inverse_root(epsilon, log_term):
         rho = (epsilon_ + jnp.log1p(1.0 / b)) / (1.0 + 2.0 * b)
         return rho * b * b + jnp.log1p(b) > log_term_
 
-    b = jnp.exp(bisected(is_above, epsilon_)[0])
+    b = jnp.exp(_bisected(is_above, epsilon_)[0])
     gained = epsilon_ + jnp.log1p(1.0 / b)
     root = gained - (log_term_ - jnp.log1p(b)) / b
     root = root - _UNITS_OF_RHO * jnp.finfo(b.dtype).eps * (gained + log_term_ / b)
@@ -239,25 +238,6 @@ def pure_rho(epsilon: Number) -> Array:
       2.0
     """
     return 0.5 * jnp.square(_real(epsilon))
-
-
-def pure_mu(epsilon: Number) -> Array:
-    """The mu of each epsilon-DP release: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
-
-    The trade-off function of epsilon-DP consists of two chords. They meet at the point where both
-    errors are 1 / (1 + e^epsilon). The curve of mu-GDP through this point is convex and therefore
-    below the chords. So this mu suffices, and no smaller mu does (our derivation). mu is about
-    sqrt(pi / 2) epsilon for small epsilon, and inf at epsilon = inf. The converse fails: mu-GDP
-    implies no pure epsilon.
-
-    Examples:
-      >>> mu_of = jax.jit(privacy.pure_mu)
-      >>> [round(float(mu_of(epsilon)), 3) for epsilon in (0.1, 1.0, 10.0)]
-      [0.125, 1.232, 7.828]
-    """
-    epsilon = _real(epsilon)
-    near = 2.0**1.5 * erfinv(jnp.tanh(0.5 * jnp.minimum(epsilon, 1.0)))
-    return jnp.where(epsilon < 1.0, near, -2.0 * ndtri(jax.nn.sigmoid(-epsilon)))
 
 
 def advanced_composition(count: Number, epsilon: Number, delta: Number) -> Array:

@@ -11,7 +11,7 @@ from jax import lax
 from jax.scipy.special import log_ndtr, ndtr
 
 from dpjax.core import Array, Number
-from dpjax.privacy.continuous import _real, zcdp_inverse_root_start, zcdp_start
+from dpjax.privacy.continuous import _real, _zcdp_inverse_root_start, _zcdp_start
 
 _ROOT_2_PI = float(np.sqrt(2.0 * np.pi))
 _LOG_ROOT_2_PI = float(np.log(2.0 * np.pi) / 2.0)
@@ -121,29 +121,16 @@ def gaussian_inverse_mu(epsilon: Number, delta: Number) -> Array:
     return _solve_inverse_mu(*jnp.broadcast_arrays(_real(epsilon), _real(delta)))
 
 
-def gaussian_mu(epsilon: Number, delta: Number) -> Array:
-    """The largest mu whose :func:`gaussian_delta` at epsilon is at most delta.
-
-    It is the reciprocal of :func:`gaussian_inverse_mu`: inf at epsilon = inf.
-
-    Examples:
-      >>> mu = privacy.gaussian_mu(1.0, 1e-5)
-      >>> print(f"{mu:.3g} has epsilon {privacy.gaussian_epsilon(mu, 1e-5):.3g}")
-      0.268 has epsilon 1
-    """
-    return 1.0 / gaussian_inverse_mu(epsilon, delta)
-
-
 # Both solvers are jitted, since factories are also called eagerly, and a bare loop would then be
 # compiled at every call. Under vmap the members run one by one, so that the last bit of a member
 # does not depend on the rest of the batch.
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_inverse_mu(epsilon, delta):
-    by_zcdp = zcdp_inverse_root_start(epsilon, delta) * 2.0**-0.5
+    by_zcdp = _zcdp_inverse_root_start(epsilon, delta) * 2.0**-0.5
     solvable = (epsilon < _largest(epsilon)) & (delta > 0.0)
     epsilon_, delta_ = jnp.where(solvable, epsilon, 1.0), jnp.where(solvable, delta, 0.5)
-    start = jnp.maximum(2.0**0.5 / zcdp_inverse_root_start(epsilon_, delta_), _ROOT_2_PI * delta_)
+    start = jnp.maximum(2.0**0.5 / _zcdp_inverse_root_start(epsilon_, delta_), _ROOT_2_PI * delta_)
 
     def newton(_, log_mu):
         value, slope = _log_delta(jnp.exp(log_mu), epsilon_)
@@ -156,7 +143,7 @@ def _solve_inverse_mu(epsilon, delta):
 @jax.jit
 @jax.custom_batching.sequential_vmap
 def _solve_epsilon(mu, delta):
-    by_zcdp = zcdp_start(0.5 * mu * mu, delta)
+    by_zcdp = _zcdp_start(0.5 * mu * mu, delta)
     # gaussian_delta is at most mu / sqrt(2 pi).
     positive = mu > _ROOT_2_PI * delta
     solvable = positive & (by_zcdp < _largest(mu)) & (delta > 0.0)
@@ -168,7 +155,7 @@ def _solve_epsilon(mu, delta):
         fall = slope / mu_ * jnp.exp(_log_mills(epsilon / mu_ + 0.5 * mu_))
         return jnp.maximum(epsilon + (value - jnp.log(delta_)) / fall, 0.0)
 
-    epsilon = lax.fori_loop(0, 14, newton, zcdp_start(0.5 * mu_ * mu_, delta_))
+    epsilon = lax.fori_loop(0, 14, newton, _zcdp_start(0.5 * mu_ * mu_, delta_))
     return jnp.where(positive, jnp.where(solvable, epsilon, by_zcdp), 0.0)
 
 

@@ -89,7 +89,7 @@ def integer_epsilon(log_pmf: ArrayLike, shift: int, delta: float) -> float:
     return float(np.log(max(exceeds(law), exceeds(law[::-1]))))
 
 
-def binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:
+def _binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:
     """The first integer of a binomial law's window, and the log-probabilities of the window.
 
     The log-probabilities are cumulative sums of the log-ratios of neighbours,
@@ -97,7 +97,7 @@ def binomial_log_pmf(count: int, log_odds: float) -> tuple[int, np.ndarray]:
     large numbers. The window follows from Bernstein's inequality.
     """
     if log_odds > 0.0:
-        start, law = binomial_log_pmf(count, -log_odds)
+        start, law = _binomial_log_pmf(count, -log_odds)
         return count - start - len(law) + 1, law[::-1]
     mean = count * float(scipy.special.expit(log_odds))
     half = math.sqrt(2.0 * mean * float(scipy.special.expit(-log_odds)) * TAIL) + TAIL / 3.0

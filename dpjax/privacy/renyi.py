@@ -24,8 +24,8 @@ def zcdp_divergences(rho: Number) -> Array:
       >>> divergences.shape, round(float(divergences[0]), 3)
       ((128,), 0.505)
     """
-    of_each = _real(rho)[..., None]
-    return of_each * jnp.broadcast_to(_real(1.0 + _EXCESS), (*jnp.shape(rho), _EXCESS.size))
+    orders = jnp.broadcast_to(_real(1.0 + _EXCESS), (*jnp.shape(rho), _EXCESS.size))
+    return _real(rho)[..., None] * orders
 
 
 def renyi_divergences(law: Array, log_ratios: Array) -> Array:

@@ -11,10 +11,7 @@ R(z) >= c (U + V) / 2 for all inputs z, then each message of another user is a c
 probability c: a draw from U or V, with probability 1/2 each. The bound lets the observer also see
 which messages are clones, and the other messages. All that is left to observe is the number of
 draws from U among C + 1 messages, with C from Bin(users - 1, c). Any randomizer has
-c = e^-local_epsilon (Feldman, McMillan & Talwar 2021). Randomized response among two or more
-options has c = 2 / (1 + e^local_epsilon). So does each randomizer with
-R(x) + R(x') <= (1 + e^local_epsilon) R(z) for all inputs and outputs (Feldman, McMillan & Talwar
-2023).
+c = e^-local_epsilon (Feldman, McMillan & Talwar 2021).
 
 These functions run on the host, in NumPy's float64, and take plain numbers only. Sums omit a mass
 below 1e-40. The relative rounding error of delta is below 1e-5.
@@ -27,21 +24,12 @@ import numpy as np
 import scipy
 
 from dpjax.core import _check
-from dpjax.privacy.integer import binomial_log_pmf
+from dpjax.privacy.integer import _binomial_log_pmf
 
 LARGEST_LOCAL_EPSILON = 700.0
 LARGEST_BATCH = 10**6
 # In batches of at most this size, all inputs of the other users are tried.
 ALL_INPUTS = 2000
-
-CURVES = ("response", "stronger_clones", "clones")
-CLOSED_FORMS = ("closed_2023", "closed_2021")
-
-
-def _local_epsilon(argument) -> float:
-    _check.positive(local_epsilon=argument)
-    _check.between(0.0, LARGEST_LOCAL_EPSILON, local_epsilon=argument)
-    return float(argument)
 
 
 def _users(argument) -> int:
@@ -61,7 +49,7 @@ def _weights(local_epsilon, epsilon):
     return a, q * math.expm1(epsilon) + math.tanh(0.5 * local_epsilon)
 
 
-def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
+def _clones(local_epsilon, users) -> Callable[[float], float]:
     """Delta as a function of epsilon, from the number of draws from U among C + 1 messages.
 
     Given C, let A be from Bin(C, 1/2). For one input the count is A + 1 with probability q and
@@ -69,8 +57,7 @@ def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
     increases in the count. So the worst event is that the count is at least j, for the least j
     above (C + 1) b / (a + b), and delta = a P(A >= j - 1) - b P(A >= j).
     """
-    log_odds = (math.log(2.0) if stronger else 0.0) - math.log(math.expm1(local_epsilon))
-    start, law = binomial_log_pmf(users - 1, log_odds)
+    start, law = _binomial_log_pmf(users - 1, -math.log(math.expm1(local_epsilon)))
     mass = np.exp(law)
     clones = np.arange(start, start + len(law))
 
@@ -80,10 +67,10 @@ def _clones(local_epsilon, users, stronger) -> Callable[[float], float]:
         a, b = _weights(local_epsilon, epsilon)
         least = np.floor((clones + 1.0) * (b / (a + b))) + 1.0
         least = np.minimum(least, clones + 1.0)
-        given_clones = a * scipy.special.bdtrc(least - 2.0, clones, 0.5) - b * scipy.special.bdtrc(
+        conditional = a * scipy.special.bdtrc(least - 2.0, clones, 0.5) - b * scipy.special.bdtrc(
             least - 1.0, clones, 0.5
         )
-        return float(np.sum(mass * np.maximum(given_clones, 0.0)))
+        return float(np.sum(mass * np.maximum(conditional, 0.0)))
 
     return delta_at
 
@@ -107,8 +94,8 @@ def _response(local_epsilon, users, tried=ALL_INPUTS) -> Callable[[float], float
     """Delta as a function of epsilon, from the number of ones that randomized response sends."""
     laws = []
     for ones in _inputs(local_epsilon, users, tried):
-        kept = np.exp(binomial_log_pmf(ones, local_epsilon)[1])
-        flipped = np.exp(binomial_log_pmf(users - 1 - ones, -local_epsilon)[1])
+        kept = np.exp(_binomial_log_pmf(ones, local_epsilon)[1])
+        flipped = np.exp(_binomial_log_pmf(users - 1 - ones, -local_epsilon)[1])
         laws.append(np.convolve(kept, flipped))
     # Row i has the law of the other users' count, from the second entry on. Other entries are 0.
     others = np.zeros((len(laws), max(map(len, laws)) + 2))
@@ -127,25 +114,14 @@ def _response(local_epsilon, users, tried=ALL_INPUTS) -> Callable[[float], float
     return delta_at
 
 
-def _curve(bound, local_epsilon, users) -> Callable[[float], float]:
-    if bound == "response":
-        return _response(local_epsilon, users)
-    return _clones(local_epsilon, users, bound == "stronger_clones")
+CURVES: dict[str, Callable] = {"response": _response, "clones": _clones}
 
 
-def _closed_form(bound, local_epsilon, delta, users) -> float:
-    grown = math.exp(min(local_epsilon, 350.0))
-    if bound == "closed_2021":
-        if local_epsilon > math.log(users / (16.0 * math.log(4.0 / delta))):
-            return local_epsilon
-        excess = 8.0 * math.sqrt(grown * math.log(4.0 / delta) / users) + 8.0 * grown / users
-        first = math.log1p(excess)
-        share = -math.expm1(-local_epsilon) / (1.0 + math.exp(-local_epsilon - first))
-        return math.log1p(share * excess)
-    if 1.0 + grown > users / (8.0 * math.log(2.0 / delta)):
-        return local_epsilon
-    root = math.sqrt(2.0 * math.log(4.0 / delta) / ((1.0 + grown) * users))
-    return math.log1p(math.expm1(local_epsilon) * (4.0 * root + 4.0 / users))
+def _curve(local_epsilon, users, bound) -> Callable[[float], float]:
+    """Delta as a function of epsilon."""
+    _check.one_of(*CURVES, bound=bound)
+    _check.inside(0.0, LARGEST_LOCAL_EPSILON, local_epsilon=local_epsilon)
+    return CURVES[bound](float(local_epsilon), _users(users))
 
 
 def shuffle_delta(
@@ -154,7 +130,7 @@ def shuffle_delta(
     """Delta at epsilon of the shuffled messages of a batch; 0 if epsilon >= local_epsilon.
 
     Args:
-      local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
+      local_epsilon: the epsilon of one message by itself, between 0 and 700.
       epsilon: at least 0 and finite.
       users: number of messages in the batch, from 1 to 10^6.
       bound: the randomizer and the kind of bound.
@@ -164,10 +140,6 @@ def shuffle_delta(
         inputs with few ones or few zeros are tried, since the worst inputs were found among these.
         ``"clones"`` is an upper bound for any randomizer (Feldman, McMillan & Talwar 2021,
         Theorem 3.1, without its last step).
-        ``"stronger_clones"`` is a tighter upper bound for the randomizers named in the module's
-        docstring, such as randomized response among two or more options (Feldman, McMillan & Talwar
-        2023, Theorem 3.1, as recalled; our derivation for these randomizers). It is not valid for
-        other randomizers: an erratum to that paper restricts the theorem.
 
     Delta decreases in ``users``, since another message is post-processing, and increases in
     local_epsilon.
@@ -176,10 +148,8 @@ def shuffle_delta(
       >>> [f"{privacy.shuffle_delta(2.0, 0.5, users):.2g}" for users in (50, 100, 200)]
       ['0.025', '0.0051', '0.00041']
     """
-    _check.one_of(*CURVES, bound=bound)
-    local, users = _local_epsilon(local_epsilon), _users(users)
     _check.non_negative(epsilon=epsilon)
-    return _curve(bound, local, users)(float(epsilon))
+    return _curve(local_epsilon, users, bound)(float(epsilon))
 
 
 def shuffle_epsilon(
@@ -188,32 +158,20 @@ def shuffle_epsilon(
     """The epsilon at delta of the shuffled messages of a batch, at most local_epsilon.
 
     Args:
-      local_epsilon: the epsilon of one message by itself, greater than 0 and at most 700.
+      local_epsilon: the epsilon of one message by itself, between 0 and 700.
       delta: from 1e-30 to below 1.
       users: n, the number of messages in the batch, from 1 to 10^6.
-      bound: one of the curves of :func:`shuffle_delta`, inverted by bisection, or a closed form.
-        Let L = ln(4 / delta) and e0 = local_epsilon.
-        ``"closed_2021"`` is ln(1 + x (1 - e^-e0) / (1 + e^-e0 / (1 + x))), where
-        x = 8 sqrt(e^e0 L / n) + 8 e^e0 / n, for any randomizer and e0 <= ln(n / (16 L)) (Feldman,
-        McMillan & Talwar 2021, the authors' code).
-        ``"closed_2023"`` is ln(1 + (e^e0 - 1) (4 sqrt(2 L / ((e^e0 + 1) n)) + 4 / n)), for the
-        randomizers of ``"stronger_clones"`` and 1 + e^e0 <= n / (8 ln(2 / delta)) (2023,
-        Theorem 3.2, as recalled).
-        If the condition of a closed form does not hold, the result is local_epsilon.
+      bound: as in :func:`shuffle_delta`, whose curve is inverted by bisection.
 
     Examples:
       >>> [round(privacy.shuffle_epsilon(2.0, 1e-6, users), 2) for users in (100, 400)]
       [1.61, 0.57]
     """
-    _check.one_of(*CURVES, *CLOSED_FORMS, bound=bound)
-    local, users = _local_epsilon(local_epsilon), _users(users)
     _check.delta(delta)
-    if bound in CLOSED_FORMS:
-        return min(_closed_form(bound, local, delta, users), local)
-    delta_at = _curve(bound, local, users)
+    delta_at = _curve(local_epsilon, users, bound)
     if delta_at(0.0) <= delta:
         return 0.0
-    low, high = 0.0, local
+    low, high = 0.0, float(local_epsilon)
     while high - low > 1e-10 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)

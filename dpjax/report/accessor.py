@@ -3,22 +3,19 @@
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any
 
 import pandas
 import xarray
 
 from dpjax.report import (
-    arrays,
     choice,
     estimates,
     figures,
+    frames,
     identification,
     latex,
-    pages,
     quantities,
-    tables,
     trends,
 )
 from dpjax.report.arrays import ESTIMATORS
@@ -123,8 +120,8 @@ class Accessor:
             if estimates is not None or confidence != 0.95:
                 raise ValueError("estimates: the data are already an estimate; leave out estimates "
                                  "and confidence")  # fmt: skip
-            return tables.of_estimate(self._data)
-        return tables.cells(self._array(of), estimates or ("mean",), confidence)
+            return frames.of_estimate(self._data)
+        return frames.cells(self._array(of), estimates or ("mean",), confidence)
 
     def latex(self, columns: str, of: str | None = None, **options: Any) -> str:
         """A table for LaTeX: see :func:`dpjax.report.latex.table`.
@@ -158,31 +155,6 @@ class Accessor:
           'privacy parameter epsilon'
         """
         return figures.figure(self._data, x, **options)
-
-    def page(self, title: str, *drawn: figures.Figure, **options: Any) -> str:
-        """A self-contained HTML page with figures and the table of estimates, as text.
-
-        Args:
-          title: of the page.
-          *drawn: figures, such as those of :meth:`figure`.
-          **options: as in :meth:`table`.
-
-        Examples:
-          >>> import xarray
-          >>> data = xarray.Dataset(
-          ...     {"final_regret": (("learner", "trial"), [[1.0, 2.0, 6.0], [3.0, 5.0, 10.0]])},
-          ...     {"learner": ["A", "B"]})
-          >>> "<td>2</td>" in data.dpjax.page("My study", estimates=["quantile"])
-          True
-        """
-        images = [pages.picture(f"Figure {i}", lambda f=f: f) for i, f in enumerate(drawn, 1)]
-        with arrays.quiet():
-            table = self.table(**options)
-        arrays.warn(table.attrs["notes"], options.get("of", "final_regret"), stacklevel=2)
-        shown = [pages.frame_table(tables.filled(table, self._data.dims))]
-        for note in filter(None, [table.attrs["notes"], tables.note(table.to_dict("records"))]):
-            shown.append(pages.paragraph(note, "small"))
-        return pages.document(title, [f"<h1>{escape(title)}</h1>", *images, *shown])
 
     def _array(self, name, default="final_regret"):
         """The variable of this name, or the default of a study, or the trials of a choice."""

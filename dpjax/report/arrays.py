@@ -34,8 +34,8 @@ def estimator(
     (that of the array) and ``variable`` (the array's name) are added to the Dataset. One warning
     gives its :func:`remarks`.
 
-    The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables, figures
-    and pages.
+    The estimator becomes a method of ``data.dpjax``, and its name can be passed to tables and
+    figures.
 
     Args:
       caption: the centre in words, with the function's arguments in braces, "{percent}" for its
@@ -451,32 +451,6 @@ def resampled_means(array: xarray.DataArray) -> xarray.DataArray:
         drawn = resampled_counts(trials) / trials
     weights = xarray.DataArray(drawn, dims=["draw", "trial"])
     return xarray.dot(weights, bare(array), dim="trial")
-
-
-def resampled(trials: int, statistic: Callable, confidence: float = 0.95) -> tuple:
-    """A statistic and its interval over resampled trials (paired bootstrap, percentiles).
-
-    ``scipy.stats.bootstrap`` interpolates between draws, which fails for infinite statistics. The
-    ends of this interval are draws themselves.
-
-    Args:
-      trials: number of trials.
-      statistic: function of an array of trial indices that returns a number or an array.
-      confidence: level of each interval.
-
-    Returns:
-      (value, low, high), each of the form that ``statistic`` returns, possibly infinite.
-
-    Examples:
-      >>> trials = np.array([1.0, 2.0, 6.0])
-      >>> [float(x) for x in arrays.resampled(3, lambda index: trials[index].mean())]
-      [3.0, 1.0, 6.0]
-    """
-    everyone = np.arange(trials)
-    order = np.random.default_rng(SEED + 1)  # shuffles, for statistics of consecutive trials
-    drawn = [statistic(order.permutation(np.repeat(everyone, counts)))
-             for counts in resampled_counts(trials)]  # fmt: skip
-    return statistic(everyone), *percentiles(np.array(drawn), confidence)
 
 
 def interval(drawn: xarray.DataArray, confidence: float) -> tuple:

@@ -22,8 +22,8 @@ def caption(
     """
     parts = [about(quantity, array, beside) for quantity in shown]
     parts += quantities.constants(array, axes)
-    for sentences in (arrays.remarks, _note):
-        parts += dict.fromkeys(sentences(quantity.estimate) for quantity in shown)
+    parts += dict.fromkeys(arrays.remarks(quantity.estimate) for quantity in shown)
+    parts += dict.fromkeys(quantity.estimate.attrs.get("note", "") for quantity in shown)
     declared = models(shown[-1].estimate)
     parts.append(declared and f"Declared privacy: {declared}")
     return [f"{part.rstrip('.')}." for part in parts if part]
@@ -39,10 +39,6 @@ def about(quantity: Quantity, array: xarray.DataArray, beside: str = "") -> str:
     if quantity.settings is not None:
         return text
     return f"{text}; {arrays.number(result, array.sizes.get('trial'))} trials"
-
-
-def _note(estimate) -> str:
-    return estimate.attrs.get("note", "")
 
 
 def models(data: xarray.Dataset | xarray.DataArray) -> str:

@@ -153,11 +153,16 @@ def statistic(
     """
 
     def percentiles(array):
+        # scipy.stats.bootstrap interpolates between draws, which fails for infinite statistics.
         array = bare(array).transpose("trial", ...)
         trials, like = array.values, array.isel(trial=0, drop=True)
-        estimate = arrays.resampled(len(trials), lambda index: function(trials[index]), confidence)
-        names = (name, "low", "high")
-        return xarray.Dataset({n: like.copy(data=v) for n, v in zip(names, estimate, strict=True)})
+        every = np.arange(len(trials))
+        order = np.random.default_rng(arrays.SEED + 1)  # for statistics of consecutive trials
+        drawn = [function(trials[order.permutation(np.repeat(every, counts))])
+                 for counts in arrays.resampled_counts(len(trials))]  # fmt: skip
+        low, high = arrays.percentiles(np.array(drawn), confidence)
+        ends = {name: function(trials), "low": low, "high": high}
+        return xarray.Dataset({n: like.copy(data=v) for n, v in ends.items()})
 
     estimate = arrays.by_trials(array, percentiles, fewest=2)
     return arrays.cautioned(estimate, array.sizes["trial"], "bootstrap percentiles")
@@ -204,46 +209,6 @@ def of_means(
     about = {"estimate": name, "interval": f"{100 * confidence:g} % percentiles of {drawn}"}
     estimate = estimate.assign_attrs(about, trials=array.sizes["trial"])
     return arrays.cautioned(estimate, array.sizes["trial"])
-
-
-@estimator()
-def median_of_means(
-    array: xarray.DataArray, groups: int = 10, confidence: float = 0.95
-) -> xarray.Dataset:
-    """The median of the means of ``groups`` equal groups of consecutive trials.
-
-    For n trials of any law of variance sigma^2, it is within sigma sqrt(6 groups / n) of the mean
-    with probability at least 1 - exp(-groups / 4.5) (Hsu & Sabato 2016, as recalled). The bootstrap
-    interval is for the median of means, not for the mean.
-
-    Raises:
-      ValueError: the trials do not divide into equal groups.
-
-    Examples:
-      >>> import xarray
-      >>> regret = xarray.DataArray([1.0, 2.0, 6.0], dims="trial")
-      >>> found = estimates.median_of_means(regret, groups=3)
-      >>> {name: round(float(value), 2) for name, value in found.items()}
-      {'median_of_means': 2.0, 'low': 1.0, 'high': 6.0}
-    """
-    trials = array.sizes["trial"]
-    if groups < 1 or trials % groups:
-        raise ValueError(f"groups: {trials} trials do not divide into {groups} equal groups")
-    compute = partial(median_of_groups, groups=groups)
-    return statistic(array, compute, confidence, "median_of_means")
-
-
-def median_of_groups(trials: np.ndarray, groups: int) -> np.ndarray:
-    """The median of the means of groups of consecutive trials along the first axis.
-
-    If some trials do not count, sizes of groups differ by one, and no group is empty.
-
-    Examples:
-      >>> float(estimates.median_of_groups(np.array([1.0, 3.0, 2.0, 10.0, 4.0, 0.0]), 3))
-      2.0
-    """
-    parts = np.array_split(trials, min(groups, len(trials)))
-    return np.median([part.mean(axis=0) for part in parts], axis=0)
 
 
 @estimator("mean of paired differences", label="{variable} minus that of {to}")

@@ -14,8 +14,9 @@ import pandas
 import xarray
 from plotly import colors, express, graph_objects, offline
 
-from dpjax.report import arrays, pages
+from dpjax.report import arrays
 from dpjax.report.output import versions
+from dpjax.report.tables import entry
 
 _HEIGHT, _ENTRY = 460, 10  # heights of a figure and of each entry of a long legend
 _QUANTILES = {"q5": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
@@ -24,6 +25,22 @@ _INTRODUCTION = (
     "declared by the learners. Click on an entry of a legend to hide its curve."
 )
 _INTERVAL = "Student's 95 % interval"
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto;
+       max-width: 56rem; padding: 1rem; }
+h1 { font-size: 1.6rem; line-height: 1.2; overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin-top: 2.2rem; }
+figure { margin: 1rem 0; }
+.small { font-size: .85rem; color: #555; }
+.verdict { border-left: 4px solid #0072B2; padding: .2rem .8rem; background: #eef5fa; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right;
+         white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
+         background: #fff; }
+"""
 # The page may load no external resource.
 _ALONE = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
@@ -47,25 +64,33 @@ def html(data: xarray.Dataset, parameters: Mapping[str, Any], title: str) -> str
         note = arrays.remarks(arrays.cautioned(means, data.sizes["trial"]))
         frames = _frames(data)
     learners = [str(name) for name in data["learner"].values]
-    body = [f"<h1>{escape(title)}</h1>", pages.paragraph(_INTRODUCTION)]
-    body += [pages.paragraph(note, "verdict")] if note else []
+    body = [f"<h1>{escape(title)}</h1>", _paragraph(_INTRODUCTION)]
+    body += [_paragraph(note, "verdict")] if note else []
     for name, (heading, draw, caption) in _SECTIONS.items():
-        frame = frames[name]
-        caption = caption if len(frame) else "The input has no data for this figure."
-        body += [f"<h2>{heading}</h2>", pages.paragraph(caption, "small")]
-        body += [_figure(frame, draw, learners, name)] if len(frame) else []
+        body += [f"<h2>{heading}</h2>", _paragraph(caption, "small"),
+                 _figure(frames[name], draw, learners, name)]  # fmt: skip
     declared = frames["epsilon"].filter(regex="^(learner|epsilon|declared .*)$").drop_duplicates()
     if declared.shape[1] > 2:
         declared = _with_text(declared).rename(columns={"epsilon": "requested ε"})
-        body += ["<h2>Declared privacy</h2>", pages.frame_table(declared.fillna(""))]
+        table = declared.fillna("").map(entry, digits=4).to_html(index=False, border=0)
+        body += ["<h2>Declared privacy</h2>", f'<div class="wide">{table}</div>']
     fixed = {name: array.item() for name, array in data.coords.items()
              if array.ndim == 0 and not str(name).startswith("takes_")}  # fmt: skip
     text = json.dumps({**fixed, **parameters}, indent=2, ensure_ascii=False, default=str)
     body += ["<h2>Parameters</h2>", f'<pre class="wide">{escape(text)}</pre>',
-             pages.paragraph(f"Made by dpjax {versions()['dpjax']}.", "small")]  # fmt: skip
+             _paragraph(f"Made by dpjax {versions()['dpjax']}.", "small")]  # fmt: skip
     # The page contains the library, so that it works offline.
-    script = f"<script>{offline.get_plotlyjs()}</script>"
-    return pages.document(f"{title}: dpjax explore", body, [_ALONE, script])
+    head = ['<meta charset="utf-8">', _ALONE, f"<script>{offline.get_plotlyjs()}</script>",
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}: dpjax explore</title>",
+            f"<style>{_STYLE}</style>"]  # fmt: skip
+    return "\n".join(['<!DOCTYPE html>\n<html lang="en">\n<head>', *head, "</head>", "<body>",
+                      *body, "</body>\n</html>\n"])  # fmt: skip
+
+
+def _paragraph(text, kind="") -> str:
+    """A text as a paragraph; ``kind`` is a CSS class."""
+    return f'<p class="{kind}">{escape(text)}</p>'
 
 
 def _in_settings(data: xarray.Dataset) -> xarray.Dataset:
@@ -110,13 +135,11 @@ def _frames(data: xarray.Dataset) -> dict[str, pandas.DataFrame]:
         return frame.assign(epsilon=frame.get("epsilon", np.nan))[frame["trials"] > 0]
 
     means = table("final_regret")
-    private = {"epsilon", "privacy_epsilon"} <= {*data.coords} and means["trials"].max() >= 4
     curves = ["setting", "learner", "epsilon", "round", "mean", "low", "high", "trials"]
     return {
         "curves": table("regret")[curves],
         "epsilon": means.rename(columns=lambda name: name.replace("privacy_", "declared ")),
         "laws": table("final_regret", estimates=[_quantiles]),
-        "frontier": _frontier(data) if private else pandas.DataFrame(),
     }
 
 
@@ -126,14 +149,6 @@ def _quantiles(array: xarray.DataArray) -> xarray.Dataset:
         {name: trials.quantile(level, "trial", skipna=False).drop_vars("quantile")
          for name, level in _QUANTILES.items()}
     ))  # fmt: skip
-
-
-def _frontier(data: xarray.Dataset) -> pandas.DataFrame:
-    """The least mean at each level of declared epsilon."""
-    estimate = data.dpjax.frontier(settings=["learner", "epsilon"])
-    estimate = estimate[["mean", "low", "high", "chosen_learner", "chosen_model"]]
-    frame = estimate.reset_coords(drop=True).to_dataframe().reset_index().dropna(subset=["mean"])
-    return frame.rename(columns={"chosen_learner": "chosen", "chosen_model": "model"})
 
 
 def _figure(frame: pandas.DataFrame, draw: Callable, learners: list[str], name: str) -> str:
@@ -209,15 +224,6 @@ def _laws(rows, learners):
     return _framed(figure, rows["q5"])
 
 
-def _least(rows, learners):
-    """The least mean at each epsilon, in the colour of its learner."""
-    figure = express.scatter(
-        _barred(rows), x="epsilon", y="mean", color="chosen", error_y="up", error_y_minus="down",
-        hover_data=[*rows], render_mode="svg", **_shared(rows, learners),
-    )  # fmt: skip
-    return _framed(figure.update_traces(marker_size=9), rows["mean"])
-
-
 def _with_text(rows):
     """Rows with epsilon as text, so that an axis can show infinity."""
 
@@ -240,8 +246,7 @@ def _shared(rows, learners) -> dict[str, Any]:
     few, many = colors.qualitative.Plotly, colors.qualitative.Dark24
     palette = cycle(few if len(learners) <= len(few) else many)
     return {
-        "category_orders": {"learner": learners, "chosen": learners,
-                            "epsilon": [*first["epsilon"].unique()]},
+        "category_orders": {"learner": learners, "epsilon": [*first["epsilon"].unique()]},
         "color_discrete_map": dict(zip(learners, palette, strict=False)),
         "labels": {"epsilon": "ε", "mean": "regret", "round": "round t"},
     }  # fmt: skip
@@ -271,7 +276,4 @@ _SECTIONS = {
                 f"Mean over trials of the regret at the horizon; bars: {_INTERVAL}."),
     "laws": ("Laws of final regret", _laws,
              "Boxes: quartiles, and 5 % and 95 % quantiles of the trials."),
-    "frontier": ("Frontier", _least,
-                 "The least mean over all learners that declare at most ε. The learner is chosen "
-                 "on half of the trials, and its mean is reported on the other half."),
 }  # fmt: skip

@@ -1,9 +1,7 @@
 """Tables for LaTeX: means with standard errors, aligned by siunitx, the best ones in bold."""
 
 import math
-from collections.abc import Mapping
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas
@@ -38,7 +36,6 @@ def table(
     confidence: float = 0.95,
     interval: bool = False,
     of: str | None = None,
-    across: Mapping[str, Any] | None = None,
 ) -> str:
     """A tabular of means or proportions, with one axis as columns and the others as rows.
 
@@ -55,16 +52,12 @@ def table(
         none.
       of: the name of the quantity, if the estimate has several; by default the first one. A cell
         of "chosen_mixing" has the chosen value, and the least and the largest candidate.
-      across: labels -> further rows, such as bounds, as in :func:`dpjax.report.figures.figure`: a
-        number, a value for each column, or an ``xarray.DataArray`` along the columns and rows.
 
     Returns:
       A tabular for the packages booktabs and siunitx, and sentences about its cells.
 
     Raises:
-      TypeError: ``across`` is no dict.
-      ValueError: there is no such axis, there are fewer than two trials, or a row of ``across``
-        has other axes.
+      ValueError: there is no such axis, or there are fewer than two trials.
 
     Examples:
       >>> import xarray
@@ -94,7 +87,6 @@ def table(
         raise ValueError(f"columns: {columns} is not an axis of the data: {', '.join(names)}")
     rows = [name for name in names if name != columns and array.sizes[name] > 1]
     single = [name for name in names if name not in (*rows, columns)]
-    bounds = quantities.lines(across, array, columns, rows)
     quantity = quantity.squeezed((*rows, columns))
     estimate, centres = quantity.estimate, quantity.estimate[quantity.centre]
     arrays.refuse_empty(centres, array.name, "trial" if trials is not None else "estimate")
@@ -130,15 +122,6 @@ def table(
         at = dict(zip(rows, values, strict=True))
         labels.append([*map(escaped, values or left)])
         texts.append([cell(at | {columns: place}) for place in places])
-    for name, bound in bounds.items():
-        axes = [row for row in rows if row in bound.dims]
-        for values in product(*(array[row].values.tolist() for row in axes)):
-            at = dict(zip(axes, values, strict=True))
-            free = next((row for row in left if row not in axes), left[0])
-            head = at | {free: f"{name}, {quantities.text(at[free])}" if free in at else name}
-            labels.append([escaped(head.get(row, "")) for row in left])
-            numbers = np.broadcast_to(bound.sel(at), len(places)).tolist()
-            texts.append([_bound(number) for number in numbers])
     frame = pandas.DataFrame(
         texts, pandas.MultiIndex.from_tuples(labels, names=[*map(escaped, left)]),
         pandas.Index([*map(escaped, places)],
@@ -164,13 +147,6 @@ def table(
 def _number(value, digits) -> str:
     """A number with fixed digits; infinity is a symbol."""
     return escaped(value) if math.isinf(value) else f"{value:.{digits}f}"
-
-
-def _bound(value) -> str:
-    """A number in a row of bounds."""
-    if math.isnan(value):
-        return "{--}"
-    return f"{{{value:.0f}}}" if 1000 <= abs(value) < math.inf else f"{{{escaped(value)}}}"
 
 
 def _about_bold(rows, columns, why) -> str:

@@ -19,8 +19,6 @@ import jax
 import numpy as np
 
 from dpjax.core._version import __version__
-from dpjax.report import plot
-from dpjax.store.objects import is_left_behind, process_mark
 
 _SCRATCH = ".unfinished-"
 
@@ -66,8 +64,7 @@ def output_folder(out: str | os.PathLike):
     """A scratch folder whose files move to ``out`` together when the block succeeds.
 
     It is created before the work, so an unwritable ``out`` fails early. After an error nothing is
-    left behind, and existing files are unchanged. Scratch folders of killed processes of this
-    machine are removed.
+    left behind, and existing files are unchanged.
 
     Raises:
       OSError: the folder cannot be created or written to; the message names it.
@@ -76,10 +73,7 @@ def output_folder(out: str | os.PathLike):
     with writing(f"to the folder {out}"):
         missing = [folder for folder in [out, *out.parents] if not folder.exists()]
         out.mkdir(parents=True, exist_ok=True)
-        for left in out.glob(f"{_SCRATCH}*"):
-            if is_left_behind(left.name.removeprefix(_SCRATCH).rpartition("-")[0]):
-                shutil.rmtree(left, ignore_errors=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{process_mark()}-", dir=out))
+        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=out))
     try:
         yield scratch
         files = sorted(scratch.iterdir())
@@ -104,6 +98,8 @@ def write_figure(out: str | os.PathLike, name: str, make: Callable, *arguments: 
     Figures are drawn after the tables. If one fails, the tables stay, a FigureWarning gives the
     reason, and the figure of an earlier run is removed, because it does not match the new tables.
     """
+    from dpjax.report import plot  # here, because it loads matplotlib
+
     try:
         with output_folder(out) as folder:
             plot.save(make(*arguments), folder, name)

@@ -10,7 +10,6 @@ from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 # Some publishers refuse the default fonts, of type 3.
 TRUETYPE: Any = {"pdf.fonttype": 42, "ps.fonttype": 42}
@@ -34,11 +33,6 @@ def epsilon_color(epsilon: float):
 def categorical(count: int):
     """A number of colours; up to ten are easy to distinguish."""
     return [colormaps["tab10"](i % 10) for i in range(count)]
-
-
-def mark(label: str, color: Any, marker: str) -> Line2D:
-    """A mark with its label, for a legend."""
-    return Line2D([], [], color=color, linestyle="", marker=marker, label=label)
 
 
 def label_axes(axes: Axes, title: str, xlabel: str = "round t", ylabel: str = "regret") -> None:

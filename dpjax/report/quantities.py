@@ -124,13 +124,13 @@ def joined(models: np.ndarray) -> str:
 def lines(
     across: Mapping[str, Any] | None, array: xarray.DataArray, axis: str, facets: Sequence[str]
 ) -> dict[str, xarray.DataArray]:
-    """Lines across panels, or further rows of a table, by their names.
+    """Lines across panels, by their names.
 
     Args:
       across: name -> a number, a value for each of the axis, or an array with labelled axes.
-      array: with the axes of the figure or table.
-      axis: along which curves go, or the columns.
-      facets: the axes of the panels or rows.
+      array: with the axes of the figure.
+      axis: along which curves go.
+      facets: the axes of the panels.
 
     Raises:
       TypeError: ``across`` is no dict.

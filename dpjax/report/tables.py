@@ -1,98 +1,21 @@
-"""Tables of results: rows from labelled data, formatted for files, terminals and pages."""
+"""Tables of results: rows as dictionaries, formatted for files, terminals and pages.
 
-import functools
-from collections.abc import Callable, Hashable, Iterable, Sequence
+The module does not load pandas and xarray, which take a second and which audits do not need.
+"""
+
+import csv
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas
-import xarray
-
-from dpjax.report import arrays, quantities
-from dpjax.report.arrays import named
 from dpjax.report.output import writing
 
-
-def cells(
-    array: xarray.DataArray,
-    estimates: Sequence[str | Callable] = ("mean",),
-    confidence: float = 0.95,
-) -> pandas.DataFrame:
-    """Estimates of an array, one row per cell; see :meth:`dpjax.report.accessor.Accessor.table`."""
-    result, trials = xarray.Dataset(), []
-    notes: dict[str, None] = {}
-    with arrays.quiet():
-        for estimate in estimates:
-            function = named(estimate, confidence)
-            values = function(array).reset_coords(drop=True)
-            notes |= dict.fromkeys(
-                filter(None, [arrays.incomplete(values), values.attrs.get("caution")])
-            )
-            trials.append(arrays.used(values, array.sizes["trial"]))
-            values = _centred(values)
-            name = getattr(getattr(function, "func", function), "__name__", "estimate")
-            if len(estimates) > 1:
-                values = values.rename(
-                    {n: f"{name}_{n}" for n in values.data_vars if n not in (name, "censored")}
-                )
-            result = result.merge(values)
-    arrays.warn(" ".join(notes), str(array.name), stacklevel=3)
-    order = [str(name) for name in array.dims if name in result.dims]
-    reduced = [name for name in array.dims if name not in (*order, "trial")]
-    expected = arrays.expected(array).any(reduced)
-    counted = functools.reduce(np.minimum, trials)  # type: ignore[arg-type]
-    return _frame(result, array, order, counted, expected, " ".join(notes))
+if TYPE_CHECKING:
+    import pandas
+    import xarray
 
 
-def of_estimate(estimate: xarray.Dataset) -> pandas.DataFrame:
-    """The cells of an estimate as rows; see :meth:`dpjax.report.accessor.Accessor.table`."""
-    values = _centred(estimate)
-    centre = values[next(iter(values.data_vars))]
-    played = values.to_array().notnull().any("variable")
-    expected = arrays.should_exist(played, centre.coords, estimate.attrs.get("variable"))
-    trials = arrays.used(estimate)
-    notes = filter(None, [arrays.remarks(estimate), estimate.attrs.get("note")])
-    values = values.reset_coords(drop=True)
-    order = [str(name) for name in centre.dims]
-    return _frame(values, centre, order, trials.variable, expected, " ".join(notes))
-
-
-def _centred(estimate) -> xarray.Dataset:
-    """The variables of an estimate that have no other axes than its centre."""
-    axes = {*estimate[next(iter(estimate.data_vars))].dims}
-    kept = [name for name, values in estimate.data_vars.items() if {*values.dims} <= axes]
-    return estimate[[name for name in kept if name != "trials"]]
-
-
-def _frame(estimate, array, order, trials, expected, notes) -> pandas.DataFrame:
-    """The expected cells of estimates as rows, with the declarations of their array."""
-    taken = [name for name in order if f"takes_{name}" in array.coords]
-    declared = {name: array.coords[name] for name in ("privacy_epsilon", "privacy_delta")
-                if name in array.coords}  # fmt: skip
-    if "privacy_model" in array.coords:
-        declared["privacy_model"] = quantities.models(array)
-    declared |= {f"takes_{name}": array.coords[f"takes_{name}"] for name in taken}
-    for name, values in declared.items():
-        if {*values.dims} <= {*order}:
-            estimate[name] = values.variable
-    estimate["trials"] = trials
-    estimate["_expected"] = expected.reset_coords(drop=True)
-    if not order:
-        estimate = estimate.expand_dims("cell")
-    frame = estimate.to_dataframe(dim_order=order or ["cell"]).reset_index()
-    frame = frame if order else frame.drop(columns="cell")
-    frame = frame[frame.pop("_expected").astype(bool)].astype({"trials": int})
-    for name in taken:
-        takes = frame.pop(f"takes_{name}").astype(bool)
-        empty = "" if array[name].dtype.kind in "OU" else np.nan
-        frame[name] = frame[name].where(takes, empty)
-    frame = frame.drop_duplicates(subset=order) if order else frame
-    frame.attrs["notes"] = notes
-    return frame
-
-
-def filled(frame: pandas.DataFrame, axes: Iterable[Hashable]) -> pandas.DataFrame:
+def filled(frame: "pandas.DataFrame", axes: Iterable[Hashable]) -> "pandas.DataFrame":
     """A table for print: NaN in the columns of ``axes`` is empty."""
     shown = {str(name): frame[name].astype(object) for name in axes if name in frame}
     return frame.assign(
@@ -100,7 +23,7 @@ def filled(frame: pandas.DataFrame, axes: Iterable[Hashable]) -> pandas.DataFram
     )
 
 
-def rows(data: xarray.Dataset, order: Sequence[str], **names: str) -> list[dict]:
+def rows(data: "xarray.Dataset", order: Sequence[str], **names: str) -> list[dict]:
     """The cells of labelled data as rows of a table, without cells that were not played.
 
     Args:
@@ -122,37 +45,12 @@ def columns(table: Sequence[dict], names: str) -> list[dict]:
 
 
 def format_table(table: Sequence[dict]) -> str:
-    """The table for a terminal: aligned columns, four digits, and a :func:`note` below."""
+    """The table for a terminal: aligned columns, and four digits."""
     header = list(table[0])
     cells = [header, *([entry(row[name], digits=4) for name in header] for row in table)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
     lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in cells]
-    return "\n".join([*lines, *filter(None, [note(table)])])
-
-
-def note(table: Sequence[dict]) -> str:
-    """A sentence that explains errors of 0 or intervals without width; "" if there are none.
-
-    Examples:
-      >>> tables.note([{"mean": 8.0, "standard_error": 0.0}])
-      'A standard error of 0: all trials have the same value.'
-      >>> tables.note([{"time": 8.0, "time_low": 8.0, "time_high": 8.0}])
-      'An interval without width: all trials have the same value.'
-      >>> tables.note([{"mean": 8.0, "standard_error": 0.5}])
-      ''
-    """
-    for row in table:
-        if any(name.endswith("standard_error") and row[name] == 0.0 for name in row):
-            return "A standard error of 0: all trials have the same value."
-    flat = False
-    for row in table:
-        for low in row:
-            centre, high = low.removesuffix("_low"), f"{low.removesuffix('low')}high"
-            ends = [row[low], row.get(high), row.get("mean" if low == "low" else centre)]
-            # Crossings of 0 and of infinity are not means of the trials.
-            if low.endswith("low") and isinstance(ends[0], float) and ends[0] not in (0.0, np.inf):
-                flat |= ends[0] == ends[1] == ends[2]
-    return "An interval without width: all trials have the same value." if flat else ""
+    return "\n".join(lines)
 
 
 def format_markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -167,14 +65,18 @@ def write_csv(path: Path, table: Any) -> None:
     Raises:
       OSError: the file cannot be written.
     """
-    # As objects, so that a column may mix integers, floats, strings and None.
-    frame = pandas.DataFrame(table, dtype=object).map(entry)
-    with writing(path.name):
-        frame.to_csv(path, index=False, lineterminator="\n")
+    lines = table if isinstance(table, list | tuple) else table.to_dict("records")
+    header = dict.fromkeys(name for line in lines for name in line)
+    with writing(path.name), open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, header, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: entry(value) for name, value in line.items()} for line in lines)
 
 
 def read_rows(path: Path) -> list[dict]:
     """The rows of a CSV file, with None for empty entries."""
+    import pandas
+
     frame = pandas.read_csv(path).astype(object)
     return frame.where(frame.notnull(), None).to_dict("records")  # type: ignore[return-value]
 

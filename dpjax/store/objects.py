@@ -62,7 +62,7 @@ class Files:
 
     def keys(self) -> list[str]:
         """The names of all objects, except unfinished ones."""
-        return [key for key in self._found() if not key.endswith(_PARTIAL)]
+        return [key for key in self._listed() if not key.endswith(_PARTIAL)]
 
     def read(self, key) -> bytes | None:
         """The bytes of an object; None if it does not exist.
@@ -104,11 +104,11 @@ class Files:
     def sweep_up(self) -> None:
         """Remove the unfinished files of killed processes that ran on this machine."""
         if self.local:
-            for key in self._found():
-                if key.endswith(_PARTIAL) and is_left_behind(key.split(".")[-2]):
+            for key in self._listed():
+                if key.endswith(_PARTIAL) and _is_left_behind(key.split(".")[-2]):
                     _remove(self.path(key))
 
-    def _found(self) -> list[str]:
+    def _listed(self) -> list[str]:
         if self.local:
             # fsspec would skip a folder that cannot be listed, so folders are walked here.
             if os.path.isfile(self.root):
@@ -229,15 +229,13 @@ def process_mark() -> str:
     return f"{machine}-{os.getpid()}"
 
 
-def is_left_behind(mark: str) -> bool:
+def _is_left_behind(mark) -> bool:
     """Whether a mark's process ran on this machine and has ended."""
     machine, _, number = mark.rpartition("-")
     if os.name != "posix" or not number.isdigit() or machine != process_mark().rpartition("-")[0]:
         return False
     try:
         os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False

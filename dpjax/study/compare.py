@@ -64,7 +64,7 @@ def compare(
         _log.info("%s is left out of the comparison, because %s", name, reason)
     entrants = {name_of(factory): mine, **field.entrants}
     by_batches = all(isinstance(e.build(horizon), BatchLearner) for e in entrants.values())
-    games = {game.name: game.environment for game in standard(built.action_set, by_batches)}
+    games = standard(built.action_set, by_batches)
     grid: dict[str, Any] = {"horizon": int(horizon)}
     if any(entrant.private for entrant in entrants.values()):
         grid["epsilon"] = list(epsilons)

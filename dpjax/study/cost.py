@@ -26,7 +26,7 @@ from dpjax.game.batches import batches_until, simulate_batches
 from dpjax.game.play import rounds_until
 from dpjax.store import check
 from dpjax.store.opening import existing
-from dpjax.study.programs import Program
+from dpjax.study.programs import StudyProgram
 
 if TYPE_CHECKING:
     from dpjax.study.study import Study
@@ -82,7 +82,7 @@ def cost(study: "Study", seconds: float, store: str | os.PathLike | None = None)
     jax.jit(jnp.negative)(0.0)  # The first program of a process takes longer.
     counts = [(program, missing(study, program, store)) for program in study.programs]
     counts = [(program, count) for program, count in counts if count]
-    firsts: dict[str, Program] = {}
+    firsts: dict[str, StudyProgram] = {}
     for program, _ in counts:
         firsts.setdefault(_kind(program), program)
     samples = _sampled(study, firsts, store, begin, seconds)
@@ -115,7 +115,7 @@ def cost(study: "Study", seconds: float, store: str | os.PathLike | None = None)
     return Cost(len(counts), rounds, compiled, playing, tuple(sorted(unmeasured)))
 
 
-def missing(study: "Study", program: Program, store: str | os.PathLike | None) -> int:
+def missing(study: "Study", program: StudyProgram, store: str | os.PathLike | None) -> int:
     """The number of a program's trials, at all its points, that a store lacks.
 
     Only finished blocks count as stored. They are not searched for damage.
@@ -222,7 +222,7 @@ class _Sample:
         rows = np.minimum(np.arange(self.block[0]), program.size - 1)
         points = [leaf[rows] for leaf in jax.tree.leaves(every)]
         seeds, platform = np.arange(self.block[1], dtype=np.int32), platform_of(None)
-        with settings.own():
+        with settings.of_sweep():
             first = [leaf[0] for leaf in points]
             traced = jax.make_jaxpr(cell)(*first, np.int32(0), key, checkpoints(1))
             compiled = compile_for(
@@ -242,7 +242,7 @@ class _Sample:
         of_trial = (at_once(None) if by_turns else 1) / math.prod(self.block)
 
         def seconds(rounds):
-            with settings.own():
+            with settings.of_sweep():
                 begin = time.perf_counter()
                 jax.block_until_ready(run(rounds))
                 return time.perf_counter() - begin

@@ -156,10 +156,5 @@ def named(what: str, example: str, kinds: tuple, entry: PyTree) -> dict[str, Cal
     return factories
 
 
-def is_built(factory: Callable) -> bool:
-    """Whether a factory by :func:`named` returns a value that was built before."""
-    return isinstance(factory, partial) and factory.func is _constant
-
-
 def _constant(value, /):
     return value

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpjax.engine import programs, settings
 from dpjax.engine.blocks import Plan
-from dpjax.study.programs import Program
+from dpjax.study.programs import StudyProgram
 from dpjax.study.traces import trace
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class Horizons:
     def __init__(self) -> None:
         self.traced: dict[Any, programs.Traced | None] = {}
 
-    def lifted(self, program: Program, plan: Plan) -> Plan:
+    def lifted(self, program: StudyProgram, plan: Plan) -> Plan:
         """The plan of a program, with the constants that depend on the horizon as arguments.
 
         A short second horizon is enough for most learners. If array shapes differ between the two
@@ -52,7 +52,7 @@ class Horizons:
             self.traced[place] = None
             rounds = np.arange(1, len(plan.rounds) + 1) * horizon // len(plan.rounds)
             try:
-                with settings.own(), warnings.catch_warnings():
+                with settings.of_sweep(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     self.traced[place] = trace(
                         program.game(horizon=horizon), plan.play, rounds, plan.points,

@@ -5,6 +5,7 @@ one compiled call per round plays nature in all trials.
 """
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -24,7 +25,7 @@ from dpjax.game.play import PIECE, add_tallies
 from dpjax.game.rounds import one_round
 from dpjax.store.layout import arrays_of
 from dpjax.study.labelled import Played
-from dpjax.study.programs import Program, columns, pairs
+from dpjax.study.programs import StudyProgram, columns, pairs
 from dpjax.study.watched import warn_of
 
 
@@ -69,7 +70,8 @@ def from_python(
       make: the class, or a function that returns such an object. It receives by name those of
         ``horizon``, ``arms``, ``seed`` and the axes of the grid that it takes. ``seed`` is a whole
         number below 2^32, different in each trial. A class that takes no seed draws its own random
-        numbers, which the study's key does not reproduce.
+        numbers, which the study's key does not reproduce; some libraries always draw the same ones.
+        A study warns if all trials have the same regret.
       delta: the declared delta. The declared epsilon is the ``epsilon`` of the grid. A class that
         takes no epsilon declares no privacy.
       loss_range: losses outside of it are clipped before ``update``.
@@ -140,7 +142,9 @@ def is_python(learner: Learner | BatchLearner) -> bool:
     return isinstance(learner.init, _Init)
 
 
-def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, bar: Bar) -> Played:
+def play(
+    program: StudyProgram, trials: int, key: Array, checkpoints: Checkpoints, bar: Bar
+) -> Played:
     """Play a program of a study whose learner is a Python class.
 
     Args:
@@ -153,7 +157,7 @@ def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, ba
       TypeError, ValueError: an object lacks a method, or does not select an arm. Errors of the
         class itself are passed on.
     """
-    with settings.own():
+    with settings.of_sweep():
         game, points = program.game(), program.points()
         games = pairs(game, points)
         keys = jax.vmap(partial(jr.fold_in, key))(jnp.arange(trials))
@@ -163,9 +167,18 @@ def play(program: Program, trials: int, key: Array, checkpoints: Checkpoints, ba
     regret, *_, clipped = result = jax.tree.map(lambda *leaves: np.stack(leaves), *outputs)
     bad = np.argwhere(~np.isfinite(regret).all(axis=2)).tolist()
     least = clipped.min(axis=1).astype(float)
-    advice = "Declare their range: from_python(..., loss_range=(low, high))."
-    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4, advice=advice)
+    warn_of(game, points, int(rounds[-1]), bad, least, stacklevel=4)
     arrays = arrays_of(result)
+    same = np.flatnonzero((regret == regret[:, :1]).all(axis=(1, 2)))
+    if trials > 1 and len(same):
+        name = games[same[0]][0].init.name
+        warnings.warn(
+            f"all {trials} trials of {name} have the same regret to the last digit, so their "
+            "standard error is 0; if the class draws random numbers, give it a parameter seed and "
+            "pass it on to its generator",
+            RuntimeWarning,
+            stacklevel=4,
+        )
     return Played(
         program, rounds, arrays, {"privacy": columns([learner.privacy for learner, _ in games])}
     )

@@ -20,8 +20,8 @@ from dpjax.game.checkpoints import checkpoint_rounds
 from dpjax.store.layout import ROOT, moved, places, point_values, read
 from dpjax.store.objects import Damaged, Files, digest, warn
 from dpjax.store.opening import existing
-from dpjax.study.labelled import Cells, Layout, Played, as_labels, labelled, layout
-from dpjax.study.programs import TEXTS, Program
+from dpjax.study.labelled import Arrangement, Cells, Played, as_labels, labelled, layout
+from dpjax.study.programs import TEXTS, StudyProgram
 
 if TYPE_CHECKING:
     from dpjax.study.study import Study
@@ -30,7 +30,7 @@ STUDY = "study.json"
 _FORMAT = "dpjax study 1"
 
 
-def located(programs: list[Program], url: str | os.PathLike) -> list[Program]:
+def located(programs: list[StudyProgram], url: str | os.PathLike) -> list[StudyProgram]:
     """The programs with the names of their stores in a folder or URL.
 
     If a value was added before the first one of an axis, a program continues the store that has its
@@ -60,7 +60,7 @@ def _located(program, files, there) -> str:
     return program.folder
 
 
-def keep(study: "Study", programs: list[Program], url: str | os.PathLike) -> None:
+def keep(study: "Study", programs: list[StudyProgram], url: str | os.PathLike) -> None:
     """Write ``study.json`` into a folder or URL, unless it is there already.
 
     Raises:
@@ -131,8 +131,7 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
         ``sweep(store=...)``.
 
     Raises:
-      ValueError: there is no store, there are several, or an object is damaged. The message names
-        the stores or the object.
+      ValueError: there is no store, or an object is damaged. The message names the object.
       OSError: an object cannot be read; the message names it.
 
     Examples:
@@ -149,16 +148,7 @@ def open(url: str | os.PathLike) -> xarray.Dataset:
     stored = existing(url)
     if stored is not None:
         return _sweep(stored)
-    inside = {key.rpartition("/")[0].partition("/")[0] for key in files.keys()}  # noqa: SIM118
-    folders = sorted(filter(None, inside))
-    if not folders:
-        raise ValueError(f"store: there is no store of a study or sweep in {files.url}")
-    shown = ", ".join(folders[:8]) + (", ..." if len(folders) > 8 else "")
-    raise ValueError(
-        f"store: {files.url} has no {STUDY} and holds several stores: {shown}; open one of them. "
-        "If they are the programs of one study, run it again with this store, which writes "
-        f"{STUDY} and recomputes nothing"
-    )
+    raise ValueError(f"store: there is no store of a study or sweep in {files.url}")
 
 
 def _study(files, text) -> xarray.Dataset:
@@ -183,7 +173,7 @@ def _study(files, text) -> xarray.Dataset:
             f"and are NaN; the first is {missing[0]}"
         )
     axes = {name: as_labels(labels) for name, labels in document["axes"].items()}
-    return labelled(Layout(axes, document["fixed"]), document["trials"], played)
+    return labelled(Arrangement(axes, document["fixed"]), document["trials"], played)
 
 
 def _program(url, trials, entry) -> Played:
@@ -249,7 +239,7 @@ def _sweep(stored) -> xarray.Dataset:
     arrays = _arrays(stored)
     axis = coordinate_name(axis, [*arrays, "trial"]) if axis != "point" else axis
     learner = [stored.layout.attributes["learner"]]
-    arrangement = Layout({"learner": as_labels(learner), axis: as_labels(labels)}, {})
+    arrangement = Arrangement({"learner": as_labels(learner), axis: as_labels(labels)}, {})
     cells = Cells({"learner": learner, axis: labels}, [axis])
     played = Played(cells, stored.rounds, arrays, _about(stored.layout.about(), stored.points))
     data = labelled(arrangement, stored.seeds, [played])

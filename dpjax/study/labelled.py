@@ -7,7 +7,7 @@ import numpy as np
 import xarray
 
 from dpjax.report import accessor as accessor  # which registers Dataset.dpjax
-from dpjax.study.programs import NUMBERS, TEXTS, Program
+from dpjax.study.programs import NUMBERS, TEXTS, StudyProgram
 
 if TYPE_CHECKING:
     from dpjax.study.study import Study
@@ -27,13 +27,13 @@ class Cells(NamedTuple):
 class Played(NamedTuple):
     """A program of a study and the results of its sweep."""
 
-    program: Cells | Program
+    program: Cells | StudyProgram
     rounds: np.ndarray  # (n,)
     arrays: dict[str, np.ndarray]  # (P, S, ...) by name, regret (P, S, n) among them
-    about: dict[str, Any]  # privacy and best_arms, as Program.about returns them
+    about: dict[str, Any]  # privacy and best_arms, as StudyProgram.about returns them
 
 
-class Layout(NamedTuple):
+class Arrangement(NamedTuple):
     """The cells of a study."""
 
     axes: dict[str, np.ndarray]  # learner, environment and the grid's axes -> labels
@@ -62,7 +62,7 @@ class Layout(NamedTuple):
         return values.reshape((*(sizes.get(name, 1) for name in self.axes), *rest))
 
 
-def layout(study: "Study") -> Layout:
+def layout(study: "Study") -> Arrangement:
     """The axes of a study and the labels along them.
 
     Raises:
@@ -78,7 +78,7 @@ def layout(study: "Study") -> Layout:
             single[axis.name] = single.get(axis.name, True) and axis.single
     axes = {name: _distinct(name, values) for name, values in labels.items()}
     alone = {name: axes.pop(name)[0] for name in single if single[name] and len(axes[name]) == 1}
-    arrangement = Layout(axes, {name: label for name, label in alone.items() if label != ""})
+    arrangement = Arrangement(axes, {name: label for name, label in alone.items() if label != ""})
     filled = np.zeros(arrangement.shape, bool)
     for program in study.programs:
         cells = np.ix_(*arrangement.place(program))
@@ -102,7 +102,7 @@ def as_labels(values: list) -> np.ndarray:
     return np.array(values, object if isinstance(values[0], str) else None)
 
 
-def labelled(arrangement: Layout, trials: int, played: list[Played]) -> xarray.Dataset:
+def labelled(arrangement: Arrangement, trials: int, played: list[Played]) -> xarray.Dataset:
     """The Dataset of a study.
 
     Args:

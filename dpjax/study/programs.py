@@ -16,7 +16,6 @@ from dpjax.core import Arms, Pairs, Privacy, PyTree, _check
 from dpjax.engine import closure_digest, settings
 from dpjax.learners.factories import taken
 from dpjax.store.layout import arrays_of
-from dpjax.study import grid as grids
 from dpjax.study.grid import Axis
 
 # The fields of a Privacy that appear in the data of a study.
@@ -32,7 +31,7 @@ class Part(NamedTuple):
     axes: dict[str, Axis]
 
 
-class Program(NamedTuple):
+class StudyProgram(NamedTuple):
     """A learner and an environment at all values of their traced axes."""
 
     part: Part
@@ -182,7 +181,7 @@ class Program(NamedTuple):
 
 
 @contextmanager
-def named(program: Program):
+def named(program: StudyProgram):
     """Begin the message of a TypeError or ValueError with the program."""
     try:
         yield
@@ -199,7 +198,7 @@ def pairs(game: Callable, points: PyTree) -> list[tuple]:
     ones.
     """
     count = len(jax.tree.leaves(points)[0])
-    with settings.own(), closure_digest.as_now(game):
+    with settings.of_sweep(), closure_digest.as_now(game):
         return [_check.game(game(jax.tree.map(lambda x, i=i: x[i], points))) for i in range(count)]
 
 
@@ -211,7 +210,7 @@ def columns(declarations: list[Privacy]) -> dict[str, list]:
     return numbers | {name: [getattr(privacy, name) for privacy in declarations] for name in TEXTS}
 
 
-def programs_of(part: Part) -> list[Program]:
+def programs_of(part: Part) -> list[StudyProgram]:
     """One program for each learner, environment and combination of static values."""
     programs = []
     for learner, environment in product(part.learners, part.environments):
@@ -221,7 +220,7 @@ def programs_of(part: Part) -> list[Program]:
         swept = tuple(a.name for a in part.axes.values() if a.name in used and a.traced)
         for place in product(*(range(len(a.values)) for a in static)):
             fixed = {a.name: i for a, i in zip(static, place, strict=True)}
-            programs.append(Program(part, learner, environment, fixed, swept))
+            programs.append(StudyProgram(part, learner, environment, fixed, swept))
     return programs
 
 
@@ -242,9 +241,4 @@ def check_taken(part: Part) -> None:
     unused = [word for word in part.axes if word not in used]
     if unused:
         near = _check.nearest(unused[0], used)
-        built = [name for makers in (part.learners, part.environments)
-                for name, make in makers.items() if grids.is_built(make)]  # fmt: skip
-        fixed = (
-            f"; {built[0]} is built already: pass its factory instead" if built and not near else ""
-        )
-        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}{fixed}")
+        raise ValueError(f"grid: no learner or environment takes {unused[0]}{near}")

@@ -65,7 +65,7 @@ def spread(
         store = os.path.abspath(store)  # Workers may run in another folder.
     with ExitStack() as stack:
 
-        def given(part):
+        def submitted(part):
             nonlocal executor
             try:
                 return executor.submit(_play, packed, store, part, chunk)
@@ -74,7 +74,7 @@ def spread(
                 stack.callback(executor.shutdown, cancel_futures=True)
                 return executor.submit(_play, packed, store, part, chunk)
 
-        waiting = deque((i, 1, given((i, parts))) for i in range(1, parts + 1))
+        waiting = deque((i, 1, submitted((i, parts))) for i in range(1, parts + 1))
         stack.callback(lambda: [job.cancel() for _, _, job in waiting])
         while waiting:
             i, attempt, job = waiting[0]
@@ -92,7 +92,7 @@ def spread(
                         f"{guard if isinstance(lost, BrokenExecutor) else ''}; all finished "
                         f"blocks are in {store}, and the same call continues from them"
                     ) from lost
-                waiting.append((i, attempt + 1, given((i, parts))))
+                waiting.append((i, attempt + 1, submitted((i, parts))))
             else:
                 if error is not None:
                     raise error

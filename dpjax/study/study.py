@@ -30,7 +30,7 @@ from dpjax.study.labelled import Played, labelled, layout
 from dpjax.study.programs import (
     TEXTS,
     Part,
-    Program,
+    StudyProgram,
     check_taken,
     columns,
     named,
@@ -146,7 +146,7 @@ class Study:
         return _check.key_or_seed(key=self.key)
 
     @property
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[StudyProgram]:
         """The programs: one per learner, environment and combination of static values.
 
         Examples:
@@ -249,7 +249,7 @@ class Study:
             packed = b"" if executor is None else spread.pack(self)
             kept.keep(self, programs, store)
             if executor is not None:
-                with Bar(self.trials * sum(rounds), progress, stored=True) as bar:
+                with Bar(self.trials * sum(rounds), progress) as bar:
                     spread.spread(packed, store, executor, parts, chunk, bar)
         results: list[Played] = []
         best_arms: dict = {}
@@ -258,7 +258,7 @@ class Study:
             for program, plan in zip(compiled, chain(checked, plans), strict=True)
         )
         with (
-            Bar(sum(rounds for *_, rounds in mine), progress, stored=store is not None) as bar,
+            Bar(sum(rounds for *_, rounds in mine), progress) as bar,
             closing(compiled_ahead(needed)) as ahead,
         ):
             end = 0.0
@@ -298,7 +298,7 @@ class Study:
 
     def play_some(
         self,
-        program: Program,
+        program: StudyProgram,
         some: np.ndarray,
         trials: int,
         checkpoints: Checkpoints,

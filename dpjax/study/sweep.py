@@ -135,7 +135,7 @@ def planned(
 
     ``built`` are the learner and environment at each point, if they were built already.
     """
-    with settings.own():
+    with settings.of_sweep():
         _check.function("a function of a point that returns (learner, environment)", game=game)
         _check.function("a function, simulate or simulate_batches of dpjax", play=play)
         seeds = _check.size(1, seeds=seeds)
@@ -175,7 +175,7 @@ def played(
     ``share`` is the interval of blocks to compute, between 0 and 1. If it is not (0, 1), the result
     is None.
     """
-    with settings.own():
+    with settings.of_sweep():
         if store is not None:
             return _into_store(plan, store, progress, about, share)
         if devices.processes(plan.mesh) > 1:
@@ -253,7 +253,7 @@ def _into_store(plan, url, progress, about, share) -> Result | None:
     mine = set(devices.share(plan.mesh, compress(plan.corners, within)))
     missing = [corner for corner in store.missing() if corner in mine]
     if missing:
-        for block, cells in with_progress(plan, _joined(plan, missing), progress, True):
+        for block, cells in with_progress(plan, _joined(plan, missing), progress):
             _write(store, block, cells)
     if several:
         devices.wait_for_all(f"{url} is complete")

@@ -337,11 +337,6 @@ def _verdicts(name, theorem, regret) -> pandas.DataFrame:
     return pandas.DataFrame(rows, columns=_VERDICTS.split())
 
 
-def _printed_exponent(theorem, over, epsilon) -> float:
-    plain = over == "horizon" and np.isinf(epsilon) and "without privacy" in theorem.exponents
-    return theorem.exponents["without privacy" if plain else over]
-
-
 def _exponents(name, theorem, regret) -> pandas.DataFrame:
     """Fitted and printed exponents.
 
@@ -357,6 +352,7 @@ def _exponents(name, theorem, regret) -> pandas.DataFrame:
     for over, epsilon, worst_regret in cases:
         environment = worst.isel(horizon=-1).sel(epsilon=epsilon).item()
         fitted = trends.slope(worst_regret.drop_vars("environment"), over)
+        plain = over == "horizon" and np.isinf(epsilon) and "without privacy" in theorem.exponents
         rows.append(
             {
                 "theorem": name,
@@ -364,7 +360,7 @@ def _exponents(name, theorem, regret) -> pandas.DataFrame:
                 "over": over,
                 "epsilon": float(epsilon) if over == "horizon" else None,
                 "worst": environment,
-                "printed": _printed_exponent(theorem, over, epsilon),
+                "printed": theorem.exponents["without privacy" if plain else over],
                 "fitted": float(fitted["slope"]),
                 **{n: float(fitted[n]) for n in ("low", "high")},
                 **{n: float(fitted.attrs[n]) for n in ("first", "last")},

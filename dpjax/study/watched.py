@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpjax.core import Arms, Policies, PyTree
+from dpjax.core import Policies, PyTree
 from dpjax.engine.blocks import Block, Plan
 from dpjax.engine.compute import compute
 from dpjax.engine.progress import Bar
 
 
 def with_progress(
-    plan: Plan, blocks: list[Block], progress: bool | Bar, stored: bool = False
+    plan: Plan, blocks: list[Block], progress: bool | Bar
 ) -> Iterator[tuple[Block, tuple]]:
     """Compute blocks with a progress bar, and warn of bad results at the end.
 
@@ -23,7 +23,6 @@ def with_progress(
       plan: a Plan.
       blocks: the blocks to compute.
       progress: whether to show a bar; or a :class:`Bar`, which also counts these blocks.
-      stored: whether results are kept in a store.
 
     Yields:
       Each block and its cells.
@@ -36,7 +35,7 @@ def with_progress(
 
     bar = progress
     if not isinstance(bar, Bar):
-        bar = Bar(sum(map(played, blocks)), progress, stored=stored)
+        bar = Bar(sum(map(played, blocks)), progress)
     try:
         with nullcontext() if bar is progress else bar, closing(compute(plan, blocks)) as computed:
             for block, cells in computed:
@@ -58,7 +57,6 @@ def warn_of(
     bad: list,
     clipped: np.ndarray,
     stacklevel: int = 6,
-    advice: str = "",
 ) -> None:
     """Warn of trajectories that are not finite, and of a point with feedback out of range.
 
@@ -68,7 +66,6 @@ def warn_of(
       bad: (point, seed) of each trajectory that is not finite.
       clipped: (P,) the least number of clipped rounds of a trajectory; inf if not counted.
       stacklevel: of the line that called sweep, or ran a study.
-      advice: how to keep losses in range; by default that for a learner of this kind.
     """
     if bad:
         first = "; ".join(f"point {p}, seed {s}" for p, s in sorted(bad)[:3])
@@ -84,30 +81,17 @@ def warn_of(
         point = jax.tree.map(lambda leaf: leaf[i], points)
         sizes = point if isinstance(point, dict) else {}
         values = [f"{name} = {value:.6g}" for name, value in sizes.items() if np.ndim(value) == 0]
-        words, usual = _advice(game(point)[0])
+        learner = game(point)[0]
+        low, high = learner.privacy.loss_range
+        words = "losses or features" if isinstance(learner.action_set, Policies) else "losses"
         warnings.warn(
             f"{', '.join([game.__name__, f'point {i}', *values])}: {words} were outside the "
             f"learner's range and clipped, at least {clipped[i]:.0f} times in {horizon} rounds "
-            f"with every seed. {advice or usual}",
+            f"with every seed. Scale losses into [{low:g}, {high:g}], or declare their range by "
+            "combinators.rescale_losses or from_python(..., loss_range=(low, high)).",
             RuntimeWarning,
             stacklevel=stacklevel,
         )
-
-
-def _advice(learner) -> tuple[str, str]:
-    """The data that a learner clips, and how to keep them within its range."""
-    declared = learner.privacy
-    low, high = declared.loss_range
-    scale = f"Scale the environment's losses into [{low:g}, {high:g}]"
-    if isinstance(learner.action_set, Policies):
-        return "losses or features", (
-            f"{scale}, and its features to a length of at most the learner's feature_bound, "
-            "1 by default."
-        )
-    rescales = isinstance(learner.action_set, Arms) and declared.neighbours == "replace"
-    if rescales and (low, high) == (0.0, 1.0):
-        return "losses", "Declare their range: combinators.rescale_losses(learner, low, high)."
-    return "losses", f"{scale}."
 
 
 def _not_finite(plan, block, cells) -> list[tuple[int, int]]:

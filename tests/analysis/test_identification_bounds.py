@@ -1,7 +1,5 @@
 """Characteristic times: golden numbers, a second solver, closed forms, monotonicity and errors."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from scipy import optimize
@@ -111,19 +109,6 @@ def test_arms_in_another_order():
     np.testing.assert_allclose(moved, weights[:, order], rtol=1e-6)
 
 
-def test_stopping_times():
-    """T* kl(failure, 1 - failure) exceeds T* ln(1 / (2.4 failure))."""
-    failure = 0.01
-    for name in ("mu1", "mu3"):
-        means = INSTANCES[name]
-        value = bounds.stopping_time_lower(means, EPSILONS, failure)
-        time, _ = bounds.characteristic_time(means, EPSILONS)
-        factor = 0.01 * np.log(0.01 / 0.99) + 0.99 * np.log(0.99 / 0.01)
-        np.testing.assert_allclose(value, time * factor, rtol=1e-12)
-        assert (value >= time * np.log(1 / (2.4 * failure))).all()
-    assert bounds.stopping_time_lower(INSTANCES["mu1"], 1.0, 0.5) == pytest.approx(0, abs=1e-9)
-
-
 def test_stopping_times_under_local_privacy():
     """Golden numbers; randomized response only increases them; tiny epsilon costs 1 / epsilon^2."""
     golden = {"mu1": [598026, 5909.91], "mu2": [720826, 8054.35], "mu4": [57262.4, 649.621]}
@@ -137,36 +122,3 @@ def test_stopping_times_under_local_privacy():
     np.testing.assert_allclose(extreme[:3] * [1e-18, 1e-16, 1e-6], extreme[0] * 1e-18, rtol=1e-5)
     plain = bounds.stopping_time_lower(means, np.inf, 0.01)
     assert extreme[3] == pytest.approx(plain, rel=1e-8)
-
-
-@pytest.mark.parametrize("count", [2, 3, 5, 8])
-def test_error_of_sequential_halving_by_hand(count):
-    """Stage by stage, also if halves of the arms are rounded up."""
-    means = 0.2 + 0.6 * np.arange(count) / count
-    gaps, stages = means[1:] - means[0], int(np.ceil(np.log2(count)))
-    for horizon, epsilon in product((7, 1000, 20_011), (0.1, 1.0, np.inf)):
-        hardness = (np.arange(2, count + 1) / gaps / np.minimum(gaps, epsilon / 2**0.5)).max()
-        total, active = 0.0, count
-        while active > 1:
-            played = horizon // (active * stages)
-            total += 12 * np.exp(-3 / 16 * active * played / hardness)
-            active = (active + 1) // 2
-        found = bounds.sequential_halving_error(horizon, means, epsilon)
-        assert found == pytest.approx(min(total, 1.0), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("bound", "arguments", "message"),
-    [
-        ("characteristic_time", ([0.2, 0.5, 0.2], 1.0), "equally good, and no learner can stop"),
-        *(("characteristic_time", (means, 1.0), "at least two mean losses in")
-          for means in ([0.5], [0.5, 1.1], [-0.1, 0.5], [np.nan, 0.5], [[0.1, 0.2]])),
-        *(("characteristic_time", ([0.2, 0.5], epsilon), "epsilon must be above 0")
-          for epsilon in (0.0, -1.0, np.nan, [1.0, 0.0])),
-        *(("stopping_time_lower", ([0.2, 0.5], 1.0, failure), "failure must be in")
-          for failure in (0.0, 0.6, np.nan)),
-    ],
-)  # fmt: skip
-def test_refusals(bound, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        getattr(bounds, bound)(*arguments)

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from dpjax.report.tables import format_table, note, write_csv
+from dpjax.report.tables import format_table, write_csv
 from tests import ROOT
 
 TABLES = sorted((ROOT / "docs" / "papers").glob("*/*.csv"))
@@ -59,28 +59,3 @@ def test_a_table_for_a_terminal_has_aligned_columns():
         "1048576      inf  0.3333   a, b   True",
     ]
     assert len({len(line) for line in lines}) == 1
-
-
-ZERO = "A standard error of 0: all trials have the same value."
-FLAT = "An interval without width: all trials have the same value."
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"mean": 8.0, "mean_standard_error": 0.0}, ZERO),
-        ({"mean": 8.0, "standard_error": 0.5}, ""),
-        ({"mean": 8.0, "standard_error": None, "gini_below": 0.0}, ""),
-        ({"time": 8.0, "time_low": 8.0, "time_high": 8.0}, FLAT),
-        ({"mean": 8.0, "low": 8.0, "high": 8.0}, FLAT),
-        ({"mean": 8.0, "low": 8.0, "high": 8.5}, ""),
-        ({"crossing": 0.0, "crossing_low": 0.0, "crossing_high": 0.0}, ""),
-        ({"crossing": np.inf, "low": np.inf, "high": np.inf}, ""),
-        ({"time": "", "time_low": "", "time_high": ""}, ""),
-        ({"mean": np.nan, "low": np.nan, "high": np.nan}, ""),
-    ],
-)
-def test_a_table_explains_errors_of_0(row, said):
-    assert note([{"learner": "other"}, row]) == said
-    last = format_table([row]).splitlines()[-1]
-    assert (last == said) == bool(said)

@@ -18,28 +18,6 @@ def labelled(values):
     return xarray.DataArray(values, dims=["trial", "first", "second"][: values.ndim])
 
 
-def median_of_means(values, groups):
-    return estimates.median_of_means(labelled(values), groups)["median_of_means"].values
-
-
-def test_median_of_means_by_hand():
-    """Groups are consecutive: (1, 3), (2, 10), (4, 0) have means 2, 6, 2."""
-    values = [1.0, 3.0, 2.0, 10.0, 4.0, 0.0]
-    assert median_of_means(values, 3) == 2.0
-    assert median_of_means(values, 1) == pytest.approx(20 / 6)  # the mean
-    assert median_of_means(values, 6) == 2.5  # the median
-    assert median_of_means(values, 2) == pytest.approx((2.0 + 14 / 3) / 2)  # of an even number
-    assert median_of_means(np.array([True, False]), 2) == 0.5
-
-
-@pytest.mark.parametrize(("n", "groups"), [(10, 3), (10, 0), (10, -5), (10, 11)])
-def test_median_of_means_refuses_unequal_groups(n, groups):
-    """The message contains both numbers."""
-    message = f"groups: {n} trials do not divide into {groups} equal groups"
-    with pytest.raises(ValueError, match=message):
-        median_of_means(np.zeros((n, 2)), groups)
-
-
 def test_the_mean_by_hand():
     """(1, 3, 5) has mean 3 and variance 4, from 3 trials; with two degrees of freedom."""
     found = estimates.mean(labelled([1.0, 3.0, 5.0]))
@@ -55,28 +33,13 @@ def test_the_mean_by_hand():
     )
 
 
-def test_pairing_takes_out_what_the_trials_share():
-    """Common noise of standard deviation 10 does not hide a difference of 1 +- 0.1."""
-    rng = np.random.default_rng(3)
-    common = rng.normal(0.0, 10.0, (100, 1))
-    values = common + rng.normal([0.0, 1.0], 0.1, (100, 2))
-    array = labelled(values).assign_coords(first=["A", "B"])
-    found = estimates.difference(array, first="A").sel(first="B")
-    # The standard error is 0.14 / sqrt(100), so 0.06 is four of them.
-    assert float(found["mean"]) == pytest.approx(1.0, abs=0.06)
-    assert found["low"] > 0.9 and found["high"] < 1.1
-    assert (estimates.mean(array)["standard_error"] > 0.5).all()
-
-
 def test_integers_and_float32_are_computed_in_float64():
     """Sums of millions of int32 or float32 trials do not overflow or drift."""
     big = np.full((4, 2), 2**30, np.int32)
     single = np.full((1_000_000,), 0.1, np.float32)
-    assert median_of_means(big, 2)[0] == 2**30
     assert estimates.mean(labelled(big))["mean"][0] == 2**30
     mean = float(estimates.mean(labelled(single))["mean"])
     assert mean == pytest.approx(float(np.float32(0.1)), rel=1e-12)
-    assert median_of_means(big, 2).dtype == np.float64
     unsigned = labelled(np.array([[2, 1], [1, 2]], np.uint8)).assign_coords(first=["A", "B"])
     assert estimates.difference(unsigned, first="A")["mean"].sel(first="B") == 0.0
 

@@ -1,4 +1,4 @@
-"""Bounds for stochastic arms: golden numbers at T = 1e7, their order, and rejected arguments."""
+"""Bounds for stochastic arms: their order, other programs, and rejected arguments."""
 
 import numpy as np
 import pytest
@@ -6,72 +6,6 @@ import pytest
 from dpjax import bounds
 
 HORIZON = 10**7
-# Mean losses of the four instances of Sajed & Sheffet.
-INSTANCES = {
-    "C1": 1 - np.array([0.75, 0.70, 0.70, 0.70, 0.70]),
-    "C2": 1 - np.array([0.75, 0.625, 0.5, 0.375, 0.25]),
-    "C3": 1 - np.array([0.75, 0.53125, 0.375, 0.28125, 0.25]),
-    "C4": 1 - np.array([0.75, 0.71875, 0.625, 0.46875, 0.25]),
-}
-EPSILONS = [0.1, 0.25, 0.5, 1.0]
-
-
-def rounded(bound, *arguments):
-    """The bound of each instance, to the nearest integer."""
-    values = [bound(HORIZON, means, *arguments) for means in INSTANCES.values()]
-    return [int(np.floor(value + 0.5)) for value in values]
-
-
-def test_lai_robbins():
-    assert rounded(bounds.lai_robbins) == [504, 115, 81, 291]
-
-
-def test_lai_robbins_local():
-    """Uses the means of randomized bits but the true gaps; 4.68 times as much at epsilon = 1."""
-    epsilons = np.array([0.1, 1.0, 4.0])
-    flip = 1.0 / (1.0 + np.exp(epsilons))
-    for means in INSTANCES.values():
-        local = bounds.lai_robbins_local(HORIZON, means, epsilons)
-        seen = [f + (1.0 - 2.0 * f) * np.asarray(means) for f in flip]
-        expected = [bounds.lai_robbins(HORIZON, each) for each in seen] / (1.0 - 2.0 * flip)
-        np.testing.assert_allclose(local, expected, rtol=1e-9)
-        # A locally private learner is private in the central model too.
-        assert (local >= bounds.d_epsilon(HORIZON, means, epsilons) * (1.0 - 1e-9)).all()
-        plain = bounds.lai_robbins(HORIZON, means)
-        assert bounds.lai_robbins_local(HORIZON, means, np.inf) == pytest.approx(plain)
-    near = [0.48, 0.5]
-    ratio = bounds.lai_robbins_local(HORIZON, near, 1.0) / bounds.lai_robbins(HORIZON, near)
-    assert ratio == pytest.approx(4.683, rel=1e-3)
-
-
-def test_d_epsilon():
-    assert rounded(bounds.d_epsilon, 0.1) == [797, 672, 663, 738]
-    assert rounded(bounds.d_epsilon, 0.25) == [504, 288, 277, 417]
-    assert rounded(bounds.d_epsilon, 0.5) == [504, 168, 151, 328]
-    assert rounded(bounds.d_epsilon, 1.0) == [504, 124, 96, 298]
-
-
-def test_shariff_sheffet():
-    values = bounds.shariff_sheffet(HORIZON, 5, np.array(EPSILONS))
-    np.testing.assert_allclose(values, [3.22, 1.29, 0.64, 0.32], atol=0.005)
-
-
-def test_pulls_of_each_worse_arm():
-    """Times the gaps, they are the bounds on regret; they differ by a factor of at least 200."""
-    means, epsilons = np.array([0.5, 0.3, 0.6, 0.3]), np.array(EPSILONS)
-    gaps = np.array([0.2, 0.3])
-    shariff = bounds.shariff_sheffet_pulls(HORIZON, means, epsilons)
-    np.testing.assert_allclose(shariff, np.log(HORIZON) / 200 / np.outer(epsilons, gaps))
-    azize = bounds.d_epsilon_pulls(HORIZON, means, epsilons)
-    np.testing.assert_allclose(azize @ gaps, bounds.d_epsilon(HORIZON, means, epsilons))
-    assert (azize >= 200.0 * shariff * 0.999).all()
-
-
-def test_azize_basu_minimax():
-    """The larger of 234.2 (without privacy) and 0.305 / (epsilon / 0.1)."""
-    assert bounds.azize_basu_minimax(HORIZON, 5, 0.1) == pytest.approx(234.2, abs=0.05)
-    small = bounds.azize_basu_minimax(HORIZON, 5, 1e-5)
-    assert small == pytest.approx(0.305 * 1e4, rel=2e-3)
 
 
 def test_divergence_spot_checks():
@@ -106,26 +40,6 @@ def test_the_order_of_the_lower_bounds():
         assert bounds.d_epsilon(HORIZON, means, np.inf) == pytest.approx(plain, rel=1e-9)
 
 
-def test_upper_bounds_by_hand():
-    """One number each, for instance C2."""
-    means, log_t = INSTANCES["C2"], np.log(1e5)
-    gaps = np.array([0.125, 0.25, 0.375, 0.5])
-    ucb1 = 8 * log_t * (1 / gaps).sum() + (1 + np.pi**2 / 3) * gaps.sum()
-    assert bounds.ucb1(1e5, means) == pytest.approx(ucb1)
-    adap = (16 * 3.1 * log_t / np.minimum(gaps, 0.2) + 31).sum()
-    assert bounds.adap_ucb(1e5, means, 0.2) == pytest.approx(adap)
-    roots = np.maximum(16 * 3.1 * log_t / gaps, 8 * np.sqrt(2 * 3.1 * log_t / 1e-3))
-    assert bounds.adac_ucb(1e5, means, 1e-3) == pytest.approx((roots + 31).sum())
-    assert roots[0] != roots[-1] == roots[-2]
-    # Arms with gap 1/8 leave by epoch 3, 1/4 by epoch 2, 3/8 by epoch 2, and 1/2 by epoch 1. The
-    # lengths of these epochs are the golden ones, plus one for the failure.
-    pulls = [1947 + 8495 + 35635, 1947 + 8495, 1947 + 8495, 1947]
-    elimination = bounds.successive_elimination(1e5, means, 1.0)
-    assert elimination == pytest.approx(gaps @ pulls + 1)
-    # At a short horizon an arm is pulled at most T times.
-    assert bounds.successive_elimination(100, means, 1.0) == pytest.approx(100 * gaps.sum() + 1)
-
-
 def test_arms_as_good_as_the_best_cost_nothing():
     means = np.array([0.2, 0.2, 0.6])
     pair = np.array([0.2, 0.6])
@@ -133,19 +47,6 @@ def test_arms_as_good_as_the_best_cost_nothing():
     assert bounds.d_epsilon(1e5, means, 0.3) == bounds.d_epsilon(1e5, pair, 0.3)
     assert bounds.ucb1(1e5, means) == bounds.ucb1(1e5, pair)
     assert bounds.lai_robbins(1e5, [0.5, 0.5]) == 0.0
-
-
-BAD_MEANS = [[0.5], 0.5, [[0.1, 0.2]], [0.5, 1.5], [-0.1, 0.5], [0.5, np.nan], []]
-
-
-@pytest.mark.parametrize("means", BAD_MEANS, ids=str)
-def test_bad_means_are_refused(means):
-    """Out of range, a single arm, a table, empty."""
-    for name in ("lai_robbins", "ucb1", "d_epsilon", "adac_ucb", "adap_ucb",
-                 "successive_elimination"):  # fmt: skip
-        more = () if name in ("lai_robbins", "ucb1") else (1.0,)
-        with pytest.raises(ValueError, match="^means must be at least two mean losses"):
-            getattr(bounds, name)(1e5, means, *more)
 
 
 # --- vectors ---
@@ -170,14 +71,6 @@ def test_linear_elimination_by_hand():
         assert i == 12 and gap < 0.2
         computed = bounds.linear_elimination(1e6, 4, 2, 2.0, model=model)
         assert computed == pytest.approx(total + left * gap, rel=1e-9)
-
-
-def test_other_bounds_of_linear_bandits():
-    printed = np.sqrt(1e6 * np.log(1e6)) + np.log(1e6) ** 2 / 0.5
-    assert bounds.linear_elimination_printed(1e6, 0.5) == pytest.approx(printed)
-    lower = bounds.azize_basu_linear(1e4, 3, np.array([0.0, 1e-3, 1.0, np.inf]))
-    expected = 3 * 100 / 8 * np.array([1.0, np.exp(-0.6), np.exp(-2), np.exp(-2)])
-    np.testing.assert_allclose(lower, expected)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, np.inf])

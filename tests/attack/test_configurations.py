@@ -96,7 +96,7 @@ def traced(name):
         learner = make(name, 8)
         return learner, on_table(name, np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3))
 
-    with settings.own():
+    with settings.of_sweep():
         return trace(game, simulate, np.array([4, 8]), POINTS, jr.key(0).dtype)
 
 
@@ -115,7 +115,8 @@ def test_learners_under_64_bits(names):
 
 def sums(name):
     """The noisy sums of a mechanism."""
-    stream = getattr(mechanisms, name)(6, noise="laplace").stream((2,), scale=1.0)
+    law = "gaussian" if name == "unbounded" else "laplace"
+    stream = getattr(mechanisms, name)(6, noise=law).stream((2,), scale=1.0)
     state, seen = stream.init(jr.key(0))
     for t in range(1, 6):
         state, seen = stream.step(state, jr.fold_in(jr.key(0), t), jnp.ones(2, jnp.float32))

@@ -1,6 +1,5 @@
-"""NaN, infinite or extreme numbers: every factory, every argument, every learner."""
+"""NaN, infinite or extreme numbers, for every learner."""
 
-import inspect
 import warnings
 
 import jax
@@ -9,123 +8,12 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import domains, environments, gram, learners, mechanisms
+from dpjax import domains, gram, learners
 from dpjax.combinators import as_learner
 from dpjax.core import Pairs
-from dpjax.environments import loss_families
 from dpjax.feedback import seen_inside
 from dpjax.maths import laws
 from tests import test_conformance as conformance
-
-# Valid arguments of every factory of the three registries, by parameter name.
-ENVIRONMENTS = {
-    "arms": 3,
-    "experts": 3,
-    "dim": 3,
-    "horizon": 8,
-    "means": [0.2, 0.5],
-    "rounds": 2,
-    "deviation": 0.1,
-    "domain": domains.ball(2),
-    "losses": "iid",
-    "family": loss_families.linear(domains.ball(2)),
-    "features": np.ones((4, 2, 3)),
-    "actions": np.eye(2),
-    "parameter": [0.5, 0.5],
-}
-OWN = {
-    "classification": {"features": np.eye(4), "labels": [0, 1, 1, 0]},
-    "from_means": {"means": lambda t: jnp.full(2, 0.5)},
-    "table": {"losses": np.full((4, 2), 0.5)},
-    "contextual_table": {"losses": np.full((4, 2), 0.5)},
-    "gap_arms": {"losses": "bernoulli"},
-}
-
-
-LEARNERS, STREAM = conformance.ARGUMENTS | {"horizon": 17, "rho": 0.5}, {"shape": 2, "scale": 1.0}
-FACTORIES = {name: (getattr(learners, name), LEARNERS) for name in learners.__all__}
-for name in environments.__all__:
-    FACTORIES[name] = getattr(environments, name), ENVIRONMENTS | OWN.get(name, {})
-for name in mechanisms.__all__:
-    FACTORIES[name] = getattr(mechanisms, name), {"horizon": 8}
-    FACTORIES[f"stream of {name}"] = getattr(mechanisms, name)(8).stream, STREAM
-
-
-def call(name, **changes):
-    """Calls the factory with its required arguments valid, and with these changes."""
-    factory, known = FACTORIES[name]
-    positional, keywords = [], {}
-    for parameter in inspect.signature(factory).parameters.values():
-        if parameter.name in changes:
-            value = changes[parameter.name]
-        elif parameter.default is inspect.Parameter.empty or parameter.name == "epsilon":
-            value = known[parameter.name]
-        else:
-            value = parameter.default
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            keywords[parameter.name] = value
-        else:
-            positional.append(value)
-    return factory(*positional, **keywords)
-
-
-def numbers_of(name):
-    """The parameters that take a single number, found by passing 0.3 or 1.3 for each."""
-    found = []
-    for parameter in inspect.signature(FACTORIES[name][0]).parameters.values():
-        if parameter.name in ("gap", "epsilon", "delta", "rounds"):
-            found.append(parameter.name)
-            continue
-        if isinstance(parameter.default, bool | str) or parameter.name in ("means", "parameter"):
-            continue
-        needed = {"tau": {"epsilon": None}}.get(parameter.name, {})
-        for probe in (0.3, 1.3):
-            try:
-                call(name, **needed, **{parameter.name: probe})
-            except Exception:  # an argument of another type
-                continue
-            found.append(parameter.name)
-            break
-    return found
-
-
-WRONG = [
-    "1", b"1", [1.0], (0.5,), np.array([0.5]), jnp.ones((1, 1)), 0.5j, np.complex64(0.5),
-    True, np.True_, jnp.array(True), {}, object(), float("nan"),
-]  # fmt: skip
-
-
-def refusal(name, argument, value, **changes):
-    """The mistake in how the factory handles this value, or None."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            call(name, **changes, **{argument: value})
-    except (TypeError, ValueError) as error:
-        text = str(error)
-        if "\n" in text or argument not in text:
-            return f"{name}({argument}={value!r}): {text!r} does not name it"
-        return None
-    except Exception as error:
-        return f"{name}({argument}={value!r}): {type(error).__name__} {error}"
-    return f"{name}({argument}={value!r}) is accepted"
-
-
-@pytest.mark.slow
-def test_no_factory_takes_what_is_no_number(capsys):
-    """Strings, arrays, complex numbers, booleans, None: a sentence names the argument."""
-    found = []
-    for name, (factory, _) in FACTORIES.items():
-        for argument in numbers_of(name):
-            default = inspect.signature(factory).parameters[argument].default
-            needed = {"tau": {"epsilon": None}}.get(argument, {})
-            for value in WRONG if default is None else [*WRONG, None]:
-                found.append(refusal(name, argument, value, **needed))
-    wrong = [line for line in found if line]
-    with capsys.disabled():
-        print(f"\n{len(found)} arguments that are no numbers, {len(wrong)} taken or not named")
-    assert not wrong, "\n".join(wrong)
-
 
 PRIVATE = [name for name in learners.__all__ if "epsilon" in conformance.parameters(name)]
 
@@ -133,8 +21,9 @@ PRIVATE = [name for name in learners.__all__ if "epsilon" in conformance.paramet
 @pytest.mark.parametrize("name", PRIVATE)
 def test_an_epsilon_that_float32_cannot_serve_is_refused_by_name(name):
     """1e-38 and 1e-45 are 0 in float32 on most devices; below 1e-12 squared scales overflow."""
-    for value in (1e-38, 1e-45, 1e-30, 1e-20, "1", [1.0], None if name != "exp3_minibatch" else ()):
-        assert refusal(name, "epsilon", value) is None
+    for value in (1e-38, 1e-45, 1e-30, 1e-20):
+        with pytest.raises((TypeError, ValueError), match="epsilon"):
+            conformance.make(name, epsilon=value)
 
 
 EPSILONS = np.array([1e-38, 1e-45, 1e-30, 1e-20, 1e-9, 1e-3, 1, 1e9, 3e38, np.inf], np.float32)

@@ -1,17 +1,13 @@
 """Tests valid at any time: the wealth, its level at the true epsilon, and its power."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, noise, privacy
-from dpjax.audit._anytime import FRACTIONS, most_telling
-from dpjax.core import Arms, Learner, Privacy
-from dpjax.feedback import bandit
-from tests.refusals import refuses
+from dpjax import audit, privacy
+from dpjax.audit._anytime import FRACTIONS
 
 Q = np.e / (1.0 + np.e)
 
@@ -68,20 +64,13 @@ def test_chosen_events_keep_the_level():
 
 @pytest.mark.parametrize(("true", "most"), [(2.0, 512), (1.5, 1600)])
 def test_too_little_noise_is_found_in_few_runs(true, most):
-    """Medians over 20 tests; a fixed event of a lower score is likelier on the first input."""
-
-    def made(seed, sign=1, **options):
-        scores = laplace(true, seed)
-        return audit.anytime(
-            lambda side, keys: sign * scores(side, keys), jr.key(0), epsilon=1.0, limit=2**13,
-            **options,
-        )  # fmt: skip
-
-    found = [made(seed) for seed in range(20)]
+    """The median over 20 tests."""
+    found = [
+        audit.anytime(laplace(true, seed), jr.key(0), epsilon=1.0, limit=2**13)
+        for seed in range(20)
+    ]
     assert all(each.refuted and 1.0 < each.epsilon < true + 0.3 for each in found)
     assert np.median([each.runs for each in found]) <= most
-    fixed = [made(seed, -1, first=8, threshold=0.0).runs for seed in range(20)]
-    assert np.median(fixed) <= 0.75 * most
 
 
 def test_scores_may_be_compiled_and_one_that_is_no_number_counts_as_low():
@@ -104,44 +93,3 @@ def test_gaussian_noise_at_its_delta():
 
     assert not found(1.0).refuted and 0.3 * declared < found(1.0).epsilon <= declared
     assert found(0.5).refuted
-
-
-def test_the_event_is_the_best_of_the_past():
-    """Randomized response as 0 and 1: the event is one of the values, in the right direction."""
-    ours, theirs = np.repeat([0.0, 1.0], [300, 100]), np.repeat([0.0, 1.0], [100, 300])
-    threshold, above, swapped = most_telling(ours, theirs, 0.0)
-    at_least = np.array([0.0, 1.0]) >= threshold
-    picked = at_least if above else ~at_least
-    assert picked.tolist() in ([True, False], [False, True])
-    assert picked[1] == swapped  # ones are likelier on the second input
-
-
-def rounds_of_laplace(scale):
-    """A learner whose action is the sum of all losses with noise on each."""
-
-    def step(state, key, loss):
-        state = state + noise.laplace(key, loss, jnp.float32(scale))
-        return state, (state > 0.5).astype(jnp.int32)
-
-    return Learner(
-        init=lambda key: (jnp.float32(0.0), jnp.int32(0)), step=step, feedback=bandit,
-        action_set=Arms(2), horizon=2, privacy=Privacy(epsilon=1.0),
-    )  # fmt: skip
-
-
-def test_a_learner_is_audited_until_it_is_refuted():
-    """audit.epsilon without a number of runs: it stops early on half the noise."""
-    ends = audit.Pair(jnp.ones((2, 2)).at[1].set(0.0), jnp.zeros((2, 2)))
-    bound = audit.epsilon(rounds_of_laplace(0.5), ends, jr.key(0), runs=None, progress=False)
-    assert 1.0 < bound.epsilon <= 2.0 and bound.runs < 8192
-    assert bound.hits / bound.runs > 2.0 * bound.misses / bound.runs
-
-
-def test_bad_input():
-    of, key, scores = audit.anytime, jr.key(0), laplace(1.0)
-    refuses("scores must be", of, (None, key), epsilon=1.0)
-    three = lambda side, keys: np.zeros(3)  # noqa: E731
-    refuses("scores must return 64 numbers", of, (three, key), epsilon=1.0)
-    refuses("epsilon", of, (scores, key), epsilon=-1.0)
-    for name, value in (("delta must be in", 1.0), ("confidence", 1.0), ("limit", 0)):
-        refuses(name, of, (scores, key), epsilon=1.0, **{name.split()[0]: value})

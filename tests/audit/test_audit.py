@@ -1,7 +1,6 @@
 """Audits of mechanisms with a known epsilon, of learners on worst pairs, and of faulty learners."""
 
 from functools import cache, partial
-from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -33,37 +32,28 @@ def declared(epsilon, delta=0.0):
 
 
 def tree_and_pair(height, law, epsilon=1.0, delta=0.0):
-    """A tree of that height as a learner, its worst pair, and the optimal statistic."""
+    """A tree of that height as a learner, and its worst pair."""
     horizon = 2 ** (height - 1) + 1
     norm = {"laplace": 0, "gaussian": 1}[law]
     mechanism = mechanisms.tree(horizon, noise=law)
     scale = mechanism.sensitivity[norm] / epsilon
     learner = audit.releases(mechanism, (), scale=scale, privacy=declared(epsilon, delta))
     pair = Pair(jnp.zeros(horizon).at[0].set(1.0), jnp.zeros(horizon))
-    return learner, pair, audit.prefix_statistic(mechanism, scale, 1.0)
+    return learner, pair
 
 
 @pytest.mark.parametrize(
-    ("height", "law", "factor", "trained", "least"),
-    [
-        (2, "laplace", 1.0, True, 0.75), (2, "laplace", 2.0, False, 0.75),
-        (3, "gaussian", 1.0, False, 0.8),
-    ],
-)  # fmt: skip
-def test_an_attack_finds_nearly_what_a_tree_spends_and_never_more(
-    height, law, factor, trained, least
-):
-    """With half the noise, a factor of 2; for Gaussian noise both epsilon at delta and mu = 1."""
+    ("height", "law", "factor"), [(2, "laplace", 1.0), (2, "laplace", 2.0), (3, "gaussian", 1.0)]
+)
+def test_an_attack_finds_nearly_what_a_tree_spends_and_never_more(height, law, factor):
+    """With half the noise, a factor of 2; for Gaussian noise, epsilon at delta."""
     delta = 1e-2 if law == "gaussian" else 0.0
-    learner, pair, statistic = tree_and_pair(height, law, 1.0, delta)
+    learner, pair = tree_and_pair(height, law, 1.0, delta)
     if factor == 2.0:
         learner = audit.mutants(learner, pair.losses)["noise halved"]
-    options = {} if trained else {"statistic": statistic}
-    bound = attack(learner, pair, jr.key(0), runs=RUNS, delta=delta, **options)
+    bound = attack(learner, pair, jr.key(0), runs=RUNS, delta=delta)
     true = factor if law == "laplace" else float(privacy.gaussian_epsilon(1.0, delta))
-    assert least * true < bound.epsilon <= true
-    if law == "gaussian":
-        assert 0.8 < audit.gaussian_from_counts(bound.hits, bound.misses, bound.runs) <= 1.0
+    assert 0.75 * true < bound.epsilon <= true
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1, 0.99])
@@ -211,49 +201,6 @@ def test_pairs_are_neighbours_within_the_set_and_reach_its_diameters(neighbours,
         assert size.max() <= bound * (1 + 1e-5)
         if unit == "round":
             assert size.max() == pytest.approx(bound, rel=1e-5)
-
-
-def test_bad_input_is_named():
-    learner, pair, _ = tree_and_pair(2, "laplace")
-    zeros, key, both = jnp.zeros(3), jr.key(0), (audit.replay, attack)
-    refuses(
-        "neighbours differ in one round, these in 0", both[0], (learner, Pair(zeros, zeros), key)
-    )
-    refuses("these in 3", attack, (learner, Pair(zeros, zeros + 1.0), key))
-    refuses("alike in shape", both[0], (learner, Pair(zeros, jnp.zeros(2)), key))
-    for bad in (jnp.nan, jnp.inf):
-        refuses("must be finite", both[0], (learner, Pair(zeros, zeros.at[0].set(bad)), key))
-    for n, of in product((2, 9), both):
-        other = Pair(jnp.zeros(n), jnp.zeros(n).at[0].set(1.0))
-        refuses(rf"horizon is 3 rounds, .* \({n},\)", of, (learner, other, key))
-    refuses("delta must be 0", attack, (learner, pair, key), delta=1e-3)
-    refuses("delta must be in", attack, (learner, pair, key), delta=-1.0)
-    refuses("confidence", attack, (learner, pair, key), confidence=1.0)
-    refuses("runs", attack, (learner, pair, key), runs=0)
-    refuses("round must be 1", audit.prefix_statistic, (mechanisms.tree(4), 1.0, 1.0), round=2)
-
-
-@pytest.mark.parametrize("arms", [1, 2, 5])
-@pytest.mark.parametrize(("name", "plays"), [("adap_ucb", "3 arms"), ("ftrl", "points of R\\^3")])
-def test_losses_of_another_number_of_arms_are_refused(name, plays, arms):
-    learner, key = audits.build(name, ONCE[name], 16, 1.0), jr.key(0)
-    wrong = Pair(jnp.zeros((16, arms)), jnp.zeros((16, arms)).at[0].set(1.0))
-    several = jax.tree.map(lambda leaf: leaf[None], wrong)
-    message = rf"losses of shape \({arms},\) a round do not fit the learner: it plays {plays}"
-    mapped = jax.vmap(lambda pair: audit.replay(learner, pair, key))
-    for function in (audit.replay, attack):
-        refuses(message, function, (learner, wrong, key))
-    refuses(message, mapped, (several,))
-    refuses(message, audit.most_visible, (learner, several, key))
-    refuses(message, audit.mutants, (learner, wrong.losses))
-
-
-def test_losses_of_other_features_are_refused():
-    learner = audits.build("linucb", "", 16, 1.0)
-    features, losses = jnp.zeros((16, 2, 3)), jnp.zeros((16, 2))
-    assert audit.mutants(learner, (features, losses))
-    for wrong in ((features[..., :2], losses), (features, losses[..., :1]), losses):
-        refuses(r"do not fit .* policies over features in R\^3", audit.mutants, (learner, wrong))
 
 
 @pytest.mark.slow

@@ -62,35 +62,3 @@ def test_runs_differ_and_a_key_repeats_them():
     assert count == 2 * (8 + first.runs) == len(set(seeds)) and max(seeds) < 2**32
     assert audit.black_box(make, PAIR, jr.key(0), **given) == first
     assert seeds[:count] == seeds[count:]
-
-
-class Commits:
-    """Selects what is no arm."""
-
-    def __init__(self, found):
-        self.found = found
-
-    def select(self):
-        return self.found
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"make": 3}, "make must be a function of a seed, or a class"),
-        ({"training": 0}, "training must be an integer of at least 1"),
-        ({"pair": audit.Pair(np.ones(3), np.ones(3))},
-         r"pair must have two sequences of shape \(T, K\)"),
-        ({"pair": audit.Pair(np.ones((3, 2)), np.ones((2, 2)))}, r"got \(3, 2\) and \(2, 2\)"),
-        ({"pair": audit.Pair(np.ones((3, 1)), np.ones((3, 1)))},
-         r"^Commit: select\(\) returned 1 in round 2; "),
-        ({"make": lambda seed: Commits(True)}, r"^Commits: select\(\) returned True in"),
-        ({"make": lambda seed: Commits(0.5)}, r"returned 0.5 in round 1; it must return"),
-        ({"epsilon": 0.0}, "epsilon must be"),
-    ],
-)  # fmt: skip
-def test_bad_input(changes, message):
-    given = {"make": lambda seed: Commit(1.0, seed), "pair": PAIR, "key": jr.key(0),
-             "epsilon": 1.0, "training": 4, **changes}  # fmt: skip
-    with pytest.raises((ValueError, TypeError), match=message):
-        audit.black_box(given.pop("make"), given.pop("pair"), given.pop("key"), **given)

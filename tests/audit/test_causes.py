@@ -201,13 +201,6 @@ def test_the_command_passes_its_options_and_returns_the_status(tmp_path, capsys,
         return "", 3, "mine: the audit cannot decide."
 
     out = ["--out", str(tmp_path)]
-    for words, message in [
-        (["--horizon", "1"], "horizon"), (["--minutes", "0"], "minutes"),
-        (["--changed", "16"], "changed must be below the horizon"),
-        (["--horizon", "4", "--changed", "4"], "changed must be below the horizon 4, got 4"),
-    ]:  # fmt: skip
-        assert main(["audit", "hedge", *words, *out]) == 2
-        assert message in capsys.readouterr().err
     monkeypatch.setattr("dpjax.cli.audits.run", run)
     words = ["--horizon", "64", "--minutes", "3", "--changed", "2"]
     assert main(["audit", "hedge", *words, *out]) == 3

@@ -11,7 +11,6 @@ from dpjax.core import Arms, Learner, Number, Privacy
 from dpjax.feedback import full
 from tests import combinations
 from tests.combinations import (
-    CAP,
     LEFT_OUT,
     WRAPS,
     Refused,
@@ -157,7 +156,3 @@ def test_every_two_combinators_over_every_learner(inner, outer):
         except Refused:
             continue
     assert violations(found) == []
-
-
-def test_a_cap_of_a_user_is_among_what_is_tried():
-    assert CAP == "rounds_per_release" and f"user_level({CAP}=1)" in WRAPS

@@ -7,89 +7,14 @@ sums.
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
-from jax import lax
 from jax import random as jr
 
 from dpjax import audit, learners
 from dpjax.audit import Pair
-from dpjax.combinators import as_learner
 from dpjax.maths import exact_sums
-from tests.play import play_table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-HORIZON = 64
-# Large enough that the learners stop within the horizon.
-EPSILON, FAILURE = 8.0, 0.9
-OPTIONS = {
-    "adap_tt": {}, "dp_tt": {}, "dp_tt, kept": {"forget": False, "ratio": 1.7}, "ctb_tt": {}
-}  # fmt: skip
-RATIOS = {"adap_tt": 2.0, "dp_tt": 2.0, "dp_tt, kept": 1.7, "ctb_tt": 1.1}
-CHECKS = ("noise_seen", "same_actions", "same_scales", "same_keys", "fresh_keys")
-
-
-def learner_of(name, horizon=HORIZON, epsilon=EPSILON, **more):
-    make = getattr(learners, name.split(",")[0])
-    return make(horizon, 2, epsilon=epsilon, failure=FAILURE, **OPTIONS[name], **more)
-
-
-def bits(arms=2, horizon=HORIZON):
-    """The first arm's losses are 0, the others' are 1."""
-    return jnp.tile(jnp.array([0.0] + [1.0] * (arms - 1)), (horizon, 1))
-
-
-def replays(learner, losses, *keys):
-    """One replay per key and per round whose losses l become 1 - l."""
-    here = jnp.eye(len(losses), dtype=bool)[:, :, None]
-    others = jnp.where(here, 1.0 - losses, losses)
-
-    @jax.jit
-    def run(key):
-        return lax.map(lambda other: audit.replay(learner, Pair(losses, other), key), others)
-
-    found = [jax.tree.map(np.asarray, run(key)) for key in keys]
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
-
-
-def complete_at(arms, ratio):
-    """For each round, the round that completes its arm's phase, or T if none does."""
-    ends = np.full(len(arms), len(arms))
-    for arm in np.unique(arms):
-        rounds, begun = np.flatnonzero(arms == arm), 0
-        while begun < len(rounds):
-            length = max(1, int(np.ceil(np.float32(ratio - 1.0) * np.float32(begun))))
-            phase = rounds[begun : begun + length]
-            if len(phase) == length:
-                ends[phase] = phase[-1]
-            begun += length
-    return ends
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_a_loss_of_a_complete_phase_costs_epsilon_and_any_other_nothing(name):
-    """For rounds in complete phases, in incomplete phases, and after the stop."""
-    learner, losses, key = learner_of(name), bits(), jr.key(3)
-    found = replays(learner, losses, key)
-    for check in CHECKS:
-        assert getattr(found, check).all(), check
-    game = play_table(learner, losses, key)
-    # The stop is known in the state before a round is played.
-    stopped = np.asarray(jax.vmap(as_learner(learner).report)(game.states).stopped)[:HORIZON]
-    arms = np.asarray(game.actions)[:HORIZON]
-    used = ~stopped & (complete_at(np.where(stopped, -1, arms), RATIOS[name]) < HORIZON)
-    np.testing.assert_allclose(found.pure, np.where(used, EPSILON, 0.0), rtol=1e-5)
-    assert 0 < used.sum() < HORIZON
-    assert stopped.any() and (arms[stopped] == arms[-1]).all()
-
-
-def test_each_loss_of_sequential_halving_costs_epsilon():
-    """Three arms of 10 rounds each, two of 16, and one of 2, whose mean is released at the end."""
-    learner = learners.sequential_halving(HORIZON, 3, epsilon=EPSILON)
-    found = replays(learner, bits(3), jr.key(0))
-    for check in CHECKS:
-        assert getattr(found, check).all(), check
-    np.testing.assert_allclose(found.pure, EPSILON, rtol=1e-5)
 
 
 # Leaks ----------------------------------------------------------------------------------------

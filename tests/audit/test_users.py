@@ -1,7 +1,6 @@
 """Users with several rounds: pairs, cost, cancellation, and learners that count one round."""
 
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +10,10 @@ from jax import random as jr
 
 from dpjax import audit, domains, learners, mechanisms, noise, privacy
 from dpjax.audit import Pair
-from dpjax.combinators import doubling, interleave, minibatch, user_level
+from dpjax.combinators import doubling, minibatch, user_level
 from dpjax.core import Arms, Batch, BatchLearner, Feedback, Privacy, Sums
 from dpjax.feedback import bandit
 from dpjax.maths import exact_sums
-from tests.refusals import refuses
 
 quickly = pytest.mark.usefixtures("quick_compilation")
 K, TAU, HORIZON = 3, 4, 13
@@ -129,8 +127,7 @@ def test_a_replay_with_the_mechanism_spends_what_its_columns_do(law):
     caught = audit.verdict(mutant, pairs, jr.key(1), mechanism=mechanism)
     assert "epsilon" in caught.failed
     with pytest.raises(ValueError, match="^mechanism must be that of the learner's single stream"):
-        audit.replay(learner, Pair(pair.losses[:, 0], pair.others[:, 0]), jr.key(0),
-                     mechanism=mechanisms.tree(4))  # fmt: skip
+        audit.verdict(learner, pairs, jr.key(1), mechanism=mechanisms.tree(4))
 
 
 @quickly
@@ -220,67 +217,6 @@ def test_two_rounds_of_one_vector_may_move_it_in_one_direction():
     assert audit.verdict(group, pairs, key).failed == ()
 
 
-def test_caps_and_mechanisms_that_do_not_fit_are_refused():
-    tree, ball = mechanisms.tree(8), domains.ball(2)
-    of_two = partial(user_level, rounds_per_user=2)
-
-    def ftrl(horizon):
-        return learners.ftrl(horizon, ball, epsilon=1.0)
-
-    lazy, summed = learners.lazy_ucb(8, 2, epsilon=1.0), ftrl(8)
-    each = "^rounds_per_release must be left out unless each loss"
-    refuses(each, of_two, (lazy,), rounds_per_release=1)
-    # Nothing is summed before noise is added to the last two, so a tree's columns do not apply.
-    base = learners.dp_exp3_lap(8, 2, epsilon=1.0), learners.dp_ucb_bound(8, 2, epsilon=1.0)
-    must = "^mechanism must be the learner's"
-    refuses(f"{must}: it sums 8 values", of_two, (lazy,), mechanism=tree)
-    refuses(must, of_two, *((each,) for each in base), mechanism=tree)
-    for said, other in {
-        "it sums 16 values": mechanisms.tree(16),
-        "it sums 8 values with gaussian noise": mechanisms.tree(8, noise="gaussian"),
-        "in the local model": mechanisms.per_item(8),
-        "at sensitivities of": mechanisms.kary(8),
-    }.items():
-        refuses(f"{must}: .*{said}", of_two, (summed,), mechanism=other)
-    batches = learners.projection_free(8, ball, epsilon=1.0)
-    fewer = "the learner of 8 rounds declares [1-7] values"
-    refuses(fewer, of_two, (batches,), mechanism=tree)
-    # A round of these is not one value of the mechanism, although its horizon is the game's.
-    user = of_two(summed)
-    apart = user._replace(privacy=user.privacy._replace(unit="round"))
-    made = doubling(ftrl, 8, first=4), interleave(ftrl, 8, 1), minibatch(ftrl(4), 8, 2), apart
-    refuses("declares no sums", of_two, *((each,) for each in made), mechanism=tree)
-    refuses("^spacing must be left out", of_two, (summed,), spacing=2)
-    declared = of_two(summed, mechanism=tree, spacing=4).privacy
-    assert (declared.spacing, declared.unit) == (4, "user") and 1 < float(declared.epsilon) < 2
-    far = lazy._replace(privacy=lazy.privacy._replace(unit="user", spacing=4))
-    fixed = "^learner must not declare users whose rounds are a fixed"
-    refuses(fixed, minibatch, (far, 8, 2))
-
-    def make(horizon):
-        return of_two(ftrl(horizon), mechanism=mechanisms.tree(horizon))
-
-    refuses("^make must not declare users by the columns", doubling, (make, 24), first=8)
-
-
-@quickly
-def test_a_user_who_is_counted_as_one_round_is_found():
-    """By the verdict on the standard pairs, and as a mutant."""
-    right = user_level(learners.lazy_ucb(16, 3, epsilon=1.0 / K), rounds_per_user=K)
-    pairs = audit.pairs_for(right, 16, jr.key(0))
-    found = audit.verdict(right, pairs, jr.key(1))
-    assert found.failed == () and found.spent.max() == pytest.approx(1.0, rel=1e-5)
-    wrong = learners.lazy_ucb(16, 3, epsilon=1.0)
-    wrong = wrong._replace(privacy=wrong.privacy._replace(unit="user", rounds_per_user=K))
-    found = audit.verdict(wrong, audit.pairs_for(wrong, 16, jr.key(0)), jr.key(1))
-    assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(K, rel=1e-5)
-    mutant = audit.mutants(right, pairs.losses[0])["one user counted as one round"]
-    found = audit.verdict(mutant, pairs, jr.key(1))
-    assert found.failed == ("epsilon",) and found.spent.max() == pytest.approx(K, rel=1e-5)
-    assert "one user counted as one round" not in audit.mutants(wrong._replace(
-        privacy=Privacy(epsilon=1.0)), pairs.losses[0])  # fmt: skip
-
-
 # Pairs ----------------------------------------------------------------------------------------
 
 BOX = domains.box_losses(3, 0.0, 1.0)
@@ -324,49 +260,6 @@ def test_contexts_of_a_user_differ_in_k_rounds_and_one_round_is_what_it_was():
     np.testing.assert_array_equal(user.others, audit.pairs(jr.key(0), 12, BOX, 32).others)
 
 
-def test_changes_that_cancel_inside_a_tree():
-    """Four levels, rounds 1 and 2: 7 / 4 of one round with equal signs, 1 / 4 with opposite."""
-    tree = mechanisms.tree(16)
-    one, two = np.zeros(15), np.zeros(15)
-    one[0], two[1] = 1.0, 1.0
-    single, _ = audit.group_sensitivity(tree, one)
-    assert single == tree.sensitivity[0] == 4.0
-    assert audit.group_sensitivity(tree, one + two)[0] == pytest.approx(7.0)
-    assert audit.group_sensitivity(tree, one - two)[0] == pytest.approx(1.0)
-    assert audit.group_sensitivity(mechanisms.per_item(16), one - two)[0] == 2.0
-    gaussian = audit.group_sensitivity(mechanisms.tree(16, noise="gaussian"), one + two)[1]
-    assert gaussian == pytest.approx(13**0.5)
-    with pytest.raises(ValueError, match="changes must have shape"):
-        audit.group_sensitivity(tree, np.zeros(16))
-
-
-@quickly
-def test_a_replay_of_a_group_counts_no_cancellation():
-    """The replay of FTRL charges 2 epsilon for rounds 1 and 2, at least the value from C x."""
-    learner = user_level(learners.ftrl(16, domains.ball(2), epsilon=1.0), rounds_per_user=2)
-    losses = np.zeros((16, 2), np.float32)
-    losses[:2, 0] = 1.0
-    for sign in (1.0, -1.0):
-        others = -losses
-        ours = losses.copy()
-        ours[1], others[1] = sign * ours[1], sign * others[1]
-        replayed = audit.replay(learner, audit.Pair(ours, others), jr.key(0))
-        # The changes of two rounds in one coordinate, relative to the L1 change sqrt(2) 2 allowed.
-        assert float(audit.spent(replayed, 0.0)) == pytest.approx(2.0 / 2**0.5, rel=1e-3)
-
-
-def test_rounds_beyond_those_of_a_user_are_refused():
-    learner, key = noisy_sums(laplace, Privacy(epsilon=0.2)), jr.key(0)
-    user, same = user_level(learner, rounds_per_user=K), Pair(TOGETHER.losses, TOGETHER.losses)
-    for call in (audit.replay, partial(audit.epsilon, progress=False)):
-        refuses("differ in one round, these in 3", call, (learner, TOGETHER, key))
-        refuses("at most 3 rounds, these in 4", call, (user, changing(0, 1, 2, 3), key))
-        refuses("these in 0", call, (user, same, key))
-    box = domains.box_losses(2)
-    below = "changed must be below the horizon 8"
-    refuses(below, audit.pairs, (key, 8, box, 2), unit="user", changed=8)
-
-
 # The declaration ------------------------------------------------------------------------------
 
 
@@ -395,26 +288,8 @@ def test_other_combinators_keep_the_user():
     base = user_level(learners.hedge(8, 2, epsilon=1.0), rounds_per_user=2)
     assert minibatch(base, 8, 2).privacy == base.privacy
 
-    def make(horizon, k=2):
-        return user_level(learners.hedge(horizon, 2, epsilon=0.5), rounds_per_user=k)
+    def make(horizon):
+        return user_level(learners.hedge(horizon, 2, epsilon=0.5), rounds_per_user=2)
 
     declared = doubling(make, 24, first=8).privacy
     assert (declared.unit, declared.rounds_per_user) == ("user", 2)
-    growing = lambda horizon: make(horizon, horizon // 4)  # noqa: E731
-    refuses("one rounds_per_user for all horizons", doubling, (growing, 24), first=8)
-
-
-def test_what_has_no_declaration_for_a_user_is_refused():
-    lazy = learners.lazy_ucb(8, 2, epsilon=1.0)
-    refuses("learner must be a learner", user_level, (learners.lazy_ucb,), rounds_per_user=2)
-    for bad in (0, -1, 1.5, True):
-        refuses("rounds_per_user must be an integer", user_level, (lazy,), rounds_per_user=bad)
-    entries = learners.ftrl(8, domains.ball(2), epsilon=1.0, unit="entry")
-    for said, learner in {
-        "learner declares no privacy": learners.kl_ucb(8, 2),
-        "of one round, not of one user": user_level(lazy, rounds_per_user=2),
-        "of one round, not of one entry": entries,
-    }.items():
-        refuses(said, user_level, (learner,), rounds_per_user=2)
-    unity = "rounds_per_user: 5 rounds have delta = 1"
-    refuses(unity, user_level, (learners.exp3(16, 3),), rounds_per_user=5)

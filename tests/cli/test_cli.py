@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +11,7 @@ import xarray
 import dpjax
 from dpjax import environments, learners, mechanisms, papers, store
 from dpjax.cli import main
-from dpjax.cli.alive import alive
-from dpjax.engine import progress
-from dpjax.papers.sweeps import play, showing
-from dpjax.report.output import output_folder
-from dpjax.study import theorems
+from dpjax.papers.sweeps import play, playing
 from tests import ROOT
 
 DIAGNOSES = str(ROOT / "tests" / "data" / "diagnoses.csv")
@@ -76,39 +70,6 @@ def test_version(capsys):
     assert (code, printed) == (0, f"dpjax {dpjax.__version__}\n")
     pyproject = ROOT / "pyproject.toml"
     assert 'version = {attr = "dpjax.core._version.__version__"}' in pyproject.read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "dpjax: Missing command"),
-        (["reprodcue"], "dpjax: No such command 'reprodcue'"),
-        (["run"], "dpjax: run: pass the Python file of a study, or --losses FILE"),
-        (["run", "--losses", DIAGNOSES, "--learner", "EXP3"], " (did you mean exp3?)"),
-        (["run", "--seeds", "9" * 5000], "dpjax run: Invalid value for '--seeds': "),
-        (["run", "--epsilon", "1,low"], "'--epsilon': must be numbers separated by commas, got"),
-        (["run", "--epsilon", "1,,2"], "'--epsilon': must be numbers separated by commas, got ''"),
-        (["run", "--horizn", "2"], "dpjax run: No such option"),
-        (["run", "nothing.py"], "dpjax: nothing.py: no such file"),
-        (["run", "--losses", DIAGNOSES, "--learner", "exp3", "--out", "/dev/null/out"],
-         "out: cannot write to the folder /dev/null/out"),
-        (["reproduce", "Tossou2017"], " (did you mean tossou2017?)"),
-        (["reproduce", "agarwal2017_bandits"], " (did you mean agarwal2017-bandits?)"),
-        (["audit", "FTRL"], " (did you mean ftrl?)"),
-        (["audit"], "dpjax: audit: name learners, or pass --all"),
-        (["audit", "exp3", "exp3"], "learner: one is named twice in exp3, exp3"),
-        (["audit", "exp3", "--runs=0"], "runs must be an integer of at least 1"),
-        (["audit", "exp3", "--epsilon=1e39"], "got 1e+39, which is inf"),
-        (["theorem", "exp3", "--all"], "dpjax: theorem: name some, or pass --all"),
-    ],
-)  # fmt: skip
-def test_a_bad_use_is_one_sentence_exit_code_2_and_no_files(
-    words, message, capsys, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    code, printed, error = call(capsys, *words)
-    assert code == 2 and message in error and error.count("\n") == 1
-    assert printed == "" and list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupted_run_leaves_nothing(capsys, tmp_path, monkeypatch):
@@ -185,7 +146,7 @@ def test_reproduce_keeps_a_store_a_study_and_goes_on(capsys, tmp_path, monkeypat
     killed.append(False)
     assert call(capsys, *arguments, "--resume")[0] == 0
     assert {*written} == {f"{kept}/002-study"}
-    with showing(False):
+    with playing(progress=False):
         assert play(study(seed=0)).regret.sizes["trial"] == 4
     assert len(list(Path(kept).iterdir())) == 2, "outside of the command nothing is kept"
 
@@ -212,23 +173,6 @@ def test_devices_make_a_mesh_for_every_sweep(capsys, tmp_path):
     assert found.stdout == call(capsys, *arguments, "--overwrite")[1]
 
 
-def test_what_a_killed_run_left_in_its_folder_is_removed_by_the_next(tmp_path):
-    code = (
-        "import os, signal; from dpjax.report.output import output_folder\n"
-        f"with output_folder({str(tmp_path)!r}) as folder:\n"
-        "    (folder / 'half.csv').write_text('half')\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT)
-    (left,) = tmp_path.iterdir()
-    assert left.name.startswith(".unfinished-")
-    with output_folder(tmp_path), output_folder(tmp_path) as second:
-        assert not left.exists()
-        assert len(list(tmp_path.iterdir())) == 2, "of two that are running none is removed"
-        (second / "table.csv").write_text("whole")
-    assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]
-
-
 def test_as_a_process():
     """python -m dpjax, from a folder outside the project."""
     done = subprocess.run(
@@ -236,41 +180,6 @@ def test_as_a_process():
     )
     assert done.returncode == 0
     assert "tossou2017" in done.stdout
-
-
-def test_a_part_without_a_bar_shows_a_sign_of_life_in_logs(capsys, monkeypatch):
-    """Not on a terminal, and not while a bar writes lines of its own."""
-    monkeypatch.setattr("dpjax.cli.alive.EVERY", 0.05)
-
-    def lines(**options):
-        with alive("dpjax audit", **options):
-            time.sleep(0.18)
-        return [line for line in capsys.readouterr().err.split("\n") if line]
-
-    found = lines()
-    assert 1 <= len(found) <= 3 and set(found) == {"dpjax audit: 0 seconds so far"}
-    time.sleep(0.12)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(progress.Bar, "in_logs", 1)
-    assert lines() == []
-    monkeypatch.setattr(progress.Bar, "in_logs", 0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert lines() == []
-
-
-def test_no_command_keeps_silent_in_a_log(capsys, tmp_path, monkeypatch):
-    """Lines are due each tenth of a second here. A busy machine may miss some of them."""
-    monkeypatch.setattr("dpjax.cli.alive.EVERY", 0.1)
-    monkeypatch.setattr(progress, "_SILENT", 0.1)
-    small = partial(theorems.worst_case, trials=8, population=8, generations=3)
-    monkeypatch.setattr(theorems, "worst_case", small)
-    sizes = ["--epsilon", "1", "--horizon", "64", "--trials", "8", "--out", tmp_path / "out"]
-    begin = time.perf_counter()
-    code, _, error = call(capsys, "theorem", "limited_updates", "--search", *sizes)
-    seconds = time.perf_counter() - begin
-    assert code == 0
-    lines = [line for line in error.split("\n") if "/" in line or "seconds so far" in line]
-    assert len(lines) >= 0.25 * seconds / 0.1
 
 
 @pytest.mark.slow

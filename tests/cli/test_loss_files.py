@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 
-from dpjax.cli.loss_files import WORDS, read_cases, read_losses
+from dpjax.cli.loss_files import LABELS, WORDS, read_cases, read_losses
 from tests import ROOT
 
 DIAGNOSES = ROOT / "tests" / "data" / "diagnoses.csv"
@@ -48,9 +48,13 @@ def test_the_same_table_reads_the_same_from_every_format(name, tmp_path):
 MISSING = "is missing or marked as missing; fill it in, or remove the row"
 RANGE = "losses must lie in [0, 1]"
 BAD_LOSSES = {
-    "semicolons": ("a;b\n0;1\n", "its entries are separated by semicolons or tabs; separate them"),
+    "decimal commas": ("a;b\n0;1\n0;0,5\n", "row 3, column 2 (b) is '0,5', which is not a number; "
+                       "write a decimal point, and no comma"),
+    "both": ("a;b\n1.234,5;1\n", "is '1.234,5', which is not a number; write a decimal point"),
+    "thousands": ('a,b\n0,1\n0,"1,234"\n', "row 3, column 2 (b) is '1,234', which is not a number; "
+                  "write a decimal point, and no comma"),
     "a counted header": ("0,1,2\n.5,.5,.5\n", "row 1 counts the columns; if it is a header, use"),
-    "an index": (",a,b\n0,0,1\n1,1,0\n", "row 1 must name the columns, and column 1 has no name"),
+    "names of rows": (",a,b\nu,0,1\nv,1,0\n", "row 1 must name the columns, and column 1 has no"),
     "an index without a name": ("1,0,1\n2,1,0\n", f"row 2, column 1 (arm 1) is 2; {RANGE}"),
     "a name twice": ("a,b, a\n0,1,0\n", "columns 1 and 3 are both named 'a'; rename"),
     "an empty entry": ("a,b\n0,1\n\n0.5,\n", f"row 3, column 2 (b) {MISSING}"),
@@ -58,7 +62,7 @@ BAD_LOSSES = {
               f"{MISSING}"),
     "a short row": ("a,b\n0,1\n0.5\n", f"row 3, column 2 (b) {MISSING}"),
     "a long row": ("a,b\n0,1\n0.5,1,0\n", "Expected 2 fields in line 3, saw 3"),
-    "a long first row": ("a,b\n0.5,1,0\n", "Length of header or names does not match"),
+    "a long first row": ("a,b\n0.5,1,0\n", "row 1 must name the columns, and column 1 has no name"),
     "a word": ("a,b\n0,1\n0.5,high\n", "row 3, column 2 (b) is 'high', which is not a number"),
     "half a header": ("a,0.5\n0,1\n", "row 1, column 1 (arm 1) is 'a', which is not a number"),
     "a digit of a script": ("a,b\n\uff11,0\n", "row 2, column 1 (a) is '\uff11', which is not a"),
@@ -116,7 +120,7 @@ def test_files_of_other_kinds_and_damaged_files_are_named(tmp_path):
         ("cut.npy", "cannot be read as .npy: "),
         ("garbage.npy", "cannot be read as .npy: "),
         ("garbage.npz", "cannot be read as .npz: "),
-        ("table.txt", "must be a .csv, .parquet, .npy or .npz file"),
+        ("table.xlsx", "must end in one of .csv, .tsv, .txt, .dat, .data, .parquet, .feather, "),
         ("absent.csv", "no such file"),
         ("folder.csv", "is not a file"),
     ]:
@@ -143,12 +147,12 @@ def test_words_are_encoded_and_nothing_else_is_changed(tmp_path):
     )
     labelled = read_cases(path, label="sex", features=["age"])
     assert labelled.arms == ("f", "m") and labelled.labels.tolist() == [0, 1, 0]
-    assert labelled.losses.tolist() == [[0, 1], [1, 0], [0, 1]] and labelled.notes == ()
+    assert labelled.losses is None and labelled.notes == ()
     assert read_cases(path, label="sex").names == ("age", "a", "b")
     assert read_cases(write(path, "x,y\n1,10\n2,9\n"), label="y").arms == ("9", "10")
 
 
-MANY = "\n".join(f"{i / 7},word {i}" for i in range(WORDS + 1))
+MANY = "\n".join(f"{i / 7},word {i}" for i in range(LABELS + 1))
 BAD_CASES = {
     "a missing number": ("x,y\n1,u\n,v\n", f"row 3, column 1 (x) {MISSING}"),
     "a missing label": ("x,y\n1.5,u\n2,NA\n", f"row 3, column 2 (y) {MISSING}"),
@@ -158,8 +162,12 @@ BAD_CASES = {
     "an index": ("x,z,y\n2,0,u\n5,1,v\n4,2,v\n", "row 2, column 2 (z) begins an index of the rows; "
                  "remove it"),
     "one word": ("x,z,y\n1.5,a,u\n2,a,v\n", "column 2 (z) has 1 different entries; it must have"),
-    "many labels": (f"x,y\n{MANY}\n", f"column 2 (y) has {WORDS + 1} different entries; it must"),
-    "no name": (",y\n1,u\n", "row 1 must name the columns, and column 1 has no name"),
+    "many labels": (f"x,y\n{MANY}\n", f"column 2 (y) has {LABELS + 1} different entries; it must"),
+    "many words": ("x,y\n" + "".join(f"w{i},u\nw{i},v\n" for i in range(WORDS + 1)),
+                   f"column 1 (x) has {WORDS + 1} different entries; it must have from 2 to 32"),
+    "words with commas": ('x,y\n"1,5",u\n"2,5",v\n', "row 2, column 1 (x) is '1,5', which is not a "
+                          "number; write a decimal point, and no comma"),
+    "no name": (",y\n5,u\n", "row 1 must name the columns, and column 1 has no name"),
     "no header": ("x,2\n3,4\n", "has no column 'y'; its columns are arm 1, arm 2"),
     "other columns": ("x,Y\n1,u\n", "has no column 'y' (did you mean Y?); its columns are x, Y"),
     "the label alone": ("y\nu\nv\n", "has no column of features"),

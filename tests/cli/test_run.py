@@ -132,42 +132,6 @@ def test_every_learner_without_epsilon_says_that_it_is_to_be_left_out():
             run.study_of(np.full((4, 2), 0.5), name, epsilons=(1.0,))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--learner exp33", "learner: there is no 'exp33' (did you mean exp3?); known are "),
-        ("--learner exp3,exp3", "learner: one is named twice in exp3, exp3"),
-        ("--learner exp3,ucb1 --epsilon 1", "epsilon: the learners exp3, ucb1 take none; leave it"),
-        ("--learner exp3,linucb", "learner: linucb plays on features, and a loss table has none; "
-         "name their columns with --features, or a column of labels with --label"),
-        ("--learner linucb,exp3 --label a", "learner: exp3 does not play on features; leave out"),
-        ("--learner hedge --label a", "learner: hedge does not play on features; leave out"),
-        ("--learner dp_exp3_lap --epsilon 1,0", "epsilon must be greater than 0"),
-        ("--learner dp_exp3_lap --epsilon nan", "epsilon must be greater than 0"),
-        ("--learner dp_exp3_lap --epsilon 1e39", "got 1e+39, which is inf in float32"),
-        ("--learner dp_exp3_lap --epsilon 1e400", "1e400 is too large for a float; write inf"),
-        ("--learner dp_exp3_lap --epsilon 1,1.0", "epsilon: one is given twice in 1, 1"),
-        ("--learner exp3 --horizon 3", "horizon: 3 rounds were requested, but "),
-        ("--learner exp3 --horizon 0", "horizon must be an integer of at least 1"),
-        ("--learner exp3 --seeds 16777217", "seeds must be at most 16777216"),
-        ("--learner exp3 --seed -1", "seed must be a whole number from 0 to 4294967295, got -1"),
-        ("--learner exp3 --devices 1000000", "devices must be in [1, 1024], got 1000000"),
-        ("--learner exp3 --resume", "resume: it needs a store; pass --store PATH"),
-        ("--learner exp3 --store foo://x", "store: foo://x cannot be opened"),
-        ("--learner exp3 --store /dev/zero", "store: /dev/zero is not a folder"),
-        ("--learner exp3 --store=", "store: must name a folder"),
-        ("", "learner: name one that plays the losses, with --learner NAME"),
-    ],
-)  # fmt: skip
-def test_options_that_do_not_fit_the_file_are_refused(words, message, tmp_path, capsys):
-    path = write(tmp_path / "a.csv", "x,a,b\n0,0,1\n1,1,0\n")
-    out = tmp_path / "out"
-    assert main(["run", "--losses", str(path), "--out", str(out), *words.split()]) == 2
-    printed = capsys.readouterr()
-    assert message in printed.err and printed.err.count("\n") == 1 and not printed.out
-    assert not out.exists()
-
-
 def sides(seed, seen=True):
     """A CSV text in which a word says which of two arms loses, or does not."""
     rng = np.random.default_rng(seed)
@@ -197,9 +161,11 @@ def test_labelled_cases_are_those_of_the_environment(recwarn):
     """The same game as classification of the columns, at any horizon, with losses -1 and 1."""
     study, game = run.read_study(PATIENTS, ["linucb"], label="malignant", epsilons=[1.0], seeds=2,
                                  horizon=700)  # fmt: skip
-    assert game.arms == ("0", "1") and game.losses.shape == (569, 2)
-    assert {*game.losses.ravel()} == {-1.0, 1.0}
     *columns, labels = np.loadtxt(PATIENTS, delimiter=",", skiprows=1).T
+    assert game.arms == ("0", "1") and game.table.tolist() == labels.tolist()
+    np.testing.assert_allclose(
+        game.mean_losses(700), [np.mean(2 * labels - 1), np.mean(1 - 2 * labels)]
+    )
     environment = environments.classification(np.stack(columns, 1), labels)
     by_hand = run.study_of(environment, ["linucb"], epsilons=[1.0], seeds=2, horizon=700)
     np.testing.assert_array_equal(

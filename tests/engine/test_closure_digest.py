@@ -1,6 +1,5 @@
 """All values that functions read are found, and if one changed, JAX traces them anew."""
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -227,20 +226,6 @@ def test_clear_caches_leaves_nothing_stale_outside_of_sweeps():
     assert cost() == 1.0  # JAX's own behaviour
     clear_caches()
     assert cost() == 0.5
-
-
-def test_many_contexts_are_warned_of_once(monkeypatch):
-    monkeypatch.setattr(closure_digest, "_CONTEXTS", 3)
-    closure_digest.forget()
-    cells = Notebook(*CALLED, f"def game(point): return game_of({KEPT['cond']})")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for factor in (1.0, 2.0, 3.0, 4.0, 5.0, 2.0, 1.0):
-            cells.run(f"factor = {factor}")
-            with closure_digest.as_now(cells.game):
-                pass
-    (warning,) = caught
-    assert "read 3 different values of globals" in str(warning.message)
 
 
 def test_an_unknown_value_is_logged(caplog):

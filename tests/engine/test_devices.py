@@ -129,7 +129,7 @@ def test_a_mesh_of_any_axes_and_what_is_none(monkeypatch):
     plain = sweep(game, POINTS, 5, jr.key(0))
     meshed = sweep(game, POINTS, 5, jr.key(0), mesh=jax.make_mesh((1, 1), ("a", "b")))
     assert_same_bits(jax.tree.leaves(plain), jax.tree.leaves(meshed))
-    with pytest.raises(TypeError, match=r"mesh must be a jax.sharding.Mesh, .*; got list"):
+    with pytest.raises(TypeError, match=r"mesh must be a Mesh, .*; got a list"):
         sweep(game, POINTS, 5, jr.key(0), mesh=jax.devices())
     monkeypatch.setattr(devices, "processes", lambda mesh: 2)
     with pytest.raises(ValueError, match="store: several processes need one"):

@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from jax import random as jr
 from dpjax import clear_caches, simulate, store, sweep
 from dpjax.engine import programs
 from dpjax.study.traces import trace
-from tests.engine import games, notebooks
+from tests.engine import games
 from tests.engine.notebooks import CELLS, POINTS, Notebook, game_of, play
 from tests.test_conformance import compilations
 
@@ -169,29 +168,6 @@ def test_programs_are_kept_within_bounds(monkeypatch):
     table = np.ones((4096, 16), np.float32)
     many = programs.compiled(traced_of(of_table(table)), sizes[0], None)
     assert many.bytes_held >= first.bytes_held + 2 * table.nbytes
-
-
-def test_a_loop_over_games_that_differ_in_numbers_is_told_once(monkeypatch):
-    """Loops over the same game, or over games of other shapes or horizons, get no message."""
-
-    monkeypatch.setattr(programs, "_ALIKE", 4)
-
-    def loop(games):
-        for game in games:
-            play(game)
-
-    def of_shape(n):
-        return lambda point: game_of(point * jnp.sum(jnp.full(n, 0.125)))
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        loop([lambda point: game_of(0.75 * point)] * 9)
-        loop([lambda point: game_of(0.75 * point) for _ in range(9)])
-        loop([of_shape(n) for n in range(1, 5)])
-    message = "game: it has been compiled 4 times with different numbers .* pass these numbers"
-    with pytest.warns(RuntimeWarning, match=message) as told:
-        loop([lambda point, i=i: game_of(point / (1.0 + i)) for i in range(5)])
-    assert len(told) == 1 and told[0].filename == notebooks.__file__
 
 
 def traced(function, *arguments):

@@ -9,13 +9,8 @@ from tests.play import play_table
 
 def play(learner, losses, key):
     """Plays (T, d), observations (T,) and the last state, on loss vectors (T, d)."""
-    return played(learner, losses, key)[:3]
-
-
-def played(learner, losses, key):
-    """As :func:`play`, with the number of clipped losses."""
     game = play_table(learner, losses, key)
-    return game.actions[:-1], game.seen, game.last, game.clipped
+    return game.actions[:-1], game.seen, game.last
 
 
 def changed_rounds(losses, other):

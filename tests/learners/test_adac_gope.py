@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax.learners import adac_gope, linear_elimination
+from dpjax.learners import adac_gope
 from dpjax.learners.parts.elimination import EliminationState, Stage
 from dpjax.maths import exact_sums
 
@@ -49,21 +49,3 @@ def test_estimates_are_least_squares_with_gaussian_noise(monkeypatch):
     log_term = np.log(4 * 6 * 1000**2)
     radii = np.sqrt(2 * log_term * np.diag(products) * (0.25 + largest / (2 * RHO)))
     np.testing.assert_allclose(gamma[0], radii, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_without_noise_it_plays_as_linear_elimination():
-    """The same arms remain after the same phases."""
-    means, seen = jnp.asarray(0.5 + 0.4 * ACTIONS[:, 0], jnp.float32), []
-    for make, noise in ((adac_gope, "rho"), (linear_elimination, "epsilon")):
-        learner, left = make(4096, ACTIONS, **{noise: np.inf}), 4096
-        step, (state, batch) = jax.jit(learner.step), learner.init(jr.key(0))
-        seen.append([])
-        while left > 0:
-            left = left - int(batch.rounds)
-            total = exact_sums.repeated(means[batch.action], batch.rounds)
-            state, batch = step(state, jr.key(left), total)
-            seen[-1].append([int(state.number), int(batch.action), int(batch.rounds)])
-    # The last batch is beyond the horizon.
-    np.testing.assert_array_equal(seen[0][:-1], seen[1][:-1])
-    assert len(seen[0]) > 10 and seen[0][-1][0] > 2

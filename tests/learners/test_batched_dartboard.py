@@ -9,15 +9,17 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, environments, simulate
-from dpjax.cli import audits
+from dpjax import environments, simulate
 from dpjax.learners._shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.parts.dartboard import Setting, derived_setting, pure_epsilon
 from tests.play import play_table
 
 
-def game_law(means, rate, restart, budget, share=0.0):
-    """Arms of each path, (m, n), and their probabilities on tables of means (count, n - 1, K)."""
+def game_paths(means, rate, restart, budget, share=0.0):
+    """(arms, number of draws, probabilities (count,)) of paths, on means (count, n - 1, K).
+
+    A path also contains the rounds in which an arm was drawn, even if it was the same arm.
+    """
     count, steps, arms = means.shape
     law = np.full((count, arms), 1 / arms)
     paths = [((x,), 1, np.full(count, 1 / arms)) for x in range(arms)]
@@ -35,8 +37,14 @@ def game_law(means, rate, restart, budget, share=0.0):
                     drawn_anew = probability * (1 - keep) * law[:, y]
                     longer.append(((*played, y), drawn + 1, drawn_anew))
         paths = longer
+    return paths
+
+
+def game_law(means, rate, restart, budget, share=0.0):
+    """Different arms of paths, (m, n), and their probabilities, (m, count)."""
+    paths = game_paths(means, rate, restart, budget, share)
     names, index = np.unique([path[0] for path in paths], axis=0, return_inverse=True)
-    merged = np.zeros((len(names), count))
+    merged = np.zeros((len(names), len(means)))
     np.add.at(merged, index.ravel(), np.stack([path[2] for path in paths]))
     return names, merged
 
@@ -105,21 +113,6 @@ def test_games_have_the_exact_law(epsilon, shifts):
 
     assert pvalue(rate) > 1e-3
     assert pvalue(0.6 * rate) < 1e-6
-
-
-def test_replays_know_the_batch():
-    """Batches of 4 spend what they declare and no more; a smaller account would be found."""
-    rate, restart = 0.3, 0.3
-    given = {"epsilon": np.inf, "rate": rate, "restart": restart}
-    learner = shrinking_dartboard(32, 3, batch=4, **given)
-    found = audits.replays(learner, audit.pairs_for(learner, 8, audits.keys()[0]))
-    assert found.failed == ()
-    # The account of single rounds would declare much more than it spends.
-    single = shrinking_dartboard(32, 3, **given).privacy
-    assert found.spent.max() < 0.5 * float(single.epsilon)
-    # A change of the weights of keep / B^2 is too little.
-    setting = derived_setting(32, 3, np.inf, None, rate, restart, jnp.float32(4.0))
-    assert float(pure_epsilon(setting, jnp.float32(16.0))) < 0.9 * found.spent.max()
 
 
 def test_printed_batches():

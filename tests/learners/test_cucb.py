@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit, bounds, domains
+from dpjax import audit, domains
 from dpjax.learners import cucb
 from dpjax.learners._cucb import SPREAD, most_ones
 from tests.learners.given_noise import with_releases
@@ -123,21 +123,3 @@ def test_a_replaced_round_spends_epsilon_and_not_more(read, model):
     learner = cucb(16, CATALOGUE["paths"][0], epsilon=1.0, read=read, model=model)
     found = audit.verdict(learner, audit.pairs_for(learner, 16, jr.key(1)), jr.key(2))
     assert found.failed == () and found.spent.max() <= 1.0 + 1e-4
-
-
-def test_the_bound_by_hand():
-    """Central and local values in closed form; less privacy has the smaller bound."""
-    horizon, log_t = 1024, np.log(1024)
-    for read, model, c, h in (
-        ("one", "central", 6, 2.0), ("all", "central", 4, 6.0), ("one", "local", 1, 2.0),
-    ):  # fmt: skip
-        b = 0.25 + (2 * h * h if model == "local" else 0)
-        value = (1 + 2**-13) * (
-            6 * np.sqrt(96 * b * c * 5 * horizon * log_t) + 12 * c * 5 * h * 3 * log_t * (1 + log_t)
-        )
-        value += 2.5 * 15 + 3 * np.sqrt(np.log(2) * 5 * horizon / 2)
-        assert bounds.cucb(horizon, 5, 3, 0.5, read=read, model=model) == pytest.approx(value)
-    assert (np.diff(bounds.cucb(10**6, 5, 3, [0.1, 1.0, np.inf])) < 0).all()
-    for argument in ({"read": "two"}, {"model": "joint"}):
-        with pytest.raises(ValueError, match=next(iter(argument))):
-            bounds.cucb(10, 5, 2, 1.0, **argument)

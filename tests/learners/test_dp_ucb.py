@@ -1,9 +1,7 @@
 """Private UCB on trees: levels and noise scale of nodes, and its index by hand."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import random as jr
 
 from dpjax import noise
 from dpjax.learners import dp_ucb
@@ -59,12 +57,3 @@ def test_what_each_split_declares():
     assert (float(parallel.epsilon), float(paper.epsilon)) == (0.5, 0.125)
     assert (parallel.calibration, paper.calibration) == ("derived", "printed")
     assert np.isnan(parallel.paper_epsilon) and float(paper.paper_epsilon) == 0.5
-
-
-@pytest.mark.parametrize(("horizon", "levels"), [(2, 1), (64, 6), (65, 7)])
-def test_levels(horizon, levels, unit_noise):
-    """T - 1 prefixes are released: ceil(log2 T) levels, not ln T."""
-    learner = dp_ucb(horizon, 2, epsilon=0.5)
-    state, _ = learner.init(jr.key(0))
-    learner.step(state, jr.key(1), jnp.float32(0.5))
-    np.testing.assert_allclose(np.array(unit_noise, float), levels / 0.5, rtol=1e-6)

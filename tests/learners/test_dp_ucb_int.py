@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit
 from dpjax.learners import dp_ucb_int
 from dpjax.learners._dp_ucb_int import derived_interval, interval_spending, most_releases
 from tests.learners.given_noise import laplace_draws, losses_of_games, many_games, play
@@ -34,13 +33,6 @@ def test_spending_against_direct_sums(exponent):
             found = interval_spending(interval, releases, 1e-6, jnp.float32(exponent))
             exact = by_hand(horizon, ARMS, interval, 1e-6, np.float64(np.float32(exponent)))
             np.testing.assert_allclose([float(x) for x in found], exact, rtol=3e-6)
-
-
-def test_rho_and_epsilon_of_the_papers_setting():
-    """v = 1.1, f = 1: rho 3.71 and epsilon 15.7 after 1e5 rounds, at delta 1e-5."""
-    learner = dp_ucb_int(10**5, 10, epsilon=1.0, delta=1e-5, calibration="printed")
-    assert float(learner.privacy.rho) == pytest.approx(3.71, abs=0.005)
-    assert float(learner.privacy.epsilon) == pytest.approx(15.75, abs=0.05)
 
 
 def interval_of(**arguments):
@@ -73,29 +65,6 @@ def test_the_derived_interval_is_the_smallest_of_all(horizon, arms):
                 assert f == 1 or cost[f - 2] > epsilon * (1 - 1e-5)
 
 
-@pytest.mark.slow
-def test_a_replay_spends_what_is_declared():
-    """Only arm 0 has no losses, so it plays on after the first K f rounds.
-
-    All epsilons are traced at once.
-    """
-    horizon, epsilons = 96, jnp.array([0.05, 0.3, 1.0, 2.0, 5.0])
-    losses = jnp.ones((horizon, 2)).at[:, 0].set(0.0)
-    pair = audit.Pair(losses, losses.at[0, 0].set(1.0))
-
-    def spending(epsilon, key):
-        learner = dp_ucb_int(horizon, 2, epsilon=epsilon, exploration=1e-3)
-        declared = learner.privacy
-        return declared.epsilon, audit.spent(audit.replay(learner, pair, key), declared.delta)
-
-    each = jax.jit(jax.vmap(jax.vmap(spending, (None, 0)), (0, None)))
-    declared, spent = np.asarray(each(epsilons, jr.split(jr.key(1), 24)))
-    declared = declared[:, 0]
-    np.testing.assert_allclose(spent.max(axis=1), declared, rtol=1e-5)
-    assert (declared <= epsilons).all() and (declared[2:] > 0.8 * epsilons[2:]).all()
-    assert declared[0] == 0.0  # There is no release.
-
-
 @pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize(("epsilon", "interval"), [(1.0, 1), (0.3, 4), (0.1, 10), (7.0, 1)])
 def test_the_printed_interval(epsilon, interval):
@@ -107,17 +76,6 @@ def test_the_printed_interval(epsilon, interval):
     assert declared.calibration == "printed" and declared.delta == delta
     np.testing.assert_allclose([declared.rho, declared.epsilon], exact, rtol=1e-5)
     assert float(declared.epsilon) > epsilon
-
-
-def test_extreme_epsilons():
-    """At 1e-9 no release within the horizon; at infinity f = 1 and no declaration."""
-    for calibration in ("derived", "printed"):
-        none = dp_ucb_int(100, 2, epsilon=1e-9, calibration=calibration)
-        assert float(none.privacy.epsilon) == 0.0
-        assert interval_of(epsilon=1e-9, horizon=100, calibration=calibration) == 100
-    plain = dp_ucb_int(100, 2, epsilon=np.inf)
-    assert np.isinf(plain.privacy.epsilon) and np.isinf(plain.privacy.rho)
-    assert interval_of(epsilon=np.inf) == 1
 
 
 HORIZON, GAMES = 300, 12

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax import audit
 from dpjax.audit import Pair
 from dpjax.cli import audits
 from dpjax.learners._hedge import hedge, logits
@@ -122,17 +121,6 @@ def test_laws_of_arms_far_behind_stay_within_the_declaration(share):
     pairs = Pair(jnp.asarray(losses)[None], jnp.asarray(others)[None])
     found = audits.replays(learner, pairs)
     assert found.failed == () and found.spent.max() > learner.privacy.epsilon / 50
-
-
-def test_sharing_declares_what_hedge_declares_and_spends_no_more():
-    """Rates set by epsilon are the same; a quarter of the declaration is too little."""
-    plain = hedge(16, 3, epsilon=0.5).privacy
-    for share in (0.0, 0.3):
-        assert str(hedge(16, 3, epsilon=0.5, share=share).privacy) == str(plain)
-    learner = hedge(16, 3, epsilon=0.5, rate=1.0, share=0.02)
-    pairs = audit.pairs_for(learner, 8, audits.keys()[0])
-    found = audits.replays(learner, pairs)
-    assert found.failed == () and found.spent.max() > learner.privacy.epsilon / 4
 
 
 # Printed -------------------------------------------------------------------------------------

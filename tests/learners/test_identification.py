@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 from dpjax import bounds
-from dpjax.maths import transport
 from tests.learners.identified import Case, played
 
 GAINS = (0.7, 0.5, 0.3)
@@ -41,20 +40,6 @@ def test_errors_are_rarer_than_failure(name, options, least):
     check_errors(played(name, cases, 1000, **options), cases)
 
 
-def test_a_threshold_without_the_noise_fails(monkeypatch):
-    """The radius at epsilon = inf errs in a quarter of the trials if noise matters."""
-    radius = transport.hoeffding_radius
-    monkeypatch.setattr(
-        transport, "hoeffding_radius", lambda *numbers: radius(*numbers[:-1], np.inf)
-    )
-    # Another horizon needs another program.
-    found = played("adap_tt", INSTANCES, 1000, horizon=10**8 + 1)
-    with pytest.raises(AssertionError):
-        check_errors(found, INSTANCES)
-    wrong = (found.recommendation != 0).mean(axis=1)
-    assert wrong[0] > 0.2 > 0.1 > wrong[1] and wrong[2] > 0.2
-
-
 # Stopping times -------------------------------------------------------------------------------
 
 
@@ -73,31 +58,6 @@ def test_stopping_times_scale_with_epsilon():
     for mean, other in zip(means, known.values(), strict=True):
         if other is not None:
             assert mean == pytest.approx(other[0], abs=4.0 * (1.2 * other[1]))
-
-
-FAILURES = (1e-2, 1e-12, 1e-30)
-# A factor r if everything is kept, 4 if all but the latest phase is forgotten.
-FACTORS = [("adap_tt", {}, 4.0), ("ttucb", {}, 1.1)]
-
-
-@pytest.mark.parametrize(("name", "options", "factor"), FACTORS)
-def test_stopping_times_tend_to_the_characteristic_time(name, options, factor):
-    """Over ln(1 / failure), within the factor, and 2 more for playing the leader half the time.
-
-    A further unit of ln(1 / failure) costs at most the factor itself: on this instance the leader's
-    optimal share is 0.476. No learner can stop before the lower bound.
-    """
-    epsilons = (np.inf,) if name == "ttucb" else (1.0, np.inf)
-    logs = -np.log(np.array(FAILURES))
-    for epsilon in epsilons:
-        cases = [Case(GAINS, epsilon, failure) for failure in FAILURES]
-        mean = played(name, cases, 300, **options).stopping_time.mean(axis=1)
-        time, _ = bounds.characteristic_time(1.0 - np.array(GAINS), epsilon)
-        ratios = mean / (time * logs)
-        assert (np.diff(ratios) < 0.0).all()
-        assert 1.0 < ratios[-1] < 2.0 * factor
-        slope = (mean[2] - mean[1]) / (logs[2] - logs[1]) / time
-        assert 1.0 < slope < factor * 1.1
 
 
 # The end --------------------------------------------------------------------------------------

@@ -107,17 +107,6 @@ def test_games_by_hand(forget, ratio, rule, horizon, monkeypatch):
 # Arguments ------------------------------------------------------------------------------------
 
 
-def test_a_ratio_with_more_than_48_phases_is_refused_where_they_are_kept():
-    """The threshold of DP-TT has tables for sums of this many draws."""
-    text = r"^ratio: an arm may have \d+ phases, but at most 48 can be kept; pass a ratio above"
-    with pytest.raises(ValueError, match=text):
-        learners.dp_tt(10**9, 3, epsilon=1.0, forget=False, ratio=1.2)
-    learners.dp_tt(10**9, 3, epsilon=1.0, forget=True, ratio=1.2)
-    learners.dp_tt(10**9, 3, epsilon=1.0, forget=False, ratio=1.7)
-    # Without a table there is no limit.
-    learners.adap_tt(10**9, 3, epsilon=1.0, forget=False, ratio=1.2)
-
-
 @pytest.mark.parametrize("name", ["adap_tt", "dp_tt", "ctb_tt", "ttucb", "lucb", "track_and_stop"])
 def test_a_horizon_of_one_round_is_censored(name):
     private = name in ("adap_tt", "dp_tt", "ctb_tt")

@@ -160,34 +160,6 @@ def test_rows_beyond_the_bounds_are_clipped_and_counted():
     np.testing.assert_allclose(beliefs.estimate, expected.estimate, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("changed, message", [
-    ({"delta": None}, "delta must be given"),
-    ({"gram": gram.gaussian}, r"gram must be a Gram, such as gram.gaussian\(\)"),
-    ({"gram": "wishart"}, "gram must be a Gram"),
-    ({"gram": gram.gaussian(floor=2.0), "ridge": 1.0}, "ridge must be left out if gram has a"),
-    ({"gram": gram.gaussian(mechanism=lambda _, **law: mechanisms.tree(9, **law))},
-     "mechanism covers 9 rounds"),
-    ({"gram": gram.gaussian(mechanism=lambda horizon, noise: mechanisms.tree(horizon))},
-     "mechanism has laplace noise"),
-])  # fmt: skip
-def test_bad_arguments_are_refused_by_name(changed, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        learners.linucb(10, 2, **{"epsilon": 1.0, "delta": DELTA, **changed})
-
-
-@pytest.mark.parametrize("law, options, message", [
-    (gram.gaussian, {"floor": -1.0}, "floor must be greater than 0"),
-    (gram.wishart, {"floor": 2.0, "shifted": False}, "floor must be left out if shifted"),
-    (gram.gaussian, {"mechanism": mechanisms.kary, "calibration": "printed"},
-     "mechanism: only derived Gaussian noise accepts one"),
-    (gram.losses_only, {"mechanism": mechanisms.tree(9)}, "mechanism must be a factory"),
-    (gram.gaussian, {"failure": 1.0}, "failure must be strictly between 0 and 1"),
-])  # fmt: skip
-def test_bad_laws_are_refused_by_name(law, options, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        law(**options)
-
-
 def test_a_traced_floor_outside_of_its_domain_makes_the_declared_epsilon_nan():
     def declared(floor):
         law = gram.gaussian(floor=floor)

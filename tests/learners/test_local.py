@@ -33,28 +33,17 @@ def twin(name, noise="gaussian", mechanism=mechanisms.per_item, **options):
     return audits.build(name, domain, audits.HORIZON, 1.0, **law)
 
 
-FEW = [("ftrl", "laplace", 1), ("ftrl", "laplace", 3), ("linucb", "gaussian", 1)]
-OTHERS = [(name, "gaussian", 3) for name in TWINS]
-OTHERS += [(name, "laplace", 1) for name in TWINS if name not in ("ftpl", "ftrl", "linucb")]
-
-
 @pytest.mark.parametrize(
     ("name", "noise", "batch"),
-    [*FEW, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS)],
+    [("ftrl", "laplace", 1), ("ftrl", "laplace", 3), ("linucb", "gaussian", 1)],
 )
 @pytest.mark.usefixtures("quick_compilation")
 def test_one_changed_round_touches_one_message_and_costs_what_is_declared(name, noise, batch):
-    """The worst pair spends exactly epsilon = 1.
-
-    Estimates from one or two points have random directions, whose L1 norm is seldom maximal.
-    """
+    """The worst pair spends exactly epsilon = 1."""
     learner = twin(name, noise, batch=batch)
     verdict = audits.replays(learner, audit.pairs_for(learner, 16, audits.keys()[0]))
     assert verdict.failed == () and verdict.touched == 1
-    if noise == "laplace" and name in ("private_one_point", "two_point_gradient"):
-        assert 0.6 < verdict.spent.max() < 1.0
-    else:
-        assert verdict.spent.max() == pytest.approx(1.0, rel=1e-3)
+    assert verdict.spent.max() == pytest.approx(1.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -130,9 +119,3 @@ def test_regularizers_grow_with_the_noise(batch):
     assert ((values < smallest[-1]) | (values > found.largest[-1])).mean() < 0.01
     room = norm[-1] / 3.0
     assert (np.abs(values - found.offset[-1]).max(axis=1) > room).mean() > 0.2
-
-
-def test_losses_alone_take_a_central_mechanism():
-    with pytest.raises(ValueError, match="^mechanism: losses_only requires one for the central"):
-        law = gram.losses_only(mechanism=mechanisms.per_item)
-        learners.linucb(8, 2, epsilon=1.0, delta=DELTA, gram=law)

@@ -133,11 +133,13 @@ def at_the_end_of_a_billion(name):
         ExactSum(jnp.array([2**30 - 2**20, 3], jnp.int32), jnp.array([2**29, 7], jnp.int32)),
     )
     # dp_ucb_int has so much epsilon that it releases a mean in every round.
-    epsilon, field = (1.0, "buffer") if name == "lazy_ucb" else (1000.0, "sums")
-    learner = getattr(learners, name)(LONGEST, 2, epsilon=epsilon)
+    learner = getattr(learners, name)(LONGEST, 2, epsilon=1.0 if name == "lazy_ucb" else 1000.0)
     state, arm = learner.init(jr.key(0))
-    samples = jnp.array([2**29, 5], jnp.int32)
-    state = state._replace(round=sums.pulls[0] + 5, samples=samples, **{field: sums})
+    state, samples = state._replace(round=sums.pulls[0] + 5), jnp.array([2**29, 5], jnp.int32)
+    if name == "lazy_ucb":
+        state = state._replace(kept=state.kept._replace(samples=samples, buffer=sums))
+    else:
+        state = state._replace(samples=samples, sums=sums)
     return learner._replace(init=lambda key: (state, arm), horizon=2)
 
 

@@ -8,14 +8,10 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, learners, mechanisms
+from tests.learners.test_ftrl import play
 from tests.play import play_table
 
 HORIZON = 64
-
-
-def play(learner, losses, key):
-    """The points of a learner on a table of losses, (T, d)."""
-    return play_table(learner, losses, key).actions[:-1]
 
 
 @pytest.mark.parametrize("name", ["ball", "cube"])
@@ -62,19 +58,3 @@ def test_what_the_optimizer_sees_sums_to_the_release():
     losses = jnp.tile(jnp.array([0.6, 0.0]), (HORIZON, 1))
     game = play_table(learner, losses[:8], jr.key(0))
     np.testing.assert_allclose(game.actions[1:], -game.states.release[1:], rtol=1e-4, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "needed"),
-    [
-        (optax.lbfgs(), "'value_fn'"),
-        (optax.polyak_sgd(), "'value'"),
-        (optax.chain(optax.adam(0.1), optax.contrib.reduce_on_plateau()), "'value'"),
-        (optax.contrib.sophia(0.1), "obj_fn"),
-    ],
-    ids=["lbfgs", "polyak", "plateau", "sophia"],
-)
-def test_an_optimizer_that_needs_more_than_gradients_is_refused(optimizer, needed):
-    sentence = rf"^optimizer must update a point of shape \(2,\) from its gradient.*{needed}"
-    with pytest.raises(ValueError, match=sentence):
-        learners.online_gradient(8, domains.ball(2), optimizer, epsilon=1.0)

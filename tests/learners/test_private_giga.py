@@ -8,8 +8,6 @@ from jax import random as jr
 from scipy import stats
 
 from dpjax import audit, domains, learners, noise, privacy
-from tests.domains.test_exact_projections import APPROXIMATE, EXACT
-from tests.domains.test_exact_projections import DOMAINS as CATALOGUE
 from tests.play import play_table
 
 HORIZON, ALPHA = 20, 0.4
@@ -90,18 +88,6 @@ def test_without_privacy_it_is_the_mean_of_the_losses():
     np.testing.assert_allclose(points, -means / ALPHA, atol=1e-5)
 
 
-def test_domains_without_an_exact_projection_are_refused():
-    minimizer, given = domains.l1_ball(3).minimizer, {"centre": np.zeros(3), "diameter": 2.0}
-    refused = [CATALOGUE[name].domain for name in APPROXIMATE]
-    refused += [domains.from_minimizer(3, minimizer, **given)]
-    refused += [domains.shrunk(domains.ball(3), 0.5)]
-    for domain in refused:
-        with pytest.raises(ValueError, match="^domain must have an exact projection: "):
-            learners.private_giga(8, domain, epsilon=1.0, delta=1e-6)
-    known = domains.from_minimizer(3, minimizer, project=domains.l1_ball(3).project, **given)
-    learners.private_giga(8, known, epsilon=1.0, delta=1e-6)
-
-
 @pytest.mark.parametrize(
     ("domain", "limit"),
     [
@@ -113,44 +99,6 @@ def test_horizons_that_float32_does_not_carry_are_refused(domain, limit):
     learners.private_giga(limit, domain, epsilon=1.0, delta=1e-6)
     with pytest.raises(ValueError, match=f"^horizon must be at most {limit} on this domain, got "):
         learners.private_giga(limit + 1, domain, epsilon=1.0, delta=1e-6)
-
-
-def leaning(key, horizon, losses):
-    """A pair whose losses favour one direction, so that hidden points stay on the boundary."""
-    keys = jr.split(key, 4)
-
-    def extreme(key, *shape):
-        return jnp.vectorize(losses.maximizer, signature="(d)->(d)")(
-            jr.normal(key, (*shape, losses.dim))
-        )
-
-    base = 0.95 * extreme(keys[0])[None] + 0.05 * extreme(keys[1], horizon)
-    here = (jnp.arange(horizon) == jr.randint(keys[2], (), 0, horizon // 2))[:, None]
-    direction = jr.normal(keys[3], (losses.dim,))
-    first, second = losses.maximizer(direction), losses.maximizer(-direction)
-    return audit.Pair(jnp.where(here, first[None], base), jnp.where(here, second[None], base))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", EXACT)
-def test_replays_on_every_domain_of_the_catalogue(name, quick_compilation):
-    """No pair spends more than declared, and some pair spends more than half of it.
-
-    With Frank-Wolfe steps, pairs on the sparse hull spent up to 330 against a declared 10.
-    """
-    domain, horizon, count, delta = CATALOGUE[name].domain, 256, 16, 1e-6
-    halves = (
-        jax.vmap(lambda key: leaning(key, horizon, domain.losses))(jr.split(jr.key(0), count // 2)),
-        audit.pairs(jr.key(1), horizon, domain.losses, count // 2),
-    )
-    pairs = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *halves)
-    learner = learners.private_giga(
-        horizon, domain, epsilon=10.0, delta=delta, strong_convexity=0.7
-    )
-    replay = jax.jit(jax.vmap(lambda pair, key: audit.replay(learner, pair, key)))
-    replayed = replay(pairs, jr.split(jr.key(2), count))
-    assert replayed.same_actions.all() and replayed.same_scales.all() and replayed.same_keys.all()
-    assert 4.0 < audit.spent(replayed, delta).max() <= 10.0
 
 
 @pytest.mark.parametrize(

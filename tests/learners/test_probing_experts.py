@@ -14,6 +14,7 @@ from dpjax.feedback import contextual
 from dpjax.learners.parts import dartboard, probing
 from dpjax.learners.parts.probing import Setting
 from dpjax.maths import exact_sums
+from tests.learners.test_batched_dartboard import game_paths
 from tests.learners.test_cucb import spent
 from tests.renyi import dartboard_epsilon
 
@@ -37,33 +38,6 @@ def fixed(monkeypatch, setting, horizon=16, **changes):
 # The exact law ----------------------------------------------------------------------------------
 
 
-def game_law(losses, rate, restart, budget):
-    """Exact probabilities of all paths of arms and draws on tables (n, T - 1, K).
-
-    Returns the arms of each path, (m, T), and probabilities, (n, m). A path also contains the
-    rounds in which an arm was drawn, even if it was the same arm.
-    """
-    count, rounds, arms = losses.shape
-    paths = [((x,), 1, np.full(count, 1 / arms)) for x in range(arms)]
-    total = np.zeros((count, arms))
-    for t in range(rounds):
-        total += losses[:, t]
-        weights = (1 - rate) ** total
-        p = weights / weights.sum(1, keepdims=True)
-        longer = []
-        for played, drawn, probability in paths:
-            x = played[-1]
-            if drawn == budget:
-                longer.append(((*played, x), drawn, probability))
-                continue
-            keep = (1 - restart) * (1 - rate) ** losses[:, t, x]
-            longer.append(((*played, x), drawn, probability * keep))
-            for i in range(arms):
-                longer.append(((*played, i), drawn + 1, probability * (1 - keep) * p[:, i]))
-        paths = longer
-    return np.array([path[0] for path in paths]), np.stack([path[2] for path in paths], 1)
-
-
 def all_tables(rounds, arms):
     """All 0/1 loss tables (rounds, arms), with the last row varying fastest."""
     rows = np.array(list(itertools.product([0.0, 1.0], repeat=arms)))
@@ -76,8 +50,10 @@ def largest_log_ratio(weight, restart, budget, rounds=3):
     A batch has one probe, which moves the sums of some of three experts by 1. A replaced loss moves
     all that its arm's advice names the same way.
     """
-    law = game_law(all_tables(rounds, 3), -np.expm1(-weight), restart, budget)[1]
-    logs = np.log(law).reshape(*[8] * rounds, -1)
+    paths = game_paths(all_tables(rounds, 3), -np.expm1(-weight), restart, budget)
+    logs = np.log(np.stack([law for *_, law in paths if law.all()], axis=1)).reshape(
+        *[8] * rounds, -1
+    )
     rows = all_tables(1, 3)[:, 0]
     return max(
         np.abs(np.take(logs, i, axis) - np.take(logs, j, axis)).max()

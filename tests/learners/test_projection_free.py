@@ -1,7 +1,6 @@
 """PRIVATEBANDIT: its schedule, sensitivity, calibrations, certificate, and bad input."""
 
 import math
-import warnings
 from functools import partial
 
 import jax
@@ -189,14 +188,3 @@ def test_the_certificate_bounds_the_distance(name):
         wanted = jax.vmap(domain.project)(-state.linear)
         off = np.linalg.norm(np.asarray(state.solver - wanted), axis=1)
         assert (off <= np.maximum(distance, 1e-3)).all()
-
-
-# --- bad input ---
-
-
-def test_smoothing_beyond_the_theory_warns_and_is_played():
-    with pytest.warns(UserWarning, match="beyond the diameter, 2: the regret bound"):
-        make(4, domains.ball(3), epsilon=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make(10**4, domains.ball(2), epsilon=1.0)

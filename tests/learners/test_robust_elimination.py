@@ -7,9 +7,8 @@ import pytest
 from jax import random as jr
 from scipy import stats
 
-from dpjax import audit, environments
+from dpjax import environments
 from dpjax.environments._heavy_tailed import largest_moment
-from dpjax.learners import robust_elimination
 from dpjax.maths.clipped_means import clipped_mean
 
 
@@ -59,12 +58,3 @@ def test_the_law_of_losses(family):
 
     assert stats.kstest(draws, law(1.6).cdf).pvalue > 1e-3
     assert stats.kstest(draws, law(1.9).cdf).pvalue < 1e-3
-
-
-@pytest.mark.parametrize("model", ["central", pytest.param("local", marks=pytest.mark.slow)])
-@pytest.mark.usefixtures("quick_compilation")
-def test_replay(model):
-    """A replaced loss spends epsilon if it changes from -B to B."""
-    learner = robust_elimination(4, 2, epsilon=2.0, model=model)
-    pairs = audit.pairs_for(learner, 4, jr.key(0))
-    assert float(audit.verdict(learner, pairs, jr.key(1)).spent.max()) == pytest.approx(2.0)

@@ -21,7 +21,7 @@ LOSS = np.array([0.5, -0.7, 0.2])
 @cache
 def estimator():
     """(keys, L~ (n,), x (n,)) -> estimates of the loss in coordinates of the path, (draws, n)."""
-    learner = ellipsoid_play(8, BODY, jnp.float32(1.0), 0.3, "sphere")
+    learner = ellipsoid_play(8, BODY, jnp.float32(1.0), 0.3)
     start, _ = learner.init(jr.key(0))
 
     def one(key, sums):

@@ -88,14 +88,6 @@ def test_the_walk_has_the_law_of_exponential_weights_over_all_paths(size):
         assert stats.chisquare(counts[likely], expected).pvalue > 1e-3
 
 
-def test_other_domains_are_refused():
-    for domain in (domains.ball(3), CATALOGUE["trees"][0], domains.shrunk(ON["sets"], 0.5)):
-        with pytest.raises(ValueError, match=r"^domain must be sets"):
-            semi_bandit_ftrl(8, domain, epsilon=1.0)
-    with pytest.raises(ValueError, match=r"^read must be 'one' on this domain"):
-        semi_bandit_ftrl(8, ON["paths"], epsilon=1.0, read="all")
-
-
 # Estimates --------------------------------------------------------------------------------------
 
 

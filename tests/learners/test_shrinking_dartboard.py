@@ -11,8 +11,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import noise
-from dpjax.learners._hedge import logits as of_hedge
-from dpjax.learners._shrinking_dartboard import logits, shrinking_dartboard
+from dpjax.learners._shrinking_dartboard import shrinking_dartboard
 from dpjax.learners.parts.dartboard import (
     coin_log_ratios,
     derived_setting,
@@ -20,19 +19,8 @@ from dpjax.learners.parts.dartboard import (
     printed_setting,
 )
 from dpjax.maths import exact_sums
-from dpjax.maths.exact_sums import ExactSum
-from tests.play import play_table
+from tests.learners.test_hedge import play
 from tests.renyi import dartboard_epsilon
-
-
-def play(learner, losses, keys):
-    """Arms (n, T + 1), and the last states, in NumPy."""
-
-    def game(key):
-        played = play_table(learner, losses, key)
-        return played.actions, played.last
-
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(game))(keys))
 
 
 def table(horizon, arms):
@@ -142,20 +130,6 @@ def test_games_by_hand(epsilon, calibration):
     report = learner.report(state)
     np.testing.assert_array_equal(report.resampled, drawn - 1)
     assert (state.refused.max() > 0) and (budget < horizon) == np.isfinite(epsilon)
-
-
-@pytest.mark.parametrize(
-    ("logits", "base"), [(logits, 0.99), (of_hedge, np.exp(-0.01))], ids=["dartboard", "hedge"]
-)
-def test_probabilities_of_large_sums(logits, base):
-    """(1 - eta)^L or e^(-eta L) for sums near 2^30 that differ by little, against float64."""
-    whole = np.array([2**30, 2**30 + 1, 2**30 + 700], np.int32)
-    part = np.array([0.75, 0.0, 0.5])
-    exact = base ** (whole.astype(np.float64) + part - 2**30)
-    units = (part * 2**30).astype(np.int32)
-    sums = ExactSum(jnp.asarray(whole), jnp.asarray(units))
-    p = jax.nn.softmax(logits(sums, jnp.float32(0.01)))
-    np.testing.assert_allclose(p, exact / exact.sum(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0])

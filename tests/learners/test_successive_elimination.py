@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from jax import random as jr
 
-from dpjax.core import Batch
 from dpjax.learners import successive_elimination
 from dpjax.learners._successive_elimination import epoch_length, epoch_radius
 from tests.learners.batches import told_sums
@@ -134,12 +133,3 @@ def arms_played(horizon, arms):
 def test_an_epoch_that_does_not_fit_is_shared_equally(horizon, arms, expected, in_order):
     """Up to one round, for any losses, even if there are fewer rounds than arms."""
     np.testing.assert_array_equal(arms_played(horizon, arms), expected)
-
-
-def test_epochs_of_more_rounds_than_int32():
-    """At epsilon = 1e-9 the first epoch has 10^12 rounds: it is cut even at the largest horizon."""
-    horizon = 2**31 - 1
-    learner = successive_elimination(horizon, 4, epsilon=1e-9)
-    _, batch = learner.init(jr.key(0))
-    assert isinstance(batch, Batch)
-    assert batch.rounds == horizon // 4 + 1

@@ -109,25 +109,3 @@ def test_noise_on_a_sum_has_its_law_at_any_size(total, epsilon):
         draws = added(noise.laplace.total, total, seed, factor / epsilon)
         p_value = stats.kstest(draws, law).pvalue
         assert p_value > 1e-3 if right else p_value < 1e-6
-
-
-def test_noise_of_each_loss_on_a_sum_has_its_law_at_any_size():
-    """The sum of four Laplace draws against NumPy's; half the scale is rejected. None at 0."""
-    others = np.random.default_rng(1).laplace(size=(200_000, 4)).sum(axis=1)
-
-    def release(key, start, scale):
-        return noise.laplace.sum(key, start, scale, 4)
-
-    for total in (2.0**27, 2.0**30):
-        assert stats.ks_2samp(added(release, total, 3), others).pvalue > 1e-3
-        assert stats.ks_2samp(added(release, total, 4, 0.5), others).pvalue < 1e-6
-    for every in (release, noise.laplace.total):
-        assert not added(every, -0.3, 5, 0.0, 100).any()
-
-
-def test_one_draw_for_each_sum_and_key():
-    """Sums of shape (3,) get three draws, equal to those of values with that key."""
-    total = exact_sums.of(jnp.array([1.0, 2.0, 3.0]))
-    released = exact_sums.to_float(noise.laplace.total(jr.key(6), total, 2.0))
-    plain = noise.laplace(jr.key(6), jnp.array([1.0, 2.0, 3.0]), 2.0)
-    np.testing.assert_allclose(released, plain, rtol=1e-6)

@@ -240,3 +240,6 @@ def test_optimal_weights():
         np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
     tied = weigh(np.float32([0.2, 0.2, 0.6, 0.6, 0.6]), EPSILONS)
     np.testing.assert_allclose(tied[:, :2], 0.5, atol=0.01)
+    # If all are equal, the first has the share of a best arm with equal gaps.
+    equal = weigh(np.full(5, 0.5, np.float32), np.float32([np.inf]))
+    np.testing.assert_allclose(equal, [[1 / 3, *[1 / 6] * 4]], atol=1e-3)

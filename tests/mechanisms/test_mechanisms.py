@@ -90,7 +90,7 @@ def check_factorization(mechanism, horizon):
     probes = np.random.default_rng(0).normal(size=(count, 2))
     found = product(decoder, product(encoder, probes))
     np.testing.assert_allclose(found, product(prefixes, probes), rtol=0, atol=1e-9)
-    if np.isinf(mechanism.sensitivity[0]):
+    if mechanism.sensitivity == (np.inf, np.inf):
         # No noise: B z is 0 for B = A and z = 0, and C = I is hidden by nothing.
         assert mechanism.sensitivity == (np.inf, np.inf)
         np.testing.assert_array_equal(decoder, prefixes)
@@ -98,7 +98,10 @@ def check_factorization(mechanism, horizon):
         return
     columns = np.abs(encoder).sum(0), np.sqrt((encoder**2).sum(0))
     norms = [column.max(initial=0.0) for column in columns]
-    np.testing.assert_allclose(mechanism.sensitivity, norms, rtol=1e-12)
+    if mechanism.sensitivity[0] == np.inf:  # of columns that the horizon does not cut off
+        assert 1.0 <= norms[1] < mechanism.sensitivity[1]
+    else:
+        np.testing.assert_allclose(mechanism.sensitivity, norms, rtol=1e-12)
     assert mechanism.variance().shape == (horizon,)
     np.testing.assert_allclose(mechanism.variance(), (decoder**2).sum(1), rtol=1e-9, atol=1e-9)
 
@@ -207,33 +210,6 @@ def test_noise_is_b_times_independent_draws(name, horizon, monkeypatch):
         check_rows(2.0 * rows[:horizon], decoder, not gaussian)
 
 
-def test_the_test_of_rows_has_power():
-    """A missing draw, one draw used twice, a wrong sign, half the scale, another order."""
-    decoder, _ = mechanisms.kary(41, k=3).matrices()
-    check_rows(-decoder[:, ::-1], decoder, True)
-    fewer, negative = decoder.copy(), decoder.copy()
-    fewer[40, np.argmax(decoder[40] != 0)] = 0
-    # The sign of a whole column is that of its draw, and arbitrary.
-    row, column = np.argwhere((decoder < 0) & ((decoder != 0).sum(0) > 1))[0]
-    negative[row, column] *= -1
-    alone, merged = np.sqrt(2) * np.eye(3)[:, :1], np.outer([1.0, 0, 0], [1.0, 1.0, 0])
-    check_rows(alone, merged, False)
-    wrong = [(fewer, decoder), (negative, decoder), (decoder / 2, decoder)]
-    for rows, expected in [*wrong, (np.roll(decoder, 1, 0), decoder), (alone, merged)]:
-        with pytest.raises(AssertionError):
-            check_rows(rows, expected, True)
-
-
-def test_laws_of_prefixes():
-    """5 (smooth: 4) draws for all prefixes of 21 rounds; the plain tree has one for each bit."""
-    for name, draws in (("tree, one law", 5), ("smooth", 4)):
-        decoder, _ = ALL[name](HORIZON).matrices()
-        np.testing.assert_array_equal(np.sort(np.abs(decoder))[:, -draws:], 1.0)
-        np.testing.assert_array_equal(np.abs(decoder).sum(axis=1), draws)
-    bits = [t.bit_count() for t in range(HORIZON)]
-    np.testing.assert_array_equal(mechanisms.tree(HORIZON).variance(), bits)
-
-
 # --- size of the noise ---
 
 GAUSSIAN = [
@@ -313,34 +289,6 @@ def test_buffers_for_an_unknown_horizon(noise):
     assert (error < hybrid.sensitivity[1] * np.sqrt(hybrid.variance()))[16:].all()
 
 
-BAD_PARAMETERS = [
-    5, (), ((), ()), (0.9, 0.1), ((0.9,), (0.1,), (0.1,)), ((0.9, 0.5), (0.1,)),
-    (((0.9,),), ((0.1,),)), (("a",), ("b",)),
-    *[((decay,), (0.1,)) for decay in (0.0, 1.0, -0.5, np.nan)],
-    *[((0.9,), (scale,)) for scale in (0.0, -0.1, np.nan, np.inf)],
-]  # fmt: skip
-NEW = {"made_for": 64}
-
-
-@pytest.mark.parametrize(
-    ("factory", "arguments", "message"),
-    [
-        *(("per_item", {"batch": bad}, "batch must be ") for bad in (0, -1, 1.5, True, None)),
-        *(("kary", {"k": bad}, "k must be ") for bad in (1, -3, 4, 2.0)),
-        *(("buffered", {"parameters": bad}, "parameters(: | must be )") for bad in BAD_PARAMETERS),
-        *(("buffered", {"made_for": bad}, "made_for must be ") for bad in (0, 1.5)),
-        ("buffered", {"made_for": 2**20 + 1},
-         "made_for: parameters are stored for up to 1048576 prefixes"),
-        ("buffered", NEW | {"parameters": ((0.9,), (0.1,))},
-         "made_for must be None if parameters"),
-        ("buffered", NEW | {"normalized": True}, "normalized must be False if made_for is given"),
-    ],
-)  # fmt: skip
-def test_a_bad_option_is_named(factory, arguments, message):
-    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
-        getattr(mechanisms, factory)(8, **arguments)
-
-
 @pytest.mark.parametrize(
     ("factory", "horizon", "mean", "largest"),
     [
@@ -397,24 +345,6 @@ def test_the_kept_parameters_are_nearly_the_square_root(count):
 
 
 # --- structure ---
-
-
-def test_prefix_sums_stay_accurate():
-    """2^20 rounds of 0.1 in float32: always within 1e-6, while a plain sum is off by 1e-3."""
-    rounds = 2**20
-    tree = mechanisms.tree(rounds + 1).stream((), scale=0.0)
-
-    def both(carry, t):
-        state, plain = carry
-        state, release = tree.step(state, jr.fold_in(jr.key(0), t), jnp.float32(0.1))
-        return (state, plain + jnp.float32(0.1)), (release, plain + jnp.float32(0.1))
-
-    state, _ = tree.init(jr.key(0))
-    start = (state, jnp.zeros((), jnp.float32))
-    _, (releases, plain) = jax.jit(lambda: lax.scan(both, start, jnp.arange(1, rounds + 1)))()
-    exact = np.arange(1, rounds + 1) * np.float64(np.float32(0.1))
-    assert np.abs(releases / exact - 1).max() < 1e-6
-    assert np.abs(plain / exact - 1).max() > 1e-3
 
 
 @pytest.mark.parametrize("horizon", [2, 3, 64, 1000])
@@ -494,31 +424,3 @@ def test_shapes_and_types_are_kept(name, horizon, shape):
 
 
 # --- bad arguments ---
-
-
-@every
-@pytest.mark.parametrize(
-    ("argument", "bad"),
-    [
-        *[("horizon", bad) for bad in (0, -1, 1.5, "8", True, None)],
-        *[("shape", bad) for bad in (3, (2.5,), (-1,), "ab", None)],
-        *[("scale", bad) for bad in (-1.0, np.nan, np.inf, "big")],
-        *[("noise", bad) for bad in ("uniform", None)],
-    ],
-)
-def test_a_bad_argument_is_named(name, argument, bad):
-    """At the step that takes it: first the horizon and the law, then the shape and the scale."""
-    first = {"horizon": 8} | ({argument: bad} if argument in ("horizon", "noise") else {})
-    then = {"shape": (), "scale": 1.0} | ({} if argument in first else {argument: bad})
-    with pytest.raises((ValueError, TypeError), match=f"^{argument} must be "):
-        ALL[name](**first).stream(**then)
-
-
-def test_a_horizon_beyond_the_kept_parameters_is_named():
-    """2^20 + 1 is the last; with parameters of your own there is no limit."""
-    longest = max(BUFFERED) + 1
-    assert mechanisms.buffered(longest).horizon == longest
-    with pytest.raises(ValueError, match="^horizon: .* pass parameters$"):
-        mechanisms.buffered(longest + 1)
-    own = mechanisms.buffered(longest + 1, parameters=((0.9,), (0.1,)))
-    assert own.horizon == longest + 1

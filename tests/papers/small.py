@@ -20,11 +20,19 @@ def keep_only(patch, paper, **names):
         patch.setattr(paper, table, {name: everything[name] for name in kept})
 
 
-PROGRAMS: dict[str, int] = {}  # number of programs of each paper in the small run of its tests
+def files(name, figures, tables):
+    """The names of the files of a paper."""
+    drawn = [f"{name}{ending}.{kind}" for ending in figures for kind in ("pdf", "png")]
+    return {*drawn, *(f"{name}{ending}.csv" for ending in tables), "parameters.json"}
 
 
-def counted(reproduce):
-    """``reproduce``, with a record of how many engine programs it needs.
+def names(folder):
+    """The names of the files in a folder."""
+    return {file.name for file in folder.iterdir()}
+
+
+def counted(reproduce, count):
+    """``reproduce``, which must need this number of engine programs.
 
     Programs compiled by earlier tests count too, so the number is that of a fresh process. A game
     compiled for each of its epsilons counts as many times.
@@ -40,7 +48,7 @@ def counted(reproduce):
 
             patch.setattr(programs, "compiled", note)
             returned = reproduce(*arguments, **options)
-        PROGRAMS[reproduce.__module__.rpartition(".")[2]] = len(needed)
+        assert len(needed) == count
         return returned
 
     return run

@@ -4,7 +4,7 @@ import pytest
 
 from dpjax import bounds
 from dpjax.papers import azize2023
-from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
+from tests.papers.small import counted, files, keep_only, names, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -14,12 +14,7 @@ def reproduced(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(azize2023, "QUICK", ("mu4", "DP-TT", "DP-SE", "TTUCB"))
         keep_only(patch, azize2023, RULES=("AdaP-TT, released",))
-        return out, counted(azize2023.reproduce)(out, horizon=10**6, trials=40, progress=False)
-
-
-@pytest.mark.slow
-def test_how_many_programs_it_compiles(reproduced):
-    assert PROGRAMS["azize2023"] == 5
+        return out, counted(azize2023.reproduce, 5)(out, horizon=10**6, trials=40, progress=False)
 
 
 def test_times_stand_beside_the_lower_bound(reproduced):
@@ -45,14 +40,7 @@ def test_privacy_begins_to_cost_where_the_bounds_meet(reproduced):
 
 def test_files(reproduced):
     out, printed = reproduced
-    names = {file.name for file in out.iterdir()}
-    for ending in ("", "_errors"):
-        assert {f"azize2023{ending}.png", f"azize2023{ending}.pdf"} <= names
-    for ending in ("", "_plain", "_onset", "_errors", "_budget"):
-        assert read_rows(out / f"azize2023{ending}.csv")
+    tables = ("", "_plain", "_onset", "_errors", "_budget")
+    assert names(out) == files("azize2023", ("", "_errors"), tables)
+    assert all(read_rows(out / f"azize2023{ending}.csv") for ending in tables)
     assert "DP-TT" in printed and "halving" in printed
-
-
-def test_a_horizon_that_is_too_short_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="horizon must be from 10000 to"):
-        azize2023.reproduce(tmp_path / "out", horizon=9999)

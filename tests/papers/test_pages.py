@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpjax.learners.parts import gram_calibration
-from dpjax.papers import ene2021_games as games
+from dpjax.papers import ene2021 as paper
 from tests import ROOT
 
 PAGES = {page.parent.name: page.read_text() for page in (ROOT / "docs/papers").glob("*/index.md")}
@@ -364,11 +364,11 @@ def ene2021():
            f"{tree.standard_error:.0f}, {tree.trials:.0f} trials) with the tree, "
            f"{buffered.regret:.0f} ({buffered.standard_error:.0f}) with `buffered` and "
            f"{plain.regret:.0f} ({plain.standard_error:.0f}) without noise.")
-    domain = games.INSTANCES["ball"](None)
+    domain = paper.INSTANCES["ball"](None)
 
     def signal(horizon, gradient):
-        scale = games.noise_scale(domain, horizon, "gaussian", "printed", 1.0)
-        return games.signal_to_noise(scale, horizon, "gaussian", 5, gradient)
+        scale = paper.noise_scale(domain, horizon, "gaussian", "printed", 1.0)
+        return paper.signal_to_noise(scale, horizon, "gaussian", 5, gradient)
 
     row = table("ene2021", instance="ball", noise="gaussian", horizon=2**18, rate=1.0,
                 calibration="printed", epsilon=1.0)[0]

@@ -7,8 +7,8 @@ import pytest
 import xarray
 
 from dpjax import bounds
-from dpjax.papers import sajed2019, sajed2019_games, sajed2019_stopping
-from tests.papers.small import PROGRAMS, counted, keep_only, read_rows
+from dpjax.papers import sajed2019, sajed2019_stopping
+from tests.papers.small import counted, files, keep_only, names, read_rows
 
 
 @pytest.fixture(scope="module")
@@ -17,19 +17,14 @@ def reproduced(tmp_path_factory):
     out = tmp_path_factory.mktemp("results") / "sajed2019"
     with pytest.MonkeyPatch.context() as patch:
         keep_only(
-            patch, sajed2019_games,
+            patch, sajed2019,
             BY_BATCHES=("DP-SE", "AdaP-KLUCB"),
             BY_ROUNDS=("DP-UCB, split", "DP-UCB-Int, printed", "Lazy-UCB"),
             NOT_PRIVATE=("UCB1",),
         )  # fmt: skip
         patch.setattr(sajed2019_stopping, "play_stopping", lambda limit, trials: STOPPING)
-        printed = counted(sajed2019.reproduce)(out, horizon=10**5, trials=128, progress=False)
+        printed = counted(sajed2019.reproduce, 10)(out, horizon=10**5, trials=128, progress=False)
     return out, printed
-
-
-@pytest.mark.slow
-def test_how_many_programs_it_compiles(reproduced):
-    assert PROGRAMS["sajed2019"] == 10
 
 
 ROUNDS = xarray.DataArray(
@@ -43,11 +38,8 @@ STOPPING = xarray.Dataset({"rounds": ROUNDS, "wrong": ROUNDS < 300.0})
 def test_files_and_their_rows(reproduced):
     out, printed = reproduced
     figures = ("", "_epsilon", "_horizon", "_laws", "_rounds")
-    tables = ["sajed2019" + kind for kind in ("", "_horizon", "_knee")]
-    tables += ["sajed2019_pairwise", "sajed2019_stopping"]
-    expected = [f"sajed2019{name}.{kind}" for name in figures for kind in ("pdf", "png")]
-    expected += [f"{name}.csv" for name in tables] + ["parameters.json"]
-    assert sorted(file.name for file in out.iterdir()) == sorted(expected)
+    tables = ("", "_horizon", "_knee", "_pairwise", "_stopping")
+    assert names(out) == files("sajed2019", figures, tables)
     rows = read_rows(out / "sajed2019.csv")
     # Two instances at {0.1, 1, inf} by batches, two epsilons by rounds, and five more on C2; UCB1
     # on two instances.
@@ -96,7 +88,7 @@ def test_private_lower_bounds_are_those_of_the_declared_epsilon(reproduced):
             assert row["lower_d_epsilon"] == row["lower_shariff_sheffet"] == ""
         else:
             bound = bounds.d_epsilon(
-                float(row["horizon"]), sajed2019_games.means(row["instance"]), float(row["epsilon"])
+                float(row["horizon"]), sajed2019.means(row["instance"]), float(row["epsilon"])
             )
             assert float(row["lower_d_epsilon"]) == pytest.approx(bound, rel=1e-4)
 
@@ -121,7 +113,7 @@ def test_a_pair_at_a_time_costs_more_the_more_arms_there_are(reproduced):
 
 
 def test_rounds_have_few_more_epsilons_on_one_instance_only():
-    programs = sajed2019_games.rounds_study(1000, 8).programs
+    programs = sajed2019.rounds_study(1000, 8).programs
     names = [program.learner for program in programs]
     assert names.count("DP-UCB") == 2 and names.count("UCB1") == 1
     assert sum(each.size for each in programs if each.learner == "DP-UCB") == 4 * 4 + 5
@@ -145,21 +137,3 @@ def test_the_stopping_rule_is_played_with_both_kinds_of_queries():
         assert set(powers.tolist()) <= {2**k for k in range(17)}
         assert len(set(each.tolist())) > 4
     assert every_round[0].max() < every_round[1].min()
-
-
-def test_upper_bound_of_the_figure_is_the_one_of_bounds():
-    """The table's bound of DP-SE is that of mean losses, 1 - reward."""
-    losses = sajed2019_games.means("C2")
-    assert losses.tolist() == [0.25, 0.375, 0.5, 0.625, 0.75]
-    assert bounds.successive_elimination(1e5, losses, 1.0) > 3436.875
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [({"trials": 7}, "trials must be at least 8, got 7"),
-     ({"horizon": 9999}, "horizon must be from 10000 to 2147483647, got 9999")],
-)  # fmt: skip
-def test_too_small_a_run_is_refused_and_leaves_nothing(arguments, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        sajed2019.reproduce(tmp_path / "out", progress=False, **arguments)
-    assert not (tmp_path / "out").exists()

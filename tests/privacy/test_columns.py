@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dpjax import mechanisms, privacy
-from tests.refusals import refuses
 
 FACTORIES = {name: getattr(mechanisms, name) for name in mechanisms.__all__ if name != "exact"} | {
     "kary, k = 3": partial(mechanisms.kary, k=3),
@@ -54,7 +53,7 @@ def test_the_worst_columns_are_found(name, spacing):
             assert l2 <= found.l2 * (1.0 + 1e-9) and found.l2 <= 1.03 * l2
             if name != "stationary" and not (name in NORMALIZED and spacing is None):
                 assert found.exact
-            if count == 1:
+            if count == 1 and name != "unbounded":  # whose declared columns are infinite
                 assert found[:2] == pytest.approx(mechanism.sensitivity, rel=1e-9)
 
 
@@ -70,12 +69,3 @@ def test_adjacent_values_of_a_tree_cost_nearly_k_times_one_value():
     # With noise on each item, k values are in k releases.
     items = mechanisms.per_item(1024, noise="gaussian")
     assert privacy.user_sensitivity(items, k)[:2] == (16.0, 4.0)
-
-
-def test_bad_arguments_are_named():
-    tree, of = mechanisms.tree(8), privacy.user_sensitivity
-    for bad in (0, 1.5, True):
-        refuses("^rounds must be", of, (tree, bad))
-        refuses("^spacing must be", of, (tree, 2), spacing=bad)
-    refuses("mechanism", of, (mechanisms.tree, 2))
-    assert of(mechanisms.tree(1), 2) == (0.0, 0.0, True)

@@ -83,16 +83,6 @@ def test_methods_say_what_is_missing(data):
         data.dpjax.difference(environment="none")
 
 
-def test_each_method_is_its_function(data):
-    assert data.dpjax.difference(learner="plain")["mean"].sel(learner="plain").max() == 0.0
-    assert data.dpjax.worst()["worst"].shape == (2, 3)
-    assert data.dpjax.crossing(1.1)["crossing"].sel(learner="plain").item() == 0.0
-    assert data.dpjax.median_of_means(8)["median_of_means"].shape == (2, 1, 3)
-    assert data.dpjax.band()["mean"].shape == (2, 1, 3, 2)
-    assert data.dpjax.quantile(0.9)["quantile"].shape == (2, 1, 3)
-    assert data.dpjax.tune("epsilon")["chosen_epsilon"].sel(learner="private").item() == np.inf
-
-
 def drawn(axes):
     """The curve of the learner that takes epsilon, and the mark of the other one."""
     lines = [np.round(line.get_ydata(), 2).tolist() for line in axes.get_lines()]
@@ -134,12 +124,6 @@ def test_a_caption_is_made_of_the_data(data):
     assert "Declared privacy: central model (private); none (plain)." in caption
 
 
-def test_a_figure_does_not_draw_a_constant_twice(data):
-    figure = data.dpjax.figure("round", color="learner", line="epsilon")
-    (axes,) = figure.axes
-    assert len(axes.get_lines()) == 3 + 1
-
-
 def test_an_estimate_may_reduce_an_axis(data):
     """The worse of two environments; the second is harder by 1."""
     harder = (data[["final_regret"]] + 1.0).assign_coords(environment=["harder"])
@@ -151,13 +135,6 @@ def test_an_estimate_may_reduce_an_axis(data):
     (axes,) = two.dpjax.figure("epsilon", color="learner", estimate=worst).axes
     means = data["final_regret"].mean("trial").squeeze("environment").values + 1.0
     assert drawn(axes) == both(means)
-
-
-def test_a_figure_can_be_written(data, tmp_path):
-    figure = data.dpjax.figure("epsilon", color="learner")
-    for suffix in ("png", "pdf"):
-        figure.savefig(tmp_path / f"mine.{suffix}")
-        assert (tmp_path / f"mine.{suffix}").stat().st_size > 5000
 
 
 @pytest.mark.parametrize(
@@ -188,7 +165,7 @@ def interquartile_range():
 
 
 def test_a_new_statistic_is_one_function(data, interquartile_range):
-    """It is a method, a column group of tables, the estimate of a figure, and part of a page."""
+    """It is a method, a column group of tables, and the estimate of a figure."""
     expected = interquartile_range(data["final_regret"])
     quartiles = np.quantile(data["final_regret"], [0.25, 0.75], axis=-1)
     np.testing.assert_allclose(expected["interquartile_range"], quartiles[1] - quartiles[0])
@@ -213,16 +190,6 @@ def test_a_new_statistic_is_one_function(data, interquartile_range):
     assert caption.startswith(
         "Interquartile range of regret at T with 95 % bootstrap percentiles; 40 trials."
     )
-    page = data.dpjax.page("Mine & theirs", figure, estimates=pair)
-    assert "<h1>Mine &amp; theirs</h1>" in page and page.count('src="data:image/png;base64') == 1
-    assert all(f"<td>{value:.4g}</td>" in page for value in values)
-    assert all(f">{name}</th>" in page for name in names)
-
-
-def test_a_page_explains_errors_of_0(data):
-    sentence = "A standard error of 0: all trials have the same value."
-    assert sentence not in data.dpjax.page("Mine")
-    assert sentence in (0.0 * data).dpjax.page("Mine")
 
 
 def test_an_estimator_has_a_level():

@@ -15,7 +15,6 @@ CELL = {"learner": "A", "epsilon": 1.0}
 MORE = {
     "proportion": lambda array: estimates.proportion((array > 7.0).where(np.isfinite(array))),
     "statistic": partial(estimates.statistic, function=lambda trials: trials.std(axis=0)),
-    "median_of_means": partial(estimates.median_of_means, groups=3),
     "difference": partial(estimates.difference, learner="B"),
     "band": partial(estimates.band, over="epsilon"),
     "worst": partial(choice.worst, over="epsilon"),
@@ -90,7 +89,7 @@ def test_data_joined_from_20_and_30_trials_keep_both_learners():
         np.testing.assert_allclose(data.dpjax.difference(learner="A")["mean"], paired)
 
 
-def test_tables_figures_and_pages_state_how_many_trials_count():
+def test_tables_and_figures_state_how_many_trials_count():
     data = failed(regret(), [0, 1, 2]).to_dataset()
     sentence = "Trials that failed or were not played do not count: 3 of 60 at learner = A"
     with pytest.warns(RuntimeWarning, match=sentence) as said:
@@ -107,9 +106,6 @@ def test_tables_figures_and_pages_state_how_many_trials_count():
         text = data.dpjax.latex("epsilon")
     assert len(said) == 1 and said[0].filename == __file__
     assert "standard errors; 57 to 60 trials. Trials" in text and "epsilon = 1.0." in text
-    with pytest.warns(RuntimeWarning, match=sentence) as said:
-        page = data.dpjax.page("Mine")
-    assert len(said) == 1 and said[0].filename == __file__ and sentence in page
     with pytest.warns(RuntimeWarning, match=sentence) as said:
         found = data.dpjax.mean()
     caption = found.dpjax.figure("epsilon", color="learner").caption
@@ -149,7 +145,7 @@ def test_a_learner_with_one_trial_is_not_the_best_of_a_latex_table():
 
 
 # The fewest trials of a cell that an estimate of several cells, or one with a caution, needs.
-NEEDED = {"statistic": 2, "median_of_means": 2, "band": 2, "worst": 2, "slope": 2,
+NEEDED = {"statistic": 2, "band": 2, "worst": 2, "slope": 2,
           "crossing": 2, "profile": 4, "tune": 4, "frontier": 4}  # fmt: skip
 
 
@@ -227,7 +223,5 @@ def test_the_entry_of_an_axis_of_numbers_that_is_not_taken_is_nan(axis, labels, 
     np.testing.assert_array_equal(table[axis], [*labels, np.nan])
     assert table.sort_values(axis)["learner"].tolist() == ["A", "A", "B"]
     assert len(table.query(f"{axis} < 3")) == len([label for label in labels if label < 3])
-    row = data.dpjax.page("Mine").partition("<td>B</td>")[2]
-    assert row.startswith("<td></td>")
     words = data.assign_coords({axis: ["one", "two"]}).dpjax.table()
     assert words[axis].tolist() == ["one", "two", ""]

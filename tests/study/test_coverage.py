@@ -50,10 +50,6 @@ def one(law):
     return 1.0
 
 
-def is_skewed(law):
-    return law.stats("s") > 0.0
-
-
 def largest(profile):
     """The largest mean of a profile with its interval, as an estimate."""
     names = {"largest": "mean", "largest_low": "low", "largest_high": "high"}
@@ -70,10 +66,6 @@ CASES = {
     "statistic": Case(partial(estimates.statistic, function=standard_deviation),
                       lambda law: law.std(), None,
                       "the statistic of the law (here the standard deviation)"),
-    "median_of_means": Case(
-        estimates.median_of_means,
-        lambda law: stats.gamma(4, scale=1 / 4).median() if is_skewed(law) else 1.0, None,
-        "the median of the mean of a group"),
     "difference": Case(lambda array: estimates.difference(array, x=1.0).isel(x=1), one, [1.0, 2.0],
                        "the mean of the paired difference", STUDENT),
     "band": Case(partial(estimates.band, over="x"), one, [1.0] * 5, "all means along the axis",

@@ -9,7 +9,6 @@ import xarray
 from scipy import stats
 
 from dpjax import Study, environments, learners
-from dpjax.report import estimates
 from dpjax.study import labelled
 
 HORIZON, TRIALS = 4000, 60
@@ -178,7 +177,6 @@ SHOWN = {
     "figure": lambda own: own.figure("epsilon", of="report_stopping_time", color="learner").caption,
     "latex": lambda own: own.latex("epsilon", of="report_stopping_time"),
     "table": lambda own: own.table("report_stopping_time").attrs["notes"],
-    "page": lambda own: own.page("Mine", of="report_stopping_time"),
 }
 
 
@@ -264,34 +262,6 @@ def test_a_constant_that_a_learner_does_not_take_is_known():
 
 
 # Proportions ----------------------------------------------------------------------------------
-
-
-def exact_coverage(confidence, trials, probability):
-    """The coverage probability of the interval for this many trials, over all counts of hits."""
-    hits = np.arange(trials + 1)
-    array = xarray.DataArray(hits[:, None] > np.arange(trials), dims=["cell", "trial"])
-    found = estimates.proportion(array, confidence)
-    np.testing.assert_allclose(found["proportion"], hits / trials)
-    covers = (found["low"] <= probability) & (probability <= found["high"])
-    return float(stats.binom.pmf(hits, trials, probability) @ covers.values), covers
-
-
-@pytest.mark.parametrize("confidence", [0.5, 0.95])
-@pytest.mark.parametrize("trials", [1, 2, 30])
-def test_the_interval_of_a_proportion_covers_it(confidence, trials):
-    """For every probability, by the exact law of hits; and it is no wider than necessary."""
-    each = [exact_coverage(confidence, trials, p)[0] for p in np.linspace(0.0, 1.0, 201)]
-    assert min(each) >= confidence - 1e-12
-    if trials == 30:
-        assert min(each) <= confidence + 0.08
-
-
-def test_each_side_misses_with_half_of_the_rest():
-    """One-sided: for p at the upper end of k hits, k or fewer have probability 0.025."""
-    array = xarray.DataArray(np.arange(30) < 4, dims=["trial"])
-    found = estimates.proportion(array)
-    assert stats.binom.cdf(4, 30, found["high"].item()) == pytest.approx(0.025)
-    assert stats.binom.sf(3, 30, found["low"].item()) == pytest.approx(0.025)
 
 
 def test_what_is_no_proportion_is_refused(data):

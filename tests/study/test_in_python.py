@@ -113,6 +113,26 @@ def test_a_class_gets_the_axes_that_it_takes_and_declares_its_epsilon():
     assert len(rows[rows["learner"] == "EXP3"]) == 1 and len(rows) == 5
 
 
+@pytest.mark.parametrize("fixed", [True, False])
+def test_equal_trials_are_warned_of(fixed, recwarn):
+    """Some libraries always draw the same numbers, unless they are given a seed."""
+
+    class Explores:
+        def __init__(self, arms, seed):
+            self.random, self.arms = np.random.default_rng(0 if fixed else seed), arms
+
+        def select(self):
+            return self.random.integers(self.arms)
+
+        def update(self, arm, loss):
+            pass
+
+    Study({"mine": dpjax.from_python(Explores)}, {"fixed": environments.deterministic},
+          {"horizon": 64, "arms": 3}, trials=3).run(progress=False)  # fmt: skip
+    sentence = "all 3 trials of Explores have the same regret"
+    assert any(sentence in str(warning.message) for warning in recwarn) is fixed
+
+
 def test_a_seed_repeats_a_run():
     made = Study({"mine": dpjax.from_python(guesses())}, {"coins": GAMES["realised"]},
                  {"horizon": 32, "arms": 3, "epsilon": 1.0}, trials=4)  # fmt: skip

@@ -22,38 +22,6 @@ def covered(found, truth):
     return ((found["low"] <= truth) & (truth <= found["high"])).values
 
 
-def test_a_mean_is_covered_as_often_as_it_says():
-    array = cells(np.random.default_rng(0), np.full(4000, 3.0), 6)
-    share = covered(estimates.mean(array), 3.0).mean()
-    assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 4000) ** 0.5
-    assert covered(estimates.mean(array, 0.5), 3.0).mean() < 0.55
-    # A normal interval, which ignores that the spread is estimated from six trials, falls short.
-    found = estimates.mean(array)
-    assert (abs(found["mean"] - 3.0) < 1.96 * found["standard_error"]).mean() < 0.92
-
-
-@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
-def test_a_quantile_is_covered_whatever_the_law(q):
-    generator = np.random.default_rng(1)
-    array = cells(generator, np.zeros(2000), 60)
-    array = array.copy(data=generator.exponential(size=array.shape))
-    found = estimates.quantile(array, q)
-    assert covered(found, -np.log(1.0 - q)).mean() >= 0.94
-    assert covered(estimates.quantile(array, q, 0.5), -np.log(1.0 - q)).mean() < 0.75
-    assert np.isinf(estimates.quantile(array.isel(trial=slice(5)), 0.9)["high"]).all()
-
-
-def test_a_band_covers_all_rounds_at_once():
-    generator = np.random.default_rng(2)
-    steps = generator.normal(size=(300, 40, 12))  # repeats, trials, rounds
-    array = xarray.DataArray(np.cumsum(steps, axis=2), dims=["repeat", "trial", "round"],
-                             coords={"round": np.arange(12)})  # fmt: skip
-    found = estimates.band(array, "round")
-    share = covered(found, 0.0).all(axis=1).mean()
-    assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 300) ** 0.5
-    assert covered(estimates.mean(array), 0.0).all(axis=1).mean() < 0.9
-
-
 def test_a_difference_is_paired():
     generator = np.random.default_rng(3)
     array = cells(generator, [0.0, 0.1], 50, scale=1e-3)
@@ -102,16 +70,6 @@ def test_crossing_finds_where_privacy_becomes_free():
     assert 10.0 < float(found([5.0, 1.0, 1.2, 1.0, 1.0])["crossing"]) < 100.0
 
 
-def test_the_worst_of_many_is_not_flattered():
-    array = cells(np.random.default_rng(6), np.zeros((400, 10)), 30)
-    found = choice.worst(array, "mixing")
-    assert covered(found.rename(mixing="at"), 0.0).mean() > 0.93
-    naive = estimates.mean(array)["low"].max("mixing")
-    assert (naive > 0.0).mean() > 0.12  # coverage error of a band that is not simultaneous
-    planted = cells(np.random.default_rng(7), [[0.0, 5.0, 1.0]], 30)
-    assert choice.worst(planted, "mixing")["mixing"].item() == 2.0
-
-
 def test_tune_finds_a_planted_optimum_and_reports_it_honestly():
     means = np.array([1.0, 0.6, 0.0, 0.6, 1.0])
     array = cells(np.random.default_rng(8), np.tile(means, (1000, 1)), 100)
@@ -122,20 +80,14 @@ def test_tune_finds_a_planted_optimum_and_reports_it_honestly():
     assert found["candidate"].sel(mixing=1.0).mean() < 0.01
 
 
-def test_tune_pays_for_choosing_among_equals():
-    array = cells(np.random.default_rng(9), np.zeros((300, 40)), 40)
-    found = choice.tune(array, "mixing")
-    assert covered(found, 0.0).mean() > 0.91
-    # The smallest of all means looks far better than it is.
-    assert covered(estimates.mean(array).min("mixing"), 0.0).mean() < 0.5
-    assert found["candidate"].mean() > 0.8
-
-
 def test_cells_that_were_not_played_stay_nan():
     array = cells(np.random.default_rng(10), np.ones((3, 4)), 20)
     array[1] = np.nan
-    for found in (estimates.mean(array), estimates.quantile(array), estimates.band(array, "mixing"),
-                  estimates.median_of_means(array, 4)):  # fmt: skip
+    for found in (
+        estimates.mean(array),
+        estimates.quantile(array),
+        estimates.band(array, "mixing"),
+    ):
         assert np.isnan(found["low"].isel(epsilon=1)).all()
         assert np.isfinite(found["low"].isel(epsilon=0)).all()
     tuned = choice.tune(array, "mixing")
@@ -158,37 +110,13 @@ def test_arrays_without_trials_are_refused(change, message):
 
 
 def test_a_single_trial_has_a_mean_without_interval():
-    found = estimates.mean(cells(np.random.default_rng(13), np.ones(3), 1))
+    array = cells(np.random.default_rng(13), np.ones(3), 5)
+    found = estimates.mean(array.isel(trial=[0]))
     assert np.isfinite(found["mean"]).all() and np.isnan(found["low"]).all()
+    assert np.isinf(estimates.quantile(array, 0.9)["high"]).all()  # five trials are too few
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_levels_are_probabilities(level):
     with pytest.raises(ValueError, match="confidence must be in"):
         estimates.mean(cells(np.random.default_rng(12), np.ones(3), 20), level)
-
-
-def test_the_largest_of_a_profile_is_not_biased_and_the_maximum_of_means_is():
-    """600 profiles of 16 gaps with a common mean of 0: the largest mean is 0.4 on average."""
-    generator = np.random.default_rng(5)
-    trials = generator.normal(size=(600, 16, 20))
-    gaps = np.geomspace(0.01, 1.0, 16)
-    array = xarray.DataArray(trials, {"gap": gaps}, ["repeat", "gap", "trial"])
-    found = choice.profile(array)
-    error = np.sqrt(1 / 10 / 600)
-    assert abs(float(found["largest"].mean())) < 4 * error
-    assert float(found["mean"].max("gap").mean()) > 20 * error
-    inside = (found["largest_low"] <= 0.0) & (found["largest_high"] >= 0.0)
-    assert 0.92 < float(inside.mean()) < 0.98
-
-
-def test_a_profile_finds_the_worst_gap():
-    gaps = np.array([0.1, 0.2, 0.4])
-    noise = np.random.default_rng(6).normal(size=(3, 40))
-    array = xarray.DataArray(np.array([[1.0], [5.0], [2.0]]) + noise, {"gap": gaps},
-                             ["gap", "trial"])  # fmt: skip
-    found = choice.profile(array)
-    assert float(found["largest_gap"]) == 0.2
-    assert float(found["largest"]) == pytest.approx(float(array[1, 20:].mean()))
-    assert float(found["largest_low"]) < 5.0 < float(found["largest_high"])
-    np.testing.assert_allclose(found["mean"], array.mean("trial"))

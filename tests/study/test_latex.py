@@ -78,20 +78,6 @@ def test_the_note_says_why_no_value_is_bold(change, of, why):
     assert "bold" not in found.isel(learner=0).dpjax.latex("epsilon", of=of)
 
 
-def test_bounds_are_rows_below_the_learners():
-    two = xarray.concat([data(), data()], "environment").assign_coords(environment=["a", "b"])
-    along = xarray.DataArray([[0.25, np.nan], [12345.6, np.inf]], dims=["environment", "epsilon"])
-    text = two.dpjax.latex("epsilon", across={"lower_1": along, "number": 2.5})
-    bounds = [["a", r"lower\_1", "{0.25}", "{--}"], ["b", r"lower\_1", "{12346}", r"{$\infty$}"],
-              ["number", "", "{2.5}", "{2.5}"]]  # fmt: skip
-    assert rows(text)[-3:] == bounds
-    one = data().isel(epsilon=0).dpjax.latex("learner", across={"bound": [1.0, 2.0, 3.0]})
-    assert rows(one)[-1] == ["bound", "{1}", "{2}", "{3}"] and rows(one)[0][0].strip() == ""
-    for across, error in (([1.0], TypeError), ({"b": [1.0] * 3}, ValueError)):
-        with pytest.raises(error, match="^across: "):
-            data().dpjax.latex("epsilon", across=across)
-
-
 def test_a_setting_is_in_a_table_with_its_candidates():
     """The figure of a tuned learner had this quantity, and the table refused it."""
     shift = xarray.DataArray([0.0, 0.0, 9.0], {"rate": ["slow", "own", "fast"]}, ["rate"])

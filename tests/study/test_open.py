@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from dpjax.cli.arguments import prepare
 from dpjax.store import objects
 from dpjax.study import kept
 from tests.stored import tree
+from tests.test_store import mark_of_the_dead
 
 
 def lap(horizon, arms, epsilon):
@@ -249,10 +248,7 @@ def test_a_damaged_object_is_named_and_written_again(folder, stored, damage):
 
 
 def test_a_half_written_object_of_a_killed_process_is_removed(folder, stored):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    machine = objects.process_mark().rpartition("-")[0]
-    (folder / f".study.json.0123.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    (folder / f".study.json.0123.{mark_of_the_dead()}.partial").write_bytes(b"half")
     assert dpjax.open(folder).identical(stored("small")[1])
     small().run(folder, progress=False)
     assert tree(folder) == tree(stored("small")[0])
@@ -265,10 +261,10 @@ def test_a_foreign_object_is_left_alone(folder):
     assert (folder / "study.json").read_text() == '{"mine": 1}'
 
 
-def two(learner=lap, means=(0.3, 0.5), epsilons=(0.1, 0.5), **options):
+def two(means=(0.3, 0.5), epsilons=(0.1, 0.5), **options):
     """One learner in two environments, of which the second has these means."""
     coins = {"coins": environments.bernoulli([0.2, 0.8]), "last": environments.bernoulli(means)}
-    return Study({"mine": learner}, coins, {"epsilon": list(epsilons), "horizon": 8, "arms": 2},
+    return Study({"mine": lap}, coins, {"epsilon": list(epsilons), "horizon": 8, "arms": 2},
                  **{"trials": 2, "checkpoints": 2, **options})  # fmt: skip
 
 
@@ -281,10 +277,6 @@ def of_two(tmp_path_factory):
 
 REFUSED_STUDIES = {
     "points": ({"epsilons": [0.1, 0.7]}, "points: epsilon of point 1: 0.5 in the store, 0.7 now"),
-    "key": ({"key": 1}, "another key"),
-    "checkpoints": ({"checkpoints": 1}, "another checkpoints"),
-    "learner": ({"learner": lambda horizon, arms, epsilon: lap(horizon, arms, 2 * epsilon)},
-                "another game"),
     "second program": ({"means": [0.3, 0.6]}, "another game: float32"),
 }  # fmt: skip
 
@@ -316,10 +308,7 @@ def test_refused_arguments_leave_all_files_as_they_were(of_two, case, tmp_path):
 
 def refused_and_unchanged(of_two, study, message, **arguments):
     folder, data = of_two
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    machine = objects.process_mark().rpartition("-")[0]
-    (folder / f".study.json.0.{machine}-{dead.pid}.partial").write_bytes(b"half")
+    (folder / f".study.json.0.{mark_of_the_dead()}.partial").write_bytes(b"half")
     before = tree(folder)
     with pytest.raises((TypeError, ValueError), match=message):
         study.run(folder, progress=False, **arguments)
@@ -355,18 +344,10 @@ def test_labels_of_another_study_are_refused(of_two, tmp_path):
 
 def test_stores_of_programs_without_their_object_are_named(folder, stored):
     (folder / "study.json").unlink()
-    with pytest.raises(ValueError, match=r"has no study\.json and holds several stores: .*EXP3"):
+    with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
         dpjax.open(folder)
     assert small().run(folder, progress=False).identical(dpjax.open(folder))
     assert tree(folder) == tree(stored("small")[0])
-
-
-def test_several_studies_in_a_folder_are_named(folder):
-    shutil.copytree(folder, folder.parent / "another")
-    with pytest.raises(ValueError, match="several stores: another, small; open one"):
-        dpjax.open(folder.parent)
-    with pytest.raises(ValueError, match="there is no store of a study or sweep in"):
-        dpjax.open(folder.parent / "nothing")
 
 
 # Single sweeps

@@ -49,30 +49,6 @@ def test_a_bound_on_an_instance_is_that_of_the_means_that_are_given():
     assert theorem.largest(256) == pytest.approx(128.0)
 
 
-TWO = {"a": environments.deterministic, "b": ON_THREE["three"]}
-
-
-@pytest.mark.parametrize(
-    ("name", "made", "means", "message"),
-    [
-        ("ucb1", ON_THREE, None, "environments: the bound depends on the means of the arms; "
-         "measure it in Python, by theorems.measure(name, environments=..., means=...)"),
-        ("dueling_elimination", ON_THREE, MEANS, "environments: the bound depends on the "
-         "preferences of the arms; measure it on its own environments"),
-        ("exp3", ON_THREE, MEANS, "means: the bound does not depend on them; leave them out"),
-        ("exp3", TWO, None, "environments: they have 3 and 4 arms; measure them separately"),
-        ("exp3", {}, None, "environments: there is none"),
-        ("ucb1", None, MEANS, "means: they describe environments; pass these environments too"),
-        ("linucb", ON_THREE, None, "linucb, three, dim = 5, horizon = 16: learner: plays policies "
-         "over features in R^5; environment: has 3 arms"),
-    ],
-)  # fmt: skip
-def test_what_a_theorem_does_not_cover_is_refused(name, made, means, message):
-    with pytest.raises(ValueError) as error:
-        theorems.measure(name, environments=made, means=means, **SIZES)
-    assert str(error.value) == message
-
-
 def test_the_command_plays_the_environment_of_a_file(tmp_path, capsys):
     out = tmp_path / "out"
     given = ["theorem", "exp3", "--environment", str(OWN), "--horizon", "256", "--trials", "4"]

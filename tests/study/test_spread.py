@@ -55,12 +55,6 @@ def test_parts_play_each_block_once_in_any_order(tmp_path, monkeypatch):
     assert_whole(study, tmp_path, monkeypatch)
 
 
-def test_a_later_run_plays_what_the_parts_have_not(tmp_path):
-    study = study_of()
-    study.run(tmp_path, part=(2, 3), progress=False)
-    assert study.run(tmp_path, progress=False).identical(study.run(progress=False))
-
-
 @pytest.mark.parametrize("count", [1, 2, 5, 16])
 def test_parts_are_disjoint_complete_and_of_equal_size(count):
     weights = [300, 7, 8192, 320]

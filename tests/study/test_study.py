@@ -5,7 +5,6 @@ import sys
 import threading
 import time
 import warnings
-from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -14,7 +13,7 @@ import pandas
 import pytest
 import xarray
 
-from dpjax import core, domains, environments, learners, simulate, simulate_batches, sweep
+from dpjax import core, domains, environments, learners, simulate, sweep
 from dpjax.study import Study
 from dpjax.study import cost as costs
 
@@ -153,28 +152,10 @@ def test_a_sum_has_the_cells_of_both():
         first + Study(learners.exp3, stochastic, {**ARMS, "mixing": 0.3}, key=1, **options)
 
 
-def test_a_store_holds_what_was_played(tmp_path, monkeypatch):
-    def made(epsilons):
-        return Study(learners.dp_exp3_lap, stochastic, {**ARMS, "epsilon": epsilons}, trials=4)
-
-    first = made([0.5, 1.0]).run(tmp_path / "mine", progress=False)
-    more = made([0.5, 1.0, 2.0]).run(tmp_path / "mine", progress=False)
-    xarray.testing.assert_equal(first["regret"], more["regret"].sel(epsilon=[0.5, 1.0]))
-    assert len([each for each in (tmp_path / "mine").iterdir() if each.is_dir()]) == 1
-
-
 def test_data_survive_a_file(data, tmp_path):
     data.to_netcdf(tmp_path / "mine.nc")
     with xarray.open_dataset(tmp_path / "mine.nc") as read:
         xarray.testing.assert_allclose(read, data)
-
-
-def test_cost_counts_rounds():
-    grid = {**ARMS, "horizon": [2**8, 2**12], "mixing": [0.1, 0.2]}
-    cost = Study(learners.exp3, stochastic, grid, trials=1000).cost()
-    assert (cost.programs, cost.rounds) == (2, 2 * 1000 * (2**8 + 2**12))
-    assert 0.0 < cost.seconds < 600.0
-    assert str(cost).startswith("2 programs, 8.7e+06 rounds x trials, ")
 
 
 def test_halving_finds_what_all_trials_find():
@@ -199,36 +180,6 @@ def test_halving_finds_what_all_trials_find():
     assert table["trials"].tolist() == all_played.dpjax.table()["trials"].tolist() == [40]
     caption = halved.dpjax.figure("learner", of="mean").caption
     assert caption.endswith("Declared privacy: central model.")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"grid": {**ARMS, "mixxing": [0.1]}}, r"takes mixxing \(did you mean mixing\?\)"),
-        ({"grid": {**ARMS, "mixing": [0.1]}, "learners": {"built": learners.exp3(16, 3)}},
-         "takes horizon; built is built already: pass its factory instead"),
-        ({"grid": {**ARMS, "mixing": []}}, "mixing has no values"),
-        ({"grid": {**ARMS, "mixing": [0.1, 0.1]}}, "mixing has a value twice"),
-        ({"grid": {**ARMS, "mixing": [0.1, np.nan]}}, "mixing must not hold NaN"),
-        ({"grid": {**ARMS, "mixing": [0.1, 2.0]}}, "EXP3, stochastic, .*mixing"),
-        ({"grid": {**ARMS, "mean": [1]}}, "a reserved name of the study's data"),
-        ({"grid": [("arms", 3)]}, "grid must be a dict"),
-        ({"environments": {"four": environments.deterministic(4)}}, "plays 3 arms"),
-        ({"environments": {"none": 3}}, "none must be a factory"),
-        ({"learners": [partial(learners.exp3, mixing=0.1)]}, "partial has no name"),
-        ({"learners": {"EXP3": learners.exp3(40, 3), "twice": environments.deterministic(3)}},
-         "twice"),
-        ({"checkpoints": [10, 20]}, "checkpoints must increase"),
-        ({"grid": {**ARMS, 3: 4}}, "3 cannot be the name"),
-        ({"play": "batches"}, "play must be one of simulate, simulate_batches"),
-        ({"play": simulate_batches}, "EXP3, stochastic, .*cannot be played by batches"),
-    ],
-)  # fmt: skip
-def test_what_means_nothing_is_refused(change, message):
-    given = {"learners": {"EXP3": learners.exp3}, "environments": {"stochastic": stochastic},
-             "grid": ARMS} | change  # fmt: skip
-    with pytest.raises((ValueError, TypeError), match=message):
-        Study(**given)
 
 
 def test_learners_and_environments_may_be_built_already():
@@ -310,20 +261,6 @@ def test_costs_are_near_the_truth(monkeypatch):
         study.run(progress=False)
         taken = time.process_time() - begin
         assert 0.4 < study.cost(20.0).playing / taken < 2.5, (study, taken)
-
-
-def test_growth_with_the_number_of_rounds_is_recognized():
-    rounds = 4 ** np.arange(6)
-
-    def extrapolated(times, linear=False):
-        return costs._extrapolated([*zip(rounds, times, strict=True)], 4**10, linear)
-
-    by_rounds, by_doublings = 2.0 + 3.0 * rounds, 2.0 + 3.0 * np.log2(rounds)
-    assert extrapolated(by_rounds) == pytest.approx(2.0 + 3.0 * 4**10)
-    assert extrapolated(by_doublings) == pytest.approx(2.0 + 3.0 * 20)
-    assert extrapolated(by_doublings, linear=True) == pytest.approx(2.0 + 30.0 * (4**10 - 1) / 1023)
-    noisy = 2.0 + np.array([0.0, 0.5, 0.8, 1.0, 0.99, 1.02])  # a step below 0 before the last one
-    assert 3.0 < extrapolated(noisy) < 3.2
 
 
 class Sample(costs._Sample):

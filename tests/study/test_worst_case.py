@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import random as jr
-from jax.tree_util import Partial
 
 import dpjax
 from dpjax import families, learners
-from dpjax.core import Arms, Environment, Learner, Outcome, Policies, Privacy
-from dpjax.feedback import contextual, full
+from dpjax.core import Arms, Environment, Learner, Outcome, Privacy
+from dpjax.feedback import full
 from dpjax.study.worst_case import described
 from tests.play import idle
 
@@ -56,24 +55,6 @@ def test_a_planted_weakness_is_found():
     again = dpjax.simulate(weak(ROUNDS), found.environment, jr.key(5))
     np.testing.assert_allclose(again.regret[-1], found.mean, rtol=1e-6)
     assert dpjax.worst_case(follower, CONSTANT, horizon=ROUNDS, final=4).mean <= 1.0
-
-
-def against_the_first_axis(horizon):
-    """Plays the arm whose first feature is least: the worst arm if theta is minus that axis."""
-    policy = Partial(lambda features: jnp.argmin(features[:, 0]).astype(jnp.int32))
-    return Learner(lambda key: ((), policy), lambda state, key, loss: ((), policy), contextual,
-                   Policies(3), horizon, Privacy())  # fmt: skip
-
-
-def test_a_direction_of_contexts_in_which_a_policy_fails_is_found():
-    """In that direction each round costs the largest gap, 1.5; orthogonal to it, half of that."""
-    found = dpjax.worst_case(against_the_first_axis, families.contexts(3, 2), horizon=ROUNDS,
-                             trials=8, final=16, population=32)  # fmt: skip
-    assert found.low > 1.4 * ROUNDS
-    theta = found.parameters["parameter"]
-    assert theta[0] < 0.0 and found.parameters["gap"] > 1.3
-    again = dpjax.simulate(against_the_first_axis(ROUNDS), found.environment, jr.key(5))
-    assert again.regret[-1] > 1.4 * ROUNDS
 
 
 def lucky():
@@ -166,23 +147,3 @@ def test_words():
     found = dpjax.worst_case(idle, CONSTANT, horizon=ROUNDS, final=4)
     assert str(found) == "32 (32 to 32, searched 32) at levels [1., 0.]"
     assert described({"gap": np.float32(0.12345)}) == "gap 0.123"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"trials": 1}, "trials must be an integer of at least 2"),
-        ({"final": 1}, "final must be an integer of at least 2"),
-        ({"population": 1}, "population must be an integer of at least 2"),
-        ({"generations": 0}, "generations must be an integer of at least 1"),
-        ({"epsilon": -1.0}, "epsilon must be greater than 0"),
-        ({"horizon": 0}, "horizon must be an integer of at least 1"),
-        (
-            {"family": CONSTANT._replace(box={"levels": (0.0, np.inf)})},
-            "family: the box of levels is inf; the box of levels must be finite in float32",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said_in_one_sentence(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        dpjax.worst_case(**{"factory": idle, "family": CONSTANT, "horizon": ROUNDS, **arguments})

@@ -81,18 +81,18 @@ def _over_arms(
 ) -> Theorem:
     """A theorem on losses in [0, 1]. The readings are functions (T, K, epsilon) -> bound."""
     sizes = {"arms": ARMS}
-    made = of_size(learner, paper, source, exponents, kinds, sizes, ARMS, 1.0, **readings)
-    lower = _random if kinds is ADVERSARIES else made.lower
-    return made._replace(families=searched, lower=lower)
+    theorem = of_size(learner, paper, source, exponents, kinds, sizes, ARMS, 1.0, **readings)
+    lower = _random if kinds is ADVERSARIES else theorem.lower
+    return theorem._replace(families=searched, lower=lower)
 
 
 def _instance(learner, paper, source, **readings) -> Theorem:
     """A theorem on Bernoulli arms. The readings are functions (T, means, epsilon) -> bound."""
-    made = {"Bernoulli": partial(environments.bernoulli, list(MEANS), regret="pseudo")}
+    bernoulli = {"Bernoulli": partial(environments.bernoulli, list(MEANS), regret="pseudo")}
     means, sizes = np.array(MEANS), {"arms": len(MEANS)}
     width = np.max(means - means.min())
     theorem = of_size(
-        learner, paper, source, {"horizon": 0.0}, made, sizes, means, width, **readings
+        learner, paper, source, {"horizon": 0.0}, bernoulli, sizes, means, width, **readings
     )
     return theorem._replace(families=_stochastic, instance="means")
 

@@ -9,36 +9,29 @@ from dpjax.core import _check
 # A theorem has the name of its learner. If a learner has several, a hyphen and the case follow.
 THEOREMS: dict[str, Theorem] = {**arms.THEOREMS, **points.THEOREMS, **vectors.THEOREMS}
 
-# Learners without a theorem here, with the reason.
 _STOPS = "its theorems bound the stopping time, not regret"
-
+_ORDER = "only the order of the bound of {} is known to us"
+# Reasons why there is no theorem, and the learners.
+_REASONS = {
+    _STOPS: "adap_tt ctb_tt dp_tt lucb track_and_stop ttucb",
+    "only the order of its bound is known to us": "adac_gope",
+    "theorems are measured over epsilon, but it takes rho": "adac_oful adac_ucb",
+    "its bound exceeds the largest possible regret at the horizons in use":
+        "cucb robust_elimination",
+    "the theorem of Azize et al. 2025 is asymptotic": "dp_imed dp_klucb",
+    "Azize & Basu 2022 do not print the constants of its bound": "adap_klucb",
+    _ORDER.format("Hu et al. 2025"): "dp_ts_ucb",
+    _ORDER.format("Mishra & Thakurta 2015"): "dp_ucb",
+    _ORDER.format("Tossou & Dimitrakakis 2016"): "dp_ucb_bound dp_ucb_int",
+    _ORDER.format("Agrawal & Goyal 2017"): "gaussian_thompson",
+    _ORDER.format("Hu & Hegde 2022"): "lazy_thompson",
+    "the theorem of Garivier & Cappe 2011 for c = 0, as used here, is asymptotic": "kl_ucb",
+    "its bound is on pseudo-regret": "online_frank_wolfe",
+    "its theorem bounds the probability of a wrong arm, not regret": "sequential_halving",
+    "the theorem of Kaufmann et al. 2012 is asymptotic": "thompson",
+}  # fmt: skip
 WITHOUT: dict[str, str] = {
-    "adac_gope": "only the order of its bound is known to us",
-    "adac_oful": "theorems are measured over epsilon, but it takes rho; see bounds.adac_oful",
-    "adac_ucb": "theorems are measured over epsilon, but it takes rho; see bounds.adac_ucb",
-    "adap_klucb": "Azize & Basu 2022 do not print the constants of its bound",
-    "adap_tt": _STOPS,
-    "ctb_tt": _STOPS,
-    "cucb": "its bound exceeds the largest possible regret at the horizons in use; see bounds.cucb",
-    "dp_imed": "the theorem of Azize et al. 2025 is asymptotic",
-    "dp_klucb": "the theorem of Azize et al. 2025 is asymptotic",
-    "dp_ts_ucb": "only the order of the bound of Hu et al. 2025 is known to us",
-    "dp_tt": _STOPS,
-    "dp_ucb": "only the order of the bound of Mishra & Thakurta 2015 is known to us",
-    "dp_ucb_bound": "only the order of the bound of Tossou & Dimitrakakis 2016 is known to us",
-    "dp_ucb_int": "only the order of the bound of Tossou & Dimitrakakis 2016 is known to us; with "
-    "the paper's constants some runs never leave a worse arm",
-    "gaussian_thompson": "only the order of the bound of Agrawal & Goyal 2017 is known to us",
-    "kl_ucb": "the theorem of Garivier & Cappe 2011 for c = 0, as used here, is asymptotic",
-    "lazy_thompson": "only the order of the bound of Hu & Hegde 2022 is known to us",
-    "lucb": _STOPS,
-    "online_frank_wolfe": "its bound is on pseudo-regret; see bounds.online_frank_wolfe",
-    "robust_elimination": "its bound exceeds the largest possible regret at the horizons in use; "
-    "see bounds.robust_elimination",
-    "sequential_halving": "its theorem bounds the probability of a wrong arm, not regret",
-    "thompson": "the theorem of Kaufmann et al. 2012 is asymptotic",
-    "track_and_stop": _STOPS,
-    "ttucb": _STOPS,
+    name: reason for reason, names in _REASONS.items() for name in names.split()
 }
 
 # Papers that are reproduced here but have no theorem on regret, with the reason.
@@ -81,7 +74,7 @@ def named(words: Iterable[str]) -> list[str]:
     names: dict[str, None] = {}
     for word in words:
         plain = word.replace("-", "_")
-        meant = [name for name, each in THEOREMS.items() if plain in _meanings(name, each)]
+        meant = [name for name, theorem in THEOREMS.items() if plain in _meanings(name, theorem)]
         if not meant:
             raise ValueError(f"theorem: {_unknown(word, plain)}")
         names |= dict.fromkeys(meant)
@@ -89,14 +82,14 @@ def named(words: Iterable[str]) -> list[str]:
 
 
 def _meanings(name, theorem) -> set[str]:
-    return {each.replace("-", "_") for each in (name, name.split("-")[0], theorem.paper)}
+    return {word.replace("-", "_") for word in (name, name.split("-")[0], theorem.paper)}
 
 
 def _unknown(word, plain) -> str:
     reasons = WITHOUT | PAPERS_WITHOUT
     if plain in reasons:
         return f"dpjax has no theorem for {word}: {reasons[plain]}"
-    known = [*THEOREMS, *dict.fromkeys(each.paper for each in THEOREMS.values())]
+    known = [*THEOREMS, *dict.fromkeys(theorem.paper for theorem in THEOREMS.values())]
     learners = dict.fromkeys(name.split("-")[0] for name in THEOREMS)
     meant = _check.nearest(word, [*known, *learners, *reasons])
     return f"there is no theorem, learner or paper {word!r}{meant}; dpjax theorem lists them"

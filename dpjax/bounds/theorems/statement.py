@@ -8,11 +8,6 @@ import numpy as np
 from dpjax.core import Number
 
 
-def no_families(horizon: int) -> dict:
-    """No families for a search."""
-    return {}
-
-
 def unknown(horizon: int, epsilon: Number) -> float:
     """No lower bound."""
     return np.nan
@@ -35,7 +30,7 @@ class Theorem(NamedTuple):
     largest: Callable  # horizon -> the largest possible regret
     paper: str  # a key, as in ``dpjax reproduce`` if the paper is reproduced
     source: str  # the statement, and the source of its constants
-    families: Callable = no_families  # horizon -> the families to search
+    families: Callable = lambda horizon: {}  # horizon -> the families to search
     instance: str = ""  # the families' parameter that bounds take as third argument
     lower: Callable = unknown  # (horizon, epsilon) -> lower bound on any learner's worst regret
     slow: bool = False  # whether it is so slow that it is searched only if named

@@ -15,19 +15,18 @@ from jax.extend.random import define_prng_impl
 class Generator(NamedTuple):
     """A generator with keys of two words, whose draws are blocks of a key and a counter.
 
-    The i-th 32-bit number of a key is entry i % size of ``numbers`` of block i // size. Key i of a
-    split, and the key that folds in i, are the first two words of block i.
+    The i-th 32-bit number of a key is ``number`` of block i. Key i of a split, and the key that
+    folds in i, are the first two words of block i.
 
     Examples:
       >>> generator = generators.of(jax.random.key(0).dtype)
-      >>> generator.name, generator.size
-      ('threefry2x32', 1)
+      >>> generator.name, int(generator.number((jnp.uint32(6), jnp.uint32(3))))
+      ('threefry2x32', 5)
     """
 
     name: str
     block: Callable  # (first, second, counter), uint32 that broadcast -> at least two random words
-    numbers: Callable  # the words of a block -> the numbers of the block, a tuple
-    size: int  # how many numbers a block has
+    number: Callable  # the words of a block -> the number that is drawn from it
     impl: Any  # as for ``jax.random.key``
     text: Callable | None = None  # index of a word -> PTX of a block that returns this word
 
@@ -41,37 +40,12 @@ class Generator(NamedTuple):
         """
         return jr.wrap_key_data(words, impl=self.impl)
 
-    def drawn(self, blocks: Callable, shape: tuple, axis: int = -1) -> jax.Array:
-        """The numbers of ``shape`` that a key draws.
-
-        Args:
-          blocks: a shape -> the words of blocks 0, 1, ..., arrays with this shape. Further axes
-            may come before and after the axes of this shape.
-          shape: the shape of the numbers.
-          axis: the axis of the words that is the last axis of ``shape``, counted from the end.
-
-        Examples:
-          >>> generator = generators.of(jax.random.key(0).dtype)
-          >>> words = jnp.uint32(6), jnp.uint32(3)
-          >>> print(generator.drawn(lambda shape: [jnp.full(shape, x) for x in words], (2,)))
-          [5 5]
-        """
-        if self.size == 1:
-            return self.numbers(blocks(shape))[0]
-        total = math.prod(shape)
-        several = jnp.stack(self.numbers(blocks((-(-total // self.size),))), axis)
-        before, behind = several.shape[: axis - 1], several.shape[several.ndim + 1 + axis :]
-        flat = several.reshape(*before, -1, *behind)
-        return lax.slice_in_dim(flat, 0, total, axis=len(before)).reshape(*before, *shape, *behind)
-
 
 # Generators by the name of their keys' dtype. Draws depend only on the key, not on the batch.
 KNOWN: dict[str, Generator] = {}
 
 
-def defined(
-    name: str, tag: str, block: Callable, numbers: Any, size: int, text: Any = None
-) -> Generator:
+def defined(name: str, tag: str, block: Callable, number: Callable, text: Any = None) -> Generator:
     """Define a Generator, with an implementation for JAX.
 
     Seeds are converted to keys as in JAX's default generator.
@@ -79,7 +53,7 @@ def defined(
     Args:
       name: the name of the generator.
       tag: the dtype of its keys is key<tag>.
-      block, numbers, size, text: as in :class:`Generator`.
+      block, number, text: as in :class:`Generator`.
     """
 
     def blocks(key, shape):
@@ -102,8 +76,7 @@ def defined(
                 lax.convert_element_type(x, jnp.uint64) for x in blocks(key, shape)
             )
             return lax.shift_left(first, jnp.full_like(first, 32)) | second
-        bits = generator.drawn(lambda shape: blocks(key, shape), shape)
-        return lax.convert_element_type(bits, f"uint{bit_width}")
+        return lax.convert_element_type(number(blocks(key, shape)), f"uint{bit_width}")
 
     def fold_in(key, data):
         return jnp.stack(block(*key, jnp.asarray(data, jnp.uint32))[:2])
@@ -112,7 +85,7 @@ def defined(
         key_shape=(2,), seed=from_seed, split=split, random_bits=random_bits, fold_in=fold_in,
         name=name, tag=tag,
     )  # fmt: skip
-    generator = KNOWN[f"key<{tag}>"] = Generator(name, block, numbers, size, impl, text)
+    generator = KNOWN[f"key<{tag}>"] = Generator(name, block, number, impl, text)
     return generator
 
 

@@ -42,9 +42,9 @@ def _block(first: Any, second: Any, counter: Any, rounds: int) -> Any:
     return threefry2x32(first, second, np.uint32(0), counter, rounds)
 
 
-def _numbers(words):
+def _number(words):
     first, second = words
-    return (first ^ second,)
+    return first ^ second
 
 
 def block_text(index: int, rounds: int) -> str:
@@ -70,12 +70,12 @@ def block_text(index: int, rounds: int) -> str:
 def threefry(rounds: int, name: str, tag: str) -> Generator:
     """Threefry with this number of rounds."""
     block, text = (partial(function, rounds=rounds) for function in (_block, block_text))
-    return defined(name, tag, block, _numbers, 1, text)
+    return defined(name, tag, block, _number, text)
 
 
 # JAX has its own implementation.
 KNOWN["key<fry>"] = Generator(
-    "threefry2x32", partial(_block, rounds=20), _numbers, 1, "threefry2x32",
+    "threefry2x32", partial(_block, rounds=20), _number, "threefry2x32",
     partial(block_text, rounds=20),
 )  # fmt: skip
 threefry13 = threefry(13, "threefry2x32_13", "fry13").impl

@@ -15,14 +15,8 @@ class Mixture(NamedTuple):
     level: Array  # () in [0, 1), from which the arm is drawn
 
 
-def law_of_arms(mixture: Mixture, advice: Array):
-    """p = (1 - gamma) E' q + gamma / K, (K,), for advice E' (K, N)."""
-    arms, gamma = advice.shape[0], mixture.mixing
-    return (1.0 - gamma) * jnp.sum(advice * mixture.weights[None], axis=1) + gamma / arms
-
-
 def follow(mixture: Mixture, advice: Array):
-    """An arm drawn from :func:`law_of_arms`, the same each time for the same coin and advice.
+    """An arm drawn from (1 - gamma) E' q + gamma / K, the same for the same coin and advice.
 
     Args:
       mixture: a Mixture.
@@ -31,9 +25,7 @@ def follow(mixture: Mixture, advice: Array):
     Returns:
       () int32.
     """
-    experts = mixture.weights.shape[0]
-    if jnp.ndim(advice) != 2 or advice.shape[1] != experts:
-        raise ValueError(f"features must have shape (K, {experts}) for {experts} experts, got "
-                         f"{jnp.shape(advice)}")  # fmt: skip
-    ends = jnp.cumsum(law_of_arms(mixture, advice))
+    arms, gamma = advice.shape[0], mixture.mixing
+    law = (1.0 - gamma) * jnp.sum(advice * mixture.weights[None], axis=1) + gamma / arms
+    ends = jnp.cumsum(law)
     return jnp.sum(ends[:-1] <= mixture.level, dtype=jnp.int32)

@@ -56,22 +56,6 @@ def posterior_draws(key: Array, losses: Array, gains: Array, prior: Number = 1.0
     return one - other
 
 
-def check_arms(horizon: int, arms: int) -> tuple[int, int]:
-    """The horizon and the number of arms as Python integers."""
-    return _check.size(1, horizon=horizon), _check.arms(arms)
-
-
-def check_exploration(exploration: Number) -> None:
-    """Raise if an exploration constant is not finite and positive."""
-    _check.inside(0.0, jnp.inf, exploration=exploration)
-
-
-def check_mixing(mixing: Number | None) -> None:
-    """Raise if a share of uniform draws is outside (0, 1]. None stands for a default."""
-    _check.positive(**_check.given(mixing=mixing))
-    _check.between(0.0, 1.0, **_check.given(mixing=mixing))
-
-
 def check_delta(horizon: int, delta: Number | None):
     """Check ``delta``, and replace None by T^-2."""
     delta = privacy.default_delta(horizon) if delta is None else delta

@@ -14,8 +14,9 @@ import numpy as np
 from jax import lax
 
 from dpjax import privacy
-from dpjax.core import Array, Number
+from dpjax.core import Array, Number, Privacy
 from dpjax.learners.parts.fixed_share import complexity, share_for
+from dpjax.maths import quotients
 
 
 class Setting(NamedTuple):
@@ -39,37 +40,28 @@ def batch_rate(horizon: int, arms: int, batch: Number, shifts: Number):
     return jnp.minimum(jnp.sqrt(batch * _complexity(horizon, arms, batch, shifts) / horizon), 0.5)
 
 
-def pure_restart(horizon: int) -> float:
-    """p = 1 / sqrt(8 T). For small eta it minimizes eta / p + 8 T p eta (:func:`pure_epsilon`)."""
-    return 1.0 / float(np.sqrt(8.0 * horizon))
-
-
-def renyi_restart(horizon: int) -> float:
-    """p = T^(-1/3) / 3, the default if delta is given.
-
-    It was found by a search over p for :func:`derived_epsilon`, at epsilon = 0.1 and 1. The regret
-    bound is within 1 % of the best for T in [2^12, 2^22].
-    """
-    return 1.0 / (3.0 * float(np.cbrt(horizon)))
-
-
 def best_restart(horizon: int, batch: Number, delta: Number | None):
-    """The p that is best for small eta, with T / B instead of T; at most 1/2."""
+    """The p that is best for small eta, with n = T / B; at most 1/2.
+
+    Without delta it is 1 / sqrt(8 n), which minimizes eta / p + 8 n p eta (:func:`pure_epsilon`).
+    With delta it is n^(-1/3) / 3, which was found by a search over p for :func:`derived_epsilon`,
+    at epsilon = 0.1 and 1. The regret bound is within 1 % of the best for T in [2^12, 2^22].
+    """
     if delta is None:
-        return jnp.minimum(pure_restart(horizon) * batch**0.5, 0.5)
-    return jnp.minimum(renyi_restart(horizon) * batch ** (1.0 / 3.0), 0.5)
+        return jnp.minimum(1.0 / float(np.sqrt(8.0 * horizon)) * batch**0.5, 0.5)
+    return jnp.minimum(1.0 / (3.0 * float(np.cbrt(horizon))) * batch ** (1.0 / 3.0), 0.5)
 
 
 def steps(horizon: Number, batch: Number):
     """n = floor(T / B), the number of batches that are read."""
-    return jnp.floor(jnp.asarray(horizon, jnp.float32) / batch)
+    return quotients.whole(horizon, batch)[0].astype(jnp.float32)
 
 
 def switch_budget(horizon: int, restart: Number, batch: Number = 1):
     """M = floor(4 n p), at least 1; if it reaches the number of batches, draws are unlimited."""
-    begun = jnp.ceil(jnp.float32(horizon) / batch)
+    _, begun = quotients.whole(horizon, batch)
     wanted = jnp.floor(4.0 * steps(horizon, batch) * restart)
-    return jnp.clip(wanted, 1.0, begun).astype(jnp.int32)
+    return jnp.clip(wanted, 1.0, begun.astype(jnp.float32)).astype(jnp.int32)
 
 
 def coin_log_ratios(setting: Setting, batch: Number = 1):
@@ -151,6 +143,19 @@ def derived_epsilon(
     return jnp.where(setting.budget > 1, smaller, 0.0)
 
 
+def declared(
+    setting: Setting, delta: Number | None, batch: Number = 1, spread: Number = 2.0
+) -> Privacy:
+    """The declared privacy of a setting."""
+    renyi = "" if delta is None else ", or their Renyi divergences if smaller"
+    return Privacy(
+        epsilon=derived_epsilon(setting, delta, batch, spread),
+        delta=0.0 if delta is None else delta,
+        rho=rho(setting, batch, spread),
+        accountant=f"one coin and M - 1 draws: the sum of their log-ratios{renyi}",
+    )
+
+
 def largest_private(is_private: Callable, low: Number, high: Number):
     """The largest private number in [low, high], by 40 bisections of its logarithm.
 
@@ -177,8 +182,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
     budget. ln eta is found by bisection, since an epsilon of 1e-9 requires an eta of 1e-15.
     """
     largest = jnp.asarray(default_rate(horizon, arms) if rate is None else rate, jnp.float32)
-    begun = jnp.ceil(jnp.float32(horizon) / batch).astype(jnp.int32)
-    unlimited = jnp.where(batch == 1, horizon, begun)
+    _, begun = quotients.whole(horizon, batch)
     if restart is None:
         least_restart = best_restart(horizon, batch, delta)
     else:
@@ -186,7 +190,7 @@ def derived_setting(horizon, arms, epsilon, delta, rate=None, restart=None, batc
 
     def at_rate(rate):
         restart = jnp.maximum(rate, least_restart)
-        budget = jnp.where(jnp.isinf(epsilon), unlimited, switch_budget(horizon, restart, batch))
+        budget = jnp.where(jnp.isinf(epsilon), begun, switch_budget(horizon, restart, batch))
         return Setting(rate, restart, budget)
 
     def is_private(rate):

@@ -105,8 +105,8 @@ def _gram(noise, floor, failure, shifted=True) -> Gram:
 
 def check_numbers(gram: Gram) -> None:
     """Raise if a Gram has invalid numbers; traced ones are checked when the game runs."""
-    _check.positive(**_check.given(floor=gram.floor))
-    _check.inside(0.0, 1.0, **_check.given(failure=gram.failure))
+    _check.positive(**_check.specified(floor=gram.floor))
+    _check.inside(0.0, 1.0, **_check.specified(failure=gram.failure))
 
 
 def _gram_sums(dim, stream, regularizer_of, declared, events=1.0) -> GramSums:

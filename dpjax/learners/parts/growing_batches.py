@@ -7,7 +7,6 @@ import jax.numpy as jnp
 
 from dpjax.core import Arms, Array, Batch, BatchLearner
 from dpjax.feedback import bandit
-from dpjax.learners.parts.arm_sums import check_arms
 from dpjax.maths.laws import smallest
 
 
@@ -29,7 +28,6 @@ def growing_batches(horizon, arms, ratio, gather, index, privacy, report) -> Bat
       index: (values (K,), pulls (K,) int32, ln of the next round ()) -> (K,).
       privacy, report: as in a BatchLearner.
     """
-    horizon, arms = check_arms(horizon, arms)
 
     def batch(state):
         pulls = state.pulls[state.arm].astype(jnp.float32)

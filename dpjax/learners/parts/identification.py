@@ -206,21 +206,18 @@ def identification_learner(
         losses = exact_sums.add(jax.tree.map(lambda leaf: leaf[arm], phases.losses), total)
         complete = waiting >= grid.length(begun)
         released, samples = release(key, losses, waiting), waiting
+        before, count = jax.tree.map(lambda leaf: leaf[arm], (phases.released, phases.samples))
         if not grid.forget:
-            before = jax.tree.map(lambda leaf: leaf[arm], phases.released)
-            released, samples = exact_sums.add(released, before), samples + phases.samples[arm]
-        phases = phases._replace(pulls=phases.pulls.at[arm].add(rounds))
-        full = phases._replace(
-            waiting=phases.waiting.at[arm].set(0),
-            losses=_put(phases.losses, arm, exact_sums.nothing()),
-            complete=phases.complete.at[arm].add(1),
-            samples=phases.samples.at[arm].set(samples),
-            released=_put(phases.released, arm, released),
+            released, samples = exact_sums.add(released, before), samples + count
+        phases = Phases(
+            pulls=phases.pulls.at[arm].add(rounds),
+            waiting=phases.waiting.at[arm].set(jnp.where(complete, 0, waiting)),
+            losses=_put(phases.losses, arm, _where(complete, exact_sums.nothing(), losses)),
+            complete=phases.complete.at[arm].add(complete.astype(jnp.int32)),
+            samples=phases.samples.at[arm].set(jnp.where(complete, samples, count)),
+            released=_put(phases.released, arm, _where(complete, released, before)),
         )
-        partial = phases._replace(
-            waiting=phases.waiting.at[arm].set(waiting), losses=_put(phases.losses, arm, losses)
-        )
-        return _where(complete, full, partial), complete
+        return phases, complete
 
     def step(state, key, total):
         # One draw breaks all ties of a round, since they need not be independent.

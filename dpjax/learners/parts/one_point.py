@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import random as jr
 
 from dpjax.core import Array, Number, PyTree, _check
-from dpjax.domains import Domain
+from dpjax.domains import Domain, check_domain, shrunk
 from dpjax.learners.parts.prefix_sums import PrefixSums
 from dpjax.maths import laws
 from dpjax.maths.barriers import add_up, rounded
@@ -128,14 +128,24 @@ def flaxman_radius(horizon: int, domain: Domain, bound: Number, lipschitz: Numbe
     return jnp.minimum(zeta / horizon**0.25, 0.5 * r)
 
 
-def exploring_radius(
-    horizon: int, domain: Domain, bound: Number, lipschitz: Number, smoothing: Number | None
-):
-    """The given zeta, below r; by default that of :func:`flaxman_radius`."""
+def exploration(
+    horizon: int,
+    domain: Domain,
+    loss_range: str | tuple[float, float],
+    smoothing: Number | None,
+) -> tuple[Directions, Values, Array, Domain]:
+    """(Directions, Values, zeta, the domain shrunk by 1 - zeta / r) for actions in the domain.
+
+    zeta is ``smoothing``, below r, and by default that of :func:`flaxman_radius`.
+    """
+    check_domain(domain)
+    lipschitz, r = domain.losses.norms[1], inradius_of(domain)
+    losses = values(domain, loss_range, lipschitz, 0.0)
+    _check.inside(0.0, r, **_check.specified(smoothing=smoothing))
     if smoothing is None:
-        return flaxman_radius(horizon, domain, bound, lipschitz)
-    _check.inside(0.0, inradius_of(domain), smoothing=smoothing)
-    return jnp.asarray(smoothing, jnp.float32)
+        smoothing = flaxman_radius(horizon, domain, losses.bound, lipschitz)
+    zeta = jnp.asarray(smoothing, jnp.float32)
+    return directions(domain), losses, zeta, shrunk(domain, 1.0 - zeta / r)
 
 
 class EstimatesState(NamedTuple):

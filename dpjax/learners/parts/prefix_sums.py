@@ -16,7 +16,8 @@ from dpjax import mechanisms
 from dpjax.core import Array, Clip, Mechanism, Neighbours, Number, Privacy, PyTree, Unit, _check
 from dpjax.domains import LossSet, clipped, sensitivity
 from dpjax.learners.parts.arm_sums import check_delta_of
-from dpjax.noise import LAWS, LawName, name_of
+from dpjax.mechanisms import prefix
+from dpjax.noise import LAWS, LawName
 from dpjax.privacy.printed import stated
 
 
@@ -30,17 +31,12 @@ class PrefixSums(NamedTuple):
     privacy: Privacy
     clip: Clip | None = None  # of the learner whose losses are summed
 
-    @property
-    def variance(self) -> Callable:
-        """rounds -> variance of a coordinate's noise, relative to that of a draw."""
-        return self.mechanism.variance
-
     def deviation(self, rounds: Number | None = None) -> Array:
         """The standard deviation of a coordinate's noise in these prefixes (n,), or in all (T,).
 
         Integer noise is treated as the continuous law of its scale.
         """
-        spread = jnp.asarray(self.variance(rounds), jnp.float32)
+        spread = jnp.asarray(self.mechanism.variance(rounds), jnp.float32)
         return self.scale * jnp.sqrt(LAWS[self.mechanism.noise].variance(1.0) * spread)
 
 
@@ -152,19 +148,15 @@ def calibrate(
       >>> float(made.scale), made.privacy.model
       (20.0, 'central')
     """
-    horizon = _check.size(1, horizon=horizon)
-    epsilon = _check.epsilon(epsilon)
-    noise = name_of(noise)
-    _check.one_of(*(law.name for law in LAWS.values() if law.calibrate is not None), noise=noise)
+    horizon, law = prefix.check(horizon, noise, integers=True)
     _check.factory("mechanisms.tree", mechanism=mechanism)
-    law = LAWS[noise]
-    check_delta_of(noise, law.pure, delta)
+    check_delta_of(law.name, law.pure, delta)
     plain = mechanism.func if isinstance(mechanism, partial) else mechanism
     if printed_scale is not None and plain is not mechanisms.tree:
         raise ValueError("calibration: the printed scale requires mechanisms.tree")
-    built = build(mechanism, horizon, noise)
+    built = build(mechanism, horizon, law.name)
     encoder = built.sensitivity
-    noiseless = encoder[0] == float("inf")  # exact sums, for which no scale is defined
+    noiseless = encoder[1] == float("inf")  # exact sums, for which no scale is defined
     epsilon = jnp.asarray(float("inf") if noiseless else epsilon, jnp.float32)
     if noiseless:
         encoder = (0.0, 0.0)
@@ -300,6 +292,6 @@ def noise_length(horizon: int, dim: int, sums: PrefixSums) -> Array:
 
     The mean is over :func:`sampled_rounds`.
     """
-    spread = float(np.mean(sums.variance(sampled_rounds(horizon))))
+    spread = float(np.mean(sums.mechanism.variance(sampled_rounds(horizon))))
     draws = dim * spread * float(LAWS[sums.mechanism.noise].variance(1.0))
     return jnp.asarray(np.sqrt(draws), jnp.float32) * sums.scale

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpjax.core import Array, Number
 from dpjax.learners.parts import dartboard
+from dpjax.maths import quotients
 
 # The B, p and gamma among which :func:`best_setting` chooses; B is at most T.
 BATCHES = dartboard.candidates(2**31 - 1)
@@ -41,12 +42,13 @@ def log_run_out(horizon: Number, arms: Number, setting: Setting):
     bound a sum of n such coins reaches M with probability at most exp(M - m - M ln(M / m)) for
     m = n (p + eta).
     """
-    begun = jnp.ceil(horizon / setting.batch)
+    _, begun = quotients.whole(horizon, setting.batch)
     count = dartboard.steps(horizon, setting.batch)
     mean = count * (setting.restart + rate(arms, setting))
-    budget = setting.budget.astype(jnp.float32)
-    above = jnp.maximum(budget / mean, 1.0)
-    return jnp.where(budget >= begun, -jnp.inf, mean * (above - 1.0 - above * jnp.log(above)))
+    above = jnp.maximum(setting.budget.astype(jnp.float32) / mean, 1.0)
+    return jnp.where(
+        setting.budget >= begun, -jnp.inf, mean * (above - 1.0 - above * jnp.log(above))
+    )
 
 
 def regret_bound(horizon: Number, arms: Number, experts: Number, setting: Setting):
@@ -79,7 +81,7 @@ def best_setting(
 
     def at(batch, restart):
         budget = dartboard.switch_budget(horizon, restart, batch)
-        begun = jnp.ceil(horizon / batch).astype(jnp.int32)
+        _, begun = quotients.whole(horizon, batch)
         budget = jnp.where(jnp.isinf(epsilon), begun, budget)
 
         def is_private(weight):

@@ -37,7 +37,7 @@ class SumNoise(NamedTuple):
     cumulant: Callable  # l -> bound on ln E e^(l z), for |l| below the pole
     variance: Number  # () of a draw z, or its proxy
     pole: Number  # () inf if there is none
-    each: bool  # whether each loss has its own draw
+    on_losses: bool  # whether each loss has its own draw
     clip: Clip | None  # of the learner: to_bit, if the noise protects only bits
     privacy: Privacy
 
@@ -61,7 +61,7 @@ class SumNoise(NamedTuple):
         weighty = jnp.max(size, axis=-1) > 0.0
         size = jnp.where(weighty[..., None], size, 1.0)
         exponent = jnp.broadcast_to(jnp.maximum(exponent, 1e-6), weighty.shape)
-        draws = counts if self.each else jnp.where(counts > 0.0, draws, 0.0)
+        draws = counts if self.on_losses else jnp.where(counts > 0.0, draws, 0.0)
         proxy = counts * self.per_loss + draws * self.variance
         most = jnp.sqrt(2.0 * exponent / jnp.sum(size * size * proxy, axis=-1))
         most = jnp.minimum(most, self.pole / jnp.max(size, axis=-1))
@@ -79,14 +79,16 @@ class SumNoise(NamedTuple):
 
     def least_rounds(self, radius, exponent):
         """The smallest n, not rounded up, at which Chernoff's bound on a mean is ``radius``, ()."""
-        proxy = self.per_loss + (self.variance if self.each else 0.0)
+        proxy = self.per_loss + (self.variance if self.on_losses else 0.0)
         most = jnp.minimum(self.pole, radius / proxy)
-        if not self.each:
+        if not self.on_losses:
             most = jnp.minimum(most, jnp.sqrt(2.0 * exponent / jnp.asarray(self.variance)))
         tilt = most * _PARTS
         noise = self.cumulant(tilt)
-        gained = radius * tilt - 0.5 * self.per_loss * tilt * tilt - (noise if self.each else 0.0)
-        needed = exponent + (0.0 if self.each else noise)
+        gained = (
+            radius * tilt - 0.5 * self.per_loss * tilt * tilt - (noise if self.on_losses else 0.0)
+        )
+        needed = exponent + (0.0 if self.on_losses else noise)
         return jnp.min(jnp.where(gained > 0.0, needed / gained, jnp.inf))
 
 
@@ -124,7 +126,6 @@ def sum_noise(law: noise.LawName, epsilon: Number, delta: Number | None) -> SumN
     law = noise.name_of(law)
     _check.one_of(*noise.LAWS, *LOCAL, noise=law)
     check_delta_of(law, law in LOCAL or noise.LAWS[law].pure, delta)
-    epsilon = _check.epsilon(epsilon)
     declared = one_release(epsilon)
     if law in LOCAL:
         return _local(law, epsilon, declared)

@@ -16,7 +16,7 @@ class Tracked(NamedTuple):
     """For each arm as the leader: rounds played, and rounds in which the arm itself was played."""
 
     led: Array  # (K,) int32
-    own: Array  # (K,) int32
+    played: Array  # (K,) int32
 
 
 def gaussian_cost(phases: identification.Phases, leader: Array):
@@ -58,13 +58,13 @@ def top_two(
         leader = identification.optimistic_arm(key, phases, bounds)
         others = jnp.arange(arms) != leader
         challenger = smallest(key, jnp.where(others, cost(phases, leader), jnp.inf))
-        leads = 2 * tracked.own[leader] <= tracked.led[leader]
+        leads = 2 * tracked.played[leader] <= tracked.led[leader]
         arm = jnp.where(leads, leader, challenger)
         less = jnp.minimum(phases.pulls[leader], phases.pulls[challenger])
         batch = grid.batch(phases, arm, less)
         led = tracked.led.at[leader].add(batch.rounds)
-        own = tracked.own.at[leader].add(jnp.where(leads, batch.rounds, 0))
-        return batch, Tracked(led, own)
+        played = tracked.played.at[leader].add(jnp.where(leads, batch.rounds, 0))
+        return batch, Tracked(led, played)
 
     none = jnp.zeros(arms, jnp.int32)
     return identification.identification_learner(

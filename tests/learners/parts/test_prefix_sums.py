@@ -7,7 +7,7 @@ import pytest
 from jax import random as jr
 
 from dpjax import domains, mechanisms, privacy
-from dpjax.learners.parts.prefix_sums import calibrate, noise_length, prefix_sums
+from dpjax.learners.parts.prefix_sums import noise_length, prefix_sums
 
 FACTORIES = [name for name in mechanisms.__all__ if name != "exact"]
 
@@ -27,27 +27,15 @@ def test_scale_follows_from_the_two_sensitivities(name):
     for neighbours in ("replace", "zero_out"):
         change = domains.sensitivity(losses, neighbours, "round")
         given = {"epsilon": 0.5, "mechanism": mechanism, "neighbours": neighbours}
-        encoder = mechanism(100, noise="laplace").sensitivity[0]
-        laplace = build(100, losses, **given)
-        assert laplace.scale * 0.5 == pytest.approx(encoder * change[0], rel=1e-6)
+        if name != "unbounded":  # refuses Laplace noise
+            encoder = mechanism(100, noise="laplace").sensitivity[0]
+            laplace = build(100, losses, **given)
+            assert laplace.scale * 0.5 == pytest.approx(encoder * change[0], rel=1e-6)
         encoder = mechanism(100, noise="gaussian").sensitivity[1]
         gaussian = build(100, losses, delta=1e-5, **given)
         mu = encoder * change[1] / gaussian.scale
         assert privacy.gaussian_delta(mu, 0.5) == pytest.approx(1e-5, rel=1e-3)
         assert gaussian.privacy.rho == pytest.approx(float(mu) ** 2 / 2, rel=1e-5)
-
-
-def test_the_papers_instances_on_the_tree():
-    """Delta_1 ceil(log2 T) / epsilon: 10 levels for T = 1000 and 1024, 11 for 1025."""
-    for losses, change in [
-        (domains.box_losses(8), 2 * 8),
-        (domains.box_losses(8, 0.0, 1.0), 8),
-        (domains.ball_losses(8), 2 * 8**0.5),
-        (domains.l1_losses(8), 2),
-    ]:
-        for horizon, levels in [(1000, 10), (1024, 10), (1025, 11), (2, 1), (1, 0)]:
-            sums = build(horizon, losses, epsilon=2.0)
-            assert sums.scale == pytest.approx(change * levels / 2.0, rel=1e-6)
 
 
 def test_losses_are_clipped_and_counted_and_those_on_the_border_are_not():
@@ -64,25 +52,6 @@ def test_the_exact_mechanism_declares_nothing():
     for delta in (None, 1e-6):
         sums = build(8, domains.box_losses(2), delta=delta, mechanism=mechanisms.exact)
         assert sums.privacy.epsilon == np.inf and sums.scale == 0.0
-
-
-@pytest.mark.parametrize("noise, size, draw", [("laplace", 0, 2.0), ("gaussian", 1, 1.0)])
-def test_deviations_are_the_rows_of_the_decoder_times_a_draw(noise, size, draw):
-    """From the mechanism's matrices, at epsilon = 1 for a change of 1 in the mechanism's norm."""
-    delta = 1e-6 if size else None
-    found = calibrate(
-        12, (), (1.0, 1.0), epsilon=1.0, delta=delta, mechanism=mechanisms.kary, noise=noise,
-        value_range=(0.0, 1.0), loss_range=(0.0, 1.0),
-    )  # fmt: skip
-    decoder, encoder = found.mechanism.matrices()
-    if size:
-        scale = privacy.gaussian_scale(np.linalg.norm(encoder, axis=0).max(), 1.0, delta)
-    else:
-        scale = np.abs(encoder).sum(axis=0).max()
-    exact = float(scale) * np.sqrt(draw) * np.linalg.norm(decoder, axis=1)
-    np.testing.assert_allclose(found.deviation(), exact, rtol=1e-5)
-    np.testing.assert_allclose(found.deviation(np.arange(3, 9)), exact[3:9], rtol=1e-5)
-    assert not np.allclose(0.5 * found.deviation(), exact, rtol=0.1)
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian", "discrete_gaussian", "skellam"])

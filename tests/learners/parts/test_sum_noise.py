@@ -91,7 +91,7 @@ def test_errors_are_chernoff_s_bounds(law):
             tilts = np.geomspace(1e-3, 1e5, 20_000)
             total = np.full(len(tilts), exponent)
             for n, w, k in zip(counts, np.abs(weights), draws, strict=True):
-                k = n if found.each else k
+                k = n if found.on_losses else k
                 with np.errstate(invalid="ignore", over="ignore"):
                     cumulant = np.asarray(found.cumulant(jnp.asarray(tilts * w, jnp.float32)))
                 total = total + 0.5 * float(found.per_loss) * n * (tilts * w) ** 2 + k * cumulant

@@ -1,0 +1,267 @@
+"""Logged bandit feedback: replayed row by row in NumPy, and against games with all losses known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random as jr
+
+import dpjax
+from dpjax import combinators, domains, environments, learners
+from dpjax.core import Arms, Environment, Outcome, Policies
+from dpjax.environments.logs import inverse_propensity
+
+ARMS, ROWS = 3, 40
+RNG = np.random.default_rng(0)
+ACTIONS = RNG.integers(0, ARMS, ROWS)
+LOSSES = RNG.random(ROWS).astype(np.float32)
+CONTEXTS = RNG.normal(size=(ROWS, 2))
+
+
+def replayed(plays):
+    """(rows, losses) of the counted rounds; ``plays(t, row)`` is the learner's arm."""
+    rows, row = [], 0
+    for t in range(ROWS):
+        while row < ROWS and plays(t, row) != ACTIONS[row]:
+            row += 1
+        if row == ROWS:
+            break
+        rows.append(row)
+        row += 1
+    return rows, LOSSES[rows]
+
+
+def play(environment, action_of):
+    """The states, losses and tallies of all rounds, with any number of rounds after the end."""
+
+    def step(state, t):
+        state, outcome = environment.step(state, jr.key(0), action_of(t))
+        return state, (state, outcome)
+
+    _, (states, outcomes) = jax.lax.scan(step, environment.init(None), jnp.arange(ROWS))
+    return np.asarray(states), jax.tree.map(np.asarray, outcomes)
+
+
+def test_arms_are_replayed_as_by_hand_and_nothing_counts_after_the_end():
+    sequence = np.random.default_rng(1).integers(0, ARMS, ROWS)
+    environment = environments.logged(ACTIONS, LOSSES, propensities=np.full(ROWS, 1 / ARMS))
+    assert environment.horizon == ROWS
+    states, outcomes = play(environment, lambda t: jnp.asarray(sequence)[t])
+    rows, losses = replayed(lambda t, row: sequence[t])
+    count = len(rows)
+    assert 8 < count < ROWS and (states[:count] == np.array(rows) + 1).all()
+    assert (states[count:] == ROWS).all()
+    np.testing.assert_array_equal(outcomes.tally.counted, np.arange(ROWS) < count)
+    np.testing.assert_array_equal(outcomes.tally.suffered[:count], losses)
+    assert not outcomes.tally.suffered[count:].any() and not outcomes.loss.losses[count + 1 :].any()
+    total = jax.tree.map(lambda x: x.sum(), outcomes.tally)
+    best = min(LOSSES[arm == ACTIONS].mean() for arm in range(ARMS))
+    assert float(environment.regret(None, total)) == pytest.approx(
+        losses.sum() - best * count, 1e-5
+    )
+
+
+def test_the_losses_of_all_arms_are_those_of_their_next_rows():
+    """Also of the arms that are not played."""
+    environment = environments.logged(ACTIONS, LOSSES, arms=ARMS)
+    rows = jnp.arange(ROWS + 1, dtype=jnp.int32)
+    step = jax.jit(jax.vmap(lambda row: environment.step(row, None, 0)[1].loss.losses))
+    found = np.asarray(step(rows))
+    for row, arm in np.ndindex(ROWS + 1, ARMS):
+        later = [i for i in range(row, ROWS) if ACTIONS[i] == arm]
+        assert found[row, arm] == (LOSSES[later[0]] if later else 0.0)
+
+
+def test_policies_are_replayed_as_by_hand():
+    """A policy plays the arm whose block has the largest first coordinate after a shift by t."""
+    environment = environments.logged(ACTIONS, LOSSES, contexts=CONTEXTS)
+    assert environment.action_set == Policies(3 * ARMS)
+    weights = np.random.default_rng(2).normal(size=(ROWS, 3 * ARMS)).astype(np.float32)
+    _, outcomes = play(
+        environment, lambda t: lambda features: jnp.argmax(features @ jnp.asarray(weights)[t])
+    )
+    contexts = environments._classification.standardised(CONTEXTS)
+    rows, losses = replayed(lambda t, row: np.argmax(weights[t].reshape(ARMS, 3) @ contexts[row]))
+    count = len(rows)
+    assert 5 < count < ROWS and outcomes.tally.counted.sum() == count
+    np.testing.assert_array_equal(outcomes.tally.suffered[:count], losses)
+    np.testing.assert_allclose(outcomes.loss[0][:count, 1, 3:6], contexts[rows], atol=1e-6)
+    assert not outcomes.tally.suffered[count:].any()
+    assert np.isfinite(environment.regret(None, jax.tree.map(np.sum, outcomes.tally)))
+
+
+@pytest.mark.slow
+def test_learners_with_full_information_are_refused():
+    """Learners of points that see one value play, with an arm drawn from each point."""
+    log = environments.logged(ACTIONS, LOSSES)
+    points = domains.simplex(ARMS)
+    sampled = combinators.sample_arms(learners.ftrl(ROWS, points, epsilon=1.0))
+    for learner in (learners.hedge(ROWS, ARMS, epsilon=1.0), sampled):
+        with pytest.raises(TypeError, match="^learner: needs the loss of every action .*functions"):
+            dpjax.simulate(learner, log, jr.key(0))
+    one = combinators.sample_arms(learners.scrible(ROWS, points, epsilon=1.0))
+    played = jax.eval_shape(lambda key: dpjax.simulate(one, log, key), jr.key(0))
+    assert played.regret.shape == (ROWS,)
+
+
+@pytest.mark.slow
+def test_a_learner_replays_and_its_counted_rounds_are_reported():
+    learner = learners.exp3(ROWS, ARMS)
+    result = dpjax.simulate(learner, environments.logged(ACTIONS, LOSSES), jr.key(0))
+    assert 5 < float(result.tally.counted) < ROWS and np.isfinite(result.regret).all()
+
+
+MEANS, HORIZON, TRIALS = np.array([0.2, 0.5, 0.8]), 60, 400
+PIECE = 400  # rows of each trial, of which about 180 are read
+
+
+def compare(environment, learner, known):
+    """Mean losses of a learner on pieces of a log, and in games with all losses known.
+
+    Returns:
+      (difference of the means, its standard error).
+    """
+
+    def on_piece(trial, key):
+        starts = environment._replace(init=lambda key: trial * PIECE)
+        tally = dpjax.simulate(learner, starts, key, checkpoints=1).tally
+        return tally.suffered, tally.counted
+
+    trials = jnp.arange(TRIALS, dtype=jnp.int32)
+    suffered, counted = jax.jit(jax.vmap(on_piece))(trials, jr.split(jr.key(1), TRIALS))
+    assert (counted == HORIZON).all()
+    game = jax.vmap(lambda key: dpjax.simulate(learner, known, key, checkpoints=1).tally)
+    real = np.asarray(jax.jit(game)(jr.split(jr.key(2), TRIALS)))
+    error = np.hypot(np.std(suffered), np.std(real)) / np.sqrt(TRIALS)
+    return float(np.mean(suffered) - np.mean(real)), error
+
+
+def suffers(environment):
+    """A tally of the played arm's loss."""
+
+    def step(state, key, action):
+        state, outcome = environment.step(state, key, action)
+        loss = outcome.loss
+        if environment.action_set == Arms(ARMS):
+            return state, Outcome(loss, loss[action])
+        return state, Outcome(loss, loss[1][action(loss[0])])
+
+    return environment._replace(step=step, regret=lambda state, tally: tally)
+
+
+@pytest.mark.slow
+def test_the_loss_of_a_learner_of_arms_is_that_of_a_game_with_all_losses_known():
+    rng = np.random.default_rng(3)
+    actions = rng.integers(0, ARMS, TRIALS * PIECE)
+    losses = (rng.random(len(actions)) < MEANS[actions]).astype(float)
+    learner = learners.exp3(HORIZON, ARMS)
+
+    def draw(state, key, arm):
+        return state, Outcome(
+            (jr.uniform(key, (ARMS,)) < MEANS).astype(jnp.float32), jnp.float32(0)
+        )
+
+    known = environments.bernoulli(MEANS)._replace(step=draw)
+    difference, error = compare(environments.logged(actions, losses), learner, suffers(known))
+    assert abs(difference) < 3 * error < 0.05 * HORIZON
+    # A log of other losses is told apart.
+    other = environments.logged(actions, np.minimum(losses + (actions == 0) * 0.2, 1.0))
+    assert abs(compare(other, learner, suffers(known))[0]) > 3 * error
+
+
+@pytest.mark.slow
+def test_the_loss_of_a_learner_of_policies_is_that_of_a_game_with_all_losses_known():
+    """Two kinds of rows. Each has its own best arm."""
+    rng = np.random.default_rng(4)
+    count = TRIALS * PIECE
+    kinds = rng.integers(0, 2, count)
+    table = np.stack([MEANS, MEANS[::-1]])
+    actions = rng.integers(0, ARMS, count)
+    losses = (rng.random(count) < table[kinds, actions]).astype(float)
+    environment = environments.logged(actions, losses, contexts=kinds[:, None])
+    contexts = environments._classification.standardised(kinds[:, None].astype(float))
+    shown = jnp.asarray(np.stack([contexts[kinds == kind][0] for kind in (0, 1)]), jnp.float32)
+
+    def draw(state, key, policy):
+        kind_key, key = jr.split(key)
+        kind = jr.bernoulli(kind_key).astype(jnp.int32)
+        losses = (jr.uniform(key, (ARMS,)) < jnp.asarray(table)[kind]).astype(jnp.float32)
+        features = jnp.kron(jnp.eye(ARMS), shown[kind][None])
+        return state, Outcome((features, losses), jnp.float32(0.0))
+
+    known = Environment(lambda key: (), draw, lambda state, tally: tally, environment.action_set)
+    learner = learners.linucb(HORIZON, 2 * ARMS, epsilon=np.inf, delta=1e-3)
+    difference, error = compare(environment, learner, suffers(known))
+    assert abs(difference) < 3 * error < 0.05 * HORIZON
+
+
+def test_inverse_propensity_is_unbiased_and_wrong_propensities_are_not():
+    """20 logs of 4000 rows; the policy prefers arm 0 and rows of kind 1 the last arm."""
+    rng = np.random.default_rng(5)
+    logging = np.array([[0.1, 0.3, 0.6], [0.5, 0.3, 0.2]])
+    policy = np.array([[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]])
+    table = np.stack([MEANS, MEANS[::-1]])
+    truth = 0.5 * np.sum(policy * table)
+    right, wrong, inside = [], [], []
+    for _ in range(20):
+        kinds = rng.integers(0, 2, 4000)
+        levels = np.cumsum(logging, axis=1)[kinds]
+        actions = np.sum(levels[:, :-1] < rng.random((4000, 1)), axis=1)
+        losses = (rng.random(4000) < table[kinds, actions]).astype(float)
+        known, chosen = logging[kinds, actions], policy[kinds, actions]
+        estimate, low, high = inverse_propensity(losses, known, chosen)
+        right.append(estimate)
+        inside.append(low <= truth <= high)
+        assert 0.0 <= low <= estimate <= high <= 1.0 and high - low < 0.2
+        estimate, low, high = inverse_propensity(losses, np.full(4000, 1 / 3), chosen)
+        wrong.append(estimate)
+        assert not low <= truth <= high
+    error = np.std(right, ddof=1) / np.sqrt(20)
+    assert abs(np.mean(right) - truth) < 3 * error < 0.02
+    assert abs(np.mean(wrong) - truth) > 3 * np.std(wrong, ddof=1) / np.sqrt(20)
+    assert sum(inside) >= 18
+
+
+HALF = np.full(4, 0.5)
+BAD_LOGS = [
+    ({"actions": [0.5, 1.0, 0.0, 1.0]}, "actions must be an array (n,) of integers"),
+    ({"actions": [0, 1, -1, 1]}, "actions must be at least 0, got -1"),
+    ({"actions": [0, 2, 0, 2]}, "actions: arm 1 was logged 0 times; actions must be 0 .. 2, each"),
+    ({"arms": 3}, "actions: arm 2 was logged 0 times; actions must be 0 .. 2, each at least once"),
+    ({"actions": [0, 1, 2, 0], "arms": 2}, "actions: arm 2 was logged 1 times; actions must be 0"),
+    ({"losses": [0.5, 1.5, 0.0, 0.0]}, "losses: entry 2 is 1.5; losses must lie in [0, 1]"),
+    ({"losses": [0.5]}, "losses must have shape (4,) as actions, got (1,)"),
+    ({"propensities": [0.5, 0.4, 0.5, 0.5]}, "propensities: row 2 is 0.4; a log is replayed only "
+     "if all are 1 / K = 0.5"),
+    ({"propensities": [0.5]}, "propensities must have shape (4,), got (1,)"),
+    ({"contexts": [1.0, 2.0, 3.0, 4.0]}, "contexts must have shape (4, p), got (4,)"),
+    ({"actions": [0] * 90 + [1] * 10, "losses": np.zeros(100)}, "actions: arms were logged 10 to "
+     "90 times each; a log is replayed only if its arms were drawn uniformly"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_LOGS)
+def test_a_bad_log_is_refused_in_one_sentence(changes, message):
+    given = {"actions": [0, 1, 0, 1], "losses": HALF} | changes
+    with pytest.raises((ValueError, TypeError)) as error:
+        environments.logged(**given)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"losses": [0.5]}, "propensities must have shape (n,), one entry for each row of the log"),
+        ({"propensities": [0.5, 0.0, 0.5, 0.5]}, "propensities must be greater than 0, got 0"),
+        (
+            {"propensities": [0.5, 2.0, 0.5, 0.5]},
+            "propensities: entry 2 is 2; propensities must lie",
+        ),
+        ({"error": 1.0}, "error must be"),
+    ],
+)
+def test_bad_arguments_of_an_estimate_are_refused(changes, message):
+    given = {"losses": HALF, "propensities": HALF, "probabilities": HALF} | changes
+    with pytest.raises(ValueError) as error:
+        inverse_propensity(**given)
+    assert message in str(error.value)
