@@ -372,7 +372,9 @@ def key_or_seed(**value) -> Array:
     """The given key, or the threefry2x32 key of the given seed, from 0 to 2^32 - 1."""
     ((name, argument),) = value.items()
     if _is_whole(argument):
-        return jr.key(seed(**value), impl="threefry2x32")
+        # The words of jr.key, for which JAX would compile a program.
+        words = np.array([0, seed(**value)], np.uint32)
+        return jr.wrap_key_data(words, impl="threefry2x32")
     _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, argument)
     return argument
 
