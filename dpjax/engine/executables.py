@@ -2,7 +2,8 @@
 
 A file contains the compressed pickle of an executable for one device. The file's name is a digest
 of everything that determines the machine code: the traced program, the package's source code, JAX,
-the device and the settings. It is loaded for the default device. Loading a pickle can run any code.
+the device and the settings. It is loaded for the default device. Other files contain the numbers of
+a program that :mod:`dpjax.study.horizons` makes arguments. Loading a pickle can run any code.
 So files are read only from a folder that belongs to the user, never from a store of results.
 """
 

@@ -19,7 +19,9 @@ class Horizons:
 
     Each game is also traced at a second horizon. The constants in which the two programs differ
     become arguments. The second horizon depends only on the first one and on the number of
-    checkpoints, so a trial has the same bits in every study.
+    checkpoints, so a trial has the same bits in every study. These constants are also kept on disk,
+    by the digest of the played program. Whichever constants are arguments, the program computes the
+    same function.
     """
 
     def __init__(self) -> None:
