@@ -52,7 +52,8 @@ def sound(factory: Factory, tested: bool = False):
     whether all of them hold, for :func:`nan_unless_sound`. If one does not hold, a learner's
     declared epsilon and an environment's regret are NaN. Without traced arguments nothing changes.
 
-    If the factory is ``tested``, its learners play no action outside of their action set. The same
+    If the factory is ``tested``, what it returns is not checked at each trace, and its learners play
+    no action outside of their action set. The same
     holds for a learner that is made of learners if all of them are from such factories.
     """
 
@@ -81,9 +82,9 @@ def all_sound(exported: dict, names: Iterable[str], tested: bool = False) -> Non
             exported[name] = sound(exported[name], tested)
 
 
-def is_tested(learner: Learner | BatchLearner) -> bool:
-    """Whether a learner is as a tested factory returned it."""
-    return all(getattr(part, "tested", False) for part in (learner.init, learner.step))
+def is_tested(player: Learner | BatchLearner | Environment) -> bool:
+    """Whether a learner or an environment is as a tested factory returned it."""
+    return all(getattr(part, "tested", False) for part in (player.init, player.step))
 
 
 def _checking_keys(result, tested):
@@ -372,7 +373,9 @@ def key_or_seed(**value) -> Array:
     """The given key, or the threefry2x32 key of the given seed, from 0 to 2^32 - 1."""
     ((name, argument),) = value.items()
     if _is_whole(argument):
-        return jr.key(seed(**value), impl="threefry2x32")
+        # The words of jr.key, for which JAX would compile a program.
+        words = jnp.asarray(np.array([0, seed(**value)], np.uint32))
+        return jr.wrap_key_data(words, impl="threefry2x32")
     _key(f"one key, such as jax.random.key(0), or {_SEEDS}", name, argument)
     return argument
 

@@ -80,7 +80,7 @@ def test_each_device_of_a_mesh_has_a_kernel():
 def test_numbers_that_are_arguments_are_arguments_of_the_kernel():
     """It lowers for accelerators, and with another horizon's numbers it is that horizon's game."""
     games = [traced(game_of("exp3", horizon), [horizon]) for horizon in (48, 64)]
-    first, second = games[0].compared(games[1]), games[1].compared(games[0])
+    first, second = (game.compared(game.differences(other)) for game, other in (games, games[::-1]))
     assert first == second and first.lifted.places
     shapes = compile.block_shapes(first, (2, 1024), None)
     for target in KERNEL:

@@ -175,3 +175,23 @@ def test_factories_that_warn_do_so_for_their_own_horizon(recwarn):
 
     study_of(40, learner=loud).run(progress=False)
     assert {str(each.message) for each in recwarn} == {"horizon 40"}
+
+
+def test_numbers_of_other_horizons_are_kept_on_disk(tmp_path, monkeypatch):
+    """A second process traces no other horizon. A damaged file is made again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("DPJAX_CACHE")
+    study, traces, trace = study_of(40), [], horizons.trace
+    (program,) = study.programs
+    monkeypatch.setattr(horizons, "trace", lambda *own: traces.append(own) or trace(*own))
+
+    def traced():
+        return horizons.Horizons().lifted(program, study_plan(study, program)).traced
+
+    first, count = traced(), len(traces)
+    assert count and first.lifted.places and traced() == first and len(traces) == count
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    file.write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert traced() == first
+    assert len(traces) == 2 * count and file.read_bytes() != b"damaged"
