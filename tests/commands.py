@@ -23,6 +23,7 @@ PAGES = sorted(
 SIZES = {
     "adversarial_semi_bandits": {"horizon": 64, "trials": 4, "sizes": (2, 4)},
     "classification": {"rounds": 64, "seeds": 2},
+    "cost_of_unknown_horizon": {"horizons": (64, 128), "trials": 4},
     "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
     "dueling": {"horizon": 64, "trials": 4, "epsilons": (1.0, float("inf"))},
     "equal_constants": {"horizon": 256, "trials": 4},
