@@ -27,6 +27,7 @@ SIZES = {
     "dartboard_batches": {"horizon": 64, "trials": 4, "batches": (1, 4)},
     "dueling": {"horizon": 64, "trials": 4, "epsilons": (1.0, float("inf"))},
     "equal_constants": {"horizon": 256, "trials": 4},
+    "errors_and_memory": {"counts": (8, 16)},
     "exp3_mixing": {"horizon": 64, "trials": 4, "mixings": 2},
     "expert_advice": {"horizon": 64, "trials": 4, "sizes": (2, 4), "epsilons": (0.1, 1.0)},
     "facets": {"horizon": 64, "trials": 4, "facets": (6, 12)},
