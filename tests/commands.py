@@ -47,6 +47,7 @@ SIZES = {
     "principal_components": {"horizon": 64, "trials": 4, "sizes": (2, 3)},
     "printed_experts": {"horizon": 256, "trials": 4},
     "pulls": {"horizon": 256, "trials": 4},
+    "running_means": {"count": 64},
     "semi_bandits": {"horizon": 256, "trials": 4},
     "trial": {"epsilons": (1.0,), "trials": 4},
     "two_points": {"horizons": (64, 256), "trials": 4},

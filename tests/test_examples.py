@@ -126,3 +126,29 @@ def test_bins_keep_few_numbers_and_the_error():
     mean, largest, kept = module.binned_square_root(count)
     exact = module.declared(module.ROWS["square_root"], count)
     assert kept < 50 < count and mean < 1.001 * exact[0] and largest < 1.001 * exact[1]
+
+
+def test_factors_of_sums_and_of_means_at_their_users():
+    """Bands are better for users at a fixed distance, and the factor of means for one round."""
+    module = script("examples/running_means.py")
+    for make in module.ROWS.values():
+        mechanism = make(65)
+        decoder, encoder = mechanism.matrices()
+        np.testing.assert_allclose(mechanism.variance(), np.sum(decoder**2, axis=1), rtol=1e-9)
+        if make is not module.batches:
+            np.testing.assert_allclose(decoder @ encoder, np.tri(65, 64, -1), atol=1e-9)
+    # A batch's mean, times t.
+    decoder, encoder = module.batches(65).matrices()
+    np.testing.assert_allclose((decoder @ encoder)[[1, 3, 9], :9], [
+        [1, *[0] * 8], [0, 3, *[0] * 7], [*[0] * 4, *[9 / 4] * 4, 0],
+    ])  # fmt: skip
+
+    found = {name: module.errors(make(1025), 16, 64) for name, make in module.ROWS.items()}
+    assert min(found, key=lambda name: found[name][0]) == "square_root(bands=32)"
+    best = sorted(found, key=lambda name: found[name][1])[:3]
+    assert best == ["harmonic(bands=16)", "square_root(bands=8)", "harmonic"]
+    assert found["square_root"][1] > 2.4 * found["square_root(bands=8)"][1]
+    once = {name: module.errors(make(257))[1] for name, make in module.ROWS.items()}
+    assert min(once, key=once.get).startswith("harmonic")
+    t = np.arange(1, 257)[:, None]
+    assert once["harmonic"] > module.least_error(np.tri(256) / t) > 0.9 * once["harmonic"]
