@@ -102,7 +102,7 @@ def square_root(
 
 
 def _banded(horizon, law, bands) -> Mechanism:
-    """The square root of which C^-1 keeps the first ``bands`` diagonals."""
+    """The square root with the first ``bands`` diagonals of C^-1 only."""
     count = horizon - 1
     diagonals = _inverse_square_root_coefficients(bands)
 
