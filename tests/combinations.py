@@ -184,7 +184,7 @@ def table(name) -> dict[str, tuple]:
             known = tuple(word for word in known if word != each.default)
             found[key] = (LEFT_OUT, *known)
         elif str in kinds(each) and each.name == "rate":
-            found["rate"] += ("noisy",)
+            found["rate"] += ("noisy", "anytime")
     return found
 
 

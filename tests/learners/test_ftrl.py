@@ -71,3 +71,21 @@ def test_printed_scale():
 
     derived = learners.ftrl(64, domain, epsilon=1.0)
     assert spread(derived) / spread(printed) == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_the_anytime_rate_does_not_know_the_horizon(name):
+    """sqrt(D_R / (2 S t)) without noise; the same actions for two horizons with noise."""
+    regularizer, losses = DOMAINS[name].regularizer, table(name)
+    first = np.sqrt(regularizer.range / (2 * regularizer.stability(DOMAINS[name].losses)))
+    rates = first / np.sqrt(np.arange(1.0, HORIZON + 1))[:, None]
+    made = [
+        learners.ftrl(horizon, DOMAINS[name], epsilon=epsilon, delta=1e-6, noise="gaussian",
+                      rate="anytime", mechanism=mechanisms.hybrid)
+        for horizon, epsilon in ((HORIZON, np.inf), (HORIZON, 10.0), (8 * HORIZON, 10.0))
+    ]  # fmt: skip
+    plain, short, long = (play(learner, losses, jr.key(0)) for learner in made)
+    expected = numpy_ftrl(name, np.asarray(losses, np.float64), rates)
+    np.testing.assert_allclose(plain, expected, atol=2e-6)
+    np.testing.assert_array_equal(short, long)
+    assert np.abs(short - plain).max() > 0.1

@@ -31,6 +31,7 @@ ALL = {name: getattr(mechanisms, name) for name in mechanisms.__all__} | {
     "per_item, gaussian": partial(mechanisms.per_item, noise="gaussian"),
     "buffered, two": partial(mechanisms.buffered, parameters=((0.9, 0.5), (0.3, 0.4))),
     "square_root, normalized": partial(mechanisms.square_root, normalized=True),
+    "square_root, bands": partial(mechanisms.square_root, bands=3),
     "buffered, normalized": partial(mechanisms.buffered, normalized=True),
 }
 NOISY = [name for name in ALL if name != "exact"]
