@@ -140,9 +140,8 @@ def limited_updates(
 
     def begin(key, arm, rounds):
         rest = jr.randint(key, (), 0, jnp.maximum(rounds // 2, 1))
-        return PrefixState(rounds, rest, arm, jnp.full((), -1, jnp.int32)), Batch(
-            arm, rounds - rest
-        )
+        state = PrefixState(rounds, rest, arm, jnp.full((), -1, jnp.int32))
+        return state, Batch(arm, rounds - rest)
 
     def init(key):
         nothing, one = exact_sums.nothing((arms,)), jnp.ones((), jnp.int32)
@@ -158,6 +157,7 @@ def limited_updates(
         read = state.following < 0  # The sum of the rest is not read.
         drawn = draw(arm_key, jax.tree.map(lambda leaf: jnp.where(read, leaf, 0), total))
         following = jnp.where(read, drawn, state.following)
+        # The arm of the batch is played for the rest of it, then the following one.
         rest = state._replace(following=following), Batch(state.arm, state.rest)
         return jax.tree.map(
             partial(jnp.where, read & (state.rest > 0)), rest,
